@@ -1,0 +1,31 @@
+"""The command `rpg`: one subcommand a module, imported only when it is called.
+
+Each module listed here offers `configure(parser)`, which adds its arguments, and `run(args) -> int`,
+which does the work and returns the exit code.
+"""
+
+import argparse
+import importlib
+import sys
+
+COMMANDS = {
+    "verify": ("rpg.verify", "check every loss against the exact gradient of the objective"),
+    "data": ("rpg.data.command", "build and check the training and evaluation files"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one subcommand; the exit code is the subcommand's."""
+    argv = sys.argv[1:] if argv is None else argv
+    parser = argparse.ArgumentParser(prog="rpg", description=__doc__.splitlines()[0])
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (module, help_text) in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=help_text, description=help_text)
+        if name in argv[:1]:  # importing torch for `rpg --help` would cost seconds
+            importlib.import_module(module).configure(subparser)
+    args = parser.parse_args(argv)
+    return importlib.import_module(COMMANDS[args.command][0]).run(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
