@@ -1,0 +1,87 @@
+"""The parquet schema that verl and the launch scripts read, and the one place that writes it."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rpg.data.template import format_prompt
+
+ABILITY = "MATH"
+STYLE = "rule-lighteval/MATH_v2"
+ROWS_PER_GROUP = 4096
+
+SCHEMA = pa.schema(
+    [
+        ("data_source", pa.string()),
+        ("prompt", pa.list_(pa.struct([("content", pa.string()), ("role", pa.string())]))),
+        ("ability", pa.string()),
+        ("reward_model", pa.struct([("ground_truth", pa.string()), ("style", pa.string())])),
+        (
+            "extra_info",
+            pa.struct([("index", pa.int64()), ("raw_problem", pa.string()), ("split", pa.string())]),
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem before it is written: bare text, without the template, and the answer as text."""
+
+    data_source: str
+    text: str
+    ground_truth: str
+    split: str
+
+
+def make_row(problem: Problem, index: int = 0) -> dict:
+    """Return the row of `problem`; `index` is its repeat number, 0..K-1 (paper.md, E10)."""
+    return {
+        "data_source": problem.data_source,
+        "prompt": [{"role": "user", "content": format_prompt(problem.text)}],
+        "ability": ABILITY,
+        "reward_model": {"ground_truth": problem.ground_truth, "style": STYLE},
+        "extra_info": {"index": index, "raw_problem": problem.text, "split": problem.split},
+    }
+
+
+def repeated_rows(problems: Iterable[Problem], repeat: int = 1) -> Iterable[dict]:
+    """Yield every problem `repeat` times in a row, numbered 0..repeat-1."""
+    if repeat < 1:
+        raise ValueError(
+            f"repeat is {repeat}; it counts how often each problem is written, so give 1 or more"
+        )
+    for problem in problems:
+        for index in range(repeat):
+            yield make_row(problem, index)
+
+
+def write_parquet(rows: Iterable[dict], path: str | Path) -> int:
+    """Write `rows` to `path` and return their number; memory holds one row group at a time.
+
+    The file appears under its name only when it is complete, so an interrupted build leaves none
+    that a later run would take for finished. Equal rows give equal bytes.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    count = 0
+    group: list[dict] = []
+    try:
+        with pq.ParquetWriter(partial, SCHEMA, compression="zstd") as writer:
+            for row in rows:
+                group.append(row)
+                count += 1
+                if len(group) == ROWS_PER_GROUP:
+                    writer.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
+                    group.clear()
+            if group:
+                writer.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return count

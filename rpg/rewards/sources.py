@@ -1,0 +1,102 @@
+"""Which data_source values are scored: exact spellings, one table.
+
+The release's README, its released files and verl disagree on spellings (paper.md, E9), so every
+spelling that a published file of these problem sets carries is listed.
+"""
+
+TOY_SOURCES = ("toy_sum",)
+
+MATH_SOURCES = (
+    # DAPO-Math-17k: the release's README, the published file, verl
+    "math-dapo",
+    "math_dapo",
+    "math_dapo_reasoning",
+    "dapo-math-17k",
+    "dapo_math_17k",
+    "DAPO-Math-17k",
+    "BytedTsinghua-SIA/DAPO-Math-17k",
+    "open-r1/DAPO-Math-17k-Processed",
+    # AIME
+    "aime",
+    "aime24",
+    "aime25",
+    "aime_24",
+    "aime_25",
+    "aime-24",
+    "aime-25",
+    "aime2024",
+    "aime2025",
+    "aime_2024",
+    "aime_2025",
+    "aime-2024",
+    "aime-2025",
+    "AIME24",
+    "AIME25",
+    "AIME2024",
+    "AIME2025",
+    "AIME_2024",
+    "AIME_2025",
+    "math-ai/aime24",
+    "math-ai/aime25",
+    "HuggingFaceH4/aime_2024",
+    "Maxwell-Jia/AIME_2024",
+    "BytedTsinghua-SIA/AIME-2024",
+    "opencompass/AIME2025",
+    "yentinglin/aime_2025",
+    # AMC
+    "amc",
+    "amc23",
+    "amc_23",
+    "amc-23",
+    "amc2023",
+    "amc_2023",
+    "amc-2023",
+    "AMC23",
+    "AMC2023",
+    "math-ai/amc23",
+    "AI-MO/aimo-validation-amc",
+    # Minerva-Math
+    "minerva",
+    "minerva-math",
+    "minerva_math",
+    "minervamath",
+    "math-ai/minervamath",
+    "svc-huggingface/minerva-math",
+    # OlympiadBench
+    "olympiadbench",
+    "olympiad-bench",
+    "olympiad_bench",
+    "olympiad",
+    "OlympiadBench",
+    "math-ai/olympiadbench",
+    "Hothan/OlympiadBench",
+    # MATH-500 and MATH
+    "math-500",
+    "math_500",
+    "math500",
+    "MATH-500",
+    "MATH500",
+    "math-ai/math500",
+    "HuggingFaceH4/MATH-500",
+    "math",
+    "MATH",
+    "lighteval/MATH",
+    "DigitalLearningGmbH/MATH-lighteval",
+)
+
+KNOWN_DATA_SOURCES = frozenset(TOY_SOURCES + MATH_SOURCES)
+
+
+def is_known(data_source: str) -> bool:
+    """Whether `compute_score` scores rows with this data_source."""
+    return data_source in KNOWN_DATA_SOURCES
+
+
+def require_known(data_source: str) -> None:
+    """Raise ValueError, naming the value and the known spellings, for a data_source nothing scores."""
+    if not is_known(data_source):
+        known = ", ".join(sorted(KNOWN_DATA_SOURCES))
+        raise ValueError(
+            f"data_source {data_source!r} has no score function; known spellings: {known}. "
+            "Rename it in the parquet file, or add the spelling to rpg/rewards/sources.py"
+        )

@@ -1,0 +1,50 @@
+"""The contract of `compute_score`: keys, values, unknown sources, cheap import."""
+
+import subprocess
+import sys
+
+import pytest
+
+from rpg.rewards import KNOWN_DATA_SOURCES, compute_score, is_known
+
+
+@pytest.mark.parametrize(
+    ("solution", "score", "pred"),
+    [
+        ("27 + 48 = 75\nAnswer: 75", 1.0, "75"),
+        ("Answer: 74", -1.0, "74"),
+        ("I do not know", -1.0, ""),
+        ("", -1.0, ""),
+    ],
+)
+def test_keys_are_the_same_in_every_case(solution: str, score: float, pred: str) -> None:
+    result = compute_score("toy_sum", solution, "75")
+    assert result == {"score": score, "acc": (score + 1) / 2, "pred": pred}
+    assert [type(value) for value in result.values()] == [float, float, str]
+
+
+@pytest.mark.parametrize(
+    "data_source", ["math-dapo", "math_dapo", "aime24", "amc_23", "amc23", "lighteval/MATH"]
+)
+def test_spellings_of_paper_and_files_are_scored(data_source: str) -> None:
+    assert is_known(data_source)
+    assert compute_score(data_source, "Answer: 204", "204")["score"] == 1.0
+
+
+@pytest.mark.parametrize("data_source", ["", "gsm8k", "my-aime24-copy", "toy", "AMC_23 "])
+def test_unknown_source_is_named_with_the_known_ones(data_source: str) -> None:
+    assert not is_known(data_source)
+    with pytest.raises(ValueError, match="no score function") as error:
+        compute_score(data_source, "Answer: 1", "1")
+    assert repr(data_source) in str(error.value)
+    assert all(name in str(error.value) for name in KNOWN_DATA_SOURCES)
+
+
+def test_import_is_cheap() -> None:
+    code = (
+        "import sys, rpg.rewards; rpg.rewards.compute_score('toy_sum', 'Answer: 3', '3');"
+        "heavy = ('torch', 'datasets', 'pandas', 'sympy', 'math_verify', 'pyarrow');"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
