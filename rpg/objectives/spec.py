@@ -1,0 +1,127 @@
+"""LossSpec: which divergence, which estimator, which clip, and the numbers that go with them.
+
+The sixteen loss names are a table, printed in full below; a name is looked up in it and never taken apart.
+"""
+
+import difflib
+import math
+from dataclasses import dataclass
+from typing import Any
+
+DIVERGENCE_NAMES = ("fkl", "rkl", "ufkl", "urkl")
+CLIP_SCOPES = ("reward", "regularized", "hard", "none")
+CLIP_BRANCHES = ("psi", "advantage")
+
+# name -> (divergence, estimator, clip). "dual" is shaped further by clip_scope, "ppo" by clip_branch.
+LOSS_NAMES: dict[str, tuple[str, str, str]] = {
+    "rpg_fkl": ("fkl", "differentiable", "dual"),
+    "rpg_rkl": ("rkl", "differentiable", "dual"),
+    "rpg_ufkl": ("ufkl", "differentiable", "dual"),
+    "rpg_urkl": ("urkl", "differentiable", "dual"),
+    "rpg_rf_fkl": ("fkl", "reinforce", "none"),
+    "rpg_rf_rkl": ("rkl", "reinforce", "none"),
+    "rpg_rf_ufkl": ("ufkl", "reinforce", "none"),
+    "rpg_rf_urkl": ("urkl", "reinforce", "none"),
+    "rpg_rf_fkl_clip_hard": ("fkl", "reinforce", "hard"),
+    "rpg_rf_rkl_clip_hard": ("rkl", "reinforce", "hard"),
+    "rpg_rf_ufkl_clip_hard": ("ufkl", "reinforce", "hard"),
+    "rpg_rf_urkl_clip_hard": ("urkl", "reinforce", "hard"),
+    "rpg_rf_fkl_clip_ppo": ("fkl", "reinforce", "ppo"),
+    "rpg_rf_rkl_clip_ppo": ("rkl", "reinforce", "ppo"),
+    "rpg_rf_ufkl_clip_ppo": ("ufkl", "reinforce", "ppo"),
+    "rpg_rf_urkl_clip_ppo": ("urkl", "reinforce", "ppo"),
+}
+_NAME_OF = {parts: name for name, parts in LOSS_NAMES.items()}
+
+
+@dataclass(frozen=True)
+class LossSpec:
+    """One cell of divergence x estimator x clip, with its numbers; an invalid one cannot be built.
+
+    Attributes:
+        divergence: fkl, rkl, ufkl or urkl (the paper's Tables 1, 2 and 4).
+        estimator: "differentiable" (loss differentiated through w) or "reinforce" (weight detached).
+        clip: "dual" for differentiable losses; "none", "hard" or "ppo" (RPG-Style Clip, the paper's
+            Algorithm 2) for REINFORCE losses.
+        kl_coef: beta, the coefficient of the divergence in J = E[A] - beta D.
+        clip_low, clip_high: w is clipped to [1 - clip_low, 1 + clip_high].
+        clip_c: upper bound of w where the clipped quantity is negative (dual clip), above 1.
+        clip_scope: what "dual" clips: "reward" (the reward term; the KL loss stays exact, as the release
+            ran), "regularized" (the regularised advantage, the paper's Algorithm 1), "hard" (the ratio
+            wherever it occurs) or "none" (nothing: the exact loss).
+        clip_branch: what the two cases of "ppo" are told apart by: "psi" (Algorithm 2) or "advantage"
+            (as the release's unused function did).
+        z_old: Z_old, total mass of pi_old. Enters UFKL and URKL only: FKL and RKL are defined between
+            normalised policies and have no Z in the paper's table.
+
+    Raises:
+        ValueError: a value outside its range or vocabulary, named with what would be right.
+    """
+
+    divergence: str
+    estimator: str
+    clip: str
+    kl_coef: float = 1e-4
+    clip_low: float = 0.2
+    clip_high: float = 0.28
+    clip_c: float = 10.0
+    clip_scope: str = "reward"
+    clip_branch: str = "psi"
+    z_old: float = 1.0
+
+    def __post_init__(self) -> None:
+        if (self.divergence, self.estimator, self.clip) not in _NAME_OF:
+            raise ValueError(
+                f"no loss has divergence={self.divergence!r}, estimator={self.estimator!r}, "
+                f"clip={self.clip!r}; the loss names are {', '.join(LOSS_NAMES)}"
+            )
+        _require_choice("clip_scope", self.clip_scope, CLIP_SCOPES)
+        _require_choice("clip_branch", self.clip_branch, CLIP_BRANCHES)
+        for field in ("kl_coef", "clip_low", "clip_high"):
+            _require_number(field, getattr(self, field), "finite and at least 0", lambda value: value >= 0)
+        _require_number("clip_c", self.clip_c, "finite and above 1", lambda value: value > 1)
+        _require_number("z_old", self.z_old, "finite and above 0", lambda value: value > 0)
+
+    @classmethod
+    def parse(cls, name: str, **settings: Any) -> "LossSpec":
+        """The spec of one of the sixteen loss names; `settings` are the remaining fields.
+
+        Raises:
+            ValueError: the name is unknown (the message holds the nearest one) or a setting is invalid.
+        """
+        if name not in LOSS_NAMES:
+            raise ValueError(unknown_name_message(name))
+        divergence, estimator, clip = LOSS_NAMES[name]
+        return cls(divergence, estimator, clip, **settings)
+
+    @property
+    def name(self) -> str:
+        """The loss name: `LossSpec.parse(name).name == name`."""
+        return _NAME_OF[(self.divergence, self.estimator, self.clip)]
+
+    @property
+    def rule(self) -> str:
+        """The one clipping rule in force: none, hard, reward, regularized, psi or advantage."""
+        if self.clip == "dual":
+            return self.clip_scope
+        return self.clip_branch if self.clip == "ppo" else self.clip
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def unknown_name_message(name: str) -> str:
+    """What to tell someone who asked for a loss that does not exist."""
+    nearest = difflib.get_close_matches(name, LOSS_NAMES, n=1, cutoff=0.0)[0]
+    return f"unknown loss name {name!r}; did you mean {nearest!r}? Known names: {', '.join(LOSS_NAMES)}"
+
+
+def _require_choice(field: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{field}={value!r} is not one of {', '.join(choices)}")
+
+
+def _require_number(field: str, value: Any, wanted: str, accepts) -> None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not accepts(value):
+        raise ValueError(f"{field}={value!r} must be a number, {wanted}")

@@ -1,0 +1,54 @@
+"""The estimators `rpg` and `rpg_batchmean` in the form verl calls (algorithm.adv_estimator=rpg)."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rpg.objectives.advantages import batch_mean_advantages, group_mean_advantages
+
+
+def rpg(
+    token_level_rewards: Tensor, response_mask: Tensor, index: np.ndarray | None = None, **_: Any
+) -> tuple[Tensor, Tensor]:
+    """Reward minus the mean reward of the prompt's group (paper.md section 5).
+
+    Args:
+        token_level_rewards, response_mask: (batch, tokens).
+        index: (batch,), verl's uid: equal for responses to the same prompt.
+
+    Returns:
+        advantages and returns, one and the same (batch, tokens) tensor, as verl's own estimators do it.
+    """
+    if index is None:
+        raise ValueError("adv_estimator=rpg groups responses by prompt and needs `index` (verl's uid)")
+    with torch.no_grad():
+        advantages = group_mean_advantages(token_level_rewards, response_mask, index)
+    return advantages, advantages
+
+
+def rpg_batchmean(token_level_rewards: Tensor, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
+    """Reward minus the mean reward of the batch (paper.md section 5); arguments and result as for rpg."""
+    with torch.no_grad():
+        advantages = batch_mean_advantages(token_level_rewards, response_mask)
+    return advantages, advantages
+
+
+ESTIMATORS = {"rpg": rpg, "rpg_batchmean": rpg_batchmean}
+
+
+def register() -> None:
+    """Register both estimators with verl; calling it again changes nothing.
+
+    Raises:
+        RuntimeError: a name is taken by another function.
+    """
+    from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, register_adv_est
+
+    for name, function in ESTIMATORS.items():
+        holder = ADV_ESTIMATOR_REGISTRY.get(name)
+        if holder is None:
+            register_adv_est(name)(function)
+        elif holder is not function:
+            raise RuntimeError(f"advantage estimator {name!r} is already registered with verl by {holder!r}")

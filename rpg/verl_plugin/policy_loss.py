@@ -1,0 +1,195 @@
+"""The RPG losses as verl policy losses: verl's signature -> token_loss -> agg_loss.
+
+verl hands a policy loss no reference log-probs, so here pi_ref = pi_old, the paper's default; a reference
+that is another policy goes through rpg.verl_plugin.reference, which calls `aggregate` below as well.
+"""
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rpg.objectives import LOSS_NAMES, LossSpec, TokenStats, token_loss
+
+logger = logging.getLogger(__name__)
+
+
+def policy_loss(
+    name: str,
+    old_log_prob: Tensor,
+    log_prob: Tensor,
+    advantages: Tensor,
+    response_mask: Tensor,
+    loss_agg_mode: str = "token-mean",
+    config: Any = None,
+    rollout_is_weights: Tensor | None = None,
+    ref_log_prob: Tensor | None = None,
+) -> tuple[Tensor, dict[str, float]]:
+    """Loss `name` in the form verl calls: per-token loss, aggregated over the global batch, and metrics.
+
+    Args:
+        name: one of rpg.objectives.LOSS_NAMES.
+        old_log_prob, log_prob, advantages, response_mask: (batch, tokens).
+        loss_agg_mode: verl's aggregation mode.
+        config: verl's actor config (dataclass or DictConfig).
+        rollout_is_weights: (batch, tokens), verl's rollout correction; multiplies the per-token loss.
+        ref_log_prob: (batch, tokens), log pi_ref; None means pi_ref = pi_old. verl itself never sets it.
+
+    Returns:
+        The scalar from verl's agg_loss, normalised by config.global_batch_info, so that gradients do not
+        depend on the number of ranks or micro-batches; never a leaf. Metrics: floats, always the same keys.
+
+    Raises:
+        FloatingPointError: NaN or infinity at a position that counts; the message names the tensor.
+    """
+    spec = spec_from_actor_config(name, config)
+    inputs = {
+        "log_prob": log_prob,
+        "old_log_prob": old_log_prob,
+        "advantages": advantages,
+        "ref_log_prob": ref_log_prob,
+        "rollout_is_weights": rollout_is_weights,
+    }
+    require_finite(response_mask, inputs)
+    losses, stats = token_loss(
+        spec,
+        log_prob=log_prob,
+        old_log_prob=old_log_prob,
+        advantages=advantages,
+        ref_log_prob=ref_log_prob,
+        mask=response_mask,
+    )
+    if rollout_is_weights is not None:
+        losses = losses * rollout_is_weights.masked_fill(response_mask == 0, 0.0)
+    loss = aggregate(losses, response_mask, loss_agg_mode, config.global_batch_info)
+    return loss, metrics(stats, response_mask)
+
+
+def spec_from_actor_config(name: str, config: Any) -> LossSpec:
+    """LossSpec of loss `name` with the numbers of verl's actor config.
+
+    clip_ratio_low, clip_ratio_high and clip_ratio_c are verl's own keys; kl_coef, clip_scope, clip_branch
+    and z_old come from `policy_loss` where that is an RPGPolicyLossConfig. verl's plain PolicyLossConfig
+    has no such keys: then the paper's values are used, and said once in the log.
+    """
+    fallback = config.clip_ratio
+    low = fallback if config.clip_ratio_low is None else config.clip_ratio_low
+    high = fallback if config.clip_ratio_high is None else config.clip_ratio_high
+    own = {key: config.policy_loss.get(key) for key in ("kl_coef", "clip_scope", "clip_branch", "z_old")}
+    missing = tuple(key for key, value in own.items() if value is None)
+    if missing:
+        _say_defaults_once(name, missing)
+    settings = {key: value for key, value in own.items() if value is not None}
+    return LossSpec.parse(
+        name, clip_low=low, clip_high=high, clip_c=config.get("clip_ratio_c", 3.0), **settings
+    )
+
+
+@functools.cache
+def _say_defaults_once(name: str, missing: tuple[str, ...]) -> None:
+    spec = LossSpec.parse(name)
+    values = ", ".join(f"{key}={getattr(spec, key)}" for key in missing)
+    logger.warning(
+        "%s: actor_rollout_ref.actor.policy_loss has no %s; using the paper's values %s. To choose them, set "
+        "actor_rollout_ref.actor.policy_loss._target_=rpg.verl_plugin.config.RPGPolicyLossConfig and "
+        "+actor_rollout_ref.actor.policy_loss.kl_coef=...",
+        name,
+        ", ".join(missing),
+        values,
+    )
+
+
+def require_finite(mask: Tensor, inputs: dict[str, Tensor | None]) -> None:
+    """Raise FloatingPointError naming every tensor with NaN or infinity where mask is nonzero."""
+    excluded = mask == 0
+    counts = {
+        name: (~(tensor.detach().isfinite() | excluded)).sum()
+        for name, tensor in inputs.items()
+        if tensor is not None
+    }
+    bad = {name: int(count) for name, count in counts.items() if count}
+    if bad:
+        found = ", ".join(f"{name} ({count} tokens)" for name, count in bad.items())
+        raise FloatingPointError(
+            f"NaN or infinity at positions that count (response_mask nonzero) in: {found}"
+        )
+
+
+def aggregate(losses: Tensor, mask: Tensor, loss_agg_mode: str, global_batch_info: dict[str, Any]) -> Tensor:
+    """verl's agg_loss, finite for a batch without any token as well (verl divides 0 by 0 there).
+
+    Args:
+        losses, mask: (batch, tokens).
+        global_batch_info: verl's dp_size, batch_num_tokens, global_batch_size, loss_scale_factor.
+    """
+    from verl.trainer.ppo.core_algos import agg_loss
+
+    info = dict(global_batch_info)
+    if info.get("dp_size", 1) == 1:  # with more ranks verl insists on global counts, rightly
+        if info.get("batch_num_tokens") is None:
+            info["batch_num_tokens"] = mask.sum()
+        if info.get("global_batch_size") is None:
+            info["global_batch_size"] = (mask.sum(dim=-1) > 0).sum()
+    for key in ("batch_num_tokens", "global_batch_size"):
+        if info.get(key) is not None:
+            info[key] = torch.as_tensor(info[key], device=losses.device).clamp(min=1)
+    if info.get("loss_scale_factor") is None:
+        info["loss_scale_factor"] = max(1, mask.shape[-1])
+    return agg_loss(loss_mat=losses, loss_mask=mask, loss_agg_mode=loss_agg_mode, **info)
+
+
+def metrics(stats: TokenStats, mask: Tensor) -> dict[str, float]:
+    """Means over the tokens that count, and the extremes of w; 0 (ratios: 1) where no token counts.
+
+    Stable names: actor/rpg_kl, actor/rpg_clipfrac_{high,low,c}, actor/rpg_ratio_{max,min,mean}, and verl's
+    actor/ppo_kl, actor/pg_clipfrac, actor/pg_clipfrac_lower with verl's meaning, for existing dashboards.
+    verl 0.9.1 averages every policy-loss metric over micro-batches and ranks, the extremes too.
+    """
+    counts = mask != 0
+    tokens = counts.sum()
+    weights = counts / tokens.clamp(min=1)
+    has_tokens = tokens > 0
+    ratio = torch.where(counts, stats.ratio, 1.0)  # 1 is inside every range: it moves no extreme of note
+    high, low, above_c = (
+        (flag * weights).sum() for flag in (stats.clipped_high, stats.clipped_low, stats.clipped_c)
+    )
+    one = ratio.new_ones(1)
+    largest = torch.where(counts, stats.ratio, -torch.inf).flatten().amax() if ratio.numel() else one[0]
+    smallest = torch.where(counts, stats.ratio, torch.inf).flatten().amin() if ratio.numel() else one[0]
+    values = {
+        "actor/rpg_kl": (stats.kl * weights).sum(),
+        "actor/rpg_clipfrac_high": high,
+        "actor/rpg_clipfrac_low": low,
+        "actor/rpg_clipfrac_c": above_c,
+        "actor/rpg_ratio_max": torch.where(has_tokens, largest, one[0]),
+        "actor/rpg_ratio_min": torch.where(has_tokens, smallest, one[0]),
+        "actor/rpg_ratio_mean": torch.where(has_tokens, (ratio * weights).sum(), one[0]),
+        "actor/ppo_kl": -(stats.log_ratio * weights).sum(),
+        "actor/pg_clipfrac": high + low,
+        "actor/pg_clipfrac_lower": above_c,
+    }
+    return dict(zip(values, torch.stack([v.double() for v in values.values()]).tolist(), strict=True))
+
+
+POLICY_LOSSES: dict[str, Callable[..., tuple[Tensor, dict[str, float]]]] = {
+    name: functools.partial(policy_loss, name) for name in LOSS_NAMES
+}
+
+
+def register() -> None:
+    """Register the sixteen losses with verl; calling it again changes nothing.
+
+    Raises:
+        RuntimeError: a name is taken by another function (verl itself would overwrite it silently).
+    """
+    from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY, register_policy_loss
+
+    for name, function in POLICY_LOSSES.items():
+        holder = POLICY_LOSS_REGISTRY.get(name)
+        if holder is None:
+            register_policy_loss(name)(function)
+        elif holder is not function:
+            raise RuntimeError(f"policy loss {name!r} is already registered with verl by {holder!r}")
