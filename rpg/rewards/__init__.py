@@ -1,33 +1,45 @@
 """Scores of answers, in the signature verl calls for a custom reward function.
 
-verl imports this in every reward worker, so importing it must stay cheap: no torch, no pandas, no sympy.
+verl imports this in every reward worker, so importing it must stay cheap: no torch, no pandas, and
+math-verify only in a helper process, with the first answer that needs it.
 """
 
-import re
+from numbers import Real
 
-from rpg.rewards.sources import KNOWN_DATA_SOURCES, is_known, require_known
+from rpg.rewards.compare import answers_match
+from rpg.rewards.extract import MAX_ANSWER_CHARS, extract_answer
+from rpg.rewards.sources import KNOWN_DATA_SOURCES, TOY_SOURCES, is_known, require_known
 
 __all__ = ["KNOWN_DATA_SOURCES", "compute_score", "is_known"]
 
-ANSWER_LINE = re.compile(r"^[ \t*]*answer[ \t*]*:[ \t*]*([^\n]*)", re.IGNORECASE | re.MULTILINE)
-INTEGER = re.compile(r"[+-]?\d{1,400}")
+TIME_LIMIT = 0.5
 
 
 def compute_score(
-    data_source: str, solution_str: str, ground_truth: str, extra_info: dict | None = None
+    data_source: str,
+    solution_str: str,
+    ground_truth: str | Real,
+    extra_info: dict | None = None,
+    *,
+    boxed_fallback: bool = True,
+    time_limit: float = TIME_LIMIT,
 ) -> dict[str, float | str]:
     """Score one response: {"score": +1.0 or -1.0, "acc": 1.0 or 0.0, "pred": the extracted answer}.
 
-    `pred` is "" where the response gives no answer. Raises ValueError for an unknown data_source.
+    `pred` is "" where the response gives no answer. `boxed_fallback` also takes the last \\boxed{} of a
+    response without "Answer:"; `time_limit` bounds the library's work on one answer, in seconds of
+    processor time. Both can be set as `reward.custom_reward_function.reward_kwargs`. `extra_info` is
+    part of verl's signature and not needed here.
+
+    Raises ValueError for a data_source that nothing scores, TypeError for a ground truth that is
+    neither text nor a number.
     """
     require_known(data_source)
-    answers = ANSWER_LINE.findall(solution_str)
-    pred = answers[-1].strip().strip("$").rstrip(".") if answers else ""
-    correct = as_integer(pred) is not None and as_integer(pred) == as_integer(str(ground_truth))
-    return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": pred}
-
-
-def as_integer(text: str) -> int | None:
-    """Return the integer that `text` spells, with or without thousands separators, else None."""
-    plain = text.strip().replace(",", "")
-    return int(plain) if INTEGER.fullmatch(plain) else None
+    if not isinstance(ground_truth, (str, Real)):
+        raise TypeError(
+            f"ground_truth is {ground_truth!r} ({type(ground_truth).__name__}) in a row of {data_source!r}; "
+            "it must be text. `rpg data check FILE` names the rows"
+        )
+    answer = extract_answer(solution_str, boxed_fallback)
+    correct = answers_match(answer, str(ground_truth), time_limit, integers_only=data_source in TOY_SOURCES)
+    return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": answer[:MAX_ANSWER_CHARS]}

@@ -1,0 +1,53 @@
+"""From a response to the answer it states: the last "Answer:", else the last \\boxed{}."""
+
+import re
+
+TAIL_CHARS = 300  # only the end of a response counts, as in DAPO's own score and verl's
+MAX_ANSWER_CHARS = 200  # the longest answer of MATH-500 has 159 characters
+
+# "Answer:", "**Answer:**", "**Answer**:", "Final answer :", with an ASCII or a full-width colon
+ANSWER_MARK = re.compile(r"(?<![a-z])answer[*_ \t]{0,4}[:\uff1a][*_ \t]*", re.IGNORECASE)
+BOXED = "\\boxed{"
+
+
+def extract_answer(response: str, boxed_fallback: bool = True) -> str:
+    """Return the answer text of `response`, "" where it gives none.
+
+    The last "Answer:" counts, with the rest of its line or, where that is empty, the next line that
+    is not. Without any, and with `boxed_fallback`, the content of the last \\boxed{}. Text before the
+    last 300 characters is not read, so the cost does not grow with the response.
+    """
+    tail = response[-TAIL_CHARS:].encode("utf-8", "replace").decode("utf-8")  # lone surrogates become "?"
+    marks = list(ANSWER_MARK.finditer(tail))
+    if marks:
+        for line in tail[marks[-1].end() :].splitlines():
+            if line.strip(" \t*_"):
+                return line.strip(" \t*")
+        return ""
+    if boxed_fallback:
+        return last_boxed(tail) or ""
+    return ""
+
+
+def last_boxed(text: str) -> str | None:
+    """Return the content of the last \\boxed{...} whose braces close, else None."""
+    start = text.rfind(BOXED)
+    while start >= 0:
+        content = braced(text, start + len(BOXED) - 1)
+        if content is not None:
+            return content.strip()
+        start = text.rfind(BOXED, 0, start)
+    return None
+
+
+def braced(text: str, start: int) -> str | None:
+    """Return what stands between the brace at `start` and the one that closes it, else None."""
+    depth = 0
+    for position in range(start, len(text)):
+        if text[position] == "{":
+            depth += 1
+        elif text[position] == "}":
+            depth -= 1
+            if depth == 0:
+                return text[start + 1 : position]
+    return None

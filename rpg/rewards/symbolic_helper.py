@@ -1,0 +1,87 @@
+"""The process that symbolic.py starts: math-verify loaded once, one forked child for each comparison."""
+
+import gc
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+
+from math_verify import LatexExtractionConfig, parse, verify
+
+MEMORY_LIMIT = 1 << 30  # bytes of address space on top of what the helper itself maps
+MAX_REQUEST = 65536
+# LaTeX only: the library's other reader evaluates its input as Python
+READERS = [LatexExtractionConfig()]
+WARM_UP = (  # loads what sympy and the parser build on first use, so that children inherit it
+    ("\\frac{3}{4}", "\\frac{6}{8}"),
+    ("\\sqrt{2}", "1.41421"),
+    ("2\\sqrt{3}", "\\sqrt{12}"),
+    ("x^2-1", "(x-1)(x+1)"),
+    ("(1,2)", "(1, 3)"),
+    ("\\{1,2\\}", "\\{2,3\\}"),
+    ("[0,1) \\cup (2,3]", "(2,3] \\cup [0,1)"),
+    ("\\frac{\\pi}{6}", "\\arctan(\\frac{1}{\\sqrt{3}})"),
+    ("\\begin{pmatrix}1\\\\2\\end{pmatrix}", "\\begin{pmatrix}1\\\\3\\end{pmatrix}"),
+    ("y = 2x+1", "y = 1+2x"),
+    ("e^{2}", "\\log(2)"),
+    ("3+4i", "4i+3"),
+    ("x \\le 3", "x < 3"),
+)
+
+
+def compare(truth: str, answer: str) -> bool:
+    """Whether the library reads both as LaTeX and finds them equal; its own alarms are off."""
+    parsed_truth = parse(f"${truth}$", READERS, parsing_timeout=None)  # type: ignore[arg-type]
+    parsed_answer = parse(f"${answer}$", READERS, parsing_timeout=None)  # type: ignore[arg-type]
+    return verify(parsed_truth, parsed_answer, timeout_seconds=None)
+
+
+def answer_and_exit(reply: socket.socket, truth: str, answer: str, time_limit: float) -> None:
+    """In the child: compare within the limits and end; the kernel ends it where they are passed."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, time_limit)
+    with open("/proc/self/statm") as statm:
+        mapped = int(statm.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_LIMIT, mapped + MEMORY_LIMIT))
+    verdict = compare(truth, answer)
+    reply.send(b"1" if verdict else b"0")
+    os._exit(0)
+
+
+def serve(requests: socket.socket) -> None:
+    """Fork a child for every request until the other end closes."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the children
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(requests, MAX_REQUEST, 1)
+        if not data:
+            return
+        reply = socket.socket(fileno=descriptors[0])
+        if os.fork() == 0:
+            requests.close()
+            truth, answer, time_limit = json.loads(data)
+            try:
+                answer_and_exit(reply, truth, answer, time_limit)
+            finally:  # memory or recursion ran out: no verdict, no traceback, no return to the loop
+                os._exit(1)
+        reply.close()
+
+
+def main() -> None:
+    """Load and warm the library, report ready, serve."""
+    logging.disable(logging.CRITICAL)  # the library warns that its own time limits are off
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    requests = socket.socket(fileno=int(sys.argv[1]))
+    for truth, answer in WARM_UP:
+        compare(truth, answer)
+    gc.collect()
+    gc.freeze()  # children share the helper's pages instead of copying them
+    requests.send(b"ready")
+    serve(requests)
+
+
+if __name__ == "__main__":
+    main()

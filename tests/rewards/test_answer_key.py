@@ -1,0 +1,76 @@
+"""Scoring against the hand-written key, and where in a response the answer is looked for."""
+
+import pytest
+from answer_key import KEY
+
+from rpg.rewards import compute_score
+
+
+def test_the_key_is_large_and_fair() -> None:
+    assert len(KEY) == len({(answer, truth) for answer, truth, _ in KEY}) >= 150
+    rejected = sum(not verdict for _, _, verdict in KEY)
+    assert rejected >= 50  # a scorer that says yes to everything must fail
+
+
+@pytest.mark.parametrize(("answer", "truth", "verdict"), KEY)
+def test_verdict(answer: str, truth: str, verdict: bool) -> None:
+    result = compute_score("math-500", f"Some work.\nAnswer: {answer}", truth)
+    assert (result["score"], result["acc"]) == ((1.0, 1.0) if verdict else (-1.0, 0.0)), result
+
+
+RESPONSES = [
+    ("**Answer:** 12", 1, "12"),
+    ("**Answer**: 12", 1, "12"),
+    ("Answer: **12**", 1, "12"),
+    ("ANSWER: 12", 1, "12"),
+    ("answer : 12", 1, "12"),
+    ("Final Answer: 12", 1, "12"),
+    ("### Answer: 12", 1, "12"),
+    ("So the answer is clear. Answer: 12", 1, "12"),
+    ("Answer\uff1a12", 1, "12"),
+    ("Answer:\n12", 1, "12"),
+    ("Answer:\n\n$12$", 1, "$12$"),
+    ("Answer:12\r\n", 1, "12"),
+    ("Answer: 12\n\nThat was fun.", 1, "12"),
+    ("Answer: 11\nNo, wait.\nAnswer: 12", 1, "12"),
+    ("Answer: 12\nNo, wait.\nAnswer: 11", -1, "11"),
+    ("Answer: 12\nAnswer:", -1, ""),
+    ("Answer: ", -1, ""),
+    ("Answer: **", -1, ""),
+    ("", -1, ""),
+    ("It is 12.", -1, ""),
+    ("The answer is 12.", -1, ""),
+    (r"So \boxed{12}.", 1, "12"),
+    (r"First \boxed{3}, then \boxed{12}.", 1, "12"),
+    (r"\boxed{\frac{24}{2}}", 1, r"\frac{24}{2}"),
+    (r"\boxed{12} and an open \boxed{13", 1, "12"),
+    (r"\boxed{12", -1, ""),
+    (r"\boxed{12} but Answer: 11", -1, "11"),
+    ("Answer: 12\n" + "and so on " * 40, -1, ""),  # 400 characters later it no longer counts
+    ("preanswer: 12", -1, ""),
+    ("Answers: 12", -1, ""),
+]
+
+
+@pytest.mark.parametrize(("response", "score", "pred"), RESPONSES)
+def test_where_the_answer_is_found(response: str, score: int, pred: str) -> None:
+    result = compute_score("math-dapo", response, "12")
+    assert (result["score"], result["pred"]) == (score, pred)
+
+
+def test_boxed_fallback_can_be_switched_off() -> None:
+    assert compute_score("math-dapo", r"\boxed{12}", "12", boxed_fallback=False)["score"] == -1.0
+    assert compute_score("math-dapo", r"Answer: \boxed{12}", "12", boxed_fallback=False)["score"] == 1.0
+
+
+def test_the_answer_of_another_problem_is_wrong() -> None:
+    truths = ["204", "113", "371", "385", "110", "104", "721", "025", "809", "116"]
+    verdicts = [[compute_score("aime24", f"Answer: {a}", t)["acc"] for a in truths] for t in truths]
+    assert verdicts == [[float(i == j) for j in range(len(truths))] for i in range(len(truths))]
+
+
+def test_ground_truths_of_other_types() -> None:
+    assert compute_score("amc23", "Answer: 27", 27.0)["acc"] == 1.0
+    assert compute_score("amc23", "Answer: 27", 27)["acc"] == 1.0
+    with pytest.raises(TypeError, match="rpg data check"):
+        compute_score("amc23", "Answer: 27", ["27"])  # type: ignore[arg-type]
