@@ -8,8 +8,10 @@ from rpg.rewards.extract import MAX_ANSWER_CHARS
 from rpg.rewards.normalize import as_number, normalize, split_unit
 
 RELATIVE_TOLERANCE = Fraction(1, 10**6)  # where the truth is no integer and one side is a rounded decimal
-MAX_DEPTH = 8  # the parser's time grows exponentially with nested brackets; real answers have up to 4
+MAX_DEPTH = 5  # the parser's time grows exponentially with nested brackets; real answers have up to 4
 MAX_POWERS = 6
+MAX_SLASHES = 6
+MEANINGLESS_SPACE = re.compile(r"(?<![0-9])\s+|\s+(?![0-9])")
 SPLIT_NUMBER = re.compile(r"[0-9] +[0-9]")  # the library would read "20 4" as 204
 WORDS = re.compile(r"[A-Za-z][A-Za-z' -]{2,}")
 COMMAND = re.compile(r"\\[A-Za-z]+")
@@ -60,8 +62,9 @@ def numbers_match(said: Fraction, wanted: Fraction, rounded: bool) -> bool:
 
 
 def compact(text: str) -> str:
-    """Return `text` without spaces, words in one case."""
-    return "".join(text.split()).casefold() if WORDS.fullmatch(text) else "".join(text.split())
+    """Return `text` without its spaces, but for those that part two numbers, and words in one case."""
+    text = text.casefold() if WORDS.fullmatch(text) else text
+    return MEANINGLESS_SPACE.sub("", text)
 
 
 def is_worth_parsing(said: str, wanted: str, wanted_is_number: bool) -> bool:
@@ -76,7 +79,7 @@ def is_worth_parsing(said: str, wanted: str, wanted_is_number: bool) -> bool:
         return False
     if SPLIT_NUMBER.search(said) or any(construct in said for construct in EXPENSIVE):
         return False
-    return depth(said) <= MAX_DEPTH and said.count("^") <= MAX_POWERS
+    return depth(said) <= MAX_DEPTH and said.count("^") <= MAX_POWERS and said.count("/") <= MAX_SLASHES
 
 
 def depth(text: str) -> int:

@@ -62,7 +62,7 @@ REPLACEMENTS = (
 )
 WRAPPERS = ("text", "textbf", "textit", "textrm", "mathrm", "mathbf", "mathit", "mbox", "boldsymbol", "fbox")
 WRAPPED = re.compile(r"\\(?:" + "|".join(WRAPPERS) + r")\s*\{([^{}]*)\}")
-NO_SPACE = re.compile(r"(?<!\\)\\[!,]")  # not the second half of the line break \\\\
+NO_SPACE = re.compile(r"(?<!\\)\\[!,]")  # but not the end of a line break
 SPACE = re.compile(r"(?<!\\)\\[;: ]")
 MATH_SPAN = re.compile(r"(?<!\\)\$([^$]+)(?<!\\)\$")
 # "x = ", "f(x) = ", at the start or after a comma: "x = 1, x = 2" answers "1, 2"

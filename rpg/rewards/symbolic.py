@@ -66,9 +66,7 @@ class Helper:
         if ready != b"ready":
             code = self.process.wait()
             ours.close()
-            raise RuntimeError(
-                f"the math-verify helper ended with exit code {code}; its message stands above"
-            )
+            raise RuntimeError(f"the math-verify helper ended with exit code {code}; its message stands above")
 
     def stop(self) -> None:
         """End the helper and release its socket."""

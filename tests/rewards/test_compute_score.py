@@ -23,9 +23,7 @@ def test_keys_are_the_same_in_every_case(solution: str, score: float, pred: str)
     assert [type(value) for value in result.values()] == [float, float, str]
 
 
-@pytest.mark.parametrize(
-    "data_source", ["math-dapo", "math_dapo", "aime24", "amc_23", "amc23", "lighteval/MATH"]
-)
+@pytest.mark.parametrize("data_source", ["math-dapo", "math_dapo", "aime24", "amc_23", "amc23", "lighteval/MATH"])
 def test_spellings_of_paper_and_files_are_scored(data_source: str) -> None:
     assert is_known(data_source)
     assert compute_score(data_source, "Answer: 204", "204")["score"] == 1.0

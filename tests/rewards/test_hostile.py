@@ -1,0 +1,127 @@
+"""Responses made to hang, crash or bloat the scorer; the library's limits, in threads as verl calls it."""
+
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hostile import KINDS, hostile_responses
+
+from rpg.rewards import TIME_LIMIT, compute_score, symbolic
+
+SLOW = 0.1  # seconds
+SLACK = 1.0  # fork, scheduling, a machine shared with others
+NINES, ROOT = "Answer: 9^{9^{9}}", r"\sqrt{5}"  # a comparison that takes sympy minutes
+
+
+def memory_mb() -> float:
+    """Memory of this process and its helper."""
+    symbolic.is_equal("x", "y", 1.0)
+    pids = ("self", str(symbolic.running_helper().process.pid))
+    lines = [line for pid in pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+
+def run_hostile(count: int) -> dict[str, int]:
+    """Score `count` responses; assert what must hold of each; return what was slow."""
+    seen = {"slow": 0, "over_limit": 0}
+    for kind, response, truth in hostile_responses(count):
+        over_before = symbolic.counts.over_limit
+        calls_before = symbolic.counts.calls
+        start = time.perf_counter()
+        result = compute_score("math-500", response, truth)
+        seconds = time.perf_counter() - start
+        assert result["score"] == -1.0, (kind, response[:100], truth, result)
+        assert len(str(result["pred"]).encode()) <= 4 * 200
+        assert seconds < TIME_LIMIT + SLACK, (kind, response[:100], seconds)
+        over_limit = symbolic.counts.over_limit > over_before
+        if seconds > SLOW and not over_limit:
+            assert symbolic.counts.calls > calls_before, ("slow without the library", kind, response[:100])
+        seen["over_limit"] += over_limit
+        seen["slow"] += seconds > SLOW and not over_limit
+    return seen
+
+
+@pytest.mark.parametrize(
+    "count", [40 * len(KINDS), pytest.param(10_000, marks=pytest.mark.full)], ids=["sample", "10000"]
+)
+def test_no_crash_no_hang_no_growth(
+    count: int, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.ERROR)
+    run_hostile(10 * len(KINDS))  # fills caches and loads the library
+    before = memory_mb()
+    start = time.perf_counter()
+    seen = run_hostile(count)
+    growth = memory_mb() - before
+    with capsys.disabled():
+        print(f"\n{count} hostile: {time.perf_counter() - start:.0f} s, {seen}, growth {growth:.1f} MB")
+    assert seen["over_limit"] < 0.02 * count
+    assert seen["slow"] < 0.05 * count
+    assert growth < 20
+
+
+def test_limit_holds_in_threads_and_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    """verl scores in a thread pool, where signal.alarm cannot be used."""
+    caplog.set_level(logging.ERROR)
+    compute_score("math-500", "Answer: 1+x", "x+1")  # loads the library
+    symbolic._is_equal.cache_clear()
+    slowest = 0.0
+
+    def score(number: int) -> float:
+        nonlocal slowest
+        assert threading.current_thread() is not threading.main_thread()
+        start = time.perf_counter()
+        pair = (f"{NINES}+{number}", ROOT) if number % 8 == 0 else (f"Answer: {number}+x", f"x+{number}")
+        result = compute_score("math-500", *pair)
+        slowest = max(slowest, time.perf_counter() - start)
+        return float(result["acc"])
+
+    with ThreadPoolExecutor(16) as pool:
+        verdicts = list(pool.map(score, range(32)))
+    assert verdicts == [float(number % 8 != 0) for number in range(32)]
+    # 4 bombs in 4 slots on as few as 1 processor: 4 limits one after another, then the rest
+    assert slowest < 4 * TIME_LIMIT + 4 * SLACK
+
+
+def test_time_limit_is_the_callers() -> None:
+    before = symbolic.counts.over_limit
+    start = time.perf_counter()
+    assert compute_score("math-500", NINES, ROOT, time_limit=0.11)["acc"] == 0.0
+    assert 0.1 < time.perf_counter() - start < 0.11 + SLACK
+    assert symbolic.counts.over_limit == before + 1
+
+
+def test_memory_bomb_ends_its_child_only() -> None:
+    pid = symbolic.running_helper().process.pid
+    assert compute_score("math-500", r"Answer: 2^{2^{40}}+x", "x", time_limit=2.0)["acc"] == 0.0
+    assert symbolic.running_helper().process.pid == pid
+    assert compute_score("math-500", "Answer: 105+x", "x+105")["acc"] == 1.0
+
+
+def test_helper_killed_from_outside_is_replaced() -> None:
+    killed = symbolic.running_helper().process
+    killed.kill()
+    killed.wait()
+    assert compute_score("math-500", "Answer: 107+x", "x+107")["acc"] == 1.0
+    assert symbolic.running_helper().process.pid != killed.pid
+
+
+def test_no_process_is_left_behind() -> None:
+    compute_score("math-500", "Answer: 108+x", "x+108")
+    helper = symbolic.running_helper().process.pid
+    children = Path(f"/proc/{helper}/task/{helper}/children")
+    deadline = time.monotonic() + SLACK
+    while children.read_text().split() and time.monotonic() < deadline:
+        time.sleep(0.01)  # a child answers first and ends then
+    assert children.read_text().split() == []
+
+
+def test_model_output_is_never_evaluated(tmp_path: Path) -> None:
+    marker = tmp_path / "run"
+    code = f"open('{marker}','w')"
+    for response in (f"Answer: {code}", f"Answer: $ {code} $", f"Answer: 1+{code}", rf"\boxed{{{code}}}"):
+        compute_score("math-500", response, r"\sqrt{2}")
+    assert not marker.exists()
