@@ -5,38 +5,82 @@ import sys
 from pathlib import Path
 
 from rpg.data import toy
+from rpg.data.build import build
+from rpg.data.readers import DataError, read_file, read_hub
 from rpg.data.schema import repeated_rows, write_parquet
+from rpg.data.sources import SOURCES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg data`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    build = actions.add_parser("build", help="write the parquet file of one problem set")
-    build.add_argument("name", choices=["toy"])
-    build.add_argument("--out", type=Path, default=Path("data"), help="folder to write to (default: data)")
-    build.add_argument("--repeat", type=int, default=1, help="write each problem K times (default: 1)")
-    group = build.add_argument_group("toy task")
+    build_parser = actions.add_parser("build", help="write the parquet file of one problem set")
+    build_parser.add_argument("name", choices=["toy", *SOURCES], metavar="NAME", help=", ".join(["toy", *SOURCES]))
+    build_parser.add_argument(
+        "--from",
+        dest="from_file",
+        type=Path,
+        metavar="FILE",
+        help="local parquet, JSON or JSONL file of the set (default: the Hugging Face hub)",
+    )
+    build_parser.add_argument("--out", type=Path, default=Path("data"), help="folder to write to (default: data)")
+    build_parser.add_argument(
+        "--repeat",
+        type=_positive,
+        metavar="K",
+        help="write each problem K times (default: 32 for aime24, aime25 and amc23, else 1)",
+    )
+    group = build_parser.add_argument_group("toy task")
     group.add_argument("--train-size", type=int, default=2048, help="training rows (default: 2048)")
     group.add_argument("--test-size", type=int, default=256, help="test rows (default: 256)")
     group.add_argument("--low", type=int, default=0, help="smallest operand (default: 0)")
     group.add_argument("--high", type=int, default=99, help="largest operand (default: 99)")
     group.add_argument("--seed", type=int, default=0, help="which pairs are drawn (default: 0)")
 
+    check_parser = actions.add_parser("check", help="say what is wrong with parquet files, by row and column")
+    check_parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    check_parser.add_argument("--tokenizer", metavar="DIR", help="count prompts over --max-prompt-length with it")
+    check_parser.add_argument(
+        "--max-prompt-length", type=_positive, default=2048, metavar="N", help="in tokens (default: 2048)"
+    )
+
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out the parsed command; 0 where it succeeded."""
+    """Carry out the parsed command; 0 where it succeeded, 1 where not."""
+    if args.action == "check":
+        from rpg.data.check import check_files
+
+        return check_files(args.files, args.tokenizer, args.max_prompt_length)
     try:
-        return build_toy(args)
-    except ValueError as error:
+        return build_toy(args) if args.name == "toy" else build_published(args)
+    except (ValueError, OSError) as error:
         print(f"rpg data build {args.name}: {error}", file=sys.stderr)
         return 1
 
 
 def build_toy(args: argparse.Namespace) -> int:
     """Write toy_train.parquet and toy_test.parquet."""
+    if args.from_file:
+        raise DataError(f"--from {args.from_file}: the toy task is generated; leave --from out")
     for split, size in (("train", args.train_size), ("test", args.test_size)):
         problems = toy.toy_problems(split, args.seed, size, args.low, args.high)
         path = args.out / f"toy_{split}.parquet"
-        rows = write_parquet(repeated_rows(problems, args.repeat), path)
+        rows = write_parquet(repeated_rows(problems, args.repeat or 1), path)
         print(f"{path}: {rows} rows")
     return 0
+
+
+def build_published(args: argparse.Namespace) -> int:
+    """Write the file of a published set and print what became of its rows."""
+    source = SOURCES[args.name]
+    rows = read_file(args.from_file) if args.from_file else read_hub(source)
+    report = build(source, rows, args.out, args.repeat)
+    print(f"{args.out / source.file_name}:", *report.lines(), sep="\n")
+    return 0
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return value

@@ -52,9 +52,7 @@ def make_row(problem: Problem, index: int = 0) -> dict:
 def repeated_rows(problems: Iterable[Problem], repeat: int = 1) -> Iterable[dict]:
     """Yield every problem `repeat` times in a row, numbered 0..repeat-1."""
     if repeat < 1:
-        raise ValueError(
-            f"repeat is {repeat}; it counts how often each problem is written, so give 1 or more"
-        )
+        raise ValueError(f"repeat is {repeat}; it counts how often each problem is written, so give 1 or more")
     for problem in problems:
         for index in range(repeat):
             yield make_row(problem, index)

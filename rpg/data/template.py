@@ -14,9 +14,7 @@ def format_prompt(problem: str) -> str:
 
 def is_templated(content: str) -> bool:
     """Whether `content` is exactly what `format_prompt` makes of some problem."""
-    return (
-        content.startswith(PREFIX) and content.endswith(SUFFIX) and len(content) >= len(PREFIX) + len(SUFFIX)
-    )
+    return content.startswith(PREFIX) and content.endswith(SUFFIX) and len(content) >= len(PREFIX) + len(SUFFIX)
 
 
 def strip_prompt(content: str) -> str:

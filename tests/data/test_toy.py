@@ -41,9 +41,7 @@ def test_rows_follow_the_schema_of_the_recipe(tmp_path: Path) -> None:
         "reward_model": {"ground_truth": str(int(first) + int(second)), "style": "rule-lighteval/MATH_v2"},
         "extra_info": {"index": 0, "raw_problem": text, "split": "train"},
     }
-    assert compute_score(
-        "toy_sum", f"Answer: {int(first) + int(second)}", row["reward_model"]["ground_truth"]
-    )["acc"]
+    assert compute_score("toy_sum", f"Answer: {int(first) + int(second)}", row["reward_model"]["ground_truth"])["acc"]
 
 
 def test_a_pair_keeps_its_split_when_seed_and_order_change() -> None:
@@ -60,9 +58,7 @@ def test_same_options_give_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
 
-def test_too_many_rows_are_refused_with_the_remedy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_too_many_rows_are_refused_with_the_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["data", "build", "toy", "--out", str(tmp_path), "--high", "9", "--train-size", "500"])
     assert code == 1
     error = capsys.readouterr().err

@@ -1,0 +1,137 @@
+"""Small files in the published layout of each source, quirks included, for the real loaders to read."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rpg.data.template import format_prompt
+
+DAPO_SCHEMA = pa.schema(
+    [
+        ("data_source", pa.string()),
+        ("prompt", pa.list_(pa.struct([("content", pa.string()), ("role", pa.string())]))),
+        ("ability", pa.string()),
+        ("reward_model", pa.struct([("ground_truth", pa.string()), ("style", pa.string())])),
+        ("extra_info", pa.struct([("index", pa.string())])),
+    ]
+)
+
+
+def dapo_row(problem: str, answer: str | None, index: str) -> dict[str, Any]:
+    """One row as BytedTsinghua-SIA/DAPO-Math-17k has it: the template around the problem, a string index."""
+    return {
+        "data_source": "math_dapo",
+        "prompt": [{"content": format_prompt(problem), "role": "user"}],
+        "ability": "MATH",
+        "reward_model": {"ground_truth": answer, "style": "rule-lighteval/MATH_v2"},
+        "extra_info": {"index": index},
+    }
+
+
+def dapo_problem(number: int) -> str:
+    """A problem as long as those of DAPO-Math-17k, about 250 characters; one in six is Chinese."""
+    if number % 6 == 0:
+        return f"设 $a_{{{number}}}$ 是正整数,求满足 $x^2 \\equiv {number} \\pmod{{{number + 7}}}$ 的最小值。" * 3
+    return (
+        f"Let $a_{{{number}}}$ be the number of positive integers $n \\le {number * 37}$ such that $n^2 + {number}$ "
+        f"is divisible by ${number + 7}$, and suppose that the polynomial $P(x) = x^3 - {number}x + 1$ has three "
+        "distinct real roots. Find the remainder when the sum of their squares is divided by $1000$."
+    )
+
+
+def write_dapo(path: Path, distinct: int, copies: int) -> int:
+    """Write the published layout at any size, streaming; returns the number of rows."""
+    with pq.ParquetWriter(path, DAPO_SCHEMA) as writer:
+        for copy in range(copies):
+            rows = [dapo_row(dapo_problem(n), str(n * 31 % 1000), f"{copy}-{n}") for n in range(distinct)]
+            writer.write_table(pa.Table.from_pylist(rows, schema=DAPO_SCHEMA))
+    return distinct * copies
+
+
+def write_rows(path: Path, rows: Iterable[dict[str, Any]], schema: pa.Schema | None = None) -> Path:
+    """Write rows to a parquet file, with the types arrow infers unless a schema is given."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)
+    return path
+
+
+AIME24 = [  # HuggingFaceH4/aime_2024
+    {"id": 60, "problem": "Find $a+b$.", "solution": "...", "answer": "204", "url": "u", "year": "2024"},
+    {"id": 61, "problem": "Find the smallest $n$.", "solution": "...", "answer": "025", "url": "u", "year": "2024"},
+]
+AIME24_MAXWELL = [  # Maxwell-Jia/AIME_2024: capitals, integers
+    {"ID": "2024-II-4", "Problem": "Find $a+b$.", "Solution": "...", "Answer": 33},
+    {"ID": "2024-II-5", "Problem": "Find the smallest $n$.", "Solution": "...", "Answer": 80},
+]
+AIME25 = [  # math-ai/aime25
+    {"problem": "Find the sum of all integer bases.", "answer": "70", "id": "0"},
+    {"problem": "Find the area of the heptagon.", "answer": "588", "id": "1"},
+]
+AMC23 = [  # math-ai/amc23: integers as floats
+    {"id": 0, "question": "Cities A and B are $45$ miles apart.", "answer": 27.0, "url": "u"},
+    {"id": 1, "question": "Positive real numbers $x$ and $y$.", "answer": 36.0, "url": "u"},
+]
+MINERVA = [  # math-ai/minervamath
+    {"question": "Each of the two Magellan telescopes.\n\nGive it in arcsec.", "answer": "0.06"},
+    {"question": "Find the mass in grams.", "answer": "4.5e33"},
+    {"question": "Preamble: A force acts.\n\nFind $x(t)$.", "answer": "$\\frac{1}{2} m v^{2}$"},
+]
+OLYMPIAD = [  # Hothan/OlympiadBench, OE_TO_maths_en_COMP: answers in lists, nullable context and unit
+    {
+        "id": 1606,
+        "question": "Find $T$.",
+        "solution": ["..."],
+        "final_answer": ["2"],
+        "context": None,
+        "image_1": None,
+        "modality": "Text-only",
+        "is_multiple_answer": False,
+        "unit": None,
+        "answer_type": "Numerical",
+        "error": None,
+        "language": "English",
+    },
+    {
+        "id": 1610,
+        "question": "Find all $x$.",
+        "solution": ["..."],
+        "final_answer": ["$1$", "$-1$"],
+        "context": "Let $x^2 = 1$.",
+        "image_1": None,
+        "modality": "Text-only",
+        "is_multiple_answer": True,
+        "unit": None,
+        "answer_type": "Numerical",
+        "error": None,
+        "language": "English",
+    },
+]
+MATH500 = [  # HuggingFaceH4/MATH-500
+    {
+        "problem": "Convert the point $(0,3)$ to polar coordinates.",
+        "solution": "...",
+        "answer": "\\left( 3, \\frac{\\pi}{2} \\right)",
+        "subject": "Precalculus",
+        "level": 2,
+        "unique_id": "test/precalculus/807.json",
+    },
+    {
+        "problem": "How many positive divisors does 196 have?",
+        "solution": "...",
+        "answer": "9",
+        "subject": "Number Theory",
+        "level": 3,
+        "unique_id": "test/number_theory/572.json",
+    },
+]
+FLAT = {
+    "aime24": AIME24,
+    "aime25": AIME25,
+    "amc23": AMC23,
+    "minerva-math": MINERVA,
+    "olympiadbench": OLYMPIAD,
+    "math-500": MATH500,
+}

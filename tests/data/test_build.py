@@ -1,0 +1,206 @@
+"""The builders against files in each source's published layout, and the memory of the largest."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from published_files import AIME24, AIME24_MAXWELL, AMC23, FLAT, dapo_problem, dapo_row, write_dapo, write_rows
+
+from rpg.cli import main
+from rpg.data import command
+from rpg.data.schema import SCHEMA
+from rpg.data.sources import SOURCES
+from rpg.data.template import format_prompt
+from rpg.rewards import compute_score, is_known
+
+REPEATS = {"aime24": 32, "aime25": 32, "amc23": 32}
+
+
+def build(name: str, source: Path, out: Path, *options: str) -> list[dict]:
+    assert main(["data", "build", name, "--from", str(source), "--out", str(out), *options]) == 0
+    table = pq.read_table(out / f"{name}.parquet")
+    assert table.schema.equals(SCHEMA)
+    return table.to_pylist()
+
+
+@pytest.mark.parametrize("name", FLAT)
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "json"])
+def test_every_set_from_every_format(name: str, suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"published.{suffix}"
+    if suffix == "parquet":
+        write_rows(path, FLAT[name])
+    elif suffix == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in FLAT[name]) + "\n")
+    else:
+        path.write_text(json.dumps(FLAT[name], indent=1))
+    rows = build(name, path, tmp_path / "out")
+    repeat = REPEATS.get(name, 1)
+    assert len(rows) == repeat * len(FLAT[name])
+    assert [row["extra_info"]["index"] for row in rows] == list(range(repeat)) * len(FLAT[name])
+    for row in rows:
+        assert row["prompt"] == [{"role": "user", "content": format_prompt(row["extra_info"]["raw_problem"])}]
+        assert (row["ability"], row["reward_model"]["style"]) == ("MATH", "rule-lighteval/MATH_v2")
+        assert row["extra_info"]["split"] == "test"
+        assert is_known(row["data_source"])
+        truth = row["reward_model"]["ground_truth"]
+        assert compute_score(row["data_source"], f"Answer: {truth}", truth)["acc"] == 1.0
+
+
+def test_integer_answers_given_as_floats_or_with_zeros(tmp_path: Path) -> None:
+    amc = build("amc23", write_rows(tmp_path / "amc.parquet", AMC23), tmp_path, "--repeat", "1")
+    assert [row["reward_model"]["ground_truth"] for row in amc] == ["27", "36"]
+    aime = build("aime24", write_rows(tmp_path / "a.parquet", AIME24), tmp_path, "--repeat", "1")
+    assert [row["reward_model"]["ground_truth"] for row in aime] == ["204", "25"]
+
+
+def test_other_spellings_of_columns(tmp_path: Path) -> None:
+    rows = build("aime24", write_rows(tmp_path / "m.parquet", AIME24_MAXWELL), tmp_path, "--repeat", "4")
+    assert [row["reward_model"]["ground_truth"] for row in rows] == ["33"] * 4 + ["80"] * 4
+
+
+def test_olympiad_answers_in_lists_and_context(tmp_path: Path) -> None:
+    rows = build("olympiadbench", write_rows(tmp_path / "o.parquet", FLAT["olympiadbench"]), tmp_path)
+    assert [row["reward_model"]["ground_truth"] for row in rows] == ["2", "1, -1"]
+    assert rows[1]["extra_info"]["raw_problem"] == "Let $x^2 = 1$.\n\nFind all $x$."
+    assert compute_score("olympiadbench", "Answer: $-1$ and $1$", "1, -1")["acc"] == 1.0
+
+
+def test_released_aime_file_with_problem_numbers_as_index(tmp_path: Path) -> None:
+    """paper.md, E10: 30 problems in 960 rows whose index is the problem; we write the repeat number."""
+    rows = [dapo_row(f"Problem {n}.", str(n), str(n)) for _ in range(32) for n in range(30)]
+    built = build("aime24", write_rows(tmp_path / "aime-2024.parquet", rows), tmp_path / "out")
+    assert len(built) == 960
+    assert [row["extra_info"]["index"] for row in built[:33]] == [*range(32), 0]
+    assert {row["data_source"] for row in built} == {"aime24"}
+    assert built[0]["extra_info"]["raw_problem"] == "Problem 0."
+
+
+def test_dapo_is_stripped_deduplicated_and_english(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [dapo_row(dapo_problem(n), str(n), f"i{n}") for n in range(12)]  # 0 and 6 are Chinese
+    rows += [
+        dapo_row(dapo_problem(1) + "\n ", "1", "again"),
+        dapo_row(dapo_problem(2), "999", "conflict"),
+        dapo_row("", "5", "empty"),
+        dapo_row("  \n", "5", "blank"),
+        dapo_row("No answer here?", "", "none"),
+        dapo_row("Null answer?", None, "null"),
+        dapo_row("Half?", "1/2", "fraction"),
+        dapo_row("A float?", "34.0", "float"),
+        dapo_row("Punctuation, full-width\uff0c but English.", "7", "comma"),
+    ]
+    source = write_rows(tmp_path / "dapo.parquet", rows * 3)
+    built = build("dapo-math-17k-eng", source, tmp_path / "out")
+    assert [row["reward_model"]["ground_truth"] for row in built] == [
+        *["1", "2", "3", "4", "5", "7", "8", "9", "10", "11"],
+        "34",
+        "7",
+    ]
+    assert built[0]["extra_info"] == {"index": 0, "raw_problem": dapo_problem(1), "split": "train"}
+    assert built[0]["prompt"][0]["content"] == format_prompt(dapo_problem(1))
+    report = capsys.readouterr().out
+    # 21 rows thrice; 12 kept; the 12 come back twice and the near copy of 1 three times: 24 + 3 = 27
+    for line in (
+        "63 rows read, 12 problems kept, 12 rows written",
+        "27 left out: repeats an earlier problem (first",
+        "3 left out: repeats an earlier problem with another answer",
+        "6 left out: not English",
+        "6 left out: empty problem",
+        "6 left out: empty answer",
+        "3 left out: answer is no integer",
+        "dapo.parquet, row 13",
+    ):
+        assert line in report
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("x.csv", "a,b\n", "'.csv'"),
+        ("x.parquet", "not parquet", "not readable as parquet"),
+        ("x.parquet", "", "not readable as parquet"),
+        ("x.jsonl", '{"problem": "p", "answer": "1"}\n{broken\n', "x.jsonl, line 2: not JSON"),
+        ("x.json", "[1]", "element 0: 1 is no object"),
+        ("x.jsonl", '{"text": "p", "answer": "1"}\n', "one of problem, Problem, question is needed"),
+        ("x.jsonl", '{"problem": "p"}\n', "no answer column for aime24"),
+        ("x.jsonl", '{"problem": "p", "answer": {"a": 1}}\n', "it must be text or a number"),
+        ("x.jsonl", '{"prompt": [], "reward_model": {}}\n', "holds no ground_truth"),
+        ("x.jsonl", '{"problem": "", "answer": "1"}\n', "no usable problem"),
+        ("x.jsonl", "", "no usable problem"),
+    ],
+)
+def test_unusable_input_is_named_and_nothing_written(
+    name: str, content: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text(content)
+    out = tmp_path / "out"
+    code = main(["data", "build", "aime24", "--from", str(tmp_path / name), "--out", str(out)])
+    error = capsys.readouterr().err
+    assert code == 1
+    assert expected in error
+    assert "Traceback" not in error
+    assert not out.exists() or not list(out.iterdir())
+
+
+def test_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "build", "aime24", "--from", str(tmp_path / "no.parquet")]) == 1
+    assert "no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [*FLAT, "dapo-math-17k-eng"])
+def test_through_datasets(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`datasets` loads a folder as it loads a repository of the hub: same call, same streaming."""
+    source = SOURCES[name]
+    repository = tmp_path / "repository"
+    rows = FLAT.get(name) or [dapo_row(dapo_problem(n % 5), "3", "i") for n in range(10)]
+    write_rows(repository / f"{source.hub_split}-00000-of-00001.parquet", rows)
+    local = dataclasses.replace(source, repo=str(repository), config=None)
+    monkeypatch.setattr(command, "SOURCES", {name: local})
+    assert main(["data", "build", name, "--out", str(tmp_path / "out"), "--repeat", "2"]) == 0
+    expected = 2 * (len(FLAT[name]) if name in FLAT else 4)  # dapo_problem(0) is Chinese
+    assert pq.read_metadata(tmp_path / "out" / source.file_name).num_rows == expected
+
+
+def test_no_hub_is_said_with_the_way_around(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = dataclasses.replace(SOURCES["aime24"], repo=str(tmp_path / "nowhere"))
+    monkeypatch.setattr(command, "SOURCES", {"aime24": nowhere})
+    assert main(["data", "build", "aime24", "--out", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert "not readable from the hub" in error
+    assert "rpg data build aime24 --from FILE" in error
+
+
+def measured_build(tmp_path: Path, distinct: int, copies: int) -> tuple[int, float, float]:
+    """Build from a synthetic DAPO-Math-17k in a process of its own: (rows read, peak MB, seconds)."""
+    source = tmp_path / "dapo.parquet"
+    rows = write_dapo(source, distinct, copies)
+    code = (
+        "from pathlib import Path; from rpg.cli import main\n"
+        f"assert main(['data', 'build', 'dapo-math-17k-eng', '--from', {str(source)!r}, "
+        f"'--out', {str(tmp_path / 'out')!r}]) == 0\n"
+        "print(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])"
+    )
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    built = pq.read_metadata(tmp_path / "out" / "dapo-math-17k-eng.parquet").num_rows
+    assert built == distinct - (distinct + 5) // 6  # one in six is Chinese
+    assert f"{rows} rows read, {built} problems kept" in done.stdout
+    return rows, int(done.stdout.split()[-1]) / 1024, time.monotonic() - start
+
+
+@pytest.mark.parametrize(
+    ("distinct", "copies"), [(2000, 10), pytest.param(17917, 100, marks=pytest.mark.full)], ids=["20k", "1.8M"]
+)
+def test_memory_of_the_largest_build(
+    distinct: int, copies: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows, peak, seconds = measured_build(tmp_path, distinct, copies)
+    with capsys.disabled():
+        print(f"\n{rows} rows: peak {peak:.0f} MB, {seconds:.0f} s")
+    assert peak < 2000
