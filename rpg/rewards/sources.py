@@ -6,8 +6,7 @@ spelling that a published file of these problem sets carries is listed.
 
 TOY_SOURCES = ("toy_sum",)
 
-MATH_SOURCES = (
-    # DAPO-Math-17k: the release's README, the published file, verl
+DAPO_SOURCES = (  # DAPO-Math-17k: the release's README, the published file, verl
     "math-dapo",
     "math_dapo",
     "math_dapo_reasoning",
@@ -16,7 +15,8 @@ MATH_SOURCES = (
     "DAPO-Math-17k",
     "BytedTsinghua-SIA/DAPO-Math-17k",
     "open-r1/DAPO-Math-17k-Processed",
-    # AIME
+)
+AIME_SOURCES = (
     "aime",
     "aime24",
     "aime25",
@@ -43,7 +43,8 @@ MATH_SOURCES = (
     "BytedTsinghua-SIA/AIME-2024",
     "opencompass/AIME2025",
     "yentinglin/aime_2025",
-    # AMC
+)
+AMC_SOURCES = (
     "amc",
     "amc23",
     "amc_23",
@@ -55,14 +56,16 @@ MATH_SOURCES = (
     "AMC2023",
     "math-ai/amc23",
     "AI-MO/aimo-validation-amc",
-    # Minerva-Math
+)
+MINERVA_SOURCES = (
     "minerva",
     "minerva-math",
     "minerva_math",
     "minervamath",
     "math-ai/minervamath",
     "svc-huggingface/minerva-math",
-    # OlympiadBench
+)
+OLYMPIAD_SOURCES = (
     "olympiadbench",
     "olympiad-bench",
     "olympiad_bench",
@@ -70,7 +73,8 @@ MATH_SOURCES = (
     "OlympiadBench",
     "math-ai/olympiadbench",
     "Hothan/OlympiadBench",
-    # MATH-500 and MATH
+)
+MATH_SOURCES = (
     "math-500",
     "math_500",
     "math500",
@@ -84,7 +88,8 @@ MATH_SOURCES = (
     "DigitalLearningGmbH/MATH-lighteval",
 )
 
-KNOWN_DATA_SOURCES = frozenset(TOY_SOURCES + MATH_SOURCES)
+INTEGER_SOURCES = frozenset(TOY_SOURCES + DAPO_SOURCES + AIME_SOURCES + AMC_SOURCES)
+KNOWN_DATA_SOURCES = INTEGER_SOURCES.union(MINERVA_SOURCES, OLYMPIAD_SOURCES, MATH_SOURCES)
 
 
 def is_known(data_source: str) -> bool:

@@ -12,7 +12,8 @@ from hostile import KINDS, hostile_responses
 from rpg.rewards import TIME_LIMIT, compute_score, symbolic
 
 SLOW = 0.1  # seconds
-SLACK = 1.0  # fork, scheduling, a machine shared with others
+SLACK = 1.0  # seconds for forking and scheduling
+HARD_LIMIT = TIME_LIMIT * symbolic.WALL_FACTOR + SLACK  # the time limit counts processor time, this one any
 NINES, ROOT = "Answer: 9^{9^{9}}", r"\sqrt{5}"  # a comparison that takes sympy minutes
 
 
@@ -35,7 +36,7 @@ def run_hostile(count: int) -> dict[str, int]:
         seconds = time.perf_counter() - start
         assert result["score"] == -1.0, (kind, response[:100], truth, result)
         assert len(str(result["pred"]).encode()) <= 4 * 200
-        assert seconds < TIME_LIMIT + SLACK, (kind, response[:100], seconds)
+        assert seconds < HARD_LIMIT, (kind, response[:100], seconds)
         over_limit = symbolic.counts.over_limit > over_before
         if seconds > SLOW and not over_limit:
             assert symbolic.counts.calls > calls_before, ("slow without the library", kind, response[:100])
@@ -83,15 +84,14 @@ def test_limit_holds_in_threads_and_others_go_on(caplog: pytest.LogCaptureFixtur
     with ThreadPoolExecutor(16) as pool:
         verdicts = list(pool.map(score, range(32)))
     assert verdicts == [float(number % 8 != 0) for number in range(32)]
-    # 4 bombs in 4 slots on as few as 1 processor: 4 limits one after another, then the rest
-    assert slowest < 4 * TIME_LIMIT + 4 * SLACK
+    assert slowest < HARD_LIMIT  # 4 bombs in 4 slots do not add up
 
 
 def test_time_limit_is_the_callers() -> None:
     before = symbolic.counts.over_limit
     start = time.perf_counter()
     assert compute_score("math-500", NINES, ROOT, time_limit=0.11)["acc"] == 0.0
-    assert 0.1 < time.perf_counter() - start < 0.11 + SLACK
+    assert 0.1 < time.perf_counter() - start < 0.11 * symbolic.WALL_FACTOR + SLACK
     assert symbolic.counts.over_limit == before + 1
 
 

@@ -1,0 +1,329 @@
+"""`rpg data check`: accepts what build writes; names row, column and remedy of every corruption."""
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from published_files import FLAT, dapo_problem, dapo_row, write_dapo, write_rows
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from rpg.cli import main
+from rpg.data.schema import SCHEMA, Problem, make_row
+from rpg.data.template import PREFIX, SUFFIX, format_prompt
+
+Rows = list[dict[str, Any]]
+
+
+def good_rows(split: str = "train", data_source: str = "math-dapo", repeat: int = 1) -> Rows:
+    problems = [Problem(data_source, f"What is the {n}th prime of {split}?", str(n), split) for n in range(6)]
+    return [make_row(problem, index) for problem in problems for index in range(repeat)]
+
+
+def check(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str]:
+    code = main(["data", "check", *map(str, arguments)])
+    out = capsys.readouterr()
+    assert "Traceback" not in out.out + out.err
+    return code, out.out
+
+
+@pytest.mark.parametrize("name", [*FLAT, "dapo-math-17k-eng", "toy"])
+def test_accepts_what_build_writes(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    published = FLAT.get(name) or [dapo_row(dapo_problem(n), str(n), "i") for n in range(20)]
+    source = [] if name == "toy" else ["--from", str(write_rows(tmp_path / "in" / "p.parquet", published))]
+    assert main(["data", "build", name, "--out", str(tmp_path), *source]) == 0
+    capsys.readouterr()
+    code, out = check(capsys, *sorted(tmp_path.glob("*.parquet")))
+    assert code == 0, out
+    assert "0 errors, 0 warnings: can be trained on" in out
+
+
+def set_path(*path: str | int) -> Callable[[Any], Callable[[dict], None]]:
+    """Return a maker of corruptions that put a value at `path` of a row."""
+
+    def with_value(value: Any) -> Callable[[dict], None]:
+        def corrupt(row: dict) -> None:
+            target: Any = row
+            for key in path[:-1]:
+                target = target[key]
+            target[path[-1]] = value
+
+        return corrupt
+
+    return with_value
+
+
+source, prompt = set_path("data_source"), set_path("prompt")
+content, role = set_path("prompt", 0, "content"), set_path("prompt", 0, "role")
+truth, extra = set_path("reward_model", "ground_truth"), set_path("extra_info")
+
+# what, corruption of row 3, the column named, a word of the message, a word of the remedy
+ROW_CORRUPTIONS = [
+    ("unknown source", source("gsm8k"), "data_source", "nothing scores 'gsm8k'", "KNOWN_DATA_SOURCES"),
+    ("misspelt source", source("math-dappo"), "data_source", "nothing scores", "did you mean 'math-dapo'?"),
+    ("source with a space", source("math-dapo "), "data_source", "nothing scores", "did you mean 'math-dapo'?"),
+    ("null source", source(None), "data_source", "is no text", "name the problem set"),
+    ("empty source", source(""), "data_source", "nothing scores", "KNOWN_DATA_SOURCES"),
+    ("null prompt", prompt(None), "prompt", "no list of messages", '"role": "user"'),
+    ("no message", prompt([]), "prompt", "no message", '"role": "user"'),
+    ("null message", prompt([None]), "prompt[0]", "no message", '"role": "user"'),
+    ("null content", content(None), "prompt[0].content", "no text", '"role": "user"'),
+    ("empty content", content(""), "prompt[0].content", "no problem in it", "leave the row out"),
+    ("template only", content(PREFIX + " " + SUFFIX), "prompt[0].content", "no problem in it", "leave the row"),
+    ("template twice", content(format_prompt(format_prompt("p"))), "prompt[0].content", "twice", "once"),
+    ("no instruction", content("What is 2 + 2?"), "prompt[0].content", "how to answer", "format_prompt"),
+    ("lost characters", content(format_prompt("Let \ufffd")), "prompt[0].content", "U+FFFD", "UTF-8"),
+    ("null role", role(None), "prompt[0].role", "None", "system, user, assistant"),
+    ("unknown role", role("human"), "prompt[0].role", "'human'", "system, user, assistant"),
+    ("assistant last", role("assistant"), "prompt", "ends with role 'assistant'", "must be the user's"),
+    ("null reward", set_path("reward_model")(None), "reward_model", "no struct", "ground_truth"),
+    ("null truth", truth(None), "reward_model.ground_truth", "missing", "leave the row out"),
+    ("empty truth", truth(" "), "reward_model.ground_truth", "empty", "leave the row out"),
+    ("nan truth", truth("nan"), "reward_model.ground_truth", "'nan' is no answer", "give the answer"),
+    ("truth in words", truth("many"), "reward_model.ground_truth", "no integer", "are integers"),
+    ("truth half", truth("1/2"), "reward_model.ground_truth", "no integer", "are integers"),
+    ("truth a response", truth("Answer: 5"), "reward_model.ground_truth", "a response", "bare answer"),
+    ("truth a solution", truth("2+2=4\n4"), "reward_model.ground_truth", "a response", "bare answer"),
+    ("truth too long", truth("1" * 201), "reward_model.ground_truth", "201 characters", "never scores"),
+    ("open brace", truth("\\frac{1}{2"), "reward_model.ground_truth", "without its partner", "correct the LaTeX"),
+    ("odd dollars", truth("5$"), "reward_model.ground_truth", "without its partner", "correct the LaTeX"),
+    ("wrong raw problem", set_path("extra_info", "raw_problem")("Another?"), "extra_info.raw_problem", "asks", "build"),
+    ("two splits", set_path("extra_info", "split")("test"), "extra_info.split", "mixed", "two files"),
+]
+
+
+@pytest.mark.parametrize(
+    ("corrupt", "column", "message", "remedy"),
+    [pytest.param(*case[1:], id=case[0]) for case in ROW_CORRUPTIONS],
+)
+def test_corrupt_row(
+    corrupt: Callable[[dict], None],
+    column: str,
+    message: str,
+    remedy: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = good_rows()
+    corrupt(rows[3])
+    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
+    assert code == 1, out
+    place = "all rows" if message == "mixed" else "row 3"
+    found = [line for line in out.splitlines() if f"error: {place}, {column}: " in line]
+    assert len(found) == 1, out
+    assert message in found[0]
+    after = out.splitlines()[out.splitlines().index(found[0]) + 1]
+    assert after.startswith("    -> ")
+    assert remedy in after
+    assert out.count("error: ") == 1, out  # nothing else is reported for one corruption
+
+
+def retyped(name: str, values: Callable[[dict], Any]) -> Callable[[Rows], pa.Table]:
+    """Return a corruption that replaces a column by another type."""
+
+    def corrupt(rows: Rows) -> pa.Table:
+        return pa.Table.from_pylist([{**row, name: values(row)} for row in rows])
+
+    return corrupt
+
+
+def without(name: str) -> Callable[[Rows], pa.Table]:
+    return lambda rows: pa.Table.from_pylist(rows, schema=SCHEMA).drop_columns([name])
+
+
+def doubled(rows: Rows) -> pa.Table:
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    return table.append_column("prompt", table.column("prompt"))
+
+
+TABLE_CORRUPTIONS = [
+    ("no data_source", without("data_source"), "all rows, data_source: no such column", "rpg data build"),
+    ("no prompt", without("prompt"), "all rows, prompt: no such column", "rpg data build"),
+    ("no reward_model", without("reward_model"), "all rows, reward_model: no such column", "rpg data build"),
+    ("column twice", doubled, "all rows, prompt: column stands there twice", "keep one"),
+    ("no rows", lambda rows: pa.Table.from_pylist([], schema=SCHEMA), "all rows, file: no rows", "again"),
+    ("prompt text", retyped("prompt", lambda row: "2 + 2?"), "row 0, prompt: '2 + 2?' is no list", '"role"'),
+    ("prompt of texts", retyped("prompt", lambda row: ["2?"]), "row 0, prompt[0]: '2?' is no message", '"role"'),
+    ("source numbers", retyped("data_source", lambda row: 7), "row 0, data_source: 7 is no text", "name the problem"),
+    ("reward text", retyped("reward_model", lambda row: "5"), "row 0, reward_model: '5' is no struct", "ground_truth"),
+    (
+        "truth list",
+        retyped("reward_model", lambda row: {"ground_truth": ["5"]}),
+        "row 0, reward_model.ground_truth: ['5'] is a list",
+        "as text",
+    ),
+    ("extra text", retyped("extra_info", lambda row: "x"), "row 0, extra_info: 'x' is no struct", "{index"),
+    ("images", retyped("images", lambda row: ["a.png"]), "row 0, images: holds media", "text only"),
+]
+
+
+@pytest.mark.parametrize(
+    ("corrupt", "message", "remedy"), [pytest.param(*case[1:], id=case[0]) for case in TABLE_CORRUPTIONS]
+)
+def test_corrupt_table(
+    corrupt: Callable[[Rows], pa.Table],
+    message: str,
+    remedy: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(corrupt(good_rows()), path)
+    code, out = check(capsys, path)
+    assert code == 1, out
+    assert f"error: {message}" in out
+    assert remedy in out[out.index(message) :]
+
+
+def make_file(kind: str, path: Path) -> Path:
+    write_rows(path, good_rows(), SCHEMA)
+    data = path.read_bytes()
+    if kind == "missing":
+        path.unlink()
+    elif kind == "folder":
+        path.unlink()
+        path.mkdir()
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "text":
+        path.write_text("data_source,prompt\n")
+    elif kind == "truncated":
+        path.write_bytes(data[: len(data) // 2])
+    elif kind == "damaged":
+        path.write_bytes(data[:8] + bytes(200) + data[208:])
+    elif kind == "name":
+        return path.rename(path.with_suffix(".pq"))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "remedy"),
+    [
+        ("missing", "no such file", "rpg data build"),
+        ("folder", "not a file", "name the parquet files"),
+        ("empty", "not readable as parquet", "again"),
+        ("text", "not readable as parquet", "again"),
+        ("truncated", "not readable as parquet", "again"),
+        ("damaged", "damaged data", "again"),
+        ("name", "name ends in '.pq'", "rename to .parquet"),
+    ],
+)
+def test_corrupt_file(kind: str, message: str, remedy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = check(capsys, make_file(kind, tmp_path / "x.parquet"))
+    assert code == 1
+    assert f"error: all rows, file: {message}" in out
+    assert remedy in out
+
+
+def test_two_answers_for_one_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [*good_rows(), copy.deepcopy(good_rows()[2])]
+    rows[6]["reward_model"]["ground_truth"] = "77"
+    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
+    assert code == 1
+    assert "error: row 6, reward_model.ground_truth: '77', but row 2 asks the same" in out
+
+
+def test_uneven_repeats_of_a_test_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = good_rows("test", repeat=4)
+    del rows[9]
+    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
+    assert code == 1
+    assert "error: row 8, prompt: problem stands there 3 times, most stand 4 times" in out
+    assert "warning: row 8, extra_info.index: repeats are numbered 0..3, there are 3" in out
+
+
+def test_aime_answers_are_in_range(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = good_rows("test", "aime24")
+    rows[1]["reward_model"]["ground_truth"] = "1000"
+    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
+    assert code == 1
+    assert "row 1, reward_model.ground_truth: '1000' is not in 0..999" in out
+
+
+@pytest.mark.parametrize("test_split", ["test", None])
+def test_contamination(test_split: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, test = good_rows(), good_rows("test")
+    test[4] = copy.deepcopy(train[1])
+    test[4]["prompt"][0]["content"] = format_prompt("What is  the 1th prime of train? ")  # spaces do not hide it
+    test[4]["extra_info"]["raw_problem"] = None
+    for row in test:
+        row["extra_info"]["split"] = test_split
+    paths = [write_rows(tmp_path / f"{n}.parquet", rows, SCHEMA) for n, rows in enumerate((train, test))]
+    code, out = check(capsys, *paths)
+    assert code == 1
+    assert f"error: row 4, prompt: also row 1 of {paths[0]}" in out
+    assert "contamination: drop them from the training file" in out
+    assert [check(capsys, path)[0] for path in paths] == [0, 0]  # each is fine by itself
+
+
+def test_overlap_of_two_test_files_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [write_rows(tmp_path / f"{n}.parquet", good_rows("test"), SCHEMA) for n in range(2)]
+    code, out = check(capsys, *paths)
+    assert code == 0
+    assert "6 warnings" in out
+    assert check(capsys, paths[0], paths[0])[0] == 1  # the same file twice is a mistake
+
+
+def test_released_files_are_read_with_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The published DAPO-Math-17k: text as index, Chinese rows, every problem many times."""
+    path = tmp_path / "dapo.parquet"
+    write_dapo(path, distinct=24, copies=3)
+    code, out = check(capsys, path)
+    assert code == 0, out
+    assert "72 rows, 24 problems, each 3 times; data_source math_dapo (72); split unknown" in out
+    assert "warning: row 0, extra_info.index: '0-0'" in out
+    assert "and 67 more of this kind" in out
+    assert "not English" in out
+
+
+def test_counts_of_a_good_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_rows(tmp_path / "x.parquet", good_rows("test", "aime25", repeat=32), SCHEMA)
+    code, out = check(capsys, path)
+    assert code == 0
+    assert "192 rows, 6 problems, each 32 times; data_source aime25 (192); split test" in out
+
+
+def save_tokenizer(folder: Path, chat_template: str | None) -> Path:
+    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]")
+    fast.chat_template = chat_template
+    fast.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(("split", "code", "label"), [("train", 0, "warning"), ("test", 1, "error")])
+def test_long_prompts(split: str, code: int, label: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    template = (
+        "{% for m in messages %}<user> {{ m.content }} <end> {% endfor %}{% if add_generation_prompt %}<go>{% endif %}"
+    )
+    tokenizer = save_tokenizer(tmp_path / "model", template)
+    rows = [*good_rows(split), make_row(Problem("math-dapo", "word " * 100, "5", split))]
+    path = write_rows(tmp_path / "x.parquet", rows, SCHEMA)
+    words = len(format_prompt("word " * 100).split()) + 3  # <user>, <end>, <go>
+    limit = ["--tokenizer", str(tokenizer), "--max-prompt-length"]
+    got, out = check(capsys, path, *limit, str(words - 1))
+    assert got == code
+    assert f"{label}: row 6, prompt: {words} tokens, over {words - 1}" in out
+    assert "raise data.max_prompt_length" in out
+    assert out.count(" tokens, over") == 1
+    got, out = check(capsys, path, *limit, str(words))
+    assert got == 0
+    assert "tokens, over" not in out
+
+
+def test_tokenizer_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_rows(tmp_path / "x.parquet", good_rows(), SCHEMA)
+    (tmp_path / "nothing").mkdir()
+    code, out = check(capsys, path, "--tokenizer", tmp_path / "nothing")
+    assert (code, "no tokenizer" in out) == (1, True)
+    code, out = check(capsys, path, "--tokenizer", save_tokenizer(tmp_path / "bare", None))
+    assert (code, "no chat template" in out) == (1, True)
+
+
+def test_there_are_enough_corruptions() -> None:
+    assert len(ROW_CORRUPTIONS) + len(TABLE_CORRUPTIONS) >= 25
