@@ -3,19 +3,20 @@
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rpg.data.published import to_problem
-from rpg.data.readers import DataError
+from rpg.data.published import problem_text, to_problem
+from rpg.data.readers import DataError, read_file
 from rpg.data.schema import Problem, repeated_rows, write_parquet
 from rpg.data.sources import Source
 
 PROGRESS_SECONDS = 5.0
 DUPLICATE = "repeats an earlier problem"
 CONFLICT = "repeats an earlier problem with another answer"
+EXCLUDED = "stands in an excluded file"
 
 
 @dataclass
@@ -40,8 +41,18 @@ def digest(text: str) -> bytes:
     return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
 
 
+def problem_keys(paths: Iterable[Path]) -> set[bytes]:
+    """Return the digests of all problems in built files, for `exclude`: test problems stay out of training."""
+    texts = (problem_text(row) for path in paths for _, row in read_file(path))
+    return {digest(text) for text in texts if text}
+
+
 def distinct_problems(
-    rows: Iterable[tuple[str, dict[str, Any]]], source: Source, report: Report, say: Callable[[str], None]
+    rows: Iterable[tuple[str, dict[str, Any]]],
+    source: Source,
+    report: Report,
+    exclude: Collection[bytes],
+    say: Callable[[str], None],
 ) -> Iterator[Problem]:
     """Yield each usable problem once, counting in `report` why the other rows go.
 
@@ -58,12 +69,16 @@ def distinct_problems(
         result = to_problem(row, source, place)
         if isinstance(result, Problem):
             key, answer = digest(result.text), digest(result.ground_truth)
-            earlier = seen.setdefault(key, answer)
-            if earlier is answer:
+            earlier = seen.get(key)
+            if key in exclude:
+                result = EXCLUDED
+            elif earlier is None:
+                seen[key] = answer
                 report.kept += 1
                 yield result
                 continue
-            result = DUPLICATE if earlier == answer else CONFLICT
+            else:
+                result = DUPLICATE if earlier == answer else CONFLICT
         report.left_out[result] += 1
         report.examples.setdefault(result, place)
 
@@ -73,6 +88,7 @@ def build(
     rows: Iterable[tuple[str, dict[str, Any]]],
     out: Path,
     repeat: int | None = None,
+    exclude: Collection[bytes] = (),
     say: Callable[[str], None] = print,
 ) -> Report:
     """Write `out`/NAME.parquet from published rows and return what became of them.
@@ -80,7 +96,7 @@ def build(
     Raises DataError where not one problem is usable; then nothing is written.
     """
     report = Report()
-    problems = distinct_problems(rows, source, report, say)
+    problems = distinct_problems(rows, source, report, exclude, say)
     path = out / source.file_name
     written = repeated_rows(_at_least_one(problems, source, report), repeat or source.repeat)
     report.written = write_parquet(written, path)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rpg.data.build import digest
-from rpg.data.check_rows import REQUIRED, problem_text, row_issues, short
+from rpg.data.check_rows import REQUIRED, row_issues, short
 from rpg.data.findings import Findings, Issue, warning
+from rpg.data.published import problem_text
 from rpg.data.readers import DataError, open_parquet, read_batches
 
 PromptLength = Callable[[list[dict[str, str]]], int]
@@ -193,7 +194,7 @@ def check_overlap(checks: list[FileCheck]) -> None:
         remedy = (
             "both are of one split: they count twice"
             if same_role
-            else "contamination: drop them from the training file"
+            else "contamination: build the training file with --exclude THIS FILE"
         )
         for key in sorted(shared, key=lambda key: other.problems[key].first_row):
             what = f"also row {one.problems[key].first_row} of {one.path}"

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from rpg.data.findings import Issue, warning
-from rpg.data.published import NOT_ENGLISH
+from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.schema import ABILITY, STYLE
 from rpg.data.template import PREFIX, is_templated, strip_prompt
 from rpg.rewards.compare import depth
@@ -24,14 +24,6 @@ def short(value: Any) -> str:
     """Return `value` for a message, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def problem_text(row: dict[str, Any]) -> str | None:
-    """Return the bare problem of a row, from its prompt; None where there is no readable prompt."""
-    prompt = row.get("prompt")
-    last = prompt[-1] if isinstance(prompt, list) and prompt else None
-    content = last.get("content") if isinstance(last, dict) else None
-    return strip_prompt(content).strip() if isinstance(content, str) else None
 
 
 def row_issues(row: dict[str, Any]) -> Iterator[Issue]:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from rpg.data import toy
-from rpg.data.build import build
+from rpg.data.build import build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub
 from rpg.data.schema import repeated_rows, write_parquet
 from rpg.data.sources import SOURCES
@@ -29,6 +29,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_positive,
         metavar="K",
         help="write each problem K times (default: 32 for aime24, aime25 and amc23, else 1)",
+    )
+    build_parser.add_argument(
+        "--exclude",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="leave out problems that stand in these built files: test problems do not belong in training",
     )
     group = build_parser.add_argument_group("toy task")
     group.add_argument("--train-size", type=int, default=2048, help="training rows (default: 2048)")
@@ -60,8 +68,8 @@ def run(args: argparse.Namespace) -> int:
 
 def build_toy(args: argparse.Namespace) -> int:
     """Write toy_train.parquet and toy_test.parquet."""
-    if args.from_file:
-        raise DataError(f"--from {args.from_file}: the toy task is generated; leave --from out")
+    if args.from_file or args.exclude:
+        raise DataError("the toy task is generated with separate splits; leave --from and --exclude out")
     for split, size in (("train", args.train_size), ("test", args.test_size)):
         problems = toy.toy_problems(split, args.seed, size, args.low, args.high)
         path = args.out / f"toy_{split}.parquet"
@@ -74,7 +82,7 @@ def build_published(args: argparse.Namespace) -> int:
     """Write the file of a published set and print what became of its rows."""
     source = SOURCES[args.name]
     rows = read_file(args.from_file) if args.from_file else read_hub(source)
-    report = build(source, rows, args.out, args.repeat)
+    report = build(source, rows, args.out, args.repeat, problem_keys(args.exclude))
     print(f"{args.out / source.file_name}:", *report.lines(), sep="\n")
     return 0
 

@@ -48,6 +48,14 @@ def to_problem(row: dict[str, Any], source: Source, place: str) -> Problem | str
     return Problem(source.data_source, text.strip(), truth, source.split)
 
 
+def problem_text(row: dict[str, Any]) -> str | None:
+    """Return the bare problem of a row, from its prompt; None where there is no readable prompt."""
+    prompt = row.get("prompt")
+    last = prompt[-1] if isinstance(prompt, list) and prompt else None
+    content = last.get("content") if isinstance(last, dict) else None
+    return strip_prompt(content).strip() if isinstance(content, str) else None
+
+
 def answer_text(answer: Any, place: str) -> str:
     """Return an answer as text: integers given as floats without ".0", lists joined, $...$ taken off."""
     if answer is None:

@@ -1,15 +1,16 @@
-"""math-verify behind a wall: every comparison in a process of its own, with a limit the kernel keeps.
+"""math-verify behind a wall: in child processes, with limits that the kernel keeps.
 
 verl scores in threads, where the library's own alarm cannot be set, and sympy can spend hours or all
-memory on twenty characters. So one helper process per worker holds the imported library, forks a child
-for each comparison, and the child's processor time and memory are limited by the kernel. Nothing a
-response says can outlive its child. The helper starts with the first answer that needs it.
+memory on twenty characters. So one helper process per worker holds the imported library and forks
+children that compare; the kernel ends a child that uses too much processor time or memory, and the next
+comparison gets another. The helper starts with the first answer that needs it.
 """
 
 import functools
 import json
 import logging
 import os
+import queue
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 logger = logging.getLogger(__name__)
 
 MAX_AT_ONCE = 4  # children of one worker; further calls wait their turn
+CALLS_PER_CHILD = 200  # then a fresh one, so that sympy's caches stay small
 START_SECONDS = 120.0  # importing sympy from a cold disk, on a busy machine
 WALL_FACTOR = 10.0  # a child that waits for a busy processor is not at fault
 
@@ -31,41 +33,53 @@ class Counts:
     over_limit: int = 0
 
 
-counts = Counts()
-_lock = threading.Lock()
-_slots = threading.BoundedSemaphore(MAX_AT_ONCE)
-_helper: "Helper | None" = None
-
-
 class TimeLimitExceeded(RuntimeError):
     """The library did not finish within the limit."""
+
+
+class Child:
+    """Our end of the socket to one comparing process; closing it ends the process."""
+
+    def __init__(self, helper: "Helper") -> None:
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            socket.send_fds(helper.socket, [b"fork"], [theirs.fileno()])
+        self.calls = 0
+
+    def compare(self, truth: str, answer: str, time_limit: float) -> bool:
+        """Send one comparison and wait for the verdict."""
+        self.calls += 1
+        self.socket.settimeout(time_limit * WALL_FACTOR)
+        self.socket.send(json.dumps([truth, answer, time_limit]).encode())
+        try:
+            verdict = self.socket.recv(1)
+        except TimeoutError:
+            raise TimeLimitExceeded from None
+        if not verdict:  # the kernel ended the child
+            raise TimeLimitExceeded
+        return verdict == b"1"
 
 
 class Helper:
     """The process that holds the imported library, and our end of the socket to it."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             command = [sys.executable, "-m", "rpg.rewards.symbolic_helper", str(theirs.fileno())]
-            environment = {
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
-            }
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
             self.process = subprocess.Popen(
                 command, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL
             )
-        self.socket = ours
-        self.owner = os.getpid()
-        ours.settimeout(START_SECONDS)
+        self.socket.settimeout(START_SECONDS)
         try:
-            ready = ours.recv(16)
+            ready = self.socket.recv(16)
         except TimeoutError:
             self.stop()
             raise RuntimeError(f"math-verify did not load within {START_SECONDS:.0f} s") from None
         if ready != b"ready":
             code = self.process.wait()
-            ours.close()
+            self.socket.close()
             raise RuntimeError(f"the math-verify helper ended with exit code {code}; its message stands above")
 
     def stop(self) -> None:
@@ -74,21 +88,57 @@ class Helper:
         self.process.kill()
         self.process.wait()
 
+
+class Pool:
+    """The helper and up to MAX_AT_ONCE children of this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.helper: Helper | None = None
+        self.children: queue.LifoQueue[Child | None] = queue.LifoQueue()
+        for _ in range(MAX_AT_ONCE):
+            self.children.put(None)
+
+    def running_helper(self) -> Helper:
+        """Return the helper, starting it where there is none or it was killed from outside."""
+        with self.lock:
+            if self.helper is not None and self.helper.process.poll() is not None:
+                logger.warning("the math-verify helper was killed from outside; starting another")
+                self.helper.stop()
+                self.helper = None
+            if self.helper is None:
+                self.helper = Helper()
+            return self.helper
+
     def compare(self, truth: str, answer: str, time_limit: float) -> bool:
-        """Send one comparison to a fresh child and wait for its verdict."""
-        ours, theirs = socket.socketpair()
-        with ours:
-            with theirs:
-                request = json.dumps([truth, answer, time_limit]).encode()
-                socket.send_fds(self.socket, [request], [theirs.fileno()])
-            ours.settimeout(time_limit * WALL_FACTOR)
+        """Compare in a free child, or in a new one; a child that fails is not used again."""
+        child, reusable = self.children.get(), False
+        try:
+            child = child or Child(self.running_helper())
             try:
-                verdict = ours.recv(1)
-            except TimeoutError:
-                raise TimeLimitExceeded from None
-        if verdict not in (b"0", b"1"):  # the kernel ended the child
-            raise TimeLimitExceeded
-        return verdict == b"1"
+                verdict = child.compare(truth, answer, time_limit)
+            except (BrokenPipeError, ConnectionResetError):  # it was killed while it was idle
+                child.socket.close()
+                child = Child(self.running_helper())
+                verdict = child.compare(truth, answer, time_limit)
+            reusable = child.calls < CALLS_PER_CHILD
+            return verdict
+        finally:
+            if child and not reusable:
+                child.socket.close()
+            self.children.put(child if reusable else None)
+
+
+counts = Counts()
+pool = Pool()
+
+
+def _forget_pool() -> None:
+    global pool
+    pool = Pool()  # after a fork the old one is the parent's
+
+
+os.register_at_fork(after_in_child=_forget_pool)
 
 
 def is_equal(truth: str, answer: str, time_limit: float) -> bool:
@@ -108,21 +158,4 @@ def is_equal(truth: str, answer: str, time_limit: float) -> bool:
 @functools.lru_cache(maxsize=4096)  # responses of one group often give one answer; texts have 200 characters
 def _is_equal(truth: str, answer: str, time_limit: float) -> bool:
     counts.calls += 1
-    with _slots:
-        try:
-            return running_helper().compare(truth, answer, time_limit)
-        except (BrokenPipeError, ConnectionResetError):
-            logger.warning("the math-verify helper was gone (killed from outside?); starting another")
-            return running_helper(restart=True).compare(truth, answer, time_limit)
-
-
-def running_helper(restart: bool = False) -> Helper:
-    """Return this process's helper, starting it where there is none or `restart` asks for another."""
-    global _helper
-    with _lock:
-        if _helper is not None and (restart and _helper.process.poll() is not None):
-            _helper.stop()
-            _helper = None
-        if _helper is None or _helper.owner != os.getpid():  # after a fork it is our parent's
-            _helper = Helper()
-        return _helper
+    return pool.compare(truth, answer, time_limit)

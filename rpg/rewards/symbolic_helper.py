@@ -1,4 +1,4 @@
-"""The process that symbolic.py starts: math-verify loaded once, one forked child for each comparison."""
+"""The process that symbolic.py starts: math-verify loaded once, and forked children that compare."""
 
 import gc
 import json
@@ -39,34 +39,35 @@ def compare(truth: str, answer: str) -> bool:
     return verify(parsed_truth, parsed_answer, timeout_seconds=None)
 
 
-def answer_and_exit(reply: socket.socket, truth: str, answer: str, time_limit: float) -> None:
-    """In the child: compare within the limits and end; the kernel ends it where they are passed."""
+def compare_until_closed(requests: socket.socket) -> None:
+    """In a child: answer requests; the kernel ends the process where one passes its limits."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_PROF, time_limit)
     with open("/proc/self/statm") as statm:
         mapped = int(statm.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_LIMIT, mapped + MEMORY_LIMIT))
-    verdict = compare(truth, answer)
-    reply.send(b"1" if verdict else b"0")
-    os._exit(0)
+    while data := requests.recv(MAX_REQUEST):
+        truth, answer, time_limit = json.loads(data)
+        signal.setitimer(signal.ITIMER_PROF, time_limit)
+        verdict = compare(truth, answer)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        requests.send(b"1" if verdict else b"0")
 
 
-def serve(requests: socket.socket) -> None:
-    """Fork a child for every request until the other end closes."""
+def serve(forks: socket.socket) -> None:
+    """Fork a child for every socket that is sent, until the other end closes."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the children
     while True:
-        data, descriptors, _, _ = socket.recv_fds(requests, MAX_REQUEST, 1)
+        data, descriptors, _, _ = socket.recv_fds(forks, 16, 1)
         if not data:
             return
-        reply = socket.socket(fileno=descriptors[0])
+        requests = socket.socket(fileno=descriptors[0])
         if os.fork() == 0:
-            requests.close()
-            truth, answer, time_limit = json.loads(data)
+            forks.close()
             try:
-                answer_and_exit(reply, truth, answer, time_limit)
+                compare_until_closed(requests)
             finally:  # memory or recursion ran out: no verdict, no traceback, no return to the loop
-                os._exit(1)
-        reply.close()
+                os._exit(0)
+        requests.close()
 
 
 def main() -> None:
@@ -74,13 +75,13 @@ def main() -> None:
     logging.disable(logging.CRITICAL)  # the library warns that its own time limits are off
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    requests = socket.socket(fileno=int(sys.argv[1]))
+    forks = socket.socket(fileno=int(sys.argv[1]))
     for truth, answer in WARM_UP:
         compare(truth, answer)
     gc.collect()
     gc.freeze()  # children share the helper's pages instead of copying them
-    requests.send(b"ready")
-    serve(requests)
+    forks.send(b"ready")
+    serve(forks)
 
 
 if __name__ == "__main__":

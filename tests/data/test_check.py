@@ -256,7 +256,7 @@ def test_contamination(test_split: str | None, tmp_path: Path, capsys: pytest.Ca
     code, out = check(capsys, *paths)
     assert code == 1
     assert f"error: row 4, prompt: also row 1 of {paths[0]}" in out
-    assert "contamination: drop them from the training file" in out
+    assert "contamination: build the training file with --exclude" in out
     assert [check(capsys, path)[0] for path in paths] == [0, 0]  # each is fine by itself
 
 

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Builds every parquet file that the 7b and 4b launch scripts read, and checks them together.
+#
+#   bash scripts/prepare_data.sh                     from the Hugging Face hub into data/
+#   FROM_DIR=downloads bash scripts/prepare_data.sh  from local copies NAME.parquet, .jsonl or .json where there are any
+#   DATA_DIR=/big/disk bash scripts/prepare_data.sh  into another folder
+#   FORCE=1 bash scripts/prepare_data.sh             build again what is there already
+#
+# SKIP_SETUP=1 leaves scripts/setup.sh out and takes the .venv that is there.
+# Run it again after an interruption: a file has its name only when it is complete, and is then not built again.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+DATA_DIR=${DATA_DIR:-data}
+FROM_DIR=${FROM_DIR:-}
+FORCE=${FORCE:-0}
+# The test sets first: their problems are then kept out of the training file.
+TEST_SETS=(aime24 aime25 amc23 minerva-math olympiadbench math-500)
+TRAIN_SET=dapo-math-17k-eng
+
+if [[ "${SKIP_SETUP:-0}" != 1 ]]; then
+  bash scripts/setup.sh
+fi
+rpg=(.venv/bin/python -m rpg.cli)
+
+local_copy() { # prints the --from arguments for NAME, or nothing
+  local extension
+  for extension in parquet jsonl json; do
+    if [[ -n "$FROM_DIR" && -f "$FROM_DIR/$1.$extension" ]]; then
+      printf '%s\n' --from "$FROM_DIR/$1.$extension"
+      return
+    fi
+  done
+}
+
+number=0
+failed=()
+build() { # NAME [extra arguments of `rpg data build`]
+  local name=$1 from
+  shift
+  number=$((number + 1))
+  echo "[$number/$((${#TEST_SETS[@]} + 1))] $name"
+  if [[ -f "$DATA_DIR/$name.parquet" && "$FORCE" != 1 ]]; then
+    echo "$DATA_DIR/$name.parquet is there already"
+    return
+  fi
+  mapfile -t from < <(local_copy "$name")
+  if ! "${rpg[@]}" data build "$name" --out "$DATA_DIR" "${from[@]}" "$@"; then
+    failed+=("$name")
+  fi
+}
+
+for name in "${TEST_SETS[@]}"; do
+  build "$name"
+done
+built=()
+for name in "${TEST_SETS[@]}"; do
+  [[ -f "$DATA_DIR/$name.parquet" ]] && built+=("$DATA_DIR/$name.parquet")
+done
+if [[ ${#failed[@]} -eq 0 ]]; then
+  build "$TRAIN_SET" --exclude "${built[@]}"
+else
+  failed+=("$TRAIN_SET (waits for the test sets)")
+fi
+
+if [[ ${#failed[@]} -gt 0 ]]; then
+  printf 'not built: %s\n' "${failed[@]}" >&2
+  echo "Correct what the messages above say and run this script again; what is built stays." >&2
+  exit 1
+fi
+"${rpg[@]}" data check "$DATA_DIR/$TRAIN_SET.parquet" "${built[@]}"
