@@ -1,0 +1,148 @@
+"""Enumerated policies: J and its gradient written out, to check every loss against.
+
+A policy over n outcomes is a softmax of n logits, so that expectations are sums and autograd on J itself
+gives the exact gradient. Everything is float64. The definitions here are those of paper.md section 2, second
+column, and share nothing with the losses.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rpg.objectives.divergences import DIVERGENCES
+from rpg.objectives.loss import token_loss
+from rpg.objectives.spec import LossSpec
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One objective J = E_{pi_theta}[A] - beta D over n outcomes.
+
+    Attributes:
+        logits: (n,), theta.
+        log_old: (n,), log pi_old; the outcomes' masses add up to z_old.
+        log_ref: (n,), log pi_ref.
+        advantages: (n,).
+        kl_coef: beta.
+        z_old: Z_old; samples are drawn from pi_old / Z_old.
+    """
+
+    logits: Tensor
+    log_old: Tensor
+    log_ref: Tensor
+    advantages: Tensor
+    kl_coef: float
+    z_old: float = 1.0
+
+
+def random_problem(
+    generator: torch.Generator, outcomes: int, *, kl_coef: float, reference: str = "other", z_old: float = 1.0
+) -> Problem:
+    """Normal logits and advantages; pi_old and pi_ref are pi_theta with logits moved by normal noise.
+
+    reference: "old" (pi_ref = pi_old) or "other" (a policy of its own).
+    """
+
+    def normal() -> Tensor:
+        return torch.randn(outcomes, generator=generator, dtype=torch.float64)
+
+    logits = normal()
+    log_old = (logits + normal() / 2).log_softmax(0) + torch.tensor(z_old, dtype=torch.float64).log()
+    log_ref = log_old if reference == "old" else (logits + normal() / 2).log_softmax(0)
+    return Problem(logits, log_old, log_ref, normal(), kl_coef, z_old)
+
+
+def divergence_value(name: str, log_prob: Tensor, log_ref: Tensor) -> Tensor:
+    """D by its definition (paper.md section 2), a sum over outcomes; masses need not be 1."""
+    prob, ref = log_prob.exp(), log_ref.exp()
+    forward, backward = (ref * (log_ref - log_prob)).sum(), (prob * (log_prob - log_ref)).sum()
+    mass = prob.sum() - ref.sum()
+    return {"fkl": forward, "rkl": backward, "ufkl": forward + mass, "urkl": backward - mass}[name]
+
+
+def objective_gradient(problem: Problem, divergence: str) -> Tensor:
+    """grad J by the logits, (n,)."""
+    logits = problem.logits.clone().requires_grad_()
+    log_prob = logits.log_softmax(0)
+    penalty = problem.kl_coef * divergence_value(divergence, log_prob, problem.log_ref)
+    (gradient,) = torch.autograd.grad((log_prob.exp() * problem.advantages).sum() - penalty, logits)
+    return gradient
+
+
+class Estimate(NamedTuple):
+    """The gradient of a loss as a random variable over x ~ pi_old.
+
+    Attributes:
+        mean: (n,), its expectation: what the loss descends along.
+        std: square root of the trace of its covariance, the noise of one sample.
+    """
+
+    mean: Tensor
+    std: float
+
+
+PerSampleLoss = Callable[[Problem, Tensor], Tensor]  # problem, log pi_theta (n,) -> loss (n,)
+
+
+def loss_gradient(problem: Problem, loss: PerSampleLoss, normalized: bool) -> Estimate:
+    """Gradient of E_{x ~ pi_old}[loss(x)] by the logits.
+
+    normalized: whether the loss's divergence is defined between normalised policies. Its expectation is
+    then the sum with pi_old's own masses (which add up to 1 where it applies); otherwise the sum over
+    pi_old / Z_old, whose factor Z_old the loss carries.
+    """
+    logits = problem.logits.clone().requires_grad_()
+    log_prob = logits.log_softmax(0)
+    measure = problem.log_old.exp() / (1.0 if normalized else problem.z_old)
+    losses = loss(problem, log_prob)
+    (mean,) = torch.autograd.grad((measure * losses).sum(), logits, retain_graph=True)
+    (slopes,) = torch.autograd.grad(losses.sum(), log_prob)
+    scores = torch.eye(len(logits), dtype=torch.float64) - log_prob.exp().detach()  # rows: grad log pi(x)
+    second_moment = (measure * slopes**2 * scores.square().sum(1)).sum()
+    return Estimate(mean, (second_moment - mean.square().sum()).clamp(min=0).sqrt().item())
+
+
+def spec_loss(spec: LossSpec) -> PerSampleLoss:
+    """token_loss as a function of an enumerated policy."""
+
+    def loss(problem: Problem, log_prob: Tensor) -> Tensor:
+        values, _ = token_loss(
+            spec,
+            log_prob=log_prob,
+            old_log_prob=problem.log_old,
+            advantages=problem.advantages,
+            ref_log_prob=problem.log_ref,
+        )
+        return values
+
+    return loss
+
+
+def grpo_loss(problem: Problem, log_prob: Tensor) -> Tensor:
+    """-w A + beta k3(pi_ref / pi_theta): GRPO's KL term, without the importance weight (finding iii)."""
+    return _reward_loss(problem, log_prob) + problem.kl_coef * _k3(problem.log_ref - log_prob)
+
+
+def corrected_grpo_loss(problem: Problem, log_prob: Tensor) -> Tensor:
+    """-w A + beta w k3(pi_ref / pi_theta) = -w A + beta (rho - w + w log u): its gradient is URKL's."""
+    w = (log_prob - problem.log_old).exp()
+    return _reward_loss(problem, log_prob) + problem.kl_coef * w * _k3(problem.log_ref - log_prob)
+
+
+def _reward_loss(problem: Problem, log_prob: Tensor) -> Tensor:
+    return -(log_prob - problem.log_old).exp() * problem.advantages
+
+
+def _k3(log_y: Tensor) -> Tensor:
+    """k3(y) = y - 1 - log y."""
+    return log_y.exp() - 1 - log_y
+
+
+def gradient_error(problem: Problem, spec: LossSpec) -> float:
+    """Largest component of |gradient of the expected loss + grad J|: 0 up to rounding for an exact loss."""
+    normalized = DIVERGENCES[spec.divergence].normalized
+    estimate = loss_gradient(problem, spec_loss(spec), normalized)
+    return (estimate.mean + objective_gradient(problem, spec.divergence)).abs().max().item()

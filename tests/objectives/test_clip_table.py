@@ -1,0 +1,212 @@
+"""Clipped losses, token by token, against the tables of paper.md section 3, at and around every bound."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from rpg.objectives import LOSS_NAMES, LossSpec, token_loss
+
+torch.set_num_threads(1)
+
+# Bounds that a ratio can hit exactly: exponentials of binary fractions, and 1 +- eps rounds to them exactly
+# (differences of numbers within a factor of 2 are exact). log_prob - old_log_prob is exact as well.
+LOG_LO, LOG_HI, LOG_C = -0.1875, 0.25, 1.5
+LO, HI, C = (torch.tensor(value, dtype=torch.float64).exp().item() for value in (LOG_LO, LOG_HI, LOG_C))
+CLIP = {"clip_low": 1 - LO, "clip_high": HI - 1, "clip_c": C}
+STEP = 2.0**-30
+LOG_RATIOS = sorted(
+    {-3.0, -1.0, 0.0, 0.5, 1.0, 2.0, 3.0}
+    | {bound + offset for bound in (LOG_LO, LOG_HI, LOG_C, 0.0) for offset in (-STEP, 0.0, STEP)}
+)
+OLD = -8.0
+ADVANTAGES = (1.5, -1.5, 0.01, -0.01, 0.0)  # the small ones let the KL component decide the sign of psi
+BETAS = (0.0, 0.05, 2.0)
+LOG_RHOS = (None, 0.0, 0.75, -0.75)
+
+
+def test_the_bounds_are_hit_exactly():
+    assert 1 + CLIP["clip_high"] == HI
+    assert 1 - CLIP["clip_low"] == LO
+
+
+def c_component(divergence, w, log_rho):
+    """C / beta as a function of the ratio: paper.md section 3, with rho where the reference is not pi_old."""
+    log_rho = log_rho or 0.0
+    rho = math.exp(log_rho)
+    return {
+        "fkl": rho,
+        "ufkl": rho - w,
+        "rkl": -w * (math.log(w) - log_rho + 1),
+        "urkl": -w * (math.log(w) - log_rho),
+    }[divergence]
+
+
+def evaluate(spec, log_w, advantage, log_rho):
+    """Loss and slope of one token in float64."""
+    x = torch.tensor([OLD + log_w], dtype=torch.float64, requires_grad=True)
+    ref = None if log_rho is None else torch.tensor([OLD + log_rho], dtype=torch.float64)
+    loss, stats = token_loss(
+        spec,
+        log_prob=x,
+        old_log_prob=torch.tensor([OLD], dtype=torch.float64),
+        advantages=torch.tensor([advantage], dtype=torch.float64),
+        ref_log_prob=ref,
+    )
+    (slope,) = torch.autograd.grad(loss.sum(), x)
+    flags = [bool(flag) for flag in (stats.clipped_high, stats.clipped_low, stats.clipped_c)]
+    return loss.item(), slope.item(), flags
+
+
+@pytest.mark.parametrize("divergence", ["fkl", "rkl", "ufkl", "urkl"])
+@pytest.mark.parametrize("branch", ["psi", "advantage"])
+def test_rpg_style_clip_is_algorithm_2(divergence, branch):
+    grid = itertools.product(BETAS, LOG_RHOS, ADVANTAGES, LOG_RATIOS)
+    for beta, log_rho, advantage, log_w in grid:
+        spec = LossSpec.parse(f"rpg_rf_{divergence}_clip_ppo", kl_coef=beta, clip_branch=branch, **CLIP)
+        w = torch.tensor(log_w, dtype=torch.float64).exp().item()
+        clamped = min(max(w, LO), HI)
+        weight = w * advantage + beta * c_component(divergence, clamped, log_rho)
+        psi = weight / w * -(OLD + log_w)
+        upper = psi >= 0 if branch == "psi" else advantage >= 0
+        if upper:
+            passes, held = w < HI, min(w, HI)
+        else:
+            passes, held = LO < w < C, min(max(w, LO), C)
+        loss, slope, flags = evaluate(spec, log_w, advantage, log_rho)
+        case = f"{spec} beta={beta} log_rho={log_rho} A={advantage} log_w={log_w}"
+        # two evaluation orders of a handful of float64 operations: 1e-13 relative is rounding
+        assert slope == pytest.approx(-weight if passes else 0.0, rel=1e-13, abs=1e-15), case
+        assert loss == pytest.approx(psi * held, rel=1e-12, abs=1e-13), case
+        if weight != 0:
+            assert flags == [upper and not passes, not upper and w <= LO, not upper and w >= C], case
+
+
+def test_exactly_at_a_bound_the_gradient_is_zero():
+    """The table says >= and <=: spelled out, so that a change of one comparison cannot hide in the grid."""
+    spec = LossSpec.parse("rpg_rf_urkl_clip_ppo", kl_coef=0.0, **CLIP)
+    for advantage, log_w in ((1.0, LOG_HI), (-1.0, LOG_LO), (-1.0, LOG_C)):
+        assert evaluate(spec, log_w, advantage, None)[1] == 0.0
+    for advantage, log_w in ((1.0, LOG_HI - STEP), (-1.0, LOG_LO + STEP), (-1.0, LOG_C - STEP)):
+        assert evaluate(spec, log_w, advantage, None)[1] != 0.0
+
+
+def test_branch_on_psi_and_on_the_advantage_differ_where_the_kl_turns_the_sign():
+    # URKL, w = e^-1: A = 0.01, C = 2 * w_lo * 0.1875 > 0 > -w A: with A = -0.01, psi > 0 but A < 0
+    settings = {"kl_coef": 2.0, **CLIP}
+    by_psi = evaluate(LossSpec.parse("rpg_rf_urkl_clip_ppo", **settings), -1.0, -0.01, None)
+    by_advantage = evaluate(
+        LossSpec.parse("rpg_rf_urkl_clip_ppo", clip_branch="advantage", **settings), -1.0, -0.01, None
+    )
+    assert by_psi[1] != 0.0
+    assert by_advantage[1] == 0.0
+
+
+@pytest.mark.parametrize("divergence", ["fkl", "rkl", "ufkl", "urkl"])
+def test_hard_clip_clamps_the_ratio_in_the_whole_weight(divergence):
+    for beta, log_rho, advantage, log_w in itertools.product(BETAS, LOG_RHOS, ADVANTAGES, LOG_RATIOS):
+        spec = LossSpec.parse(f"rpg_rf_{divergence}_clip_hard", kl_coef=beta, **CLIP)
+        w = torch.tensor(log_w, dtype=torch.float64).exp().item()
+        clamped = min(max(w, LO), HI)
+        weight = clamped * advantage + beta * c_component(divergence, clamped, log_rho)
+        loss, slope, flags = evaluate(spec, log_w, advantage, log_rho)
+        assert slope == pytest.approx(-weight, rel=1e-13, abs=1e-15)
+        assert loss == pytest.approx(-weight * (OLD + log_w), rel=1e-13, abs=1e-14)
+        assert flags == [w > HI, w < LO, False]
+
+
+def written_out(spec, x, old, advantage, ref):
+    """The differentiable losses as the paper writes them, for autograd (Algorithm 1; paper.md section 2)."""
+    log_w = x - old
+    w = log_w.clamp(-20, 20).exp()
+    rho = (ref - old).clamp(-20, 20).exp()
+    lo, hi, c, beta = 1 - spec.clip_low, 1 + spec.clip_high, spec.clip_c, spec.kl_coef
+
+    def dual(a_hat):
+        clipped = torch.max(-w * a_hat, -w.clamp(lo, hi) * a_hat)
+        return torch.where(a_hat >= 0, clipped, torch.min(clipped, -c * a_hat))
+
+    def kl(w, log_w, log_u):
+        return {
+            "fkl": lambda: -rho * x,
+            "rkl": lambda: w * log_u,
+            "ufkl": lambda: w - rho * log_w - rho,
+            "urkl": lambda: w * log_u - w,
+        }[spec.divergence]()
+
+    if spec.clip_scope == "none":
+        return -w * advantage + beta * kl(w, log_w, x - ref)
+    if spec.clip_scope == "reward":
+        return dual(advantage) + beta * kl(w, log_w, x - ref)
+    if spec.clip_scope == "hard":
+        wb, log_wb = w.clamp(lo, hi), log_w.clamp(math.log(lo), math.log(hi))
+        return -wb * advantage + beta * kl(wb, log_wb, log_wb - (ref - old))
+    with torch.no_grad():  # the regularised advantage A + C / w
+        log_u = x - ref
+        weight = {"fkl": rho, "rkl": -w * (log_u + 1), "ufkl": rho - w, "urkl": -w * log_u}[spec.divergence]
+        a_hat = advantage + beta * weight / w
+    return dual(a_hat)
+
+
+@pytest.mark.parametrize("scope", ["none", "reward", "regularized", "hard"])
+@pytest.mark.parametrize("divergence", ["fkl", "rkl", "ufkl", "urkl"])
+def test_differentiable_losses_against_autograd_of_the_written_formula(divergence, scope):
+    """Value and gradient, also where the clamp at +-20 is active (then w is a constant)."""
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(scale):
+        return torch.randn(4000, generator=generator, dtype=torch.float64) * scale
+
+    old = -3 - normal(1.0).abs()
+    x = (old + torch.cat([normal(0.4)[:2000], normal(3.0)[:1500], normal(30.0)[:500]])).requires_grad_()
+    ref, advantage = old + normal(0.5), normal(1.0)
+    spec = LossSpec.parse(f"rpg_{divergence}", kl_coef=0.3, clip_scope=scope, **CLIP)
+    loss, _ = token_loss(spec, log_prob=x, old_log_prob=old, advantages=advantage, ref_log_prob=ref)
+    expected = written_out(spec, x, old, advantage, ref)
+    torch.testing.assert_close(loss, expected, rtol=1e-12, atol=1e-12)
+    (slope,) = torch.autograd.grad(loss.sum(), x)
+    (expected_slope,) = torch.autograd.grad(expected.sum(), x)
+    torch.testing.assert_close(slope, expected_slope, rtol=1e-12, atol=1e-12)
+
+
+def test_regularized_scope_inside_the_bounds_is_the_exact_gradient():
+    """Nothing clipped: Algorithm 1 has the weight of the unclipped loss."""
+    x = torch.tensor([-2.0, -1.9, -2.1], dtype=torch.float64, requires_grad=True)
+    arguments = {
+        "log_prob": x,
+        "old_log_prob": torch.full_like(x, -2.0).detach(),
+        "advantages": torch.tensor([1.0, -1.0, 0.5], dtype=torch.float64),
+    }
+    slopes = []
+    for scope in ("regularized", "none"):
+        loss, _ = token_loss(LossSpec.parse("rpg_ufkl", kl_coef=0.5, clip_scope=scope), **arguments)
+        slopes.append(torch.autograd.grad(loss.sum(), x)[0])
+    torch.testing.assert_close(*slopes, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("name", LOSS_NAMES)
+def test_no_reference_means_pi_old(name):
+    generator = torch.Generator().manual_seed(3)
+    old = -torch.rand(3, 500, generator=generator, dtype=torch.float64) * 3 - 1
+    x = (old + torch.randn(3, 500, generator=generator, dtype=torch.float64)).requires_grad_()
+    advantages = torch.randn(3, 500, generator=generator, dtype=torch.float64)
+    spec = LossSpec.parse(name, kl_coef=0.3)
+    results = []
+    for ref in (None, old):
+        loss, stats = token_loss(spec, log_prob=x, old_log_prob=old, advantages=advantages, ref_log_prob=ref)
+        results.append((loss, *stats, torch.autograd.grad(loss.sum(), x)[0]))
+    for implicit, explicit in zip(*results, strict=True):
+        torch.testing.assert_close(implicit, explicit, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", LOSS_NAMES)
+def test_z_old_scales_the_unnormalised_divergences_only(name):
+    x = torch.tensor([-1.0, -2.5, -0.3], dtype=torch.float64, requires_grad=True)
+    old, advantages = torch.tensor([-1.2, -2.0, -0.3]).double(), torch.tensor([1.0, -2.0, 0.5]).double()
+    losses = [
+        token_loss(LossSpec.parse(name, kl_coef=0.2, z_old=z), log_prob=x, old_log_prob=old, advantages=advantages)[0]
+        for z in (1.0, 1.7)
+    ]
+    factor = 1.7 if LOSS_NAMES[name][0] in ("ufkl", "urkl") else 1.0
+    torch.testing.assert_close(losses[1], losses[0] * factor, rtol=1e-15, atol=0)

@@ -1,0 +1,163 @@
+"""Unclipped losses: the gradient of the expected loss is -grad J, over random policies (paper.md section 2)."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rpg.objectives import LossSpec, token_loss
+from rpg.objectives import exact as enumerated
+from rpg.objectives.divergences import DIVERGENCES
+
+torch.set_num_threads(1)
+
+UNCLIPPED = [f"rpg_{d}" for d in DIVERGENCES] + [f"rpg_rf_{d}" for d in DIVERGENCES]
+
+# Logits within +-4 and at most 8 outcomes keep every log-ratio below 12, inside the clamp at 20, and every
+# gradient component below about 100: rounding is some 1e-14, so 1e-10 only passes for the right formula.
+TOLERANCE = 1e-10
+logit = st.floats(-4, 4, width=32)
+advantage = st.floats(-10, 10, width=32)
+
+
+@st.composite
+def problems(draw):
+    n = draw(st.integers(2, 8))
+
+    def vector(elements):
+        return torch.tensor(draw(st.lists(elements, min_size=n, max_size=n)), dtype=torch.float64)
+
+    z_old = draw(st.sampled_from([1.0, 0.4, 1.7, 3.0]))
+    log_old = vector(logit).log_softmax(0) + math.log(z_old)
+    log_ref = log_old if draw(st.booleans()) else vector(logit).log_softmax(0)
+    return enumerated.Problem(
+        logits=vector(logit),
+        log_old=log_old,
+        log_ref=log_ref,
+        advantages=vector(advantage),
+        kl_coef=draw(st.floats(0, 3)),
+        z_old=z_old,
+    )
+
+
+def exact_minus_grad_j(problem, name):
+    """-grad J by autograd, with J written out once more, independently of rpg.objectives.exact."""
+    theta = problem.logits.clone().requires_grad_()
+    p = torch.softmax(theta, 0)
+    q = problem.log_ref.exp()
+    kl = {
+        "fkl": lambda: (q * (q / p).log()).sum(),
+        "rkl": lambda: (p * (p / q).log()).sum(),
+        "ufkl": lambda: (q * (q / p).log() + p - q).sum(),
+        "urkl": lambda: (p * (p / q).log() + q - p).sum(),
+    }[name]()
+    ((p * problem.advantages).sum() - problem.kl_coef * kl).neg().backward()
+    return theta.grad, kl.item()
+
+
+@settings(max_examples=250, deadline=None)
+@given(problem=problems())
+def test_expected_gradient_is_minus_grad_j(problem):
+    pi_old = problem.log_old.exp()
+    for name in UNCLIPPED:
+        divergence = LossSpec.parse(name).divergence
+        # FKL and RKL have no Z in the table: their sums run over pi_old's own masses. For the other two the
+        # samples come from pi_old / Z_old and the loss carries the factor Z_old.
+        normalized = divergence in ("fkl", "rkl")
+        measure = pi_old if normalized else pi_old / problem.z_old
+        spec = LossSpec.parse(name, kl_coef=problem.kl_coef, clip_scope="none", z_old=problem.z_old)
+        theta = problem.logits.clone().requires_grad_()
+        loss, stats = token_loss(
+            spec,
+            log_prob=theta.log_softmax(0),
+            old_log_prob=problem.log_old,
+            advantages=problem.advantages,
+            ref_log_prob=None if problem.log_ref is problem.log_old else problem.log_ref,
+        )
+        (measure * loss).sum().backward()
+        expected, kl = exact_minus_grad_j(problem, divergence)
+        assert (theta.grad - expected).abs().max().item() <= TOLERANCE, name
+        assert abs((measure * stats.kl).sum().item() - kl) <= TOLERANCE, name
+
+
+@settings(max_examples=50, deadline=None)
+@given(problem=problems())
+def test_exact_module_agrees_with_the_definitions_here(problem):
+    for divergence in DIVERGENCES:
+        ours = enumerated.objective_gradient(problem, divergence)
+        theirs, _ = exact_minus_grad_j(problem, divergence)
+        assert (ours + theirs).abs().max().item() <= TOLERANCE
+        for name in (f"rpg_{divergence}", f"rpg_rf_{divergence}"):
+            spec = LossSpec.parse(name, kl_coef=problem.kl_coef, clip_scope="none", z_old=problem.z_old)
+            assert enumerated.gradient_error(problem, spec) <= TOLERANCE
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems())
+def test_corrected_grpo_has_urkls_gradient_token_by_token(problem):
+    """d/dx of rho - w + w log u is w log u: URKL's, before any expectation (paper.md section 2)."""
+    x = problem.logits.log_softmax(0).detach().requires_grad_()
+    w, y = (x - problem.log_old).exp(), problem.log_ref - x
+    k3 = y.exp() - 1 - y
+    (corrected,) = torch.autograd.grad((w * k3).sum() * problem.kl_coef, x)
+    for name in ("rpg_urkl", "rpg_rf_urkl"):
+        spec = LossSpec.parse(name, kl_coef=problem.kl_coef, clip_scope="none")
+        loss, _ = token_loss(
+            spec,
+            log_prob=x,
+            old_log_prob=problem.log_old,
+            advantages=torch.zeros_like(x),
+            ref_log_prob=problem.log_ref,
+        )
+        (ours,) = torch.autograd.grad(loss.sum(), x)
+        # w reaches e^12 = 2e5 and log u 12: a relative error of 1e-12 is rounding
+        torch.testing.assert_close(ours, corrected, rtol=1e-12, atol=1e-10)
+
+
+def test_uncorrected_grpo_is_measurably_off_and_the_check_notices():
+    generator = torch.Generator().manual_seed(1)
+    problem = enumerated.random_problem(generator, 10, kl_coef=0.5)
+    gradient = enumerated.objective_gradient(problem, "urkl")
+    plain = enumerated.loss_gradient(problem, enumerated.grpo_loss, normalized=False).mean
+    corrected = enumerated.loss_gradient(problem, enumerated.corrected_grpo_loss, normalized=False).mean
+    assert (plain + gradient).abs().max().item() > 1e-3
+    assert (corrected + gradient).abs().max().item() <= TOLERANCE
+
+
+def test_one_sample_std_is_the_spread_of_sampled_gradients():
+    generator = torch.Generator().manual_seed(2)
+    problem = enumerated.random_problem(generator, 5, kl_coef=0.5, reference="old")
+    estimate = enumerated.loss_gradient(
+        problem, enumerated.spec_loss(LossSpec.parse("rpg_rf_rkl", kl_coef=0.5)), normalized=True
+    )
+    p, old = problem.logits.softmax(0), problem.log_old.exp()
+    w = p / old
+    weight = w * (problem.advantages - 0.5 * (w.log() + 1))
+    gradients = -weight[:, None] * (torch.eye(5, dtype=torch.float64) - p)
+    mean = (old[:, None] * gradients).sum(0)
+    std = (old * (gradients - mean).square().sum(1)).sum().sqrt().item()
+    assert estimate.std == pytest.approx(std, rel=1e-12)
+    torch.testing.assert_close(estimate.mean, mean, rtol=1e-12, atol=1e-14)
+
+
+@settings(max_examples=50, deadline=None)
+@given(problem=problems())
+def test_fkl_and_ufkl_agree_in_expectation_and_so_do_rkl_and_urkl(problem):
+    """They differ by a constant in the weight, a baseline; with Z_old = 1 its expected gradient is zero."""
+    normalised = enumerated.Problem(
+        problem.logits,
+        problem.log_old - math.log(problem.z_old),
+        problem.log_ref.log_softmax(0),
+        problem.advantages,
+        problem.kl_coef,
+    )
+    for one, other in (("rpg_rf_fkl", "rpg_rf_ufkl"), ("rpg_rf_rkl", "rpg_rf_urkl")):
+        means = [
+            enumerated.loss_gradient(
+                normalised, enumerated.spec_loss(LossSpec.parse(name, kl_coef=problem.kl_coef)), normalized=True
+            ).mean
+            for name in (one, other)
+        ]
+        assert (means[0] - means[1]).abs().max().item() <= TOLERANCE
