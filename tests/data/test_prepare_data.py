@@ -1,0 +1,67 @@
+"""scripts/prepare_data.sh from local copies: all files, resumed, forced, and what is said on failure."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from published_files import AIME24, FLAT, dapo_problem, dapo_row, write_rows
+
+ROOT = Path(__file__).parents[2]
+FILES = {*(f"{name}.parquet" for name in FLAT), "dapo-math-17k-eng.parquet"}
+
+pytestmark = pytest.mark.full
+
+
+def prepare(tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "SKIP_SETUP": "1",
+        "FROM_DIR": str(tmp_path / "in"),
+        "DATA_DIR": str(tmp_path / "out"),
+        "HF_HUB_OFFLINE": "1",
+        **settings,
+    }
+    command = ["bash", str(ROOT / "scripts" / "prepare_data.sh")]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def write_copies(folder: Path) -> None:
+    for name, rows in FLAT.items():
+        write_rows(folder / f"{name}.parquet", rows)
+    rows = [dapo_row(dapo_problem(n % 30), str(n % 30), "i") for n in range(90)]
+    rows.append(dapo_row(AIME24[0]["problem"], "204", "leaked"))
+    write_rows(folder / "dapo-math-17k-eng.parquet", rows)
+
+
+def test_builds_everything_once_and_checks_it(tmp_path: Path) -> None:
+    write_copies(tmp_path / "in")
+    first = prepare(tmp_path)
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+    assert "[7/7] dapo-math-17k-eng" in first.stdout
+    assert "1 left out: stands in an excluded file" in first.stdout
+    assert "0 errors, 0 warnings: can be trained on" in first.stdout
+    assert pq.read_metadata(tmp_path / "out" / "aime24.parquet").num_rows == 2 * 32
+
+    times = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    (tmp_path / "out" / "amc23.parquet").unlink()
+    second = prepare(tmp_path)
+    assert second.returncode == 0
+    assert second.stdout.count("is there already") == 6
+    changed = {p.name for p in (tmp_path / "out").iterdir() if times[p.name] != p.stat().st_mtime_ns}
+    assert changed == {"amc23.parquet"}
+
+
+def test_names_what_is_missing_and_goes_on_later(tmp_path: Path) -> None:
+    write_copies(tmp_path / "in")
+    aside = (tmp_path / "in" / "math-500.parquet").rename(tmp_path / "aside.parquet")
+    failed = prepare(tmp_path)
+    assert failed.returncode == 1
+    assert "not built: math-500" in failed.stderr
+    assert "rpg data build math-500 --from FILE" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert len(list((tmp_path / "out").iterdir())) == 5
+    aside.rename(tmp_path / "in" / "math-500.parquet")
+    assert prepare(tmp_path).returncode == 0
