@@ -150,7 +150,7 @@ def train(
     encoded = []
     for problem in train_problems:
         prompt = encode_prompt(tokenizer, problem.text)
-        target = tokenizer.encode(response(problem.ground_truth), add_special_tokens=False) + [tokenizer.eos_token_id]
+        target = [*tokenizer.encode(response(problem.ground_truth), add_special_tokens=False), tokenizer.eos_token_id]
         encoded.append((prompt + target, len(prompt)))
     width = max(len(ids) for ids, _ in encoded)
     ids = torch.full((len(encoded), width), tokenizer.pad_token_id)
@@ -175,9 +175,7 @@ def train(
         optimizer.zero_grad(set_to_none=True)
         if step % settings.eval_every == 0:
             accuracy = sampled_accuracy(model, tokenizer, test_problems)
-            console.print(
-                f"  supervised step {step:4d}  loss {out.loss.item():.3f}  held-out accuracy {accuracy:.3f}"
-            )
+            console.print(f"  supervised step {step:4d}  loss {out.loss.item():.3f}  held-out accuracy {accuracy:.3f}")
             if low <= accuracy <= high:
                 return accuracy
             if accuracy > high:
@@ -185,9 +183,7 @@ def train(
                     f"the toy model's accuracy went from below {low} to {accuracy:.3f}, over {high}, between two "
                     f"evaluations: lower eval_every ({settings.eval_every}) or learning_rate ({settings.learning_rate})"
                 )
-    raise RuntimeError(
-        f"the toy model did not reach accuracy {low} in {settings.max_steps} steps: raise max_steps"
-    )
+    raise RuntimeError(f"the toy model did not reach accuracy {low} in {settings.max_steps} steps: raise max_steps")
 
 
 def build_toy_model(out: Path, settings: ToyModelSettings | None = None) -> float:

@@ -1,0 +1,141 @@
+"""Run verl's trainer under watch, and leave nothing behind: processes, half a terminal, a silent hang."""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+import psutil
+from omegaconf import DictConfig, OmegaConf
+
+from recipe.rpg.watch import Watch
+
+FAILED, TIMED_OUT, INTERRUPTED, TERMINATED = 1, 124, 130, 143
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def run(config: DictConfig) -> int:
+    """Train with verl as config says; returns the exit code (see main_rpg)."""
+    run_dir = Path(config.trainer.default_local_dir)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    (run_dir / "config.yaml").write_text(OmegaConf.to_yaml(config))
+    local = not os.environ.get("RAY_ADDRESS")
+    if local:
+        # orphans of Ray's workers (vLLM's engine is one when its server is killed) become children of
+        # this process, so that they can be found at the end
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGTERM, _terminate)
+
+    log = run_dir / "run.log" if config.rpg.console == "progress" else None
+    with redirected(log) as terminal:
+        watch = Watch(config, run_dir / "metrics.jsonl", terminal)
+        try:
+            return _train(config, watch)
+        except KeyboardInterrupt:
+            if watch.verdict:
+                print(f"error: {watch.verdict}", file=terminal)
+                _explain(log, terminal)
+                return TIMED_OUT
+            print("interrupted; what was saved is in", run_dir, file=terminal)
+            return INTERRUPTED
+        except SystemExit as stop:
+            return int(stop.code or 0)
+        except Exception as error:  # noqa: BLE001 - the boundary of the process: everything is reported
+            traceback.print_exc()
+            print(f"error: the run failed: {_last_line(error)}", file=terminal)
+            _explain(log, terminal)
+            return FAILED
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would leave processes behind
+            watch.stop()
+            import ray
+
+            ray.shutdown()
+            if local:
+                end_descendants()
+
+
+def _train(config: DictConfig, watch: Watch) -> int:
+    from verl.trainer.main_ppo import run_ppo
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.utils.config import validate_config
+    from verl.utils.device import auto_set_device
+
+    from recipe.rpg.task_runner import RPGTaskRunner
+
+    auto_set_device(config)
+    validate_config(config, need_reference_policy(config), need_critic(config))
+    watch.start()
+    run_ppo(config, task_runner_class=RPGTaskRunner)
+    watch.finish()
+    return 0
+
+
+def _terminate(signum: int, frame: object) -> None:
+    raise SystemExit(TERMINATED)
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else type(error).__name__
+
+
+def _explain(log: Path | None, terminal: TextIO, lines: int = 30) -> None:
+    """Show the end of the log on the terminal where the log went to a file."""
+    if log is None:
+        return
+    with open(log, errors="replace") as stream:
+        tail = stream.readlines()[-lines:]
+    print(f"--- last lines of {log} ---", *[line.rstrip() for line in tail], sep="\n", file=terminal)
+
+
+@contextlib.contextmanager
+def redirected(log: Path | None) -> Iterator[TextIO]:
+    """Send this process's stdout and stderr, Ray's forwarded lines included, to log.
+
+    Yields the stream of the terminal, which is stderr as it was. With log None nothing is redirected.
+    """
+    if log is None:
+        yield sys.stderr
+        return
+    saved_out, saved_err = os.dup(1), os.dup(2)
+    with (
+        open(log, "ab", buffering=0) as target,
+        os.fdopen(saved_err, "w", buffering=1, closefd=False) as terminal,
+    ):
+        os.dup2(target.fileno(), 1)
+        os.dup2(target.fileno(), 2)
+        try:
+            yield terminal
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.dup2(saved_out, 1)
+            os.dup2(saved_err, 2)
+            os.close(saved_out)
+    os.close(saved_err)
+
+
+def end_descendants(grace: float = 5.0) -> None:
+    """End every process that this run started and that still lives: ask, wait grace seconds, then kill."""
+    remaining = psutil.Process().children(recursive=True)
+    for process in remaining:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    _, remaining = psutil.wait_procs(remaining, timeout=grace)
+    for process in remaining:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(remaining, timeout=grace)
+
+
+def steps_on_disk(run_dir: Path) -> int:
+    """The step of the last complete checkpoint in run_dir, 0 without one."""
+    tracker = run_dir / "latest_checkpointed_iteration.txt"
+    return int(json.loads(tracker.read_text())) if tracker.is_file() else 0

@@ -1,0 +1,124 @@
+"""Follow a run from the driver: a progress bar from metrics.jsonl, and an end to a run that stands still."""
+
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TextIO
+
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+LOOK_EVERY = 0.5  # seconds between two looks at the file
+
+# What the bar shows beside time: label, metric, format. A metric that the run does not log is left out.
+SHOWN = (
+    ("reward", "critic/score/mean", "{:+.2f}"),
+    ("KL", "actor/rpg_kl", "{:.1e}"),
+    ("clipped", "actor/pg_clipfrac", "{:.1%}"),
+)
+
+
+class Watch(threading.Thread):
+    """Reads metrics as they are written; interrupts the main thread when a limit passes.
+
+    verdict: why the run was ended, None while all is well. The interrupt is a SIGINT to this process, as
+    Ctrl-C would send it, so that there is one way to end a run.
+    """
+
+    def __init__(self, config: DictConfig, metrics: Path, terminal: TextIO):
+        super().__init__(daemon=True, name="rpg-watch")
+        self.metrics = metrics
+        self.verdict: str | None = None
+        self._limits = (config.rpg.stall_limit, config.rpg.time_limit)
+        self._total = config.trainer.total_training_steps
+        self._seen = 0
+        self._step: int | None = None
+        self._validation = ""
+        self._ended = threading.Event()
+        self._progress: Progress | None = None
+        self._terminal = terminal
+        if config.rpg.console == "progress":
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=24),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[note]}"),
+                console=Console(file=terminal, width=None if terminal.isatty() else 140),
+                disable=not terminal.isatty(),
+            )
+            self._task = self._progress.add_task("starting", total=self._total, note="Ray, FSDP2, vLLM")
+
+    def run(self) -> None:
+        began = advanced = time.monotonic()
+        self.metrics.unlink(missing_ok=True)
+        if self._progress:
+            self._progress.start()
+        while not self._ended.wait(LOOK_EVERY):
+            now = time.monotonic()
+            if self._read(now - began):
+                advanced = now
+            stall, limit = self._limits
+            if stall is not None and now - advanced > stall:
+                self._end(f"no step finished for {stall} s after step {self._step} (rpg.stall_limit)")
+            elif limit is not None and now - began > limit:
+                self._end(f"the run took more than {limit} s, at step {self._step} (rpg.time_limit)")
+
+    def _end(self, verdict: str) -> None:
+        self.verdict = verdict
+        self._ended.set()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def _read(self, elapsed: float) -> bool:
+        """Show the complete lines written since the last look; whether there were any."""
+        if not self.metrics.is_file():
+            return False
+        with open(self.metrics, "rb") as stream:
+            stream.seek(self._seen)
+            new = stream.read()
+        complete = new[: new.rfind(b"\n") + 1]
+        self._seen += len(complete)
+        for line in complete.splitlines():
+            record = json.loads(line)
+            self._show(record["step"], record["data"], elapsed)
+        return bool(complete)
+
+    def _show(self, step: int, data: dict, elapsed: float) -> None:
+        self._step = step
+        accuracies = [value for key, value in data.items() if key.startswith("val-core/")]
+        if accuracies:
+            self._validation = f"accuracy {sum(accuracies) / len(accuracies):.3f}"
+        parts = [f"{label} {form.format(data[key])}" for label, key, form in SHOWN if key in data]
+        note = "  ".join([self._validation, *parts]).strip()
+        if self._progress is None:
+            return
+        if self._terminal.isatty():
+            self._progress.update(self._task, description="step", completed=step, note=note)
+        else:
+            left = f"{elapsed / step * (self._total - step):.0f} s left" if step and self._total else ""
+            print(f"step {step}/{self._total}  {elapsed:.0f} s  {left}  {note}", file=self._terminal, flush=True)
+
+    def finish(self) -> None:
+        """Show what was written last."""
+        self._ended.set()
+        self.join(timeout=5)
+        self._read(0.0)
+
+    def stop(self) -> None:
+        """End the thread and give the terminal back."""
+        self._ended.set()
+        if self._progress:
+            self._progress.stop()

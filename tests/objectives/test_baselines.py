@@ -1,0 +1,102 @@
+"""The advantages `rpg` and `rpg_batchmean` against loops over samples (paper.md section 5)."""
+
+import uuid
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rpg.objectives import batch_mean_advantages, group_mean_advantages
+
+torch.set_num_threads(1)
+
+
+def by_loop(rewards, mask, groups):
+    """The definition, one response at a time."""
+    scores = [float(row.sum()) for row in rewards.double()]
+    result = torch.zeros_like(rewards)
+    for i, label in enumerate(groups):
+        members = [score for score, other in zip(scores, groups, strict=True) if other == label]
+        baseline = sum(members) / len(members) if len(members) > 1 else 0.0
+        result[i] = (scores[i] - baseline) * mask[i]
+    return result
+
+
+def test_by_hand():
+    # scores 1, -1, 1, 1, -1; group a = {0, 2, 4}: mean 1/3; group b = {1, 3}: mean 0
+    rewards = torch.tensor([[0.0, 1.0], [-1.0, 0.0], [1.0, 0.0], [0.5, 0.5], [0.0, -1.0]])
+    mask = torch.tensor([[1, 1], [1, 0], [1, 0], [1, 1], [1, 1]])
+    a = group_mean_advantages(rewards, mask, np.array(["a", "b", "a", "b", "a"], dtype=object))
+    expected = [[2 / 3, 2 / 3], [-1, 0], [2 / 3, 0], [1, 1], [-4 / 3, -4 / 3]]
+    torch.testing.assert_close(a, torch.tensor(expected))
+    # the whole batch: mean 1/5
+    b = batch_mean_advantages(rewards, mask)
+    torch.testing.assert_close(b, torch.tensor([[0.8, 0.8], [-1.2, 0], [0.8, 0], [0.8, 0.8], [-1.2, -1.2]]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    labels=st.lists(st.integers(0, 5), min_size=0, max_size=20),
+    tokens=st.integers(1, 6),
+    seed=st.integers(0, 2**31),
+)
+def test_any_order_any_group_size(labels, tokens, seed):
+    generator = torch.Generator().manual_seed(seed)
+    rewards = torch.randn(len(labels), tokens, generator=generator)
+    mask = torch.randint(0, 2, (len(labels), tokens), generator=generator)
+    expected = by_loop(rewards, mask, labels)
+    # scores are sums of up to 6 normals; float32 output rounds them at 1e-6
+    for groups in (np.array(labels, dtype=np.int64), torch.tensor(labels, dtype=torch.int64), labels):
+        torch.testing.assert_close(group_mean_advantages(rewards, mask, groups), expected, rtol=1e-5, atol=1e-6)
+    uids = [str(uuid.UUID(int=label * 7919)) for label in labels]
+    as_verl = np.array(uids, dtype=object)
+    torch.testing.assert_close(group_mean_advantages(rewards, mask, as_verl), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_group_of_one_keeps_its_reward_and_batch_of_one_has_advantage_zero():
+    rewards, mask = torch.tensor([[0.25, 0.5]]), torch.tensor([[1, 1]])
+    assert group_mean_advantages(rewards, mask, ["only"]).tolist() == [[0.75, 0.75]]
+    assert batch_mean_advantages(rewards, mask).tolist() == [[0.0, 0.0]]
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (0, 0), (3, 0)])
+def test_empty_batch(shape):
+    rewards, mask = torch.zeros(shape), torch.zeros(shape, dtype=torch.bool)
+    assert group_mean_advantages(rewards, mask, np.array(["x"] * shape[0], dtype=object)).shape == shape
+    assert batch_mean_advantages(rewards, mask).shape == shape
+
+
+@pytest.mark.parametrize("kind", [torch.bool, torch.int64, torch.float32])
+def test_mask_types_and_exact_zeros(kind):
+    rewards = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    mask = torch.tensor([[1, 1, 0], [0, 0, 0]]).to(kind)
+    advantages = group_mean_advantages(rewards, mask, [7, 7])
+    assert advantages.dtype == torch.float32
+    assert advantages.tolist() == [[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
+
+
+def test_garbage_where_no_token_counts_is_ignored_and_elsewhere_reported():
+    nan = float("nan")
+    mask = torch.tensor([[1, 0], [1, 1]])
+    rewards = torch.tensor([[1.0, nan], [0.0, 0.0]])
+    assert group_mean_advantages(rewards, mask, [0, 0]).tolist() == [[0.5, 0.0], [-0.5, -0.5]]
+    rewards[1, 0] = nan
+    for call in (lambda: group_mean_advantages(rewards, mask, [0, 0]), lambda: batch_mean_advantages(rewards, mask)):
+        with pytest.raises(FloatingPointError, match=r"token_level_rewards.*\[1\]"):
+            call()
+
+
+def test_wrong_sizes_are_refused():
+    with pytest.raises(ValueError, match="2 group labels for 3 responses"):
+        group_mean_advantages(torch.zeros(3, 2), torch.ones(3, 2), [0, 1])
+    with pytest.raises(ValueError, match="mask has"):
+        batch_mean_advantages(torch.zeros(3, 2), torch.ones(3, 1))
+
+
+def test_inputs_are_left_alone():
+    rewards, mask = torch.randn(4, 3), torch.ones(4, 3)
+    before = rewards.clone()
+    group_mean_advantages(rewards, mask, [0, 0, 1, 1])
+    assert torch.equal(rewards, before)

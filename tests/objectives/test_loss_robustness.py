@@ -1,0 +1,189 @@
+"""Finite in, finite out, whatever the size; masked positions contribute exactly nothing."""
+
+import itertools
+
+import pytest
+import torch
+
+from rpg.objectives import LOSS_NAMES, LossSpec, token_loss, token_loss_summary
+from rpg.objectives import loss as loss_module
+
+torch.set_num_threads(1)
+
+SPECS = [LossSpec.parse(name, kl_coef=0.1) for name in LOSS_NAMES]
+SPECS += [
+    LossSpec.parse(name, kl_coef=0.1, clip_scope=scope)
+    for name in LOSS_NAMES
+    for scope in ("none", "regularized", "hard")
+    if LOSS_NAMES[name][1] == "differentiable"
+]
+SPECS += [
+    LossSpec.parse(name, kl_coef=0.1, clip_branch="advantage") for name in LOSS_NAMES if "ppo" in LOSS_NAMES[name]
+]
+
+
+def spec_id(spec):
+    return f"{spec}-{spec.rule}"
+
+
+def random_inputs(shape=(4, 50), seed=0, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(seed)
+    old = -torch.rand(shape, generator=generator) * 3 - 0.5
+    log_prob = old + torch.randn(shape, generator=generator) * 0.4
+    advantages = torch.randn(shape, generator=generator)
+    ref = old + torch.randn(shape, generator=generator) * 0.4
+    return {
+        "log_prob": log_prob.to(dtype),
+        "old_log_prob": old.to(dtype),
+        "advantages": advantages.to(dtype),
+        "ref_log_prob": ref.to(dtype),
+    }
+
+
+def loss_and_gradient(spec, inputs, mask=None):
+    inputs = {key: tensor if tensor is None else tensor.clone() for key, tensor in inputs.items()}
+    inputs["log_prob"].requires_grad_()
+    loss, stats = token_loss(spec, mask=mask, **inputs)
+    loss.sum().backward()
+    return loss.detach(), inputs["log_prob"].grad, stats
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("spec", SPECS, ids=spec_id)
+def test_extreme_values_stay_finite(spec, dtype):
+    """All combinations of log-probs 0 and -1e4 (log-ratios up to +-1e4) and advantages up to 1e6."""
+    levels = (0.0, -1e-3, -15.0, -1e4)
+    sizes = (0.0, 1e-3, -1.0, 6e4, -6e4) if dtype == torch.float16 else (0.0, 1e-3, -1.0, 1e6, -1e6)
+    grid = torch.tensor(list(itertools.product(levels, levels, sizes, levels)))
+    x, old, advantages, ref = (column.to(dtype) for column in grid.T)
+    for reference in (None, ref):
+        inputs = {"log_prob": x, "old_log_prob": old, "advantages": advantages, "ref_log_prob": reference}
+        loss, gradient, stats = loss_and_gradient(spec, inputs)
+        assert loss.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+        assert gradient.dtype == dtype
+        for name, tensor in {"loss": loss, "gradient": gradient, **stats._asdict()}.items():
+            assert tensor.isfinite().all(), name
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=spec_id)
+def test_half_precision_is_computed_in_float32(spec):
+    inputs = random_inputs(dtype=torch.bfloat16)
+    loss, gradient, _ = loss_and_gradient(spec, inputs)
+    wide_loss, wide_gradient, _ = loss_and_gradient(spec, {key: value.float() for key, value in inputs.items()})
+    assert torch.equal(loss, wide_loss)
+    assert torch.equal(gradient, wide_gradient.to(torch.bfloat16))
+
+
+@pytest.mark.parametrize("garbage", [float("nan"), float("inf"), -float("inf"), 3.4e38])
+@pytest.mark.parametrize("spec", SPECS, ids=spec_id)
+def test_masked_positions_contribute_exactly_nothing(spec, garbage):
+    inputs = random_inputs()
+    mask = torch.rand(4, 50, generator=torch.Generator().manual_seed(1)) > 0.4
+    mask[2] = False  # a padding row
+    loss, gradient, stats = loss_and_gradient(spec, inputs, mask)
+    dirty = {key: torch.where(mask, tensor, garbage) for key, tensor in inputs.items()}
+    dirty_loss, dirty_gradient, dirty_stats = loss_and_gradient(spec, dirty, mask)
+    assert torch.equal(loss, dirty_loss)
+    assert torch.equal(gradient, dirty_gradient)
+    assert (dirty_loss[~mask] == 0).all()
+    assert (dirty_gradient[~mask] == 0).all()
+    for name, one, other in zip(stats._fields, stats, dirty_stats, strict=True):
+        assert torch.equal(one, other), name
+    unmasked_loss, unmasked_gradient, _ = loss_and_gradient(spec, inputs)
+    assert torch.equal(loss[mask], unmasked_loss[mask])
+    assert torch.equal(gradient[mask], unmasked_gradient[mask])
+
+
+def test_clip_flags_are_off_at_masked_positions_even_with_zero_clip_width():
+    """With eps = 0 a masked token's stand-in ratio of 1 is on the bound."""
+    spec = LossSpec.parse("rpg_rf_fkl_clip_ppo", clip_low=0.0, clip_high=0.0)
+    inputs = random_inputs()
+    mask = torch.zeros(4, 50, dtype=torch.bool)
+    _, _, stats = loss_and_gradient(spec, inputs, mask)
+    assert not (stats.clipped_high.any() or stats.clipped_low.any() or stats.clipped_c.any())
+    _, summary = token_loss_summary(spec, mask=mask, **inputs)
+    assert (summary.tokens, summary.high, summary.low, summary.c) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("shape", [(0, 7), (3, 0), (0,)])
+def test_no_token_at_all(shape):
+    spec = LossSpec.parse("rpg_rf_urkl_clip_ppo")
+    loss, gradient, stats = loss_and_gradient(spec, random_inputs(shape))
+    assert loss.shape == gradient.shape == stats.kl.shape == shape
+    _, summary = token_loss_summary(spec, **random_inputs(shape))
+    assert (summary.tokens, summary.kl_sum, summary.ratio_max, summary.ratio_min) == (0, 0.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("name", ["old_log_prob", "advantages", "ref_log_prob", "mask"])
+def test_a_shape_that_would_broadcast_is_refused_by_name(name):
+    inputs = {**random_inputs(), "mask": torch.ones(4, 50)}
+    inputs[name] = inputs[name][:, :1]
+    with pytest.raises(ValueError, match=f"{name} has shape \\(4, 1\\)"):
+        token_loss(LossSpec.parse("rpg_urkl"), **inputs)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=spec_id)
+def test_the_size_of_the_pieces_changes_nothing(spec, monkeypatch):
+    inputs = random_inputs()
+    mask = torch.arange(50).expand(4, 50) < torch.tensor([[50], [13], [0], [27]])
+    whole = loss_and_gradient(spec, inputs, mask)
+    _, summary = token_loss_summary(spec, mask=mask, **inputs)
+    monkeypatch.setattr(loss_module, "PIECE_CPU", 7)  # does not divide 200
+    pieces = loss_and_gradient(spec, inputs, mask)
+    _, piecewise = token_loss_summary(spec, mask=mask, **inputs)
+    # vector instructions handle the ends of a tensor differently in the last bit
+    torch.testing.assert_close(pieces[0], whole[0], rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(pieces[1], whole[1], rtol=1e-6, atol=1e-7)
+    assert vars(piecewise) == pytest.approx(vars(summary), rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=spec_id)
+def test_summary_is_the_reduction_of_the_token_statistics(spec):
+    inputs = random_inputs(dtype=torch.float64)
+    mask = torch.rand(4, 50, generator=torch.Generator().manual_seed(4)) > 0.3
+    _, stats = token_loss(spec, mask=mask, **inputs)
+    _, summary = token_loss_summary(spec, mask=mask, **inputs)
+    assert summary.tokens == int(mask.sum())
+    assert summary.ratio_sum == pytest.approx(stats.ratio[mask].sum().item())
+    assert summary.log_ratio_sum == pytest.approx(stats.log_ratio[mask].sum().item())
+    assert summary.kl_sum == pytest.approx(stats.kl[mask].sum().item())
+    assert summary.high == int(stats.clipped_high[mask].sum())
+    assert summary.low == int(stats.clipped_low[mask].sum())
+    assert summary.c == int(stats.clipped_c[mask].sum())
+    assert (summary.ratio_max, summary.ratio_min) == (stats.ratio[mask].max(), stats.ratio[mask].min())
+    assert summary.finite
+
+
+def test_inputs_are_left_alone_and_may_be_strided():
+    inputs = random_inputs()
+    copies = {key: tensor.clone() for key, tensor in inputs.items()}
+    spec = LossSpec.parse("rpg_rf_rkl_clip_ppo")
+    expected, _ = token_loss(spec, **inputs)
+    assert all(torch.equal(inputs[key], copies[key]) for key in inputs)
+    strided = {key: tensor.T.contiguous().T for key, tensor in inputs.items()}
+    assert torch.equal(token_loss(spec, **strided)[0], expected)
+
+
+def test_backward_twice_gives_the_same_and_a_second_derivative_is_refused():
+    inputs = random_inputs()
+    x = inputs["log_prob"].requires_grad_()
+    loss, _ = token_loss(LossSpec.parse("rpg_urkl"), **inputs)
+    (first,) = torch.autograd.grad(loss.sum(), x, retain_graph=True)
+    (second,) = torch.autograd.grad(loss.sum(), x, retain_graph=True)
+    assert torch.equal(first, second)
+    (gradient,) = torch.autograd.grad(loss.sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("spec", SPECS, ids=spec_id)
+def test_cuda_agrees_with_cpu(spec):
+    inputs = random_inputs((16, 300))
+    mask = torch.rand(16, 300) > 0.3
+    loss, gradient, _ = loss_and_gradient(spec, inputs, mask)
+    on_gpu = {key: tensor.cuda() for key, tensor in inputs.items()}
+    gpu_loss, gpu_gradient, _ = loss_and_gradient(spec, on_gpu, mask.cuda())
+    # exp differs in the last bits between devices
+    torch.testing.assert_close(gpu_loss.cpu(), loss, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(gpu_gradient.cpu(), gradient, rtol=1e-5, atol=1e-6)
