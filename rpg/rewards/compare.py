@@ -15,6 +15,7 @@ MEANINGLESS_SPACE = re.compile(r"(?<![0-9])\s+|\s+(?![0-9])")
 SPLIT_NUMBER = re.compile(r"[0-9] +[0-9]")  # the library would read "20 4" as 204
 WORDS = re.compile(r"[A-Za-z][A-Za-z' -]{2,}")
 COMMAND = re.compile(r"\\[A-Za-z]+")
+PROSE = re.compile(r"[A-Za-z]{4}")  # letters in a row are words or code, no product of variables
 VARIABLE = re.compile(r"[A-Za-df-hj-zA-Z]")  # letters but e and i, which are numbers
 # No answer of these sets needs them, and sympy may work on them for hours
 EXPENSIVE = ("\\int", "\\sum", "\\prod", "\\lim", "\\binom", "!", "\\begin{cases}")
@@ -70,12 +71,13 @@ def compact(text: str) -> str:
 def is_worth_parsing(said: str, wanted: str, wanted_is_number: bool) -> bool:
     """Whether the library may find two different texts equal, at a bounded price.
 
-    Words are not products of their letters ("east" is not "seat"), and an expression with a variable
-    is not a number.
+    Words are not products of their letters ("east" is not "seat"), an expression with a variable is not
+    a number, and what sympy may chew on for hours no answer needs.
     """
     if WORDS.fullmatch(said) or WORDS.fullmatch(wanted):
         return False
-    if wanted_is_number and VARIABLE.search(COMMAND.sub("", said)):
+    letters = COMMAND.sub("", said)
+    if PROSE.search(letters) or (wanted_is_number and VARIABLE.search(letters)):
         return False
     if SPLIT_NUMBER.search(said) or any(construct in said for construct in EXPENSIVE):
         return False

@@ -20,6 +20,7 @@ CHARACTERS = str.maketrans(
         "∕": "/",
         "⁄": "/",
         "π": "\\pi ",
+        "√": "\\sqrt ",
         "∞": "\\infty ",
         "≤": "\\le ",
         "≥": "\\ge ",
@@ -68,6 +69,8 @@ MATH_SPAN = re.compile(r"(?<!\\)\$([^$]+)(?<!\\)\$")
 # "x = ", "f(x) = ", at the start or after a comma: "x = 1, x = 2" answers "1, 2"
 ASSIGNMENT = re.compile(r"(^|,\s*)[A-Za-z](?:_\{?\w+\}?|')?(?:\([A-Za-z]\))?\s*=\s*(?=[^=\s])")
 SHORT_FRACTION = re.compile(r"\\frac\s*(?:\{([^{}]*)\}|([0-9a-zA-Z]))\s*(?:\{([^{}]*)\}|([0-9a-zA-Z]))")
+PLAIN_ROOT = re.compile(r"(?<![\\A-Za-z])sqrt\s*\(([^()]*)\)")
+PLAIN_COMMAND = re.compile(r"(?<![\\A-Za-z{])(pi|sin|cos|tan|ln|log|infinity)(?![A-Za-z])")
 SHORT_ROOT = re.compile(r"\\sqrt\s*([0-9a-zA-Z])")
 
 UNITS = {
@@ -130,6 +133,8 @@ def normalize(text: str) -> str:
     text = strip_delimiters(text)
     text = SHORT_FRACTION.sub(_full_fraction, text)
     text = SHORT_ROOT.sub(r"\\sqrt{\1}", text)
+    text = PLAIN_ROOT.sub(r"\\sqrt{\1}", text)
+    text = PLAIN_COMMAND.sub(_as_command, text)
     text = ASSIGNMENT.sub(r"\1", text)
     return " ".join(text.split())
 
@@ -215,6 +220,10 @@ def as_number(text: str) -> Fraction | None:
             return None
         return (-1 if match[1] == "-" else 1) * Fraction(base) ** exponent
     return None
+
+
+def _as_command(match: re.Match[str]) -> str:
+    return "\\infty " if match[1] == "infinity" else f"\\{match[1]} "
 
 
 def _full_fraction(match: re.Match[str]) -> str:

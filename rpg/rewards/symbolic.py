@@ -33,10 +33,6 @@ class Counts:
     over_limit: int = 0
 
 
-class TimeLimitExceeded(RuntimeError):
-    """The library did not finish within the limit."""
-
-
 class Child:
     """Our end of the socket to one comparing process; closing it ends the process."""
 
@@ -46,18 +42,16 @@ class Child:
             socket.send_fds(helper.socket, [b"fork"], [theirs.fileno()])
         self.calls = 0
 
-    def compare(self, truth: str, answer: str, time_limit: float) -> bool:
-        """Send one comparison and wait for the verdict."""
+    def compare(self, truth: str, answer: str, time_limit: float) -> bool | None:
+        """Send one comparison and wait for the verdict, None where the kernel ends the child instead.
+
+        Raises TimeoutError where the machine is so busy that neither came in ten times the limit.
+        """
         self.calls += 1
         self.socket.settimeout(time_limit * WALL_FACTOR)
         self.socket.send(json.dumps([truth, answer, time_limit]).encode())
-        try:
-            verdict = self.socket.recv(1)
-        except TimeoutError:
-            raise TimeLimitExceeded from None
-        if not verdict:  # the kernel ended the child
-            raise TimeLimitExceeded
-        return verdict == b"1"
+        verdict = self.socket.recv(1)
+        return verdict == b"1" if verdict else None
 
 
 class Helper:
@@ -110,9 +104,9 @@ class Pool:
                 self.helper = Helper()
             return self.helper
 
-    def compare(self, truth: str, answer: str, time_limit: float) -> bool:
+    def compare(self, truth: str, answer: str, time_limit: float) -> bool | None:
         """Compare in a free child, or in a new one; a child that fails is not used again."""
-        child, reusable = self.children.get(), False
+        child, verdict = self.children.get(), None
         try:
             child = child or Child(self.running_helper())
             try:
@@ -121,10 +115,10 @@ class Pool:
                 child.socket.close()
                 child = Child(self.running_helper())
                 verdict = child.compare(truth, answer, time_limit)
-            reusable = child.calls < CALLS_PER_CHILD
             return verdict
         finally:
-            if child and not reusable:
+            reusable = child is not None and verdict is not None and child.calls < CALLS_PER_CHILD
+            if child is not None and not reusable:
                 child.socket.close()
             self.children.put(child if reusable else None)
 
@@ -148,14 +142,16 @@ def is_equal(truth: str, answer: str, time_limit: float) -> bool:
     much wall time is the end in any case. Safe in threads.
     """
     try:
-        return _is_equal(truth, answer, time_limit)
-    except TimeLimitExceeded:
+        verdict = _verdict(truth, answer, time_limit)
+    except TimeoutError:  # not remembered: the next try may find the machine less busy
+        verdict = None
+    if verdict is None:
         counts.over_limit += 1
         logger.warning("answer not compared within %.2f s: %.80r, truth %.80r", time_limit, answer, truth)
-        return False
+    return verdict is True
 
 
 @functools.lru_cache(maxsize=4096)  # responses of one group often give one answer; texts have 200 characters
-def _is_equal(truth: str, answer: str, time_limit: float) -> bool:
+def _verdict(truth: str, answer: str, time_limit: float) -> bool | None:
     counts.calls += 1
     return pool.compare(truth, answer, time_limit)

@@ -81,7 +81,7 @@ def test_limit_holds_in_threads_and_others_go_on(caplog: pytest.LogCaptureFixtur
     """verl scores in a thread pool, where signal.alarm cannot be used."""
     caplog.set_level(logging.ERROR)
     compute_score("math-500", "Answer: 1+x", "x+1")  # loads the library
-    symbolic._is_equal.cache_clear()
+    symbolic._verdict.cache_clear()
     slowest = 0.0
 
     def score(number: int) -> float:
@@ -105,6 +105,15 @@ def test_time_limit_is_the_callers() -> None:
     assert compute_score("math-500", NINES, ROOT, time_limit=0.11)["acc"] == 0.0
     assert 0.1 < time.perf_counter() - start < 0.11 * symbolic.WALL_FACTOR + SLACK
     assert symbolic.counts.over_limit == before + 1
+
+
+def test_a_bomb_is_paid_for_once() -> None:
+    pair = (f"{NINES}+77", ROOT)
+    compute_score("math-500", *pair)
+    start = time.perf_counter()
+    for _ in range(100):
+        assert compute_score("math-500", *pair)["acc"] == 0.0
+    assert time.perf_counter() - start < TIME_LIMIT
 
 
 def test_memory_bomb_ends_its_child_only() -> None:
