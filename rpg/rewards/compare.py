@@ -17,6 +17,10 @@ WORDS = re.compile(r"[A-Za-z][A-Za-z' -]{2,}")
 COMMAND = re.compile(r"\\[A-Za-z]+")
 PROSE = re.compile(r"[A-Za-z]{4}")  # letters in a row are words or code, no product of variables
 VARIABLE = re.compile(r"[A-Za-df-hj-zA-Z]")  # letters but e and i, which are numbers
+# Towers of powers and functions of functions of functions: no answers, and slow to simplify
+TOWER = re.compile(r"\^\{[^{}]*\^\{?[^{}]*\^")
+_CALL = r"\\(?:arc)?(?:sin|cos|tan|log|ln|exp)[^()]*\("
+FUNCTION_TOWER = re.compile(rf"{_CALL}[^()]*{_CALL}[^()]*{_CALL}")
 # No answer of these sets needs them, and sympy may work on them for hours
 EXPENSIVE = ("\\int", "\\sum", "\\prod", "\\lim", "\\binom", "!", "\\begin{cases}")
 
@@ -30,9 +34,8 @@ def answers_match(answer: str, truth: str, time_limit: float, integers_only: boo
     if not answer or len(answer) > MAX_ANSWER_CHARS or len(truth) > MAX_ANSWER_CHARS:
         return False
     said, wanted = normalize(answer), normalize(truth)
-    if (
-        "=" in said and "=" not in wanted and "," not in said
-    ):  # "27 + 48 = 75" answers 75; "x + y = 1" may be a truth itself
+    # "27 + 48 = 75" answers 75; "x + y = 1" may be a truth itself
+    if "=" in said and "=" not in wanted and "," not in said:
         said = said.rsplit("=", 1)[1].strip()
     if not said:
         return False
@@ -79,7 +82,9 @@ def is_worth_parsing(said: str, wanted: str, wanted_is_number: bool) -> bool:
     letters = COMMAND.sub("", said)
     if PROSE.search(letters) or (wanted_is_number and VARIABLE.search(letters)):
         return False
-    if SPLIT_NUMBER.search(said) or any(construct in said for construct in EXPENSIVE):
+    if SPLIT_NUMBER.search(said) or TOWER.search(said) or FUNCTION_TOWER.search(said):
+        return False
+    if any(construct in said for construct in EXPENSIVE):
         return False
     return depth(said) <= MAX_DEPTH and said.count("^") <= MAX_POWERS and said.count("/") <= MAX_SLASHES
 

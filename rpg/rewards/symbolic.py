@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 
 logger = logging.getLogger(__name__)
@@ -45,12 +46,16 @@ class Child:
     def compare(self, truth: str, answer: str, time_limit: float) -> bool | None:
         """Send one comparison and wait for the verdict, None where the kernel ends the child instead.
 
-        Raises TimeoutError where the machine is so busy that neither came in ten times the limit.
+        Raises TimeoutError where the machine is so busy that neither came in ten times the limit, and
+        ConnectionError where the child was gone, or went before it can have used up its time.
         """
         self.calls += 1
         self.socket.settimeout(time_limit * WALL_FACTOR)
+        start = time.monotonic()
         self.socket.send(json.dumps([truth, answer, time_limit]).encode())
         verdict = self.socket.recv(1)
+        if not verdict and time.monotonic() - start < time_limit:
+            raise ConnectionResetError("the comparing process ended early")
         return verdict == b"1" if verdict else None
 
 
@@ -105,22 +110,27 @@ class Pool:
             return self.helper
 
     def compare(self, truth: str, answer: str, time_limit: float) -> bool | None:
-        """Compare in a free child, or in a new one; a child that fails is not used again."""
-        child, verdict = self.children.get(), None
-        try:
-            child = child or Child(self.running_helper())
+        """Compare in a free child, or in a new one; a child that fails is not used again.
+
+        One that is gone, or goes early (memory, a crash, a kill from outside), is replaced once.
+        """
+        for fresh in (False, True):
+            child, verdict = self.children.get(), None
             try:
+                if child is not None and fresh:
+                    child.socket.close()
+                    child = None
+                child = child or Child(self.running_helper())
                 verdict = child.compare(truth, answer, time_limit)
-            except (BrokenPipeError, ConnectionResetError):  # it was killed while it was idle
-                child.socket.close()
-                child = Child(self.running_helper())
-                verdict = child.compare(truth, answer, time_limit)
-            return verdict
-        finally:
-            reusable = child is not None and verdict is not None and child.calls < CALLS_PER_CHILD
-            if child is not None and not reusable:
-                child.socket.close()
-            self.children.put(child if reusable else None)
+                return verdict
+            except ConnectionError as error:
+                logger.info("comparing process lost: %s", error)
+            finally:
+                reusable = child is not None and verdict is not None and child.calls < CALLS_PER_CHILD
+                if child is not None and not reusable:
+                    child.socket.close()
+                self.children.put(child if reusable else None)
+        return None
 
 
 counts = Counts()

@@ -16,7 +16,7 @@ from rpg.rewards import TIME_LIMIT, compute_score, symbolic
 SLOW = 0.1  # seconds
 SLACK = 1.0  # seconds for forking and scheduling
 HARD_LIMIT = TIME_LIMIT * symbolic.WALL_FACTOR + SLACK  # the time limit counts processor time, this one any
-NINES, ROOT = "Answer: 9^{9^{9}}", r"\sqrt{5}"  # a comparison that takes sympy minutes
+NINES, ROOT = "Answer: 9^{9^9}", r"\sqrt{5}"  # a comparison that takes sympy minutes
 
 
 def children() -> list[str]:
@@ -133,8 +133,7 @@ def test_helper_or_child_killed_from_outside_is_replaced() -> None:
     assert compute_score("math-500", "Answer: 107+x", "x+107")["acc"] == 1.0
     killed.kill()
     killed.wait()
-    for pid in children():  # of the new helper: none yet
-        raise AssertionError(pid)
+    assert children() == []  # of a new helper
     assert compute_score("math-500", "Answer: 108+x", "x+108")["acc"] == 1.0
     assert symbolic.pool.running_helper().process.pid != killed.pid
 
@@ -145,7 +144,7 @@ def test_children_are_few_and_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(200, 212):
         assert compute_score("math-500", f"Answer: {number}+x", f"x+{number}")["acc"] == 1.0
         assert len(children()) <= symbolic.MAX_AT_ONCE + 1  # one may be on its way out
-    assert set(children()) != set(first)
+    assert not set(children()) & set(first)
 
 
 def test_model_output_is_never_evaluated(tmp_path: Path) -> None:
