@@ -37,7 +37,7 @@ class FileCheck:
     sources: Counter[str] = field(default_factory=Counter)
     splits: Counter[str] = field(default_factory=Counter)
     problems: dict[bytes, Seen] = field(default_factory=dict)
-    too_long: int = 0
+    too_long: int | None = None  # None where no tokenizer was given
 
     @property
     def role(self) -> str:
@@ -50,10 +50,12 @@ class FileCheck:
         if not counts:
             return f"{self.path}: {self.rows} rows"
         repeats = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-        sources = ", ".join(f"{name} ({count})" for name, count in self.sources.most_common())
+        sources = ", ".join(f"{name:.40} ({count})" for name, count in self.sources.most_common(5))
+        truths = self.findings.count(errors=True, column="reward_model.ground_truth")
         return (
             f"{self.path}: {self.rows} rows, {len(counts)} problems, each {repeats} times; "
-            f"data_source {sources}; split {self.role}"
+            f"data_source {sources}; split {self.role}; {truths} ground truths unusable"
+            + ("" if self.too_long is None else f"; {self.too_long} problems too long")
         )
 
 
@@ -82,7 +84,7 @@ def check_files(paths: list[Path], tokenizer: str | None = None, max_prompt_leng
 
 def check_file(path: Path, length: PromptLength | None = None, max_prompt_length: int = 2048) -> FileCheck:
     """Check one file by itself; problems with reading it become findings."""
-    check = FileCheck(path)
+    check = FileCheck(path, too_long=0 if length else None)
     if path.suffix != ".parquet":
         check.findings.add(Issue("file", f"name ends in {path.suffix!r}", "verl reads by name; rename to .parquet"))
         return check
@@ -139,7 +141,7 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None
     if seen is None:
         seen = check.problems[key] = Seen(check.rows, answer)
         if length and (tokens := length(row["prompt"])) > max_prompt_length:
-            check.too_long += 1
+            check.too_long = (check.too_long or 0) + 1
             # verl drops the row: a smaller training set, but another test set
             make = warning if extra.get("split") == "train" else Issue
             remedy = "verl drops such rows; raise data.max_prompt_length or leave the problem out"

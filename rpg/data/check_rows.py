@@ -33,7 +33,7 @@ def row_issues(row: dict[str, Any]) -> Iterator[Issue]:
     prompt_issues = list(_prompt(row["prompt"])) if "prompt" in row else []
     yield from prompt_issues
     if "reward_model" in row:
-        yield from _reward_model(row["reward_model"], row.get("data_source"))
+        yield from _reward_model(row["reward_model"], str(row.get("data_source")))
     if "extra_info" in row:
         prompt_is_whole = not any(issue.is_error for issue in prompt_issues)
         yield from _extra_info(row["extra_info"], problem_text(row) if prompt_is_whole else None)
@@ -100,7 +100,7 @@ def _question(content: str, where: str) -> Iterator[Issue]:
         yield warning(where, f"not English: {short(problem[:30])}", f"the paper trains on English; {BUILD}")
 
 
-def _reward_model(reward_model: Any, data_source: Any) -> Iterator[Issue]:
+def _reward_model(reward_model: Any, data_source: str) -> Iterator[Issue]:
     if not isinstance(reward_model, dict):
         yield Issue("reward_model", f"{short(reward_model)} is no struct", "give {ground_truth, style}")
         return
@@ -118,7 +118,7 @@ def _reward_model(reward_model: Any, data_source: Any) -> Iterator[Issue]:
         yield from _truth(truth, data_source, where)
 
 
-def _truth(truth: str, data_source: Any, where: str) -> Iterator[Issue]:
+def _truth(truth: str, data_source: str, where: str) -> Iterator[Issue]:
     text = truth.strip()
     if not text:
         yield Issue(where, "empty", "every row needs the right answer as text; leave the row out")

@@ -44,9 +44,10 @@ class Findings:
         if len(group.shown) < SHOWN_ROWS:
             group.shown.append(f"{'all rows' if row is None else f'row {row}'}, {issue.column}: {issue.what}")
 
-    def count(self, errors: bool) -> int:
-        """Return how many errors, or warnings, there are."""
-        return sum(group.count for group in self.groups.values() if group.is_error == errors)
+    def count(self, errors: bool, column: str | None = None) -> int:
+        """Return how many errors, or warnings, there are, in all columns or in one."""
+        groups = (group for group in self.groups.values() if column in (None, group.column))
+        return sum(group.count for group in groups if group.is_error == errors)
 
     def lines(self) -> Iterator[str]:
         """Yield the findings as text, errors first, at most five rows of a kind and then their number."""

@@ -284,7 +284,7 @@ def test_counts_of_a_good_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
     path = write_rows(tmp_path / "x.parquet", good_rows("test", "aime25", repeat=32), SCHEMA)
     code, out = check(capsys, path)
     assert code == 0
-    assert "192 rows, 6 problems, each 32 times; data_source aime25 (192); split test" in out
+    assert "192 rows, 6 problems, each 32 times; data_source aime25 (192); split test; 0 ground truths unusable" in out
 
 
 def save_tokenizer(folder: Path, chat_template: str | None) -> Path:
@@ -311,6 +311,7 @@ def test_long_prompts(split: str, code: int, label: str, tmp_path: Path, capsys:
     assert f"{label}: row 6, prompt: {words} tokens, over {words - 1}" in out
     assert "raise data.max_prompt_length" in out
     assert out.count(" tokens, over") == 1
+    assert "; 1 problems too long" in out
     got, out = check(capsys, path, *limit, str(words))
     assert got == 0
     assert "tokens, over" not in out
