@@ -171,7 +171,11 @@ def plot(path: Path, clip_low: float = 0.2, clip_high: float = 0.28, clip_c: flo
         ("rpg_rf_urkl", "REINFORCE, unclipped", {"color": "0.6", "linestyle": ":"}),
         ("rpg_rf_urkl_clip_hard", "REINFORCE, hard clip", {"color": "tab:green", "linestyle": "-."}),
         ("rpg_urkl", "differentiable, dual clip", {"color": "black", "linestyle": "--", "linewidth": 1}),
-        ("rpg_rf_urkl_clip_ppo", "REINFORCE, RPG-Style Clip", {"color": "tab:blue", "linestyle": "-", "linewidth": 5, "alpha": 0.4}),
+        (
+            "rpg_rf_urkl_clip_ppo",
+            "REINFORCE, RPG-Style Clip",
+            {"color": "tab:blue", "linestyle": "-", "linewidth": 5, "alpha": 0.4},
+        ),
     ]
     figure, axes = plt.subplots(2, 2, figsize=(10, 7), sharex=True, constrained_layout=True)
     for column, advantage in enumerate((1.0, -1.0)):

@@ -1,0 +1,229 @@
+"""Time and memory of the RPG losses and advantages, against verl's own and against a copy.
+
+    python scripts/bench_losses.py                     # 64 x 8192 tokens, one thread
+    python scripts/bench_losses.py --device cuda
+
+Every round runs each candidate once, in turn, so that whatever else the machine does hits all of them; what is
+reported is the median over rounds of the ratio within a round. Metrics are computed in every candidate, as
+in a training step. Memory is the peak of what one call allocates beyond its inputs (its gradient included).
+"""
+
+import argparse
+import functools
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from verl.trainer.ppo import core_algos
+from verl.workers.config import FSDPActorConfig
+
+from rpg.objectives import LOSS_NAMES, group_mean_advantages
+from rpg.verl_plugin import policy_loss
+from rpg.verl_plugin.config import RPGPolicyLossConfig
+
+# What must travel between memory and processor whatever the program, in bytes per token: forward reads
+# log_prob, old_log_prob, advantages (4 each) and the mask (1) and writes loss and slope; the sum reads the
+# loss; backward reads the slope and writes the gradient.
+NEEDED_BYTES = 3 * 4 + 1 + 2 * 4 + 4 + 2 * 4
+# rpg advantages: read rewards (4) and mask (1), write advantages (4)
+NEEDED_BYTES_ADVANTAGES = 4 + 1 + 4
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=64)
+    parser.add_argument("--tokens", type=int, default=8192)
+    parser.add_argument("--adv-rows", type=int, default=8192)
+    parser.add_argument("--adv-tokens", type=int, default=4096)
+    parser.add_argument("--rounds", type=int, default=31)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    device = torch.device(args.device)
+    bandwidth = copy_bandwidth(device)
+    name = torch.cuda.get_device_name() if device.type == "cuda" else f"cpu, {args.threads} thread(s)"
+    print(f"torch {torch.__version__}, {name}; a copy of 256 MiB moves {bandwidth / 1e9:.1f} GB/s (read + write)\n")
+    losses(args, device, bandwidth)
+    advantages(args, device, bandwidth)
+
+
+def losses(args: argparse.Namespace, device: torch.device, bandwidth: float) -> None:
+    """Forward, backward and metrics of every loss beside verl's vanilla, and vanilla plus verl's k3 loss."""
+    policy_loss.register()
+    data = make_batch(args.rows, args.tokens, device)
+    candidates: dict[str, Callable[[], None]] = {
+        "vanilla (a)": functools.partial(step, "vanilla", data, False),
+        "vanilla + k3 (b)": functools.partial(step, "vanilla", data, True),
+        **{name: functools.partial(step, name, data, False) for name in LOSS_NAMES},
+    }
+    times = alternate(candidates, args.rounds, device)
+    memory = {name: peak_extra_bytes(run, device) for name, run in candidates.items()}
+    tokens = args.rows * args.tokens
+    bound = NEEDED_BYTES * tokens / bandwidth
+    print(
+        f"Losses, {args.rows} x {args.tokens} float32, forward + backward + metrics, {args.rounds} rounds. "
+        f"Memory-bandwidth bound: {NEEDED_BYTES} bytes per token, {bound * 1e3:.2f} ms\n"
+    )
+    print(f"{'':<24} {'median ms':>9} {'time/(a)':>9} {'time/(b)':>9} {'B/token':>8} {'mem/(b)':>8} {'x bound':>8}")
+    for name in candidates:
+        median = statistics.median(times[name])
+        to_a = ratio(times[name], times["vanilla (a)"])
+        to_b = ratio(times[name], times["vanilla + k3 (b)"])
+        size = memory[name] / tokens
+        share = memory[name] / memory["vanilla + k3 (b)"]
+        print(f"{name:<24} {median * 1e3:9.2f} {to_a:9.2f} {to_b:9.2f} {size:8.1f} {share:8.2f} {median / bound:8.1f}")
+
+
+def advantages(args: argparse.Namespace, device: torch.device, bandwidth: float) -> None:
+    """`rpg` beside a loop over samples and beside verl's estimator (a loop over samples for the baselines)."""
+    rows, tokens = args.adv_rows, args.adv_tokens
+    mask = torch.arange(tokens, device=device) < torch.randint(1, tokens + 1, (rows, 1), device=device)
+    rewards = torch.zeros(rows, tokens, device=device)
+    rewards[torch.arange(rows), mask.sum(-1) - 1] = torch.randint(0, 2, (rows,), device=device) * 2.0 - 1.0
+    index = np.array([f"prompt-{i // 16}" for i in np.random.default_rng(0).permutation(rows)], dtype=object)
+    candidates: dict[str, Callable[[], object]] = {
+        "loop over samples": lambda: loop_over_samples(rewards, mask, index),
+        "verl grpo, no std": lambda: core_algos.compute_grpo_outcome_advantage(
+            rewards, mask, index, norm_adv_by_std_in_grpo=False
+        ),
+        "rpg": lambda: group_mean_advantages(rewards, mask, index),
+    }
+    times = alternate(candidates, max(3, args.rounds // 4), device)
+    size = rows * tokens * rewards.element_size()
+    bound = NEEDED_BYTES_ADVANTAGES * rows * tokens / bandwidth
+    print(f"\nAdvantages, {rows} responses x {tokens} tokens. Memory-bandwidth bound: {bound * 1e3:.1f} ms\n")
+    print(f"{'':<24} {'median ms':>9} {'speed-up of rpg':>16} {'extra memory, in tensors':>26} {'x bound':>8}")
+    for name, run in candidates.items():
+        median = statistics.median(times[name])
+        speed_up = 1 / ratio(times["rpg"], times[name])
+        extra = peak_extra_bytes(run, device) / size
+        print(f"{name:<24} {median * 1e3:9.1f} {speed_up:15.1f}x {extra:26.2f} {median / bound:8.1f}")
+
+
+def make_batch(rows: int, tokens: int, device: torch.device) -> dict[str, torch.Tensor]:
+    """Responses of half to full length whose ratios reach every clip bound."""
+    generator = torch.Generator().manual_seed(0)
+    old = -torch.rand(rows, tokens, generator=generator) * 3
+    lengths = torch.randint(tokens // 2, tokens + 1, (rows, 1), generator=generator)
+    batch = {
+        "old_log_prob": old,
+        "log_prob": old + torch.randn(rows, tokens, generator=generator) * 0.2,
+        "advantages": torch.randn(rows, 1, generator=generator).expand(rows, tokens).contiguous(),
+        "response_mask": torch.arange(tokens) < lengths,
+    }
+    return {key: tensor.to(device) for key, tensor in batch.items()}
+
+
+@functools.cache
+def actor_config() -> FSDPActorConfig:
+    return FSDPActorConfig(
+        strategy="fsdp2",
+        rollout_n=1,
+        ppo_micro_batch_size_per_gpu=1,
+        clip_ratio_high=0.28,
+        clip_ratio_c=10.0,
+        policy_loss=RPGPolicyLossConfig(kl_coef=1e-4),
+    )
+
+
+def step(name: str, data: dict[str, torch.Tensor], add_k3: bool) -> None:
+    """One forward and backward, as verl's ppo_loss does it."""
+    config, mask = actor_config(), data["response_mask"]
+    log_prob = data["log_prob"].detach().requires_grad_()
+    loss, _ = core_algos.get_policy_loss_fn(name)(
+        old_log_prob=data["old_log_prob"],
+        log_prob=log_prob,
+        advantages=data["advantages"],
+        response_mask=mask,
+        loss_agg_mode="token-mean",
+        config=config,
+        rollout_is_weights=None,
+    )
+    if add_k3:  # pi_ref = pi_old, the same KL that the RPG losses contain
+        kl = core_algos.kl_penalty(log_prob, data["old_log_prob"], "low_var_kl")
+        kl_loss = core_algos.agg_loss(kl, mask, "token-mean")
+        loss = loss + 1e-4 * kl_loss
+        kl_loss.item()  # its metric
+    loss.backward()
+
+
+def loop_over_samples(rewards: torch.Tensor, mask: torch.Tensor, index: np.ndarray) -> torch.Tensor:
+    """The definition written as a loop: what the vectorised version replaces."""
+    groups: dict[str, list[torch.Tensor]] = {}
+    scores = [row.sum() for row in rewards]
+    for label, score in zip(index, scores, strict=True):
+        groups.setdefault(label, []).append(score)
+    means = {label: torch.stack(members).mean() for label, members in groups.items()}
+    rows = []
+    for i, label in enumerate(index):
+        baseline = means[label] if len(groups[label]) > 1 else 0.0
+        rows.append((scores[i] - baseline) * mask[i])
+    return torch.stack(rows)
+
+
+def alternate(candidates: dict[str, Callable], rounds: int, device: torch.device) -> dict[str, list[float]]:
+    """Seconds of each candidate in each round, after one round to warm up."""
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for number in range(rounds + 1):
+        for name, run in candidates.items():
+            synchronize(device)
+            start = time.perf_counter()
+            run()
+            synchronize(device)
+            if number:
+                times[name].append(time.perf_counter() - start)
+    return times
+
+
+def ratio(times: list[float], reference: list[float]) -> float:
+    return statistics.median(a / b for a, b in zip(times, reference, strict=True))
+
+
+def peak_extra_bytes(run: Callable, device: torch.device) -> int:
+    """Peak of memory allocated during run() beyond what was there before."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        run()
+        return torch.cuda.max_memory_allocated() - before
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        run()
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.json"
+        profile.export_chrome_trace(str(trace))
+        events = json.loads(trace.read_text())["traceEvents"]
+    current = peak = 0
+    for event in sorted((e for e in events if e.get("name") == "[memory]"), key=lambda e: e["ts"]):
+        current += event["args"]["Bytes"]
+        peak = max(peak, current)
+    return peak
+
+
+def copy_bandwidth(device: torch.device) -> float:
+    """Bytes per second, read plus written, of a copy that fits no cache."""
+    source = torch.ones(64 * 2**20, device=device)
+    target = torch.zeros_like(source)
+    seconds = []
+    for _ in range(10):
+        synchronize(device)
+        start = time.perf_counter()
+        target.copy_(source)
+        synchronize(device)
+        seconds.append(time.perf_counter() - start)
+    return 2 * source.numel() * source.element_size() / min(seconds)
+
+
+def synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+if __name__ == "__main__":
+    main()

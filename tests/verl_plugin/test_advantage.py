@@ -1,0 +1,67 @@
+"""The estimators in verl's registry, called the way verl's trainer calls them."""
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+from verl import DataProto
+from verl.trainer.ppo import core_algos
+from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
+
+from rpg.verl_plugin import advantage
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _registered():
+    advantage.register()
+
+
+def proto():
+    # rewards 1, 0, 1, 1; uid a = rows 0, 2 (mean 1), b = rows 1, 3 (mean 1/2); batch mean 3/4
+    rewards = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    mask = torch.tensor([[1, 1, 0], [1, 1, 1], [1, 0, 0], [1, 1, 1]])
+    return DataProto.from_dict(
+        tensors={"token_level_rewards": rewards, "response_mask": mask},
+        non_tensors={"uid": np.array(["a", "b", "a", "b"], dtype=object)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "by_row"), [("rpg", [0.0, -0.5, 0.0, 0.5]), ("rpg_batchmean", [0.25, -0.75, 0.25, 0.25])]
+)
+def test_through_verls_compute_advantage(name, by_row):
+    data = compute_advantage_for_multi_trajectories(
+        proto(),
+        batch_keys=[f"{uid}_{i}_0" for i, uid in enumerate("abab")],
+        adv_estimator=name,
+        config=OmegaConf.create({}),
+    )
+    expected = torch.tensor(by_row).unsqueeze(-1) * data.batch["response_mask"]
+    assert torch.equal(data.batch["advantages"], expected)
+    assert torch.equal(data.batch["returns"], expected)
+
+
+def test_equals_verls_grpo_without_std_on_random_groups():
+    generator = torch.Generator().manual_seed(0)
+    rewards = torch.randn(60, 9, generator=generator)
+    mask = torch.randint(0, 2, (60, 9), generator=generator)
+    uid = np.array([f"u{i}" for i in torch.randint(0, 25, (60,), generator=generator).tolist()], dtype=object)
+    ours, _ = advantage.rpg(rewards, mask, index=uid)
+    theirs, _ = core_algos.compute_grpo_outcome_advantage(rewards, mask, uid, norm_adv_by_std_in_grpo=False)
+    # verl sums in float32, ours in float64
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_rpg_without_uid_is_refused():
+    with pytest.raises(ValueError, match="needs `index`"):
+        advantage.rpg(torch.zeros(1, 1), torch.ones(1, 1))
+
+
+def test_registering_again_is_fine_and_a_foreign_holder_is_not(monkeypatch):
+    advantage.register()
+    assert core_algos.get_adv_estimator_fn("rpg") is advantage.rpg
+    monkeypatch.setitem(core_algos.ADV_ESTIMATOR_REGISTRY, "rpg", lambda: None)
+    with pytest.raises(RuntimeError, match="'rpg' is already registered"):
+        advantage.register()

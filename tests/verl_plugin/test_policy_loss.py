@@ -1,0 +1,319 @@
+"""The policy-loss adapter against verl itself: its vanilla loss, its agg_loss, its registry, its ppo_loss."""
+
+import logging
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from verl.trainer.ppo import core_algos
+from verl.workers.config import FSDPActorConfig, PolicyLossConfig
+
+from rpg.objectives import LOSS_NAMES, LossSpec, token_loss
+from rpg.verl_plugin import policy_loss as adapter
+from rpg.verl_plugin.config import RPGPolicyLossConfig
+
+torch.set_num_threads(1)
+
+AGG_MODES = ["token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
+DUAL_CLIPPED = [name for name, parts in LOSS_NAMES.items() if parts[2] in ("dual", "ppo")]
+
+
+def actor_config(kl_coef=0.0, policy_loss=None, **settings):
+    """verl's own dataclass, with the paper's clip bounds."""
+    return FSDPActorConfig(
+        strategy="fsdp2",
+        rollout_n=1,
+        ppo_micro_batch_size_per_gpu=1,
+        clip_ratio_low=0.2,
+        clip_ratio_high=0.28,
+        policy_loss=policy_loss or RPGPolicyLossConfig(kl_coef=kl_coef),
+        **{"clip_ratio_c": 2.0, **settings},
+    )
+
+
+def batch(rows=8, tokens=40, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    old = -torch.rand(rows, tokens, generator=generator) * 4 - 1.5
+    lengths = torch.randint(1, tokens + 1, (rows, 1), generator=generator)
+    lengths[-1] = 0  # verl pads batches with rows without any token
+    return {
+        "old_log_prob": old,
+        "log_prob": old + torch.randn(rows, tokens, generator=generator) * 0.6,
+        "advantages": torch.randn(rows, tokens, generator=generator),
+        "response_mask": torch.arange(tokens).expand(rows, tokens) < lengths,
+    }
+
+
+def call(name, data, config, mode="token-mean", **extra):
+    """Scalar, gradient by log_prob and metrics of a loss looked up in verl's registry."""
+    data = {**data, "log_prob": data["log_prob"].clone().requires_grad_()}
+    function = core_algos.get_policy_loss_fn(name)
+    loss, metrics = function(**{"rollout_is_weights": None, **extra}, **data, loss_agg_mode=mode, config=config)
+    assert loss.shape == ()
+    loss.backward()
+    return loss.item(), data["log_prob"].grad, metrics
+
+
+@pytest.fixture(autouse=True)
+def _registered():
+    adapter.register()
+
+
+class TestRegistry:
+    def test_all_sixteen_are_found_by_verl(self):
+        for name in LOSS_NAMES:
+            assert core_algos.get_policy_loss_fn(name) is adapter.POLICY_LOSSES[name]
+
+    def test_registering_again_changes_nothing(self):
+        before = dict(core_algos.POLICY_LOSS_REGISTRY)
+        adapter.register()
+        assert before == core_algos.POLICY_LOSS_REGISTRY
+
+    def test_a_name_held_by_someone_else_is_an_error(self, monkeypatch):
+        monkeypatch.setitem(core_algos.POLICY_LOSS_REGISTRY, "rpg_rkl", lambda: None)
+        with pytest.raises(RuntimeError, match="'rpg_rkl' is already registered"):
+            adapter.register()
+
+
+class TestAgainstVanilla:
+    @pytest.mark.parametrize("mode", AGG_MODES)
+    @pytest.mark.parametrize("name", DUAL_CLIPPED)
+    def test_beta_zero_is_verls_dual_clip(self, name, mode):
+        config = actor_config(kl_coef=0.0)
+        for seed in range(3):
+            data = batch(seed=seed)
+            vanilla_loss, vanilla, vanilla_metrics = call("vanilla", data, config, mode)
+            loss, ours, metrics = call(name, data, config, mode)
+            # float32: a product of three numbers and one division, in another order
+            torch.testing.assert_close(ours, vanilla, rtol=1e-6, atol=1e-9)
+            if LOSS_NAMES[name][1] == "differentiable":
+                assert loss == pytest.approx(vanilla_loss, rel=1e-5, abs=1e-6)
+            for key, value in vanilla_metrics.items():
+                assert metrics[key] == pytest.approx(value, rel=1e-5, abs=1e-6), key
+            assert (vanilla == 0).any()
+            assert metrics["actor/rpg_clipfrac_c"] > 0  # the batch does reach every bound
+
+    def test_rollout_correction_weights_multiply_as_in_vanilla(self):
+        data, config = batch(), actor_config(kl_coef=0.0)
+        weights = torch.rand(8, 40, generator=torch.Generator().manual_seed(9)) * 2
+        _, vanilla, _ = call("vanilla", data, config, rollout_is_weights=weights)
+        _, ours, _ = call("rpg_urkl", data, config, rollout_is_weights=weights)
+        torch.testing.assert_close(ours, vanilla, rtol=1e-6, atol=1e-9)
+        dirty = weights.masked_fill(~data["response_mask"], float("nan"))
+        _, cleaned, _ = call("rpg_urkl", data, config, rollout_is_weights=dirty)
+        assert torch.equal(cleaned, ours)
+
+
+class TestAggregation:
+    @pytest.mark.parametrize("mode", AGG_MODES)
+    @pytest.mark.parametrize("name", LOSS_NAMES)
+    def test_is_verls_agg_loss_of_token_loss(self, name, mode):
+        config, data = actor_config(kl_coef=0.1), batch()
+        x = data["log_prob"].clone().requires_grad_()
+        spec = LossSpec.parse(name, kl_coef=0.1, clip_low=0.2, clip_high=0.28, clip_c=2.0)
+        losses, _ = token_loss(spec, log_prob=x, old_log_prob=data["old_log_prob"], advantages=data["advantages"])
+        expected = core_algos.agg_loss(losses, data["response_mask"], mode)
+        expected.backward()
+        loss, gradient, _ = call(name, data, config, mode)
+        assert loss == pytest.approx(expected.item(), rel=1e-5, abs=1e-6)
+        torch.testing.assert_close(gradient, x.grad, rtol=1e-5, atol=1e-8)
+
+    @pytest.mark.parametrize("ranks", [1, 2])
+    @pytest.mark.parametrize("parts", [1, 2, 4])
+    @pytest.mark.parametrize("mode", AGG_MODES)
+    def test_gradients_do_not_depend_on_ranks_or_micro_batches(self, mode, parts, ranks):
+        """One global batch: every rank holds its share in `parts` micro-batches, gradients are summed over
+        micro-batches and averaged over ranks, as FSDP does. It must equal the undivided batch."""
+        data, name = batch(), "rpg_rf_urkl_clip_ppo"
+        _, whole, _ = call(name, data, actor_config(kl_coef=0.1), mode)
+        gradients = []
+        tokens, sequences = int(data["response_mask"].sum()), int(data["response_mask"].any(-1).sum())
+        for piece in range(ranks * parts):
+            config = actor_config(kl_coef=0.1)
+            config.global_batch_info.update(
+                dp_size=ranks, batch_num_tokens=tokens, global_batch_size=sequences, loss_scale_factor=None
+            )
+            size = 8 // (ranks * parts)
+            rows = slice(piece * size, (piece + 1) * size)
+            micro = {key: tensor[rows] for key, tensor in data.items()}
+            _, gradient, _ = call(name, micro, config, mode)
+            gradients.append(gradient / ranks)
+        # the same products, divided by another power-of-two count at another moment: float32 rounding
+        torch.testing.assert_close(torch.cat(gradients), whole, rtol=1e-5, atol=1e-9)
+
+    def test_more_ranks_without_global_counts_are_refused_by_verl(self):
+        config = actor_config()
+        config.global_batch_info.update(dp_size=2)
+        with pytest.raises(ValueError, match="batch_num_tokens is required"):
+            call("rpg_urkl", batch(), config)
+
+
+class TestContract:
+    def test_same_float_metrics_for_every_micro_batch(self):
+        config = actor_config(kl_coef=0.1)
+        empty = batch()
+        empty["response_mask"] = torch.zeros_like(empty["response_mask"])
+        keys = set()
+        for data in (batch(), empty):
+            for name in LOSS_NAMES:
+                _, _, metrics = call(name, data, config)
+                assert all(type(value) is float for value in metrics.values())
+                keys.add(tuple(metrics))
+        assert keys == {
+            (
+                "actor/rpg_kl",
+                "actor/rpg_clipfrac_high",
+                "actor/rpg_clipfrac_low",
+                "actor/rpg_clipfrac_c",
+                "actor/rpg_ratio_max",
+                "actor/rpg_ratio_min",
+                "actor/rpg_ratio_mean",
+                "actor/ppo_kl",
+                "actor/pg_clipfrac",
+                "actor/pg_clipfrac_lower",
+            )
+        }
+
+    def test_kl_metric_is_the_divergence_the_loss_names(self):
+        """UFKL with pi_ref = pi_old: the mean of w - 1 - log w over the tokens that count."""
+        data = batch()
+        _, _, metrics = call("rpg_ufkl", data, actor_config(kl_coef=0.1))
+        log_w = (data["log_prob"] - data["old_log_prob"])[data["response_mask"]]
+        w = log_w.exp()
+        assert metrics["actor/rpg_kl"] == pytest.approx((w - 1 - log_w).mean().item(), rel=1e-5)
+        assert metrics["actor/rpg_ratio_mean"] == pytest.approx(w.mean().item(), rel=1e-5)
+        assert metrics["actor/rpg_ratio_max"] == pytest.approx(w.max().item(), rel=1e-6)
+        assert metrics["actor/rpg_ratio_min"] == pytest.approx(w.min().item(), rel=1e-6)
+
+    @pytest.mark.parametrize("mode", AGG_MODES)
+    @pytest.mark.parametrize("shape", [None, (0, 5), (3, 0)])
+    def test_a_batch_without_tokens_gives_zero(self, mode, shape):
+        data = batch()
+        data["response_mask"] = torch.zeros_like(data["response_mask"])
+        if shape:
+            data = {key: torch.zeros(shape, dtype=tensor.dtype) for key, tensor in data.items()}
+        loss, gradient, metrics = call("rpg_rf_fkl_clip_ppo", data, actor_config(kl_coef=0.1), mode)
+        assert loss == 0.0
+        assert (gradient == 0).all()
+        assert all(value == value and abs(value) <= 1 for value in metrics.values())
+
+    @pytest.mark.parametrize("mode", AGG_MODES)
+    def test_garbage_at_masked_positions_changes_nothing(self, mode):
+        data, config = batch(), actor_config(kl_coef=0.1)
+        loss, gradient, metrics = call("rpg_rf_ufkl_clip_ppo", data, config, mode)
+        for garbage in (float("nan"), float("inf"), -1e30):
+            dirty = {
+                key: tensor if key == "response_mask" else tensor.masked_fill(~data["response_mask"], garbage)
+                for key, tensor in data.items()
+            }
+            dirty_loss, dirty_gradient, dirty_metrics = call("rpg_rf_ufkl_clip_ppo", dirty, config, mode)
+            assert (dirty_loss, dirty_metrics) == (loss, metrics)
+            assert torch.equal(dirty_gradient, gradient)
+            assert (dirty_gradient[~data["response_mask"]] == 0).all()
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+    @pytest.mark.parametrize("tensor", ["log_prob", "old_log_prob", "advantages", "ref_log_prob", "rollout_is_weights"])
+    @pytest.mark.parametrize("name", LOSS_NAMES)
+    def test_non_finite_numbers_that_count_are_reported_by_name(self, name, tensor, value):
+        data = batch()
+        extra = {
+            "ref_log_prob": data["old_log_prob"] + 0.1,
+            "rollout_is_weights": torch.ones_like(data["old_log_prob"]),
+        }
+        row = int(data["response_mask"].any(-1).nonzero()[0])
+        target = extra if tensor in extra else data
+        target[tensor] = target[tensor].clone()
+        target[tensor][row, 0] = value
+        for kl_coef in (0.0, 0.1):
+            with pytest.raises(FloatingPointError, match=rf"in: {tensor} \(1 tokens\)"):
+                call(name, data, actor_config(kl_coef=kl_coef), **extra)
+
+    def test_verl_may_edit_the_scalar_in_place(self):
+        data = batch()
+        data["log_prob"].requires_grad_()
+        loss, _ = core_algos.get_policy_loss_fn("rpg_urkl")(**data, config=actor_config(kl_coef=0.1))
+        loss -= 0.01 * data["log_prob"].sum()
+        loss += 1.0
+        loss.backward()
+        assert data["log_prob"].grad.isfinite().all()
+
+    def test_verls_own_ppo_loss_runs_on_it(self):
+        from verl.workers.utils.losses import ppo_loss
+
+        data = batch(rows=2, tokens=6)
+        lengths = torch.tensor([6, 3])
+        mask = torch.arange(6).expand(2, 6) < lengths[:, None]
+        prompt = torch.ones(2, 2, dtype=torch.int64)
+        x = torch.nested.as_nested_tensor(
+            [torch.cat([torch.zeros(2), row[:n]]) for row, n in zip(data["log_prob"], lengths, strict=True)],
+            layout=torch.jagged,
+        ).requires_grad_()
+        responses = [torch.ones(int(n), dtype=torch.int64) for n in lengths]
+        td = TensorDict(
+            {
+                "prompts": torch.nested.as_nested_tensor(list(prompt), layout=torch.jagged),
+                "responses": torch.nested.as_nested_tensor(responses, layout=torch.jagged),
+                "response_mask": torch.nested.as_nested_tensor(
+                    [row[:n] for row, n in zip(mask, lengths, strict=True)], layout=torch.jagged
+                ),
+                "old_log_probs": torch.nested.as_nested_tensor(
+                    [row[:n] for row, n in zip(data["old_log_prob"], lengths, strict=True)], layout=torch.jagged
+                ),
+                "advantages": torch.nested.as_nested_tensor(
+                    [row[:n] for row, n in zip(data["advantages"], lengths, strict=True)], layout=torch.jagged
+                ),
+            },
+            batch_size=2,
+        )
+        from verl.utils import tensordict_utils as tu
+
+        tu.assign_non_tensor(td, dp_size=1, batch_num_tokens=9, global_batch_size=2, max_response_len=6)
+        config = actor_config(policy_loss=RPGPolicyLossConfig(loss_mode="rpg_rf_urkl_clip_ppo", kl_coef=0.1))
+        loss, metrics = ppo_loss(config, {"log_probs": x}, td)
+        loss.backward()
+        assert metrics["actor/pg_loss"].aggregate() == pytest.approx(loss.item())
+        assert "actor/rpg_kl" in metrics
+
+
+class TestSettings:
+    def test_numbers_come_from_verls_keys_and_ours(self):
+        config = actor_config(
+            policy_loss=RPGPolicyLossConfig(kl_coef=0.5, clip_scope="none", clip_branch="advantage", z_old=2.0),
+            clip_ratio_c=10.0,
+        )
+        spec = adapter.spec_from_actor_config("rpg_ufkl", config)
+        assert spec == LossSpec.parse(
+            "rpg_ufkl",
+            kl_coef=0.5,
+            clip_low=0.2,
+            clip_high=0.28,
+            clip_c=10.0,
+            clip_scope="none",
+            clip_branch="advantage",
+            z_old=2.0,
+        )
+
+    def test_a_dictconfig_works_and_null_clip_bounds_fall_back_to_clip_ratio(self):
+        config = OmegaConf.create(
+            {
+                "clip_ratio": 0.3,
+                "clip_ratio_low": None,
+                "clip_ratio_high": None,
+                "policy_loss": {"kl_coef": 0.1, "clip_scope": "none", "clip_branch": "psi", "z_old": 1.0},
+            }
+        )
+        spec = adapter.spec_from_actor_config("rpg_urkl", config)
+        assert (spec.clip_low, spec.clip_high, spec.clip_c) == (0.3, 0.3, 3.0)  # 3.0: verl's default for c
+
+    def test_verls_plain_config_gets_the_papers_values_and_says_so_once(self, caplog):
+        """design.md 2.1: a plain main_ppo with only loss_mode set works."""
+        adapter._say_defaults_once.cache_clear()
+        config = actor_config(policy_loss=PolicyLossConfig(loss_mode="rpg_rf_urkl"))
+        with caplog.at_level(logging.WARNING, logger=adapter.logger.name):
+            for _ in range(2):
+                assert adapter.spec_from_actor_config("rpg_rf_urkl", config).kl_coef == 1e-4
+        assert len(caplog.records) == 1
+        message = caplog.records[0].getMessage()
+        assert "kl_coef=0.0001" in message
+        assert "actor_rollout_ref.actor.policy_loss._target_=rpg.verl_plugin.config.RPGPolicyLossConfig" in message
