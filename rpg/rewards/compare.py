@@ -13,6 +13,7 @@ MAX_POWERS = 6
 MAX_SLASHES = 6
 MEANINGLESS_SPACE = re.compile(r"(?<![0-9])\s+|\s+(?![0-9])")
 SPLIT_NUMBER = re.compile(r"[0-9] +[0-9]")  # the library would read "20 4" as 204
+BASE = re.compile(r"[0-9]_")  # the library drops the base of 12_7
 WORDS = re.compile(r"[A-Za-z][A-Za-z' -]{2,}")
 COMMAND = re.compile(r"\\[A-Za-z]+")
 PROSE = re.compile(r"[A-Za-z]{4}")  # letters in a row are words or code, no product of variables
@@ -83,6 +84,8 @@ def is_worth_parsing(said: str, wanted: str, wanted_is_number: bool) -> bool:
     if PROSE.search(letters) or (wanted_is_number and VARIABLE.search(letters)):
         return False
     if SPLIT_NUMBER.search(said) or TOWER.search(said) or FUNCTION_TOWER.search(said):
+        return False
+    if BASE.search(said) and not BASE.search(wanted):
         return False
     if any(construct in said for construct in EXPENSIVE):
         return False
