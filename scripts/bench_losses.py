@@ -14,6 +14,7 @@ import json
 import statistics
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -193,8 +194,11 @@ def peak_extra_bytes(run: Callable, device: torch.device) -> int:
         torch.cuda.reset_peak_memory_stats()
         run()
         return torch.cuda.max_memory_allocated() - before
+    tracemalloc.start()  # numpy's allocations; torch's come from its profiler
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         run()
+    _, outside_torch = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.json"
         profile.export_chrome_trace(str(trace))
@@ -203,7 +207,7 @@ def peak_extra_bytes(run: Callable, device: torch.device) -> int:
     for event in sorted((e for e in events if e.get("name") == "[memory]"), key=lambda e: e["ts"]):
         current += event["args"]["Bytes"]
         peak = max(peak, current)
-    return peak
+    return peak + outside_torch
 
 
 def copy_bandwidth(device: torch.device) -> float:

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+ROWS_CPU = 64  # rows written at a time: the second pass over them finds them in cache
+
 
 def group_mean_advantages(rewards: Tensor, mask: Tensor, groups: np.ndarray | Tensor | Sequence) -> Tensor:
     """Estimator `rpg`: A = reward - mean reward of the prompt's group; a group of one keeps its reward.
@@ -15,7 +17,7 @@ def group_mean_advantages(rewards: Tensor, mask: Tensor, groups: np.ndarray | Te
     Args:
         rewards: (batch, tokens), token rewards; a response's reward is their sum.
         mask: (batch, tokens), nonzero where a token counts.
-        groups: (batch,), a label for each response, of any hashable and sortable kind, in any order.
+        groups: (batch,), a label for each response, of any hashable kind, in any order.
 
     Returns:
         (batch, tokens) in the dtype of rewards: A at every token that counts, 0 elsewhere.
@@ -48,10 +50,11 @@ def _scores(rewards: Tensor, mask: Tensor) -> Tensor:
     """(batch,), float64: the sum of each row; rows with NaN or infinity are summed again under the mask."""
     if rewards.shape != mask.shape:
         raise ValueError(f"rewards have shape {tuple(rewards.shape)}, mask has {tuple(mask.shape)}")
-    scores = rewards.detach().sum(dim=-1, dtype=torch.float64)
+    rewards = rewards.detach()
+    scores = rewards.sum(dim=-1).double()  # the means need float64, a row of mostly zeros does not
     suspicious = ~scores.isfinite()
     if suspicious.any():
-        rows = rewards.detach()[suspicious].masked_fill(mask[suspicious] == 0, 0.0)
+        rows = rewards[suspicious].masked_fill(mask[suspicious] == 0, 0.0)
         scores[suspicious] = rows.sum(dim=-1, dtype=torch.float64)
         if not scores.isfinite().all():
             bad = (~scores.isfinite()).nonzero().flatten().tolist()
@@ -60,12 +63,29 @@ def _scores(rewards: Tensor, mask: Tensor) -> Tensor:
 
 
 def _codes(groups: np.ndarray | Tensor | Sequence, device: torch.device) -> Tensor:
-    """Group labels as integers 0..G-1."""
-    labels = groups.cpu().numpy() if isinstance(groups, Tensor) else np.asarray(groups)
-    return torch.from_numpy(np.unique(labels, return_inverse=True)[1].reshape(-1)).to(device)
+    """Group labels as integers 0..G-1, by hashing: uids are strings, which sorting would compare at length."""
+    labels = groups.tolist() if isinstance(groups, np.ndarray | Tensor) else list(groups)
+    code_of = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    codes = np.fromiter(map(code_of.__getitem__, labels), dtype=np.int64, count=len(labels))
+    return torch.from_numpy(codes).to(device)
 
 
 def _spread(values: Tensor, rewards: Tensor, mask: Tensor) -> Tensor:
     """(batch,) -> (batch, tokens), 0 where the mask is 0."""
     dtype = rewards.dtype if rewards.dtype.is_floating_point else torch.float32
-    return values.to(dtype).unsqueeze(-1) * (mask != 0)
+    column = values.to(dtype).unsqueeze(-1)
+    result = _empty(mask.shape, dtype, mask.device)
+    rows = ROWS_CPU if mask.device.type == "cpu" else max(1, len(values))
+    for block, counts, advantage in zip(result.split(rows), mask.split(rows), column.split(rows), strict=True):
+        # torch widens bytes several times faster than bools
+        block.copy_(counts.to(torch.bool).view(torch.uint8)).mul_(advantage)
+    return result
+
+
+def _empty(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """torch.empty; on a CPU in memory that numpy allocates, because numpy asks for huge pages and torch does
+    not: the first touch of a gigabyte in 4 KiB pages takes longer than everything else here together."""
+    in_numpy = {torch.float32: np.float32, torch.float64: np.float64}.get(dtype)
+    if device.type != "cpu" or in_numpy is None:
+        return torch.empty(shape, dtype=dtype, device=device)
+    return torch.from_numpy(np.empty(shape, dtype=in_numpy))
