@@ -5,25 +5,34 @@ math-verify only in a helper process, with the first answer that needs it.
 """
 
 from numbers import Real
+from typing import TypedDict
 
 from rpg.rewards.compare import answers_match
 from rpg.rewards.extract import MAX_ANSWER_CHARS, extract_answer
 from rpg.rewards.sources import KNOWN_DATA_SOURCES, TOY_SOURCES, is_known, require_known
 
-__all__ = ["KNOWN_DATA_SOURCES", "compute_score", "is_known"]
+__all__ = ["KNOWN_DATA_SOURCES", "Score", "compute_score", "is_known"]
 
 TIME_LIMIT = 0.5
+
+
+class Score(TypedDict):
+    """What verl's reward managers read; the keys are the same for every response."""
+
+    score: float
+    acc: float
+    pred: str
 
 
 def compute_score(
     data_source: str,
     solution_str: str,
-    ground_truth: str | Real,
+    ground_truth: str | float,
     extra_info: dict | None = None,
     *,
     boxed_fallback: bool = True,
     time_limit: float = TIME_LIMIT,
-) -> dict[str, float | str]:
+) -> Score:
     """Score one response: {"score": +1.0 or -1.0, "acc": 1.0 or 0.0, "pred": the extracted answer}.
 
     `pred` is "" where the response gives no answer. `boxed_fallback` also takes the last \\boxed{} of a
