@@ -9,10 +9,12 @@ from rpg.data.readers import DataError
 from rpg.data.schema import Problem
 from rpg.data.sources import Source
 from rpg.data.template import strip_prompt
+from rpg.rewards.extract import MAX_ANSWER_CHARS
+from rpg.rewards.normalize import as_number
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
-INTEGER = re.compile(r"[+-]?[0-9]+")
+LARGEST = 10**MAX_ANSWER_CHARS
 
 EMPTY_PROBLEM = "empty problem"
 NO_ANSWER = "empty answer"
@@ -76,13 +78,15 @@ def answer_text(answer: Any, place: str) -> str:
 
 
 def as_integer_text(text: str) -> str:
-    """Return "27" for "27", "27.0", "027" and "1,000" for their integers, "" for anything else."""
-    plain = re.sub(r"\.0*$", "", text.replace(",", "").strip())
-    return str(int(plain)) if len(plain) <= 200 and INTEGER.fullmatch(plain) else ""
+    """Return "27" for "27", "27.0" and "027", "1000" for "1,000", and "" for anything but an integer."""
+    value = as_number(text)
+    return str(int(value)) if value is not None and value.denominator == 1 and abs(value) < LARGEST else ""
 
 
 def _verl_row(row: dict[str, Any], place: str) -> tuple[Any, Any]:
     reward_model, extra = row["reward_model"], row.get("extra_info")
+    if reward_model is None:
+        reward_model = {"ground_truth": None}
     if not isinstance(reward_model, dict) or "ground_truth" not in reward_model:
         raise DataError(
             f"{place}, reward_model: {reward_model!r:.80} holds no ground_truth; give rows in verl's schema "

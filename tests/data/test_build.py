@@ -13,6 +13,7 @@ from published_files import AIME24, AIME24_MAXWELL, AMC23, FLAT, dapo_problem, d
 
 from rpg.cli import main
 from rpg.data import command
+from rpg.data.published import answer_text, as_integer_text
 from rpg.data.schema import SCHEMA
 from rpg.data.sources import SOURCES
 from rpg.data.template import format_prompt
@@ -163,6 +164,36 @@ def test_unusable_input_is_named_and_nothing_written(
 def test_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "build", "aime24", "--from", str(tmp_path / "no.parquet")]) == 1
     assert "no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("published", "written"),
+    [
+        ("27", "27"),
+        ("27.0", "27"),
+        (27.0, "27"),
+        (27, "27"),
+        ("027", "27"),
+        ("-3", "-3"),
+        ("1,000", "1000"),
+        ("$12$", "12"),
+        ("1,2", ""),
+        ("27.5", ""),
+        ("1/2", ""),
+        ("ten", ""),
+        ("9" * 300, ""),
+        ("999999^999", ""),
+        (float("nan"), ""),
+    ],
+)
+def test_integers_as_published(published: str | float, written: str) -> None:
+    assert as_integer_text(answer_text(published, "row 0")) == written
+
+
+def test_a_row_without_reward_model_goes_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [dapo_row("One?", "1", "a"), {**dapo_row("Two?", "2", "b"), "reward_model": None}]
+    assert len(build("dapo-math-17k-eng", write_rows(tmp_path / "d.parquet", rows), tmp_path)) == 1
+    assert "1 left out: empty answer" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [*FLAT, "dapo-math-17k-eng"])
