@@ -42,7 +42,7 @@ def register() -> None:
     """Register both estimators with verl; calling it again changes nothing.
 
     Raises:
-        RuntimeError: a name is taken by another function.
+        ValueError: a name is taken by another function.
     """
     from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, register_adv_est
 
@@ -51,4 +51,4 @@ def register() -> None:
         if holder is None:
             register_adv_est(name)(function)
         elif holder is not function:
-            raise RuntimeError(f"advantage estimator {name!r} is already registered with verl by {holder!r}")
+            raise ValueError(f"advantage estimator {name!r} is already registered with verl by {holder!r}")

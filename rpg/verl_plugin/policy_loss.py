@@ -1,7 +1,7 @@
 """The RPG losses as verl policy losses: verl's signature -> token_loss -> agg_loss.
 
-verl hands a policy loss no reference log-probs, so here pi_ref = pi_old, the paper's default; a reference
-that is another policy goes through rpg.verl_plugin.reference, which calls `aggregate` below as well.
+verl hands a policy loss no reference log-probs: through verl's own call pi_ref = pi_old, the paper's default.
+For any other reference `policy_loss` takes one more argument, ref_log_prob, which only our own actor loss sets.
 """
 
 import functools
@@ -37,7 +37,7 @@ def policy_loss(
         loss_agg_mode: verl's aggregation mode.
         config: verl's actor config (dataclass or DictConfig).
         rollout_is_weights: (batch, tokens), verl's rollout correction; multiplies the per-token loss.
-        ref_log_prob: (batch, tokens), log pi_ref; None means pi_ref = pi_old. verl itself never sets it.
+        ref_log_prob: (batch, tokens), log pi_ref; None means pi_ref = pi_old.
 
     Returns:
         The scalar from verl's agg_loss, normalised by config.global_batch_info, so that gradients do not
@@ -57,7 +57,7 @@ def policy_loss(
     )
     if rollout_is_weights is not None:
         losses = losses * rollout_is_weights.masked_fill(response_mask == 0, 0.0)
-    loss = aggregate(losses, response_mask, loss_agg_mode, config.global_batch_info)
+    loss = aggregate(losses, response_mask, loss_agg_mode, config.get("global_batch_info") or {})
     if not (summary.finite and math.isfinite(loss.item())):
         require_finite(
             response_mask,
@@ -177,7 +177,7 @@ def register() -> None:
     """Register the sixteen losses with verl; calling it again changes nothing.
 
     Raises:
-        RuntimeError: a name is taken by another function (verl itself would overwrite it silently).
+        ValueError: a name is taken by another function (verl itself would overwrite it silently).
     """
     from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY, register_policy_loss
 
@@ -186,4 +186,4 @@ def register() -> None:
         if holder is None:
             register_policy_loss(name)(function)
         elif holder is not function:
-            raise RuntimeError(f"policy loss {name!r} is already registered with verl by {holder!r}")
+            raise ValueError(f"policy loss {name!r} is already registered with verl by {holder!r}")

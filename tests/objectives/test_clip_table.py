@@ -170,6 +170,19 @@ def test_differentiable_losses_against_autograd_of_the_written_formula(divergenc
     torch.testing.assert_close(slope, expected_slope, rtol=1e-12, atol=1e-12)
 
 
+def test_dual_clip_counts_what_it_changes():
+    """Strictly outside a bound, on the side that the sign of A makes it act on; A = 0 never counts."""
+    spec = LossSpec.parse("rpg_urkl", kl_coef=0.1, **CLIP)
+    for advantage, log_w in itertools.product(ADVANTAGES, LOG_RATIOS):
+        w = torch.tensor(log_w, dtype=torch.float64).exp().item()
+        _, _, flags = evaluate(spec, log_w, advantage, None)
+        assert flags == [
+            advantage > 0 and w > HI,
+            advantage < 0 and w < LO,
+            advantage < 0 and w > C,
+        ], f"A={advantage} log_w={log_w}"
+
+
 def test_regularized_scope_inside_the_bounds_is_the_exact_gradient():
     """Nothing clipped: Algorithm 1 has the weight of the unclipped loss."""
     x = torch.tensor([-2.0, -1.9, -2.1], dtype=torch.float64, requires_grad=True)

@@ -63,5 +63,5 @@ def test_registering_again_is_fine_and_a_foreign_holder_is_not(monkeypatch):
     advantage.register()
     assert core_algos.get_adv_estimator_fn("rpg") is advantage.rpg
     monkeypatch.setitem(core_algos.ADV_ESTIMATOR_REGISTRY, "rpg", lambda: None)
-    with pytest.raises(RuntimeError, match="'rpg' is already registered"):
+    with pytest.raises(ValueError, match="'rpg' is already registered"):
         advantage.register()

@@ -72,7 +72,7 @@ class TestRegistry:
 
     def test_a_name_held_by_someone_else_is_an_error(self, monkeypatch):
         monkeypatch.setitem(core_algos.POLICY_LOSS_REGISTRY, "rpg_rkl", lambda: None)
-        with pytest.raises(RuntimeError, match="'rpg_rkl' is already registered"):
+        with pytest.raises(ValueError, match="'rpg_rkl' is already registered"):
             adapter.register()
 
 
