@@ -43,44 +43,48 @@ def c_component(divergence, w, log_rho):
     }[divergence]
 
 
-def evaluate(spec, log_w, advantage, log_rho):
-    """Loss and slope of one token in float64."""
-    x = torch.tensor([OLD + log_w], dtype=torch.float64, requires_grad=True)
-    ref = None if log_rho is None else torch.tensor([OLD + log_rho], dtype=torch.float64)
-    loss, stats = token_loss(
-        spec,
-        log_prob=x,
-        old_log_prob=torch.tensor([OLD], dtype=torch.float64),
-        advantages=torch.tensor([advantage], dtype=torch.float64),
-        ref_log_prob=ref,
-    )
+def evaluate_all(spec, tokens, log_rho):
+    """(loss, slope, flags) of every (log_w, advantage) in one float64 call."""
+    log_w, advantages = torch.tensor(tokens, dtype=torch.float64).T
+    old = torch.full_like(log_w, OLD)
+    x = (old + log_w).requires_grad_()
+    ref = None if log_rho is None else old + log_rho
+    loss, stats = token_loss(spec, log_prob=x, old_log_prob=old, advantages=advantages, ref_log_prob=ref)
     (slope,) = torch.autograd.grad(loss.sum(), x)
-    flags = [bool(flag) for flag in (stats.clipped_high, stats.clipped_low, stats.clipped_c)]
-    return loss.item(), slope.item(), flags
+    flags = torch.stack([stats.clipped_high, stats.clipped_low, stats.clipped_c], dim=1)
+    return zip(loss.tolist(), slope.tolist(), flags.tolist(), strict=True)
+
+
+def evaluate(spec, log_w, advantage, log_rho):
+    """The same for one token."""
+    return next(evaluate_all(spec, [(log_w, advantage)], log_rho))
+
+
+TOKENS = list(itertools.product(LOG_RATIOS, ADVANTAGES))
 
 
 @pytest.mark.parametrize("divergence", ["fkl", "rkl", "ufkl", "urkl"])
 @pytest.mark.parametrize("branch", ["psi", "advantage"])
 def test_rpg_style_clip_is_algorithm_2(divergence, branch):
-    grid = itertools.product(BETAS, LOG_RHOS, ADVANTAGES, LOG_RATIOS)
-    for beta, log_rho, advantage, log_w in grid:
+    for beta, log_rho in itertools.product(BETAS, LOG_RHOS):
         spec = LossSpec.parse(f"rpg_rf_{divergence}_clip_ppo", kl_coef=beta, clip_branch=branch, **CLIP)
-        w = torch.tensor(log_w, dtype=torch.float64).exp().item()
-        clamped = min(max(w, LO), HI)
-        weight = w * advantage + beta * c_component(divergence, clamped, log_rho)
-        psi = weight / w * -(OLD + log_w)
-        upper = psi >= 0 if branch == "psi" else advantage >= 0
-        if upper:
-            passes, held = w < HI, min(w, HI)
-        else:
-            passes, held = LO < w < C, min(max(w, LO), C)
-        loss, slope, flags = evaluate(spec, log_w, advantage, log_rho)
-        case = f"{spec} beta={beta} log_rho={log_rho} A={advantage} log_w={log_w}"
-        # two evaluation orders of a handful of float64 operations: 1e-13 relative is rounding
-        assert slope == pytest.approx(-weight if passes else 0.0, rel=1e-13, abs=1e-15), case
-        assert loss == pytest.approx(psi * held, rel=1e-12, abs=1e-13), case
-        if weight != 0:
-            assert flags == [upper and not passes, not upper and w <= LO, not upper and w >= C], case
+        results = evaluate_all(spec, TOKENS, log_rho)
+        for (log_w, advantage), (loss, slope, flags) in zip(TOKENS, results, strict=True):
+            w = torch.tensor(log_w, dtype=torch.float64).exp().item()
+            clamped = min(max(w, LO), HI)
+            weight = w * advantage + beta * c_component(divergence, clamped, log_rho)
+            psi = weight / w * -(OLD + log_w)
+            upper = psi >= 0 if branch == "psi" else advantage >= 0
+            if upper:
+                passes, held = w < HI, min(w, HI)
+            else:
+                passes, held = LO < w < C, min(max(w, LO), C)
+            case = f"{spec} beta={beta} log_rho={log_rho} A={advantage} log_w={log_w}"
+            # two evaluation orders of a handful of float64 operations: 1e-13 relative is rounding
+            assert slope == pytest.approx(-weight if passes else 0.0, rel=1e-13, abs=1e-15), case
+            assert loss == pytest.approx(psi * held, rel=1e-12, abs=1e-13), case
+            if weight != 0:
+                assert flags == [upper and not passes, not upper and w <= LO, not upper and w >= C], case
 
 
 def test_exactly_at_a_bound_the_gradient_is_zero():
@@ -93,7 +97,7 @@ def test_exactly_at_a_bound_the_gradient_is_zero():
 
 
 def test_branch_on_psi_and_on_the_advantage_differ_where_the_kl_turns_the_sign():
-    # URKL, w = e^-1: A = 0.01, C = 2 * w_lo * 0.1875 > 0 > -w A: with A = -0.01, psi > 0 but A < 0
+    # URKL, w = e^-1: C = 2 * w_lo * 0.1875 = 0.31 outweighs w A = -0.0037: psi > 0 although A < 0
     settings = {"kl_coef": 2.0, **CLIP}
     by_psi = evaluate(LossSpec.parse("rpg_rf_urkl_clip_ppo", **settings), -1.0, -0.01, None)
     by_advantage = evaluate(
@@ -105,15 +109,16 @@ def test_branch_on_psi_and_on_the_advantage_differ_where_the_kl_turns_the_sign()
 
 @pytest.mark.parametrize("divergence", ["fkl", "rkl", "ufkl", "urkl"])
 def test_hard_clip_clamps_the_ratio_in_the_whole_weight(divergence):
-    for beta, log_rho, advantage, log_w in itertools.product(BETAS, LOG_RHOS, ADVANTAGES, LOG_RATIOS):
+    for beta, log_rho in itertools.product(BETAS, LOG_RHOS):
         spec = LossSpec.parse(f"rpg_rf_{divergence}_clip_hard", kl_coef=beta, **CLIP)
-        w = torch.tensor(log_w, dtype=torch.float64).exp().item()
-        clamped = min(max(w, LO), HI)
-        weight = clamped * advantage + beta * c_component(divergence, clamped, log_rho)
-        loss, slope, flags = evaluate(spec, log_w, advantage, log_rho)
-        assert slope == pytest.approx(-weight, rel=1e-13, abs=1e-15)
-        assert loss == pytest.approx(-weight * (OLD + log_w), rel=1e-13, abs=1e-14)
-        assert flags == [w > HI, w < LO, False]
+        results = evaluate_all(spec, TOKENS, log_rho)
+        for (log_w, advantage), (loss, slope, flags) in zip(TOKENS, results, strict=True):
+            w = torch.tensor(log_w, dtype=torch.float64).exp().item()
+            clamped = min(max(w, LO), HI)
+            weight = clamped * advantage + beta * c_component(divergence, clamped, log_rho)
+            assert slope == pytest.approx(-weight, rel=1e-13, abs=1e-15)
+            assert loss == pytest.approx(-weight * (OLD + log_w), rel=1e-13, abs=1e-14)
+            assert flags == [w > HI, w < LO, False]
 
 
 def written_out(spec, x, old, advantage, ref):

@@ -155,6 +155,18 @@ def test_summary_is_the_reduction_of_the_token_statistics(spec):
     assert summary.finite
 
 
+@pytest.mark.parametrize("shift", [0.5, -0.5])
+def test_the_stand_in_ratio_of_masked_tokens_is_no_extreme(shift):
+    """All real ratios on one side of 1, which is what masked tokens are evaluated at."""
+    inputs = random_inputs(dtype=torch.float64)
+    inputs["log_prob"] = inputs["old_log_prob"] + shift
+    mask = torch.rand(4, 50, generator=torch.Generator().manual_seed(5)) > 0.5
+    _, summary = token_loss_summary(LossSpec.parse("rpg_urkl"), mask=mask, **inputs)
+    expected = torch.tensor(shift, dtype=torch.float64).exp().item()
+    assert summary.ratio_max == pytest.approx(expected, rel=1e-14)
+    assert summary.ratio_min == pytest.approx(expected, rel=1e-14)
+
+
 def test_inputs_are_left_alone_and_may_be_strided():
     inputs = random_inputs()
     copies = {key: tensor.clone() for key, tensor in inputs.items()}
