@@ -70,7 +70,7 @@ class Summed:
         self._rows.append(torch.stack(row))
 
     def result(self) -> Summary:
-        rows = torch.stack(self._rows).double().cpu() if self._rows else torch.zeros(0, 9)
+        rows = torch.stack(self._rows).cpu().double() if self._rows else torch.zeros(0, 9)
         total = rows.sum(dim=0).tolist()
         tokens = int(total[0])
         return Summary(
