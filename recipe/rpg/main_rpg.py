@@ -4,8 +4,10 @@
 0 done; 1 the run failed; 2 refused before Ray started; 124 a time limit passed; 130 Ctrl-C, 143 SIGTERM.
 """
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from hydra.errors import HydraException
@@ -40,6 +42,25 @@ def set_environment(config: DictConfig) -> None:
     OmegaConf.update(config, "ray_kwargs.ray_init.runtime_env.env_vars", env_vars, force_add=True)
 
 
+@contextlib.contextmanager
+def preloaded(config: DictConfig) -> Iterator[None]:
+    """While in this context, Ray's workers of this machine are forks of one process with rpg.preload imported."""
+    if not config.rpg.preload.late or os.environ.get("RAY_ADDRESS"):
+        yield
+        return
+    from rpg.preload import Preloaded
+
+    run_dir = Path(config.trainer.default_local_dir)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    server = Preloaded(config.rpg.preload.early, config.rpg.preload.late, run_dir / "preload.log")
+    runtime_env = config.ray_kwargs.ray_init.runtime_env
+    runtime_env.py_executable = runtime_env.env_vars["RPG_PRELOADED_PYTHON"] = str(server.executable)
+    try:
+        yield
+    finally:
+        server.close()
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run with Hydra overrides from argv; returns the exit code."""
     overrides = sys.argv[1:] if argv is None else argv
@@ -58,13 +79,15 @@ def main(argv: list[str] | None = None) -> int:
     from recipe.rpg import preflight
 
     try:
-        preflight.check(config)
+        preflight.check_inputs(config)
+        with preloaded(config):
+            preflight.check_loss(config)
+            from recipe.rpg.run import run
+
+            return run(config)
     except preflight.Refused as refusal:
         print(f"error: {refusal}", file=sys.stderr)
         return REFUSED
-    from recipe.rpg.run import run
-
-    return run(config)
 
 
 if __name__ == "__main__":

@@ -15,13 +15,12 @@ class Refused(ValueError):
     """The configuration cannot work; the message says which key, which value and what to do."""
 
 
-def check(config: DictConfig) -> None:
-    """Raise Refused for the first thing found that cannot work."""
+def check_inputs(config: DictConfig) -> None:
+    """Raise Refused for the first thing found that cannot work; takes a second, verl is not imported."""
     check_devices(config)
     check_data(config)
     check_model(config)
     check_ports(config)
-    check_loss(config)
 
 
 def check_loss(config: DictConfig) -> None:

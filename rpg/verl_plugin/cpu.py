@@ -8,10 +8,11 @@ lacks for a cpu, and what is done here about each point:
 - the FSDP engines are registered for cuda and npu only: VERL_ENGINE_DEVICE, verl's own switch, names
   the cuda ones, which hold nothing that needs cuda;
 - vLLM packs its linear weights after loading and drops the parameters, so the next weight
-  synchronisation finds none (`keep_plain_linear`, loaded by vLLM through `vllm.general_plugins`).
+  synchronisation finds none (`vllm_plugin`, loaded by vLLM through `vllm.general_plugins`).
 """
 
 import functools
+import multiprocessing
 import os
 import resource
 import types
@@ -21,6 +22,7 @@ from typing import Any
 import torch
 
 NAME = "cpu"
+PRELOADED_PYTHON = "RPG_PRELOADED_PYTHON"  # path of rpg.preload's executable, set by recipe/rpg/main_rpg.py
 
 
 def requested() -> bool:
@@ -158,10 +160,11 @@ def register() -> None:
         distributed.initialize_global_process_group_ray = functools.partial(original, backend="gloo")
 
 
-def keep_plain_linear() -> None:
-    """vLLM plugin (`vllm.general_plugins`): linear layers keep their parameters, so weights can be updated.
+def vllm_plugin() -> None:
+    """What vLLM calls in each of its processes (`vllm.general_plugins`); nothing without the cpu platform.
 
-    Does nothing where the cpu platform is not asked for.
+    Linear layers keep their parameters, so that weights can be updated. Where an import server runs (see
+    rpg.preload), the engine's process is started through it.
     """
     if not requested():
         return
@@ -171,3 +174,6 @@ def keep_plain_linear() -> None:
         layer.cpu_linear = torch.nn.functional.linear  # type: ignore[assignment]
 
     utils.dispatch_cpu_unquantized_gemm = plain
+    preloaded = os.environ.get(PRELOADED_PYTHON)
+    if preloaded:
+        multiprocessing.set_executable(preloaded)

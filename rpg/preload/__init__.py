@@ -1,0 +1,68 @@
+"""An interpreter that has done its imports already.
+
+One run of the stack is a dozen Python processes, and nearly all of its start is each of them importing
+torch, verl and vLLM anew. On a machine of two cores that is over a minute. Here one process (server.py)
+imports them once and forks; `Preloaded.executable` is a program that can stand wherever a Python interpreter
+is called (client.py): it hands its arguments, environment and open files to the server, whose forked child
+runs them, and it lives, takes signals and exits as that child does.
+
+Used on the CPU profile only, through Ray's own `runtime_env.py_executable`. Linux only.
+"""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+# A fork of a process with threads is not safe; these libraries would start some when they are imported.
+SINGLE_THREADED = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+
+
+class Preloaded:
+    """A running import server.
+
+    executable: path of a program that behaves as this Python interpreter does, with modules imported.
+    """
+
+    def __init__(self, early: Sequence[str], late: Sequence[str], log: Path):
+        """Start importing in the background; what the server has to say goes to log.
+
+        early: modules imported at once. late: those imported when the first program is started, in its
+        environment, because they read it when they are imported (Ray and whatever imports Ray).
+        """
+        self._directory = Path(tempfile.mkdtemp(prefix="rpg-preload-"))
+        address = self._directory / "socket"
+        self.executable = self._directory / "python"
+        client = f"{sys.executable} -S -E -s {HERE / 'client.py'} {address}"
+        self.executable.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
+        self.executable.chmod(0o755)
+        with open(log, "ab") as stream, socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(address))
+            listener.listen(64)  # clients that come before the imports are done wait here
+            self._server = subprocess.Popen(
+                [sys.executable, HERE / "server.py", str(listener.fileno()), *early, "--", *late],
+                pass_fds=[listener.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                start_new_session=True,  # a Ctrl-C in the terminal is the driver's to handle
+                env={**os.environ, **SINGLE_THREADED},
+            )
+
+    def close(self) -> None:
+        """End the server and remove its files. Programs that it started live on."""
+        with contextlib.suppress(ProcessLookupError):
+            self._server.terminate()
+        self._server.wait()
+        shutil.rmtree(self._directory, ignore_errors=True)

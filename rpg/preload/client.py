@@ -1,0 +1,56 @@
+"""`client.py SOCKET ARGUMENT...`: run as python would run the arguments, in a fork of the import server.
+
+Standard library only, and little of it: this is started for every process, before its work begins.
+"""
+
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+LENGTH = struct.Struct("!I")
+
+
+def inherited_files() -> list[int]:
+    """The open file descriptors that a program started from here would inherit."""
+    files = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if os.get_inheritable(int(name)):
+                files.append(int(name))
+        except OSError:  # the descriptor of the listing itself, closed by now
+            continue
+    return files
+
+
+def receive(connection: socket.socket) -> int:
+    """The next number from the server, or -SIGKILL where the server is gone."""
+    answer = connection.recv(4, socket.MSG_WAITALL)
+    return struct.unpack("!i", answer)[0] if len(answer) == 4 else -signal.SIGKILL
+
+
+def main() -> None:
+    address, *arguments = sys.argv[1:]
+    connection = socket.socket(socket.AF_UNIX)
+    files = inherited_files()
+    connection.connect(address)
+    request = {"arguments": arguments, "environment": dict(os.environ), "directory": os.getcwd(), "files": files}
+    body = json.dumps(request).encode()
+    socket.send_fds(connection, [LENGTH.pack(len(body))], files)
+    connection.sendall(body)
+    child = receive(connection)
+    if child <= 0:
+        sys.exit(f"the import server at {address} is gone")
+    for number in FORWARDED:
+        signal.signal(number, lambda received, frame: os.kill(child, received))
+    status = receive(connection)
+    if status < 0:  # ended by a signal: end in the same way, as whoever waits for this process expects
+        signal.signal(-status, signal.SIG_DFL) if -status != signal.SIGKILL else None
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+main()
