@@ -5,6 +5,7 @@ Ray's C++ part reads the job's and the raylet's ids from it once, when it is imp
 agree in them. The server must have one thread when it forks, and says how long each part took.
 """
 
+import contextlib
 import ctypes
 import gc
 import importlib
@@ -121,18 +122,14 @@ def _reap(children: dict[int, socket.socket], poller: select.poll) -> None:
             return
         connection = children.pop(pid)
         _answer(connection, os.waitstatus_to_exitcode(status))
-        try:
+        with contextlib.suppress(KeyError):  # where its client was killed before
             poller.unregister(connection)
-        except KeyError:  # its client was killed before
-            pass
         connection.close()
 
 
 def _answer(connection: socket.socket, number: int) -> None:
-    try:
+    with contextlib.suppress(BrokenPipeError):  # where the client is gone; the poller tells, too
         connection.sendall(struct.pack("!i", number))
-    except BrokenPipeError:  # the client is gone; the poller tells, too
-        pass
 
 
 def _read_request(connection: socket.socket) -> dict[str, Any] | None:
