@@ -13,4 +13,4 @@ fi
 
 name=$(basename "$1" .sh)
 shift
-exec "$PYTHON" -m recipe.rpg.main_rpg "trainer.experiment_name=${name#run_}" "$@"
+exec "$PYTHON" -m recipe.rpg.main_rpg "rpg.script=${name#run_}" "$@"

@@ -1,22 +1,53 @@
-"""Start an RPG run: compose, check, then verl's own trainer on Ray.
+"""Start an RPG run: compose, check, then verl's own trainer on Ray, here or as a job of a cluster.
 
 `python -m recipe.rpg.main_rpg OVERRIDE...`; the launch scripts call it through launch.sh. Exit codes:
 0 done; 1 the run failed; 2 refused before Ray started; 124 a time limit passed; 130 Ctrl-C, 143 SIGTERM.
 """
 
 import contextlib
+import json
+import netrc
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from recipe.rpg import names, submit
 from recipe.rpg.compose import compose_config
 
 REFUSED = 2
+# of ray.init: what describes the Ray to be started, and is refused where one runs already
+OF_A_NEW_RAY = ("num_cpus", "num_gpus", "include_dashboard", "dashboard_host", "dashboard_port")
+
+
+def compare_with_name(config: DictConfig) -> None:
+    """Warn where config is not what its launch script's name says, and give the run a name of its own.
+
+    A name that the user gave by trainer.experiment_name stays.
+    """
+    script = config.rpg.script
+    if script is None:
+        return
+    try:
+        found = names.differences(names.parse(script), config)
+    except names.UnknownName as error:
+        print(f"note: nothing is known of a script of this name, so nothing was compared: {error}", file=sys.stderr)
+        return
+    if not found:
+        return
+    if config.trainer.experiment_name == script:
+        config.trainer.experiment_name = names.custom_name(script, found)
+    print(
+        f"warning: this is not what run_{script}.sh says; the run is called {config.trainer.experiment_name}",
+        *(f"  {key} = {actual} (the name says {said})" for key, (said, actual) in found.items()),
+        sep="\n",
+        file=sys.stderr,
+    )
 
 
 def resolve(config: DictConfig) -> DictConfig:
@@ -24,7 +55,7 @@ def resolve(config: DictConfig) -> DictConfig:
 
     verl leaves keys of parts that are switched off at ???, so those of a run are asked for one by one.
     """
-    if OmegaConf.is_missing(config.trainer, "experiment_name"):
+    if config.trainer.experiment_name is None:
         raise MissingMandatoryValue("trainer.experiment_name: give the run a name")
     return OmegaConf.create(OmegaConf.to_container(config, resolve=True))  # type: ignore[return-value]
 
@@ -34,12 +65,47 @@ def set_environment(config: DictConfig) -> None:
 
     A variable that is already set in the environment wins: it was set by hand.
     """
-    for name, value in config.rpg.env.items():
-        os.environ.setdefault(name, str(value))
-    env_vars = {name: os.environ[name] for name in config.rpg.env}
     run_dir = Path(config.trainer.default_local_dir)
+    variables = {**config.rpg.env, **wandb_environment(config)}
+    for name, value in variables.items():
+        os.environ.setdefault(name, str(value))
+    env_vars = {name: os.environ[name] for name in variables}
     env_vars["VERL_FILE_LOGGER_PATH"] = os.environ["VERL_FILE_LOGGER_PATH"] = str(run_dir / "metrics.jsonl")
+
+    init = config.ray_kwargs.ray_init
+    if os.environ.get("RAY_ADDRESS"):
+        for key in OF_A_NEW_RAY:
+            init.pop(key, None)
+        # Ray refuses a variable that the job's own environment has too, equal or not
+        job = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}"))
+        for name in job.get("runtime_env", {}).get("env_vars", {}):
+            env_vars.pop(name, None)
     OmegaConf.update(config, "ray_kwargs.ray_init.runtime_env.env_vars", env_vars, force_add=True)
+
+
+def wandb_environment(config: DictConfig) -> dict[str, str]:
+    """W&B's files go to the run's directory; without a key it stays offline, where it would ask and wait."""
+    if "wandb" not in config.trainer.logger:
+        return {}
+    variables = {"WANDB_DIR": str(config.trainer.default_local_dir)}
+    if "WANDB_MODE" in os.environ or _has_wandb_key():
+        return variables
+    print(
+        f"note: no W&B key (WANDB_API_KEY or `wandb login`): W&B logs offline into {variables['WANDB_DIR']}/wandb; "
+        "`wandb sync` uploads it later",
+        file=sys.stderr,
+    )
+    return {**variables, "WANDB_MODE": "offline"}
+
+
+def _has_wandb_key() -> bool:
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
+    try:
+        return netrc.netrc().authenticators(host) is not None
+    except FileNotFoundError:
+        return False
 
 
 @contextlib.contextmanager
@@ -65,7 +131,9 @@ def main(argv: list[str] | None = None) -> int:
     """Run with Hydra overrides from argv; returns the exit code."""
     overrides = sys.argv[1:] if argv is None else argv
     try:
-        config = resolve(compose_config(overrides))
+        config = compose_config(overrides)
+        compare_with_name(config)
+        config = resolve(config)
     except (HydraException, OmegaConfBaseException) as error:
         cause = f": {error.__cause__}" if error.__cause__ else ""
         print(f"error in the configuration: {error}{cause}", file=sys.stderr)
@@ -73,6 +141,8 @@ def main(argv: list[str] | None = None) -> int:
     if os.environ.get("DRY_RUN", "0") not in ("", "0"):
         print(OmegaConf.to_yaml(config), end="")
         return 0
+    if submit.wanted():
+        return submit.submit(config.trainer.experiment_name, overrides)
 
     config.trainer.default_local_dir = os.path.abspath(config.trainer.default_local_dir)
     set_environment(config)
