@@ -11,6 +11,11 @@ import sys
 COMMANDS = {
     "verify": ("rpg.verify", "check every loss against the exact gradient of the objective"),
     "data": ("rpg.data.command", "build and check the training and evaluation files"),
+    "doctor": ("rpg.doctor", "say what would fail in a run, before it does"),
+    "table": ("rpg.results.table_command", "Last and Best of runs, in the paper's form and beside the paper's numbers"),
+    "plot": ("rpg.results.plot_command", "panels and one self-contained page of runs"),
+    "eval": ("rpg.results.evaluate", "validate a checkpoint, without training"),
+    "export": ("rpg.export", "a checkpoint as a Hugging Face model directory"),
 }
 
 

@@ -1,0 +1,169 @@
+"""The paper's panels: validation accuracy of every benchmark, critic score, entropy, response length."""
+
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from rpg.results.methods import BENCHMARKS, Look, looks_of, order_of
+from rpg.results.runs import Run, settings
+
+# Panels after the benchmarks': title, metric of verl's log.
+TRAINING_PANELS = (
+    ("critic score (training reward)", "critic/score/mean"),
+    ("entropy", "actor/entropy"),
+    ("response length (tokens)", "response_length/mean"),
+)
+# Shown instead where a run set has fewer than three benchmarks, so that there are six panels all the same.
+MORE_PANELS = (
+    ("KL from the sampling policy", "actor/ppo_kl"),
+    ("clipped tokens (share)", "actor/pg_clipfrac"),
+)
+PANELS = 6
+SMOOTHING = 0.1  # a running mean over this share of the steps; raw values stay visible behind it
+LEGEND_LETTERS = 42  # that fit below one panel
+STYLE: dict[Any, Any] = {  # matplotlib's own type lists every key
+    "font.size": 11,
+    "axes.titlesize": 12,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "rpg",
+    "lines.linewidth": 1.8,
+}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture: `series[i]` belongs to the i-th run; validation panels have dots and are not smoothed."""
+
+    title: str
+    series: tuple[tuple[tuple[int, float], ...], ...]
+    validation: bool
+
+
+@dataclass(frozen=True)
+class Legend:
+    """What a run is called in pictures, and how it is drawn."""
+
+    labels: tuple[str, ...]
+    looks: dict[str, Look]
+
+
+def make_legend(runs: Sequence[Run]) -> Legend:
+    """A label for each run: its method; where settings or seeds share it, what tells them apart.
+
+    Runs that differ by the seed alone share the label's look: they are one method.
+    """
+    labels = []
+    for run in runs:
+        rivals = [other for other in runs if other.method == run.method]
+        same = all(settings(other.config) == settings(run.config) for other in rivals) and run.config
+        labels.append(run.method if len(rivals) == 1 or same else f"{run.method} ({run.name})")
+    return Legend(tuple(labels), looks_of(sorted(set(labels))))
+
+
+def make_panels(runs: Sequence[Run]) -> list[Panel]:
+    """Benchmarks in the paper's order, then the training metrics that a run has; six where there are that many."""
+    accuracies = [run.accuracies() for run in runs]
+    seen = {name for found in accuracies for name in found}
+    benchmarks = [name for name in dict.fromkeys([*BENCHMARKS, *sorted(seen)]) if name in seen]
+    panels = [
+        Panel(f"{name} accuracy", tuple(tuple(found.get(name, ())) for found in accuracies), True)
+        for name in benchmarks
+    ]
+    for wanted in (TRAINING_PANELS, MORE_PANELS):
+        for title, metric in wanted:
+            series = tuple(tuple(run.series(metric)) for run in runs)
+            if any(series) and (wanted is TRAINING_PANELS or len(panels) < PANELS):
+                panels.append(Panel(title, series, False))
+    return panels
+
+
+def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
+    """Draw one panel; every line has the gid run-<i>, by which the page hides it."""
+    axes.set_title(panel.title, loc="left")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    for index, (label, points) in enumerate(zip(legend.labels, panel.series, strict=True)):
+        if not points:
+            continue
+        look = legend.looks[label]
+        steps, values = zip(*points, strict=True)
+        gid = f"run-{index}"
+        if panel.validation:
+            axes.plot(steps, values, color=look.colour, linestyle=look.dash, marker="o", markersize=4, gid=gid)
+        else:
+            axes.plot(steps, values, color=look.colour, linewidth=0.8, alpha=0.3, gid=f"{gid}-raw")
+            axes.plot(steps, smooth(values), color=look.colour, linestyle=look.dash, gid=gid)
+
+
+def smooth(values: Sequence[float]) -> list[float]:
+    """Centred running mean; shorter at both ends, so that it begins and ends on data."""
+    reach = max(1, math.ceil(len(values) * SMOOTHING / 2))
+    windows = [values[max(0, i - reach) : i + reach + 1] for i in range(len(values))]
+    return [math.fsum(window) / len(window) for window in windows]
+
+
+def figure(panels: Sequence[Panel], legend: Legend) -> Figure:
+    """All panels in rows of three, one legend below."""
+    with matplotlib.rc_context(STYLE):
+        columns = min(3, len(panels))
+        rows = math.ceil(len(panels) / columns)
+        shown = sorted(set(legend.labels), key=order_of)
+        widest = max(len(label) for label in shown)
+        legend_columns = max(1, min(len(shown), 4, int(LEGEND_LETTERS * columns / (widest + 8))))
+        legend_rows = math.ceil(len(shown) / legend_columns)
+        height = 2.7 * rows + 0.3 * legend_rows + 0.2
+        fig = Figure(figsize=(3.6 * columns, height), layout="constrained")
+        all_axes = fig.subplots(rows, columns, squeeze=False).flatten()
+        for axes, panel in zip(all_axes, panels, strict=False):
+            draw(axes, panel, legend)
+        for axes in all_axes[len(panels) :]:
+            axes.set_axis_off()
+        for axes in all_axes[max(0, len(panels) - columns) : len(panels)]:
+            axes.set_xlabel("step")
+        lines = [
+            Line2D([], [], color=legend.looks[label].colour, linestyle=legend.looks[label].dash) for label in shown
+        ]
+        fig.legend(lines, shown, loc="outside lower center", ncols=legend_columns, frameon=False, handlelength=3)
+        return fig
+
+
+def single(panel: Panel, legend: Legend) -> str:
+    """One panel as SVG text, for the page."""
+    with matplotlib.rc_context(STYLE):
+        fig = Figure(figsize=(4.4, 3.0), layout="constrained")
+        axes = fig.subplots()
+        draw(axes, panel, legend)
+        axes.set_xlabel("step")
+        return svg(fig)
+
+
+def svg(fig: Figure) -> str:
+    """A figure as an <svg> element, without the XML head and without a date, so that it repeats."""
+    out = io.StringIO()
+    with matplotlib.rc_context(STYLE):
+        fig.savefig(out, format="svg", metadata={"Date": None})
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def save(fig: Figure, directory: Path, stem: str = "panels") -> list[Path]:
+    """Write <stem>.png and <stem>.svg; returns their paths."""
+    paths = [directory / f"{stem}.png", directory / f"{stem}.svg"]
+    with matplotlib.rc_context(STYLE):
+        fig.savefig(paths[0], dpi=110, metadata={"Software": None})
+        fig.savefig(paths[1], metadata={"Date": None})
+    return paths

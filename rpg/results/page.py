@@ -1,0 +1,129 @@
+"""One self-contained HTML page of runs: panels, table, settings and versions; no network."""
+
+import re
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+from string import Template
+
+from rpg.results.figures import Legend, Panel, single
+from rpg.results.methods import Look, family, order_of
+from rpg.results.render import COLUMNS, comparison, impossible
+from rpg.results.runs import Run, flatten, settings
+from rpg.results.table import Row, Table
+
+DASH_ARRAY = {"-": "none", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
+
+
+def make_page(runs: Sequence[Run], panels: Sequence[Panel], legend: Legend, table: Table, title: str) -> str:
+    """The page's text. Order of runs as in `legend`."""
+    text = resources.files("rpg.results").joinpath("page.html").read_text()
+    return Template(text).substitute(
+        title=escape(title),
+        legend="\n".join(_button(index, run, legend) for index, run in _in_order(runs, legend)),
+        panels="\n".join(f"<figure style='margin:0'>{_panel(i, p, legend)}</figure>" for i, p in enumerate(panels)),
+        table=_table(table),
+        runs=_differing(runs) + "\n".join(_run(run) for _, run in _in_order(runs, legend)),
+    )
+
+
+def _in_order(runs: Sequence[Run], legend: Legend) -> list[tuple[int, Run]]:
+    return sorted(enumerate(runs), key=lambda item: order_of(legend.labels[item[0]]))
+
+
+def _button(index: int, run: Run, legend: Legend) -> str:
+    label = legend.labels[index]
+    shared = legend.labels.count(label) > 1
+    text = f"{label}, {seed_text(run)}" if shared else label
+    return (
+        f"<button type='button' aria-pressed='true' data-run='{index}' title='{escape(run.name, quote=True)}'>"
+        f"{_swatch(legend.looks[label])}{escape(text)}</button>"
+    )
+
+
+def _swatch(look: Look) -> str:
+    return (
+        "<svg width='30' height='8' aria-hidden='true'><line x1='0' x2='30' y1='4' y2='4' stroke-width='3' "
+        f"stroke='{look.colour}' stroke-dasharray='{DASH_ARRAY[look.dash]}'/></svg>"
+    )
+
+
+def seed_text(run: Run) -> str:
+    """The seeds of a run in a few words, or its name where none is known."""
+    seeds = {key: value for key, value in flatten(run.config).items() if key == "data.seed" and value is not None}
+    return f"seed {next(iter(seeds.values()))}" if seeds else run.name
+
+
+def _panel(number: int, panel: Panel, legend: Legend) -> str:
+    """A panel's SVG, with ids made unique in the page and data-run on every line of a run."""
+    text = single(panel, legend)
+    text = re.sub(r'id="run-(\d+)(-raw)?"', r'data-run="\1"', text)
+    text = re.sub(r'\bid="', f'id="p{number}-', text)
+    text = re.sub(r'(url\(|href=")#', rf"\1#p{number}-", text)
+    return text.replace("<svg ", f"<svg role='img' aria-label='{escape(panel.title, quote=True)}' ", 1)
+
+
+def _table(table: Table) -> str:
+    header = "".join(f"<th>{escape(b)} {c.title()}</th>" for b in table.benchmarks for c in COLUMNS)
+    lines = ["<div class='wide'><table>", f"<tr><th>Method</th>{header}</tr>"]
+    for row in table.rows:
+        values = "".join(f"<td>{_value(table, row, b, c)}</td>" for b in table.benchmarks for c in COLUMNS)
+        lines.append(f"<tr class='{family(row.method)}'><td>{escape(row.label)}</td>{values}</tr>")
+        if row.method in table.paper:
+            for name, shown in comparison(table, row):
+                cells = "".join(f"<td>{value}</td>" for value in shown)
+                lines.append(f"<tr class='beside'><td>&emsp;{name}</td>{cells}</tr>")
+    lines.append("</table></div>")
+    lines.append(
+        "<p class='small'>Mean@k. Bold: best of a column, underlined: second; shaded: RPG, darker: RPG-REINFORCE. "
+        "Brackets: 95% interval over problems; ±: standard error over seeds.</p>"
+    )
+    notes = table.notes + impossible(table)
+    return "\n".join(lines) + "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in notes) + "</ul>"
+
+
+def _value(table: Table, row: Row, benchmark: str, column: str) -> str:
+    cell = row.cells.get(benchmark)
+    if cell is None:
+        return "–"
+    text = f"{getattr(cell, column):.4f}"
+    rank = table.rank(row, benchmark, column)
+    text = {1: f"<b>{text}</b>", 2: f"<u>{text}</u>"}.get(rank or 0, text)
+    error = getattr(cell, f"{column}_se")
+    if error is not None:
+        text += f" ± {error:.4f}"
+    if column == "last" and cell.interval:
+        text += f" [{cell.interval[0]:.2f}, {cell.interval[1]:.2f}]"
+    return text + (" (!)" if cell.impossible else "")
+
+
+def _differing(runs: Sequence[Run]) -> str:
+    """Settings, one line each, whose values are not the same in all runs that have a configuration."""
+    known = [run for run in runs if run.config]
+    if len(known) < 2:
+        return ""
+    found = [settings(run.config, seeds=True) for run in known]
+    keys = sorted({key for one in found for key in one})
+    keys = [key for key in keys if len({one.get(key) for one in found}) > 1]
+    head = "".join(f"<th>{escape(run.name)}</th>" for run in known)
+    lines = [
+        f"<tr><td>{escape(key)}</td>" + "".join(f"<td>{escape(one.get(key, '–'))}</td>" for one in found) + "</tr>"
+        for key in keys
+    ]
+    return f"<div class='wide'><table><tr><th>setting</th>{head}</tr>{''.join(lines)}</table></div>\n"
+
+
+def _run(run: Run) -> str:
+    planned = f" of {run.planned_steps}" if run.planned_steps else ""
+    parts = [f"<h3>{escape(run.name)}</h3><p class='small'>{escape(run.method)}, {run.last_step}{planned} steps</p>"]
+    for title, content in (("environment", run.environment), ("settings", run.config)):
+        if content:
+            rows = "".join(
+                f"<tr><td>{escape(key)}</td><td>{escape(str(value))}</td></tr>"
+                for key, value in flatten(content).items()
+            )
+            opened = " open" if title == "environment" else ""
+            parts.append(f"<details{opened}><summary>{title}</summary><table class='settings'>{rows}</table></details>")
+        else:
+            parts.append(f"<p class='small'>{title}: not recorded</p>")
+    return "".join(parts)

@@ -1,0 +1,111 @@
+"""Validation samples on disk: how sure Mean@k is, and pass@k.
+
+verl writes them where trainer.validation_data_dir says, one JSON object a sample in <step>.jsonl, without
+the data_source; a sample's benchmark is found through the validation files of the run's configuration.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from rpg.results.methods import benchmark_of
+from rpg.results.records import ResultsError
+from rpg.results.runs import Run
+
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Of one benchmark at one step: correct answers and samples of every problem, in one order."""
+
+    step: int
+    correct: tuple[int, ...]
+    total: tuple[int, ...]
+
+    @property
+    def k(self) -> int:
+        """Samples of each problem; the fewest, where they differ."""
+        return min(self.total)
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Percentile bootstrap of the mean over problems: what another draw of problems might have given.
+
+        Problems are drawn with replacement, their samples are kept; seeded, so that a table repeats.
+        """
+        means = np.array(self.correct) / np.array(self.total)
+        drawn = np.random.default_rng(0).integers(len(means), size=(RESAMPLES, len(means)))
+        low, high = np.quantile(means[drawn].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high)
+
+    def pass_at(self, k: int) -> float:
+        """Mean over problems of the unbiased estimate of P(one of k samples is correct)."""
+        return float(np.mean([pass_at_k(n, c, k) for c, n in zip(self.correct, self.total, strict=True)]))
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """1 - C(n-c, k) / C(n, k), the unbiased estimate from n samples of which c are correct.
+
+    Raises:
+        ValueError: k above n, or c outside 0..n.
+    """
+    if not 1 <= k <= n or not 0 <= c <= n:
+        raise ValueError(f"pass@{k} cannot be estimated from n={n} samples with c={c} correct")
+    if n - c < k:
+        return 1.0
+    return 1.0 - float(np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
+
+
+def sample_file(run: Run, step: int) -> Path | None:
+    """The file with the samples of a validation, or None where the run wrote none."""
+    written = run.config.get("trainer", {}).get("validation_data_dir")
+    folders = [run.directory / "validation", *([Path(written)] if written else [])]
+    return next((file for folder in folders if (file := folder / f"{step}.jsonl").is_file()), None)
+
+
+def read_samples(run: Run, step: int, benchmarks: Iterable[str]) -> dict[str, Samples]:
+    """Benchmark -> samples of the validation at `step`; {} where the run wrote none.
+
+    Raises:
+        ResultsError: a line that is no sample, or samples that no benchmark can be told for.
+    """
+    file = sample_file(run, step)
+    if file is None:
+        return {}
+    problems: dict[tuple[str, str], list[bool]] = {}
+    for number, line in enumerate(file.read_text().splitlines(), start=1):
+        try:
+            sample = json.loads(line)
+            problems.setdefault((sample["input"], str(sample["gts"])), []).append(sample["acc"] > 0)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ResultsError(f"{file}, line {number}: not a validation sample ({error!r})") from error
+    names = list(benchmarks)
+    known = [] if len(names) == 1 else problem_texts(run)
+    grouped: dict[str, list[list[bool]]] = {}
+    for (text, _), outcomes in problems.items():
+        name = names[0] if len(names) == 1 else next((n for problem, n in known if problem in text), None)
+        if name is None:
+            run.notes.append(f"{file}: samples of a problem that is in none of data.val_files; no interval, no pass@k")
+            return {}
+        grouped.setdefault(name, []).append(outcomes)
+    return {
+        name: Samples(step, tuple(sum(o) for o in outcomes), tuple(len(o) for o in outcomes))
+        for name, outcomes in grouped.items()
+    }
+
+
+def problem_texts(run: Run) -> list[tuple[str, str]]:
+    """(text, benchmark) of every problem in the run's validation files that are still there, longest first."""
+    files = run.config.get("data", {}).get("val_files") or []
+    found: dict[str, str] = {}
+    for name in [files] if isinstance(files, str) else files:
+        if not Path(name).is_file():
+            run.notes.append(f"{name}: gone; samples of its problems cannot be told apart")
+            continue
+        for row in pq.read_table(name, columns=["data_source", "prompt"]).to_pylist():
+            found[row["prompt"][-1]["content"].strip()] = benchmark_of(row["data_source"])
+    return sorted(found.items(), key=lambda item: -len(item[0]))

@@ -1,0 +1,191 @@
+"""Runs -> the rows and cells of a table in the paper's form."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rpg.results.methods import BENCHMARKS, order_of
+from rpg.results.runs import Run, settings
+from rpg.results.samples import Samples, read_samples
+
+TOLD_APART_BY = 3  # more differing settings than this, and a run's name says it better
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Last and Best of Mean@k of one method on one benchmark; means over seeds where there are several.
+
+    Attributes:
+        last_se, best_se: standard error over seeds; None for one run.
+        interval: 95% confidence interval of Last over problems; None without samples on disk.
+        pass_at: k -> pass@k at the last validation; empty with one sample a problem.
+    """
+
+    last: float
+    best: float
+    last_se: float | None = None
+    best_se: float | None = None
+    interval: tuple[float, float] | None = None
+    pass_at: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def impossible(self) -> bool:
+        """Whether Last is above Best."""
+        return self.last > self.best
+
+
+@dataclass
+class Row:
+    """One method with one setting: `label` is unique in a table, `method` the paper's name."""
+
+    label: str
+    method: str
+    cells: dict[str, Cell] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
+
+
+@dataclass
+class Table:
+    """Rows by methods, columns by benchmarks; `paper` holds the paper's rows to compare with, by method."""
+
+    title: str
+    benchmarks: list[str] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    paper: dict[str, Row] = field(default_factory=dict)
+
+    def rank(self, row: Row, benchmark: str, column: str) -> int | None:
+        """1 for the best value of a column ("last" or "best"), 2 for the second; ties share; else None.
+
+        A table with one row has no best.
+        """
+        values = sorted({getattr(r.cells[benchmark], column) for r in self.rows if benchmark in r.cells}, reverse=True)
+        if benchmark not in row.cells or len(self.rows) < 2:
+            return None
+        place = values.index(getattr(row.cells[benchmark], column)) + 1
+        return place if place <= 2 else None
+
+
+def build_table(runs: Sequence[Run], notes: Sequence[str] = (), paper: Table | None = None) -> Table:
+    """The table of `runs`: one row for each method and setting, seeds of one setting averaged."""
+    groups: dict[tuple, list[Run]] = {}
+    for run in runs:
+        key = (run.method, *sorted(settings(run.config).items())) if run.config else (run.method, run.name)
+        groups.setdefault(key, []).append(run)
+    table = Table("Mean@k on validation", notes=list(notes))
+    for label, group in zip(_labels(list(groups.values())), groups.values(), strict=True):
+        table.rows.append(_row(label, group, table.notes))
+    table.rows.sort(key=lambda row: order_of(row.label))
+    seen = {benchmark for row in table.rows for benchmark in row.cells}
+    ordered = [*(paper.benchmarks if paper else ()), *BENCHMARKS, *sorted(seen)]
+    table.benchmarks = [name for name in dict.fromkeys(ordered) if name in seen]
+    for row in table.rows:
+        if missing := [name for name in table.benchmarks if name not in row.cells]:
+            table.notes.append(f"{row.label}: no validation on {', '.join(missing)}")
+    if paper:
+        _compare(table, paper)
+    return table
+
+
+def _compare(table: Table, paper: Table) -> None:
+    table.title += f", beside {paper.title[0].lower()}{paper.title[1:]}"
+    shared = [name for name in paper.benchmarks if name in table.benchmarks]
+    if not shared:
+        table.notes.append(
+            f"nothing to compare: the paper's table has {', '.join(paper.benchmarks)}, none of which these runs have"
+        )
+    table.paper = {row.method: row for row in paper.rows} if shared else {}
+    ran = {row.method for row in table.rows}
+    if absent := [row.method for row in paper.rows if row.method not in ran]:
+        table.notes.append(f"in the paper's table and not among these runs: {', '.join(absent)}")
+    if absent := [name for name in paper.benchmarks if name not in shared]:
+        table.notes.append(f"benchmarks of the paper's table without a value of ours: {', '.join(absent)}")
+    table.notes.extend(paper.notes)
+
+
+def _labels(groups: list[list[Run]]) -> list[str]:
+    """One label a group: the method, and where two groups share it, the settings that differ."""
+    labels: list[str] = []
+    for group in groups:
+        method = group[0].method
+        rivals = [other for other in groups if other[0].method == method]
+        if len(rivals) == 1:
+            labels.append(method)
+            continue
+        all_settings = [settings(rival[0].config) for rival in rivals]
+        keys = sorted({key for one in all_settings for key in one})
+        differing = [key for key in keys if len({one.get(key) for one in all_settings}) > 1]
+        own = settings(group[0].config)
+        if not own or not differing or len(differing) > TOLD_APART_BY:
+            labels.append(f"{method} ({group[0].name})")
+        else:
+            told = ", ".join(f"{key.rpartition('.')[2]} {own.get(key, 'unset')}" for key in differing)
+            labels.append(f"{method} ({told})")
+    return labels
+
+
+def _row(label: str, group: list[Run], notes: list[str]) -> Row:
+    row = Row(label, group[0].method, runs=group)
+    if len(group) > 1:
+        notes.append(f"{label}: mean and standard error over {len(group)} runs")
+        if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
+            notes.append(f"{label}: runs with the same seed among them; what they differ by is no seed")
+    for run in group:
+        notes.extend(f"{run.name}: {note}" for note in run.notes)
+        run.notes = []
+        if run.stopped_early:
+            notes.append(f"{run.name}: stopped early, at step {run.last_step} of {run.planned_steps}")
+    points = [run.accuracies() for run in group]
+    for benchmark in sorted({name for found in points for name in found}):
+        series = [found[benchmark] for found in points if benchmark in found]
+        if len(series) < len(group):
+            notes.append(f"{label}: {benchmark} in {len(series)} of {len(group)} runs only")
+        row.cells[benchmark] = _cell(series, _samples(group, series, benchmark, list(points[0])))
+        for run, found in zip(group, points, strict=True):
+            if benchmark in found:
+                _say_steps(run, benchmark, found[benchmark], notes)
+    if not row.cells:
+        notes.append(f"{label}: no validation in the log; nothing to show")
+    elif not any(cell.interval for cell in row.cells.values()) and len(group) == 1:
+        notes.append(f"{label}: no samples on disk (trainer.validation_data_dir), so no confidence interval")
+    for run in group:  # what reading the samples had to say
+        notes.extend(f"{run.name}: {note}" for note in run.notes)
+        run.notes = []
+    return row
+
+
+def _say_steps(run: Run, benchmark: str, points: list[tuple[int, float]], notes: list[str]) -> None:
+    last, (best_step, best) = points[-1][0], max(points, key=lambda point: point[1])
+    if last < run.last_step:
+        notes.append(f"{run.name}: Last on {benchmark} is of step {last}; {run.last_step} is the run's last step")
+    if best_step == 0 and best > points[-1][1]:
+        notes.append(f"{run.name}: Best on {benchmark} is of step 0, before any training")
+
+
+def _samples(group: list[Run], series: list[list[tuple[int, float]]], benchmark: str, names: list[str]):
+    """Samples of the last validation, of a single run: over several, the seeds say how sure a mean is."""
+    if len(group) > 1:
+        return None
+    return read_samples(group[0], series[0][-1][0], names).get(benchmark)
+
+
+def _cell(series: list[list[tuple[int, float]]], samples: Samples | None) -> Cell:
+    lasts = [points[-1][1] for points in series]
+    bests = [max(value for _, value in points) for points in series]
+    ks = []
+    if samples and samples.k > 1:
+        ks = [2**power for power in range(int(math.log2(samples.k)) + 1)]
+        ks += [samples.k] if samples.k not in ks else []
+    return Cell(
+        statistics.fmean(lasts),
+        statistics.fmean(bests),
+        _standard_error(lasts),
+        _standard_error(bests),
+        samples.interval() if samples else None,
+        {k: samples.pass_at(k) for k in ks} if samples else {},
+    )
+
+
+def _standard_error(values: list[float]) -> float | None:
+    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None

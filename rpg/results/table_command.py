@@ -1,0 +1,45 @@
+"""`rpg table`: Last and Best of every run in the paper's form, beside the paper's own numbers."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from rpg.results.paper import paper_table
+from rpg.results.records import ResultsError
+from rpg.results.render import FORMATS
+from rpg.results.runs import load_runs
+from rpg.results.table import build_table
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `rpg table`."""
+    parser.add_argument(
+        "runs",
+        nargs="*",
+        type=Path,
+        metavar="RUN",
+        help="run directory (metrics.jsonl), a folder of them, W&B offline directory or TensorBoard directory",
+    )
+    parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N: alone, or beside the runs")
+    parser.add_argument("--format", choices=FORMATS, default="md", help="default: md")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table; 2 where there is nothing to show or something cannot be read."""
+    try:
+        paper = None if args.paper is None else paper_table(args.paper)
+        if args.runs:
+            notes: list[str] = []
+            table = build_table(load_runs(args.runs, notes), notes, paper)
+        elif paper:
+            table = paper
+        else:
+            raise ResultsError("give RUN..., or --paper N for the paper's own table")
+    except (ResultsError, OSError) as error:
+        print(f"rpg table: {error}", file=sys.stderr)
+        return 2
+    print(FORMATS[args.format](table), end="")
+    if args.format == "csv":  # which has no place for them
+        for note in table.notes:
+            print(f"note: {note}", file=sys.stderr)
+    return 0
