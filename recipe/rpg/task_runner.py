@@ -1,10 +1,13 @@
-"""verl's TaskRunner with the one thing that verl has no key for: the replay buffer's poll interval."""
+"""verl's TaskRunner with what verl has no key for: the replay buffer's poll interval, and our trainer."""
 
 import functools
 
 import ray
 from omegaconf import DictConfig
 from verl.trainer.main_ppo import TaskRunnerV1
+
+from rpg.verl_plugin import schedule_free
+from rpg.verl_plugin.reference import ReferenceSettings
 
 _VerlTaskRunner = TaskRunnerV1.__ray_metadata__.modified_class
 
@@ -14,10 +17,17 @@ class RPGTaskRunner(_VerlTaskRunner):
     """verl's V1 task runner; passed to verl's run_ppo, whose argument task_runner_class is for this."""
 
     def run(self, config: DictConfig) -> None:
-        """Set rpg.poll_interval as the replay buffer's default, then train as verl does."""
+        """Set rpg.poll_interval as the replay buffer's default, then train as verl does.
+
+        A run with a reference of its own or the schedule-free optimizer gets verl's trainer with our worker in it.
+        """
         from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
         ReplayBuffer.__init__ = functools.partialmethod(  # type: ignore[method-assign]
             ReplayBuffer.__init__, poll_interval=config.rpg.poll_interval
         )
+        if ReferenceSettings.of(config).has_model or schedule_free.asked_for(config.actor_rollout_ref.actor.optim):
+            from rpg.verl_plugin.trainer import install
+
+            install()
         super().run(config)

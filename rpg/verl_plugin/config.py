@@ -10,6 +10,7 @@ from verl.workers.config import PolicyLossConfig
 
 from rpg.objectives.divergences import DIVERGENCES
 from rpg.objectives.spec import CLIP_BRANCHES, CLIP_SCOPES, LOSS_NAMES, LossSpec, unknown_name_message
+from rpg.verl_plugin import reference, schedule_free
 
 ACTOR = "actor_rollout_ref.actor"
 
@@ -35,7 +36,7 @@ class RPGPolicyLossConfig(PolicyLossConfig):
 
 
 def validate(config: DictConfig) -> None:
-    """Refuse a trainer configuration whose loss settings are wrong or contradict each other.
+    """Refuse a trainer configuration whose loss, reference or schedule-free settings are wrong or contradictory.
 
     Args:
         config: the whole configuration of verl.trainer.main_ppo.
@@ -44,6 +45,8 @@ def validate(config: DictConfig) -> None:
         ValueError: names the key, its value and what would be right. Losses of other origin are left
             alone, unless their name looks like a misspelt RPG loss.
     """
+    schedule_free.validate(config)
+    reference.validate(config)
     key = f"{ACTOR}.policy_loss.loss_mode"
     name = OmegaConf.select(config, key)
     if name not in LOSS_NAMES:

@@ -5,6 +5,7 @@ lacks for a cpu, and what is done here about each point:
 
 - a platform class of that name (`CpuPlatform`), with a device module that answers verl's memory queries;
 - torch refuses the process-group backend "cpu:gloo,cpu:gloo" that verl builds: it becomes "gloo";
+- a reference model's parameters are kept in pinned memory, which exists beside a device only;
 - the FSDP engines are registered for cuda and npu only: VERL_ENGINE_DEVICE, verl's own switch, names
   the cuda ones, which hold nothing that needs cuda;
 - vLLM packs its linear weights after loading and drops the parameters, so the next weight
@@ -145,6 +146,16 @@ def _platform_class() -> type:
     return CpuPlatform
 
 
+def _unpinned(policy: type) -> type:
+    """FSDP2's policy for parameters on the host, with memory that is not pinned whatever is asked for."""
+
+    class CPUOffloadPolicy(policy):
+        def __init__(self, pin_memory: bool = False):
+            super().__init__(pin_memory=False)
+
+    return CPUOffloadPolicy
+
+
 def register() -> None:
     """Register the platform and remove verl's obstacles to it. Call only where `requested()`; idempotent."""
     from verl.plugin.platform.platform_manager import PlatformRegistry
@@ -153,7 +164,11 @@ def register() -> None:
         PlatformRegistry.register(platform=NAME)(_platform_class())
     os.environ.setdefault("VERL_ENGINE_DEVICE", "cuda")
 
+    import torch.distributed.fsdp as fsdp
     import verl.utils.distributed as distributed
+
+    if fsdp.CPUOffloadPolicy.__module__ != __name__:
+        fsdp.CPUOffloadPolicy = _unpinned(fsdp.CPUOffloadPolicy)
 
     original = distributed.initialize_global_process_group_ray
     if not isinstance(original, functools.partial):  # a partial is ours: registered before

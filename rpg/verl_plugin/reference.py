@@ -1,0 +1,307 @@
+"""pi_ref beside the actor: fixed, renewed every K optimizer steps, or when the KL passes a target.
+
+The paper's section 4: pi_ref <- pi_theta every K optimizer steps, or when a moving average of the token-level
+KL passes kappa. In the reported runs pi_ref is pi_old (mode `old`): nothing of this file is then in use, no
+reference is in memory and none is evaluated. In the other modes verl's own reference engine lives in the
+actor's process on the same mesh, so that each rank copies its own shards and nothing is gathered.
+"""
+
+import functools
+import math
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+
+from rpg.objectives.terms import MAX_LOG_RATIO
+
+MODES = ("old", "fixed", "every_k", "kl_target")
+KEY = "rpg.reference"
+
+
+@dataclass(frozen=True)
+class ReferenceSettings:
+    """When pi_ref is renewed.
+
+    Attributes:
+        mode: one of MODES.
+        every_k: optimizer steps between two updates, for mode every_k; an update waits for the next iteration.
+        kl_target: kappa in nats a token, for mode kl_target.
+        kl_ema: decay d of the moving average, ema <- d ema + (1 - d) kl once an iteration.
+
+    Raises:
+        ValueError: a value outside its range or vocabulary, or one that the mode needs and lacks.
+    """
+
+    mode: str = "old"
+    every_k: int | None = None
+    kl_target: float | None = None
+    kl_ema: float = 0.9
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ValueError(f"{KEY}.mode={self.mode!r} must be one of {', '.join(MODES)}")
+        if self.mode == "every_k" and not (_is_number(self.every_k, int) and self.every_k >= 1):  # type: ignore[operator]
+            raise ValueError(f"{KEY}.every_k={self.every_k!r} must be a whole number of optimizer steps, at least 1")
+        if self.mode == "kl_target" and not (_is_number(self.kl_target) and self.kl_target > 0):  # type: ignore[operator]
+            raise ValueError(f"{KEY}.kl_target={self.kl_target!r} must be a number above 0, in nats a token")
+        if not (_is_number(self.kl_ema) and 0 <= self.kl_ema < 1):
+            raise ValueError(f"{KEY}.kl_ema={self.kl_ema!r} must be a number, at least 0 and below 1")
+
+    @classmethod
+    def of(cls, config: DictConfig) -> "ReferenceSettings":
+        """Settings of a trainer configuration; one without `rpg.reference` is mode old."""
+        section = OmegaConf.select(config, KEY)
+        if section is None:
+            return cls()
+        known = set(cls.__dataclass_fields__)
+        unknown = sorted(set(section) - known)
+        if unknown:
+            raise ValueError(f"{KEY}.{unknown[0]}: no such setting; known: {', '.join(sorted(known))}")
+        return cls(**OmegaConf.to_container(section, resolve=True))  # type: ignore[arg-type]
+
+    @property
+    def has_model(self) -> bool:
+        """Whether pi_ref is a model of its own, with a forward pass of its own."""
+        return self.mode != "old"
+
+
+def _is_number(value: Any, kind: type | tuple[type, ...] = (int, float)) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def validate(config: DictConfig) -> None:
+    """Refuse a reference that cannot work, before Ray starts.
+
+    Args:
+        config: the whole configuration of verl's trainer.
+
+    Raises:
+        ValueError: names the key, its value and what would be right.
+    """
+    settings = ReferenceSettings.of(config)
+    if not settings.has_model:
+        return
+    import inspect
+
+    from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
+
+    where = f"{KEY}.mode={settings.mode}"
+    name = str(OmegaConf.select(config, "actor_rollout_ref.actor.policy_loss.loss_mode"))
+    loss = POLICY_LOSS_REGISTRY.get(name)
+    if loss is not None and "ref_log_prob" not in inspect.signature(loss).parameters:
+        raise ValueError(
+            f"{where} needs a loss that sees the reference, and actor_rollout_ref.actor.policy_loss.loss_mode={name} "
+            f"does not: choose an rpg loss, or set {KEY}.mode=old"
+        )
+    actor = config.actor_rollout_ref.actor
+    for key in ("actor", "ref"):
+        strategy = config.actor_rollout_ref[key].strategy
+        if strategy != "fsdp2":
+            raise ValueError(f"actor_rollout_ref.{key}.strategy={strategy} with {where} must be fsdp2")
+    if config.trainer.v1.trainer_mode != "sync":
+        raise ValueError(f"trainer.v1.trainer_mode={config.trainer.v1.trainer_mode} with {where} must be sync")
+    if actor.fsdp_config.fsdp_size != config.actor_rollout_ref.ref.fsdp_config.fsdp_size:
+        raise ValueError(
+            f"actor_rollout_ref.ref.fsdp_config.fsdp_size={config.actor_rollout_ref.ref.fsdp_config.fsdp_size} must be "
+            f"the actor's {actor.fsdp_config.fsdp_size} with {where}: each rank copies its own shards"
+        )
+    rank = OmegaConf.select(config, "actor_rollout_ref.model.lora_rank") or 0
+    if rank > 0 or OmegaConf.select(config, "actor_rollout_ref.model.lora.rank"):
+        raise ValueError(
+            f"actor_rollout_ref.model.lora_rank={rank} with {where}: with an adapter verl's reference is the actor "
+            f"without it, no model that could be renewed. Set lora_rank=0 or {KEY}.mode=old"
+        )
+    size = "log_prob_micro_batch_size_per_gpu"
+    if not actor.use_dynamic_bsz and config.actor_rollout_ref.ref.get(size) is None:
+        raise ValueError(f"actor_rollout_ref.ref.{size}=null with {where} must be a number of sequences")
+
+
+@dataclass
+class ReferenceState:
+    """What must survive a restart beside the weights.
+
+    Attributes:
+        age: optimizer steps since pi_ref was last renewed (or since the start).
+        updates: how often it was renewed.
+        kl_ema: moving average of the token-level KL, in nats; 0 at the start and after each update.
+    """
+
+    age: int = 0
+    updates: int = 0
+    kl_ema: float = 0.0
+
+
+@dataclass
+class Reference:
+    """pi_ref of one rank: the modules whose shards it copies, and when.
+
+    Attributes:
+        settings: when to renew.
+        actor, model: the FSDP2 modules of pi_theta and pi_ref; same architecture, same mesh.
+    """
+
+    settings: ReferenceSettings
+    actor: torch.nn.Module
+    model: torch.nn.Module
+    state: ReferenceState = field(default_factory=ReferenceState)
+    _saved: list[Path] = field(default_factory=list)
+
+    @property
+    def due(self) -> bool:
+        """Whether the next iteration begins with pi_ref <- pi_theta. The same on every rank."""
+        if self.settings.mode == "every_k":
+            return self.state.age >= self.settings.every_k  # type: ignore[operator]
+        if self.settings.mode == "kl_target":
+            return self.state.kl_ema > self.settings.kl_target  # type: ignore[operator]
+        return False
+
+    def begin_iteration(self) -> None:
+        """Renew pi_ref where that is due. Called before the reference log-probs, when pi_theta is pi_old."""
+        if self.due:
+            copy_shards(self.actor.state_dict(), self.model.state_dict())
+            self.state = ReferenceState(updates=self.state.updates + 1)
+
+    def end_iteration(self, steps: int, kl: float) -> None:
+        """Note the optimizer steps of this iteration and its token-level KL (see TokenMean)."""
+        decay = self.settings.kl_ema
+        self.state.age += steps
+        self.state.kl_ema = decay * self.state.kl_ema + (1 - decay) * kl
+
+    def metrics(self) -> dict[str, float]:
+        """reference/age, reference/updates, reference/kl_ema, as they stand."""
+        return {f"reference/{key}": float(value) for key, value in asdict(self.state).items()}
+
+    def save(self, directory: Path, keep: int | None = None) -> None:
+        """Write this rank's shards and the state; of the directories written by this process keep the last."""
+        directory.mkdir(parents=True, exist_ok=True)
+        shards = {name: local(tensor).clone() for name, tensor in self.model.state_dict().items()}
+        torch.save({"shards": shards, "state": asdict(self.state)}, directory / _file_name())
+        if directory not in self._saved:
+            self._saved.append(directory)
+        while keep and len(self._saved) > keep:
+            shutil.rmtree(self._saved.pop(0), ignore_errors=True)  # the other ranks of a machine do it too
+
+    def load(self, directory: Path) -> None:
+        """Restore what `save` wrote with the same number of ranks.
+
+        Raises:
+            FileNotFoundError: the checkpoint holds no such reference.
+        """
+        path = directory / _file_name()
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{path}: this checkpoint holds no reference for {KEY}.mode={self.settings.mode} on "
+                f"{_world_size()} rank(s). It was written with mode=old or on another number of ranks: resume with "
+                "those, or start anew with trainer.resume_mode=disable"
+            )
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        copy_shards(saved["shards"], self.model.state_dict())
+        self.state = ReferenceState(**saved["state"])
+
+
+def _world_size() -> int:
+    return torch.distributed.get_world_size()
+
+
+def _file_name() -> str:
+    return f"world_size_{_world_size()}_rank_{torch.distributed.get_rank()}.pt"
+
+
+def local(tensor: Tensor) -> Tensor:
+    """This rank's part of a tensor, sharing its memory."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+@torch.no_grad()
+def copy_shards(source: dict[str, Tensor], target: dict[str, Tensor]) -> None:
+    """Copy every tensor of one state dict into the same one of another, each rank its own shard.
+
+    The state dicts of FSDP2 modules hold the sharded parameters themselves (taking them also drops what a
+    forward pass had gathered), so the copy is in place, and goes from device to host where they differ.
+
+    Raises:
+        ValueError: names or shard shapes differ, so these are not the same model sharded in the same way.
+    """
+    if source.keys() != target.keys():
+        raise ValueError(f"only one of the two models has {sorted(source.keys() ^ target.keys())[:3]}")
+    for name, tensor in target.items():
+        ours, theirs = local(tensor), local(source[name])
+        if ours.shape != theirs.shape:
+            raise ValueError(f"{name}: shard of shape {tuple(theirs.shape)} into one of {tuple(ours.shape)}")
+        ours.copy_(theirs)
+
+
+def token_kl(old_log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
+    """k3(pi_ref / pi_old) = rho - 1 - log rho of every token; any shape, computed in float64.
+
+    The paper's section 2: its mean over x ~ pi_old is the KL of pi_old from pi_ref, without a ratio, because
+    pi_old sampled the tokens; never negative. log rho is clamped as in the losses.
+    """
+    log_rho = (ref_log_prob.double() - old_log_prob.double()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    return torch.expm1(log_rho) - log_rho
+
+
+class TokenMean:
+    """Mean over the tokens of all micro-batches and ranks, however they were split."""
+
+    def __init__(self) -> None:
+        self._sum_and_count: Tensor | None = None
+
+    def add(self, values: Tensor, mask: Tensor) -> None:
+        """values, mask: (batch, tokens); where mask is 0, values may be anything."""
+        counts = mask != 0
+        part = torch.stack([values.masked_fill(~counts, 0.0).sum(), counts.sum().to(values.dtype)])
+        self._sum_and_count = part if self._sum_and_count is None else self._sum_and_count + part
+
+    def take(self, group: Any = None) -> float:
+        """The mean over group since the last call; 0 without any token. All ranks of group must call it."""
+        if self._sum_and_count is None:
+            raise RuntimeError("no micro-batch has been seen since the last mean")
+        total, self._sum_and_count = self._sum_and_count, None
+        torch.distributed.all_reduce(total, group=group)
+        return (total[0] / total[1].clamp(min=1)).item()
+
+
+class ReferenceLoss:
+    """verl's actor loss with ref_log_prob handed to the policy loss, which verl's own call leaves out.
+
+    kl: the token-level KL of pi_old from pi_ref over the micro-batches seen.
+    """
+
+    def __init__(self, actor_loss: Callable[..., Any]):
+        """actor_loss: what verl would call, ppo_loss with its config bound."""
+        self._actor_loss = actor_loss
+        self.kl = TokenMean()
+
+    def __call__(self, model_output: Any, data: Any, dp_group: Any = None) -> Any:
+        """As verl's ppo_loss; data must hold ref_log_prob, nested (batch, tokens) like old_log_probs."""
+        fields = data.select("response_mask", "old_log_probs", "ref_log_prob").to_padded_tensor()
+        ref_log_prob = fields["ref_log_prob"]
+        self.kl.add(token_kl(fields["old_log_probs"], ref_log_prob), fields["response_mask"])
+        with _policy_losses_given(ref_log_prob=ref_log_prob):
+            return self._actor_loss(model_output=model_output, data=data, dp_group=dp_group)
+
+
+@contextmanager
+def _policy_losses_given(**arguments: Any) -> Iterator[None]:
+    """While in this context, the policy loss that verl's ppo_loss looks up gets these arguments as well.
+
+    ppo_loss has no place for them, and the alternative is a copy of it.
+    """
+    from verl.workers.utils import losses
+
+    names: dict[str, Any] = losses.__dict__
+    look_up = names["get_policy_loss_fn"]
+    names["get_policy_loss_fn"] = lambda name: functools.partial(look_up(name), **arguments)
+    try:
+        yield
+    finally:
+        names["get_policy_loss_fn"] = look_up

@@ -1,0 +1,136 @@
+"""Schedule-free AdamW under verl's FSDP engine: gradients at y, everything else at x (paper, E8).
+
+AdamWScheduleFree keeps one set of weights and moves it between two points: y, where gradients are taken, and
+x, the average, which is the model. verl builds the optimizer (optim.optimizer_impl, optim.optimizer) but never
+moves it. Here it stands at y exactly while the actor is updated, and at x for whatever comes between two
+updates: rollouts, old and reference log-probs, validation, checkpoints.
+
+pi_old is therefore the policy at x, while the first mini-batch is evaluated at y: its ratio w is not 1. That is
+right: w corrects for the policy that sampled, and that one was x.
+"""
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, OmegaConf
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+    from torch.optim.lr_scheduler import LRScheduler
+
+PACKAGE = "schedulefree"
+OPTIMIZER = "AdamWScheduleFree"
+OPTIM = "actor_rollout_ref.actor.optim"
+INSTALL = "pip install 'schedulefree>=1.4'"
+
+
+def asked_for(optim: Any) -> bool:
+    """Whether verl's optimizer section `optim` names the package schedulefree."""
+    return str(optim.get("optimizer_impl", "")).split(".")[0] == PACKAGE
+
+
+def validate(config: DictConfig) -> None:
+    """Refuse a schedule-free run that could not start, or whose learning rate would be warmed up twice.
+
+    Args:
+        config: the whole configuration of verl's trainer. One that does not ask for schedule-free passes.
+
+    Raises:
+        ValueError: names the key, its value and what would be right.
+    """
+    optim = OmegaConf.select(config, OPTIM)
+    if optim is None or not asked_for(optim):
+        return
+    if importlib.util.find_spec(PACKAGE) is None:
+        raise ValueError(
+            f"{OPTIM}.optimizer_impl={optim.optimizer_impl}: the package {PACKAGE} is not installed; install it "
+            f"with {INSTALL}, or take optim=adamw"
+        )
+    if optim.optimizer != OPTIMIZER:
+        raise ValueError(f"{OPTIM}.optimizer={optim.optimizer} with optimizer_impl={PACKAGE} must be {OPTIMIZER}")
+    strategy = OmegaConf.select(config, "actor_rollout_ref.actor.strategy")
+    if strategy != "fsdp2":
+        raise ValueError(f"actor_rollout_ref.actor.strategy={strategy} with {OPTIMIZER} must be fsdp2")
+    for key, nothing in (("lr_warmup_steps", "0"), ("lr_warmup_steps_ratio", "0.0")):
+        if (optim.get(key) or 0) > 0:
+            raise ValueError(
+                f"{OPTIM}.{key}={optim[key]} is verl's learning-rate scheduler, and {OPTIMIZER} has its own warm-up: "
+                f"set {key}={nothing}; the warm-up is {OPTIM}.override_optimizer_config.warmup_steps"
+            )
+    if optim.lr_scheduler_type != "constant":
+        raise ValueError(
+            f"{OPTIM}.lr_scheduler_type={optim.lr_scheduler_type} with {OPTIMIZER} must be constant: it needs none"
+        )
+
+
+class ScheduleFreeEngine:
+    """Mixed in before verl's FSDP engine: the optimizer follows the engine into and out of its training mode.
+
+    An engine with another optimizer, or with none (a reference), behaves as verl wrote it.
+    """
+
+    optimizer: Any
+    _at_y = False
+
+    def _build_lr_scheduler(self, optimizer: "Optimizer") -> "LRScheduler":
+        """verl's scheduler, or for schedule-free one that leaves the learning rate alone."""
+        if not is_schedule_free(optimizer):
+            return super()._build_lr_scheduler(optimizer)  # type: ignore[misc]
+        from torch.optim.lr_scheduler import LambdaLR
+
+        return LambdaLR(optimizer, _unchanged)
+
+    @contextmanager
+    def train_mode(self, **kwargs: Any) -> Iterator[None]:
+        """verl's training mode, in which weights and optimizer state are on the device, with the weights at y.
+
+        verl enters it once for all mini-batches of an iteration and again for each of them: only the outer one
+        moves the weights, so that no rounding is added between mini-batches.
+        """
+        with super().train_mode(**kwargs):  # type: ignore[misc]
+            if self._at_y or not is_schedule_free(self.optimizer):
+                yield
+                return
+            self.optimizer.train()
+            self._at_y = True
+            try:
+                yield
+            finally:
+                self.optimizer.eval()
+                self._at_y = False
+
+    def lr_scheduler_step(self) -> float:
+        """As verl's; for schedule-free the learning rate of the last optimizer step, warm-up included."""
+        lr = super().lr_scheduler_step()  # type: ignore[misc]
+        return self.optimizer.param_groups[0]["scheduled_lr"] if is_schedule_free(self.optimizer) else lr
+
+
+def _unchanged(step: int) -> float:
+    return 1.0
+
+
+def is_schedule_free(optimizer: Any) -> bool:
+    """Whether optimizer is one of the package schedulefree; the package need not be installed."""
+    return optimizer is not None and type(optimizer).__module__.split(".")[0] == PACKAGE
+
+
+def register_engine(strategy: str) -> type:
+    """Make verl's engine registry of this process answer with a schedule-free-aware FSDP engine.
+
+    The registry looks for (device, vendor) before the device alone, where the stock engine is. Call it in the
+    worker, before the actor is built; idempotent. Returns the class that the registry answers with.
+    """
+    from verl.utils.device import get_device_name, get_vendor
+    from verl.workers.engine import EngineRegistry
+
+    stock = EngineRegistry.get_engine_cls("language_model", strategy)
+    if issubclass(stock, ScheduleFreeEngine):
+        return stock
+    engine = type(f"ScheduleFree{stock.__name__}", (ScheduleFreeEngine, stock), {"__doc__": ScheduleFreeEngine.__doc__})
+    device = os.getenv("VERL_ENGINE_DEVICE") or get_device_name()  # as the look-up itself does
+    vendor = os.getenv("VERL_ENGINE_VENDOR") or get_vendor()
+    EngineRegistry.register(model_type="language_model", backend=strategy, device=device, vendor=vendor)(engine)
+    return engine
