@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from rpg.objectives.spec import LOSS_NAMES
 from rpg.rewards import sources
@@ -24,12 +24,15 @@ DIVERGENCES = ("FKL", "RKL", "UFKL", "URKL")
 METHODS = (*BASELINES, *(f"RPG-{d}" for d in DIVERGENCES), *(f"RPG-REINFORCE-{d}" for d in DIVERGENCES))
 
 
+Dash = Literal["-", "--", ":", "-."]
+
+
 @dataclass(frozen=True)
 class Look:
     """How a method is drawn: colour says which, the dash tells an RPG loss from its REINFORCE sibling."""
 
     colour: str
-    dash: str
+    dash: Dash
 
 
 # Baselines grey to brown; a divergence has one hue, its REINFORCE form the darker shade.
@@ -118,7 +121,7 @@ def looks_of(labels: list[str]) -> dict[str, Look]:
 
     Labels of one method with different settings share its colour and take different dashes.
     """
-    dashes = ("-", "--", ":", "-.")
+    dashes: tuple[Dash, ...] = ("-", "--", ":", "-.")
     looks: dict[str, Look] = {}
     used: dict[str, int] = {}
     others = 0
@@ -126,8 +129,7 @@ def looks_of(labels: list[str]) -> dict[str, Look]:
         base = base_method(label)
         if base in LOOKS:
             count = used.get(base, 0)
-            first = LOOKS[base].dash
-            order = (first, *(dash for dash in dashes if dash != first))
+            order = sorted(dashes, key=lambda dash: dash != LOOKS[base].dash)  # its own first
             looks[label] = Look(LOOKS[base].colour, order[count % len(order)])
             used[base] = count + 1
         else:

@@ -1,0 +1,171 @@
+"""What a run needs of memory and disk: estimates, each with its formula, from shapes and settings alone.
+
+They tell a run that cannot fit from one that can; they do not replace a trial of a few steps.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+GB = 1e9
+
+# Shapes of the paper's models, for a machine that has not downloaded them (their published config.json).
+_QWEN25_7B = {
+    "hidden_size": 3584,
+    "num_hidden_layers": 28,
+    "intermediate_size": 18944,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+    "vocab_size": 152064,
+    "tie_word_embeddings": False,
+}
+PAPER_MODELS: dict[str, dict[str, Any]] = {
+    "Qwen/Qwen2.5-Math-7B": _QWEN25_7B,
+    "Qwen/Qwen2.5-7B-Instruct": _QWEN25_7B,
+    "Qwen/Qwen3-4B": {
+        "hidden_size": 2560,
+        "num_hidden_layers": 36,
+        "intermediate_size": 9728,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 151936,
+        "tie_word_embeddings": True,
+    },
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of a decoder with gated MLP (Qwen, Llama, Mistral): what its memory follows from."""
+
+    hidden: int
+    layers: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocabulary: int
+    tied: bool
+
+    @property
+    def parameters(self) -> int:
+        """Embeddings once or twice, then attention, MLP and norms of every layer (biases are too few to count)."""
+        attention = 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
+        layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
+        return (1 if self.tied else 2) * self.vocabulary * self.hidden + self.layers * layer + self.hidden
+
+
+def shape_of(model: str) -> Shape | None:
+    """The shape of a local model directory, or of one of the paper's models by its hub name; else None.
+
+    Raises:
+        ValueError: config.json is there and lacks a size; names the file and the key.
+    """
+    file = Path(model).expanduser() / "config.json"
+    if file.is_file():
+        config = json.loads(file.read_text())
+    elif model in PAPER_MODELS:
+        config = PAPER_MODELS[model]
+    else:
+        return None
+    try:
+        heads = config["num_attention_heads"]
+        return Shape(
+            config["hidden_size"],
+            config["num_hidden_layers"],
+            config["intermediate_size"],
+            heads,
+            config.get("num_key_value_heads") or heads,
+            config.get("head_dim") or config["hidden_size"] // heads,
+            config["vocab_size"],
+            bool(config.get("tie_word_embeddings", False)),
+        )
+    except KeyError as error:
+        raise ValueError(f"{file}: no {error.args[0]}; no estimate for this kind of model") from error
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number of bytes and the formula that it came from, with the numbers in it."""
+
+    size: float
+    formula: str
+
+    def __str__(self) -> str:
+        return f"{self.size / GB:.3g} GB = {self.formula}"
+
+
+def _batch_tokens(config: dict[str, Any]) -> int:
+    """Tokens in one forward and backward pass on one device."""
+    actor, data = config["actor_rollout_ref"]["actor"], config["data"]
+    if actor["use_dynamic_bsz"]:
+        return actor["ppo_max_token_len_per_gpu"]
+    samples = actor.get("ppo_micro_batch_size_per_gpu") or actor.get("ppo_micro_batch_size") or 1
+    return samples * (data["max_prompt_length"] + data["max_response_length"])
+
+
+def training(shape: Shape, config: dict[str, Any], devices: int) -> Estimate:
+    """Peak on one device in the actor's update: sharded fp32 state, activations of a micro-batch, its logits."""
+    tokens = _batch_tokens(config)
+    model = config["actor_rollout_ref"]["model"]
+    offloaded = config["actor_rollout_ref"]["actor"]["fsdp_config"].get("offload_policy", False)
+    state = 0 if offloaded else 16 * shape.parameters / devices
+    # with checkpointing one hidden state a layer is kept, in bf16; without, about 17 of them (attention and MLP)
+    per_layer = 1 if model.get("enable_gradient_checkpointing") else 17
+    activations = 2 * tokens * shape.hidden * shape.layers * per_layer
+    logits = 6 * tokens * shape.vocabulary
+    formula = (
+        f"16 B x {shape.parameters / 1e9:.3g}e9 parameters / {devices} (fp32 weights, gradients, two Adam moments)"
+        f" + 2 B x {tokens} tokens x {shape.hidden} x {shape.layers} layers x {per_layer} (activations)"
+        f" + 6 B x {tokens} x {shape.vocabulary} (logits, bf16 and fp32)"
+    )
+    return Estimate(state + activations + logits, formula)
+
+
+def rollout(shape: Shape, config: dict[str, Any], devices: int, memory: float) -> Estimate:
+    """Peak on one device while vLLM generates: its share of the memory beside the actor's sharded state."""
+    fsdp = config["actor_rollout_ref"]["actor"]["fsdp_config"]
+    share = config["actor_rollout_ref"]["rollout"]["gpu_memory_utilization"]
+    weights = 0 if fsdp.get("param_offload") else 4
+    moments = 0 if fsdp.get("optimizer_offload") else 8
+    resident = (weights + moments) * shape.parameters / devices
+    formula = (
+        f"{share} x {memory / GB:.3g} GB (gpu_memory_utilization)"
+        f" + {weights + moments} B x {shape.parameters / 1e9:.3g}e9 / {devices} (the actor's weights and moments)"
+    )
+    return Estimate(share * memory + resident, formula)
+
+
+def kv_sequences(shape: Shape, config: dict[str, Any], cache: float, weights_in_it: bool) -> tuple[float, str]:
+    """How many sequences of full length the KV cache holds, and the formula.
+
+    Args:
+        cache: bytes that vLLM may take on one device. weights_in_it: whether its weights come out of them.
+    """
+    settings, data = config["actor_rollout_ref"]["rollout"], config["data"]
+    parallel = settings["tensor_model_parallel_size"]
+    width = 4 if settings.get("dtype") in ("float32", "float") else 2
+    length = data["max_prompt_length"] + data["max_response_length"]
+    per_token = 2 * width * shape.layers * shape.kv_heads * shape.head_dim / parallel
+    weights = width * shape.parameters / parallel if weights_in_it else 0
+    formula = (
+        f"({cache / GB:.3g} GB - {weights / GB:.3g} GB weights)"
+        f" / ({per_token / 1e3:.3g} kB a token x {length} tokens); "
+        f"a token: 2 x {width} B x {shape.layers} layers x {shape.kv_heads} x {shape.head_dim} / {parallel}"
+    )
+    return (cache - weights) / (per_token * length), formula
+
+
+def checkpoints(shape: Shape, config: dict[str, Any]) -> Estimate:
+    """All checkpoints that the run keeps: fp32 weights and two moments each."""
+    trainer = config["trainer"]
+    steps, every = trainer["total_training_steps"], trainer["save_freq"]
+    count = 0 if every <= 0 else -(-steps // every)
+    kept = trainer.get("max_actor_ckpt_to_keep")
+    count = min(count, kept) if kept else count
+    return Estimate(
+        count * 12 * shape.parameters,
+        f"{count} checkpoints x 12 B x {shape.parameters / 1e9:.3g}e9 parameters (fp32 weights, two Adam moments)",
+    )

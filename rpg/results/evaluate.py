@@ -1,0 +1,75 @@
+"""`rpg eval SCRIPT`: validate a checkpoint (or the untrained model), without training, through a launch script.
+
+It adds Hydra overrides to the script's own, prints the command, runs it and shows the table.
+"""
+
+import argparse
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from rpg.results.records import ResultsError
+from rpg.results.render import markdown
+from rpg.results.runs import load_runs
+from rpg.results.table import build_table
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `rpg eval`."""
+    parser.add_argument("script", type=Path, help="launch script that trained the checkpoint, or any for its model")
+    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="further Hydra overrides")
+    parser.add_argument("--checkpoint", type=Path, metavar="DIR", help="global_step_N (default: the untrained model)")
+    parser.add_argument("--files", nargs="+", type=Path, metavar="FILE", help="parquet files (default: the script's)")
+    parser.add_argument("--samples", type=int, default=1, metavar="K", help="answers to each row (default: 1)")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="new run directory for the results")
+    parser.add_argument("--print", action="store_true", dest="only_print", help="print the command, do not run it")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the evaluation and print its table; the script's exit code where it fails, 2 where it is refused."""
+    try:
+        command = eval_command(args.script, args.checkpoint, args.files, args.samples, args.out, args.overrides)
+    except ResultsError as error:
+        print(f"rpg eval: {error}", file=sys.stderr)
+        return 2
+    print(shlex.join(command), flush=True)
+    if args.only_print:
+        return 0
+    if code := subprocess.run(command, check=False).returncode:
+        return code
+    notes: list[str] = []
+    print(markdown(build_table(load_runs([args.out], notes), notes)), end="")
+    return 0
+
+
+def eval_command(
+    script: Path, checkpoint: Path | None, files: list[Path] | None, samples: int, out: Path, overrides: list[str]
+) -> list[str]:
+    """The launch script with the overrides that make it validate once and stop.
+
+    A new directory, because a run's metrics.jsonl is written anew by whatever runs in its directory.
+
+    Raises:
+        ResultsError: a file that is not there, no samples, or an --out that is in use.
+    """
+    for path in [script, *(files or [])]:
+        if not path.is_file():
+            raise ResultsError(f"{path}: no such file")
+    if samples < 1:
+        raise ResultsError(f"--samples {samples}: 1 or more answers to each row")
+    if (out / "metrics.jsonl").exists():
+        raise ResultsError(f"--out {out}: there is a run already; give a new directory")
+    out = out.absolute()
+    command = ["bash", str(script), "trainer.val_only=True", "trainer.val_before_train=True"]
+    command += [f"actor_rollout_ref.rollout.val_kwargs.n={samples}"]
+    command += [f"trainer.default_local_dir={out}", f"trainer.validation_data_dir={out / 'validation'}"]
+    if checkpoint is None:
+        command.append("trainer.resume_mode=disable")
+    else:
+        if not (checkpoint / "actor").is_dir() or "global_step_" not in checkpoint.name:
+            raise ResultsError(f"--checkpoint {checkpoint}: not a checkpoint; give a run's global_step_N directory")
+        command += ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={checkpoint.absolute()}"]
+    if files:
+        command.append(f"data.val_files=[{','.join(str(file.absolute()) for file in files)}]")
+    return command + overrides
