@@ -1,0 +1,178 @@
+"""A launch script against a real Ray cluster: one node, and two nodes that share the actor.
+
+The nodes are processes of this machine. They are ended one by one: `ray stop` would end everybody's.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
+TOY = ROOT / "runs" / "toy"
+RAY = str(Path(sys.executable).parent / "ray")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Cluster:
+    """Ray nodes of this machine with one logical GPU each, under a token of their own."""
+
+    def __init__(self, directory: Path):
+        self.port, self.dashboard = free_port(), free_port()
+        self.directory = directory
+        self.processes: list[subprocess.Popen] = []
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self.env = {**os.environ, "PATH": path, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        self.env.pop("RAY_ADDRESS", None)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.dashboard}"
+
+    def start(self, *arguments: str) -> None:
+        command = [RAY, "start", "--block", "--num-cpus=16", "--num-gpus=1", "--disable-usage-stats"]
+        with open(self.directory / f"node{len(self.processes)}.log", "wb") as log:
+            self.processes.append(
+                subprocess.Popen(
+                    [*command, f"--dashboard-agent-listen-port={free_port()}", *arguments],
+                    env=self.env,
+                    cwd=self.directory,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            )
+
+    def start_head(self) -> None:
+        self.start(
+            "--head",
+            f"--port={self.port}",
+            f"--dashboard-port={self.dashboard}",
+            f"--ray-client-server-port={free_port()}",
+        )
+        self.wait_for_nodes(1)
+
+    def start_worker(self) -> None:
+        nodes = len(self.processes)
+        self.start(f"--address=127.0.0.1:{self.port}")
+        self.wait_for_nodes(nodes + 1)
+
+    def wait_for_nodes(self, wanted: int, limit: float = 90) -> None:
+        began, state = time.monotonic(), ""
+        while time.monotonic() - began < limit:
+            state = self.ray("list", "nodes", "--address", self.url, "--format", "json", check=False)
+            with contextlib.suppress(json.JSONDecodeError):
+                if sum(node["state"] == "ALIVE" for node in json.loads(state)) == wanted:
+                    return
+            time.sleep(1)
+        logs = "\n".join(log.read_text() for log in sorted(self.directory.glob("node*.log")))
+        raise TimeoutError(f"no {wanted} nodes after {limit} s: {state}\n{logs}")
+
+    def ray(self, *arguments: str, check: bool = True) -> str:
+        done = subprocess.run([RAY, *arguments], env=self.env, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0 or not check, done.stdout + done.stderr
+        return done.stdout
+
+    def stop(self) -> None:
+        family = [child for process in self.processes for child in self._tree(process)]
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGTERM)
+        _, alive = psutil.wait_procs(family, timeout=10)
+        for process in alive:
+            process.kill()
+
+    @staticmethod
+    def _tree(process: subprocess.Popen) -> list[psutil.Process]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            parent = psutil.Process(process.pid)
+            return [parent, *parent.children(recursive=True)]
+        return []
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    (tmp_path / "cluster").mkdir()
+    cluster = Cluster(tmp_path / "cluster")
+    try:
+        cluster.start_head()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def submit(cluster, tmp_path):
+    """Runs the script from another directory against the cluster; returns the finished process."""
+    if not (TOY / "model" / "config.json").is_file():
+        pytest.skip(f"no toy model in {TOY}; `rpg demo` builds it")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    def run(*overrides: str, **env: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [
+                "bash",
+                str(SCRIPT),
+                "trainer.total_training_steps=2",
+                "trainer.test_freq=-1",
+                "rpg.console=full",
+                *overrides,
+            ],
+            cwd=elsewhere,
+            env={**cluster.env, "RAY_ADDRESS": cluster.url, **env},
+            capture_output=True,
+            text=True,
+            timeout=420,
+            check=False,
+        )
+
+    run.directory = elsewhere
+    return run
+
+
+def steps(directory: Path) -> list[int]:
+    [metrics] = directory.glob("checkpoints/*/metrics.jsonl")
+    return [json.loads(line)["step"] for line in metrics.read_text().splitlines()]
+
+
+def test_script_from_another_directory_runs_as_a_job(cluster, submit):
+    done = submit()
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+    assert "SUCCEEDED" in done.stderr
+    assert steps(submit.directory)[-1] == 2
+    [job] = json.loads(cluster.ray("list", "jobs", "--address", cluster.url, "--format", "json", "--detail"))
+    assert job["metadata"]["name"] == SCRIPT.stem.removeprefix("run_")
+    logs = cluster.ray("job", "logs", "--address", cluster.url, job["submission_id"])
+    assert "Training Progress" in logs
+
+    refused = submit("actor_rollout_ref.actor.policy_loss.loss_mode=rpg_urlk")
+    assert refused.returncode == 2  # the job's own exit code
+    assert "rpg_urkl" in refused.stdout + refused.stderr
+
+
+def test_two_nodes_share_the_actor(cluster, submit):
+    cluster.start_worker()
+    done = submit(NNODES="2")
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+    assert steps(submit.directory)[-1] == 2
+    listed = cluster.ray("list", "actors", "--address", cluster.url, "--format", "json", "--detail", "--limit", "1000")
+    nodes = {actor["node_id"] for actor in json.loads(listed) if "ActorRollout" in actor["class_name"]}
+    assert len(nodes) == 2, sorted({actor["class_name"] for actor in json.loads(listed)})

@@ -1,0 +1,131 @@
+"""The grammar of script names: what it accepts, what it refuses, and that a false configuration is found."""
+
+import pytest
+from omegaconf import OmegaConf
+
+from recipe.rpg.names import (
+    DIVERGENCES,
+    LONGEST,
+    Run,
+    UnknownName,
+    custom_name,
+    differences,
+    parse,
+    settings,
+)
+from rpg.objectives.spec import DIVERGENCE_NAMES, LOSS_NAMES
+
+MATH, INSTRUCT, QWEN3 = "Qwen/Qwen2.5-Math-7B", "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-4B"
+
+READ = {
+    "dapo_7b": Run("dapo", "7b", context=2048, model=MATH),
+    "dapo_7binstruct": Run("dapo", "7b", context=2048, model=INSTRUCT),
+    "grpo_7b_7binstruct": Run("grpo", "7b", beta=1e-3, clip=(0.2, 0.2), context=2048, model=INSTRUCT),
+    "rfppb_7b_1e-4_schedulefree": Run("rfppb", "7b", beta=1e-4, optim="schedulefree", context=2048, model=MATH),
+    "rpg_7b_schedulefree": Run(
+        "rpg", "7b", "differentiable", "ufkl", 0.0, optim="schedulefree", context=2048, model=MATH
+    ),
+    "rpg_7b_rkl1e-4_rf": Run("rpg", "7b", "rf", "rkl", 1e-4, context=2048, model=MATH),
+    "rpg_7b_rkl1e-4_rf_clip_ppo": Run("rpg", "7b", "rf_clip_ppo", "rkl", 1e-4, (0.1, 0.1), context=2048, model=MATH),
+    "rpg_4b_urkl1e-3_rf_clip_ppo_0.2_0.28_8k": Run(
+        "rpg", "4b", "rf_clip_ppo", "urkl", 1e-3, (0.2, 0.28), context=8192, model=QWEN3
+    ),
+    "rpg_4b_ufkl1e-4_noiterref_4k": Run(
+        "rpg", "4b", "differentiable", "ufkl", 1e-4, reference="fixed", context=4096, model=QWEN3
+    ),
+    "grpo_corrected_cpu": Run("grpo_corrected", "cpu", None, "urkl", 1e-3, (0.2, 0.2), "fixed"),
+}
+
+REFUSED = {
+    "": "expected a method",
+    "sft_7b": "at 'sft': expected a method",
+    "rpg": "at the end: expected a size",
+    "rpg_13b": "expected a size: 7b, 4b, cpu",
+    "rfpp_7b": "at the end: expected beta",
+    "rfpp_7b_1e-5": "expected beta: 1e-4, 1e-3",
+    "dapo_7b_urkl1e-4": "at 'urkl1e-4'",  # DAPO has no KL
+    "rpg_7b_urkl": "at 'urkl'",
+    "rpg_7b_js1e-4": "at 'js1e-4'",
+    "rpg_7b_urkl1e-4_clip_ppo_0.2_0.28": "at 'clip'",  # only REINFORCE losses have RPG-Style Clip
+    "rpg_7b_urkl1e-4_rf_clip_ppo_0.3_0.3": "at '0.3'",
+    "rpg_7b_urkl1e-4_7binstruct_schedulefree": "at 'schedulefree'",  # C before D
+    "rpg_7b_urkl1e-4_4k": "at '4k'",
+    "rpg_4b_urkl1e-4": "at the end: expected a context: 2k, 4k, 8k",
+    "rpg_7b_noiterref": "at 'noiterref'",
+    "rpg_7b_urkl1e-4 ": "at 'urkl1e-4 '",
+    "run_rpg_7b": "at 'run'",
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_a_name_says(name):
+    assert parse(name) == READ[name]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_false_name_is_refused_where_it_is_false(name):
+    with pytest.raises(UnknownName) as refusal:
+        parse(name)
+    assert REFUSED[name] in str(refusal.value)
+
+
+def test_learning_rates_of_release_and_paper():
+    assert parse("rpg_7b_rkl1e-4_rf").lr == 5e-7
+    assert parse("rpg_7b_rkl1e-4").lr == 1e-6
+    assert parse("rpg_4b_urkl1e-4_rf_clip_ppo_0.2_0.28_4k").lr == 1e-6
+    assert parse("rpg_cpu").lr is None
+
+
+def test_the_vocabulary_is_that_of_the_losses():
+    assert DIVERGENCES == DIVERGENCE_NAMES  # written twice, so that a dry run need not import torch
+    for d in DIVERGENCES:
+        for rest in ("", "_rf", "_rf_clip_ppo"):
+            assert settings(parse(f"rpg_7b_{d}1e-4{rest}"))["actor_rollout_ref.actor.policy_loss.loss_mode"] in LOSS_NAMES
+
+
+def as_said(name):
+    config = OmegaConf.create()
+    for key, value in settings(parse(name)).items():
+        OmegaConf.update(config, key, value, force_add=True)
+    OmegaConf.update(config, "actor_rollout_ref.model.path", parse(name).model, force_add=True)
+    return config
+
+
+@pytest.mark.parametrize("name", READ)
+def test_every_setting_that_a_name_says_is_compared(name, monkeypatch):
+    monkeypatch.delenv("MODEL_PATH", raising=False)
+    assert differences(parse(name), as_said(name)) == {}
+    for key, said in settings(parse(name)).items():
+        config = as_said(name)
+        other = not said if isinstance(said, bool) else "other" if isinstance(said, str) else said + 1
+        OmegaConf.update(config, key, other)
+        assert differences(parse(name), config) == {key: (said, other)}
+        OmegaConf.update(config, key, None)
+        assert list(differences(parse(name), config)) == [key]
+
+
+@pytest.mark.parametrize(
+    ("path", "variable", "is_other"),
+    [
+        ("/models/Qwen2.5-Math-7B", None, False),
+        ("Qwen/Qwen2.5-7B-Instruct", None, True),
+        ("/cache/0123abc", "/cache/0123abc", False),
+    ],
+)
+def test_a_model_is_known_by_its_last_part(path, variable, is_other, monkeypatch):
+    monkeypatch.delenv("MODEL_PATH", raising=False)
+    if variable:
+        monkeypatch.setenv("MODEL_PATH", variable)
+    config = as_said("dapo_7b")
+    config.actor_rollout_ref.model.path = path
+    assert bool(differences(parse("dapo_7b"), config)) is is_other
+
+
+def test_a_custom_name_says_what_was_changed():
+    found = {"a.b.lr": (1e-6, 5e-7), "x.loss_mode": ("rpg_urkl", "vanilla")}
+    assert custom_name("rpg_7b_urkl1e-4", found) == "rpg_7b_urkl1e-4-custom-lr=5e-07,loss_mode=vanilla"
+    other = {"a.b.lr": (1e-6, 5e-8), "x.loss_mode": ("rpg_urkl", "vanilla")}
+    assert custom_name("rpg_7b_urkl1e-4", found) != custom_name("rpg_7b_urkl1e-4", other)
+    many = {f"k{i}": (0, i) for i in range(40)}
+    assert len(custom_name("rpg_7b_urkl1e-4", many)) < LONGEST
+    assert custom_name("rpg_7b_urkl1e-4", many) != custom_name("rpg_7b_urkl1e-4", {**many, "k0": (0, 9)})
