@@ -80,7 +80,9 @@ def test_the_vocabulary_is_that_of_the_losses():
     assert DIVERGENCES == DIVERGENCE_NAMES  # written twice, so that a dry run need not import torch
     for d in DIVERGENCES:
         for rest in ("", "_rf", "_rf_clip_ppo"):
-            assert settings(parse(f"rpg_7b_{d}1e-4{rest}"))["actor_rollout_ref.actor.policy_loss.loss_mode"] in LOSS_NAMES
+            assert (
+                settings(parse(f"rpg_7b_{d}1e-4{rest}"))["actor_rollout_ref.actor.policy_loss.loss_mode"] in LOSS_NAMES
+            )
 
 
 def as_said(name):

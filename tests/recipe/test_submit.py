@@ -1,0 +1,156 @@
+"""Submission to a cluster and the environment of a run; the real cluster is in tests/e2e/test_cluster.py."""
+
+import os
+import types
+
+import pytest
+import ray.job_submission
+from omegaconf import OmegaConf
+
+from recipe.rpg import main_rpg, submit
+from recipe.rpg.compose import compose_config
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch, tmp_path):
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    monkeypatch.setattr(os, "environ", {**kept, "HOME": str(tmp_path)})
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path.replace("~", str(tmp_path)))
+    monkeypatch.chdir(tmp_path)
+
+
+class FakeClient:
+    """Ray's JobSubmissionClient as far as submit uses it."""
+
+    status, exit_code = "SUCCEEDED", 0
+    submitted: types.SimpleNamespace
+
+    def __init__(self, address):
+        self.address = address
+
+    def submit_job(self, **job):
+        FakeClient.submitted = types.SimpleNamespace(address=self.address, **job)
+        return "raysubmit_1"
+
+    async def tail_job_logs(self, job):
+        for text in ("step 1\n", "step 2\n"):
+            yield text
+
+    def get_job_info(self, job):
+        return types.SimpleNamespace(status=self.status, message="", driver_exit_code=self.exit_code)
+
+
+@pytest.fixture
+def client(monkeypatch):
+    monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", FakeClient)
+    os.environ["RAY_ADDRESS"] = "http://head:8265"
+    return FakeClient
+
+
+def test_only_an_address_outside_a_job_means_submit():
+    assert not submit.wanted()
+    os.environ["RAY_ADDRESS"] = "http://head:8265"
+    assert submit.wanted()
+    os.environ[submit.IN_JOB] = "1"  # Ray sets RAY_ADDRESS in a job as well
+    assert not submit.wanted()
+
+
+def test_the_job_brings_the_packages_and_the_plugin(tmp_path):
+    os.environ.update(NNODES="2", MODEL_PATH="/models/m", CKPTS_DIR="here", WANDB_API_KEY="secret", OTHER="x")
+    env = submit.runtime_env()
+    assert [os.path.basename(path) for path in env["py_modules"]] == ["rpg", "recipe"]
+    assert all(os.path.isdir(path) for path in env["py_modules"])
+    assert env["env_vars"] == {
+        submit.IN_JOB: "1",
+        "RPG_HOME": str(submit.HOME),
+        "CKPTS_DIR": str(tmp_path / "here"),  # the job runs in a directory of Ray's
+        "VERL_USE_EXTERNAL_MODULES": "rpg.verl_plugin.autoload",
+        "MODEL_PATH": "/models/m",
+        "NNODES": "2",
+    }
+
+
+def test_plugins_of_others_stay():
+    os.environ["VERL_USE_EXTERNAL_MODULES"] = "mine,rpg.verl_plugin.autoload"
+    assert submit.runtime_env()["env_vars"]["VERL_USE_EXTERNAL_MODULES"] == "mine,rpg.verl_plugin.autoload"
+
+
+def test_main_submits_its_own_overrides(client, capsys):
+    overrides = ["rpg.script=dapo_7b", "method=dapo", "trainer.project_name='a b'"]
+    assert main_rpg.main(overrides) == 0
+    assert client.submitted.address == "http://head:8265"
+    assert client.submitted.metadata == {"name": "dapo_7b"}
+    command = "python3 -m recipe.rpg.main_rpg rpg.script=dapo_7b method=dapo "
+    assert client.submitted.entrypoint == command + "'trainer.project_name='\"'\"'a b'\"'\"''"  # for a shell
+    assert capsys.readouterr().out == "step 1\nstep 2\n"
+
+
+@pytest.mark.parametrize(("status", "code", "expected"), [("FAILED", 2, 2), ("FAILED", None, 1), ("STOPPED", None, 1)])
+def test_the_jobs_exit_code_is_ours(client, monkeypatch, status, code, expected):
+    monkeypatch.setattr(client, "status", status)
+    monkeypatch.setattr(client, "exit_code", code)
+    assert submit.submit("name", []) == expected
+
+
+def test_no_cluster_there(capsys):
+    os.environ["RAY_ADDRESS"] = "http://127.0.0.1:9"
+    assert submit.submit("name", []) == submit.REFUSED
+    told = capsys.readouterr().err
+    assert "RAY_ADDRESS=http://127.0.0.1:9" in told
+    assert "RAY_AUTH_MODE=token" in told
+
+
+def configuration(*overrides):
+    config = main_rpg.resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", *overrides]))
+    config.trainer.default_local_dir = "/runs/x"
+    return config
+
+
+def test_a_local_ray_is_described_and_a_cluster_is_not():
+    config = configuration()
+    main_rpg.set_environment(config)
+    assert config.ray_kwargs.ray_init.num_gpus == 1
+    os.environ["RAY_ADDRESS"] = "10.0.0.1:6379"
+    config = configuration()
+    main_rpg.set_environment(config)
+    assert set(config.ray_kwargs.ray_init) == {"runtime_env"}  # ray.init refuses num_cpus and num_gpus there
+    assert config.ray_kwargs.ray_init.runtime_env.env_vars.VERL_PLATFORM == "cpu"
+
+
+def test_what_the_job_sets_is_not_set_again():
+    os.environ["RAY_ADDRESS"] = "10.0.0.1:6379"
+    os.environ["RAY_JOB_CONFIG_JSON_ENV_VAR"] = '{"runtime_env": {"env_vars": {"HF_HUB_OFFLINE": "1"}}}'
+    config = configuration()
+    main_rpg.set_environment(config)
+    assert "HF_HUB_OFFLINE" not in config.ray_kwargs.ray_init.runtime_env.env_vars  # Ray would refuse it
+
+
+@pytest.mark.parametrize(
+    ("environment", "netrc", "mode"),
+    [
+        ({}, None, "offline"),
+        ({"WANDB_API_KEY": "k"}, None, None),
+        ({"WANDB_MODE": "disabled"}, None, None),
+        ({}, "machine api.wandb.ai login user password k\n", None),
+        ({}, "machine elsewhere.org login user password k\n", "offline"),
+        ({"WANDB_BASE_URL": "https://wandb.mine.org"}, "machine wandb.mine.org login user password k\n", None),
+    ],
+)
+def test_wandb_without_a_key_is_offline(environment, netrc, mode, tmp_path, capsys):
+    os.environ.update(environment)
+    if netrc:
+        (tmp_path / ".netrc").write_text(netrc)
+        (tmp_path / ".netrc").chmod(0o600)
+    config = configuration("trainer.logger=[console,file,wandb]")
+    variables = main_rpg.wandb_environment(config)
+    assert variables.get("WANDB_MODE") == mode
+    assert variables["WANDB_DIR"] == "/runs/x"
+    assert ("offline" in capsys.readouterr().err) is (mode == "offline")
+    assert main_rpg.wandb_environment(OmegaConf.create({"trainer": {"logger": ["console"]}})) == {}
+
+
+def test_a_script_of_another_name_is_run_and_told(capsys):
+    config = compose_config(["rpg.script=mine"])
+    main_rpg.compare_with_name(config)
+    assert "nothing was compared" in capsys.readouterr().err
+    assert config.trainer.experiment_name == "mine"
