@@ -72,6 +72,7 @@ class ScheduleFreeEngine:
     An engine with another optimizer, or with none (a reference), behaves as verl wrote it.
     """
 
+    module: Any
     optimizer: Any
     _at_y = False
 
@@ -94,11 +95,13 @@ class ScheduleFreeEngine:
             if self._at_y or not is_schedule_free(self.optimizer):
                 yield
                 return
+            _drop_gathered(self.module)
             self.optimizer.train()
             self._at_y = True
             try:
                 yield
             finally:
+                _drop_gathered(self.module)
                 self.optimizer.eval()
                 self._at_y = False
 
@@ -106,6 +109,19 @@ class ScheduleFreeEngine:
         """As verl's; for schedule-free the learning rate of the last optimizer step, warm-up included."""
         lr = super().lr_scheduler_step()  # type: ignore[misc]
         return self.optimizer.param_groups[0]["scheduled_lr"] if is_schedule_free(self.optimizer) else lr
+
+
+def _drop_gathered(module: Any) -> None:
+    """Forget the whole parameters that FSDP2 still holds after a forward pass without a backward pass.
+
+    FSDP2 keeps those of the root module, and the next forward pass would take them as they are: embedding and
+    output layer would stay at x for the first mini-batch, because the optimizer moves the shards.
+    """
+    from torch.distributed.fsdp import FSDPModule
+
+    for part in module.modules():
+        if isinstance(part, FSDPModule):
+            part.reshard()
 
 
 def _unchanged(step: int) -> float:

@@ -1,0 +1,327 @@
+"""pi_ref against independently kept copies, over ranks, over a restart, and inside verl's own actor loss."""
+
+import functools
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_fsdp import build, full_state, on_ranks, process_group
+from training import MODES, STEPS, Run
+
+from rpg.verl_plugin import reference
+from rpg.verl_plugin.reference import ReferenceLoss, ReferenceSettings, TokenMean, copy_shards, token_kl
+
+ITERATIONS = 20
+OPTIMIZERS = ("adamw", "schedule_free")
+
+
+@pytest.fixture(scope="module")
+def group():
+    torch.set_num_threads(1)
+    with process_group():
+        yield
+
+
+def equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+class TestAgainstCopies:
+    """Over 20 iterations the reference is, bit for bit, a copy kept by other means."""
+
+    @pytest.mark.parametrize("optimizer", OPTIMIZERS)
+    @pytest.mark.parametrize("mode", ["fixed", "every_k", "kl_target"])
+    def test_reference_is_the_copy_that_the_rule_says(self, group, mode, optimizer):
+        run = Run(mode, optimizer)
+        expected, steps, ema, updates = full_state(run.actor), 0, 0.0, 0
+        drift = 0.0
+        for iteration in range(ITERATIONS):
+            start = full_state(run.actor)
+            run.iterate(iteration)
+            # the rules of the paper's section 4, restated
+            if (mode == "every_k" and steps >= 5) or (mode == "kl_target" and ema > 2e-3):
+                expected, steps, ema, updates = start, 0, 0.0, updates + 1
+            steps += STEPS
+            log_rho = torch.cat([r - o for o, r in zip(run.trace[-1]["old"], run.trace[-1]["ref"], strict=True)])
+            kl = (log_rho.double().exp() - 1 - log_rho.double()).mean().item()
+            ema = 0.5 * ema + 0.5 * kl if mode == "kl_target" else 0.9 * ema + 0.1 * kl
+            assert equal(full_state(run.reference.model), expected)
+            assert run.trace[-1]["reference/age"] == steps
+            assert run.trace[-1]["reference/updates"] == updates
+            # float32 log-ratios in, float64 from there on: only exp - 1 against expm1 differs, by 1e-16 each
+            assert run.trace[-1]["reference/kl_ema"] == pytest.approx(ema, rel=1e-6, abs=1e-12)
+            drift = max(drift, kl)
+        assert drift > 1e-4, "the policy never left the reference: nothing was tested"
+        # 20 iterations of 2 steps; every_k=5 is reached after 3 iterations: at the start of 4, 7, ... 19
+        assert updates == {"fixed": 0, "every_k": 6}.get(mode, updates)
+        assert mode != "kl_target" or 2 <= updates < ITERATIONS - 1
+
+    @pytest.mark.parametrize("optimizer", OPTIMIZERS)
+    def test_every_k_at_one_iteration_is_mode_old(self, group, optimizer):
+        ours, old = Run(ReferenceSettings("every_k", every_k=STEPS), optimizer), Run("old", optimizer)
+        for iteration in range(ITERATIONS):
+            ours.iterate(iteration)
+            old.iterate(iteration)
+            for a, b in zip(ours.trace[-1]["losses"], old.trace[-1]["losses"], strict=True):
+                assert torch.equal(a, b)
+        assert ours.reference.state.updates == ITERATIONS - 1
+        assert equal(full_state(ours.actor), full_state(old.actor))
+
+    def test_the_reference_changes_the_loss(self, group):
+        fixed, old = Run("fixed"), Run("old")
+        for iteration in range(3):
+            fixed.iterate(iteration)
+            old.iterate(iteration)
+        assert torch.equal(fixed.trace[0]["losses"][0], old.trace[0]["losses"][0])  # pi_ref is pi_old there
+        assert not torch.equal(fixed.trace[2]["losses"][0], old.trace[2]["losses"][0])
+
+
+CASES = (("kl_target", "adamw"), ("every_k", "schedule_free"))
+
+
+def eight_iterations(mode: str, optimizer: str) -> dict:
+    run = Run(mode, optimizer)
+    for iteration in range(8):
+        run.iterate(iteration)
+    return {
+        "reference": full_state(run.reference.model),
+        "actor": full_state(run.actor),
+        "updates": [entry["reference/updates"] for entry in run.trace],
+        "kl_ema": [entry["reference/kl_ema"] for entry in run.trace],
+    }
+
+
+def compare_ranks(path: str) -> None:
+    """On two ranks: the runs of one rank, saved at path, again."""
+    for case, one in zip(CASES, torch.load(path, weights_only=True), strict=True):
+        two = eight_iterations(*case)
+        # gradients are summed in another order; AdamW divides them by their own size, so a difference of
+        # 1e-7 in a small gradient grows. Weights are of order 1 and have moved by about 0.1.
+        torch.testing.assert_close(two["reference"], one["reference"], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(two["actor"], one["actor"], atol=1e-4, rtol=1e-4)
+        assert two["updates"] == one["updates"]
+        assert two["kl_ema"] == pytest.approx(one["kl_ema"], rel=1e-3, abs=1e-9)
+
+
+def test_two_ranks_are_one_rank(group, tmp_path):
+    runs = [eight_iterations(*case) for case in CASES]
+    assert all(run["updates"][-1] >= 1 for run in runs)
+    torch.save(runs, tmp_path / "one.pt")
+    on_ranks(2, compare_ranks, str(tmp_path / "one.pt"))
+
+
+SAVE_AT, KILL_AT, END = 4, 6, 9
+
+
+def save(run: Run, directory: Path) -> None:
+    """As verl's FSDPCheckpointManager: state dicts of model, optimizer and scheduler, one file each."""
+    directory.mkdir(parents=True, exist_ok=True)
+    rank = torch.distributed.get_rank()
+    torch.save(run.actor.state_dict(), directory / f"model_{rank}.pt")
+    torch.save(run.engine.optimizer.state_dict(), directory / f"optim_{rank}.pt")
+    torch.save(run.engine.lr_scheduler.state_dict(), directory / f"extra_{rank}.pt")
+    if run.reference is not None:
+        run.reference.save(directory / "reference")
+
+
+def resume(run: Run, directory: Path) -> None:
+    rank = torch.distributed.get_rank()
+    run.actor.load_state_dict(torch.load(directory / f"model_{rank}.pt", weights_only=False))
+    run.engine.optimizer.load_state_dict(torch.load(directory / f"optim_{rank}.pt", weights_only=False))
+    run.engine.lr_scheduler.load_state_dict(torch.load(directory / f"extra_{rank}.pt", weights_only=False))
+    if run.reference is not None:
+        run.reference.load(directory / "reference")
+
+
+def train_until_killed(directory: str) -> None:
+    runs = {(m, o): Run(m, o) for m in MODES for o in OPTIMIZERS}
+    for iteration in range(END):
+        for (mode, optimizer), run in runs.items():
+            if iteration == SAVE_AT:
+                save(run, Path(directory) / f"{mode}-{optimizer}")
+            run.iterate(iteration)
+        if iteration == KILL_AT:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def compare_resumed(directory: str) -> None:
+    for mode in MODES:
+        for optimizer in OPTIMIZERS:
+            whole, resumed = Run(mode, optimizer), Run(mode, optimizer)
+            for iteration in range(END):
+                whole.iterate(iteration)
+            resume(resumed, Path(directory) / f"{mode}-{optimizer}")
+            for iteration in range(SAVE_AT, END):
+                resumed.iterate(iteration)
+            assert equal(full_state(resumed.actor), full_state(whole.actor)), (mode, optimizer)
+            if resumed.reference is not None:
+                assert equal(full_state(resumed.reference.model), full_state(whole.reference.model)), (mode, optimizer)
+                assert resumed.reference.state == whole.reference.state
+            for a, b in zip(resumed.trace, whole.trace[SAVE_AT:], strict=True):
+                assert a["lr"] == b["lr"]
+                assert all(map(torch.equal, a["losses"], b["losses"])), (mode, optimizer)
+
+
+def kill_and_check(world_size: int, directory: Path) -> None:
+    with pytest.raises(torch.multiprocessing.ProcessExitedException) as ended:
+        on_ranks(world_size, train_until_killed, str(directory))
+    assert ended.value.exit_code == -signal.SIGKILL
+
+
+def test_killed_and_resumed_is_uninterrupted(group, tmp_path):
+    """Each mode and each optimizer, killed two iterations after a checkpoint; equal bit for bit afterwards."""
+    kill_and_check(1, tmp_path)
+    compare_resumed(str(tmp_path))
+
+
+@pytest.mark.full
+def test_killed_and_resumed_is_uninterrupted_on_two_ranks(tmp_path):
+    kill_and_check(2, tmp_path)
+    on_ranks(2, compare_resumed, str(tmp_path))
+
+
+class TestFiles:
+    def test_a_checkpoint_of_mode_old_is_refused(self, group, tmp_path):
+        run = Run("fixed")
+        with pytest.raises(FileNotFoundError, match=r"holds no reference for rpg.reference.mode=fixed.*mode=old"):
+            run.reference.load(tmp_path / "reference")
+
+    def test_only_the_last_are_kept(self, group, tmp_path):
+        run = Run("fixed")
+        for step in range(4):
+            run.reference.save(tmp_path / f"global_step_{step}" / "reference", keep=2)
+        assert sorted(p.parent.name for p in tmp_path.glob("*/reference")) == ["global_step_2", "global_step_3"]
+
+    def test_another_model_is_refused(self, group):
+        other = torch.nn.Linear(3, 3)
+        with pytest.raises(ValueError, match="only one of the two models has"):
+            copy_shards(build().state_dict(), other.state_dict())
+        with pytest.raises(ValueError, match=r"weight: shard of shape \(3, 4\) into one of \(3, 3\)"):
+            copy_shards(torch.nn.Linear(4, 3).state_dict(), other.state_dict())
+
+
+class TestKl:
+    def test_by_hand(self):
+        # rho = 2: 2 - 1 - ln 2; rho = 1/2: 1/2 - 1 + ln 2; rho = 1: 0
+        old = torch.log(torch.tensor([0.25, 0.5, 0.5], dtype=torch.float64))
+        ref = torch.log(torch.tensor([0.5, 0.25, 0.5], dtype=torch.float64))
+        ln2 = 0.6931471805599453
+        torch.testing.assert_close(token_kl(old, ref), torch.tensor([1 - ln2, ln2 - 0.5, 0.0], dtype=torch.float64))
+
+    def test_expectation_is_the_kl(self):
+        old, ref = torch.tensor([0.2, 0.3, 0.5]).double(), torch.tensor([0.1, 0.6, 0.3]).double()
+        mean = (old * token_kl(old.log(), ref.log())).sum()
+        torch.testing.assert_close(mean, (old * (old / ref).log()).sum())
+
+    def test_mean_ignores_what_the_mask_leaves_out_and_how_it_was_split(self, group):
+        values = torch.tensor([[1.0, 2.0, float("nan")], [6.0, float("inf"), float("nan")]])
+        mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
+        whole, parts = TokenMean(), TokenMean()
+        whole.add(values, mask)
+        for row in range(2):
+            parts.add(values[row : row + 1], mask[row : row + 1])
+        assert whole.take() == parts.take() == 3.0  # (1 + 2 + 6) / 3
+        with pytest.raises(RuntimeError, match="no micro-batch"):
+            whole.take()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"mode": "every-k"}, r"rpg.reference.mode='every-k' must be one of old, fixed, every_k, kl_target"),
+        ({"mode": "every_k"}, r"rpg.reference.every_k=None must be a whole number"),
+        ({"mode": "every_k", "every_k": 0}, r"rpg.reference.every_k=0 must be"),
+        ({"mode": "every_k", "every_k": 2.5}, r"rpg.reference.every_k=2.5 must be"),
+        ({"mode": "kl_target"}, r"rpg.reference.kl_target=None must be a number above 0"),
+        ({"mode": "kl_target", "kl_target": float("nan")}, r"rpg.reference.kl_target=nan must be"),
+        ({"kl_ema": 1.0}, r"rpg.reference.kl_ema=1.0 must be"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        ReferenceSettings(**settings)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("+rpg.reference.mdoe=fixed", r"rpg.reference.mdoe: no such setting; known: every_k, kl_ema"),
+        ("actor_rollout_ref.actor.policy_loss.loss_mode=vanilla", r"loss_mode=vanilla does not: choose an rpg loss"),
+        ("actor_rollout_ref.actor.strategy=fsdp", r"actor.strategy=fsdp with rpg.reference.mode=fixed must be fsdp2"),
+        ("actor_rollout_ref.model.lora_rank=8", r"model.lora_rank=8 with rpg.reference.mode=fixed"),
+        ("actor_rollout_ref.ref.fsdp_config.fsdp_size=2", r"ref.fsdp_config.fsdp_size=2 must be the actor's -1"),
+        ("trainer.v1.trainer_mode=separate_async", r"trainer_mode=separate_async with rpg.reference.mode=fixed"),
+        ("actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=null", r"micro_batch_size_per_gpu=null with"),
+    ],
+)
+def test_wrong_combinations_are_refused(override, message):
+    from recipe.rpg.compose import compose_config
+    from rpg.verl_plugin import policy_loss
+
+    policy_loss.register()
+    config = compose_config(["profile=cpu", "dataset=toy", "model=toy", "reference=fixed", "trainer.experiment_name=x"])
+    reference.validate(config)
+    config = compose_config(
+        ["profile=cpu", "dataset=toy", "model=toy", "reference=fixed", "trainer.experiment_name=x", override]
+    )
+    with pytest.raises(ValueError, match=message):
+        reference.validate(config)
+
+
+def jagged(rows: torch.Tensor, lengths: list[int]) -> torch.Tensor:
+    return torch.nested.as_nested_tensor([row[:n] for row, n in zip(rows, lengths, strict=True)], layout=torch.jagged)
+
+
+@pytest.mark.parametrize("name", ["rpg_urkl", "rpg_rf_fkl_clip_ppo"])
+def test_verls_actor_loss_hands_the_reference_on(group, name):
+    """ReferenceLoss over verl's own ppo_loss is policy_loss with that ref_log_prob; the KL is in it once."""
+    from tensordict import TensorDict
+    from verl.utils import tensordict_utils as tu
+    from verl.workers.config import FSDPActorConfig
+    from verl.workers.utils.losses import ppo_loss
+
+    from rpg.verl_plugin import policy_loss
+    from rpg.verl_plugin.config import RPGPolicyLossConfig
+
+    policy_loss.register()
+    torch.manual_seed(1)
+    lengths = [6, 3]
+    mask = torch.arange(6) < torch.tensor(lengths)[:, None]
+    x, old, ref = (-torch.rand(2, 6) for _ in range(3))
+    advantages = torch.randn(2, 6)
+    data = TensorDict(
+        {
+            "prompts": jagged(torch.ones(2, 2, dtype=torch.long), [2, 2]),
+            "responses": jagged(torch.ones(2, 6, dtype=torch.long), lengths),
+            "response_mask": jagged(mask, lengths),
+            "old_log_probs": jagged(old, lengths),
+            "ref_log_prob": jagged(ref, lengths),
+            "advantages": jagged(advantages, lengths),
+        },
+        batch_size=2,
+    )
+    tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=9, global_batch_size=2, max_response_len=6)
+    config = FSDPActorConfig(
+        strategy="fsdp2",
+        rollout_n=1,
+        use_dynamic_bsz=True,
+        policy_loss=RPGPolicyLossConfig(loss_mode=name, kl_coef=0.3),
+    )
+    # two tokens of prompt; the response's log-probs stand one place to the left of its tokens
+    rows = [torch.cat([torch.zeros(1), x[i, :n], torch.zeros(1)]) for i, n in enumerate(lengths)]
+    outputs = {"log_probs": torch.nested.as_nested_tensor(rows, layout=torch.jagged)}
+    loss_fn = ReferenceLoss(functools.partial(ppo_loss, config))
+    got, metrics = loss_fn(outputs, data)
+    config.global_batch_info.update(dp_size=1, batch_num_tokens=9, global_batch_size=2)
+    arguments = {"old_log_prob": old, "log_prob": x, "advantages": advantages, "response_mask": mask, "config": config}
+    want, _ = policy_loss.policy_loss(name, **arguments, ref_log_prob=ref)
+    without, _ = policy_loss.policy_loss(name, **arguments)
+    # one sum of nine float32 terms of order 1
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
+    assert abs(want - without) > 1e-3
+    assert "kl_loss" not in metrics  # verl's own
+    assert loss_fn.kl.take() == pytest.approx(token_kl(old, ref)[mask].mean().item())
+    again, _ = ppo_loss(config, outputs, data)  # outside, verl's look-up is as it was
+    torch.testing.assert_close(again, without, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,79 @@
+"""A tiny language model under FSDP2 over gloo, for tests of what happens to its shards; no Ray, no vLLM."""
+
+import multiprocessing
+import os
+import socket
+from collections.abc import Callable
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+import torch.multiprocessing
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
+
+VOCABULARY, WIDTH = 11, 6  # neither is even: with two ranks the shards differ in size
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def process_group(rank: int = 0, world_size: int = 1, port: int | None = None):
+    """This process as one rank of a gloo group."""
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port or free_port()))
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=world_size, timeout=timedelta(seconds=60))
+    try:
+        yield
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def _rank(rank: int, world_size: int, port: int, function: Callable, arguments: tuple) -> None:
+    torch.set_num_threads(1)
+    with process_group(rank, world_size, port):
+        function(*arguments)
+
+
+def on_ranks(world_size: int, function: Callable, *arguments) -> None:
+    """Run function(*arguments) in world_size new processes that form a group; raises if one fails.
+
+    They are forks of one process that has imported torch and the test once.
+    """
+    multiprocessing.set_forkserver_preload([function.__module__])
+    torch.multiprocessing.start_processes(
+        _rank, (world_size, free_port(), function, arguments), nprocs=world_size, start_method="forkserver"
+    )
+
+
+def build(offload: bool = False) -> torch.nn.Module:
+    """The model, the same on every rank, sharded over all ranks; offload as verl builds a reference on a host."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Embedding(VOCABULARY, WIDTH), torch.nn.Linear(WIDTH, WIDTH), torch.nn.Linear(WIDTH, VOCABULARY)
+    )
+    mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
+    extra = {"offload_policy": CPUOffloadPolicy(pin_memory=False)} if offload else {}
+    fully_shard(model[1], mesh=mesh, **extra)
+    return fully_shard(model, mesh=mesh, **extra)
+
+
+def log_prob(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+    """log pi(next token) of tokens (batch, length + 1); returns (batch, length)."""
+    logits = model(tokens[:, :-1])
+    return torch.log_softmax(logits, dim=-1).gather(-1, tokens[:, 1:, None]).squeeze(-1)
+
+
+def full_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """A gathered copy of all weights; every rank must ask."""
+    return {name: tensor.full_tensor().clone() for name, tensor in model.state_dict().items()}
+
+
+def batches(iteration: int, mini_batches: int, rank: int = 0, world_size: int = 1) -> list[torch.Tensor]:
+    """Mini-batches of 4 rows of tokens for an iteration; each rank gets its share of the rows."""
+    generator = torch.Generator().manual_seed(1000 + iteration)
+    rows = torch.randint(VOCABULARY, (mini_batches, 4, 6), generator=generator)
+    return [mini[rank::world_size] for mini in rows]

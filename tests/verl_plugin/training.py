@@ -1,0 +1,99 @@
+"""Iterations as verl's synchronous trainer does them, on the tiny model, with whichever reference and optimizer."""
+
+from dataclasses import dataclass, field
+
+import torch
+from schedulefree import AdamWScheduleFree
+from tiny_fsdp import batches, build, log_prob
+
+from rpg.objectives import LossSpec, token_loss
+from rpg.verl_plugin.reference import Reference, ReferenceSettings, TokenMean, token_kl
+from rpg.verl_plugin.schedule_free import ScheduleFreeEngine
+
+STEPS = 2  # optimizer steps an iteration
+SPEC = LossSpec.parse("rpg_rf_urkl_clip_ppo", kl_coef=0.1, clip_low=0.2, clip_high=0.28)
+
+MODES = {
+    "old": ReferenceSettings("old"),
+    "fixed": ReferenceSettings("fixed"),
+    "every_k": ReferenceSettings("every_k", every_k=5),
+    "kl_target": ReferenceSettings("kl_target", kl_target=2e-3, kl_ema=0.5),
+}
+
+
+class PlainEngine:
+    """The part of verl's engine that the optimizer's mode hangs on: contexts that nest, one optimizer step."""
+
+    def __init__(self, module: torch.nn.Module, optimizer: torch.optim.Optimizer):
+        self.module, self.optimizer = module, optimizer
+        self.lr_scheduler = self._build_lr_scheduler(optimizer)
+
+    def _build_lr_scheduler(self, optimizer):
+        # verl's constant schedule: starts at a learning rate of 0
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / 2))
+
+    def lr_scheduler_step(self) -> float:
+        self.lr_scheduler.step()
+        return self.lr_scheduler.get_last_lr()[0]
+
+    def train_mode(self, **kwargs):
+        return torch.enable_grad()
+
+
+class Engine(ScheduleFreeEngine, PlainEngine):
+    """What the worker gets."""
+
+
+def optimizer_for(name: str, parameters) -> torch.optim.Optimizer:
+    if name == "adamw":
+        return torch.optim.AdamW(parameters, lr=3e-2, weight_decay=0.1)
+    return AdamWScheduleFree(parameters, lr=3e-2, weight_decay=0.1, warmup_steps=10)
+
+
+@dataclass
+class Run:
+    """One training of the tiny model; `trace` has one entry an iteration."""
+
+    mode: str | ReferenceSettings
+    optimizer: str = "adamw"
+    trace: list[dict] = field(default_factory=list)
+
+    def __post_init__(self):
+        settings = MODES[self.mode] if isinstance(self.mode, str) else self.mode
+        self.rank, self.world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        self.actor = build()
+        self.engine = Engine(self.actor, optimizer_for(self.optimizer, self.actor.parameters()))
+        self.reference = Reference(settings, self.actor, build(offload=True)) if settings.has_model else None
+        self.kl = TokenMean()
+
+    def iterate(self, iteration: int, before_update=lambda: None, after_step=lambda tokens, loss: None) -> None:
+        """Old log-probs, reference log-probs, STEPS optimizer steps."""
+        data = batches(iteration, STEPS, self.rank, self.world_size)
+        with torch.no_grad():
+            old = [log_prob(self.actor, tokens) for tokens in data]
+            if self.reference is None:
+                ref = [None] * STEPS
+            else:
+                self.reference.begin_iteration()
+                ref = [log_prob(self.reference.model, tokens) for tokens in data]
+        before_update()
+        losses = []
+        with self.engine.train_mode():
+            for tokens, o, r in zip(data, old, ref, strict=True):
+                with self.engine.train_mode():  # verl enters it for each mini-batch once more
+                    if r is not None:
+                        self.kl.add(token_kl(o, r), torch.ones_like(o))
+                    # reward 1 for every even token: something to learn, and the same on any number of ranks
+                    advantages = 1.0 - 2.0 * (tokens[:, 1:] % 2)
+                    x = log_prob(self.actor, tokens)
+                    loss, _ = token_loss(SPEC, log_prob=x, old_log_prob=o, advantages=advantages, ref_log_prob=r)
+                    losses.append(loss.detach().clone())
+                    loss.mean().backward()
+                    self.engine.optimizer.step()
+                    self.engine.optimizer.zero_grad()
+                    after_step(tokens, loss)
+        entry = {"losses": losses, "old": old, "ref": ref, "lr": self.engine.lr_scheduler_step()}
+        if self.reference is not None:
+            self.reference.end_iteration(STEPS, self.kl.take())
+            entry |= self.reference.metrics()
+        self.trace.append(entry)
