@@ -16,7 +16,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from rpg.results.methods import BENCHMARKS, Look, looks_of, order_of
-from rpg.results.runs import Run, settings
+from rpg.results.runs import Run
+from rpg.results.table import Table
 
 # Panels after the benchmarks': title, metric of verl's log.
 TRAINING_PANELS = (
@@ -62,17 +63,11 @@ class Legend:
     looks: dict[str, Look]
 
 
-def make_legend(runs: Sequence[Run]) -> Legend:
-    """A label for each run: its method; where settings or seeds share it, what tells them apart.
-
-    Runs that differ by the seed alone share the label's look: they are one method.
-    """
-    labels = []
-    for run in runs:
-        rivals = [other for other in runs if other.method == run.method]
-        same = all(settings(other.config) == settings(run.config) for other in rivals) and run.config
-        labels.append(run.method if len(rivals) == 1 or same else f"{run.method} ({run.name})")
-    return Legend(tuple(labels), looks_of(sorted(set(labels))))
+def make_legend(runs: Sequence[Run], table: Table) -> Legend:
+    """The label of each run is its row's in the table; runs that differ by the seed alone share one."""
+    label_of = {id(run): row.label for row in table.rows for run in row.runs}
+    labels = tuple(label_of[id(run)] for run in runs)
+    return Legend(labels, looks_of(sorted(set(labels))))
 
 
 def make_panels(runs: Sequence[Run]) -> list[Panel]:

@@ -125,7 +125,9 @@ def looks_of(labels: list[str]) -> dict[str, Look]:
     looks: dict[str, Look] = {}
     used: dict[str, int] = {}
     others = 0
-    for label in sorted(labels, key=order_of):
+    for label in sorted(
+        set(labels), key=lambda label: (label != base_method(label), order_of(label))
+    ):  # plain ones first
         base = base_method(label)
         if base in LOOKS:
             count = used.get(base, 0)

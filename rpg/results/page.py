@@ -97,6 +97,14 @@ def _value(table: Table, row: Row, benchmark: str, column: str) -> str:
     return text + (" (!)" if cell.impossible else "")
 
 
+# An absolute path: where files lay on the machine that ran is no setting, and a page is passed on.
+_FOLDERS = re.compile(r"(?<![\w.:/~-])/(?:[^\s/'\",\[\]]+/)+")
+
+
+def _shown(value: object) -> str:
+    return escape(_FOLDERS.sub("…/", str(value)))
+
+
 def _differing(runs: Sequence[Run]) -> str:
     """Settings, one line each, whose values are not the same in all runs that have a configuration."""
     known = [run for run in runs if run.config]
@@ -107,10 +115,10 @@ def _differing(runs: Sequence[Run]) -> str:
     keys = [key for key in keys if len({one.get(key) for one in found}) > 1]
     head = "".join(f"<th>{escape(run.name)}</th>" for run in known)
     lines = [
-        f"<tr><td>{escape(key)}</td>" + "".join(f"<td>{escape(one.get(key, '–'))}</td>" for one in found) + "</tr>"
+        f"<tr><td>{escape(key)}</td>" + "".join(f"<td>{_shown(one.get(key, '–'))}</td>" for one in found) + "</tr>"
         for key in keys
     ]
-    return f"<div class='wide'><table><tr><th>setting</th>{head}</tr>{''.join(lines)}</table></div>\n"
+    return f"<div class='wide'><table class='differing'><tr><th>setting</th>{head}</tr>{''.join(lines)}</table></div>\n"
 
 
 def _run(run: Run) -> str:
@@ -119,8 +127,7 @@ def _run(run: Run) -> str:
     for title, content in (("environment", run.environment), ("settings", run.config)):
         if content:
             rows = "".join(
-                f"<tr><td>{escape(key)}</td><td>{escape(str(value))}</td></tr>"
-                for key, value in flatten(content).items()
+                f"<tr><td>{escape(key)}</td><td>{_shown(value)}</td></tr>" for key, value in flatten(content).items()
             )
             opened = " open" if title == "environment" else ""
             parts.append(f"<details{opened}><summary>{title}</summary><table class='settings'>{rows}</table></details>")

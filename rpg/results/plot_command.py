@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     except (ResultsError, OSError) as error:
         print(f"rpg plot: {error}", file=sys.stderr)
         return 2
-    legend = figures.make_legend(runs)
+    legend = figures.make_legend(runs, table)
     paths = figures.save(figures.figure(panels, legend), args.out)
     page = args.out / "index.html"
     page.write_text(make_page(runs, panels, legend, table, args.title), encoding="utf-8")

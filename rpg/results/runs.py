@@ -110,7 +110,7 @@ def load_runs(paths: Iterable[Path], notes: list[str]) -> list[Run]:
                 continue
             seen.add(log.resolve())
             run = load_run(log)
-            twin = next((other for other in runs if other.history == run.history), None)
+            twin = next((other for other in runs if _same(run, other)), None)
             if not run.history:
                 notes.append(f"{log}: no step in it yet; left out")
             elif twin:
@@ -122,6 +122,10 @@ def load_runs(paths: Iterable[Path], notes: list[str]) -> list[Run]:
     runs = join_resumed(runs)
     tell_names_apart(runs, notes)
     return runs
+
+
+def _same(run: Run, other: Run) -> bool:
+    return run.history == other.history and settings(run.config, seeds=True) == settings(other.config, seeds=True)
 
 
 def find_logs(path: Path) -> list[Path]:

@@ -1,0 +1,55 @@
+"""Runs made up for the tests: verl's metric names, small numbers."""
+
+import json
+from pathlib import Path
+
+import yaml
+
+CONFIG = {
+    "trainer": {"experiment_name": "rpg_cpu_urkl1e-4", "total_training_steps": 4, "default_local_dir": "/somewhere/x"},
+    "algorithm": {"adv_estimator": "rpg"},
+    "actor_rollout_ref": {
+        "actor": {"policy_loss": {"loss_mode": "rpg_urkl"}, "optim": {"lr": 1e-6}, "clip_ratio_low": 0.2}
+    },
+    "data": {"seed": 1},
+}
+
+
+def config(name: str, loss: str = "rpg_urkl", seed: int = 1, lr: float = 1e-6, steps: int = 4) -> dict:
+    """A configuration with the keys that results read."""
+    made = json.loads(json.dumps(CONFIG))
+    made["trainer"].update(experiment_name=name, total_training_steps=steps)
+    made["actor_rollout_ref"]["actor"]["policy_loss"]["loss_mode"] = loss
+    made["actor_rollout_ref"]["actor"]["optim"]["lr"] = lr
+    made["data"]["seed"] = seed
+    if not loss.startswith("rpg"):
+        made["algorithm"]["adv_estimator"] = "grpo"
+    return made
+
+
+def records(accuracy: list[float], benchmark: str = "aime24", every: int = 2, first: int = 0) -> list[tuple[int, dict]]:
+    """(step, data): training metrics at every step but 0, one accuracy at every `every`-th."""
+    found = []
+    for index, step in enumerate(range(first, first + every * (len(accuracy) - 1) + 1)):
+        data: dict[str, float] = {}
+        if step:
+            data = {
+                "critic/score/mean": -0.5 + 0.1 * step,
+                "actor/entropy": 0.4 - 0.01 * step,
+                "response_length/mean": 6.0 + step,
+                "actor/pg_clipfrac": 0.01,
+            }
+        if index % every == 0:
+            data[f"val-core/{benchmark}/acc/mean@1"] = accuracy[index // every]
+        found.append((step, data))
+    return found
+
+
+def write_run(directory: Path, lines: list[tuple[int, dict]], settings: dict | None = None) -> Path:
+    """A run directory as the launch scripts leave it; returns it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps({"step": step, "data": data}) + "\n" for step, data in lines)
+    (directory / "metrics.jsonl").write_text(text)
+    if settings is not None:
+        (directory / "config.yaml").write_text(yaml.safe_dump(settings))
+    return directory

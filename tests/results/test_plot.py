@@ -1,0 +1,97 @@
+"""Pictures and page: what they show of which run; colours that do not depend on the company."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from synthetic import config, records, write_run
+
+from rpg.cli import main
+from rpg.results.figures import make_legend, make_panels, smooth
+from rpg.results.methods import LOOKS, METHODS, looks_of, method_of_name
+from rpg.results.runs import load_runs
+from rpg.results.table import build_table
+
+LOSSES = {
+    "rpg_cpu_urkl1e-4": "rpg_urkl",
+    "rpg_cpu_ufkl1e-4_rf_clip_ppo_0.2_0.28": "rpg_rf_ufkl_clip_ppo",
+    "grpo": "vanilla",
+}
+
+
+@pytest.fixture(scope="module")
+def plotted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for name, loss in LOSSES.items():
+        write_run(folder / name, records([0.1, 0.2]), config(name, loss=loss))
+    assert main(["plot", str(folder), "--out", str(folder / "plots")]) == 0
+    return folder
+
+
+def test_three_files(plotted):
+    assert (plotted / "plots" / "panels.png").read_bytes()[:4] == b"\x89PNG"
+    root = ElementTree.parse(plotted / "plots" / "panels.svg").getroot()
+    assert root.tag.endswith("svg")
+
+
+def test_page_stands_alone_and_names_every_run(plotted):
+    page = (plotted / "plots" / "index.html").read_text()
+    for tag in re.findall(r"<(?:script|link|img|iframe)[^>]*>", page):
+        assert "http" not in tag
+    assert not re.findall(r"(?:src|href)=.https?:", page.replace('xlink:href="#', ""))
+    assert len(re.findall(r"<button[^>]*data-run='\d", page)) == len(LOSSES)
+    for name in LOSSES:
+        assert f"<h3>{name}</h3>" in page
+    assert "environment: not recorded" in page
+    panels = page.count("<svg role='img'")
+    assert panels == len(make_panels(load_runs([plotted], [])))
+    assert page.count("data-run='1'") + page.count('data-run="1"') >= panels  # a line in every panel
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert set(re.findall(r'(?:url\(#|href="#)([^")]+)', page)) <= set(ids)
+
+
+def test_page_does_not_tell_where_files_lay(plotted):
+    assert "/somewhere" not in (plotted / "plots" / "index.html").read_text()
+
+
+def test_every_paper_method_has_its_own_look():
+    assert set(LOOKS) == set(METHODS)
+    assert len({look.colour for look in LOOKS.values()}) == len(METHODS)
+
+
+def test_a_method_looks_the_same_in_any_company():
+    alone = looks_of(["RPG-URKL"])["RPG-URKL"]
+    for others in (["GRPO"], list(METHODS), ["something else", "RPG-URKL (lr 5e-7)"]):
+        assert looks_of([*others, "RPG-URKL"])["RPG-URKL"] == alone
+    pair = looks_of(["RPG-URKL (lr 1e-6)", "RPG-URKL (lr 5e-7)"])
+    assert len({look.dash for look in pair.values()}) == 2
+    assert {look.colour for look in pair.values()} == {alone.colour}
+
+
+def test_runs_that_differ_by_seed_share_a_label(tmp_path):
+    for seed in (1, 2):
+        write_run(tmp_path / f"s{seed}", records([0.1, seed / 10]), config("r", seed=seed))
+    runs = load_runs([tmp_path], [])
+    assert make_legend(runs, build_table(runs)).labels == ("RPG-URKL", "RPG-URKL")
+
+
+def test_smooth_keeps_constants_and_length():
+    assert smooth([2.0] * 7) == [2.0] * 7
+    assert smooth([0.0, 3.0, 6.0]) == [1.5, 3.0, 4.5]  # windows of two, three, two
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("dapo_7b_schedulefree", "DAPO"),
+        ("rfpp_7b_1e-4", "REINFORCE++"),
+        ("rfppb_7b_1e-4_7binstruct", "REINFORCE++-Baseline"),
+        ("rpg_7b_rkl1e-4_rf", "RPG-REINFORCE-RKL (no clip)"),
+        ("rpg_7b_fkl1e-4_rf_clip_ppo_0.1_0.1_7binstruct", "RPG-REINFORCE-FKL"),
+        ("rpg_7b_ufkl1e-4_schedulefree", "RPG-UFKL"),
+        ("rpg_7b_schedulefree", None),
+        ("my experiment", None),
+    ],
+)
+def test_method_of_a_name(name, method):
+    assert method_of_name(name) == method

@@ -1,0 +1,159 @@
+"""Rows, cells, ranks, notes and formats of tables; the paper's own as printed."""
+
+import csv
+import io
+import json
+import re
+from importlib import resources
+
+import pytest
+from synthetic import config, records, write_run
+
+from rpg.cli import main
+from rpg.results.paper import paper_table
+from rpg.results.records import ResultsError
+from rpg.results.render import FORMATS, markdown
+from rpg.results.runs import load_runs
+from rpg.results.table import Cell, Row, Table, build_table
+
+PRINTED = list(csv.DictReader(resources.files("rpg.results").joinpath("paper_tables.csv").read_text().splitlines()))
+
+
+def table_of(tmp_path, runs, paper=None):
+    for name, (lines, settings) in runs.items():
+        write_run(tmp_path / name, lines, settings)
+    notes = []
+    return build_table(load_runs([tmp_path], notes), notes, paper)
+
+
+@pytest.mark.parametrize("number", [3, 5, 6, 7, 8])
+def test_paper_table_is_printed_as_printed(number, capsys):
+    """Every number, digit by digit, in the paper's order of rows and columns."""
+    assert main(["table", "--paper", str(number)]) == 0
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    header, rows = shown[0], shown[2:]
+    entries = [entry for entry in PRINTED if entry["table"] == str(number)]
+    benchmarks = list(dict.fromkeys(entry["benchmark"] for entry in entries))
+    assert re.findall(r"\| ([\w-]+) Last", header) == benchmarks
+    expected = {}
+    for entry in entries:
+        expected.setdefault(entry["method"], {})[entry["benchmark"]] = [entry["last"], entry["best"]]
+    assert [re.sub("[◆◇] ", "", row.split("|")[1]).strip() for row in rows] == list(expected)
+    for row, values in zip(rows, expected.values(), strict=True):
+        assert re.findall(r"\d\.\d{4}", row) == [number for name in benchmarks for number in values[name]]
+
+
+def test_paper_table_8_marks_best_and_second():
+    """AMC23 Last: 0.8727 (RPG-REINFORCE-FKL), then 0.8711 (REINFORCE++-Baseline), read off the printed table."""
+    text = markdown(paper_table(8))
+    assert "| ◆ RPG-REINFORCE-FKL | **0.8727** |" in text
+    assert "| REINFORCE++-Baseline | <u>0.8711</u> |" in text
+    assert "(!)" not in text
+
+
+def test_the_one_impossible_entry_is_flagged():
+    flagged = [
+        (number, row.label, name)
+        for number in (3, 5, 6, 7, 8)
+        for row in paper_table(number).rows
+        for name, cell in row.cells.items()
+        if cell.impossible
+    ]
+    assert flagged == [(3, "RPG-URKL", "AIME25")]
+    text = markdown(paper_table(3))
+    assert "0.5261** (!) | 0.4938 (!)" in text
+    assert "erratum E11" in text
+
+
+def test_unknown_paper_table(capsys):
+    with pytest.raises(ResultsError, match="3, 5, 6, 7, 8"):
+        paper_table(4)
+    assert main(["table", "--paper", "4"]) == 2
+    assert "--paper 4" in capsys.readouterr().err
+    assert main(["table"]) == 2
+
+
+def test_last_best_and_early_stop(tmp_path):
+    table = table_of(tmp_path, {"a": (records([0.1, 0.3, 0.2]), config("a", steps=10))})
+    cell = table.rows[0].cells["AIME24"]
+    assert (cell.last, cell.best, cell.last_se, cell.interval) == (0.2, 0.3, None, None)
+    assert "a: stopped early, at step 4 of 10" in table.notes
+    assert any("no samples on disk" in note for note in table.notes)
+
+
+def test_last_before_the_end_and_best_before_training_are_said(tmp_path):
+    lines = [*records([0.4, 0.3]), (3, {"actor/entropy": 0.1})]
+    table = table_of(tmp_path, {"a": (lines, config("a", steps=3))})
+    assert "a: Last on AIME24 is of step 2; 3 is the run's last step" in table.notes
+    assert "a: Best on AIME24 is of step 0, before any training" in table.notes
+
+
+def test_seeds_are_averaged(tmp_path):
+    runs = {f"s{seed}": (records([0.1, last]), config("r", seed=seed)) for seed, last in ((1, 0.2), (2, 0.4), (3, 0.3))}
+    table = table_of(tmp_path, runs)
+    (row,) = table.rows
+    cell = row.cells["AIME24"]
+    assert cell.last == pytest.approx(0.3)
+    # deviations -0.1, 0.1, 0: standard deviation sqrt(0.02 / 2) = 0.1, over sqrt(3)
+    assert cell.last_se == pytest.approx(0.1 / 3**0.5)
+    assert "0.3000 ± 0.0577" in markdown(table)
+    assert "RPG-URKL: mean and standard error over 3 runs" in table.notes
+
+
+def test_same_seed_twice_is_said(tmp_path):
+    runs = {name: (records([0.1, last]), config("r", seed=1)) for name, last in (("a", 0.2), ("b", 0.4))}
+    assert any("same seed" in note for note in table_of(tmp_path, runs).notes)
+
+
+def test_other_settings_are_other_rows(tmp_path):
+    runs = {name: (records([0.1, 0.2]), config(name, lr=lr)) for name, lr in (("a", 1e-6), ("b", 5e-7))}
+    table = table_of(tmp_path, {**runs, "c": (records([0.1, 0.9]), config("c", loss="vanilla"))})
+    assert [row.label for row in table.rows] == ["GRPO", "RPG-URKL (lr 1e-06)", "RPG-URKL (lr 5e-07)"]
+    assert table.rank(table.rows[0], "AIME24", "last") == 1
+    assert [table.rank(row, "AIME24", "last") for row in table.rows[1:]] == [2, 2]  # ties share a place
+
+
+def test_missing_benchmarks_are_said(tmp_path):
+    runs = {
+        "a": (records([0.1, 0.2]), config("a")),
+        "b": (records([0.1, 0.2], benchmark="amc23"), config("b", loss="rpg_rf_urkl_clip_ppo")),
+        "c": ([(1, {"actor/entropy": 1.0})], config("c", loss="vanilla")),
+    }
+    table = table_of(tmp_path, runs)
+    assert table.benchmarks == ["AIME24", "AMC23"]
+    assert "RPG-URKL: no validation on AMC23" in table.notes
+    assert "GRPO: no validation in the log; nothing to show" in table.notes
+    assert "| ◇ RPG-URKL | **0.2000** | **0.2000** | – | – |" in markdown(table)
+
+
+def test_beside_the_paper(tmp_path):
+    table = table_of(tmp_path, {"a": (records([0.1, 0.5]), config("a"))}, paper_table(3))
+    lines = markdown(table).splitlines()
+    assert "| &emsp;paper | 0.4542 | 0.5260 |" in lines
+    assert "| &emsp;difference | +0.0458 | -0.0260 |" in lines  # 0.5 - 0.4542, 0.5 - 0.5260
+    assert any(note.startswith("in the paper's table and not among these runs: GRPO, DAPO") for note in table.notes)
+    assert any("without a value of ours: AIME25, AMC23" in note for note in table.notes)
+
+
+def test_nothing_in_common_with_the_paper(tmp_path):
+    table = table_of(tmp_path, {"a": (records([0.1, 0.5], benchmark="toy_sum"), config("a"))}, paper_table(8))
+    assert any(note.startswith("nothing to compare") for note in table.notes)
+    assert "paper |" not in markdown(table)
+
+
+def test_formats_hold_the_same_numbers():
+    rows = [Row("RPG-URKL", "RPG-URKL", {"AIME24": Cell(0.25, 0.5, interval=(0.1, 0.4), pass_at={1: 0.25, 2: 0.4})})]
+    rows.append(Row("a_b & 50%", "GRPO", {"AIME24": Cell(0.5, 0.25)}))
+    table = Table("t", ["AIME24"], rows, ["said"])
+    read = list(csv.DictReader(io.StringIO(FORMATS["csv"](table))))
+    assert [(r["method"], r["last"], r["best"], r["pass@2"], r["impossible"]) for r in read] == [
+        ("RPG-URKL", "0.25", "0.5", "0.4", "False"),
+        ("a_b & 50%", "0.5", "0.25", "", "True"),
+    ]
+    assert json.loads(FORMATS["json"](table))["rows"][0]["last_low"] == 0.1
+    tex = FORMATS["tex"](table)
+    assert r"\rowcolor{blue!8} RPG-URKL & \underline{0.2500} {\scriptsize [0.10, 0.40]} & \textbf{0.5000} \\" in tex
+    assert r"a\_b \& 50\%" in tex
+    text = markdown(table)
+    assert "| ◇ RPG-URKL | AIME24 | 0.2500 | 0.4000 |" in text
+    assert "Last above Best, which cannot be (0.5000 > 0.2500)" in text
