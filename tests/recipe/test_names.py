@@ -1,8 +1,9 @@
-"""The grammar of script names: what it accepts, what it refuses, and that a false configuration is found."""
+"""The grammar of script names: what it accepts and refuses, and that a false configuration is found and told."""
 
 import pytest
 from omegaconf import OmegaConf
 
+from recipe.rpg.main_rpg import main
 from recipe.rpg.names import (
     DIVERGENCES,
     LONGEST,
@@ -131,3 +132,44 @@ def test_a_custom_name_says_what_was_changed():
     many = {f"k{i}": (0, i) for i in range(40)}
     assert len(custom_name("rpg_7b_urkl1e-4", many)) < LONGEST
     assert custom_name("rpg_7b_urkl1e-4", many) != custom_name("rpg_7b_urkl1e-4", {**many, "k0": (0, 9)})
+
+
+@pytest.fixture
+def dry_run(monkeypatch, capsys):
+    """Exit code, printed configuration and stderr of run_dapo_7b.sh as a dry run in this process."""
+
+    def run(*overrides):
+        monkeypatch.setenv("DRY_RUN", "1")
+        code = main(["rpg.script=dapo_7b", "method=dapo", *overrides])
+        out, err = capsys.readouterr()
+        return code, OmegaConf.create(out), err
+
+    return run
+
+
+def test_an_override_against_the_name_is_told_and_renames_the_run(dry_run):
+    code, printed, err = dry_run("clip=0.1_0.1", "trainer.total_training_steps=5")
+    assert code == 0
+    assert "clip_ratio_low = 0.1 (the name says 0.2)" in err
+    assert printed.trainer.experiment_name == "dapo_7b-custom-clip_ratio_low=0.1,clip_ratio_high=0.1"
+    assert printed.trainer.default_local_dir.endswith(printed.trainer.experiment_name)
+
+
+def test_a_name_that_the_user_gives_stays(dry_run):
+    _, printed, err = dry_run("clip=0.1_0.1", "trainer.experiment_name=mine")
+    assert printed.trainer.experiment_name == "mine"
+    assert "the name says 0.2" in err
+
+
+def test_harmless_overrides_are_not(dry_run):
+    harmless = ["trainer.total_training_steps=5", "trainer.logger=[console]", "data.train_files=/x.parquet"]
+    code, printed, err = dry_run(*harmless, "rpg.time_limit=60")
+    assert (code, err) == (0, "")
+    assert printed.trainer.experiment_name == "dapo_7b"
+
+
+def test_an_unknown_key_is_refused(dry_run):
+    code, printed, err = dry_run("trainer.total_steps=5")
+    assert code == 2
+    assert "total_steps" in err
+    assert printed == {}
