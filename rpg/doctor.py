@@ -31,8 +31,8 @@ from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGI
 print("\\nPROBE" + json.dumps([*POLICY_LOSS_REGISTRY, *map(str, ADV_ESTIMATOR_REGISTRY)]))
 """
 RAY_PROBE = f"""
-import ray, subprocess, sys
-ray.init(log_to_driver=False)
+import os, ray, subprocess, sys
+ray.init(address=os.environ.get("RAY_ADDRESS") or "local", log_to_driver=False)
 probe = {PROBE!r}
 @ray.remote
 def worker():

@@ -1,0 +1,244 @@
+"""Every check of `rpg doctor` with a configuration that passes it and one that does not; estimates by hand."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from rpg import doctor, doctor_budgets, estimate
+from rpg.data.schema import Problem, repeated_rows, write_parquet
+
+ROOT = Path(__file__).parents[1]
+
+
+def config(**changes):
+    """The keys of verl's configuration that the doctor reads; changes by dotted key, dots as __."""
+    made = {
+        "actor_rollout_ref": {
+            "model": {"path": "Qwen/Qwen3-4B", "enable_gradient_checkpointing": True},
+            "actor": {
+                "use_dynamic_bsz": True,
+                "ppo_max_token_len_per_gpu": 16384,
+                "policy_loss": {"loss_mode": "rpg_urkl", "kl_coef": 1e-4},
+                "fsdp_config": {"param_offload": False, "optimizer_offload": False},
+                "use_kl_loss": False,
+                "kl_loss_coef": 0.001,
+            },
+            "rollout": {
+                "gpu_memory_utilization": 0.5,
+                "tensor_model_parallel_size": 1,
+                "max_model_len": None,
+                "dtype": "bfloat16",
+            },
+        },
+        "algorithm": {"use_kl_in_reward": False, "kl_ctrl": {"kl_coef": 0.001}},
+        "data": {"max_prompt_length": 1024, "max_response_length": 1024},
+        "trainer": {
+            "n_gpus_per_node": 1,
+            "nnodes": 1,
+            "total_training_steps": 400,
+            "save_freq": 20,
+            "max_actor_ckpt_to_keep": None,
+            "default_local_dir": "/tmp/none/x",
+            "logger": ["console", "wandb"],
+        },
+    }
+    for key, value in changes.items():
+        *folders, last = key.split("__")
+        place = made
+        for folder in folders:
+            place = place[folder]
+        place[last] = value
+    return made
+
+
+TINY = estimate.Shape(hidden=8, layers=2, intermediate=16, heads=2, kv_heads=1, head_dim=4, vocabulary=10, tied=False)
+
+
+def test_parameters_by_hand():
+    # embeddings 2*10*8 = 160; a layer: q and o 2*8*4*2, k and v 2*8*4*1 (192), MLP 3*8*16 (384), norms 16; last norm 8
+    assert TINY.parameters == 160 + 2 * (192 + 384 + 16) + 8
+
+
+@pytest.mark.parametrize(("name", "billions"), [("Qwen/Qwen2.5-Math-7B", 7.62), ("Qwen/Qwen3-4B", 4.02)])
+def test_parameters_of_the_papers_models(name, billions):
+    """As published on the models' pages."""
+    shape = estimate.shape_of(name)
+    assert shape is not None
+    assert shape.parameters / 1e9 == pytest.approx(billions, abs=0.01)
+
+
+def test_shape_of_a_real_toy_model(tmp_path):
+    """Against what transformers builds; tied embeddings, biases aside."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    settings = Qwen2Config(
+        vocab_size=64, hidden_size=32, num_hidden_layers=2, intermediate_size=48, num_attention_heads=4,
+        num_key_value_heads=2, tie_word_embeddings=True,
+    )  # fmt: skip
+    settings.save_pretrained(tmp_path)
+    shape = estimate.shape_of(str(tmp_path))
+    assert shape is not None
+    model = Qwen2ForCausalLM(settings)
+    biases = sum(value.numel() for name, value in model.named_parameters() if name.endswith("bias"))
+    assert shape.parameters == sum(value.numel() for value in model.parameters()) - biases
+
+
+def test_shape_unknown_or_odd(tmp_path):
+    assert estimate.shape_of("someone/else") is None
+    (tmp_path / "config.json").write_text(json.dumps({"num_attention_heads": 2}))
+    with pytest.raises(ValueError, match=r"config\.json: no hidden_size"):
+        estimate.shape_of(str(tmp_path))
+
+
+def test_memory_by_hand():
+    made = config(actor_rollout_ref__actor__ppo_max_token_len_per_gpu=100)
+    # state 16 B on two devices, one hidden state a layer, logits in bf16 and fp32
+    expected = 16 * TINY.parameters / 2 + 2 * 100 * 8 * 2 + 6 * 100 * 10
+    assert estimate.training(TINY, made, 2).size == expected
+    assert estimate.rollout(TINY, made, 2, 1000.0).size == 500 + 12 * TINY.parameters / 2
+    # a token: key and value, bf16, 2 layers, 1 head of 4
+    count, formula = estimate.kv_sequences(TINY, made, 1e6, weights_in_it=False)
+    assert count == pytest.approx(1e6 / (2 * 2 * 2 * 4 * 2048))
+    assert "2048 tokens" in formula
+    assert estimate.checkpoints(TINY, made).size == 20 * 12 * TINY.parameters
+    assert estimate.checkpoints(TINY, config(trainer__max_actor_ckpt_to_keep=3)).size == 3 * 12 * TINY.parameters
+    assert estimate.checkpoints(TINY, config(trainer__save_freq=-1)).size == 0
+
+
+@pytest.mark.parametrize(("memory", "state"), [(80e9, "ok"), (40e9, "fail")])
+def test_memory_against_a_device(memory, state):
+    """Qwen3-4B on one device: 64 GB of state alone."""
+    shape = estimate.shape_of("Qwen/Qwen3-4B")
+    assert shape is not None
+    made = config(actor_rollout_ref__actor__ppo_max_token_len_per_gpu=4096)
+    first = next(iter(doctor_budgets._check_memory(made, shape, 1, memory, cpu=False)))
+    assert (first.name, first.state) == ("memory, training", state)
+    assert "16 B x 4.02e9 parameters" in first.found
+
+
+def test_tokens():
+    assert doctor_budgets.check_tokens(config()).state == "ok"
+    for key, value in (("actor__ppo_max_token_len_per_gpu", 2047), ("rollout__max_model_len", 2047)):
+        check = doctor_budgets.check_tokens(config(**{f"actor_rollout_ref__{key}": value}))
+        assert check.state == "fail"
+        assert "2047 below" in check.found
+
+
+def test_disk(tmp_path):
+    made = config(trainer__default_local_dir=str(tmp_path / "not" / "there"))
+    assert doctor_budgets.check_disk(made, TINY).state == "ok"
+    huge = estimate.Shape(10**6, 10**4, 10**6, 1, 1, 10**6, 10, True)
+    check = doctor_budgets.check_disk(made, huge)
+    assert check.state == "fail"
+    assert str(tmp_path) in check.found
+
+
+def test_devices_missing(monkeypatch):
+    import torch
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    memory, check = doctor_budgets._device_memory(config(trainer__n_gpus_per_node=8), cpu=False)
+    assert memory is None
+    assert (check.state, check.found) == ("fail", "trainer.n_gpus_per_node=8, this machine has 0")
+
+
+def test_wandb(monkeypatch, tmp_path):
+    for name in ("WANDB_API_KEY", "WANDB_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    assert doctor.check_wandb(config()).state == "warn"
+    (tmp_path / "netrc").write_text("machine api.wandb.ai login user password x\n")
+    assert doctor.check_wandb(config()).state == "ok"
+    assert doctor.check_wandb(config(trainer__logger=["console"])).state == "skip"
+
+
+def test_data(tmp_path):
+    good = [Problem("toy_sum", f"What is {i} + 1?", str(i + 1), "train") for i in range(4)]
+    test = [Problem("toy_sum", "What is 9 + 9?", "18", "test")]
+    write_parquet(repeated_rows(good), tmp_path / "train.parquet")
+    write_parquet(repeated_rows(test), tmp_path / "test.parquet")
+    made = config(data__train_files=str(tmp_path / "train.parquet"), data__val_files=[str(tmp_path / "test.parquet")])
+    assert [check.state for check in doctor.check_data(made)] == ["ok", "ok"]
+    write_parquet(repeated_rows([Problem("toy_sum", good[0].text, "1", "test")]), tmp_path / "test.parquet")
+    leaked = list(doctor.check_data(made))
+    assert [check.state for check in leaked] == ["ok", "fail"]
+    assert "rpg data check" in leaked[1].remedy
+    (tmp_path / "train.parquet").unlink()
+    missing = next(iter(doctor.check_data(made)))
+    assert (missing.state, "no such file" in missing.found) == ("fail", True)
+
+
+@pytest.mark.parametrize(
+    ("probe", "state", "found"),
+    [
+        (f"print('\\nPROBE' + {json.dumps([*doctor.LOSS_NAMES, *doctor.ESTIMATORS])!r})", "ok", "16 losses"),
+        (
+            f"print('\\nPROBE' + {json.dumps([*doctor.LOSS_NAMES])!r})",
+            "fail",
+            "not registered with verl: rpg, rpg_batch",
+        ),
+        ("raise RuntimeError('broken plugin')", "fail", "broken plugin"),
+        ("print('hello')", "fail", "ends with 0"),
+    ],
+)
+def test_plugin_answers(probe, state, found):
+    check = doctor.check_plugin("plugin", probe)
+    assert check.state == state
+    assert found in check.found
+
+
+def test_versions(monkeypatch):
+    found = list(doctor.check_versions(cpu=True))
+    assert [check.state for check in found] == ["ok", "skip"]
+    real = doctor.metadata.version
+    monkeypatch.setattr(doctor.metadata, "version", lambda name: "5.6.0" if name == "transformers" else real(name))
+    first, _ = doctor.check_versions(cpu=True)
+    assert first.state == "fail"
+    assert "transformers 5.6.0, wanted" in first.found
+
+
+def test_script_that_is_not_there_or_refuses(tmp_path):
+    with pytest.raises(ValueError, match="no such file"):
+        doctor.resolved(tmp_path / "x.sh", [])
+    script = tmp_path / "run_x.sh"
+    script.write_text("echo 'error in the configuration: some.key' >&2; exit 2\n")
+    with pytest.raises(ValueError, match=r"some\.key"):
+        doctor.resolved(script, [])
+    script.write_text("echo hello\n")
+    with pytest.raises(ValueError, match="no configuration of verl"):
+        doctor.resolved(script, [])
+
+
+@pytest.mark.full
+def test_kl_counted_twice():
+    assert doctor.check_kl(config()).state == "ok"
+    check = doctor.check_kl(config(actor_rollout_ref__actor__use_kl_loss=True))
+    assert check.state == "fail"
+    assert "counts the KL twice" in check.found
+
+
+@pytest.mark.full
+def test_on_a_launch_script(capsys, tmp_path, monkeypatch):
+    """The whole command, in this environment: a toy script whose only fault is that its files are missing."""
+    monkeypatch.setenv("TRAIN_FILE", str(tmp_path / "none.parquet"))
+    script = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
+    from rpg.cli import main
+
+    assert main(["doctor", str(script), "trainer.logger=[console]"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "ok    plugin here: 16 losses and 2 estimators registered with verl" in lines
+    assert any(line.startswith(f"FAIL  data: {tmp_path / 'none.parquet'}: no such file -> ") for line in lines)
+
+
+@pytest.mark.full
+def test_plugin_in_a_ray_worker():
+    assert doctor.check_plugin("plugin in a Ray worker", doctor.RAY_PROBE).state == "ok"
+
+
+def test_probe_is_python():
+    compile(doctor.PROBE, "probe", "exec")
+    compile(doctor.RAY_PROBE, "ray probe", "exec")
+    assert sys.executable

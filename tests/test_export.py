@@ -1,0 +1,114 @@
+"""`rpg export` and `rpg eval`: what they refuse, and the real merger on a checkpoint as FSDP2 writes it."""
+
+import json
+
+import pytest
+
+from rpg import export
+from rpg.cli import main
+from rpg.results.evaluate import eval_command
+from rpg.results.records import ResultsError
+
+
+def checkpoint(folder, step=3, latest=True):
+    actor = folder / f"global_step_{step}" / "actor"
+    (actor / "huggingface").mkdir(parents=True)
+    (actor / "huggingface" / "config.json").write_text("{}")
+    (actor / "fsdp_config.json").write_text("{}")
+    if latest:
+        (folder / "latest_checkpointed_iteration.txt").write_text(str(step))
+    return actor
+
+
+def test_find_actor(tmp_path):
+    actor = checkpoint(tmp_path)
+    for given in (tmp_path, actor.parent, actor):
+        assert export.find_actor(given) == actor
+
+
+def test_find_actor_refuses(tmp_path, capsys):
+    with pytest.raises(export.ExportError, match="no checkpoint there"):
+        export.find_actor(tmp_path)
+    actor = checkpoint(tmp_path)
+    (actor / "fsdp_config.json").unlink()
+    with pytest.raises(export.ExportError, match="not whole"):
+        export.find_actor(tmp_path)
+    assert main(["export", str(tmp_path)]) == 1
+    assert "rpg export:" in capsys.readouterr().err
+
+
+def test_merge_does_not_write_over_anything(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("x")
+    with pytest.raises(export.ExportError, match="not empty"):
+        export.merge(tmp_path, tmp_path / "out")
+
+
+@pytest.mark.full
+def test_real_merger_gives_back_the_weights(tmp_path, capsys, monkeypatch):
+    """One shard of an FSDP2 model of one rank; exported, loaded, equal, and it answers."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from transformers import AutoModelForCausalLM
+
+    from rpg.data.toy_model import ToyModelSettings, build_model, build_tokenizer
+
+    actor = checkpoint(tmp_path)
+    tokenizer = build_tokenizer(["What is 1 + 2?", "Answer: 3"] * 20, 300)
+    model = build_model(tokenizer, ToyModelSettings(layers=1))
+    tokenizer.save_pretrained(actor / "huggingface")
+    model.config.save_pretrained(actor / "huggingface")
+    model.generation_config.save_pretrained(actor / "huggingface")
+    wanted = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("fsdp",))
+        fully_shard(model, mesh=mesh)
+        torch.save(model.state_dict(), actor / "model_world_size_1_rank_0.pt")
+    finally:
+        dist.destroy_process_group()
+    (actor / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": 1}))
+
+    assert main(["export", str(tmp_path), "--ask", "What is 1 + 2?"]) == 0
+    assert "answer: " in capsys.readouterr().out
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "global_step_3" / "hf", dtype=torch.float32)
+    for name, value in loaded.state_dict().items():
+        assert torch.allclose(value, wanted[name], rtol=2**-8, atol=1e-6), name  # verl's merger writes bfloat16
+
+
+def test_eval_command(tmp_path):
+    actor = checkpoint(tmp_path)
+    script, file, out = tmp_path / "run_x.sh", tmp_path / "x.parquet", tmp_path / "out"
+    script.touch()
+    file.touch()
+    command = eval_command(script, actor.parent, [file], 4, out, ["rpg.console=full"])
+    assert command == [
+        "bash",
+        str(script),
+        "trainer.val_only=True",
+        "trainer.val_before_train=True",
+        "actor_rollout_ref.rollout.val_kwargs.n=4",
+        f"trainer.default_local_dir={out}",
+        f"trainer.validation_data_dir={out}/validation",
+        "trainer.resume_mode=resume_path",
+        f"trainer.resume_from_path={actor.parent}",
+        f"data.val_files=[{file}]",
+        "rpg.console=full",
+    ]
+    assert "trainer.resume_mode=disable" in eval_command(script, None, None, 1, out, [])
+
+
+def test_eval_refuses(tmp_path, capsys):
+    script = tmp_path / "run_x.sh"
+    with pytest.raises(ResultsError, match="no such file"):
+        eval_command(script, None, None, 1, tmp_path / "out", [])
+    script.touch()
+    with pytest.raises(ResultsError, match="--samples 0"):
+        eval_command(script, None, None, 0, tmp_path / "out", [])
+    with pytest.raises(ResultsError, match="not a checkpoint"):
+        eval_command(script, tmp_path, None, 1, tmp_path / "out", [])
+    (tmp_path / "metrics.jsonl").touch()
+    assert main(["eval", str(script), "--out", str(tmp_path)]) == 2
+    assert "there is a run already" in capsys.readouterr().err
