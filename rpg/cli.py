@@ -11,6 +11,7 @@ import sys
 COMMANDS = {
     "verify": ("rpg.verify", "check every loss against the exact gradient of the objective"),
     "data": ("rpg.data.command", "build and check the training and evaluation files"),
+    "demo": ("rpg.demo", "build the toy model and data, train on this machine, show the result"),
     "doctor": ("rpg.doctor", "say what would fail in a run, before it does"),
     "table": ("rpg.results.table_command", "Last and Best of runs, in the paper's form and beside the paper's numbers"),
     "plot": ("rpg.results.plot_command", "panels and one self-contained page of runs"),

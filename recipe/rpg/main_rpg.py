@@ -9,7 +9,7 @@ import json
 import netrc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -109,10 +109,13 @@ def _has_wandb_key() -> bool:
 
 
 @contextlib.contextmanager
-def preloaded(config: DictConfig) -> Iterator[None]:
-    """While in this context, Ray's workers of this machine are forks of one process with rpg.preload imported."""
+def preloaded(config: DictConfig) -> Iterator[Callable[[], str | None]]:
+    """While in this context, Ray's workers of this machine are forks of one process with rpg.preload imported.
+
+    Yields a function that says why they no longer can be, None while all is well.
+    """
     if not config.rpg.preload.late or os.environ.get("RAY_ADDRESS"):
-        yield
+        yield lambda: None
         return
     from rpg.preload import Preloaded
 
@@ -122,7 +125,7 @@ def preloaded(config: DictConfig) -> Iterator[None]:
     runtime_env = config.ray_kwargs.ray_init.runtime_env
     runtime_env.py_executable = runtime_env.env_vars["RPG_PRELOADED_PYTHON"] = str(server.executable)
     try:
-        yield
+        yield server.failure
     finally:
         server.close()
 
@@ -150,11 +153,11 @@ def main(argv: list[str] | None = None) -> int:
 
     try:
         preflight.check_inputs(config)
-        with preloaded(config):
+        with preloaded(config) as preload_failure:
             preflight.check_loss(config)
             from recipe.rpg.run import run
 
-            return run(config)
+            return run(config, preload_failure)
     except preflight.Refused as refusal:
         print(f"error: {refusal}", file=sys.stderr)
         return REFUSED

@@ -2,39 +2,43 @@
 
 import contextlib
 import ctypes
-import json
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
 import psutil
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
+from recipe.rpg.rundir import run_directory
 from recipe.rpg.watch import Watch
 
 FAILED, TIMED_OUT, INTERRUPTED, TERMINATED = 1, 124, 130, 143
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def run(config: DictConfig) -> int:
-    """Train with verl as config says; returns the exit code (see main_rpg)."""
-    run_dir = Path(config.trainer.default_local_dir)
-    run_dir.mkdir(parents=True, exist_ok=True)
-    (run_dir / "config.yaml").write_text(OmegaConf.to_yaml(config))
+def run(config: DictConfig, preload_failure: Callable[[], str | None] = lambda: None) -> int:
+    """Train with verl as config says; returns the exit code (see main_rpg).
+
+    preload_failure: says why the workers of this machine cannot start, None while all is well.
+    """
     local = not os.environ.get("RAY_ADDRESS")
     if local:
         # orphans of Ray's workers (vLLM's engine is one when its server is killed) become children of
         # this process, so that they can be found at the end
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, _terminate)
+    with run_directory(config) as run_dir:
+        return _watched(config, run_dir, local, preload_failure)
 
+
+def _watched(config: DictConfig, run_dir: Path, local: bool, preload_failure: Callable[[], str | None]) -> int:
     log = run_dir / "run.log" if config.rpg.console == "progress" else None
     with redirected(log) as terminal:
-        watch = Watch(config, run_dir / "metrics.jsonl", terminal)
+        watch = Watch(config, run_dir / "metrics.jsonl", terminal, preload_failure)
         try:
             return _train(config, watch)
         except KeyboardInterrupt:
@@ -133,9 +137,3 @@ def end_descendants(grace: float = 5.0) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     psutil.wait_procs(remaining, timeout=grace)
-
-
-def steps_on_disk(run_dir: Path) -> int:
-    """The step of the last complete checkpoint in run_dir, 0 without one."""
-    tracker = run_dir / "latest_checkpointed_iteration.txt"
-    return int(json.loads(tracker.read_text())) if tracker.is_file() else 0

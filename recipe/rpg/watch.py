@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
@@ -36,7 +37,7 @@ class Watch(threading.Thread):
     Ctrl-C would send it, so that there is one way to end a run.
     """
 
-    def __init__(self, config: DictConfig, metrics: Path, terminal: TextIO):
+    def __init__(self, config: DictConfig, metrics: Path, terminal: TextIO, preload_failure: Callable[[], str | None]):
         super().__init__(daemon=True, name="rpg-watch")
         self.metrics = metrics
         self.verdict: str | None = None
@@ -46,6 +47,7 @@ class Watch(threading.Thread):
         self._step: int | None = None
         self._validation = ""
         self._ended = threading.Event()
+        self._preload_failure = preload_failure
         self._progress: Progress | None = None
         self._terminal = terminal
         if config.rpg.console == "progress":
@@ -64,7 +66,6 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         began = advanced = time.monotonic()
-        self.metrics.unlink(missing_ok=True)
         if self._progress:
             self._progress.start()
         while not self._ended.wait(LOOK_EVERY):
@@ -72,6 +73,9 @@ class Watch(threading.Thread):
             if self._read(now - began):
                 advanced = now
             stall, limit = self._limits
+            if failure := self._preload_failure():
+                self._end(failure)
+                return
             if stall is not None and now - advanced > stall:
                 self._end(f"no step finished for {stall} s after step {self._step} (rpg.stall_limit)")
             elif limit is not None and now - began > limit:

@@ -42,6 +42,7 @@ class Preloaded:
         environment, because they read it when they are imported (Ray and whatever imports Ray).
         """
         self._directory = Path(tempfile.mkdtemp(prefix="rpg-preload-"))
+        self._log = log
         address = self._directory / "socket"
         self.executable = self._directory / "python"
         client = f"{sys.executable} -S -E -s {HERE / 'client.py'} {address}"
@@ -59,6 +60,11 @@ class Preloaded:
                 start_new_session=True,  # a Ctrl-C in the terminal is the driver's to handle
                 env={**os.environ, **SINGLE_THREADED},
             )
+
+    def failure(self) -> str | None:
+        """Why no more programs can be started, None while all is well."""
+        code = self._server.poll()
+        return None if code is None else f"the import server ended with exit code {code}; {self._log} says why"
 
     def close(self) -> None:
         """End the server and remove its files. Programs that it started live on."""

@@ -1,0 +1,127 @@
+"""`rpg demo`: build the toy model and data, train through the launch script, show the result."""
+
+import argparse
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
+ACCURACY = "val-core/toy_sum/acc/mean@1"
+GAIN = 0.30  # what the demo promises: held-out accuracy at the end above the start
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `rpg demo`."""
+    parser.add_argument("--dir", type=Path, default=ROOT / "runs/toy", help="where model, data and run go")
+    parser.add_argument("--prepare-only", action="store_true", help="stop when model and data are there")
+    parser.add_argument("overrides", nargs="*", help="Hydra overrides for the run")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 0 when the run succeeded and the held-out accuracy rose by at least 0.30."""
+    console = Console()
+    began = time.monotonic()
+    directory: Path = args.dir.resolve()
+    prepare(directory, console)
+    if args.prepare_only:
+        return 0
+    run_dir = directory / "demo"
+    console.rule("training: stock verl, Ray, FSDP2 and vLLM on this CPU")
+    command = ["bash", str(SCRIPT), f"trainer.default_local_dir={run_dir}", "trainer.resume_mode=disable"]
+    environment_paths = [
+        f"actor_rollout_ref.model.path={directory / 'model'}",
+        f"data.train_files={directory / 'toy_train.parquet'}",
+        f"data.val_files={directory / 'toy_test.parquet'}",
+    ]
+    memory = PeakMemory()
+    with memory:
+        code = subprocess.run([*command, *environment_paths, *args.overrides], check=False).returncode
+    if code:
+        return code
+    curve = accuracy_by_step(run_dir / "metrics.jsonl")
+    show(curve, console)
+    picture = run_dir / "accuracy.png"
+    draw(curve, picture)
+    gain = curve[-1][1] - curve[0][1]
+    console.print(f"held-out accuracy {curve[0][1]:.3f} -> {curve[-1][1]:.3f} ({gain:+.3f})")
+    console.print(f"curve: {picture}\nmetrics, configuration, checkpoints: {run_dir}")
+    minutes = (time.monotonic() - began) / 60
+    console.print(f"{minutes:.1f} minutes; at most {memory.peak / 2**30:.1f} GiB of memory in use beyond the start")
+    if len(curve) > 2 and gain < GAIN:
+        console.print(f"[red]expected a gain of at least {GAIN}")
+        return 1
+    return 0
+
+
+def prepare(directory: Path, console: Console) -> None:
+    """Toy data and model in directory; what is there already is kept."""
+    train, test, model = directory / "toy_train.parquet", directory / "toy_test.parquet", directory / "model"
+    if not (train.is_file() and test.is_file()):
+        subprocess.run([sys.executable, "-m", "rpg.cli", "data", "build", "toy", "--out", str(directory)], check=True)
+    if not (model / "model.safetensors").is_file():
+        console.rule("toy model: half a million parameters, trained from scratch")
+        from rpg.data.toy_model import build_toy_model
+
+        build_toy_model(model)
+
+
+def accuracy_by_step(metrics: Path) -> list[tuple[int, float]]:
+    """(step, held-out accuracy) of every validation in a metrics file."""
+    records = [json.loads(line) for line in metrics.read_text().splitlines()]
+    return [(record["step"], record["data"][ACCURACY]) for record in records if ACCURACY in record["data"]]
+
+
+def show(curve: list[tuple[int, float]], console: Console) -> None:
+    """Print the validations as a table."""
+    table = Table("step", "held-out accuracy", "")
+    for step, accuracy in curve:
+        table.add_row(str(step), f"{accuracy:.3f}", "█" * round(40 * accuracy))
+    console.print(table)
+
+
+def draw(curve: list[tuple[int, float]], picture: Path) -> None:
+    """Write the validations as a PNG."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 3.6), dpi=150)
+    steps, accuracies = zip(*curve, strict=True)
+    axes.plot(steps, accuracies, marker="o", color="tab:blue")
+    axes.set(xlabel="training step", ylabel="held-out accuracy", ylim=(0, 1))
+    axes.set_title("RPG-REINFORCE with RPG-Style Clip (URKL) on sums of two numbers", fontsize=9)
+    axes.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(picture)
+    pyplot.close(figure)
+
+
+class PeakMemory(threading.Thread):
+    """Largest use of the machine's memory above that at the start, in bytes, while in the context."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._start = psutil.virtual_memory().used
+        self._ended = threading.Event()
+        self.peak = 0
+
+    def __enter__(self) -> "PeakMemory":
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._ended.wait(0.5):
+            self.peak = max(self.peak, psutil.virtual_memory().used - self._start)

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# requirements/cpu.in -> requirements/cpu.txt. Options go to `uv pip compile`, e.g. --find-links DIR where the
+# index has no CPU build of torch, or --upgrade.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+.venv/bin/uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-find-links \
+    --override requirements/cpu-overrides.txt requirements/cpu.in --output-file requirements/cpu.txt "$@"
