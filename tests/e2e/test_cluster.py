@@ -133,14 +133,16 @@ def submit(cluster, tmp_path):
                 str(SCRIPT),
                 "trainer.total_training_steps=2",
                 "trainer.test_freq=-1",
+                "trainer.val_before_train=false",
                 "rpg.console=full",
+                "rpg.stall_limit=900",  # every node imports anew
                 *overrides,
             ],
             cwd=elsewhere,
             env={**cluster.env, "RAY_ADDRESS": cluster.url, **env},
             capture_output=True,
             text=True,
-            timeout=420,
+            timeout=1000,
             check=False,
         )
 

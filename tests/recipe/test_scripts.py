@@ -4,24 +4,20 @@ The scripts' arguments are read from their text and composed in this process; a 
 also executed.
 """
 
-import copy
 import csv
-import functools
 import os
 import resource
-import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
+from launch_scripts import RECIPE, SCRIPTS, arguments, composed
 from omegaconf import OmegaConf
 
 from recipe.rpg.compose import compose_config
 from recipe.rpg.main_rpg import resolve
 from recipe.rpg.names import differences, parse
 
-RECIPE = Path(__file__).parents[2] / "recipe" / "rpg"
-SCRIPTS = {path.stem.removeprefix("run_"): path for size in ("7b", "4b", "cpu") for path in (RECIPE / size).iterdir()}
 RELEASE = list(csv.DictReader(open(Path(__file__).with_name("release_settings.csv"))))  # noqa: SIM115
 ACTOR = "actor_rollout_ref.actor"
 
@@ -80,33 +76,11 @@ def each(names):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def yaml_read_once():
-    """Hydra reads and parses every file anew for each script; here each is parsed once."""
-    load, loaded = OmegaConf.load, {}
-
-    def load_once(file):
-        if file.name not in loaded:
-            loaded[file.name] = load(file)
-        return copy.deepcopy(loaded[file.name])
-
+def unset_environment():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OmegaConf, "load", staticmethod(load_once))
         for variable in ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "NNODES", "RAY_ADDRESS", "DRY_RUN"):
             patch.delenv(variable, raising=False)
         yield
-
-
-def arguments(path: Path) -> list[str]:
-    """The Hydra overrides that a script gives to launch.sh."""
-    words = shlex.split(path.read_text().replace("\\\n", ""), comments=True)
-    assert words[:4] == ["exec", "bash", "$(dirname ${BASH_SOURCE[0]})/../launch.sh", "$0"], path
-    assert words[-1] == "$@", path
-    return words[4:-1]
-
-
-@functools.cache
-def composed(name: str):
-    return resolve(compose_config([f"rpg.script={name}", *arguments(SCRIPTS[name])]))
 
 
 def words(name: str) -> list[str]:

@@ -1,0 +1,29 @@
+"""The launch scripts, the arguments that stand in them, and the configuration that they give."""
+
+import functools
+import shlex
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from recipe.rpg.compose import compose_config
+from recipe.rpg.main_rpg import resolve
+
+RECIPE = Path(__file__).parents[2] / "recipe" / "rpg"
+SCRIPTS = {
+    path.stem.removeprefix("run_"): path for size in ("7b", "4b", "cpu") for path in sorted((RECIPE / size).iterdir())
+}
+
+
+def arguments(path: Path) -> list[str]:
+    """The Hydra overrides that a script gives to launch.sh."""
+    words = shlex.split(path.read_text().replace("\\\n", ""), comments=True)
+    assert words[:4] == ["exec", "bash", "$(dirname ${BASH_SOURCE[0]})/../launch.sh", "$0"], path
+    assert words[-1] == "$@", path
+    return words[4:-1]
+
+
+@functools.cache
+def composed(name: str) -> DictConfig:
+    """The resolved configuration of a script; not to be changed."""
+    return resolve(compose_config([f"rpg.script={name}", *arguments(SCRIPTS[name])]))

@@ -1,0 +1,130 @@
+"""No two methods of the grid are the same by mistake: the gradients of the cpu scripts on one and the same batch.
+
+Each script's own configuration goes through verl's estimators, policy losses and KL loss. The gradient is that with
+respect to the log-probs, on two mini-batches: the first of an iteration, where pi_theta is still pi_old, and a later
+one. `pytest -s` prints the table.
+"""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from launch_scripts import SCRIPTS, composed
+
+from recipe.rpg.names import parse
+
+# the schedule-free script has the loss of its AdamW twin
+NAMES = [name for name, run in ((n, parse(n)) for n in SCRIPTS) if run.size == "cpu" and run.optim == "adamw"]
+GROUPS, SIZE, TOKENS = 4, 4, 6
+SAME = 1e-9  # relative distance of two gradients that count as one; beta is 1e-4, the numbers are float64
+
+
+@functools.cache
+def batch() -> dict[str, torch.Tensor | np.ndarray]:
+    """One batch of (16, 6): rewards, a mask, old and reference log-probs, log-probs later in the iteration."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (GROUPS * SIZE, TOKENS)
+
+    def normal(scale):
+        return scale * torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    mask = torch.ones(shape, dtype=torch.float64)
+    mask[::3, -2:] = 0
+    rewards = torch.zeros(shape, dtype=torch.float64)
+    last = mask.sum(1).long() - 1
+    rewards[torch.arange(len(last)), last] = torch.randint(0, 2, (len(last),), generator=generator).double() * 2 - 1
+    old = -1 - normal(1.0).abs()
+    return {
+        "rewards": rewards,
+        "mask": mask,
+        "old": old,
+        "reference": old + normal(0.3),
+        "later": old + normal(0.4),  # ratios from about 0.4 to 2.5: on both sides of both clips
+        "uid": np.repeat(np.arange(GROUPS), SIZE).astype(object),
+    }
+
+
+@functools.cache
+def gradient(name: str, when: str) -> torch.Tensor:
+    """d loss / d log_prob of a script's method, (16, 6); when: "old" (first mini-batch) or "later"."""
+    from verl import DataProto
+    from verl.trainer.ppo.core_algos import agg_loss, get_policy_loss_fn, kl_penalty
+    from verl.trainer.ppo.ray_trainer import compute_advantage
+    from verl.utils.config import omega_conf_to_dataclass
+
+    from rpg.verl_plugin import register
+
+    register()
+    config = composed(name)
+    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    algorithm = omega_conf_to_dataclass(config.algorithm)
+    data = DataProto.from_single_dict(
+        {
+            "token_level_rewards": batch()["rewards"],
+            "response_mask": batch()["mask"],
+            "uid": batch()["uid"].astype(object),
+        }
+    )
+    norm = algorithm.norm_adv_by_std_in_grpo
+    data = compute_advantage(data, algorithm.adv_estimator, norm_adv_by_std_in_grpo=norm, config=algorithm)
+
+    log_prob = batch()[when].clone().requires_grad_()
+    fixed = {"ref_log_prob": batch()["reference"]} if config.rpg.reference.mode == "fixed" else {}
+    loss, _ = get_policy_loss_fn(actor.policy_loss.loss_mode)(
+        old_log_prob=batch()["old"],
+        log_prob=log_prob,
+        advantages=data.batch["advantages"].double(),
+        response_mask=batch()["mask"],
+        loss_agg_mode=actor.loss_agg_mode,
+        config=actor,
+        **fixed,
+    )
+    if actor.use_kl_loss:  # as verl.workers.utils.losses.ppo_loss does
+        kl = kl_penalty(log_prob, batch()["reference"], actor.kl_loss_type)
+        loss = loss + actor.kl_loss_coef * agg_loss(kl, batch()["mask"], actor.loss_agg_mode)
+    return torch.autograd.grad(loss, log_prob)[0]
+
+
+def classes(when: str) -> set[frozenset[str]]:
+    """The methods, put together where their gradients are equal."""
+    found: list[list[str]] = []
+    for name in NAMES:
+        mine = gradient(name, when)
+        for others in found:
+            if (mine - gradient(others[0], when)).norm() < SAME * mine.norm():
+                others.append(name)
+                break
+        else:
+            found.append([name])
+    return {frozenset(names) for names in found}
+
+
+def test_every_method_is_one_of_its_own():
+    assert classes("later") == {frozenset([name]) for name in NAMES}
+
+
+def test_the_first_mini_batch_is_the_same_where_mathematics_says_so():
+    """With pi_theta = pi_old = pi_ref nothing is clipped, and the weight of grad log pi is A plus the KL's part:
+    beta for FKL, -beta for RKL, nothing for UFKL and URKL (paper.md, table of section 2)."""
+    objectives = [name for name in NAMES if name.startswith("rpg_")]
+    by_divergence = {d: {n for n in objectives if parse(n).divergence == d} for d in ("fkl", "rkl")}
+    rest = set(objectives) - by_divergence["fkl"] - by_divergence["rkl"]
+    alone = {frozenset([name]) for name in NAMES if name not in objectives}
+    assert classes("old") == {frozenset(rest), *map(frozenset, by_divergence.values())} | alone
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_gradient_is_finite_and_masked(name):
+    for when in ("old", "later"):
+        assert torch.isfinite(gradient(name, when)).all()
+        assert gradient(name, when).norm() > 0
+        assert (gradient(name, when)[batch()["mask"] == 0] == 0).all()
+
+
+def test_table():
+    print(f"\n{'script':50} first mini-batch   later one")
+    for name in NAMES:
+        first, later = gradient(name, "old").norm(), gradient(name, "later").norm()
+        print(f"{Path(SCRIPTS[name]).name:50} {first:.12f}     {later:.12f}")
