@@ -32,7 +32,10 @@ print("\\nPROBE" + json.dumps([*POLICY_LOSS_REGISTRY, *map(str, ADV_ESTIMATOR_RE
 """
 RAY_PROBE = f"""
 import os, ray, subprocess, sys
-ray.init(address=os.environ.get("RAY_ADDRESS") or "local", log_to_driver=False)
+if os.environ.get("RAY_ADDRESS"):
+    ray.init(log_to_driver=False)
+else:
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
 probe = {PROBE!r}
 @ray.remote
 def worker():

@@ -59,6 +59,7 @@ def test_real_merger_gives_back_the_weights(tmp_path, capsys, monkeypatch):
     tokenizer = build_tokenizer(["What is 1 + 2?", "Answer: 3"] * 20, 300)
     model = build_model(tokenizer, ToyModelSettings(layers=1))
     tokenizer.save_pretrained(actor / "huggingface")
+    model.config.architectures = [type(model).__name__]
     model.config.save_pretrained(actor / "huggingface")
     model.generation_config.save_pretrained(actor / "huggingface")
     wanted = {name: value.detach().clone() for name, value in model.state_dict().items()}
