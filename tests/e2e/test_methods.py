@@ -1,0 +1,68 @@
+"""Every method through its own script on the real stack: three steps, and what the first update did.
+
+The table of gradient norms and parameter changes is printed with `pytest -s`. The rollouts of two runs need not be
+the same, so that equal methods may differ here: tests/recipe/test_updates.py compares them on one batch.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
+
+ROOT = Path(__file__).parents[2]
+TOY = ROOT / "runs" / "toy"
+SCRIPTS = sorted((ROOT / "recipe/rpg/cpu").iterdir())
+
+
+@pytest.fixture(scope="module")
+def table():
+    rows: list[str] = []
+    yield rows
+    print("", f"{'script':60} {'gradient norm':>14} {'change':>12}", *rows, sep="\n")
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_three_steps(script, table, tmp_path):
+    if not (TOY / "model" / "config.json").is_file():
+        pytest.skip(f"no toy model in {TOY}; `rpg demo` builds it")
+    done = subprocess.run(
+        [
+            "bash",
+            str(script),
+            "trainer.total_training_steps=3",
+            "trainer.test_freq=-1",
+            "trainer.val_before_train=false",
+            "trainer.save_freq=1",
+            "actor_rollout_ref.actor.optim.lr_warmup_steps=0",  # verl's warm-up begins with a step of size 0
+            "data.seed=1",
+            "rpg.console=full",
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "CKPTS_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+    run = tmp_path / script.stem.removeprefix("run_")
+    steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    norms = {step["step"]: step["data"]["actor/grad_norm"] for step in steps if "actor/grad_norm" in step["data"]}
+    assert list(norms) == [1, 2, 3]
+    assert all(0 < norm < 100 for norm in norms.values()), norms
+
+    before = load_file(TOY / "model" / "model.safetensors")
+    after = torch.load(run / "global_step_1/actor/model_world_size_1_rank_0.pt", weights_only=False)
+    change = sum((_local(after[key]).float() - value.float()).square().sum().item() for key, value in before.items())
+    assert change > 0
+    table.append(f"{script.stem:60} {norms[1]:14.6f} {change**0.5:12.6f}")
+
+
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor  # type: ignore[operator]
