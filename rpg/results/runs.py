@@ -14,7 +14,7 @@ from rpg.results.tensorboard import PATTERN, event_files, read_events
 from rpg.results.wandb_offline import read_wandb
 
 METRICS = "metrics.jsonl"
-EARLIER = "metrics.previous*.jsonl"
+EARLIER = "metrics.previous.jsonl"  # the part before a resume, until the run ends and makes one file of both
 
 
 @dataclass
@@ -134,7 +134,7 @@ def find_logs(path: Path) -> list[Path]:
         raise ResultsError(f"{path}: no such file or directory")
     if path.is_file():
         return [path]
-    if (path / METRICS).is_file():
+    if (path / METRICS).is_file() or (path / EARLIER).is_file():
         return [path / METRICS]
     if wandb := sorted(path.glob("*.wandb")):
         return wandb
@@ -157,8 +157,8 @@ def load_run(path: Path) -> Run:
         name, config, records = wandb.name, wandb.config, wandb.records
     elif path.suffix == ".jsonl":
         kind = METRICS
-        earlier = sorted(directory.glob(EARLIER)) if path.name == METRICS else []
-        records = (record for file in [*earlier, path] for record in read_jsonl(file, notes))
+        files = [directory / EARLIER, path] if path.name == METRICS else [path]
+        records = (record for file in files if file.is_file() for record in read_jsonl(file, notes))
     else:
         raise ResultsError(f"{path}: unknown kind of file; known are *.jsonl, *.wandb and {PATTERN}")
     history = assemble(records, notes)

@@ -189,6 +189,18 @@ def test_metrics_of_an_earlier_part_lie_beside(tmp_path):
     assert run.accuracies() == {"AIME24": [(0, 0.1), (2, 0.5), (4, 0.6)]}
     assert "resumed at step 2" in run.notes[0]
 
+    (run_dir / "metrics.jsonl").unlink()  # killed before its first step
+    (run,), _ = load(run_dir)
+    assert run.last_step == 4
+
+
+def test_metrics_put_aside_by_a_run_that_does_not_resume_are_no_part_of_it(tmp_path):
+    run_dir = write_run(tmp_path / "a", LINES)
+    for name in ("metrics.until-20260101-000000.jsonl", "metrics.previous.until-20260101-000000.jsonl"):
+        (run_dir / name).write_text('{"step": 99, "data": {"x": 1.0}}\n')
+    (run,), _ = load(run_dir)
+    assert (run.last_step, run.notes[1:]) == (4, [])
+
 
 def test_two_runs_of_one_name_are_told_apart(tmp_path):
     for folder, seed in (("a", 1), ("b", 2)):
