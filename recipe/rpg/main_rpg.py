@@ -80,6 +80,8 @@ def set_environment(config: DictConfig) -> None:
         job = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}"))
         for name in job.get("runtime_env", {}).get("env_vars", {}):
             env_vars.pop(name, None)
+    else:  # a Ray of this run's own, also where somebody else's happens to run on this machine
+        OmegaConf.update(config, "ray_kwargs.ray_init.address", "local", force_add=True)
     OmegaConf.update(config, "ray_kwargs.ray_init.runtime_env.env_vars", env_vars, force_add=True)
 
 
