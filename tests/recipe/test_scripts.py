@@ -51,16 +51,20 @@ KEYS = {
 
 def _features(name: str) -> set[tuple]:
     run = parse(name)
-    platform = "cpu" if run.size == "cpu" else "gpu"
-    objective = (run.method, run.loss, run.clip, run.beta, run.reference)
-    return {(platform, objective), (run.divergence,), (run.model, run.optim), (run.context,)}
+    return {
+        (run.method, run.loss, run.clip, run.beta, run.reference),
+        (run.model, run.optim),
+        (run.context,),
+        (run.lr,),
+    }
 
 
 def _cover() -> set[str]:
-    """Scripts that between them have every objective on either platform, every model, optimizer and context."""
-    seen, chosen = set(), set()
-    release = {row["script"].removeprefix("run_").removesuffix(".sh") for row in RELEASE}
-    for name in [*sorted(release), *sorted(SCRIPTS)]:
+    """All scripts of cpu/, and those that add an objective, model, optimizer, context or learning rate to them."""
+    chosen = {name for name in SCRIPTS if parse(name).size == "cpu"}
+    seen = set().union(*map(_features, chosen))
+    release = sorted(row["script"].removeprefix("run_").removesuffix(".sh") for row in RELEASE)
+    for name in [*release, *SCRIPTS]:
         if _features(name) - seen:
             chosen.add(name)
             seen |= _features(name)
