@@ -1,0 +1,118 @@
+"""What the end-to-end tests share: toy model and data, runs of the launch script, and a look for what they leave."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOY = ROOT / "runs" / "toy"
+SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
+MARK = "RPG_TEST_RUN"  # an environment variable that every process of a run inherits
+
+
+@pytest.fixture(scope="session", autouse=True)
+def toy() -> Path:
+    """Directory with the toy model and data, built as `rpg demo` builds them where they are missing."""
+    command = [sys.executable, "-m", "rpg.cli", "demo", "--prepare-only", "--dir", str(TOY)]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=900)
+    return TOY
+
+
+class Run:
+    """A started command in a process group of its own, with everything it prints in a file."""
+
+    def __init__(self, command: list[str], directory: Path, **environment: str):
+        self.mark = uuid.uuid4().hex
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self.output = directory / "terminal.txt"
+        with open(self.output, "wb") as stream:
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, **environment, MARK: self.mark},
+            )
+
+    def wait(self, timeout: float) -> int:
+        """Exit code; a run that takes longer is ended and fails the test."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.end()
+            pytest.fail(f"the run took more than {timeout} s:\n{self.text()[-3000:]}")
+
+    def text(self) -> str:
+        """What the run printed so far."""
+        return self.output.read_text(errors="replace")
+
+    def metrics(self) -> list[dict]:
+        """The records of metrics.jsonl so far, complete lines only."""
+        path = self.directory / "metrics.jsonl"
+        if not path.is_file():
+            return []
+        return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+    def wait_for_step(self, step: int, timeout: float) -> None:
+        """Return when metrics of this step are there."""
+        until = time.monotonic() + timeout
+        while not any(record["step"] >= step for record in self.metrics()):
+            assert self.process.poll() is None, f"the run ended before step {step}:\n{self.text()[-3000:]}"
+            assert time.monotonic() < until, f"no step {step} after {timeout} s:\n{self.text()[-3000:]}"
+            time.sleep(0.5)
+
+    def processes(self) -> list[psutil.Process]:
+        """Living processes that carry this run's mark in their environment."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        return found
+
+    def interrupt(self) -> None:
+        """What Ctrl-C in a terminal does: SIGINT to the foreground process group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def end(self) -> None:
+        """Kill whatever is left."""
+        for process in self.processes():
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator:
+    """Start commands; what is left of them at the end of the test is killed.
+
+    Called with Hydra overrides it starts the launch script; a whole command is given as `command=`. Run.directory is
+    where the script's run goes.
+    """
+    runs: list[Run] = []
+
+    def starter(*overrides: str, command: list[str] | None = None, **environment: str) -> Run:
+        directory = tmp_path / f"run{len(runs)}"
+        script = ["bash", str(SCRIPT), f"trainer.default_local_dir={directory}", *overrides]
+        run = Run(command or script, directory, **environment)
+        runs.append(run)
+        return run
+
+    yield starter
+    for run in runs:
+        run.end()

@@ -1,0 +1,19 @@
+"""A worker extension for vLLM that writes down the weights it rolls out with, after every synchronisation."""
+
+import os
+from pathlib import Path
+
+import torch
+from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
+
+DIRECTORY = "RPG_TEST_ROLLOUT_WEIGHTS"
+
+
+class Extension(vLLMColocateWorkerExtension):
+    """verl's own, which vLLM makes a base of its worker; file n.pt holds vLLM's parameters after n + 1 updates."""
+
+    def update_weights_from_ipc(self, *args, **kwargs):
+        super().update_weights_from_ipc(*args, **kwargs)
+        directory = Path(os.environ[DIRECTORY])
+        weights = {name: tensor.detach().clone() for name, tensor in self.model_runner.model.named_parameters()}
+        torch.save(weights, directory / f"{len(list(directory.glob('*.pt')))}.pt")

@@ -1,0 +1,38 @@
+"""What goes wrong in mid-run: one clear end, the right exit code, and no process left behind."""
+
+import os
+import signal
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+BRIEF = [
+    "trainer.test_freq=-1",
+    "trainer.val_before_train=false",
+    "trainer.save_freq=-1",
+    "trainer.total_training_steps=1000",
+]
+
+
+def test_a_dead_vllm_engine_ends_the_run(start):
+    """SIGKILL to vLLM's engine: the run ends by itself with an error that says so, within its stall limit."""
+    run = start(*BRIEF, "rpg.stall_limit=100")
+    run.wait_for_step(1, 280)
+    engines = [p for p in run.processes() if "EngineCore" in " ".join(p.cmdline())]
+    assert engines, "no vLLM engine among the run's processes"
+    os.kill(engines[0].pid, signal.SIGKILL)
+    assert run.wait(150) in (1, 124)
+    assert "error: " in run.text()
+    assert run.processes() == []
+    assert run.metrics()[0]["step"] == 1  # what was written stays
+
+
+def test_ctrl_c(start):
+    """Ctrl-C in mid-run: exit code 130, no Ray or vLLM process, metrics kept."""
+    run = start(*BRIEF)
+    run.wait_for_step(1, 280)
+    run.interrupt()
+    assert run.wait(60) == 130, run.text()[-2000:]
+    assert run.processes() == []
+    assert run.metrics()[0]["step"] == 1

@@ -1,0 +1,228 @@
+"""Our worker with verl's own FSDP engines, optimizer, losses and checkpoints on the toy model; no Ray, no vLLM."""
+
+import os
+import resource
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_fsdp import on_ranks
+
+pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time
+
+ROOT = Path(__file__).parents[2]
+MODEL = ROOT / "runs" / "toy" / "model"
+MODES = {
+    "old": ["reference=old"],
+    "fixed": ["reference=fixed"],
+    "every_k": ["reference=every_k", "rpg.reference.every_k=3"],
+    "kl_target": ["reference=kl_target", "rpg.reference.kl_target=1e-4", "rpg.reference.kl_ema=0.5"],
+}
+OPTIMIZERS = {
+    "adamw": ["optim=toy"],
+    "schedule_free": ["optim=schedulefree", "actor_rollout_ref.actor.optim.lr=3e-3"],
+}
+ROWS, PROMPT, RESPONSE = 16, 6, 10
+
+
+class Training:
+    """Iterations as the trainer asks them of the worker: old log-probs, reference log-probs, update."""
+
+    def __init__(self, mode: str, optimizer: str):
+        rank, world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        os.environ.update(VERL_PLATFORM="cpu", RANK=str(rank), WORLD_SIZE=str(world_size), RPG_HOME=str(ROOT))
+        from omegaconf import OmegaConf
+
+        from recipe.rpg.compose import compose_config
+        from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
+
+        base = ["profile=cpu", "model=toy", "dataset=toy", "trainer.experiment_name=x"]
+        config = compose_config([*base, *MODES[mode], *OPTIMIZERS[optimizer]])
+        config = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
+        section = config.actor_rollout_ref
+        section.rpg_reference = config.rpg.reference
+        section.actor.ppo_micro_batch_size_per_gpu = ROWS // 2 // world_size
+        for role in ("rollout", "ref"):
+            section[role].log_prob_micro_batch_size_per_gpu = ROWS // world_size
+        self.worker = RPGActorRolloutRefWorker(config=section, role="actor_rollout_ref")
+        # verl knows no role of a training process without rollouts; it reads the parts off this name
+        self.worker.role = "actor_ref" if mode != "old" else "actor"
+        self.worker.init_model()
+        self.mode, self.rank, self.world_size, self.metrics = mode, rank, world_size, []
+
+    def data(self, iteration: int, **extra):
+        """This rank's rows of a batch; the same tokens on any number of ranks."""
+        from tensordict import TensorDict
+        from verl.utils import tensordict_utils as tu
+
+        generator = torch.Generator().manual_seed(iteration)
+        tokens = torch.randint(5, 300, (ROWS, PROMPT + RESPONSE), generator=generator)
+        # the ranks of a mini-batch share it; each takes its rows of the first half and of the second
+        mine = [row for half in (0, 1) for row in range(half * ROWS // 2, (half + 1) * ROWS // 2)][
+            self.rank :: self.world_size
+        ]
+        tokens = tokens[mine]
+        rows = len(tokens)
+
+        def nested(values):
+            return torch.nested.as_nested_tensor(list(values), layout=torch.jagged)
+
+        data = TensorDict(
+            {
+                "input_ids": nested(tokens),
+                "position_ids": nested(torch.arange(PROMPT + RESPONSE).expand(rows, -1).clone()),
+                "prompts": nested(tokens[:, :PROMPT]),
+                "responses": nested(tokens[:, PROMPT:]),
+                "response_mask": nested(torch.ones(rows, RESPONSE, dtype=torch.long)),
+                "loss_mask": nested(torch.ones(rows, RESPONSE, dtype=torch.long)),
+                "advantages": nested(1.0 - 2.0 * (tokens[:, PROMPT:] % 2)),
+            },
+            batch_size=rows,
+        )
+        for name, value in extra.pop("fields", {}).items():
+            data[name] = nested(value)
+        total = (PROMPT + RESPONSE) * ROWS
+        tu.assign_non_tensor(data, temperature=1.0, global_token_num=[total // ROWS] * ROWS, **extra)
+        return data
+
+    def iterate(self, iteration: int) -> None:
+        from verl.workers.utils.padding import response_from_nested
+
+        ask = {"calculate_entropy": False, "compute_loss": False}
+        data = self.data(iteration, **ask)
+        fields = {}
+        calls = [("old_log_probs", self.worker.compute_log_prob)]
+        if self.mode != "old":
+            calls.append(("ref_log_prob", self.worker.compute_ref_log_prob))
+        for name, call in calls:
+            output = call(self.data(iteration, **ask))
+            fields[name] = response_from_nested(output["log_probs"], data["response_mask"]).unbind()
+        update = self.data(
+            iteration,
+            fields=fields,
+            calculate_entropy=False,
+            global_batch_size=ROWS // 2,
+            mini_batch_size=ROWS // 2,
+            epochs=1,
+            seed=1,
+            dataloader_kwargs={"shuffle": False},
+        )
+        self.metrics.append(dict(self.worker.update_actor(update)["metrics"]))
+
+    def weights(self) -> dict[str, dict[str, torch.Tensor]]:
+        """Gathered weights of the actor, and of the reference where there is one."""
+        engines = {"actor": self.worker.actor.engine}
+        if self.mode != "old":
+            engines["reference"] = self.worker.ref.engine
+        return {
+            role: {name: tensor.full_tensor().clone() for name, tensor in engine.module.state_dict().items()}
+            for role, engine in engines.items()
+        }
+
+
+CASES = [(mode, optimizer) for mode in MODES for optimizer in OPTIMIZERS]
+SAVE_AFTER, KILL_AFTER, END = 3, 4, 6
+
+
+def actor_path(directory: str, mode: str, optimizer: str) -> str:
+    return f"{directory}/{mode}-{optimizer}/global_step_{SAVE_AFTER}/actor"
+
+
+def run_until_killed(directory: str) -> None:
+    trainings = {case: Training(*case) for case in CASES}
+    for iteration in range(KILL_AFTER):
+        for case, training in trainings.items():
+            training.iterate(iteration)
+            if iteration + 1 == SAVE_AFTER:
+                training.worker.save_checkpoint(actor_path(directory, *case), global_step=SAVE_AFTER)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def resume_and_compare(directory: str) -> None:
+    for case in CASES:
+        whole, resumed = Training(*case), Training(*case)
+        for iteration in range(END):
+            whole.iterate(iteration)
+        resumed.worker.load_checkpoint(actor_path(directory, *case))
+        for iteration in range(SAVE_AFTER, END):
+            resumed.iterate(iteration)
+        # the same kernels on the same numbers: bit for bit
+        torch.testing.assert_close(resumed.weights(), whole.weights(), atol=0, rtol=0)
+        for ours, theirs in zip(resumed.metrics, whole.metrics[SAVE_AFTER:], strict=True):
+            for key in ("lr", "reference/age", "reference/updates", "reference/kl_ema", "actor/pg_loss"):
+                assert str(ours.get(key)) == str(theirs.get(key)), (case, key)
+        if case[0] in ("every_k", "kl_target"):
+            assert whole.metrics[-1]["reference/updates"] >= 1, case
+
+
+def test_killed_and_resumed_is_uninterrupted(tmp_path):
+    """Each mode and each optimizer: SIGKILL an iteration after a checkpoint."""
+    with pytest.raises(torch.multiprocessing.ProcessExitedException) as ended:
+        on_ranks(1, run_until_killed, str(tmp_path))
+    assert ended.value.exit_code == -signal.SIGKILL
+    on_ranks(1, resume_and_compare, str(tmp_path))
+
+
+TWO = [("kl_target", "adamw"), ("every_k", "schedule_free")]
+
+
+def train_all(path: str | None, compare_with: str | None) -> None:
+    for case in TWO:
+        training = Training(*case)
+        for iteration in range(END):
+            training.iterate(iteration)
+        weights, updates = training.weights(), training.metrics[-1]["reference/updates"]
+        name = "-".join(case)
+        if path is not None:
+            torch.save({"weights": weights, "updates": updates}, f"{path}/{name}.pt")
+            continue
+        one = torch.load(f"{compare_with}/{name}.pt", weights_only=True)
+        assert updates == one["updates"] >= 1
+        initial = Training("fixed", "adamw").weights()["reference"]
+        for role, tensors in weights.items():
+            # Gradients are summed in another order, and AdamW divides each by its own size: rounding in a gradient
+            # near 0 becomes part of a step. So the whole way is compared, not each weight.
+            moved = sum(((one["weights"][role][n] - initial[n]) ** 2).sum() for n in tensors) ** 0.5
+            apart = sum(((one["weights"][role][n] - tensors[n]) ** 2).sum() for n in tensors) ** 0.5
+            print(case, role, f"{apart:.2e} apart after a way of {moved:.2e}")
+            assert apart < 1e-2 * moved
+
+
+def test_two_ranks_are_one_rank(tmp_path):
+    on_ranks(1, train_all, str(tmp_path), None)
+    on_ranks(2, train_all, None, str(tmp_path))
+
+
+def measure(path: str, mode: str) -> None:
+    training = Training(mode, "adamw")
+    parameters = {
+        id(p): p
+        for engine in (training.worker.actor, training.worker.ref)
+        if engine
+        for p in engine.engine.module.parameters()
+    }
+    seconds = []
+    for iteration in range(12):
+        began = time.perf_counter()
+        training.iterate(iteration)
+        seconds.append(time.perf_counter() - began)
+    torch.save(
+        {
+            "seconds": sorted(seconds[2:])[5],
+            "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "parameters": sum(p.numel() * p.element_size() for p in parameters.values()),
+        },
+        path,
+    )
+
+
+def test_mode_old_holds_one_model(tmp_path):
+    """The paper's "only one model": half the parameters of mode fixed, and no pass for the reference."""
+    figures = {}
+    for mode in ("old", "fixed"):
+        on_ranks(1, measure, str(tmp_path / f"{mode}.pt"), mode)
+        figures[mode] = torch.load(tmp_path / f"{mode}.pt")
+    print(figures)
+    assert figures["fixed"]["parameters"] == 2 * figures["old"]["parameters"]
