@@ -1,0 +1,110 @@
+"""The wheel: it installs into an environment of its own and brings configuration, scripts and tables along."""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    source = tmp_path_factory.mktemp("source")
+    files = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout.split("\0")
+    for name in filter(None, files):
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, source / name)
+    out = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "uv", "build", "--wheel", "--no-build-isolation", "--out-dir", str(out)]
+    subprocess.run([*command, "--python", sys.executable, str(source)], check=True, capture_output=True, timeout=120)
+    (built,) = out.glob("rpg_verl-*.whl")
+    return built
+
+
+def test_contents(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for needed in (
+        "rpg/objectives/loss.py",
+        "rpg/preload/client.py",
+        "rpg/results/paper_tables.csv",
+        "recipe/rpg/launch.sh",
+        "recipe/rpg/config/rpg_trainer.yaml",
+        "recipe/rpg/config/profile/cpu.yaml",
+        "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh",
+    ):
+        assert needed in names
+    assert not [name for name in names if name.startswith(("tests/", "scripts/", "docs/", "data/"))]
+
+
+def test_installs_into_a_clean_environment(wheel, tmp_path):
+    """The environment sees verl and the rest of this one's packages, but rpg only from the wheel."""
+    clean = tmp_path / "clean"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(clean)], check=True, timeout=60)
+    python = clean / "bin" / "python"
+    install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--offline"]
+    subprocess.run([*install, "--python", str(python), str(wheel)], check=True, timeout=60)
+    (site,) = (clean / "lib").glob("python*/site-packages")
+    # the packages of this environment behind the clean one's own; the editable rpg of this one is a .pth file, which
+    # is not read from there
+    (site / "behind.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")) + "\n")
+    code = (
+        "import rpg, verl; from pathlib import Path\n"
+        "from recipe.rpg.compose import compose_config\n"
+        "from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY as losses\n"
+        f"assert Path(rpg.__file__).is_relative_to({str(clean)!r}), rpg.__file__\n"
+        "assert 'rpg_rf_urkl_clip_ppo' in losses\n"
+        "print(compose_config(['profile=cpu', 'trainer.experiment_name=t']).rpg.kl_coef)\n"
+    )
+    ended = subprocess.run([str(python), "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    assert ended.stdout.strip().endswith("0.0001")
+    entry = subprocess.run([str(clean / "bin" / "rpg"), "--help"], capture_output=True, text=True, timeout=60)
+    assert "verify" in entry.stdout
+
+
+@pytest.mark.full
+def test_requirement_txt_resolves_on_both_pythons():
+    ended = subprocess.run(
+        ["bash", "scripts/check_requirement.sh"], cwd=ROOT, capture_output=True, text=True, timeout=1200
+    )
+    assert ended.returncode == 0, ended.stderr
+    for version in ("3.11", "3.12"):
+        (line,) = [line for line in ended.stdout.splitlines() if line.startswith(f"Python {version}:")]
+        for pinned in ("verl==0.9.1", "torch==2.11.0", "vllm==0.24.0", "transformers==5.9.0", "flash-attn==2.8.3"):
+            assert pinned in line
+
+
+def test_setup_does_nothing_the_second_time(tmp_path):
+    """scripts/setup.sh made this environment: called again it says so, and takes no time to speak of."""
+    if Path(sys.prefix) != ROOT / ".venv":
+        pytest.skip("these tests do not run in the .venv that scripts/setup.sh makes")
+    ended = subprocess.run(["bash", "scripts/setup.sh"], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0
+    assert "up to date" in ended.stdout
+
+
+def test_setup_refuses_another_python(tmp_path):
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    ended = subprocess.run(
+        ["bash", "scripts/setup.sh"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PYTHON": str(other), "PATH": "/usr/bin:/bin"},
+    )
+    assert ended.returncode == 1
+    assert f"PYTHON={other} is not Python 3.11" in ended.stderr
