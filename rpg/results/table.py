@@ -83,6 +83,9 @@ def build_table(runs: Sequence[Run], notes: Sequence[str] = (), paper: Table | N
     for row in table.rows:
         if missing := [name for name in table.benchmarks if name not in row.cells]:
             table.notes.append(f"{row.label}: no validation on {', '.join(missing)}")
+    ends = sorted({points[-1][0] for run in runs for points in run.accuracies().values()})
+    if len(ends) > 1:
+        table.notes.append(f"Last is of different steps ({', '.join(map(str, ends))}): not the same length of training")
     if paper:
         _compare(table, paper)
     return table

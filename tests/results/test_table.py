@@ -135,6 +135,11 @@ def test_beside_the_paper(tmp_path):
     assert any("without a value of ours: AIME25, AMC23" in note for note in table.notes)
 
 
+def test_runs_of_different_length_are_said(tmp_path):
+    runs = {"a": (records([0.1, 0.5]), config("a")), "b": (records([0.1, 0.5, 0.6]), config("b", loss="vanilla"))}
+    assert any(note.startswith("Last is of different steps (2, 4)") for note in table_of(tmp_path, runs).notes)
+
+
 def test_nothing_in_common_with_the_paper(tmp_path):
     table = table_of(tmp_path, {"a": (records([0.1, 0.5], benchmark="toy_sum"), config("a"))}, paper_table(8))
     assert any(note.startswith("nothing to compare") for note in table.notes)
