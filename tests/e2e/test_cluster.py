@@ -135,14 +135,14 @@ def submit(cluster, tmp_path):
                 "trainer.test_freq=-1",
                 "trainer.val_before_train=false",
                 "rpg.console=full",
-                "rpg.stall_limit=900",  # every node imports anew
+                "rpg.stall_limit=400",  # every node imports anew
                 *overrides,
             ],
             cwd=elsewhere,
             env={**cluster.env, "RAY_ADDRESS": cluster.url, **env},
             capture_output=True,
             text=True,
-            timeout=1000,
+            timeout=500,
             check=False,
         )
 
