@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+import statistics
 import time
 from pathlib import Path
 
@@ -83,8 +84,7 @@ class Training:
         )
         for name, value in extra.pop("fields", {}).items():
             data[name] = nested(value)
-        total = (PROMPT + RESPONSE) * ROWS
-        tu.assign_non_tensor(data, temperature=1.0, global_token_num=[total // ROWS] * ROWS, **extra)
+        tu.assign_non_tensor(data, temperature=1.0, global_token_num=[PROMPT + RESPONSE] * rows, **extra)
         return data
 
     def iterate(self, iteration: int) -> None:
@@ -187,7 +187,7 @@ def train_all(path: str | None, compare_with: str | None) -> None:
             moved = sum(((one["weights"][role][n] - initial[n]) ** 2).sum() for n in tensors) ** 0.5
             apart = sum(((one["weights"][role][n] - tensors[n]) ** 2).sum() for n in tensors) ** 0.5
             print(case, role, f"{apart:.2e} apart after a way of {moved:.2e}")
-            assert apart < 1e-2 * moved
+            assert apart < 1e-3 * moved
 
 
 def test_two_ranks_are_one_rank(tmp_path):
@@ -195,34 +195,41 @@ def test_two_ranks_are_one_rank(tmp_path):
     on_ranks(2, train_all, None, str(tmp_path))
 
 
-def measure(path: str, mode: str) -> None:
+def measure_memory(path: str, mode: str) -> None:
     training = Training(mode, "adamw")
-    parameters = {
-        id(p): p
-        for engine in (training.worker.actor, training.worker.ref)
-        if engine
-        for p in engine.engine.module.parameters()
-    }
-    seconds = []
-    for iteration in range(12):
-        began = time.perf_counter()
+    for iteration in range(3):
         training.iterate(iteration)
-        seconds.append(time.perf_counter() - began)
-    torch.save(
-        {
-            "seconds": sorted(seconds[2:])[5],
-            "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            "parameters": sum(p.numel() * p.element_size() for p in parameters.values()),
-        },
-        path,
-    )
+    engines = [worker.engine for worker in (training.worker.actor, training.worker.ref) if worker is not None]
+    parameters = {id(p): p for engine in engines for p in engine.module.parameters()}.values()
+    figures = {
+        "parameter bytes": sum(p.numel() * p.element_size() for p in parameters),
+        "peak resident bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+    torch.save(figures, path)
+
+
+def measure_time(path: str) -> None:
+    """Seconds an iteration, the two modes in turn, so that both meet the same load of the machine."""
+    trainings = {mode: Training(mode, "adamw") for mode in ("old", "fixed")}
+    seconds: dict[str, list[float]] = {mode: [] for mode in trainings}
+    for iteration in range(22):
+        for mode, training in trainings.items():
+            began = time.perf_counter()
+            training.iterate(iteration)
+            seconds[mode].append(time.perf_counter() - began)
+    torch.save({mode: statistics.median(values[2:]) for mode, values in seconds.items()}, path)
 
 
 def test_mode_old_holds_one_model(tmp_path):
-    """The paper's "only one model": half the parameters of mode fixed, and no pass for the reference."""
+    """The paper's "only one model": mode fixed holds the parameters twice and makes one more forward pass."""
     figures = {}
     for mode in ("old", "fixed"):
-        on_ranks(1, measure, str(tmp_path / f"{mode}.pt"), mode)
+        on_ranks(1, measure_memory, str(tmp_path / f"{mode}.pt"), mode)
         figures[mode] = torch.load(tmp_path / f"{mode}.pt")
-    print(figures)
-    assert figures["fixed"]["parameters"] == 2 * figures["old"]["parameters"]
+    on_ranks(1, measure_time, str(tmp_path / "seconds.pt"))
+    seconds = torch.load(tmp_path / "seconds.pt")
+    print(figures, seconds, f"time fixed / old = {seconds['fixed'] / seconds['old']:.2f}")
+    assert figures["fixed"]["parameter bytes"] == 2 * figures["old"]["parameter bytes"]
+    # One forward pass more beside one for the old log-probs, two updates at three times a forward pass each on half
+    # the rows: 5 to 4. Most of it is overhead at this size; that it costs nothing, or a half, would be wrong.
+    assert 1.0 < seconds["fixed"] / seconds["old"] < 1.6
