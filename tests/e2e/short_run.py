@@ -30,22 +30,14 @@ def command(directory: Path, steps: int, *overrides: str) -> list[str]:
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """As a user's, without a cluster, with this directory's modules for the processes of the run."""
-    path = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
-    env = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": path, **extra}
+    """As a user's, without a cluster."""
+    env = {**os.environ, "PYTHON": sys.executable, **extra}
     env.pop("RAY_ADDRESS", None)
     return env
 
 
-def ensure_toy() -> None:
-    """Build the toy model and data where they are missing."""
-    if not (TOY / "model" / "config.json").is_file():
-        subprocess.run([sys.executable, "-m", "rpg.cli", "data", "build", "toy"], cwd=ROOT, check=True, timeout=600)
-
-
 def run(directory: Path, steps: int, *overrides: str, **env: str) -> list[dict]:
     """Run to the end; returns the metrics, one dict a step. Fails with the end of the log."""
-    ensure_toy()
     log = directory.with_suffix(".log")
     with open(log, "wb") as stream:
         ended = subprocess.run(

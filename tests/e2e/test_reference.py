@@ -1,0 +1,112 @@
+"""The reference in the real stack: every mode trains, and a run that was killed goes on where it was."""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.e2e import short_run
+
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
+
+MODES = {
+    "old": ["reference=old"],
+    "fixed": ["reference=fixed"],
+    "every_k": ["reference=every_k", "rpg.reference.every_k=3"],
+    "kl_target": ["reference=kl_target", "rpg.reference.kl_target=1e-6", "rpg.reference.kl_ema=0.5"],
+}
+OPTIMIZERS = {
+    "adamw": ["optim=toy"],
+    "schedule_free": ["optim=schedulefree", "actor_rollout_ref.actor.optim.lr=3e-3"],
+}
+# Rollouts that depend on the weights only, so that two runs can be compared: the most likely token, and a
+# baseline over the batch, because the answers to one prompt are then all the same.
+GREEDY = ["actor_rollout_ref.rollout.top_k=1", "algorithm.adv_estimator=rpg_batchmean"]
+LOSSES = {
+    "rpg_rf_urkl_clip_ppo": [],
+    "grpo_corrected": ["method=grpo_corrected"],
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("mode", ["fixed", "kl_target"])
+def test_modes(tmp_path, mode, loss):
+    metrics = short_run.run(
+        tmp_path / "run", 3, *LOSSES[loss], *MODES[mode], *OPTIMIZERS["adamw"], "trainer.save_freq=1"
+    )
+    assert [record["step"] for record in metrics] == [1, 2, 3]
+    shards = short_run.reference(tmp_path / "run", 3)["shards"]
+    if mode == "fixed":
+        assert [record["reference/age"] for record in metrics] == [2, 4, 6]
+        expected = load_file(short_run.TOY / "model" / "model.safetensors")
+        assert metrics[2]["reference/kl_ema"] > 1e-6
+    else:  # the average passes the target within the second iteration, whose policy has moved; the third renews
+        assert [record["reference/updates"] for record in metrics] == [0, 0, 1]
+        expected = short_run.actor(tmp_path / "run", 2)
+    assert all(torch.equal(shards[name], tensor) for name, tensor in expected.items())
+    assert not any("kl_loss" in key for key in metrics[0]), "verl's own KL beside the loss's"
+
+
+def test_mode_old_has_no_reference(tmp_path):
+    metrics = short_run.run(tmp_path / "run", 1, *MODES["old"], "trainer.save_freq=1")
+    assert "timing_s/ref" not in metrics[0]
+    assert not (tmp_path / "run" / "global_step_1" / "reference").exists()
+
+
+def kill_after(directory: Path, step: int, *arguments: str) -> None:
+    """SIGKILL a run once step has been written to its metrics, and wait until Ray's processes are gone."""
+    with open(directory.with_suffix(".killed.log"), "wb") as log:
+        process = subprocess.Popen(
+            short_run.command(directory, *arguments), env=short_run.environment(), stdout=log, stderr=log
+        )
+        deadline = time.monotonic() + short_run.TIME_LIMIT
+        while time.monotonic() < deadline:
+            assert process.poll() is None, "the run ended before it could be killed"
+            if (directory / "metrics.jsonl").is_file() and any(r["step"] == step for r in short_run.metrics(directory)):
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    time.sleep(20)  # Ray's processes notice within ten
+
+
+@pytest.mark.parametrize(
+    ("mode", "optimizer"),
+    [("every_k", "schedule_free"), ("kl_target", "adamw"), ("fixed", "schedule_free"), ("old", "adamw")],
+)
+def test_killed_between_two_checkpoints_and_resumed(tmp_path, mode, optimizer):
+    """Checkpoints after steps 2 and 4, killed after 3: steps 3 and 4 again, and the same weights at the end."""
+    arguments = [4, *MODES[mode], *OPTIMIZERS[optimizer], *GREEDY, "trainer.save_freq=2"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    short_run.run(whole, *arguments)
+    kill_after(killed, 3, *arguments)
+    assert not (killed / "global_step_4").exists()
+    metrics = short_run.run(killed, *arguments)
+    assert [record["step"] for record in metrics][-2:] == [3, 4]
+
+    # Both runs are one computation, but its sums run in an order that threads decide; AdamW divides a gradient by
+    # its own size, so rounding in a small one grows to at most a step. Weights move by up to 8 steps of 3e-3.
+    def close(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor], start: dict[str, torch.Tensor]) -> None:
+        moved = sum(((b[name] - start[name]) ** 2).sum() for name in b) ** 0.5
+        apart = sum(((a[name] - b[name]) ** 2).sum() for name in b) ** 0.5
+        assert apart <= 1e-2 * moved, f"{apart} apart after a way of {moved}"
+
+    initial = load_file(short_run.TOY / "model" / "model.safetensors")
+    initial |= {"lm_head.weight": initial.get("lm_head.weight", initial["model.embed_tokens.weight"])}
+    close(short_run.actor(killed, 4), short_run.actor(whole, 4), initial)
+    a, b = short_run.optimizer(killed, 4), short_run.optimizer(whole, 4)
+    scalars = [{k: v for k, v in o["param_groups"][0].items() if k != "params"} for o in (a, b)]
+    assert scalars[0] == scalars[1]
+    if mode != "old":
+        a, b = short_run.reference(killed, 4), short_run.reference(whole, 4)
+        assert (a["state"]["age"], a["state"]["updates"]) == (b["state"]["age"], b["state"]["updates"])
+        assert a["state"]["kl_ema"] == pytest.approx(b["state"]["kl_ema"], rel=0.05, abs=1e-7)
+        if mode == "fixed":
+            assert all(torch.equal(a["shards"][name], b["shards"][name]) for name in b["shards"])
+        else:
+            assert b["state"]["updates"] >= 1
+            close(a["shards"], b["shards"], initial)

@@ -1,0 +1,105 @@
+"""Schedule-free AdamW and a moving reference in one run of the real stack, through a launch script."""
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.e2e import short_run
+
+pytestmark = pytest.mark.e2e
+
+# One mini-batch an iteration, so that verl's metrics are those of the first mini-batch.
+STEPS, K = 3, 2
+BETA1 = 0.9  # verl's default, AdamW's and schedule-free's alike
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("run") / "run"
+    pulled = tmp_path_factory.mktemp("pulled")
+    metrics = short_run.run(
+        directory,
+        STEPS,
+        "optim=schedulefree",
+        "actor_rollout_ref.actor.optim.lr=3e-3",
+        "reference=every_k",
+        f"rpg.reference.every_k={K}",
+        "trainer.save_freq=1",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=32",
+        "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+        "+actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls=tests.e2e.rollout_weights.Extension",
+        RPG_TEST_ROLLOUT_WEIGHTS=str(pulled),
+    )
+    return directory, metrics, [torch.load(pulled / f"{n}.pt") for n in range(STEPS + 1)]
+
+
+def test_vllm_rolls_out_with_x(run):
+    directory, _, pulled = run
+    for step in range(1, STEPS + 1):
+        x, rollout = short_run.actor(directory, step), pulled[step]  # pulled[0]: before the first step
+        attention = "model.layers.0.self_attn"
+        fused = torch.cat([x[f"{attention}.{part}_proj.weight"] for part in "qkv"])
+        # float32 on both sides, copied: bit for bit
+        assert torch.equal(rollout[f"{attention}.qkv_proj.weight"], fused)
+        assert torch.equal(rollout[f"{attention}.o_proj.weight"], x[f"{attention}.o_proj.weight"])
+        assert torch.equal(rollout["model.norm.weight"], x["model.norm.weight"])
+        embedding = x["model.embed_tokens.weight"]
+        assert torch.equal(rollout["model.embed_tokens.weight"][: len(embedding)], embedding)  # vLLM pads the rows
+
+
+def test_x_is_not_y(run):
+    """The test above could not fail if both were the same point."""
+    directory, _, pulled = run
+    x = short_run.actor(directory, STEPS)
+    saved = short_run.optimizer(directory, STEPS)
+    z = [state["z"].to_local() for state in saved["state"].values()]
+    name, number = next((n, i) for i, n in enumerate(x) if n.endswith("0.self_attn.o_proj.weight"))
+    y = torch.lerp(x[name], z[number], 1 - BETA1)
+    assert y.shape == x[name].shape
+    # a tenth of the way to z; rounding is 4e-9 at weights of 0.05
+    assert (y - pulled[STEPS][name]).abs().max() > 1e-6
+
+
+def test_checkpoints_hold_x_for_hugging_face_and_the_whole_optimizer(run):
+    directory, _, _ = run
+    x = short_run.actor(directory, STEPS)
+    exported = load_file(directory / f"global_step_{STEPS}" / "actor" / "huggingface" / "model.safetensors")
+    for name, tensor in exported.items():
+        # verl writes this copy in bfloat16
+        assert torch.equal(tensor.bfloat16(), x[name].bfloat16()), name
+    group = short_run.optimizer(directory, STEPS)["param_groups"][0]
+    assert (group["k"], group["train_mode"], group["warmup_steps"]) == (STEPS, False, 10)
+
+
+def test_warm_up_applies_once(run):
+    # optimizer steps 1, 2 and 3 of a warm-up of ten
+    assert [record["actor/lr"] for record in run[1]] == pytest.approx([3e-3 * n / 10 for n in (1, 2, 3)])
+
+
+def test_the_first_ratio_is_not_one_where_x_is_not_y(run):
+    """w = pi_y / pi_x. At the start, and after one step (x_1 = z_1), x and y are one point; from the second on not."""
+    apart = [record["actor/rpg_ratio_max"] - record["actor/rpg_ratio_min"] for record in run[1]]
+    # float32 log-probs of the same weights, evaluated twice
+    assert max(apart[:2]) < 1e-4
+    assert apart[2] > 5e-4
+
+
+def test_the_reference_moves_after_k_steps(run):
+    directory, metrics, _ = run
+    # K = 2 is reached within the second iteration, so the third begins with an update
+    assert [record["reference/age"] for record in metrics] == [1, 2, 1]
+    assert [record["reference/updates"] for record in metrics] == [0, 0, 1]
+    assert metrics[0]["reference/kl_ema"] == pytest.approx(0, abs=1e-9)  # pi_old is the reference
+    assert metrics[1]["reference/kl_ema"] > 1e-7
+    assert metrics[2]["reference/kl_ema"] == pytest.approx(0, abs=1e-9)
+    first, last = short_run.reference(directory, 1), short_run.reference(directory, 3)
+    assert (last["state"]["age"], last["state"]["updates"]) == (1, 1)
+    initial = load_file(short_run.TOY / "model" / "model.safetensors")
+    assert all(torch.equal(first["shards"][name], tensor) for name, tensor in initial.items())
+    x = short_run.actor(directory, 2)
+    assert all(torch.equal(last["shards"][name], tensor) for name, tensor in x.items())
+
+
+def test_rollouts_and_old_log_probs_are_of_one_policy(run):
+    # float32 in vLLM and in the actor, another order of summation
+    assert max(record["training/rollout_probs_diff_max"] for record in run[1]) < 1e-4
