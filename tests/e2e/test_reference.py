@@ -20,7 +20,8 @@ MODES = {
     "kl_target": ["reference=kl_target", "rpg.reference.kl_target=1e-6", "rpg.reference.kl_ema=0.5"],
 }
 OPTIMIZERS = {
-    "adamw": ["optim=toy"],
+    # without warm-up: verl's scheduler begins at 0, and the first iteration would move nothing
+    "adamw": ["optim=toy", "actor_rollout_ref.actor.optim.lr_warmup_steps=0"],
     "schedule_free": ["optim=schedulefree", "actor_rollout_ref.actor.optim.lr=3e-3"],
 }
 # Rollouts that depend on the weights only, so that two runs can be compared: the most likely token, and a
