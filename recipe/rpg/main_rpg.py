@@ -150,6 +150,8 @@ def main(argv: list[str] | None = None) -> int:
         return submit.submit(config.trainer.experiment_name, overrides)
 
     config.trainer.default_local_dir = os.path.abspath(config.trainer.default_local_dir)
+    if config.trainer.validation_data_dir is None:  # `rpg table` takes intervals and pass@k from the samples
+        config.trainer.validation_data_dir = os.path.join(config.trainer.default_local_dir, "validation")
     set_environment(config)
     from recipe.rpg import preflight
 

@@ -19,9 +19,11 @@ def test_a_dead_vllm_engine_ends_the_run(start):
     """SIGKILL to vLLM's engine: the run ends by itself with an error that says so, within its stall limit."""
     run = start(*BRIEF, "rpg.stall_limit=100")
     run.wait_for_step(1, 280)
-    engines = [p for p in run.processes() if "EngineCore" in " ".join(p.cmdline())]
+    # the engine is what vLLM's server starts by multiprocessing's spawn; rpg.preload kills it with its stand-in
+    engines = [p for p in run.processes() if "spawn_main" in " ".join(p.cmdline())]
     assert engines, "no vLLM engine among the run's processes"
-    os.kill(engines[0].pid, signal.SIGKILL)
+    for engine in engines:
+        os.kill(engine.pid, signal.SIGKILL)
     assert run.wait(150) in (1, 124)
     assert "error: " in run.text()
     assert run.processes() == []
