@@ -23,7 +23,7 @@ COMMANDS = {
 def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; the exit code is the subcommand's."""
     argv = sys.argv[1:] if argv is None else argv
-    parser = argparse.ArgumentParser(prog="rpg", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="rpg", description="KL-regularised policy gradients for verl.")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, help_text) in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=help_text, description=help_text)

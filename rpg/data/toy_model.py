@@ -104,7 +104,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast, settings: ToyModelSettings) 
             max_position_embeddings=512,
             tie_word_embeddings=True,
             eos_token_id=tokenizer.convert_tokens_to_ids("<|im_end|>"),
-            pad_token_id=tokenizer.convert_tokens_to_ids("<|endoftext|>"),
+            pad_token_id=tokenizer.convert_tokens_to_ids("<|endoftext|>"),  # type: ignore[arg-type]
         )
     )
 
@@ -131,7 +131,7 @@ def sampled_accuracy(
     ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts])
     mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts])
     model.eval()
-    out = model.generate(
+    out = model.generate(  # pyright: ignore[reportAttributeAccessIssue]
         input_ids=ids, attention_mask=mask, max_new_tokens=max_new_tokens, do_sample=True, top_k=0, top_p=1.0
     )
     texts = tokenizer.batch_decode(out[:, width:], skip_special_tokens=True)
@@ -153,7 +153,7 @@ def encode_solutions(
         target = [*tokenizer.encode(worked_solution(problem), add_special_tokens=False), tokenizer.eos_token_id]
         encoded.append((prompt, target))
     width = max(len(prompt) + len(target) for prompt, target in encoded)
-    ids = torch.full((len(encoded), width), tokenizer.pad_token_id)
+    ids = torch.full((len(encoded), width), int(tokenizer.pad_token_id))  # type: ignore[arg-type]
     labels = torch.full((len(encoded), width), -100)
     for row, (prompt, target) in enumerate(encoded):
         ids[row, : len(prompt) + len(target)] = torch.tensor(prompt + target)
@@ -176,7 +176,7 @@ def train(
     low, high = settings.accuracy
     accuracy = 0.0
     ids, labels, shortest = encode_solutions(tokenizer, problems)
-    attention = ids != tokenizer.pad_token_id
+    attention = ids.ne(int(tokenizer.pad_token_id))  # type: ignore[arg-type]
     generator = torch.Generator().manual_seed(settings.seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(

@@ -71,6 +71,9 @@ def _device_module() -> types.ModuleType:
     return module
 
 
+_DEVICE_MODULE = _device_module()
+
+
 def _platform_class() -> type:
     """The platform class, made on demand: its base lives in verl, which a GPU run need not wait for."""
     from verl.plugin.platform.platform_base import PlatformBase
@@ -78,9 +81,17 @@ def _platform_class() -> type:
     class CpuPlatform(PlatformBase):
         """verl's platform interface answered by a host CPU; one Ray "GPU" is one logical rank."""
 
-        device_name = NAME
-        vendor_name = NAME
-        device_module = _device_module()
+        @property
+        def device_name(self) -> str:
+            return NAME
+
+        @property
+        def vendor_name(self) -> str:
+            return NAME
+
+        @property
+        def device_module(self) -> types.ModuleType:
+            return _DEVICE_MODULE
 
         def is_available(self) -> bool:
             return True
