@@ -43,19 +43,21 @@ def overrides(toy: Path) -> list[str]:
     ]
 
 
-def refusal(toy: Path, *more: str) -> str:
+def check(toy: Path, *more: str) -> None:
     config = main_rpg.resolve(compose_config([*overrides(toy), *more]))
+    preflight.check_inputs(config)
+    preflight.check_loss(config)
+
+
+def refusal(toy: Path, *more: str) -> str:
     with pytest.raises(preflight.Refused) as caught:
-        preflight.check_inputs(config)
-        preflight.check_loss(config)
+        check(toy, *more)
     return str(caught.value)
 
 
 def test_a_sound_configuration_passes(toy, monkeypatch):
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    config = main_rpg.resolve(compose_config(overrides(toy)))
-    preflight.check_inputs(config)
-    preflight.check_loss(config)
+    check(toy)
 
 
 def test_missing_file(toy):
