@@ -179,5 +179,5 @@ def test_two_nodes_share_the_actor(cluster, submit):
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
     assert steps(submit.directory)[-1] == 2
     listed = cluster.ray("list", "actors", "--address", cluster.url, "--format", "json", "--detail", "--limit", "1000")
-    nodes = {actor["node_id"] for actor in json.loads(listed) if actor["class_name"] == "WorkerDict"}
-    assert len(nodes) == 2, sorted({actor["class_name"] for actor in json.loads(listed)})
+    nodes = {actor["node_id"] for actor in json.loads(listed) if "WorkerDict_" in actor["name"]}
+    assert len(nodes) == 2, sorted({actor["name"] for actor in json.loads(listed)})
