@@ -3,9 +3,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case ${1:-} in
-    --fast) select='not e2e and not full' ;;
-    --full) select='' ;;
-    '') select='not full' ;;
+    --fast) unit='not e2e and not full' stack='' ;;
+    --full) unit='not e2e' stack='e2e' ;;
+    '') unit='not e2e and not full' stack='e2e and not full' ;;
     *) echo "test.sh: unknown option $1; known: --fast, --full" >&2; exit 2 ;;
 esac
 bash scripts/setup.sh
@@ -14,4 +14,7 @@ export WANDB_MODE=offline HF_HUB_OFFLINE=1
 ruff check .
 ruff format --check .
 pyright
-pytest -m "$select" --durations=15
+# one core each; a file's tests stay together, as they share what is built for them
+OMP_NUM_THREADS=1 pytest -m "$unit" --numprocesses 2 --dist loadfile --durations=10
+# the stack takes both cores: one run at a time
+[[ -z $stack ]] || pytest -m "$stack" --durations=10

@@ -16,7 +16,6 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
@@ -25,8 +24,8 @@ LOOK_EVERY = 0.5  # seconds between two looks at the file
 # What the bar shows beside time: label, metric, format. A metric that the run does not log is left out.
 SHOWN = (
     ("reward", "critic/score/mean", "{:+.2f}"),
-    ("KL", "actor/rpg_kl", "{:.1e}"),
-    ("clipped", "actor/pg_clipfrac", "{:.1%}"),
+    ("KL", "actor/rpg_kl", "{:.0e}"),
+    ("clip", "actor/pg_clipfrac", "{:.1%}"),
 )
 
 
@@ -53,11 +52,10 @@ class Watch(threading.Thread):
         if config.rpg.console == "progress":
             self._progress = Progress(
                 TextColumn("{task.description}"),
-                BarColumn(bar_width=24),
+                BarColumn(bar_width=10),  # all fits into 80 columns
                 MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TextColumn("left"),
                 TimeRemainingColumn(),
+                TextColumn("left"),
                 TextColumn("{task.fields[note]}"),
                 console=Console(file=terminal, width=None if terminal.isatty() else 140),
                 disable=not terminal.isatty(),
@@ -104,7 +102,7 @@ class Watch(threading.Thread):
         self._step = step
         accuracies = [value for key, value in data.items() if key.startswith("val-core/")]
         if accuracies:
-            self._validation = f"accuracy {sum(accuracies) / len(accuracies):.3f}"
+            self._validation = f"acc {sum(accuracies) / len(accuracies):.3f}"
         parts = [f"{label} {form.format(data[key])}" for label, key, form in SHOWN if key in data]
         note = "  ".join([self._validation, *parts]).strip()
         if self._progress is None:
