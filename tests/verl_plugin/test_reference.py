@@ -253,7 +253,7 @@ def test_wrong_settings_are_refused(settings, message):
         ("actor_rollout_ref.model.lora_rank=8", r"model.lora_rank=8 with rpg.reference.mode=fixed"),
         ("actor_rollout_ref.ref.fsdp_config.fsdp_size=2", r"ref.fsdp_config.fsdp_size=2 must be the actor's -1"),
         ("trainer.v1.trainer_mode=separate_async", r"trainer_mode=separate_async with rpg.reference.mode=fixed"),
-        ("actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=null", r"micro_batch_size_per_gpu=null with"),
+        ("actor_rollout_ref.actor.use_dynamic_bsz=false", r"ref.log_prob_micro_batch_size_per_gpu=null with"),
     ],
 )
 def test_wrong_combinations_are_refused(override, message):
