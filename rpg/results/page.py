@@ -8,9 +8,9 @@ from string import Template
 
 from rpg.results.figures import Legend, Panel, single
 from rpg.results.methods import Look, family, order_of
-from rpg.results.render import COLUMNS, comparison, impossible
+from rpg.results.render import COLUMNS, comparison, impossible, value
 from rpg.results.runs import Run, flatten, settings
-from rpg.results.table import Row, Table
+from rpg.results.table import Table
 
 DASH_ARRAY = {"-": "none", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
 
@@ -67,7 +67,7 @@ def _table(table: Table) -> str:
     header = "".join(f"<th>{escape(b)} {c.title()}</th>" for b in table.benchmarks for c in COLUMNS)
     lines = ["<div class='wide'><table>", f"<tr><th>Method</th>{header}</tr>"]
     for row in table.rows:
-        values = "".join(f"<td>{_value(table, row, b, c)}</td>" for b in table.benchmarks for c in COLUMNS)
+        values = "".join(f"<td>{value(table, row, b, c, '<b>{}</b>')}</td>" for b in table.benchmarks for c in COLUMNS)
         lines.append(f"<tr class='{family(row.method)}'><td>{escape(row.label)}</td>{values}</tr>")
         if row.method in table.paper:
             for name, shown in comparison(table, row):
@@ -80,21 +80,6 @@ def _table(table: Table) -> str:
     )
     notes = table.notes + impossible(table)
     return "\n".join(lines) + "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in notes) + "</ul>"
-
-
-def _value(table: Table, row: Row, benchmark: str, column: str) -> str:
-    cell = row.cells.get(benchmark)
-    if cell is None:
-        return "–"
-    text = f"{getattr(cell, column):.4f}"
-    rank = table.rank(row, benchmark, column)
-    text = {1: f"<b>{text}</b>", 2: f"<u>{text}</u>"}.get(rank or 0, text)
-    error = getattr(cell, f"{column}_se")
-    if error is not None:
-        text += f" ± {error:.4f}"
-    if column == "last" and cell.interval:
-        text += f" [{cell.interval[0]:.2f}, {cell.interval[1]:.2f}]"
-    return text + (" (!)" if cell.impossible else "")
 
 
 # An absolute path: where files lay on the machine that ran is no setting, and a page is passed on.

@@ -20,7 +20,7 @@ def markdown(table: Table) -> str:
     lines = [f"**{table.title}**", "", _md(header), _md([":--", *["--:"] * (len(header) - 1)])]
     for row in table.rows:
         label = MARKS[family(row.method)] + row.label
-        lines.append(_md([label, *(_md_value(table, row, b, c) for b in table.benchmarks for c in COLUMNS)]))
+        lines.append(_md([label, *(value(table, row, b, c) for b in table.benchmarks for c in COLUMNS)]))
         if row.method in table.paper:
             for name, values in comparison(table, row):
                 lines.append(_md([f"&emsp;{name}", *values]))
@@ -41,13 +41,14 @@ def _md(cells: list[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _md_value(table: Table, row: Row, benchmark: str, column: str) -> str:
+def value(table: Table, row: Row, benchmark: str, column: str, best: str = "**{}**") -> str:
+    """One entry with rank, error and interval; best: how the best of a column is set, Markdown or HTML."""
     cell = row.cells.get(benchmark)
     if cell is None:
         return "–"
     text = f"{getattr(cell, column):.4f}"
     rank = table.rank(row, benchmark, column)
-    text = {1: f"**{text}**", 2: f"<u>{text}</u>"}.get(rank or 0, text)
+    text = {1: best.format(text), 2: f"<u>{text}</u>"}.get(rank or 0, text)
     error = getattr(cell, f"{column}_se")
     if error is not None:
         text += f" ± {error:.4f}"

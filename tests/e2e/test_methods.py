@@ -29,8 +29,6 @@ def table():
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_three_steps(script, table, tmp_path):
-    if not (TOY / "model" / "config.json").is_file():
-        pytest.skip(f"no toy model in {TOY}; `rpg demo` builds it")
     done = subprocess.run(
         [
             "bash",
