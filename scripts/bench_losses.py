@@ -3,7 +3,8 @@
     python scripts/bench_losses.py                     # 64 x 8192 tokens, one thread
     python scripts/bench_losses.py --device cuda
 
-Every round runs each candidate once, in turn, so that whatever else the machine does hits all of them; what is
+Every round runs each candidate in turn, so that whatever else the machine does hits all of them, twice in a row
+with the second timed, so that none pays for memory that the one before it gave back to the system; what is
 reported is the median over rounds of the ratio within a round. Metrics are computed in every candidate, as
 in a training step. Memory is the peak of what one call allocates beyond its inputs (its gradient included).
 """
@@ -45,13 +46,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
+    all_threads = torch.get_num_threads()
     torch.set_num_threads(args.threads)
     device = torch.device(args.device)
     bandwidth = copy_bandwidth(device)
     name = torch.cuda.get_device_name() if device.type == "cuda" else f"cpu, {args.threads} thread(s)"
     print(f"torch {torch.__version__}, {name}; a copy of 256 MiB moves {bandwidth / 1e9:.1f} GB/s (read + write)\n")
     losses(args, device, bandwidth)
-    advantages(args, device, bandwidth)
+    advantages(args, device, bandwidth, all_threads)
 
 
 def losses(args: argparse.Namespace, device: torch.device, bandwidth: float) -> None:
@@ -81,8 +83,11 @@ def losses(args: argparse.Namespace, device: torch.device, bandwidth: float) -> 
         print(f"{name:<24} {median * 1e3:9.2f} {to_a:9.2f} {to_b:9.2f} {size:8.1f} {share:8.2f} {median / bound:8.1f}")
 
 
-def advantages(args: argparse.Namespace, device: torch.device, bandwidth: float) -> None:
-    """`rpg` beside a loop over samples and beside verl's estimator (a loop over samples for the baselines)."""
+def advantages(args: argparse.Namespace, device: torch.device, bandwidth: float, all_threads: int) -> None:
+    """`rpg` beside a loop over samples and beside verl's estimator (a loop over samples for the baselines).
+
+    On a CPU once more with torch's own number of threads: the rows of a loop are too short to be shared among them.
+    """
     rows, tokens = args.adv_rows, args.adv_tokens
     mask = torch.arange(tokens, device=device) < torch.randint(1, tokens + 1, (rows, 1), device=device)
     rewards = torch.zeros(rows, tokens, device=device)
@@ -95,16 +100,29 @@ def advantages(args: argparse.Namespace, device: torch.device, bandwidth: float)
         ),
         "rpg": lambda: group_mean_advantages(rewards, mask, index),
     }
+    if device.type == "cpu" and all_threads != args.threads:
+        name = f"rpg, {all_threads} threads"
+        candidates[name] = functools.partial(with_threads, all_threads, candidates["rpg"])
     times = alternate(candidates, max(3, args.rounds // 4), device)
     size = rows * tokens * rewards.element_size()
     bound = NEEDED_BYTES_ADVANTAGES * rows * tokens / bandwidth
     print(f"\nAdvantages, {rows} responses x {tokens} tokens. Memory-bandwidth bound: {bound * 1e3:.1f} ms\n")
-    print(f"{'':<24} {'median ms':>9} {'speed-up of rpg':>16} {'extra memory, in tensors':>26} {'x bound':>8}")
+    loop = times["loop over samples"]
+    print(f"{'':<24} {'median ms':>9} {'loop is slower by':>18} {'extra memory, in tensors':>26} {'x bound':>8}")
     for name, run in candidates.items():
         median = statistics.median(times[name])
-        speed_up = 1 / ratio(times["rpg"], times[name])
+        speed_up = 1 / ratio(times[name], loop)
         extra = peak_extra_bytes(run, device) / size
-        print(f"{name:<24} {median * 1e3:9.1f} {speed_up:15.1f}x {extra:26.2f} {median / bound:8.1f}")
+        print(f"{name:<24} {median * 1e3:9.1f} {speed_up:17.1f}x {extra:26.2f} {median / bound:8.1f}")
+
+
+def with_threads(number: int, run: Callable[[], object]) -> object:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        return run()
+    finally:
+        torch.set_num_threads(before)
 
 
 def make_batch(rows: int, tokens: int, device: torch.device) -> dict[str, torch.Tensor]:
@@ -169,16 +187,16 @@ def loop_over_samples(rewards: torch.Tensor, mask: torch.Tensor, index: np.ndarr
 
 
 def alternate(candidates: dict[str, Callable], rounds: int, device: torch.device) -> dict[str, list[float]]:
-    """Seconds of each candidate in each round, after one round to warm up."""
+    """Seconds of each candidate in each round, of the second of two runs in a row."""
     times: dict[str, list[float]] = {name: [] for name in candidates}
-    for number in range(rounds + 1):
+    for _ in range(rounds):
         for name, run in candidates.items():
+            run()
             synchronize(device)
             start = time.perf_counter()
             run()
             synchronize(device)
-            if number:
-                times[name].append(time.perf_counter() - start)
+            times[name].append(time.perf_counter() - start)
     return times
 
 

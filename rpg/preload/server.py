@@ -21,10 +21,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from rpg.preload import SINGLE_THREADED
+
 PR_SET_PDEATHSIG = 1
 LENGTH = struct.Struct("!I")
-# Libraries that would start threads when they are imported, after which a fork is not safe.
-SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "JE_ARROW_MALLOC_CONF")
 OWN_FILES = 500  # the server's own descriptors lie from here on, out of the way of the clients'
 
 

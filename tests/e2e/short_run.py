@@ -1,22 +1,18 @@
-"""Start a launch script of the CPU profile on the toy task, and read what the run leaves behind."""
+"""Short runs of a launch script on the toy task, and what their checkpoints hold."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import torch
 
-ROOT = Path(__file__).parents[2]
-TOY = ROOT / "runs" / "toy"
-SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
+from tests.e2e.conftest import SCRIPT, Run
+
 TIME_LIMIT = 400  # seconds; a run of three steps takes 75 on two free cores
 
 
-def command(directory: Path, steps: int, *overrides: str) -> list[str]:
-    """steps training steps into directory, no validation, a checkpoint only where overrides ask for one."""
-    return [
+def begin(directory: Path, steps: int, *overrides: str, **environment: str) -> Run:
+    """Start steps training steps into directory, without validation; checkpoints only where overrides ask for them."""
+    command = [
         "bash",
         str(SCRIPT),
         f"trainer.total_training_steps={steps}",
@@ -27,27 +23,16 @@ def command(directory: Path, steps: int, *overrides: str) -> list[str]:
         "rpg.console=full",
         *overrides,
     ]
+    return Run(command, directory, **environment)
 
 
-def environment(**extra: str) -> dict[str, str]:
-    """As a user's, without a cluster."""
-    env = {**os.environ, "PYTHON": sys.executable, **extra}
-    env.pop("RAY_ADDRESS", None)
-    return env
-
-
-def run(directory: Path, steps: int, *overrides: str, **env: str) -> list[dict]:
+def run(directory: Path, steps: int, *overrides: str, **environment: str) -> list[dict]:
     """Run to the end; returns the metrics, one dict a step. Fails with the end of the log."""
-    log = directory.with_suffix(".log")
-    with open(log, "wb") as stream:
-        ended = subprocess.run(
-            command(directory, steps, *overrides),
-            env=environment(**env),
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            timeout=TIME_LIMIT,
-        )
-    assert ended.returncode == 0, log.read_text(errors="replace")[-4000:]
+    started = begin(directory, steps, *overrides, **environment)
+    try:
+        assert started.wait(TIME_LIMIT) == 0, started.text()[-4000:]
+    finally:
+        started.end()
     return metrics(directory)
 
 

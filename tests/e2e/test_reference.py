@@ -1,7 +1,5 @@
 """The reference in the real stack: every mode trains, and a run that was killed goes on where it was."""
 
-import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.e2e import short_run
+from tests.e2e.conftest import TOY
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
@@ -43,7 +42,7 @@ def test_modes(tmp_path, mode, loss):
     shards = short_run.reference(tmp_path / "run", 3)["shards"]
     if mode == "fixed":
         assert [record["reference/age"] for record in metrics] == [2, 4, 6]
-        expected = load_file(short_run.TOY / "model" / "model.safetensors")
+        expected = load_file(TOY / "model" / "model.safetensors")
         assert metrics[2]["reference/kl_ema"] > 1e-6
     else:  # the average passes the target within the second iteration, whose policy has moved; the third renews
         assert [record["reference/updates"] for record in metrics] == [0, 0, 1]
@@ -58,21 +57,19 @@ def test_mode_old_has_no_reference(tmp_path):
     assert not (tmp_path / "run" / "global_step_1" / "reference").exists()
 
 
-def kill_after(directory: Path, step: int, *arguments: str) -> None:
-    """SIGKILL a run once step has been written to its metrics, and wait until Ray's processes are gone."""
-    with open(directory.with_suffix(".killed.log"), "wb") as log:
-        process = subprocess.Popen(
-            short_run.command(directory, *arguments), env=short_run.environment(), stdout=log, stderr=log
-        )
-        deadline = time.monotonic() + short_run.TIME_LIMIT
-        while time.monotonic() < deadline:
-            assert process.poll() is None, "the run ended before it could be killed"
-            if (directory / "metrics.jsonl").is_file() and any(r["step"] == step for r in short_run.metrics(directory)):
-                break
-            time.sleep(0.1)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    time.sleep(20)  # Ray's processes notice within ten
+def kill_after(directory: Path, step: int, *arguments) -> None:
+    """SIGKILL a run once step has been written to its metrics; the other processes end by themselves."""
+    run = short_run.begin(directory, *arguments)
+    try:
+        run.wait_for_step(step, short_run.TIME_LIMIT)
+        run.process.kill()
+        run.process.wait()
+        deadline = time.monotonic() + 60  # Ray's processes notice within ten seconds
+        while run.processes() and time.monotonic() < deadline:
+            time.sleep(1)
+        assert [process.cmdline() for process in run.processes()] == []
+    finally:
+        run.end()
 
 
 @pytest.mark.parametrize(
@@ -96,7 +93,7 @@ def test_killed_between_two_checkpoints_and_resumed(tmp_path, mode, optimizer):
         apart = sum(((a[name] - b[name]) ** 2).sum() for name in b) ** 0.5
         assert apart <= 1e-2 * moved, f"{apart} apart after a way of {moved}"
 
-    initial = load_file(short_run.TOY / "model" / "model.safetensors")
+    initial = load_file(TOY / "model" / "model.safetensors")
     initial |= {"lm_head.weight": initial.get("lm_head.weight", initial["model.embed_tokens.weight"])}
     close(short_run.actor(killed, 4), short_run.actor(whole, 4), initial)
     a, b = short_run.optimizer(killed, 4), short_run.optimizer(whole, 4)

@@ -5,6 +5,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.e2e import short_run
+from tests.e2e.conftest import TOY
 
 pytestmark = pytest.mark.e2e
 
@@ -94,7 +95,7 @@ def test_the_reference_moves_after_k_steps(run):
     assert metrics[2]["reference/kl_ema"] == pytest.approx(0, abs=1e-9)
     first, last = short_run.reference(directory, 1), short_run.reference(directory, 3)
     assert (last["state"]["age"], last["state"]["updates"]) == (1, 1)
-    initial = load_file(short_run.TOY / "model" / "model.safetensors")
+    initial = load_file(TOY / "model" / "model.safetensors")
     assert all(torch.equal(first["shards"][name], tensor) for name, tensor in initial.items())
     x = short_run.actor(directory, 2)
     assert all(torch.equal(last["shards"][name], tensor) for name, tensor in x.items())
