@@ -1,17 +1,27 @@
 #!/usr/bin/env bash
-# Run four methods on the toy task and write table, pictures and page here: bash docs/results/toy.sh [OVERRIDE...]
-# About five minutes a run on two idle cores. Finished runs are kept and not run again.
+# Four methods on the toy task, then an evaluation of each with 8 samples a problem; tables, pictures and page go here:
+#   SEEDS="1 2" bash docs/results/toy.sh [OVERRIDE...]
+# About five minutes a run and one an evaluation on two idle cores. What is finished is kept and not run again.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 runs=$root/checkpoints/toy_results
-cd "$root"
-for name in grpo_cpu dapo_cpu rpg_cpu_urkl1e-4 rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28; do
-    [[ -d $runs/$name/global_step_20 ]] && continue
-    CKPTS_DIR=$runs bash "recipe/rpg/cpu/run_$name.sh" trainer.total_training_steps=20 trainer.test_freq=5 \
-        trainer.save_freq=20 trainer.validation_data_dir="$runs/$name/validation" data.seed=1 "$@"
-done
+evaluations=$root/checkpoints/toy_evaluations
 rpg=$root/.venv/bin/rpg
 [[ -x $rpg ]] || rpg=rpg
-"$rpg" plot "$runs" --out docs/results --title "Toy task, four methods, seed 1"
+cd "$root"
+for seed in ${SEEDS:-1 2}; do
+    for name in grpo_cpu dapo_cpu rpg_cpu_urkl1e-4 rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28; do
+        script=recipe/rpg/cpu/run_$name.sh run=seed_$seed/$name
+        [[ -d $runs/$run/global_step_20 ]] || CKPTS_DIR=$runs/seed_$seed bash "$script" trainer.total_training_steps=20 \
+            trainer.test_freq=5 trainer.save_freq=20 "trainer.validation_data_dir=$runs/$run/validation" \
+            "data.seed=$seed" "$@"
+        [[ -d $evaluations/$run/validation ]] || "$rpg" eval "$script" "data.seed=$seed" --samples 8 \
+            --checkpoint "$runs/$run/global_step_20" --out "$evaluations/$run"
+    done
+done
+[[ -d $evaluations/untrained/validation ]] ||
+    "$rpg" eval recipe/rpg/cpu/run_grpo_cpu.sh --samples 8 --out "$evaluations/untrained"
+"$rpg" plot "$runs" --out docs/results --title "Toy task, four methods, seeds ${SEEDS:-1 2}"
 "$rpg" table "$runs" > docs/results/table.md
+"$rpg" table "$evaluations" > docs/results/evaluation.md

@@ -255,9 +255,17 @@ def is_seed(key: str) -> bool:
 
 
 def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
-    """What makes an experiment another one: every setting but seeds (unless asked for) and incidentals."""
-    return {
+    """What makes an experiment another one: every setting but seeds (unless asked for) and incidentals.
+
+    An evaluation alone has a further one, `checkpoint`: what it evaluates.
+    """
+    flat = flatten(config)
+    kept = {
         key: repr(value)
-        for key, value in flatten(config).items()
+        for key, value in flat.items()
         if (seeds or not is_seed(key)) and not any(key == name or key.startswith(f"{name}.") for name in _INCIDENTAL)
     }
+    if flat.get("trainer.val_only"):
+        evaluated = {"disable": "untrained", "resume_path": Path(flat.get("trainer.resume_from_path") or "").name}
+        kept["checkpoint"] = evaluated.get(str(flat.get("trainer.resume_mode")), "latest")
+    return kept

@@ -19,7 +19,7 @@ class Cell:
     Attributes:
         last_se, best_se: standard error over seeds; None for one run.
         interval: 95% confidence interval of Last over problems; None without samples on disk.
-        pass_at: k -> pass@k at the last validation; empty with one sample a problem.
+        pass_at: k -> pass@k at the last validation, mean over seeds; empty with one sample a problem.
     """
 
     last: float
@@ -141,10 +141,11 @@ def _row(label: str, group: list[Run], notes: list[str]) -> Row:
             notes.append(f"{run.name}: stopped early, at step {run.last_step} of {run.planned_steps}")
     points = [run.accuracies() for run in group]
     for benchmark in sorted({name for found in points for name in found}):
-        series = [found[benchmark] for found in points if benchmark in found]
-        if len(series) < len(group):
-            notes.append(f"{label}: {benchmark} in {len(series)} of {len(group)} runs only")
-        row.cells[benchmark] = _cell(series, _samples(group, series, benchmark, list(points[0])))
+        having = [(run, found) for run, found in zip(group, points, strict=True) if benchmark in found]
+        if len(having) < len(group):
+            notes.append(f"{label}: {benchmark} in {len(having)} of {len(group)} runs only")
+        samples = [_samples(run, found[benchmark], benchmark, list(found)) for run, found in having]
+        row.cells[benchmark] = _cell([found[benchmark] for _, found in having], [one for one in samples if one])
         for run, found in zip(group, points, strict=True):
             if benchmark in found:
                 _say_steps(run, benchmark, found[benchmark], notes)
@@ -166,27 +167,24 @@ def _say_steps(run: Run, benchmark: str, points: list[tuple[int, float]], notes:
         notes.append(f"{run.name}: Best on {benchmark} is of step 0, before any training")
 
 
-def _samples(group: list[Run], series: list[list[tuple[int, float]]], benchmark: str, names: list[str]):
-    """Samples of the last validation, of a single run: over several, the seeds say how sure a mean is."""
-    if len(group) > 1:
-        return None
-    return read_samples(group[0], series[0][-1][0], names).get(benchmark)
+def _samples(run: Run, points: list[tuple[int, float]], benchmark: str, names: list[str]) -> Samples | None:
+    """Samples of a run's last validation; None where it wrote none."""
+    return read_samples(run, points[-1][0], names).get(benchmark)
 
 
-def _cell(series: list[list[tuple[int, float]]], samples: Samples | None) -> Cell:
+def _cell(series: list[list[tuple[int, float]]], samples: list[Samples]) -> Cell:
+    """series, samples: of each run of the group. With several, the seeds say how sure a mean is, not the problems."""
     lasts = [points[-1][1] for points in series]
     bests = [max(value for _, value in points) for points in series]
-    ks = []
-    if samples and samples.k > 1:
-        ks = [2**power for power in range(int(math.log2(samples.k)) + 1)]
-        ks += [samples.k] if samples.k not in ks else []
+    k = min((one.k for one in samples), default=1)
+    powers = [2**power for power in range(int(math.log2(k)) + 1)]
     return Cell(
         statistics.fmean(lasts),
         statistics.fmean(bests),
         _standard_error(lasts),
         _standard_error(bests),
-        samples.interval() if samples else None,
-        {k: samples.pass_at(k) for k in ks} if samples else {},
+        samples[0].interval() if samples and len(series) == 1 else None,
+        {n: statistics.fmean(one.pass_at(n) for one in samples) for n in dict.fromkeys([*powers, k]) if k > 1},
     )
 
 

@@ -54,6 +54,17 @@ def test_one_benchmark_in_the_table(tmp_path):
     assert cell.pass_at == {1: pytest.approx(0.5), 2: pytest.approx(1.0)}
 
 
+def test_pass_at_k_over_seeds_is_the_mean(tmp_path):
+    """Pass@2 of 1/2 and of 1 in two seeds; how sure that is, the seeds say, so there is no interval over problems."""
+    for seed, outcomes in ((1, ((1, 0), (0, 0))), (2, ((1, 0), (0, 1)))):
+        run_dir = write_run(tmp_path / f"s{seed}", records([0.1, 0.1 * seed]), config("r", steps=2, seed=seed))
+        rows = [sample(p, float(acc)) for p, accs in zip("pq", outcomes, strict=True) for acc in accs]
+        write_samples(run_dir / "validation" / "2.jsonl", rows)
+    cell = build_table(load_runs([tmp_path], []), []).rows[0].cells["AIME24"]
+    assert cell.pass_at == {1: pytest.approx((0.25 + 0.5) / 2), 2: pytest.approx(0.75)}
+    assert cell.interval is None
+
+
 def test_benchmarks_are_told_apart_by_the_validation_files(tmp_path):
     """verl's samples do not name their data_source."""
     settings = config("a", steps=2)

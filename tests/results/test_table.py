@@ -113,6 +113,24 @@ def test_other_settings_are_other_rows(tmp_path):
     assert [table.rank(row, "AIME24", "last") for row in table.rows[1:]] == [2, 2]  # ties share a place
 
 
+def test_evaluations_are_rows_by_what_they_evaluate(tmp_path):
+    """The untrained model and a checkpoint differ in how the run was resumed alone; two seeds' checkpoints do not."""
+    runs = {}
+    for name, seed, accuracy, mode, path in (
+        ("before", 1, 0.1, "disable", None),
+        ("s1", 1, 0.4, "resume_path", "/runs/seed_1/global_step_20"),
+        ("s2", 2, 0.6, "resume_path", "/runs/seed_2/global_step_20"),
+    ):
+        made = config(name, seed=seed)
+        made["trainer"].update(val_only=True, resume_mode=mode, resume_from_path=path)
+        runs[name] = (records([accuracy]), made)
+    rows = {row.label: row.cells["AIME24"].last for row in table_of(tmp_path, runs).rows}
+    assert rows == {
+        "RPG-URKL (checkpoint global_step_20)": pytest.approx(0.5),
+        "RPG-URKL (checkpoint untrained)": pytest.approx(0.1),
+    }
+
+
 def test_missing_benchmarks_are_said(tmp_path):
     runs = {
         "a": (records([0.1, 0.2]), config("a")),
