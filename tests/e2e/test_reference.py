@@ -23,9 +23,14 @@ OPTIMIZERS = {
     "adamw": ["optim=toy", "actor_rollout_ref.actor.optim.lr_warmup_steps=0"],
     "schedule_free": ["optim=schedulefree", "actor_rollout_ref.actor.optim.lr=3e-3"],
 }
-# Rollouts that depend on the weights only, so that two runs can be compared: the most likely token, and a
-# baseline over the batch, because the answers to one prompt are then all the same.
-GREEDY = ["actor_rollout_ref.rollout.top_k=1", "algorithm.adv_estimator=rpg_batchmean"]
+# Steps that depend on the weights only, so that two runs can be compared: the most likely token, a baseline over the
+# batch, because the answers to one prompt are then all the same, and one mini-batch an iteration, because verl gets
+# the prompts of a batch in the order of random ids.
+REPEATABLE = [
+    "actor_rollout_ref.rollout.top_k=1",
+    "algorithm.adv_estimator=rpg_batchmean",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=32",
+]
 LOSSES = {
     "rpg_rf_urkl_clip_ppo": [],
     "grpo_corrected": ["method=grpo_corrected"],
@@ -78,7 +83,7 @@ def kill_after(directory: Path, step: int, *arguments) -> None:
 )
 def test_killed_between_two_checkpoints_and_resumed(tmp_path, mode, optimizer):
     """Checkpoints after steps 2 and 4, killed after 3: steps 3 and 4 again, and the same weights at the end."""
-    arguments = [4, *MODES[mode], *OPTIMIZERS[optimizer], *GREEDY, "trainer.save_freq=2"]
+    arguments = [4, *MODES[mode], *OPTIMIZERS[optimizer], *REPEATABLE, "trainer.save_freq=2"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     short_run.run(whole, *arguments)
     kill_after(killed, 3, *arguments)
@@ -86,12 +91,11 @@ def test_killed_between_two_checkpoints_and_resumed(tmp_path, mode, optimizer):
     metrics = short_run.run(killed, *arguments)
     assert [record["step"] for record in metrics][-2:] == [3, 4]
 
-    # Both runs are one computation, but its sums run in an order that threads decide; AdamW divides a gradient by
-    # its own size, so rounding in a small one grows to at most a step. Weights move by up to 8 steps of 3e-3.
+    # Both runs are one computation, but its sums run in an order that threads decide: 3e-6 apart was seen.
     def close(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor], start: dict[str, torch.Tensor]) -> None:
         moved = sum(((b[name] - start[name]) ** 2).sum() for name in b) ** 0.5
         apart = sum(((a[name] - b[name]) ** 2).sum() for name in b) ** 0.5
-        assert apart <= 1e-2 * moved, f"{apart} apart after a way of {moved}"
+        assert apart <= 1e-4 * moved, f"{apart} apart after a way of {moved}"
 
     initial = load_file(TOY / "model" / "model.safetensors")
     initial |= {"lm_head.weight": initial.get("lm_head.weight", initial["model.embed_tokens.weight"])}
@@ -102,7 +106,7 @@ def test_killed_between_two_checkpoints_and_resumed(tmp_path, mode, optimizer):
     if mode != "old":
         a, b = short_run.reference(killed, 4), short_run.reference(whole, 4)
         assert (a["state"]["age"], a["state"]["updates"]) == (b["state"]["age"], b["state"]["updates"])
-        assert a["state"]["kl_ema"] == pytest.approx(b["state"]["kl_ema"], rel=0.05, abs=1e-7)
+        assert a["state"]["kl_ema"] == pytest.approx(b["state"]["kl_ema"], rel=1e-3, abs=1e-9)
         if mode == "fixed":
             assert all(torch.equal(a["shards"][name], b["shards"][name]) for name in b["shards"])
         else:
