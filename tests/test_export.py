@@ -92,7 +92,6 @@ def test_eval_command(tmp_path):
         "trainer.val_before_train=True",
         "actor_rollout_ref.rollout.val_kwargs.n=4",
         f"trainer.default_local_dir={out}",
-        f"trainer.validation_data_dir={out}/validation",
         "trainer.resume_mode=resume_path",
         f"trainer.resume_from_path={actor.parent}",
         f"data.val_files=[{file}]",

@@ -14,8 +14,7 @@ for seed in ${SEEDS:-1 2}; do
     for name in grpo_cpu dapo_cpu rpg_cpu_urkl1e-4 rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28; do
         script=recipe/rpg/cpu/run_$name.sh run=seed_$seed/$name
         [[ -d $runs/$run/global_step_20 ]] || CKPTS_DIR=$runs/seed_$seed bash "$script" trainer.total_training_steps=20 \
-            trainer.test_freq=5 trainer.save_freq=20 "trainer.validation_data_dir=$runs/$run/validation" \
-            "data.seed=$seed" "$@"
+            trainer.test_freq=5 trainer.save_freq=20 "data.seed=$seed" "$@"
         [[ -d $evaluations/$run/validation ]] || "$rpg" eval "$script" "data.seed=$seed" --samples 8 \
             --checkpoint "$runs/$run/global_step_20" --out "$evaluations/$run"
     done

@@ -63,7 +63,7 @@ def eval_command(
     out = out.absolute()
     command = ["bash", str(script), "trainer.val_only=True", "trainer.val_before_train=True"]
     command += [f"actor_rollout_ref.rollout.val_kwargs.n={samples}"]
-    command += [f"trainer.default_local_dir={out}", f"trainer.validation_data_dir={out / 'validation'}"]
+    command += [f"trainer.default_local_dir={out}"]
     if checkpoint is None:
         command.append("trainer.resume_mode=disable")
     else:

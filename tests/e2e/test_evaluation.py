@@ -1,0 +1,72 @@
+"""`rpg eval` and `rpg export` on a checkpoint that the real stack has written."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from rpg.results.runs import load_runs
+from rpg.results.table import build_table
+from tests.e2e import short_run
+from tests.e2e.conftest import ROOT, SCRIPT
+
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
+
+GREEDY = "actor_rollout_ref.rollout.val_kwargs.top_k=1"  # then a validation repeats
+SAMPLES = 2
+
+
+def answers(directory: Path, step: int) -> dict[str, set[str]]:
+    """Problem -> its answers in the validation at step."""
+    found: dict[str, set[str]] = {}
+    for line in (directory / "validation" / f"{step}.jsonl").read_text().splitlines():
+        sample = json.loads(line)
+        found.setdefault(sample["input"], set()).add(sample["output"])
+    return found
+
+
+def rpg(*arguments: str) -> str:
+    command = [sys.executable, "-m", "rpg.cli", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=short_run.TIME_LIMIT, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def test_evaluated_alone_as_in_the_run_and_exported(tmp_path):
+    trained, alone, untrained = tmp_path / "trained", tmp_path / "alone", tmp_path / "untrained"
+    short_run.run(
+        trained,
+        2,
+        "trainer.val_before_train=true",
+        "trainer.test_freq=2",
+        "trainer.save_freq=2",
+        "actor_rollout_ref.actor.optim.lr=3e-3",
+        "actor_rollout_ref.actor.optim.lr_warmup_steps=0",
+        GREEDY,
+    )
+    checkpoint = trained / "global_step_2"
+    number = ["--samples", str(SAMPLES)]
+    shown = rpg("eval", str(SCRIPT), GREEDY, *number, "--checkpoint", str(checkpoint), "--out", str(alone))
+    assert f"pass@{SAMPLES}" in shown
+    rpg("eval", str(SCRIPT), GREEDY, *number, "--out", str(untrained))
+
+    first, last = answers(trained, 0), answers(trained, 2)
+    assert sum(first[problem] != last[problem] for problem in first) > len(first) / 10  # training changed something
+    for step, expected, directory in ((2, last, alone), (0, first, untrained)):
+        found = answers(directory, step)
+        assert found.keys() == expected.keys()
+        # the most likely token of two nearly as likely ones hangs on the order of a sum
+        assert sum(found[problem] != expected[problem] for problem in found) <= len(found) / 100
+        lines = (directory / "validation" / f"{step}.jsonl").read_text().splitlines()
+        assert len(lines) == SAMPLES * len((trained / "validation" / f"{step}.jsonl").read_text().splitlines())
+    labels = [row.label for row in build_table(load_runs([alone, untrained], []), []).rows]
+    assert labels == [f"RPG-REINFORCE-URKL (checkpoint {name})" for name in ("global_step_2", "untrained")]
+
+    assert "answer: " in rpg("export", str(checkpoint), "--ask", "What is 12 + 34?")
+    loaded = AutoModelForCausalLM.from_pretrained(checkpoint / "hf", dtype=torch.float32).state_dict()
+    for name, tensor in short_run.actor(trained, 2).items():
+        assert torch.equal(loaded[name], tensor.bfloat16().float()), name  # verl's merger writes bfloat16
