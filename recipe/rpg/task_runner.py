@@ -22,7 +22,9 @@ class RPGTaskRunner(_VerlTaskRunner):
         A run with a reference of its own or the schedule-free optimizer gets verl's trainer with our worker in it.
         """
         from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+        from verl.utils.import_utils import import_external_libs
 
+        import_external_libs(config.actor_rollout_ref.model.external_lib)  # verl does so in its workers alone
         ReplayBuffer.__init__ = functools.partialmethod(  # type: ignore[method-assign]
             ReplayBuffer.__init__, poll_interval=config.rpg.poll_interval
         )

@@ -70,6 +70,17 @@ def test_demo_learns_on_one_rank(start):
     assert list((directory / f"global_step_{last}" / "actor").glob("model_world_size_1_rank_0.pt"))
 
 
+def test_two_runs_on_one_machine(start):
+    """Each with a Ray of its own, whose first job has the same id: neither waits for the other or gets its weights."""
+    brief = ["trainer.total_training_steps=3", "trainer.test_freq=-1", "trainer.val_before_train=false"]
+    runs = [start(*brief, "trainer.save_freq=-1", f"actor_rollout_ref.actor.optim.lr={lr}") for lr in (1e-3, 3e-4)]
+    for run in runs:
+        assert run.wait(600) == 0, run.text()[-3000:]
+        steps = training_steps(run.directory / "metrics.jsonl")
+        assert len(steps) == 3
+        assert_weights_reached_vllm(steps)
+
+
 def test_two_ranks_with_two_vllm_replicas(start):
     """One mini-batch a step: the policy that is updated is the one that sampled, so every ratio is 1."""
     run = start(

@@ -1,0 +1,35 @@
+"""A name for the socket between the actor and vLLM that no other run on the machine has.
+
+verl 0.9.1 sends the actor's weights to vLLM through a socket file in /tmp and puts Ray's job id into its name, so that
+runs on one machine stay apart. A Ray that a run starts for itself counts its jobs from 1, though: two such runs have
+one name, and wait for each other for ever, or one's vLLM gets the other's weights. Here the id of the Ray node, which
+is random, stands beside the job's.
+
+Imported (`actor_rollout_ref.model.external_lib`), this module puts its classes in verl's registries; nothing of vLLM is
+imported before verl asks for one of them.
+"""
+
+import ray
+from verl.workers.rollout import base
+from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
+
+
+def socket_id() -> str:
+    """What takes the place of Ray's job id in the name; the same in all processes of a run on one node."""
+    context = ray.get_runtime_context()
+    return f"{context.get_job_id()}-{context.get_node_id()[:16]}"
+
+
+def register() -> None:
+    """Let verl find our subclasses where it looks for vLLM's two sides; safe to call more than once."""
+    base._ROLLOUT_REGISTRY["vllm", "async"] = "rpg.verl_plugin.rollout_classes.ServerAdapter"
+    RolloutReplicaRegistry.register("vllm", _replica)
+
+
+def _replica() -> type[RolloutReplica]:
+    from rpg.verl_plugin.rollout_classes import vLLMReplica
+
+    return vLLMReplica
+
+
+register()

@@ -1,0 +1,37 @@
+"""verl's vLLM rollout under the socket name of rollout.py; the names of the classes are verl's, which Ray shows."""
+
+import os
+
+import ray
+from verl.workers.rollout.vllm_rollout import vllm_async_server, vllm_rollout
+
+from rpg.verl_plugin.rollout import socket_id
+
+
+class ServerAdapter(vllm_rollout.ServerAdapter):
+    """The actor's side, which binds the socket."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        job = f"zmq-{ray.get_runtime_context().get_job_id()}-"
+        if job not in self.zmq_handle:
+            raise RuntimeError(f"verl's socket {self.zmq_handle} has no {job!r}; this verl is not 0.9.1")
+        self.zmq_handle = self.zmq_handle.replace(job, f"zmq-{socket_id()}-")
+
+
+class vLLMHttpServer(vllm_async_server.vLLMHttpServer):
+    """vLLM's side: its workers make the name from this environment variable."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        if "VERL_RAY_JOB_ID" not in os.environ:
+            raise RuntimeError("verl sets no VERL_RAY_JOB_ID; this verl is not 0.9.1")
+        os.environ["VERL_RAY_JOB_ID"] = socket_id()
+
+
+class vLLMReplica(vllm_async_server.vLLMReplica):
+    """Starts our servers."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.server_class = ray.remote(vLLMHttpServer)
