@@ -70,6 +70,8 @@ def test_demo_learns_on_one_rank(start):
     assert list((directory / f"global_step_{last}" / "actor").glob("model_world_size_1_rank_0.pt"))
 
 
+# Without our socket names they meet now and then, not always: test_rollout_socket.py looks at the names themselves.
+@pytest.mark.full
 def test_two_runs_on_one_machine(start):
     """Each with a Ray of its own, whose first job has the same id: neither waits for the other or gets its weights."""
     brief = ["trainer.total_training_steps=3", "trainer.test_freq=-1", "trainer.val_before_train=false"]
