@@ -13,6 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.e2e.test_stack import ROLLOUT_KL
+
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +56,8 @@ def test_three_steps(script, table, tmp_path):
     norms = {step["step"]: step["data"]["actor/grad_norm"] for step in steps if "actor/grad_norm" in step["data"]}
     assert list(norms) == [1, 2, 3]
     assert all(0 < norm < 100 for norm in norms.values()), norms
+    # the rollouts are those of this policy (the bound: test_stack.py)
+    assert all(abs(step["data"]["rollout_corr/kl"]) < ROLLOUT_KL for step in steps)
 
     before = load_file(TOY / "model" / "model.safetensors")
     after = torch.load(run / "global_step_1/actor/model_world_size_1_rank_0.pt", weights_only=False)
