@@ -14,7 +14,7 @@ import psutil
 from omegaconf import DictConfig
 
 from recipe.rpg.rundir import run_directory
-from recipe.rpg.watch import Watch
+from recipe.rpg.watch import INTERRUPT, Watch
 
 FAILED, TIMED_OUT, INTERRUPTED, TERMINATED = 1, 124, 130, 143
 PR_SET_CHILD_SUBREAPER = 36
@@ -31,6 +31,7 @@ def run(config: DictConfig, preload_failure: Callable[[], str | None] = lambda: 
         # this process, so that they can be found at the end
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(INTERRUPT, signal.default_int_handler)
     with run_directory(config) as run_dir:
         return _watched(config, run_dir, local, preload_failure)
 
@@ -56,7 +57,8 @@ def _watched(config: DictConfig, run_dir: Path, local: bool, preload_failure: Ca
             _explain(log, terminal)
             return FAILED
         finally:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would leave processes behind
+            for number in (signal.SIGINT, INTERRUPT):  # a second one would leave processes behind
+                signal.signal(number, signal.SIG_IGN)
             watch.stop()
             import ray
 

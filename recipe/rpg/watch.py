@@ -19,6 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+INTERRUPT = signal.SIGUSR1
 LOOK_EVERY = 0.5  # seconds between two looks at the file
 
 # What the bar shows beside time: label, metric, format. A metric that the run does not log is left out.
@@ -32,8 +33,9 @@ SHOWN = (
 class Watch(threading.Thread):
     """Reads metrics as they are written; interrupts the main thread when a limit passes.
 
-    verdict: why the run was ended, None while all is well. The interrupt is a SIGINT to this process, as
-    Ctrl-C would send it, so that there is one way to end a run.
+    verdict: why the run was ended, None while all is well. The interrupt is INTERRUPT to this process, for which
+    run.py has the handler of Ctrl-C, so that there is one way to end a run. SIGINT itself would not do: a job that
+    a script started in the background ignores it.
     """
 
     def __init__(self, config: DictConfig, metrics: Path, terminal: TextIO, preload_failure: Callable[[], str | None]):
@@ -82,7 +84,7 @@ class Watch(threading.Thread):
     def _end(self, verdict: str) -> None:
         self.verdict = verdict
         self._ended.set()
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), INTERRUPT)
 
     def _read(self, elapsed: float) -> bool:
         """Show the complete lines written since the last look; whether there were any."""

@@ -30,7 +30,8 @@ def toy() -> Path:
 class Run:
     """A started command in a process group of its own, with everything it prints in a file."""
 
-    def __init__(self, command: list[str], directory: Path, **environment: str):
+    def __init__(self, command: list[str], directory: Path, *, background: bool = False, **environment: str):
+        """background: as a script starts a job with &, which then ignores SIGINT; otherwise as a terminal does."""
         self.mark = uuid.uuid4().hex
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
@@ -43,6 +44,7 @@ class Run:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN if background else signal.SIG_DFL),
                 env={**os.environ, **environment, MARK: self.mark},
             )
 
@@ -102,14 +104,14 @@ def start(tmp_path: Path) -> Iterator:
     """Start commands; what is left of them at the end of the test is killed.
 
     Called with Hydra overrides it starts the launch script; a whole command is given as `command=`. Run.directory is
-    where the script's run goes.
+    where the script's run goes. background: see Run.
     """
     runs: list[Run] = []
 
-    def starter(*overrides: str, command: list[str] | None = None, **environment: str) -> Run:
+    def starter(*overrides: str, command: list[str] | None = None, background: bool = False, **environment: str) -> Run:
         directory = tmp_path / f"run{len(runs)}"
         script = ["bash", str(SCRIPT), f"trainer.default_local_dir={directory}", *overrides]
-        run = Run(command or script, directory, **environment)
+        run = Run(command or script, directory, background=background, **environment)
         runs.append(run)
         return run
 

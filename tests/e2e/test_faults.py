@@ -16,8 +16,11 @@ BRIEF = [
 
 
 def test_a_dead_vllm_engine_ends_the_run(start):
-    """SIGKILL to vLLM's engine: the run ends by itself with an error that says so, within its stall limit."""
-    run = start(*BRIEF, "rpg.stall_limit=100")
+    """SIGKILL to vLLM's engine: the run ends by itself with an error that says so, within its stall limit.
+
+    Also where a script started it in the background, so that SIGINT is ignored.
+    """
+    run = start(*BRIEF, "rpg.stall_limit=100", background=True)
     run.wait_for_step(1, 280)
     # the engine is what vLLM's server starts by multiprocessing's spawn; rpg.preload kills it with its stand-in
     engines = [p for p in run.processes() if "spawn_main" in " ".join(p.cmdline())]
