@@ -41,7 +41,8 @@ def main() -> None:
                 records = [json.loads(line)["data"] for line in (directory / "metrics.jsonl").read_text().splitlines()]
                 seconds[mode] += [r["timing_s/step"] - r["timing_s/gen"] for r in records[1:]]
                 reference[mode] += [r.get("timing_s/ref", 0.0) for r in records[1:]]
-                print(f"run {number + 1} of {args.rounds}, {mode}: done", file=sys.stderr, flush=True)
+                said = f"run {number + 1} of {args.rounds}, {mode}: peak {peaks[mode][-1]:.0f} MB"
+                print(said, file=sys.stderr, flush=True)
     print(f"{args.rounds} runs of {args.steps} steps in each mode; medians over steps, the larger peak\n")
     print(f"{'':<44} {'old':>9} {'fixed':>9} {'fixed/old':>10}")
     for label, figures, of in (
