@@ -13,6 +13,8 @@ class ServerAdapter(vllm_rollout.ServerAdapter):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
+        if self.config.disaggregation.enabled:
+            return  # verl then starts servers of its own past its registry; both sides keep verl's name
         job = f"zmq-{ray.get_runtime_context().get_job_id()}-"
         if job not in self.zmq_handle:
             raise RuntimeError(f"verl's socket {self.zmq_handle} has no {job!r}; this verl is not 0.9.1")
