@@ -67,6 +67,80 @@ def test_random_numbers_differ(server):
     assert run(server, "-c", code).stdout != run(server, "-c", code).stdout
 
 
+@pytest.fixture
+def remote_class(tmp_path, monkeypatch):
+    """Name of a module that a server can import, with a class as verl and TransferQueue have many."""
+    (tmp_path / "has_remote_class.py").write_text("import ray\n@ray.remote\nclass Worker:\n    pass\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    return "has_remote_class"
+
+
+@pytest.mark.parametrize("forks", [100, pytest.param(1000, marks=pytest.mark.full)])
+def test_forks_make_ids_of_their_own(tmp_path, remote_class, forks):
+    """What a process takes from a random generator without being told to: Ray's C++ part, uuid, tempfile and others.
+
+    Chance of a false alarm: two equal numbers among 1000 of 37 bits or more (tempfile's names), 1000^2 / 2^38 = 4e-6.
+    """
+    server = Preloaded(["json", "numpy"], ["rpg.preload.ray_ids", remote_class], tmp_path / "log")
+    code = (
+        "import ray._raylet, os, random, tempfile, uuid, numpy; print(ray._raylet.UniqueID.from_random().hex(), "
+        "uuid.uuid4(), random.random(), numpy.random.rand(), next(tempfile._get_candidate_names()), flush=True); "
+        "os._exit(0)"
+    )
+    made = []
+    for _ in range(forks // 20):
+        processes = [
+            subprocess.Popen([server.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(20)
+        ]
+        made += [process.communicate(timeout=120)[0].split() for process in processes]
+    server.close()
+    assert len(made) == forks
+    for kind in zip(*made, strict=True):
+        assert len(set(kind)) == forks, kind[:3]
+
+
+def test_a_module_that_seeds_rays_generator_is_refused(tmp_path, remote_class):
+    server = Preloaded(["json"], ["ray", remote_class], tmp_path / "log")
+    assert run(server, "-c", "pass").returncode != 0
+    until = time.monotonic() + 20
+    while server.failure() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    assert f"importing {remote_class} drew from Ray's random generator" in (server.failure() or "")
+    server.close()
+
+
+def test_a_signal_to_a_programs_group_spares_the_others(server):
+    """Ray begins a process group for each worker and signals all of it when it loses the worker."""
+    code = (
+        "import os, subprocess, sys, time\n"
+        f"inner = subprocess.Popen([{str(server.executable)!r}, '-c', "
+        "'import os, time; print(os.getpgrp(), flush=True); time.sleep(60)'], stdout=subprocess.PIPE, text=True)\n"
+        "print(os.getpid(), os.getpgrp(), inner.stdout.readline(), flush=True); time.sleep(60)"
+    )
+    other, other_pid = started(server)
+    outer = subprocess.Popen([server.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert outer.stdout is not None
+    pid, group, inner_group = map(int, outer.stdout.readline().split())
+    assert pid == group == inner_group  # what it starts belongs to it, as it would without the server
+    os.killpg(group, signal.SIGTERM)
+    assert outer.wait(10) == -signal.SIGTERM
+    assert server.failure() is None
+    assert other.poll() is None
+    os.kill(other_pid, signal.SIGKILL)
+    other.wait(10)
+
+
+def test_what_ended_the_server_is_said(tmp_path):
+    for number, in_log in ((signal.SIGTERM, True), (signal.SIGKILL, False)):
+        server = Preloaded(["json"], ["decimal"], tmp_path / number.name)
+        run(server, "-c", "pass")
+        server._server.send_signal(number)
+        server._server.wait(10)
+        assert f"the import server was ended by {number.name}" in (server.failure() or "")
+        assert (f"ended by {number.name}" in (tmp_path / number.name).read_text()) == in_log
+        server.close()
+
+
 def started(server: Preloaded) -> tuple[subprocess.Popen, int]:
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
     process = subprocess.Popen([server.executable, "-c", code], stdout=subprocess.PIPE, text=True)

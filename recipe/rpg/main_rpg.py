@@ -1,7 +1,6 @@
 """Start an RPG run: compose, check, then verl's own trainer on Ray, here or as a job of a cluster.
 
-`python -m recipe.rpg.main_rpg OVERRIDE...`; the launch scripts call it through launch.sh. Exit codes:
-0 done; 1 the run failed; 2 refused before Ray started; 124 a time limit passed; 130 Ctrl-C, 143 SIGTERM.
+`python -m recipe.rpg.main_rpg OVERRIDE...`; the launch scripts call it through launch.sh. Exit codes: exit_codes.py.
 """
 
 import contextlib
@@ -19,8 +18,8 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from recipe.rpg import names, submit
 from recipe.rpg.compose import compose_config
+from recipe.rpg.exit_codes import DONE, REFUSED
 
-REFUSED = 2
 # of ray.init: what describes the Ray to be started, and is refused where one runs already
 OF_A_NEW_RAY = ("num_cpus", "num_gpus", "include_dashboard", "dashboard_host", "dashboard_port")
 
@@ -145,7 +144,7 @@ def main(argv: list[str] | None = None) -> int:
         return REFUSED
     if os.environ.get("DRY_RUN", "0") not in ("", "0"):
         print(OmegaConf.to_yaml(config), end="")
-        return 0
+        return DONE
     if submit.wanted():
         return submit.submit(config.trainer.experiment_name, overrides)
 

@@ -13,10 +13,10 @@ from typing import TextIO
 import psutil
 from omegaconf import DictConfig
 
+from recipe.rpg.exit_codes import DONE, FAILED, INTERRUPTED, TERMINATED
 from recipe.rpg.rundir import run_directory
 from recipe.rpg.watch import INTERRUPT, Watch
 
-FAILED, TIMED_OUT, INTERRUPTED, TERMINATED = 1, 124, 130, 143
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -44,9 +44,9 @@ def _watched(config: DictConfig, run_dir: Path, local: bool, preload_failure: Ca
             return _train(config, watch)
         except KeyboardInterrupt:
             if watch.verdict:
-                print(f"error: {watch.verdict}", file=terminal)
+                print(f"error: {watch.verdict.reason}", file=terminal)
                 _explain(log, terminal)
-                return TIMED_OUT
+                return watch.verdict.code
             print("interrupted; what was saved is in", run_dir, file=terminal)
             return INTERRUPTED
         except SystemExit as stop:
@@ -55,6 +55,8 @@ def _watched(config: DictConfig, run_dir: Path, local: bool, preload_failure: Ca
             traceback.print_exc()
             print(f"error: the run failed: {_last_line(error)}", file=terminal)
             _explain(log, terminal)
+            for lost in watch.lost():
+                print(f"error: {lost}", file=terminal)
             return FAILED
         finally:
             for number in (signal.SIGINT, INTERRUPT):  # a second one would leave processes behind
@@ -80,7 +82,7 @@ def _train(config: DictConfig, watch: Watch) -> int:
     watch.start()
     run_ppo(config, task_runner_class=RPGTaskRunner)
     watch.finish()
-    return 0
+    return DONE
 
 
 def _terminate(signum: int, frame: object) -> None:

@@ -12,11 +12,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from recipe.rpg.exit_codes import INTERRUPTED, REFUSED
+
 IN_JOB = "RPG_IN_JOB"  # set in the job's environment, where Ray sets RAY_ADDRESS as well
 PLUGIN = "rpg.verl_plugin.autoload"
 FORWARDED = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "NNODES", "HF_HOME", "WANDB_MODE", "WANDB_BASE_URL")
 HOME = Path(__file__).resolve().parents[2]
-REFUSED, INTERRUPTED = 2, 130
 
 
 def wanted() -> bool:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from omegaconf import DictConfig
 from rich.console import Console
@@ -19,8 +19,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from recipe.rpg.exit_codes import FAILED, TIMED_OUT
+from recipe.rpg.lost_workers import LostWorkers
+
 INTERRUPT = signal.SIGUSR1
 LOOK_EVERY = 0.5  # seconds between two looks at the file
+
+# A run whose actor is lost cannot go on, but mostly notices by itself: seconds that it has for its own error
+NOTICE = 30.0
 
 # What the bar shows beside time: label, metric, format. A metric that the run does not log is left out.
 SHOWN = (
@@ -28,6 +34,13 @@ SHOWN = (
     ("KL", "actor/rpg_kl", "{:.0e}"),
     ("clip", "actor/pg_clipfrac", "{:.1%}"),
 )
+
+
+class Verdict(NamedTuple):
+    """Why a run was ended, and the exit code that says so."""
+
+    code: int
+    reason: str
 
 
 class Watch(threading.Thread):
@@ -41,7 +54,8 @@ class Watch(threading.Thread):
     def __init__(self, config: DictConfig, metrics: Path, terminal: TextIO, preload_failure: Callable[[], str | None]):
         super().__init__(daemon=True, name="rpg-watch")
         self.metrics = metrics
-        self.verdict: str | None = None
+        self.verdict: Verdict | None = None
+        self._lost_workers = LostWorkers()
         self._limits = (config.rpg.stall_limit, config.rpg.time_limit)
         self._total = config.trainer.total_training_steps
         self._seen = 0
@@ -66,6 +80,8 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         began = advanced = time.monotonic()
+        lost_since: float | None = None
+        self._lost_workers.start()
         if self._progress:
             self._progress.start()
         while not self._ended.wait(LOOK_EVERY):
@@ -73,16 +89,24 @@ class Watch(threading.Thread):
             if self._read(now - began):
                 advanced = now
             stall, limit = self._limits
+            if self._lost_workers.found:
+                lost_since = lost_since or now
             if failure := self._preload_failure():
-                self._end(failure)
-                return
-            if stall is not None and now - advanced > stall:
-                self._end(f"no step finished for {stall} s after step {self._step} (rpg.stall_limit)")
+                self._end(FAILED, failure)
+            elif lost_since and now - lost_since > NOTICE:
+                self._end(FAILED, "; ".join(self._lost_workers.found))
+            elif stall is not None and now - advanced > stall:
+                self._end(TIMED_OUT, f"no step finished for {stall} s after step {self._step} (rpg.stall_limit)")
             elif limit is not None and now - began > limit:
-                self._end(f"the run took more than {limit} s, at step {self._step} (rpg.time_limit)")
+                self._end(TIMED_OUT, f"the run took more than {limit} s, at step {self._step} (rpg.time_limit)")
 
-    def _end(self, verdict: str) -> None:
-        self.verdict = verdict
+    def lost(self) -> list[str]:
+        """What the run has lost and cannot do without, a line each; empty while all is well."""
+        failure = self._preload_failure()
+        return [failure] * bool(failure) + self._lost_workers.ask(patience=10)
+
+    def _end(self, code: int, reason: str) -> None:
+        self.verdict = Verdict(code, reason)
         self._ended.set()
         os.kill(os.getpid(), INTERRUPT)
 
@@ -124,5 +148,6 @@ class Watch(threading.Thread):
     def stop(self) -> None:
         """End the thread and give the terminal back."""
         self._ended.set()
+        self._lost_workers.stop()
         if self._progress:
             self._progress.stop()

@@ -12,6 +12,7 @@ Used on the CPU profile only, through Ray's own `runtime_env.py_executable`. Lin
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -64,7 +65,11 @@ class Preloaded:
     def failure(self) -> str | None:
         """Why no more programs can be started, None while all is well."""
         code = self._server.poll()
-        return None if code is None else f"the import server ended with exit code {code}; {self._log} says why"
+        if code is None:
+            return None
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        lines = self._log.read_text(errors="replace").splitlines()
+        return f"the import server {how}: {lines[-1] if lines else 'no word of it'} ({self._log})"
 
     def close(self) -> None:
         """End the server and remove its files. Programs that it started live on."""

@@ -37,7 +37,13 @@ def main() -> None:
     connection = socket.socket(socket.AF_UNIX)
     files = inherited_files()
     connection.connect(address)
-    request = {"arguments": arguments, "environment": dict(os.environ), "directory": os.getcwd(), "files": files}
+    request = {
+        "arguments": arguments,
+        "environment": dict(os.environ),
+        "directory": os.getcwd(),
+        "files": files,
+        "group": os.getpgrp(),
+    }
     body = json.dumps(request).encode()
     socket.send_fds(connection, [LENGTH.pack(len(body))], files)
     connection.sendall(body)

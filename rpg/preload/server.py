@@ -2,11 +2,13 @@
 
 The early ones are imported at once, the late ones when the first client comes, in that client's environment:
 Ray's C++ part reads the job's and the raylet's ids from it once, when it is imported, and all of a run's workers
-agree in them. The server must have one thread when it forks, and says how long each part took.
+agree in them. The server must have one thread when it forks, and says how long each part took and what ends it.
+docs/cpu.md lists what else a fork copies.
 """
 
 import contextlib
 import ctypes
+import faulthandler
 import gc
 import importlib
 import json
@@ -25,6 +27,7 @@ from rpg.preload import SINGLE_THREADED
 
 PR_SET_PDEATHSIG = 1
 LENGTH = struct.Struct("!I")
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 OWN_FILES = 500  # the server's own descriptors lie from here on, out of the way of the clients'
 
 
@@ -32,16 +35,33 @@ def main() -> None:
     descriptor, *modules = sys.argv[1:]
     early, late = modules[: modules.index("--")], modules[modules.index("--") + 1 :]
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # no server without its driver
+    faulthandler.enable()
+    for number in ENDING:
+        signal.signal(number, _ended)
     listener = _moved(socket.socket(fileno=int(descriptor)))
     preload(early)
     become(*serve(listener, late))
 
 
+def _ended(number: int, frame: object) -> None:
+    print(f"preload: the server was ended by {signal.Signals(number).name}", flush=True)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
 def preload(modules: list[str]) -> dict[str, str]:
-    """Import modules; returns the environment variables that importing them has set."""
+    """Import modules; returns the environment variables that importing them has set.
+
+    Raises RuntimeError where a fork would not be safe afterwards: a thread was started, or Ray's generator seeded.
+    """
     before, began = dict(os.environ), time.monotonic()
     for name in modules:
         importlib.import_module(name)
+        if "ray._raylet" in sys.modules and _ray_id_of_a_child() == _ray_id_of_a_child():
+            raise RuntimeError(
+                f"preload: importing {name} drew from Ray's random generator, so that all forks would have the same "
+                "ids; leave it out of rpg.preload.late, or find what draws (rpg/preload/ray_ids.py)"
+            )
     gc.collect()
     gc.freeze()  # the collector then leaves the shared pages alone
     threads = len(os.listdir("/proc/self/task"))
@@ -49,6 +69,24 @@ def preload(modules: list[str]) -> dict[str, str]:
     if threads > 1:
         raise RuntimeError(f"preload: importing {modules} started {threads - 1} thread(s); forking would not be safe")
     return {name: value for name, value in os.environ.items() if before.get(name) != value}
+
+
+def _ray_id_of_a_child() -> bytes:
+    """A random id that Ray makes in a fork of this process."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, sys.modules["ray._raylet"].UniqueID.from_random().binary())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        made = stream.read()
+    os.waitpid(child, 0)
+    if not made:
+        raise RuntimeError("preload: a fork of the server could not make an id with Ray")
+    return made
 
 
 def adopt(environment: dict[str, str], keep: dict[str, str]) -> None:
@@ -99,7 +137,9 @@ def serve(listener: socket.socket, late: list[str]) -> tuple[dict[str, Any], dic
                 pid = os.fork()
                 if pid == 0:
                     signal.set_wakeup_fd(-1)
-                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    for number in (signal.SIGCHLD, *ENDING):
+                        signal.signal(number, signal.SIG_DFL)
+                    faulthandler.disable()
                     for own in (listener, connection, wake_read, wake_write, *children.values()):
                         own.close()
                     return request, added
@@ -146,11 +186,24 @@ def _read_request(connection: socket.socket) -> dict[str, Any] | None:
     return {**json.loads(body), "received": received}
 
 
+def _join_group(group: int) -> None:
+    """Stand in the process group of the client's family, or in a new one where the client began one.
+
+    Ray gives each worker a group of its own and signals the whole group when it loses the worker. Children left
+    in the server's group would all be hit, and the server too.
+    """
+    try:
+        os.setpgid(0, group)  # started by another child of the server, whose group this is
+    except PermissionError:  # a group outside the server's session
+        os.setpgid(0, 0)
+
+
 def become(request: dict[str, Any], added: dict[str, str]) -> None:
     """Turn this fresh child into the process that the client asked for, and run its program."""
     import fcntl
 
     gc.unfreeze()
+    _join_group(request["group"])
     high = [fcntl.fcntl(received, fcntl.F_DUPFD_CLOEXEC, OWN_FILES) for received in request["received"]]
     for received in request["received"]:
         os.close(received)
