@@ -20,7 +20,7 @@ def server(tmp_path_factory):
 
 
 def run(server: Preloaded, *arguments: str, **options) -> subprocess.CompletedProcess:
-    return subprocess.run([server.executable, *arguments], capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run([server.executable, *arguments], capture_output=True, text=True, timeout=300, **options)
 
 
 def test_modules_are_there_before_the_program_asks(server):
@@ -92,7 +92,7 @@ def test_forks_make_ids_of_their_own(tmp_path, remote_class, forks):
         processes = [
             subprocess.Popen([server.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(20)
         ]
-        made += [process.communicate(timeout=120)[0].split() for process in processes]
+        made += [process.communicate(timeout=600)[0].split() for process in processes]
     server.close()
     assert len(made) == forks
     for kind in zip(*made, strict=True):
@@ -102,7 +102,7 @@ def test_forks_make_ids_of_their_own(tmp_path, remote_class, forks):
 def test_a_module_that_seeds_rays_generator_is_refused(tmp_path, remote_class):
     server = Preloaded(["json"], ["ray", remote_class], tmp_path / "log")
     assert run(server, "-c", "pass").returncode != 0
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while server.failure() is None and time.monotonic() < until:
         time.sleep(0.05)
     assert f"importing {remote_class} drew from Ray's random generator" in (server.failure() or "")
@@ -123,11 +123,11 @@ def test_a_signal_to_a_programs_group_spares_the_others(server):
     pid, group, inner_group = map(int, outer.stdout.readline().split())
     assert pid == group == inner_group  # what it starts belongs to it, as it would without the server
     os.killpg(group, signal.SIGTERM)
-    assert outer.wait(10) == -signal.SIGTERM
+    assert outer.wait(120) == -signal.SIGTERM
     assert server.failure() is None
     assert other.poll() is None
     os.kill(other_pid, signal.SIGKILL)
-    other.wait(10)
+    other.wait(120)
 
 
 def test_what_ended_the_server_is_said(tmp_path):
@@ -135,7 +135,7 @@ def test_what_ended_the_server_is_said(tmp_path):
         server = Preloaded(["json"], ["decimal"], tmp_path / number.name)
         run(server, "-c", "pass")
         server._server.send_signal(number)
-        server._server.wait(10)
+        server._server.wait(120)
         assert f"the import server was ended by {number.name}" in (server.failure() or "")
         assert (f"ended by {number.name}" in (tmp_path / number.name).read_text()) == in_log
         server.close()
@@ -152,14 +152,14 @@ def started(server: Preloaded) -> tuple[subprocess.Popen, int]:
 def test_signals_reach_the_program(server, number):
     process, child = started(server)
     process.send_signal(number)
-    assert process.wait(10) == -number
+    assert process.wait(120) == -number
     _gone(child)
 
 
 def test_a_killed_program_is_reported_by_its_signal(server):
     process, child = started(server)
     os.kill(child, signal.SIGKILL)
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(120) == -signal.SIGKILL
 
 
 def test_multiprocessing_spawn_works_through_it(server, tmp_path):
@@ -185,7 +185,7 @@ def test_close_ends_the_server_and_removes_its_files(tmp_path):
 
 def test_a_module_that_cannot_be_imported_is_said(tmp_path):
     server = Preloaded(["no_such_module"], ["decimal"], tmp_path / "log")
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while server.failure() is None and time.monotonic() < until:
         time.sleep(0.05)
     assert "exit code 1" in (server.failure() or "")
@@ -203,12 +203,12 @@ def test_a_module_that_starts_a_thread_is_refused(tmp_path):
         f"s = Preloaded(['threaded'], ['decimal'], Path({str(tmp_path / 'log')!r}))\n"
         "while s.failure() is None: time.sleep(0.05)\n"
     )
-    subprocess.run([sys.executable, "-c", code], env=environment, timeout=30, check=True)
+    subprocess.run([sys.executable, "-c", code], env=environment, timeout=300, check=True)
     assert "forking would not be safe" in (tmp_path / "log").read_text()
 
 
 def _gone(pid: int) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 120
     while Path(f"/proc/{pid}").exists():
         assert time.monotonic() < until, f"process {pid} still lives"
         time.sleep(0.05)

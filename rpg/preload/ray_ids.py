@@ -10,13 +10,14 @@ fork. server.py compares two children to prove it.
 import os
 
 import ray.actor
+from ray._raylet import ActorClassID
 
 
-class _SystemClassID(ray.actor.ActorClassID):
+class _SystemClassID(ActorClassID):
     @classmethod
-    def from_random(cls) -> ray.actor.ActorClassID:
+    def from_random(cls) -> ActorClassID:
         """A random id, as Ray's own; made without Ray's generator."""
-        return ray.actor.ActorClassID(os.urandom(ray.actor.ActorClassID.size()))
+        return ActorClassID(os.urandom(ActorClassID.size()))
 
 
 ray.actor.ActorClassID = _SystemClassID  # type: ignore[misc]

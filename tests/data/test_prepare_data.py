@@ -24,7 +24,7 @@ def prepare(tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]
         **settings,
     }
     command = ["bash", str(ROOT / "scripts" / "prepare_data.sh")]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
 
 
 def write_copies(folder: Path) -> None:

@@ -16,6 +16,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 TOY = ROOT / "runs" / "toy"
 SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
+# Seconds for what takes 50 to 100 on two free cores. Passed only by what hangs: the start alone took 190 s with twenty
+# busy processes beside it.
+PATIENCE = 900
 MARK = "RPG_TEST_RUN"  # an environment variable that every process of a run inherits
 
 
@@ -23,7 +26,7 @@ MARK = "RPG_TEST_RUN"  # an environment variable that every process of a run inh
 def toy() -> Path:
     """Directory with the toy model and data, built as `rpg demo` builds them where they are missing."""
     command = [sys.executable, "-m", "rpg.cli", "demo", "--prepare-only", "--dir", str(TOY)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=900)
+    subprocess.run(command, cwd=ROOT, check=True, timeout=2 * PATIENCE)
     return TOY
 
 
@@ -48,7 +51,7 @@ class Run:
                 env={**os.environ, **environment, MARK: self.mark},
             )
 
-    def wait(self, timeout: float) -> int:
+    def wait(self, timeout: float = PATIENCE) -> int:
         """Exit code; a run that takes longer is ended and fails the test."""
         try:
             return self.process.wait(timeout)
@@ -67,7 +70,7 @@ class Run:
             return []
         return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
-    def wait_for_step(self, step: int, timeout: float) -> None:
+    def wait_for_step(self, step: int, timeout: float = PATIENCE) -> None:
         """Return when metrics of this step are there."""
         until = time.monotonic() + timeout
         while not any(record["step"] >= step for record in self.metrics()):

@@ -17,6 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.e2e.conftest import PATIENCE
+
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +75,7 @@ class Cluster:
         self.start(f"--address=127.0.0.1:{self.port}")
         self.wait_for_nodes(nodes + 1)
 
-    def wait_for_nodes(self, wanted: int, limit: float = 90) -> None:
+    def wait_for_nodes(self, wanted: int, limit: float = PATIENCE) -> None:
         began, state = time.monotonic(), ""
         while time.monotonic() - began < limit:
             state = self.ray("list", "nodes", "--address", self.url, "--format", "json", check=False)
@@ -85,7 +87,9 @@ class Cluster:
         raise TimeoutError(f"no {wanted} nodes after {limit} s: {state}\n{logs}")
 
     def ray(self, *arguments: str, check: bool = True) -> str:
-        done = subprocess.run([RAY, *arguments], env=self.env, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [RAY, *arguments], env=self.env, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
         assert done.returncode == 0 or not check, done.stdout + done.stderr
         return done.stdout
 
@@ -132,14 +136,13 @@ def submit(cluster, tmp_path):
                 "trainer.test_freq=-1",
                 "trainer.val_before_train=false",
                 "rpg.console=full",
-                "rpg.stall_limit=400",  # every node imports anew
                 *overrides,
             ],
             cwd=elsewhere,
             env={**cluster.env, "RAY_ADDRESS": cluster.url, **env},
             capture_output=True,
             text=True,
-            timeout=500,
+            timeout=PATIENCE,
             check=False,
         )
 

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
 from tests.e2e import short_run
-from tests.e2e.conftest import ROOT, SCRIPT
+from tests.e2e.conftest import PATIENCE, ROOT, SCRIPT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
@@ -31,7 +31,7 @@ def answers(directory: Path, step: int) -> dict[str, set[str]]:
 
 def rpg(*arguments: str) -> str:
     command = [sys.executable, "-m", "rpg.cli", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=short_run.TIME_LIMIT, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 

@@ -66,7 +66,7 @@ def kill_after(directory: Path, step: int, *arguments) -> None:
     """SIGKILL a run once step has been written to its metrics; the other processes end by themselves."""
     run = short_run.begin(directory, *arguments)
     try:
-        run.wait_for_step(step, short_run.TIME_LIMIT)
+        run.wait_for_step(step)
         run.process.kill()
         run.process.wait()
         deadline = time.monotonic() + 60  # Ray's processes notice within ten seconds

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.e2e.conftest import PATIENCE
+
 pytestmark = pytest.mark.e2e
 
 IDS = """
@@ -24,7 +26,7 @@ assert get_rollout_replica_class("vllm") is rollout_classes.vLLMReplica
 
 
 def python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -169,7 +169,7 @@ def test_as_a_process(toy):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert ended.returncode == 2

@@ -2,10 +2,7 @@
 
 import json
 import shutil
-import socket
 import subprocess
-import time
-import urllib.error
 import urllib.request
 
 import pytest
@@ -50,17 +47,11 @@ class Browser:
 
 @pytest.fixture
 def browser():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    driver = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL)
+    driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, text=True)
     try:
-        for _ in range(100):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=5).close()
-                break
-            except urllib.error.URLError:
-                time.sleep(0.2)
+        assert driver.stdout is not None
+        said = next(line for line in driver.stdout if "started successfully on port" in line)
+        port = int(said.rsplit(" ", 1)[-1].rstrip(".\n"))
         opened = Browser(port)
         yield opened
         opened.close()

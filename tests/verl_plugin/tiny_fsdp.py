@@ -1,8 +1,7 @@
 """A tiny language model under FSDP2 over gloo, for tests of what happens to its shards; no Ray, no vLLM."""
 
 import multiprocessing
-import os
-import socket
+import tempfile
 from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import timedelta
@@ -15,26 +14,23 @@ from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
 VOCABULARY, WIDTH = 11, 6  # neither is even: with two ranks the shards differ in size
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @contextmanager
-def process_group(rank: int = 0, world_size: int = 1, port: int | None = None):
-    """This process as one rank of a gloo group."""
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port or free_port()))
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=world_size, timeout=timedelta(seconds=60))
-    try:
-        yield
-    finally:
-        torch.distributed.destroy_process_group()
+def process_group(rank: int = 0, world_size: int = 1, meeting: str | None = None):
+    """This process as one rank of a gloo group whose ranks find each other through the file meeting, not a port."""
+    with tempfile.TemporaryDirectory() as own:
+        store = torch.distributed.FileStore(meeting or f"{own}/meeting", world_size)
+        torch.distributed.init_process_group(
+            "gloo", store=store, rank=rank, world_size=world_size, timeout=timedelta(seconds=300)
+        )
+        try:
+            yield
+        finally:
+            torch.distributed.destroy_process_group()
 
 
-def _rank(rank: int, world_size: int, port: int, function: Callable, arguments: tuple) -> None:
+def _rank(rank: int, world_size: int, meeting: str, function: Callable, arguments: tuple) -> None:
     torch.set_num_threads(1)
-    with process_group(rank, world_size, port):
+    with process_group(rank, world_size, meeting):
         function(*arguments)
 
 
@@ -44,9 +40,13 @@ def on_ranks(world_size: int, function: Callable, *arguments) -> None:
     They are forks of one process that has imported torch and the test once.
     """
     multiprocessing.set_forkserver_preload([function.__module__])
-    torch.multiprocessing.start_processes(
-        _rank, (world_size, free_port(), function, arguments), nprocs=world_size, start_method="forkserver"
-    )
+    with tempfile.TemporaryDirectory() as directory:
+        torch.multiprocessing.start_processes(
+            _rank,
+            (world_size, f"{directory}/meeting", function, arguments),
+            nprocs=world_size,
+            start_method="forkserver",
+        )
 
 
 def build(offload: bool = False) -> torch.nn.Module:
