@@ -126,7 +126,8 @@ class Watch(threading.Thread):
 
     def _show(self, step: int, data: dict, elapsed: float) -> None:
         self._step = step
-        accuracies = [value for key, value in data.items() if key.startswith("val-core/")]
+        # with several answers a problem verl also logs the best and the majority's
+        accuracies = [value for key, value in data.items() if key.startswith("val-core/") and "/mean@" in key]
         if accuracies:
             self._validation = f"acc {sum(accuracies) / len(accuracies):.3f}"
         parts = [f"{label} {form.format(data[key])}" for label, key, form in SHOWN if key in data]

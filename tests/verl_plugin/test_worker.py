@@ -34,6 +34,7 @@ class Training:
     def __init__(self, mode: str, optimizer: str):
         rank, world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
         os.environ.update(VERL_PLATFORM="cpu", RANK=str(rank), WORLD_SIZE=str(world_size), RPG_HOME=str(ROOT))
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")  # verl's worker reads them; the group is there
         from omegaconf import OmegaConf
 
         from recipe.rpg.compose import compose_config
