@@ -4,6 +4,7 @@ verl imports this in every reward worker, so importing it must stay cheap: no to
 math-verify only in a helper process, with the first answer that needs it.
 """
 
+import math
 from numbers import Integral, Real
 from typing import TypedDict
 
@@ -15,6 +16,7 @@ from rpg.rewards.sources import INTEGER_SOURCES, KNOWN_DATA_SOURCES, TOY_SOURCES
 __all__ = ["JUDGES", "KNOWN_DATA_SOURCES", "Score", "compute_score", "is_known"]
 
 JUDGES = ("release", "verified")  # docs/judges.md
+OPTIONS = ("judge", "time_limit", "boxed_fallback")  # keywords of compute_score
 TIME_LIMIT = 0.5  # of `verified`
 
 
@@ -50,11 +52,11 @@ def compute_score(
     The toy task is judged as the integer sets are. `extra_info` is part of verl's signature and not
     needed here.
 
-    Raises ValueError for a data_source that nothing scores, an unknown judge, or `boxed_fallback` with
-    `release`; TypeError for a ground truth that is neither text nor a number.
+    Raises ValueError for a data_source that nothing scores, an unknown judge, a time_limit that is none,
+    or `boxed_fallback` with `release`; TypeError for a ground truth that is neither text nor a number.
     """
     require_known(data_source)
-    check_options(judge, boxed_fallback)
+    check_options(judge, time_limit, boxed_fallback)
     if not isinstance(ground_truth, (str, Real)):
         raise TypeError(
             f"ground_truth is {ground_truth!r} ({type(ground_truth).__name__}) in a row of {data_source!r}; "
@@ -76,13 +78,15 @@ def compute_score(
     return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": pred}
 
 
-def check_options(judge: str, boxed_fallback: bool | None = None) -> None:
-    """Raise ValueError for a judge that there is not, or an option that the judge does not have."""
+def check_options(judge: str = "release", time_limit: float | None = None, boxed_fallback: bool | None = None) -> None:
+    """Raise ValueError for a judge that there is not, no time, or an option that the judge does not have."""
     if judge not in JUDGES:
-        raise ValueError(f"judge {judge!r} is not known; choices: {', '.join(JUDGES)}")
+        raise ValueError(f"judge={judge} is not known; choices: {', '.join(JUDGES)}")
+    if time_limit is not None and not (isinstance(time_limit, Real) and 0 < time_limit < math.inf):
+        raise ValueError(f"time_limit={time_limit} is no limit; give seconds, more than 0")
     if judge != "verified" and boxed_fallback is not None:
         raise ValueError(
-            f"boxed_fallback={boxed_fallback!r} is an option of judge 'verified'; judge {judge!r} takes no \\boxed{{}}"
+            f"boxed_fallback={boxed_fallback} is for judge=verified; judge={judge} takes no \\boxed{{}} for an answer"
         )
 
 

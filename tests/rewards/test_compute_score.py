@@ -48,14 +48,16 @@ def test_the_default_judge_is_the_releases() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"judge": "strict"}, "judge 'strict' is not known; choices: release, verified"),
-        ({"judge": None}, "judge None is not known; choices: release, verified"),
-        ({"boxed_fallback": True}, "an option of judge 'verified'"),
-        ({"judge": "release", "boxed_fallback": False}, "an option of judge 'verified'"),
+        ({"judge": "strict"}, "judge=strict is not known; choices: release, verified"),
+        ({"judge": None}, "judge=None is not known; choices: release, verified"),
+        ({"boxed_fallback": True}, "boxed_fallback=True is for judge=verified"),
+        ({"judge": "release", "boxed_fallback": False}, "boxed_fallback=False is for judge=verified"),
+        ({"time_limit": 0}, "time_limit=0 is no limit"),
+        ({"time_limit": "5"}, "time_limit=5 is no limit"),
     ],
 )
 def test_options_that_there_are_not_are_named(options: dict, said: str) -> None:
-    with pytest.raises(ValueError, match="judge") as error:
+    with pytest.raises(ValueError, match=r"judge|time_limit") as error:
         compute_score("aime24", "Answer: 1", "1", **options)
     assert said in str(error.value)
 
