@@ -90,7 +90,7 @@ def check_options(judge: str = "release", time_limit: float | None = None, boxed
         )
 
 
-def _as_text(truth: str | Real) -> str:
+def _as_text(truth: str | float) -> str:
     """A number as a data set would write it: 27.0 is "27"."""
     if isinstance(truth, str):
         return truth
