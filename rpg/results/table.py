@@ -69,10 +69,11 @@ class Table:
     def rank(self, row: Row, benchmark: str, column: str) -> int | None:
         """1 for the best value of a column ("last" or "best"), 2 for the second; ties share; else None.
 
-        A table with one row has no best.
+        Among the rows of one judge; where there is one row, there is no best.
         """
-        values = sorted({getattr(r.cells[benchmark], column) for r in self.rows if benchmark in r.cells}, reverse=True)
-        if benchmark not in row.cells or len(self.rows) < 2:
+        rows = [other for other in self.rows if other.judge == row.judge]
+        values = sorted({getattr(r.cells[benchmark], column) for r in rows if benchmark in r.cells}, reverse=True)
+        if benchmark not in row.cells or len(rows) < 2:
             return None
         place = values.index(getattr(row.cells[benchmark], column)) + 1
         return place if place <= 2 else None

@@ -190,6 +190,9 @@ def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
     assert any("scored by different judges (verified, release)" in note for note in table.notes)
     found = {row["method"]: row["judge"] for row in csv.DictReader(io.StringIO(FORMATS["csv"](table)))}
     assert all(label.endswith(f"(judge {judge})") for label, judge in found.items())
+    ranks = {row.label: table.rank(row, "AIME24", "last") for row in table.rows}
+    assert ranks.pop("RPG-URKL (judge release)") is None  # alone among its judge's
+    assert set(ranks.values()) == {1}
     beside = build_table(two_judges(tmp_path), paper=paper_table(3))
     assert any("the paper's judge is release; a difference to rows of verified" in note for note in beside.notes)
 

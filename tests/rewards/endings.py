@@ -3,211 +3,32 @@ r"""Made responses and truths around every sentence of the release's rule, seede
 import random
 from collections.abc import Callable, Iterator
 
-MARKS = (
-    *(
-        "Answer:",
-        "Answer: ",
-        "answer: ",
-        "ANSWER:",
-        "aNsWeR :",
-        "Answer\t:\t",
-        "Answer\n:\n",
-        "Answer:\n\n",
-        "Answer:\r\n",
-    ),
-    *(
-        "**Answer:** ",
-        "**Answer**: ",
-        "Final Answer: ",
-        "preanswer: ",
-        "Answers: ",
-        "Answer is ",
-        "Answer ",
-        "Antwort: ",
-    ),
-    *(
-        "Answer\uff1a",
-        "Answer\u00a0:\u00a0",
-        "Answer:\u2028",
-        "Answer:\u2003",
-        "Answer:\x1c",
-        "Answer:\x85",
-        "an\u017fwer: ",
-    ),
-    *(
-        "Answer:: ",
-        "Answer:Answer: ",
-        "Answer:\nAnswer: ",
-        "\\boxed{",
-        "$\\boxed{",
-        "answer=",
-        "Answer: x = ",
-        "ſAnswer: ",
-    ),
+
+def between_bars(text: str) -> tuple[str, ...]:
+    return tuple(text.split("|"))
+
+
+MARKS = between_bars(
+    "Answer:|Answer: |answer: |ANSWER:|aNsWeR :|Answer\t:\t|Answer\n:\n|Answer:\n\n|Answer:\r\n|**Answer:** |"
+    "**Answer**: |Final Answer: |preanswer: |Answers: |Answer is |Answer |Antwort: |Answer\uff1a|Answer\xa0:\xa0|"
+    "Answer:\u2028|Answer:\u2003|Answer:\x1c|Answer:\x85|an\u017fwer: |Answer:: |Answer:Answer: |Answer:\nAnswer: |"
+    "\\boxed{|$\\boxed{|answer=|Answer: x = |\u017fAnswer: "
 )
-DIGITS = (
-    "0",
-    "7",
-    "42",
-    "204",
-    "025",
-    "1,000",
-    "1,00",
-    "1{,}000",
-    "12,34",
-    ",",
-    "\uff17",
-    "\u0664\u0662",
-    "\u00b2",
-    "3\u00b9",
-    "\u2460",
+DIGITS = between_bars("0|7|42|204|025|1,000|1,00|1{,}000|12,34|,|\uff17|\u0664\u0662|\xb2|3\xb9|\u2460")
+UNITS = between_bars(
+    "square|ways|integers|dollars|mph|inches|hours|km|units|\\ldots|sue|points|feet|minutes|digits|cents|degrees|cm|"
+    "gm|pounds|meters|meals|edges|students|childrentickets|multiples|\\text{s}|\\text{.}|\\text{\ns}|\\text{}^2|"
+    '\\text{}^3|\\text{\n}|\\text{}|\\mathrm{th}|^\\circ|^{\\circ}|\\;|,\\!|{,}|"|\\dots|\\text{m}|\\text{and}|'
+    ",\\text{and}|\\mbox{m}|mbox|an |a |\\$|\\ |.$|\\mbox{ cm}|\\text{ cents}|child|tickets"
 )
-UNITS = (
-    *(
-        "square",
-        "ways",
-        "integers",
-        "dollars",
-        "mph",
-        "inches",
-        "hours",
-        "km",
-        "units",
-        "\\ldots",
-        "sue",
-        "points",
-        "feet",
-    ),
-    *("minutes", "digits", "cents", "degrees", "cm", "gm", "pounds", "meters", "meals", "edges", "students"),
-    *(
-        "childrentickets",
-        "multiples",
-        "\\text{s}",
-        "\\text{.}",
-        "\\text{\ns}",
-        "\\text{}^2",
-        "\\text{}^3",
-        "\\text{\n}",
-    ),
-    *(
-        "\\text{}",
-        "\\mathrm{th}",
-        "^\\circ",
-        "^{\\circ}",
-        "\\;",
-        ",\\!",
-        "{,}",
-        '"',
-        "\\dots",
-        "\\text{m}",
-        "\\text{and}",
-    ),
-    *(
-        ",\\text{and}",
-        "\\mbox{m}",
-        "mbox",
-        "an ",
-        "a ",
-        "\\$",
-        "\\ ",
-        ".$",
-        "\\mbox{ cm}",
-        "\\text{ cents}",
-        "child",
-        "tickets",
-    ),
+TEX = between_bars(
+    "\\frac12|\\frac{1}{2}|\\frac1{2}|\\frac{1}2|\\frac 1 2|\\dfrac{3}{4}|frac|frac{|frac1|fracfrac12|\\sqrt2|"
+    "\\sqrt{2}|\\sqrt 2|sqrt|sqrtsqrt3|\\text{x}|\\text{|\\textbf{42}|\\overline{AB}|\\boxed{7}|\\boxed{\\text{7}}|"
+    "\\boxed{\\frac{1}{2}}|\\text{a}b}|\\text{\\text{7}}|\\boxed{7} or \\boxed{8}|\\boxed{7|x=|=|==|x = 1 = |$|$$|"
+    "$42$|$4$ and $2$|\\$5|5.$|\\(42\\)|{|}|^|\\|-|\u2212"
 )
-TEX = (
-    *(
-        "\\frac12",
-        "\\frac{1}{2}",
-        "\\frac1{2}",
-        "\\frac{1}2",
-        "\\frac 1 2",
-        "\\dfrac{3}{4}",
-        "frac",
-        "frac{",
-        "frac1",
-        "fracfrac12",
-    ),
-    *(
-        "\\sqrt2",
-        "\\sqrt{2}",
-        "\\sqrt 2",
-        "sqrt",
-        "sqrtsqrt3",
-        "\\text{x}",
-        "\\text{",
-        "\\textbf{42}",
-        "\\overline{AB}",
-        "\\boxed{7}",
-    ),
-    *(
-        "\\boxed{\\text{7}}",
-        "\\boxed{\\frac{1}{2}}",
-        "\\text{a}b}",
-        "\\text{\\text{7}}",
-        "\\boxed{7} or \\boxed{8}",
-        "\\boxed{7",
-    ),
-    *(
-        "x=",
-        "=",
-        "==",
-        "x = 1 = ",
-        "$",
-        "$$",
-        "$42$",
-        "$4$ and $2$",
-        "\\$5",
-        "5.$",
-        "\\(42\\)",
-        "{",
-        "}",
-        "^",
-        "\\",
-        "-",
-        "\u2212",
-    ),
-)
-SPACES = (
-    " ",
-    "  ",
-    "\t",
-    "\r",
-    "\x0b",
-    "\x0c",
-    "\x1c",
-    "\x1f",
-    "\x85",
-    "\u00a0",
-    "\u2003",
-    "\u2028",
-    "\u2029",
-    "\u200b",
-    "\ufeff",
-    "\u3000",
-)
-WORDS = (
-    "a",
-    "an",
-    "is",
-    "banana ",
-    "Canada ",
-    "sum",
-    "c",
-    "m",
-    "c m",
-    "k",
-    "s",
-    "East",
-    "\u7b54\u6848",
-    "\U0001d7d9",
-    "e\u0301",
-    "42.",
-    "42.0",
-    "4.2e1",
-)
+SPACES = between_bars(" |  |\t|\r|\x0b|\x0c|\x1c|\x1f|\x85|\xa0|\u2003|\u2028|\u2029|\u200b|\ufeff|\u3000")
+WORDS = between_bars("a|an|is|banana |Canada |sum|c|m|c m|k|s|East|\u7b54\u6848|\U0001d7d9|e\u0301|42.|42.0|4.2e1")
 PIECES = DIGITS + UNITS + TEX + SPACES + WORDS
 KINDS: dict[str, Callable[[random.Random], tuple[str, str]]] = {}
 
