@@ -13,6 +13,8 @@ from types import ModuleType
 import pytest
 import rule
 from endings import KINDS, MARKS, PIECES, endings
+from hostile import KINDS as HOSTILE_KINDS
+from hostile import hostile_responses
 
 from rpg.rewards import compute_score, release, symbolic
 
@@ -117,9 +119,10 @@ LIBRARY = [
 ]
 
 
-@pytest.mark.parametrize("data_source", ["math_500", "minerva-math", "olympiadbench", "lighteval/MATH"])
+@pytest.mark.parametrize(
+    "data_source", ["math_500", "minerva-math", "olympiadbench", "lighteval/MATH", "DigitalLearningGmbH/MATH-lighteval"]
+)
 def test_math_verify_for_the_other_sets(data_source: str) -> None:
-    data_source = {"math_500": "math-500"}.get(data_source, data_source)
     for response, truth, right in LIBRARY:
         assert compute_score(data_source, response, truth)["score"] == (1.0 if right else -1.0), (response, truth)
 
@@ -156,6 +159,20 @@ def test_the_limit_holds_in_threads(caplog: pytest.LogCaptureFixture) -> None:
     turns = len(results) / symbolic.MAX_AT_ONCE  # the last bomb waits for those before it
     assert max(seconds for _, seconds in results) < turns * limit * symbolic.WALL_FACTOR + 1
     assert symbolic.counts.over_limit > over
+
+
+def test_hostile_responses_end_in_time(caplog: pytest.LogCaptureFixture) -> None:
+    """What they are called is the rule's affair; that a verdict comes, of the right form and in time, is ours."""
+    caplog.set_level(logging.ERROR)
+    limit = 0.3
+    for _, response, truth in hostile_responses(5 * len(HOSTILE_KINDS)):
+        for data_source in ("math-dapo", "minerva"):
+            start = time.perf_counter()
+            result = compute_score(data_source, response, truth, time_limit=limit)
+            assert time.perf_counter() - start < 2 * limit * symbolic.WALL_FACTOR, (response[:100], truth)
+            assert result["score"] in (1.0, -1.0)
+            result["pred"].encode()
+        assert compute_score("math-dapo", response, truth)["acc"] == float(rule.verdict(response, truth)[0])
 
 
 def test_a_response_beyond_all_bounds_is_wrong_at_once() -> None:
