@@ -16,6 +16,7 @@ COMMANDS = {
     "table": ("rpg.results.table_command", "Last and Best of runs, in the paper's form and beside the paper's numbers"),
     "plot": ("rpg.results.plot_command", "panels and one self-contained page of runs"),
     "eval": ("rpg.results.evaluate", "validate a checkpoint, without training"),
+    "score": ("rpg.results.score", "score the saved validation samples of runs again, by another judge"),
     "export": ("rpg.export", "a checkpoint as a Hugging Face model directory"),
 }
 

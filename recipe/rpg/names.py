@@ -46,6 +46,7 @@ ESTIMATORS = {
     "rpg": "rpg",
 }
 KL_LOSS_TYPES = {"grpo": "low_var_kl", "rfpp": "kl", "rfppb": "kl"}  # verl's own KL loss; None of it elsewhere
+JUDGE = "reward.custom_reward_function.reward_kwargs.judge"
 OPTIMIZERS = {"adamw": "AdamW", "schedulefree": "AdamWScheduleFree"}
 
 
@@ -169,6 +170,7 @@ def settings(run: Run) -> dict[str, Any]:
         "algorithm.use_kl_in_reward": False,
         "algorithm.filter_groups.enable": run.dynamic_sampling,
         "reward.reward_kwargs.overlong_buffer_cfg.enable": not run.method.startswith("grpo"),
+        JUDGE: "release",  # no name says another
         **_objective(run),
     }
     if run.lr is not None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+OURS = "pkg://rpg.rewards"
+
 
 class Refused(ValueError):
     """The configuration cannot work; the message says which key, which value and what to do."""
@@ -17,6 +19,7 @@ class Refused(ValueError):
 
 def check_inputs(config: DictConfig) -> None:
     """Raise Refused for the first thing found that cannot work; takes a second, verl is not imported."""
+    check_judge(config)
     check_devices(config)
     check_data(config)
     check_model(config)
@@ -75,8 +78,7 @@ def check_data(config: DictConfig) -> None:
             if table.num_rows == 0:
                 raise Refused(f"{where}: no rows")
             unknown = sorted(set(table["data_source"].unique().to_pylist()) - set(KNOWN_DATA_SOURCES), key=str)
-            ours = config.reward.custom_reward_function.path == "pkg://rpg.rewards"
-            if unknown and ours:
+            if unknown and _is_ours(config.reward.custom_reward_function.path):
                 raise Refused(
                     f"{where}: data_source {', '.join(map(str, unknown))} is not scored by rpg.rewards; known: "
                     f"{', '.join(sorted(KNOWN_DATA_SOURCES))}. Set reward.custom_reward_function for others"
@@ -87,6 +89,36 @@ def check_data(config: DictConfig) -> None:
             f"data.train_batch_size={config.data.train_batch_size} is more than the {rows} rows of data.train_files; "
             "lower it or give more data"
         )
+
+
+def check_judge(config: DictConfig) -> None:
+    """Keywords for rpg.rewards are ones that it takes; a reward function of somebody else's is given no judge."""
+    from rpg.rewards import JUDGES, OPTIONS, check_options
+
+    function = config.reward.custom_reward_function
+    options = dict(function.get("reward_kwargs") or {})
+    key = "reward.custom_reward_function.reward_kwargs"
+    if not _is_ours(function.path):
+        if options.get("judge") in JUDGES:
+            raise Refused(
+                f"{key}.judge={options['judge']} is for {OURS}, and reward.custom_reward_function.path="
+                f"{function.path} is another function; add '~{key}.judge' to the overrides"
+            )
+        return
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise Refused(f"{key}.{name}={value}: rpg.rewards takes {', '.join(OPTIONS)}; remove it")
+    try:
+        check_options(**options)
+    except ValueError as error:
+        raise Refused(f"{key}.{error}. judge=release or judge=verified sets the judge") from error
+
+
+def _is_ours(path: str | None) -> bool:
+    """Whether the reward function's path is rpg.rewards, by either spelling that verl takes."""
+    import rpg.rewards
+
+    return path == OURS or (bool(path) and Path(str(path)).expanduser().resolve() == Path(rpg.rewards.__file__))
 
 
 def check_model(config: DictConfig) -> None:

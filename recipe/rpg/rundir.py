@@ -14,6 +14,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from recipe.rpg.names import JUDGE
+
 PACKAGES = [
     "rpg-verl",
     "verl",
@@ -45,7 +47,7 @@ def run_directory(config: DictConfig) -> Iterator[Path]:
     directory = Path(config.trainer.default_local_dir)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.yaml").write_text(OmegaConf.to_yaml(config))
-    (directory / "environment.json").write_text(json.dumps(environment(), indent=2) + "\n")
+    (directory / "environment.json").write_text(json.dumps(environment(config), indent=2) + "\n")
     metrics, previous = directory / "metrics.jsonl", directory / "metrics.previous.jsonl"
     if config.trainer.resume_mode == "disable":
         for old in (previous, metrics):
@@ -72,8 +74,11 @@ def _append(source: Path, target: Path) -> None:
                 writing.write(line)
 
 
-def environment() -> dict[str, Any]:
-    """Versions, git commit and devices: what one has to know to repeat a run."""
+def environment(config: DictConfig) -> dict[str, Any]:
+    """Versions, git commit, devices, and which judge: what one has to know to repeat a run.
+
+    The judge is null where the run has a reward function of somebody else's.
+    """
     versions = {}
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -84,6 +89,7 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "host_cpus": os.cpu_count(),
         "devices": _devices(),
+        "judge": OmegaConf.select(config, JUDGE),
         "ray_address": os.environ.get("RAY_ADDRESS", "local"),
         "git_commit": _git_commit(),
         "versions": versions,

@@ -8,6 +8,7 @@ from rpg.data.findings import Issue, warning
 from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.schema import ABILITY, STYLE
 from rpg.data.template import PREFIX, is_templated, strip_prompt
+from rpg.rewards import release
 from rpg.rewards.compare import depth
 from rpg.rewards.extract import ANSWER_MARK, MAX_ANSWER_CHARS
 from rpg.rewards.normalize import as_number, normalize, split_unit
@@ -88,7 +89,10 @@ def _question(content: str, where: str) -> Iterator[Issue]:
     if content.count(PREFIX.strip()) > 1:
         yield Issue(where, "the template stands around it twice", "apply format_prompt to the bare problem once")
     elif not is_templated(content):
-        if ANSWER_MARK.search(content) or "\\boxed" in content:
+        if "\\boxed" in content and not ANSWER_MARK.search(content):
+            problem = 'asks for \\boxed{}, which judge release does not take in the integer sets without "Answer:"'
+            yield warning(where, problem, f"{BUILD}, or take judge=verified")
+        elif ANSWER_MARK.search(content):
             yield warning(where, "another template than the release's", f"to compare with the paper, {BUILD}")
         else:
             yield Issue(
@@ -136,6 +140,8 @@ def _truth(truth: str, data_source: str, where: str) -> Iterator[Issue]:
             yield Issue(where, f"{short(truth)} is no integer", f"all answers of {data_source} are integers")
         elif data_source in AIME_SOURCES and not 0 <= number <= 999:
             yield Issue(where, f"{short(truth)} is not in 0..999", "answers of AIME are; correct the row")
+        elif release.normalize(text) != str(number):
+            yield warning(where, f"{short(truth)}: judge release wants it letter by letter", f"write {number}")
 
 
 def is_balanced(text: str) -> bool:

@@ -6,6 +6,7 @@ wandb_offline.py  the records of a .wandb file
 tensorboard.py    the records of event files
 methods.py        which method a run is, its colour and mark; which benchmark a data_source is
 samples.py        validation samples on disk -> confidence interval and pass@k
+score.py          the samples once more, by another judge
 paper.py          the paper's tables and their errata
 table.py          runs -> rows and cells; render.py: markdown, CSV, LaTeX, JSON
 figures.py        panels as PNG and SVG; page.py: the self-contained HTML page

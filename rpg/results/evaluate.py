@@ -1,6 +1,7 @@
 """`rpg eval SCRIPT`: validate a checkpoint (or the untrained model), without training, through a launch script.
 
-It adds Hydra overrides to the script's own, prints the command, runs it and shows the table.
+It adds Hydra overrides to the script's own, prints the command, runs it and shows the table. Samples that
+are on disk `rpg score` judges again without generating any.
 """
 
 import argparse
@@ -13,6 +14,7 @@ from rpg.results.records import ResultsError
 from rpg.results.render import markdown
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
+from rpg.rewards import JUDGES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=Path, metavar="DIR", help="global_step_N (default: the untrained model)")
     parser.add_argument("--files", nargs="+", type=Path, metavar="FILE", help="parquet files (default: the script's)")
     parser.add_argument("--samples", type=int, default=1, metavar="K", help="answers to each row (default: 1)")
+    parser.add_argument("--judge", choices=JUDGES, help="default: the script's, release; docs/judges.md")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="new run directory for the results")
     parser.add_argument("--print", action="store_true", dest="only_print", help="print the command, do not run it")
 
@@ -29,7 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the evaluation and print its table; the script's exit code where it fails, 2 where it is refused."""
     try:
-        command = eval_command(args.script, args.checkpoint, args.files, args.samples, args.out, args.overrides)
+        overrides = [f"judge={args.judge}", *args.overrides] if args.judge else args.overrides
+        command = eval_command(args.script, args.checkpoint, args.files, args.samples, args.out, overrides)
     except ResultsError as error:
         print(f"rpg eval: {error}", file=sys.stderr)
         return 2

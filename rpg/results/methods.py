@@ -1,7 +1,8 @@
-"""Which method a run is, how a method looks everywhere, and which benchmark a data_source is."""
+"""Which method a run is, how a method looks everywhere, who judged it, and which benchmark a data_source is."""
 
 import re
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Literal
 
 from rpg.objectives.spec import LOSS_NAMES
@@ -18,6 +19,8 @@ BENCHMARKS = {
     "toy sums": sources.TOY_SOURCES,
 }
 _BENCHMARK_OF = {name: benchmark for benchmark, names in BENCHMARKS.items() for name in names}
+
+OUR_REWARDS = "pkg://rpg.rewards"
 
 BASELINES = ("GRPO", "REINFORCE++", "REINFORCE++-Baseline", "DAPO")
 DIVERGENCES = ("FKL", "RKL", "UFKL", "URKL")
@@ -100,6 +103,21 @@ def method_of_config(config: dict[str, Any]) -> str | None:
     if estimator == "grpo":
         return "DAPO" if (algorithm.get("filter_groups") or {}).get("enable") else "GRPO"
     return {"reinforce_plus_plus": "REINFORCE++", "reinforce_plus_plus_baseline": "REINFORCE++-Baseline"}.get(estimator)
+
+
+def judge_of_config(config: dict[str, Any]) -> str | None:
+    """Which judge scored a run: release, verified, or the reward function where it is not rpg.rewards.
+
+    A configuration of ours without the key is of a time when the judge was `verified` and no other.
+    None without a configuration.
+    """
+    if not config:
+        return None
+    function = (config.get("reward") or {}).get("custom_reward_function") or {}
+    if judge := (function.get("reward_kwargs") or {}).get("judge"):
+        return str(judge)
+    path = function.get("path", OUR_REWARDS)
+    return "verified" if path == OUR_REWARDS else PurePath(path).name if path else "verl's own"
 
 
 def method_of_name(name: str) -> str | None:

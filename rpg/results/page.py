@@ -8,7 +8,7 @@ from string import Template
 
 from rpg.results.figures import Legend, Panel, single
 from rpg.results.methods import Look, family, order_of
-from rpg.results.render import COLUMNS, comparison, impossible, value
+from rpg.results.render import COLUMNS, comparison, impossible, judged, value
 from rpg.results.runs import Run, flatten, settings
 from rpg.results.table import Table
 
@@ -76,7 +76,9 @@ def _table(table: Table) -> str:
     lines.append("</table></div>")
     lines.append(
         "<p class='small'>Mean@k. Bold: best of a column, underlined: second; shaded: RPG, darker: RPG-REINFORCE. "
-        "Brackets: 95% interval over problems; ±: standard error over seeds.</p>"
+        "Brackets: 95% interval over problems; ±: standard error over seeds"
+        + "".join(f"; {escape(said)}" for said in judged(table))
+        + ".</p>"
     )
     notes = table.notes + impossible(table)
     return "\n".join(lines) + "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in notes) + "</ul>"
@@ -108,7 +110,10 @@ def _differing(runs: Sequence[Run]) -> str:
 
 def _run(run: Run) -> str:
     planned = f" of {run.planned_steps}" if run.planned_steps else ""
-    parts = [f"<h3>{escape(run.name)}</h3><p class='small'>{escape(run.method)}, {run.last_step}{planned} steps</p>"]
+    parts = [
+        f"<h3>{escape(run.name)}</h3>"
+        f"<p class='small'>{escape(run.method)}, {run.last_step}{planned} steps, judge: {escape(run.judge)}</p>"
+    ]
     for title, content in (("environment", run.environment), ("settings", run.config)):
         if content:
             rows = "".join(

@@ -29,6 +29,7 @@ def markdown(table: Table) -> str:
         explained.append("brackets: 95% interval over problems (bootstrap)")
     if any(cell.last_se is not None for row in table.rows for cell in row.cells.values()):
         explained.append("±: standard error over seeds")
+    explained += judged(table)
     lines += ["", "; ".join(explained) + "."]
     lines += _md_pass_at(table)
     notes = table.notes + impossible(table)
@@ -70,6 +71,11 @@ def comparison(table: Table, row: Row) -> list[tuple[str, list[str]]]:
     return [("paper", printed), ("difference", difference)]
 
 
+def judged(table: Table) -> list[str]:
+    """Who judged the runs of the table, as one remark; none for a table of the paper's."""
+    return [f"judge: {', '.join(table.judges)}"] if table.judges else []
+
+
 def impossible(table: Table) -> list[str]:
     """A note for every entry that cannot be."""
     return [
@@ -108,6 +114,7 @@ def _record(table: Table, row: Row, benchmark: str, cell: Cell) -> dict:
         "best": cell.best,
         "rank_last": table.rank(row, benchmark, "last"),
         "rank_best": table.rank(row, benchmark, "best"),
+        "judge": row.judge,
         "runs": max(1, len(row.runs)),
         "last_se": cell.last_se,
         "best_se": cell.best_se,
@@ -160,7 +167,9 @@ def latex(table: Table) -> str:
             for name, shown in comparison(table, row):
                 values = [rf"\textit{{{_tex(value)}}}" for value in shown]
                 lines.append(" & ".join([rf"\quad\textit{{{name}}}", *values]) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines.append(r"\bottomrule")
+    lines += [rf"\multicolumn{{{1 + 2 * len(names)}}}{{l}}{{\footnotesize {_tex(said)}}} \\" for said in judged(table)]
+    lines.append(r"\end{tabular}")
     lines += [f"% {note}" for note in table.notes + impossible(table)]
     return "\n".join(lines) + "\n"
 

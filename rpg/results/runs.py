@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from rpg.results.methods import benchmark_of, method_of_config, method_of_name
+from rpg.results.methods import benchmark_of, judge_of_config, method_of_config, method_of_name
 from rpg.results.records import Record, ResultsError, assemble, read_jsonl
 from rpg.results.tensorboard import PATTERN, event_files, read_events
 from rpg.results.wandb_offline import read_wandb
@@ -42,6 +42,11 @@ class Run:
     def method(self) -> str:
         """The paper's name of the method; the run's own name where it has none."""
         return method_of_config(self.config) or method_of_name(self.name) or self.name
+
+    @property
+    def judge(self) -> str:
+        """Who scored its answers (docs/judges.md); "not recorded" without a configuration."""
+        return judge_of_config(self.config) or "not recorded"
 
     @property
     def last_step(self) -> int:
@@ -225,6 +230,7 @@ _INCIDENTAL = (
     "rpg.poll_interval",
     "actor_rollout_ref.rollout.trace",
     "rpg.script",
+    "reward.custom_reward_function.reward_kwargs.judge",  # as `judge`, which older configurations have too
     "rpg.stall_limit",
     "rpg.time_limit",
     "trainer.default_local_dir",
@@ -257,7 +263,7 @@ def is_seed(key: str) -> bool:
 def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
     """What makes an experiment another one: every setting but seeds (unless asked for) and incidentals.
 
-    An evaluation alone has a further one, `checkpoint`: what it evaluates.
+    Further ones: `judge`, who scored it, and for an evaluation alone `checkpoint`, what it evaluates.
     """
     flat = flatten(config)
     kept = {
@@ -265,6 +271,8 @@ def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
         for key, value in flat.items()
         if (seeds or not is_seed(key)) and not any(key == name or key.startswith(f"{name}.") for name in _INCIDENTAL)
     }
+    if config:
+        kept["judge"] = judge_of_config(config) or ""
     if flat.get("trainer.val_only"):
         evaluated = {"disable": "untrained", "resume_path": Path(flat.get("trainer.resume_from_path") or "").name}
         kept["checkpoint"] = evaluated.get(str(flat.get("trainer.resume_mode")), "latest")

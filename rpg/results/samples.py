@@ -5,9 +5,10 @@ the data_source; a sample's benchmark is found through the validation files of t
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -67,6 +68,26 @@ def sample_file(run: Run, step: int) -> Path | None:
     return next((file for folder in folders if (file := folder / f"{step}.jsonl").is_file()), None)
 
 
+def sample_lines(file: Path, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, sample) of a file of validation samples; each has what is `needed` and a problem.
+
+    Raises:
+        ResultsError: a line that is no sample; names file, line and remedy.
+    """
+    with open(file, encoding="utf-8", newline="\n") as lines:  # an answer may hold any other line end
+        for number, line in enumerate(lines, start=1):
+            try:
+                sample = json.loads(line)
+                for key in ("input", "gts", *needed):
+                    sample[key]
+            except (ValueError, KeyError, TypeError) as error:
+                raise ResultsError(
+                    f"{file}, line {number}: not a validation sample ({error!r}); remove the line, "
+                    "or take the file from a run that ended"
+                ) from error
+            yield number, sample
+
+
 def read_samples(run: Run, step: int, benchmarks: Iterable[str]) -> dict[str, Samples]:
     """Benchmark -> samples of the validation at `step`; {} where the run wrote none.
 
@@ -77,14 +98,10 @@ def read_samples(run: Run, step: int, benchmarks: Iterable[str]) -> dict[str, Sa
     if file is None:
         return {}
     problems: dict[tuple[str, str], list[bool]] = {}
-    for number, line in enumerate(file.read_text().splitlines(), start=1):
-        try:
-            sample = json.loads(line)
-            problems.setdefault((sample["input"], str(sample["gts"])), []).append(sample["acc"] > 0)
-        except (ValueError, KeyError, TypeError) as error:
-            raise ResultsError(f"{file}, line {number}: not a validation sample ({error!r})") from error
+    for _, sample in sample_lines(file, ["acc"]):
+        problems.setdefault((sample["input"], str(sample["gts"])), []).append(float(sample["acc"]) > 0)
     names = list(benchmarks)
-    known = [] if len(names) == 1 else problem_texts(run)
+    known = [] if len(names) == 1 else [(text, benchmark_of(source)) for text, source in problem_texts(run)]
     grouped: dict[str, list[list[bool]]] = {}
     for (text, _), outcomes in problems.items():
         name = names[0] if len(names) == 1 else next((n for problem, n in known if problem in text), None)
@@ -99,7 +116,7 @@ def read_samples(run: Run, step: int, benchmarks: Iterable[str]) -> dict[str, Sa
 
 
 def problem_texts(run: Run) -> list[tuple[str, str]]:
-    """(text, benchmark) of every problem in the run's validation files that are still there, longest first."""
+    """(text, data_source) of every problem in the run's validation files that are still there, longest first."""
     files = run.config.get("data", {}).get("val_files") or []
     found: dict[str, str] = {}
     for name in [files] if isinstance(files, str) else files:
@@ -107,5 +124,5 @@ def problem_texts(run: Run) -> list[tuple[str, str]]:
             run.notes.append(f"{name}: gone; samples of its problems cannot be told apart")
             continue
         for row in pq.read_table(name, columns=["data_source", "prompt"]).to_pylist():
-            found[row["prompt"][-1]["content"].strip()] = benchmark_of(row["data_source"])
+            found[row["prompt"][-1]["content"].strip()] = row["data_source"]
     return sorted(found.items(), key=lambda item: -len(item[0]))

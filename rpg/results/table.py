@@ -9,6 +9,7 @@ from rpg.results.methods import BENCHMARKS, order_of
 from rpg.results.runs import Run, settings
 from rpg.results.samples import Samples, read_samples
 
+PAPER_JUDGE = "release"
 TOLD_APART_BY = 3  # more differing settings than this, and a run's name says it better
 
 
@@ -44,6 +45,11 @@ class Row:
     cells: dict[str, Cell] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
 
+    @property
+    def judge(self) -> str | None:
+        """Who scored the row's runs; None for a row of the paper's."""
+        return self.runs[0].judge if self.runs else None
+
 
 @dataclass
 class Table:
@@ -55,13 +61,19 @@ class Table:
     notes: list[str] = field(default_factory=list)
     paper: dict[str, Row] = field(default_factory=dict)
 
+    @property
+    def judges(self) -> list[str]:
+        """Who scored the rows, in their order; [] for a table of the paper's."""
+        return list(dict.fromkeys(row.judge for row in self.rows if row.judge))
+
     def rank(self, row: Row, benchmark: str, column: str) -> int | None:
         """1 for the best value of a column ("last" or "best"), 2 for the second; ties share; else None.
 
-        A table with one row has no best.
+        Among the rows of one judge; where there is one row, there is no best.
         """
-        values = sorted({getattr(r.cells[benchmark], column) for r in self.rows if benchmark in r.cells}, reverse=True)
-        if benchmark not in row.cells or len(self.rows) < 2:
+        rows = [other for other in self.rows if other.judge == row.judge]
+        values = sorted({getattr(r.cells[benchmark], column) for r in rows if benchmark in r.cells}, reverse=True)
+        if benchmark not in row.cells or len(rows) < 2:
             return None
         place = values.index(getattr(row.cells[benchmark], column)) + 1
         return place if place <= 2 else None
@@ -86,6 +98,11 @@ def build_table(runs: Sequence[Run], notes: Sequence[str] = (), paper: Table | N
     ends = sorted({points[-1][0] for run in runs for points in run.accuracies().values()})
     if len(ends) > 1:
         table.notes.append(f"Last is of different steps ({', '.join(map(str, ends))}): not the same length of training")
+    if len(table.judges) > 1:
+        table.notes.append(
+            f"scored by different judges ({', '.join(table.judges)}), whose numbers do not compare; "
+            "`rpg score RUN --judge J` scores saved samples by the other"
+        )
     if paper:
         _compare(table, paper)
     return table
@@ -104,28 +121,38 @@ def _compare(table: Table, paper: Table) -> None:
         table.notes.append(f"in the paper's table and not among these runs: {', '.join(absent)}")
     if absent := [name for name in paper.benchmarks if name not in shared]:
         table.notes.append(f"benchmarks of the paper's table without a value of ours: {', '.join(absent)}")
+    if table.paper and (others := [judge for judge in table.judges if judge != PAPER_JUDGE]):
+        table.notes.append(
+            f"the paper's judge is {PAPER_JUDGE}; a difference to rows of {', '.join(others)} is also its"
+        )
     table.notes.extend(paper.notes)
 
 
 def _labels(groups: list[list[Run]]) -> list[str]:
-    """One label a group: the method, and where two groups share it, the settings that differ."""
+    """One label a group: the method, where two groups share it the settings that differ, and judges that do."""
+    judged = len({group[0].judge for group in groups}) > 1
     labels: list[str] = []
     for group in groups:
-        method = group[0].method
-        rivals = [other for other in groups if other[0].method == method]
-        if len(rivals) == 1:
-            labels.append(method)
-            continue
-        all_settings = [settings(rival[0].config) for rival in rivals]
-        keys = sorted({key for one in all_settings for key in one})
-        differing = [key for key in keys if len({one.get(key) for one in all_settings}) > 1]
-        own = settings(group[0].config)
-        if not own or not differing or len(differing) > TOLD_APART_BY:
-            labels.append(f"{method} ({group[0].name})")
-        else:
-            told = ", ".join(f"{key.rpartition('.')[2]} {own.get(key, 'unset')}" for key in differing)
-            labels.append(f"{method} ({told})")
+        told = _told_apart(group, groups)
+        said = f"judge {group[0].judge}"
+        if judged and said not in told:
+            told.append(said)
+        labels.append(f"{group[0].method} ({', '.join(told)})" if told else group[0].method)
     return labels
+
+
+def _told_apart(group: list[Run], groups: list[list[Run]]) -> list[str]:
+    """What tells a group from the others of its method: settings, or its name where those are too many."""
+    rivals = [other for other in groups if other[0].method == group[0].method]
+    if len(rivals) == 1:
+        return []
+    all_settings = [settings(rival[0].config) for rival in rivals]
+    keys = sorted({key for one in all_settings for key in one})
+    differing = [key for key in keys if len({one.get(key) for one in all_settings}) > 1]
+    own = settings(group[0].config)
+    if not own or not differing or len(differing) > TOLD_APART_BY:
+        return [group[0].name]
+    return [f"{key.rpartition('.')[2]} {own.get(key, 'unset')}" for key in differing]
 
 
 def _row(label: str, group: list[Run], notes: list[str]) -> Row:

@@ -4,16 +4,20 @@ verl imports this in every reward worker, so importing it must stay cheap: no to
 math-verify only in a helper process, with the first answer that needs it.
 """
 
-from numbers import Real
+import math
+from numbers import Integral, Real
 from typing import TypedDict
 
+from rpg.rewards import release
 from rpg.rewards.compare import answers_match
 from rpg.rewards.extract import MAX_ANSWER_CHARS, extract_answer
-from rpg.rewards.sources import KNOWN_DATA_SOURCES, TOY_SOURCES, is_known, require_known
+from rpg.rewards.sources import INTEGER_SOURCES, KNOWN_DATA_SOURCES, TOY_SOURCES, is_known, require_known
 
-__all__ = ["KNOWN_DATA_SOURCES", "Score", "compute_score", "is_known"]
+__all__ = ["JUDGES", "KNOWN_DATA_SOURCES", "Score", "compute_score", "is_known"]
 
-TIME_LIMIT = 0.5
+JUDGES = ("release", "verified")  # docs/judges.md
+OPTIONS = ("judge", "time_limit", "boxed_fallback")  # keywords of compute_score
+TIME_LIMIT = 0.5  # of `verified`
 
 
 class Score(TypedDict):
@@ -30,25 +34,66 @@ def compute_score(
     ground_truth: str | float,
     extra_info: dict | None = None,
     *,
-    boxed_fallback: bool = True,
-    time_limit: float = TIME_LIMIT,
+    judge: str = "release",
+    time_limit: float | None = None,
+    boxed_fallback: bool | None = None,
 ) -> Score:
     """Score one response: {"score": +1.0 or -1.0, "acc": 1.0 or 0.0, "pred": the extracted answer}.
 
-    `pred` is "" where the response gives no answer. `boxed_fallback` also takes the last \\boxed{} of a
-    response without "Answer:"; `time_limit` bounds the library's work on one answer, in seconds of
-    processor time. Both can be set as `reward.custom_reward_function.reward_kwargs`. `extra_info` is
-    part of verl's signature and not needed here.
+    `pred` is "" where the response gives no answer. The keywords can be set as
+    `reward.custom_reward_function.reward_kwargs`:
 
-    Raises ValueError for a data_source that nothing scores, TypeError for a ground truth that is
-    neither text nor a number.
+    - `judge`: "release", the release's rule (release.py), or "verified", ours (compare.py);
+    - `time_limit`: seconds of processor time for math-verify's work on one response; 5.0 for
+      `release`, which gives it the whole response, 0.5 for `verified`;
+    - `boxed_fallback`, `verified` alone: whether the last \\boxed{} of a response without "Answer:"
+      counts; it does unless this is False.
+
+    The toy task is judged as the integer sets are. `extra_info` is part of verl's signature and not
+    needed here.
+
+    Raises ValueError for a data_source that nothing scores, an unknown judge, a time_limit that is none,
+    or `boxed_fallback` with `release`; TypeError for a ground truth that is neither text nor a number.
     """
     require_known(data_source)
+    check_options(judge, time_limit, boxed_fallback)
     if not isinstance(ground_truth, (str, Real)):
         raise TypeError(
             f"ground_truth is {ground_truth!r} ({type(ground_truth).__name__}) in a row of {data_source!r}; "
             "it must be text. `rpg data check FILE` names the rows"
         )
-    answer = extract_answer(solution_str, boxed_fallback)
-    correct = answers_match(answer, str(ground_truth), time_limit, integers_only=data_source in TOY_SOURCES)
-    return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": answer[:MAX_ANSWER_CHARS]}
+    truth = _as_text(ground_truth)
+    if judge == "verified":
+        limit = TIME_LIMIT if time_limit is None else time_limit
+        answer = extract_answer(solution_str, boxed_fallback is not False)
+        correct = answers_match(answer, truth, limit, integers_only=data_source in TOY_SOURCES)
+        pred = answer[:MAX_ANSWER_CHARS]
+    elif data_source in INTEGER_SOURCES:
+        correct, pred = release.judge_text(solution_str, truth)
+    else:
+        limit = release.TIME_LIMIT if time_limit is None else time_limit
+        correct, pred = release.judge_expression(solution_str, truth, limit)
+    # verl writes it to a UTF-8 file, which half a surrogate pair would end
+    pred = pred.encode("utf-8", "replace").decode()
+    return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": pred}
+
+
+def check_options(judge: str = "release", time_limit: float | None = None, boxed_fallback: bool | None = None) -> None:
+    """Raise ValueError for a judge that there is not, no time, or an option that the judge does not have."""
+    if judge not in JUDGES:
+        raise ValueError(f"judge={judge} is not known; choices: {', '.join(JUDGES)}")
+    if time_limit is not None and not (isinstance(time_limit, Real) and 0 < time_limit < math.inf):
+        raise ValueError(f"time_limit={time_limit} is no limit; give seconds, more than 0")
+    if judge != "verified" and boxed_fallback is not None:
+        raise ValueError(
+            f"boxed_fallback={boxed_fallback} is for judge=verified; judge={judge} takes no \\boxed{{}} for an answer"
+        )
+
+
+def _as_text(truth: str | float) -> str:
+    """A number as a data set would write it: 27.0 is "27"."""
+    if isinstance(truth, str):
+        return truth
+    if isinstance(truth, Integral) or float(truth).is_integer():
+        return str(int(truth))
+    return str(truth)

@@ -24,6 +24,7 @@ MAX_AT_ONCE = 4  # children of one worker; further calls wait their turn
 CALLS_PER_CHILD = 200  # then a fresh one, so that sympy's caches stay small
 START_SECONDS = 120.0  # importing sympy from a cold disk, on a busy machine
 WALL_FACTOR = 10.0  # a child that waits for a busy processor is not at fault
+PACKET = 65536  # bytes of a request that are sent at once; a whole response may be more
 
 
 @dataclass
@@ -43,8 +44,10 @@ class Child:
             socket.send_fds(helper.socket, [b"fork"], [theirs.fileno()])
         self.calls = 0
 
-    def compare(self, truth: str, answer: str, time_limit: float) -> bool | None:
-        """Send one comparison and wait for the verdict, None where the kernel ends the child instead.
+    def ask(self, question: str, truth: str, text: str, time_limit: float) -> str | None:
+        """Send one request and wait for the reply, None where the kernel ends the child instead.
+
+        Questions and replies: symbolic_helper.QUESTIONS.
 
         Raises TimeoutError where the machine is so busy that neither came in ten times the limit, and
         ConnectionError where the child was gone, or went before it can have used up its time.
@@ -52,11 +55,13 @@ class Child:
         self.calls += 1
         self.socket.settimeout(time_limit * WALL_FACTOR)
         start = time.monotonic()
-        self.socket.send(json.dumps([truth, answer, time_limit]).encode())
-        verdict = self.socket.recv(1)
-        if not verdict and time.monotonic() - start < time_limit:
+        request = json.dumps([question, truth, text, time_limit]).encode() + b"\n"
+        for sent in range(0, len(request), PACKET):
+            self.socket.send(request[sent : sent + PACKET])
+        reply = self.socket.recv(PACKET)
+        if not reply and time.monotonic() - start < time_limit:
             raise ConnectionResetError("the comparing process ended early")
-        return verdict == b"1" if verdict else None
+        return reply.decode() if reply else None
 
 
 class Helper:
@@ -109,24 +114,24 @@ class Pool:
                 self.helper = Helper()
             return self.helper
 
-    def compare(self, truth: str, answer: str, time_limit: float) -> bool | None:
-        """Compare in a free child, or in a new one; a child that fails is not used again.
+    def ask(self, question: str, truth: str, text: str, time_limit: float) -> str | None:
+        """Ask a free child, or a new one; a child that fails is not used again.
 
         One that is gone, or goes early (memory, a crash, a kill from outside), is replaced once.
         """
         for fresh in (False, True):
-            child, verdict = self.children.get(), None
+            child, reply = self.children.get(), None
             try:
                 if child is not None and fresh:
                     child.socket.close()
                     child = None
                 child = child or Child(self.running_helper())
-                verdict = child.compare(truth, answer, time_limit)
-                return verdict
+                reply = child.ask(question, truth, text, time_limit)
+                return reply
             except ConnectionError as error:
                 logger.info("comparing process lost: %s", error)
             finally:
-                reusable = child is not None and verdict is not None and child.calls < CALLS_PER_CHILD
+                reusable = child is not None and reply is not None and child.calls < CALLS_PER_CHILD
                 if child is not None and not reusable:
                     child.socket.close()
                 self.children.put(child if reusable else None)
@@ -164,4 +169,22 @@ def is_equal(truth: str, answer: str, time_limit: float) -> bool:
 @functools.lru_cache(maxsize=4096)  # responses of one group often give one answer; texts have 200 characters
 def _verdict(truth: str, answer: str, time_limit: float) -> bool | None:
     counts.calls += 1
-    return pool.compare(truth, answer, time_limit)
+    reply = pool.ask("answer", truth, answer, time_limit)
+    return None if reply is None else reply == "1"
+
+
+def judge_response(truth: str, response: str, time_limit: float) -> tuple[bool, str]:
+    """What math-verify says of a whole response: whether it is right, and the text that it read as the answer.
+
+    (False, "") where the library takes over `time_limit` seconds of processor time, as in `is_equal`.
+    """
+    counts.calls += 1
+    try:
+        reply = pool.ask("response", truth, response, time_limit)
+    except TimeoutError:
+        reply = None
+    if reply is None:
+        counts.over_limit += 1
+        logger.warning("response not judged within %.2f s: ...%r, truth %.80r", time_limit, response[-80:], truth)
+        return False, ""
+    return reply[0] == "1", reply[1:]

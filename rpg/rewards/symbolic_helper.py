@@ -1,4 +1,4 @@
-"""The process that symbolic.py starts: math-verify loaded once, and forked children that compare."""
+"""The process that symbolic.py starts: math-verify loaded once, and forked children that it asks."""
 
 import gc
 import json
@@ -9,12 +9,15 @@ import signal
 import socket
 import sys
 
-from math_verify import LatexExtractionConfig, parse, verify
+from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
 MEMORY_LIMIT = 1 << 30  # bytes of address space on top of what the helper itself maps
-MAX_REQUEST = 65536
-# LaTeX only: the library's other reader evaluates its input as Python
+PACKET = 65536
+SHOWN = 200  # characters of an answer that are sent back
+# LaTeX only: the library's other reader evaluates its input as Python, if only digits and operators
 READERS = [LatexExtractionConfig()]
+# The release's call, for whole responses: truth as LaTeX, response as plain expression and LaTeX
+RESPONSE_READERS = [ExprExtractionConfig(), LatexExtractionConfig()]
 WARM_UP = (  # loads what sympy and the parser build on first use, so that children inherit it
     ("\\frac{3}{4}", "\\frac{6}{8}"),
     ("\\sqrt{2}", "1.41421"),
@@ -39,18 +42,50 @@ def compare(truth: str, answer: str) -> bool:
     return verify(parsed_truth, parsed_answer, timeout_seconds=None)
 
 
-def compare_until_closed(requests: socket.socket) -> None:
+def read_answer(response: str) -> list:
+    """What the library reads as the answer of a whole response: expressions and, last, their text."""
+    return parse(response, RESPONSE_READERS, parsing_timeout=None)  # type: ignore[arg-type]
+
+
+def judge_response(truth: str, response: str) -> str:
+    """Verdict "1" or "0" on a whole response, and the text of the answer that the library read."""
+    wanted = parse(f"\\boxed{{{truth}}}", READERS, parsing_timeout=None)  # type: ignore[arg-type]
+    said = read_answer(response)
+    right = bool(wanted and said) and verify(wanted, said, timeout_seconds=None)
+    text = next((part for part in reversed(said) if isinstance(part, str)), "")
+    return f"{right:d}{text[:SHOWN]}"
+
+
+# What can be asked: of two answers whether they are equal, of a response whether it is right
+QUESTIONS = {
+    "answer": lambda truth, answer: f"{compare(truth, answer):d}",
+    "response": judge_response,
+}
+
+
+def received(requests: socket.socket) -> str:
+    """One request, a line of JSON in packets; "" when the other end has closed."""
+    data = b""
+    while not data.endswith(b"\n"):
+        packet = requests.recv(PACKET)
+        if not packet:
+            return ""
+        data += packet
+    return data.decode()
+
+
+def reply_until_closed(requests: socket.socket) -> None:
     """In a child: answer requests; the kernel ends the process where one passes its limits."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     with open("/proc/self/statm") as statm:
         mapped = int(statm.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_LIMIT, mapped + MEMORY_LIMIT))
-    while data := requests.recv(MAX_REQUEST):
-        truth, answer, time_limit = json.loads(data)
+    while line := received(requests):
+        question, truth, text, time_limit = json.loads(line)
         signal.setitimer(signal.ITIMER_PROF, time_limit)
-        verdict = compare(truth, answer)
+        reply = QUESTIONS[question](truth, text)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        requests.send(b"1" if verdict else b"0")
+        requests.send(reply.encode("utf-8", "replace"))
 
 
 def serve(forks: socket.socket) -> None:
@@ -64,7 +99,7 @@ def serve(forks: socket.socket) -> None:
         if os.fork() == 0:
             forks.close()
             try:
-                compare_until_closed(requests)
+                reply_until_closed(requests)
             finally:  # memory or recursion ran out: no verdict, no traceback, no return to the loop
                 os._exit(0)
         requests.close()
@@ -78,6 +113,7 @@ def main() -> None:
     forks = socket.socket(fileno=int(sys.argv[1]))
     for truth, answer in WARM_UP:
         compare(truth, answer)
+        judge_response(truth, f"${answer}$")
     gc.collect()
     gc.freeze()  # children share the helper's pages instead of copying them
     forks.send(b"ready")

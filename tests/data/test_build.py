@@ -17,7 +17,7 @@ from rpg.data.published import answer_text, as_integer_text
 from rpg.data.schema import SCHEMA
 from rpg.data.sources import SOURCES
 from rpg.data.template import format_prompt
-from rpg.rewards import compute_score, is_known
+from rpg.rewards import JUDGES, compute_score, is_known
 
 REPEATS = {"aime24": 32, "aime25": 32, "amc23": 32}
 
@@ -49,7 +49,8 @@ def test_every_set_from_every_format(name: str, suffix: str, tmp_path: Path) -> 
         assert row["extra_info"]["split"] == "test"
         assert is_known(row["data_source"])
         truth = row["reward_model"]["ground_truth"]
-        assert compute_score(row["data_source"], f"Answer: {truth}", truth)["acc"] == 1.0
+        for judge in JUDGES:
+            assert compute_score(row["data_source"], f"Answer: \\boxed{{{truth}}}", truth, judge=judge)["acc"] == 1.0
 
 
 def test_integer_answers_given_as_floats_or_with_zeros(tmp_path: Path) -> None:
@@ -68,7 +69,7 @@ def test_olympiad_answers_in_lists_and_context(tmp_path: Path) -> None:
     rows = build("olympiadbench", write_rows(tmp_path / "o.parquet", FLAT["olympiadbench"]), tmp_path)
     assert [row["reward_model"]["ground_truth"] for row in rows] == ["2", "1, -1"]
     assert rows[1]["extra_info"]["raw_problem"] == "Let $x^2 = 1$.\n\nFind all $x$."
-    assert compute_score("olympiadbench", "Answer: $-1$ and $1$", "1, -1")["acc"] == 1.0
+    assert compute_score("olympiadbench", "Answer: $-1$ and $1$", "1, -1", judge="verified")["acc"] == 1.0
 
 
 def test_released_aime_file_with_problem_numbers_as_index(tmp_path: Path) -> None:

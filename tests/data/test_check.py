@@ -228,3 +228,31 @@ def test_tokenizer_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_there_are_enough_corruptions() -> None:
     assert len(ROW_CORRUPTIONS) + len(TABLE_CORRUPTIONS) >= 25
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "remedy"),
+    [
+        ({"truth": "025"}, "'025': judge release wants it letter by letter", "write 25"),
+        ({"truth": "27.0"}, "'27.0': judge release wants it letter by letter", "write 27"),
+        ({"truth": "$1,000$"}, None, None),
+        ({"prompt": "What is 2 + 2? Put it within \\boxed{}."}, "asks for \\boxed{}", "judge=verified"),
+        ({"prompt": "What is 2 + 2? End with 'Answer: ' and \\boxed{}."}, "another template", "rpg data build"),
+    ],
+)
+def test_what_judge_release_would_call_wrong_is_warned_of(
+    change: dict, said: str | None, remedy: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = good_rows()
+    if "truth" in change:
+        rows[3]["reward_model"]["ground_truth"] = change["truth"]
+    else:
+        rows[3]["prompt"][0]["content"] = change["prompt"]
+        rows[3]["extra_info"]["raw_problem"] = None
+    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
+    assert code == 0, out
+    found = [line for line in out.splitlines() if "warning: row 3" in line]
+    assert len(found) == (0 if said is None else 1), out
+    if said is not None and remedy is not None:
+        assert said in found[0]
+        assert remedy in out.splitlines()[out.splitlines().index(found[0]) + 1]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rpg.data.check import FileCheck, check_repeats, check_row
 from rpg.data.schema import Problem, make_row
-from rpg.rewards import compute_score
+from rpg.rewards import JUDGES, compute_score
 from rpg.rewards.normalize import as_number, normalize, split_unit
 
 ANYTHING = st.recursive(
@@ -56,9 +56,9 @@ def test_any_value_in_any_place(path: tuple, value: Any) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(text=st.text(max_size=400), truth=st.text(max_size=30))
-def test_any_response_and_truth_of_the_toy_task(text: str, truth: str) -> None:
-    result = compute_score("toy_sum", f"Answer: {text}", truth)
+@given(text=st.text(max_size=400), truth=st.text(max_size=30), judge=st.sampled_from(JUDGES))
+def test_any_response_and_truth_of_the_toy_task(text: str, truth: str, judge: str) -> None:
+    result = compute_score("toy_sum", f"Answer: {text}", truth, judge=judge)
     assert result["score"] in (1.0, -1.0)
     assert set(result) == {"score", "acc", "pred"}
 

@@ -155,6 +155,14 @@ def test_an_override_against_the_name_is_told_and_renames_the_run(dry_run):
     assert printed.trainer.default_local_dir.endswith(printed.trainer.experiment_name)
 
 
+def test_another_judge_is_told_and_renames_the_run(dry_run):
+    for override in ("judge=verified", "reward.custom_reward_function.reward_kwargs.judge=verified"):
+        code, printed, err = dry_run(override)
+        assert code == 0
+        assert "reward.custom_reward_function.reward_kwargs.judge = verified (the name says release)" in err
+        assert printed.trainer.experiment_name == "dapo_7b-custom-judge=verified"
+
+
 def test_a_name_that_the_user_gives_stays(dry_run):
     _, printed, err = dry_run("clip=0.1_0.1", "trainer.experiment_name=mine")
     assert printed.trainer.experiment_name == "mine"

@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 
 from recipe.rpg import main_rpg, preflight
 from recipe.rpg.compose import compose_config
+from rpg import rewards
 from rpg.data.schema import repeated_rows, write_parquet
 from rpg.data.toy import toy_problems
 
@@ -81,6 +82,39 @@ def test_a_data_source_that_nothing_scores(toy):
     text = refusal(toy, f"data.val_files={toy / 'riddles.parquet'}")
     assert "riddles" in text
     assert "reward.custom_reward_function" in text
+
+
+KWARGS = "reward.custom_reward_function.reward_kwargs"
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        (f"{KWARGS}.judge=strict", f"{KWARGS}.judge=strict is not known; choices: release, verified"),
+        (f"{KWARGS}.judge=null", f"{KWARGS}.judge=None is not known; choices: release, verified"),
+        (f"+{KWARGS}.boxed_fallback=true", f"{KWARGS}.boxed_fallback=True is for judge=verified"),
+        (f"+{KWARGS}.time_limit=0", f"{KWARGS}.time_limit=0 is no limit; give seconds"),
+        (f"+{KWARGS}.jugde=release", f"{KWARGS}.jugde=release: rpg.rewards takes judge"),
+        ("reward.custom_reward_function.path=mine.py", f"add '~{KWARGS}.judge'"),
+    ],
+)
+def test_a_judge_that_there_is_not(toy, override, said):
+    assert said in refusal(toy, override)
+
+
+def test_an_unknown_judge_ends_the_command_with_exit_code_2(toy, capsys):
+    assert main_rpg.main([*overrides(toy), f"{KWARGS}.judge=strict"]) == 2
+    assert f"error: {KWARGS}.judge=strict is not known; choices: release, verified" in capsys.readouterr().err
+    assert not (toy / "run").exists()
+    assert main_rpg.main([*overrides(toy), "judge=strict"]) == 2
+    assert "Available options in 'judge':\n\trelease\n\tverified" in capsys.readouterr().err
+
+
+def test_judges_that_there_are(toy, monkeypatch):
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    check(toy, "judge=verified", f"+{KWARGS}.boxed_fallback=false", f"+{KWARGS}.time_limit=1.5")
+    check(toy, f"reward.custom_reward_function.path={Path(rewards.__file__)}")
+    check(toy, "reward.custom_reward_function.path=mine.py", f"~{KWARGS}.judge")
 
 
 def test_fewer_rows_than_a_batch(toy):

@@ -5,6 +5,7 @@ also executed.
 """
 
 import csv
+import functools
 import os
 import subprocess
 from pathlib import Path
@@ -16,6 +17,7 @@ from omegaconf import OmegaConf
 from recipe.rpg.compose import compose_config
 from recipe.rpg.main_rpg import resolve
 from recipe.rpg.names import differences, parse
+from rpg import rewards
 
 RELEASE = list(csv.DictReader(open(Path(__file__).with_name("release_settings.csv"))))  # noqa: SIM115
 ACTOR = "actor_rollout_ref.actor"
@@ -194,6 +196,19 @@ def test_settings_are_the_releases(name):
     own_warmup = (actor.optim.override_optimizer_config or {}).get("warmup_steps", 0)
     assert max(actor.optim.lr_warmup_steps, own_warmup) == int(row["warmup"])
     assert config.trainer.total_training_steps == 400  # paper, Appendix H
+
+
+@pytest.mark.parametrize("name", each(SCRIPTS))
+def test_the_judge_is_the_releases(name):
+    """In training and in validation: verl has one reward function for both. Seen by what it says, not by its name."""
+    function = composed(name).reward.custom_reward_function
+    assert (function.path, function.name) == ("pkg://rpg.rewards", "compute_score")
+    assert dict(function.reward_kwargs) == {"judge": "release"}
+    score = functools.partial(rewards.compute_score, **function.reward_kwargs)
+    for data_source in ("math-dapo", "aime24", "aime25", "amc23"):
+        assert score(data_source, "Answer: 204", "204")["score"] == 1.0
+        assert score(data_source, r"So \boxed{204}.", "204")["score"] == -1.0
+        assert score(data_source, "**Answer:** 204", "204")["score"] == -1.0
 
 
 @pytest.mark.parametrize("name", each(SCRIPTS))

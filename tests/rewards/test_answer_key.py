@@ -1,9 +1,13 @@
-"""Scoring against the hand-written key, and where in a response the answer is looked for."""
+"""`verified` against the hand-written key, and where in a response it looks for the answer."""
+
+import functools
 
 import pytest
 from answer_key import KEY
 
-from rpg.rewards import compute_score
+from rpg import rewards
+
+compute_score = functools.partial(rewards.compute_score, judge="verified")
 
 
 def test_the_key_is_large_and_fair() -> None:

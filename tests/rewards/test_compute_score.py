@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from rpg.rewards import KNOWN_DATA_SOURCES, compute_score, is_known
+from rpg.rewards import JUDGES, KNOWN_DATA_SOURCES, compute_score, is_known
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,49 @@ def test_unknown_source_is_named_with_the_known_ones(data_source: str) -> None:
         compute_score(data_source, "Answer: 1", "1")
     assert repr(data_source) in str(error.value)
     assert all(name in str(error.value) for name in KNOWN_DATA_SOURCES)
+
+
+def test_the_default_judge_is_the_releases() -> None:
+    response = r"So \boxed{204}."
+    assert compute_score("aime24", response, "204") == compute_score("aime24", response, "204", judge="release")
+    assert compute_score("aime24", response, "204")["score"] == -1.0
+    assert compute_score("aime24", response, "204", judge="verified")["score"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"judge": "strict"}, "judge=strict is not known; choices: release, verified"),
+        ({"judge": None}, "judge=None is not known; choices: release, verified"),
+        ({"boxed_fallback": True}, "boxed_fallback=True is for judge=verified"),
+        ({"judge": "release", "boxed_fallback": False}, "boxed_fallback=False is for judge=verified"),
+        ({"time_limit": 0}, "time_limit=0 is no limit"),
+        ({"time_limit": "5"}, "time_limit=5 is no limit"),
+    ],
+)
+def test_options_that_there_are_not_are_named(options: dict, said: str) -> None:
+    with pytest.raises(ValueError, match=r"judge|time_limit") as error:
+        compute_score("aime24", "Answer: 1", "1", **options)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_keys_and_types_are_those_of_both_judges(judge: str) -> None:
+    for data_source in KNOWN_DATA_SOURCES:
+        for response in ("Answer: $12$", "", "\udc80Answer: \udc80"):
+            result = compute_score(data_source, response, "12", judge=judge)
+            assert [*result] == ["score", "acc", "pred"]
+            assert [type(value) for value in result.values()] == [float, float, str]
+            assert result["acc"] == float(response == "Answer: $12$")
+            result["pred"].encode()
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_truths_that_are_numbers(judge: str) -> None:
+    for truth in (27, 27.0):
+        assert compute_score("amc23", "Answer: 27", truth, judge=judge)["acc"] == 1.0
+    assert compute_score("amc23", f"Answer: {2**60 + 1}", 2**60 + 1, judge=judge)["acc"] == 1.0
+    assert compute_score("amc23", "Answer: 0.5", 0.5, judge=judge)["acc"] == 1.0
 
 
 def test_import_is_cheap() -> None:

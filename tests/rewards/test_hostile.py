@@ -1,5 +1,6 @@
-"""Responses made to hang, crash or bloat the scorer; the library's limits, in threads as verl calls it."""
+"""Responses made to hang, crash or bloat `verified`; the library's limits, in threads as verl calls it."""
 
+import functools
 import logging
 import os
 import signal
@@ -13,7 +14,10 @@ from pathlib import Path
 import pytest
 from hostile import KINDS, hostile_responses
 
-from rpg.rewards import TIME_LIMIT, Score, compute_score, symbolic
+from rpg import rewards
+from rpg.rewards import TIME_LIMIT, Score, symbolic
+
+compute_score = functools.partial(rewards.compute_score, judge="verified")
 
 SLOW = 0.1  # seconds
 SLACK = 1.0  # seconds for forking and scheduling
@@ -143,7 +147,7 @@ def test_helper_or_child_killed_from_outside_is_replaced() -> None:
 def test_nothing_outlives_a_killed_worker() -> None:
     code = (
         "import sys, time; from rpg.rewards import compute_score, symbolic\n"
-        "assert compute_score('math-500', 'Answer: 1+x', 'x+1')['acc'] == 1.0\n"
+        "assert compute_score('math-500', 'Answer: 1+x', 'x+1', judge='verified')['acc'] == 1.0\n"
         "print(symbolic.pool.running_helper().process.pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as worker:

@@ -55,7 +55,7 @@ def test_dapo_manager_scores_with_our_function(path: str, tokenizer) -> None:
                 "custom_reward_function": {
                     "path": path,
                     "name": "compute_score",
-                    "reward_kwargs": {"boxed_fallback": False},
+                    "reward_kwargs": {"judge": "verified", "boxed_fallback": False},
                 },
                 "reward_manager": {"source": "register", "name": "dapo"},
                 "reward_kwargs": {

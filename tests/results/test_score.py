@@ -1,0 +1,244 @@
+"""`rpg score`: saved samples judged again; and how tables, page and records tell judges apart."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from synthetic import config, records, write_run
+
+from rpg.cli import main
+from rpg.data.schema import Problem, repeated_rows, write_parquet
+from rpg.data.template import format_prompt
+from rpg.results import figures
+from rpg.results.methods import judge_of_config
+from rpg.results.page import make_page
+from rpg.results.paper import paper_table
+from rpg.results.render import FORMATS
+from rpg.results.runs import Run, load_runs
+from rpg.results.samples import read_samples
+from rpg.results.table import build_table
+from rpg.rewards import compute_score
+
+# answer, right by release, right by verified; one with a line end that is none in JSON
+ANSWERS = (
+    ("Answer: 7", 1, 1),
+    ("**Answer:** 7", 0, 1),
+    (r"So \boxed{7}.", 0, 1),
+    ("First\u2028then\x85 Answer: 8", 0, 0),
+)
+RELEASE, VERIFIED = 1 / 4, 3 / 4
+
+
+def with_judge(settings: dict, judge: str | None) -> dict:
+    settings["reward"] = {"custom_reward_function": {"path": "pkg://rpg.rewards", "name": "compute_score"}}
+    if judge:
+        settings["reward"]["custom_reward_function"]["reward_kwargs"] = {"judge": judge}
+    return settings
+
+
+def saved_run(directory: Path, judge: str | None = None, sources: tuple[str, ...] = ("aime24",)) -> Path:
+    """A run of four steps, validated at 0, 2 and 4, with samples as verl writes them; 4 answers a problem."""
+    settings = with_judge(config("rpg_cpu_urkl1e-4"), judge)
+    files = []
+    for source in sources:
+        files.append(str(directory / f"{source}.parquet"))
+        problems = [Problem(source, f"{source}: what is {n} + 7?", "7", "test") for n in range(3)]
+        write_parquet(repeated_rows(problems), Path(files[-1]))
+    settings["data"]["val_files"] = files
+    accuracy = RELEASE if judge == "release" else VERIFIED
+    lines = []
+    for step, data in records([0.0, 0.0, 0.0]):
+        if step % 2 == 0:
+            data = {**data, **{f"val-core/{source}/acc/mean@4": accuracy for source in sources}}
+            data.pop("val-core/aime24/acc/mean@1")
+        lines.append((step, data))
+    run_dir = write_run(directory, lines, settings)
+    (run_dir / "environment.json").write_text(json.dumps({"python": "3.11", **({"judge": judge} if judge else {})}))
+    (run_dir / "validation").mkdir()
+    for step in (0, 2, 4):
+        with open(run_dir / "validation" / f"{step}.jsonl", "w", encoding="utf-8") as out:
+            for source in sources:
+                for n in range(3):
+                    for answer, by_release, by_verified in ANSWERS:
+                        right = by_release if judge == "release" else by_verified
+                        text = f"user\n{format_prompt(f'{source}: what is {n} + 7?')}\nassistant\n"
+                        sample = {"input": text, "output": answer, "gts": "7", "score": 2.0 * right - 1, "step": step}
+                        # verl writes it so: no data_source, and nothing but ASCII control characters escaped
+                        out.write(json.dumps({**sample, "acc": float(right), "pred": "?"}, ensure_ascii=False) + "\n")
+    return run_dir
+
+
+def score(*arguments: object) -> int:
+    return main(["score", *map(str, arguments)])
+
+
+@pytest.mark.parametrize(
+    ("before", "judge", "expected"), [(None, "release", RELEASE), ("release", "verified", VERIFIED)]
+)
+def test_another_judge_on_saved_samples(tmp_path, capsys, before, judge, expected):
+    run_dir = saved_run(tmp_path / "run", before)
+    assert score(run_dir, "--judge", judge) == 0
+    shown = capsys.readouterr().out
+    assert "| ◇ RPG-URKL (judge release) | 0.2500" in shown.replace("**", "").replace("<u>", "").replace("</u>", "")
+    assert "| ◇ RPG-URKL (judge verified) | 0.7500" in shown.replace("**", "").replace("<u>", "").replace("</u>", "")
+    assert f"written: {run_dir / f'judge-{judge}'}" in shown
+
+    (run,) = load_runs([run_dir / f"judge-{judge}"], [])
+    assert run.accuracies() == {"AIME24": [(step, expected) for step in (0, 2, 4)]}
+    assert (run.judge, run.environment["judge"], run.method) == (judge, judge, "RPG-URKL")
+    assert run.environment["scored_from"] == str(run_dir / "metrics.jsonl")
+    assert read_samples(run, 4, ["AIME24"])["AIME24"].correct == (4 * expected,) * 3
+    for line in (run_dir / f"judge-{judge}/validation/4.jsonl").read_text().splitlines():
+        sample = json.loads(line)
+        again = compute_score("aime24", sample["output"], sample["gts"], judge=judge)
+        assert (sample["acc"], sample["score"], sample["pred"]) == (again["acc"], again["score"], again["pred"])
+
+
+def test_the_runs_own_judge_gives_the_runs_own_numbers(tmp_path, capsys):
+    run_dir = saved_run(tmp_path / "run", "verified")
+    assert score(run_dir, "--judge", "verified") == 0
+    before, after = load_runs([run_dir, run_dir / "judge-verified"], [])
+    assert before.accuracies() == after.accuracies()
+    assert "scored_again True" in capsys.readouterr().out
+    for step in (0, 2, 4):
+        kept = [
+            [json.loads(line)["acc"] for line in open(folder / f"validation/{step}.jsonl", encoding="utf-8")]  # noqa: SIM115
+            for folder in (run_dir, run_dir / "judge-verified")
+        ]
+        assert kept[0] == kept[1]
+
+
+def test_several_sets_are_told_apart_by_their_files(tmp_path, capsys):
+    run_dir = saved_run(tmp_path / "run", "release", ("aime24", "minerva"))
+    assert score(run_dir, "--judge", "verified", "--out", tmp_path / "out") == 0
+    (run,) = load_runs([tmp_path / "out"], [])
+    assert {name: points[-1][1] for name, points in run.accuracies().items()} == {
+        "AIME24": VERIFIED,
+        "Minerva-Math": VERIFIED,
+    }
+    samples = [json.loads(line) for line in open(tmp_path / "out/validation/4.jsonl", encoding="utf-8")]  # noqa: SIM115
+    assert {one["data_source"] for one in samples} == {"aime24", "minerva"}
+    assert all(f"{one['data_source']}: what is" in one["input"] for one in samples)
+
+    for source in ("aime24", "minerva"):
+        (run_dir / f"{source}.parquet").rename(tmp_path / f"moved-{source}.parquet")
+    assert score(run_dir, "--judge", "verified") == 2
+    error = capsys.readouterr().err
+    assert f"{run_dir / 'validation/0.jsonl'}, line 1: a problem that is in none of data.val_files" in error
+    assert "--files" in error
+    files = [tmp_path / f"moved-{source}.parquet" for source in ("aime24", "minerva")]
+    assert score(run_dir, "--judge", "verified", "--files", *files) == 0
+    assert score(run_dir, "--judge", "verified", "--files", tmp_path / "none.parquet") == 2
+    assert "none.parquet: no such file" in capsys.readouterr().err
+
+
+def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
+    run_dir = saved_run(tmp_path / "run", "release")
+    other = saved_run(tmp_path / "other", "verified")
+    assert score(run_dir, "--judge", "verified", "--out", other) == 2
+    assert f"{other}: holds something that `rpg score` did not write" in capsys.readouterr().err
+    assert score(run_dir, other, "--judge", "verified", "--out", tmp_path / "out") == 2
+    assert "for one run; 2 were given" in capsys.readouterr().err
+    for _ in range(2):  # a former result is written anew
+        assert score(run_dir, "--judge", "verified") == 0
+    capsys.readouterr()
+    (run_dir / "validation/2.jsonl").write_text("{}\n")
+    assert score(run_dir, "--judge", "verified") == 2
+    assert "2.jsonl, line 1: not a validation sample" in capsys.readouterr().err
+    for file in (run_dir / "validation").iterdir():
+        file.unlink()
+    assert score(run_dir, "--judge", "verified") == 2
+    assert "no validation samples in" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as refused:
+        score(run_dir, "--judge", "strict")
+    assert refused.value.code == 2
+    assert "invalid choice: 'strict' (choose from 'release', 'verified')" in capsys.readouterr().err
+    assert sorted(path.name for path in run_dir.iterdir() if path.is_dir()) == ["judge-verified", "validation"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "judge"),
+    [
+        ({}, None),
+        (config("x"), "verified"),
+        (with_judge(config("x"), None), "verified"),
+        (with_judge(config("x"), "release"), "release"),
+        ({"reward": {"custom_reward_function": {"path": "/somewhere/mine.py", "name": "f"}}}, "mine.py"),
+        ({"reward": {"custom_reward_function": {"path": None}}}, "verl's own"),
+    ],
+)
+def test_who_judged(settings, judge):
+    assert judge_of_config(settings) == judge
+
+
+def two_judges(tmp_path: Path) -> list[Run]:
+    for name, loss, judge in (("a", "rpg_urkl", "release"), ("b", "rpg_ufkl", None), ("c", "rpg_urkl", "verified")):
+        write_run(tmp_path / name, records([0.1, 0.2, 0.3]), with_judge(config(name, loss), judge))
+    return load_runs([tmp_path], [])
+
+
+def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
+    table = build_table(two_judges(tmp_path))
+    assert {row.label for row in table.rows} == {
+        "RPG-UFKL (judge verified)",  # of a time without the key
+        "RPG-URKL (judge release)",
+        "RPG-URKL (judge verified)",
+    }
+    assert any("scored by different judges (verified, release)" in note for note in table.notes)
+    found = {row["method"]: row["judge"] for row in csv.DictReader(io.StringIO(FORMATS["csv"](table)))}
+    assert all(label.endswith(f"(judge {judge})") for label, judge in found.items())
+    ranks = {row.label: table.rank(row, "AIME24", "last") for row in table.rows}
+    assert ranks.pop("RPG-URKL (judge release)") is None  # alone among its judge's
+    assert set(ranks.values()) == {1}
+    beside = build_table(two_judges(tmp_path), paper=paper_table(3))
+    assert any("the paper's judge is release; a difference to rows of verified" in note for note in beside.notes)
+
+
+def test_every_format_says_the_judge(tmp_path):
+    write_run(tmp_path / "a", records([0.1, 0.2, 0.3]), with_judge(config("a"), "release"))
+    runs = load_runs([tmp_path], [])
+    table = build_table(runs)
+    assert [row.label for row in table.rows] == ["RPG-URKL"]
+    assert "; judge: release." in FORMATS["md"](table)
+    assert r"\multicolumn{3}{l}{\footnotesize judge: release} \\" in FORMATS["tex"](table)
+    assert json.loads(FORMATS["json"](table))["rows"][0]["judge"] == "release"
+    assert next(csv.DictReader(io.StringIO(FORMATS["csv"](table))))["judge"] == "release"
+    assert all("judge: " not in FORMATS[name](paper_table(3)) for name in ("md", "tex"))
+    legend = figures.make_legend(runs, table)
+    page = make_page(runs, figures.make_panels(runs), legend, table, "t")
+    assert "; judge: release.</p>" in page
+    assert "RPG-URKL, 4 of 4 steps, judge: release</p>" in page
+
+
+def test_the_same_judge_with_and_without_the_key_is_one_setting(tmp_path):
+    for seed, judge in ((1, None), (2, "verified")):
+        settings = with_judge(config("r", seed=seed), judge)
+        write_run(tmp_path / f"s{seed}", records([0.1, 0.2, 0.1 * seed]), settings)
+    (row,) = build_table(load_runs([tmp_path], [])).rows
+    assert (row.label, row.judge, len(row.runs)) == ("RPG-URKL", "verified", 2)
+
+
+def test_eval_takes_a_judge(tmp_path, capsys):
+    script = tmp_path / "run_x.sh"
+    script.write_text("")
+    for judge in ("release", "verified"):
+        assert main(["eval", str(script), "--judge", judge, "--out", str(tmp_path / "o"), "--print"]) == 0
+        assert f" judge={judge}" in capsys.readouterr().out
+    assert main(["eval", str(script), "--out", str(tmp_path / "o"), "--print"]) == 0
+    assert " judge=" not in capsys.readouterr().out
+
+
+def test_a_run_says_its_judge(tmp_path):
+    from omegaconf import OmegaConf
+
+    from recipe.rpg.rundir import run_directory
+
+    settings = with_judge(config("r"), "release")
+    settings["trainer"].update(default_local_dir=str(tmp_path / "r"), resume_mode="auto")
+    with run_directory(OmegaConf.create(settings)) as directory:
+        assert json.loads((directory / "environment.json").read_text())["judge"] == "release"
+        written = yaml.safe_load((directory / "config.yaml").read_text())
+    assert judge_of_config(written) == "release"

@@ -1,0 +1,199 @@
+"""The judge `release` against an independent statement of its rule, verl's own code and the library it calls."""
+
+import importlib.util
+import itertools
+import logging
+import re
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import rule
+from endings import KINDS, MARKS, PIECES, endings
+from hostile import KINDS as HOSTILE_KINDS
+from hostile import hostile_responses
+
+from rpg.rewards import compute_score, release, symbolic
+
+CORPUS = 20_000
+HEAVY = r"So $9^{9^{9^9}}$."  # takes sympy minutes, or all memory
+
+
+def test_no_difference_on_a_made_corpus() -> None:
+    right, seen = Counter(), Counter()
+    for kind, response, truth in endings(CORPUS):
+        result = compute_score("math_dapo", response, truth)
+        expected, said = rule.verdict(response, truth)
+        assert (result["acc"], result["pred"]) == (float(expected), said), (kind, response, truth)
+        assert result["score"] == (1.0 if expected else -1.0)
+        seen[kind] += 1
+        right[kind] += expected
+    for kind in KINDS:  # a corpus that is all right, or all wrong, would show nothing
+        assert 0.1 < right[kind] / seen[kind] < 0.95, (kind, right[kind], seen[kind])
+
+
+def test_no_difference_on_every_pair_of_pieces() -> None:
+    for first, second in itertools.product(PIECES, PIECES):
+        assert release.normalize(f"4{first}{second}2") == rule.normal(f"4{first}{second}2"), (first, second)
+    for mark, piece in itertools.product(MARKS, PIECES):
+        assert release.judge_text(mark + piece, "42") == rule.verdict(mark + piece, "42"), (mark, piece)
+
+
+def verl_score() -> ModuleType:
+    """verl's score for DAPO-Math, by its file: importing verl takes ten seconds."""
+    found = importlib.util.find_spec("verl")
+    assert found is not None
+    assert found.submodule_search_locations
+    path = Path(found.submodule_search_locations[0]) / "utils/reward_score/math_dapo.py"
+    spec = importlib.util.spec_from_file_location("math_dapo", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_second_opinion() -> None:
+    """verl 0.9.1 scores as the release did where there is an "Answer:"; without one it takes a \\boxed{}."""
+    verl = verl_score()
+    boxed = 0
+    for kind, response, truth in endings(CORPUS, seed=1):
+        theirs = verl.compute_score(response, truth)
+        ours = compute_score("aime24", response, truth)
+        if re.search(r"(?i)answer\s*:\s*[^\n]", response[-300:]):
+            assert (ours["score"], ours["pred"]) == (theirs["score"], theirs["pred"]), (kind, response, truth)
+        else:
+            assert (ours["score"], ours["pred"]) == (-1.0, ""), (kind, response, truth)
+            boxed += theirs["score"] > 0
+    assert boxed > 0
+
+
+@pytest.mark.parametrize(
+    ("response", "truth", "said", "right"),
+    [
+        ("Answer: 204", "204", "204", True),
+        ("Answer: $204$.", "204", "204", True),
+        ("**Answer:** 204", "204", "**204", False),
+        ("Answer: **204**", "204", "**204**", False),
+        ("Answer: 204.", "204", "204.", False),
+        ("Answer: 025", "25", "025", False),
+        ("Answer: 204.0", "204", "204.0", False),
+        ("Answer: 1,000", "1000", "1000", True),
+        (r"Answer: \boxed{204}", "204", "204", True),
+        (r"So \boxed{204}.", "204", "", False),
+        ("Answer:\n\n204", "204", "204", True),
+        ("Answer:\n\\[\n204\n\\]", "204", "\\[", False),
+        ("Answer: 3\nAnswer: 204", "204", "204", True),
+        ("Answer: 204\nAnswer:\n", "204", "204", True),  # nothing after the last mark: no match there
+        ("Answer: 204\nAnswer: \n", "204", "", False),  # a space after it is one
+        ("Answer:\nAnswer: 204", "204", "Answer:204", False),
+        ("Answer: 204 square cm", "204", "204", True),
+        ("Answer: 204 gallons", "204", "204gallons", False),
+        (r"Answer: \frac12", r"\frac{1}{2}", r"\frac{1}{2}", True),
+        ("Answer: 0.5", r"\frac{1}{2}", "0.5", False),
+        ("Answer: 204\n" + "." * 290, "204", "", False),
+    ],
+)
+def test_by_hand(response: str, truth: str, said: str, right: bool) -> None:
+    assert release.judge_text(response, truth) == (right, said)
+    assert rule.verdict(response, truth) == (right, said)
+
+
+LIBRARY = [
+    (r"So $\boxed{\frac{2}{4}}$.", r"\frac{1}{2}", True),
+    ("The answer is 0.5", r"\frac{1}{2}", True),
+    (r"Answer: $\frac{1}{2}$", r"\frac{1}{2}", True),
+    (r"Answer: $(x+1)^2$", "x^2+2x+1", True),
+    (r"Answer: $3$", r"\frac{1}{2}", False),
+    (r"\boxed{5} at first.\n" + "And so on. " * 400, "5", True),  # the whole response is read
+    ("Answer: x+1", "1+x", False),  # an expression with letters outside of LaTeX is none
+    (r"Answer: $\frac{1}{$", r"\frac{1}{2}", False),
+    ("", "5", False),
+    ("nothing", "5", False),
+    ("Answer: $5$", "", False),
+    ("Answer: $5$", "}{", False),
+    ("\udc80 Answer: $5$ \x00", "5", True),
+]
+
+
+@pytest.mark.parametrize(
+    "data_source", ["math_500", "minerva-math", "olympiadbench", "lighteval/MATH", "DigitalLearningGmbH/MATH-lighteval"]
+)
+def test_math_verify_for_the_other_sets(data_source: str) -> None:
+    for response, truth, right in LIBRARY:
+        assert compute_score(data_source, response, truth)["score"] == (1.0 if right else -1.0), (response, truth)
+
+
+def test_the_library_gets_what_the_release_gave_it() -> None:
+    """Its own call in this thread, limits and all, against ours in a helper process."""
+    from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
+
+    responses = [response for _, response, _ in endings(150, seed=2)] + [response for response, _, _ in LIBRARY]
+    truths = ["42", r"\frac{1}{2}", "7", "204"]
+    for number, response in enumerate(responses):
+        truth = truths[number % len(truths)]
+        gold = parse(f"\\boxed{{{truth}}}", [LatexExtractionConfig()])
+        said = parse(response, [ExprExtractionConfig(), LatexExtractionConfig()])
+        expected = any(verify(one, other) for one in gold for other in said)
+        assert compute_score("minerva", response, truth)["acc"] == float(expected), (response, truth)
+
+
+def test_the_limit_holds_in_threads(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    compute_score("minerva", "Answer: $5$", "5")  # loads the library
+    over = symbolic.counts.over_limit
+    limit = 0.3
+
+    def timed(number: int) -> tuple[float, float]:
+        start = time.perf_counter()
+        response = (HEAVY, f"Answer: ${number}$", "Answer: $" * 20_000, "\\[ " * 50_000)[number % 4]
+        result = compute_score("minerva", response, str(number), time_limit=limit)
+        return result["acc"], time.perf_counter() - start
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(timed, range(16)))
+    assert [acc for acc, _ in results] == [float(number % 4 == 1) for number in range(16)]
+    turns = len(results) / symbolic.MAX_AT_ONCE  # the last bomb waits for those before it
+    assert max(seconds for _, seconds in results) < turns * limit * symbolic.WALL_FACTOR + 1
+    assert symbolic.counts.over_limit > over
+
+
+def test_hostile_responses_end_in_time(caplog: pytest.LogCaptureFixture) -> None:
+    """What they are called is the rule's affair; that a verdict comes, of the right form and in time, is ours."""
+    caplog.set_level(logging.ERROR)
+    limit = 0.3
+    for _, response, truth in hostile_responses(5 * len(HOSTILE_KINDS)):
+        for data_source in ("math-dapo", "minerva"):
+            start = time.perf_counter()
+            result = compute_score(data_source, response, truth, time_limit=limit)
+            assert time.perf_counter() - start < 2 * limit * symbolic.WALL_FACTOR, (response[:100], truth)
+            assert result["score"] in (1.0, -1.0)
+            result["pred"].encode()
+        assert compute_score("math-dapo", response, truth)["acc"] == float(rule.verdict(response, truth)[0])
+
+
+def test_a_response_beyond_all_bounds_is_wrong_at_once() -> None:
+    calls = symbolic.counts.calls
+    assert compute_score("minerva", " " * 10**7 + "Answer: $5$", "5") == {"score": -1.0, "acc": 0.0, "pred": ""}
+    assert symbolic.counts.calls == calls
+    response = " " * 10**7 + "Answer: $5$"
+    start = time.process_time()
+    assert compute_score("aime24", response, "5")["acc"] == 1.0
+    assert time.process_time() - start < 0.01
+
+
+def test_model_output_is_not_run(tmp_path: Path) -> None:
+    marker = tmp_path / "run"
+    code = f"open('{marker}','w')"
+    for response in (
+        f"Answer: {code}",
+        f"Answer: $ {code} $",
+        f"Answer: 1+{code}",
+        rf"\boxed{{{code}}}",
+        f"(1+{code})",
+    ):
+        compute_score("minerva", response, r"\sqrt{2}")
+    assert not marker.exists()
