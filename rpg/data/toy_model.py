@@ -2,8 +2,8 @@
 
 Built and briefly trained on the machine itself, so that the demo downloads nothing. The training shows worked
 solutions with label smoothing: the model knows how to add, but at temperature 1 one token in twenty goes wrong, so
-that its sampled accuracy lies between 0.2 and 0.5. Reinforcement learning has something to start from and
-something left to learn.
+that its sampled accuracy is about 0.3, where its most likely answers are nearly all right. Reinforcement learning
+has something to start from and much left to gain.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ class ToyModelSettings:
     steps: int = 440
     train_problems: int = 6000
     test_problems: int = 256
-    accuracy: tuple[float, float] = (0.24, 0.5)
+    accuracy: tuple[float, float] = (0.29, 0.5)
     evaluate_every: int = 20
     seed: int = 0
 

@@ -11,10 +11,13 @@ import pytest
 import torch
 from tiny_fsdp import on_ranks
 
+from rpg.data import toy_model
+from rpg.data.template import format_prompt
+from rpg.data.toy import toy_problems
+
 pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time
 
 ROOT = Path(__file__).parents[2]
-MODEL = ROOT / "runs" / "toy" / "model"
 MODES = {
     "old": ["reference=old"],
     "fixed": ["reference=fixed"],
@@ -28,10 +31,28 @@ OPTIMIZERS = {
 ROWS, PROMPT, RESPONSE = 16, 6, 10
 
 
-class Training:
-    """Iterations as the trainer asks them of the worker: old log-probs, reference log-probs, update."""
+@pytest.fixture(scope="module", autouse=True)
+def model(tmp_path_factory):
+    """The toy task's model before any training, so that no figure here hangs on what a demo has left behind."""
+    directory = tmp_path_factory.mktemp("model")
+    problems = list(toy_problems("train", seed=0, count=512))
+    texts = [f"{format_prompt(problem.text)}\n{toy_model.worked_solution(problem)}" for problem in problems]
+    settings = toy_model.ToyModelSettings()
+    tokenizer = toy_model.build_tokenizer(texts, settings.vocab_size)
+    toy_model.build_model(tokenizer, settings).save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MODEL_PATH", str(directory))
+        yield directory
 
-    def __init__(self, mode: str, optimizer: str):
+
+class Training:
+    """Iterations as the trainer asks them of the worker: old log-probs, reference log-probs, update.
+
+    noise: relative size of a disturbance of the actor's initial weights.
+    """
+
+    def __init__(self, mode: str, optimizer: str, noise: float = 0.0):
         rank, world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
         os.environ.update(VERL_PLATFORM="cpu", RANK=str(rank), WORLD_SIZE=str(world_size), RPG_HOME=str(ROOT))
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")  # verl's worker reads them; the group is there
@@ -53,6 +74,10 @@ class Training:
         self.worker.role = "actor_ref" if mode != "old" else "actor"
         self.worker.init_model()
         self.mode, self.rank, self.world_size, self.metrics = mode, rank, world_size, []
+        generator = torch.Generator().manual_seed(0)
+        for parameter in self.worker.actor.engine.module.parameters() if noise else ():
+            local = parameter.detach().to_local()
+            local.mul_(1 + noise * torch.randn(local.shape, generator=generator))
 
     def data(self, iteration: int, **extra):
         """This rank's rows of a batch; the same tokens on any number of ranks."""
@@ -169,31 +194,51 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path):
 TWO = [("kl_target", "adamw"), ("every_k", "schedule_free")]
 
 
-def train_all(path: str | None, compare_with: str | None) -> None:
+ROUNDING = 1e-7  # of float32, relative
+
+
+def train_all(directory: str, name: str, noise: float) -> None:
     for case in TWO:
-        training = Training(*case)
+        training = Training(*case, noise)
+        initial = training.weights()["actor"]
         for iteration in range(END):
             training.iterate(iteration)
-        weights, updates = training.weights(), training.metrics[-1]["reference/updates"]
-        name = "-".join(case)
-        if path is not None:
-            torch.save({"weights": weights, "updates": updates}, f"{path}/{name}.pt")
-            continue
-        one = torch.load(f"{compare_with}/{name}.pt", weights_only=True)
-        assert updates == one["updates"] >= 1
-        initial = Training("fixed", "adamw").weights()["reference"]
-        for role, tensors in weights.items():
-            # Gradients are summed in another order, and AdamW divides each by its own size: rounding in a gradient
-            # near 0 becomes part of a step. So the whole way is compared, not each weight.
-            moved = sum(((one["weights"][role][n] - initial[n]) ** 2).sum() for n in tensors) ** 0.5
-            apart = sum(((one["weights"][role][n] - tensors[n]) ** 2).sum() for n in tensors) ** 0.5
-            print(case, role, f"{apart:.2e} apart after a way of {moved:.2e}")
-            assert apart < 1e-3 * moved
+        result = {
+            "weights": training.weights(),
+            "initial": initial,
+            "updates": training.metrics[-1]["reference/updates"],
+        }
+        if training.rank == 0:
+            torch.save(result, f"{directory}/{name}-{'-'.join(case)}.pt")
+
+
+def distance(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> float:
+    return float(sum(((a[name] - b[name]) ** 2).sum() for name in b) ** 0.5)
 
 
 def test_two_ranks_are_one_rank(tmp_path):
-    on_ranks(1, train_all, str(tmp_path), None)
-    on_ranks(2, train_all, None, str(tmp_path))
+    """Two ranks end as near to one rank as one rank does whose initial weights were disturbed by rounding.
+
+    Gradients are summed in another order, and the training itself enlarges what that changes, by how much hangs on
+    the model: over eight models schedule-free ended 2e-5 to 1.2e-2 of the way apart with two ranks, and 2e-5 to
+    2.7e-2 disturbed by 1e-7 with one, in the same order of models and growing in the same iterations. So the drift
+    is rounding, and the disturbed training says how much of it to expect.
+    """
+    on_ranks(1, train_all, str(tmp_path), "one", 0.0)
+    on_ranks(1, train_all, str(tmp_path), "disturbed", ROUNDING)
+    on_ranks(2, train_all, str(tmp_path), "two", 0.0)
+    for case in TWO:
+        one, disturbed, two = (
+            torch.load(tmp_path / f"{name}-{'-'.join(case)}.pt", weights_only=True)
+            for name in ("one", "disturbed", "two")
+        )
+        assert two["updates"] == one["updates"] >= 1
+        for role, weights in one["weights"].items():
+            moved = distance(weights, one["initial"])
+            apart, expected = (distance(other["weights"][role], weights) for other in (two, disturbed))
+            print(case, role, f"two ranks {apart:.1e}, disturbed {expected:.1e} apart after a way of {moved:.1e}")
+            assert apart < 5 * expected
+            assert expected < 0.1 * moved, "the disturbance has grown too large for the test to tell anything"
 
 
 def measure_memory(path: str, mode: str) -> None:
