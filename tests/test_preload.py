@@ -175,6 +175,20 @@ def test_multiprocessing_spawn_works_through_it(server, tmp_path):
     assert run(server, str(script)).stdout == "[2, 4, 6]\n"
 
 
+def test_waiting_ends_with_the_early_imports_or_with_the_server(tmp_path):
+    (tmp_path / "marked.py").write_text(f"import time; time.sleep(1); open({str(tmp_path / 'mark')!r}, 'w').close()\n")
+    code = (
+        "import sys; from pathlib import Path; from rpg.preload import Preloaded\n"
+        f"s = Preloaded([sys.argv[1]], ['decimal'], Path({str(tmp_path / 'log')!r}))\n"
+        "s.wait_for_early(); print(Path(sys.argv[2]).exists()); s.close()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    for module, expected in (("marked", "True\n"), ("no_such_module", "True\n")):
+        command = [sys.executable, "-c", code, module, str(tmp_path / "mark")]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
+        assert done.stdout == expected
+
+
 def test_close_ends_the_server_and_removes_its_files(tmp_path):
     server = Preloaded(["json"], ["decimal"], tmp_path / "log")
     assert run(server, "-c", "pass").returncode == 0

@@ -8,8 +8,9 @@ import json
 import netrc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hydra.errors import HydraException
@@ -19,6 +20,9 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from recipe.rpg import names, submit
 from recipe.rpg.compose import compose_config
 from recipe.rpg.exit_codes import DONE, REFUSED
+
+if TYPE_CHECKING:
+    from rpg.preload import Preloaded
 
 # of ray.init: what describes the Ray to be started, and is refused where one runs already
 OF_A_NEW_RAY = ("num_cpus", "num_gpus", "include_dashboard", "dashboard_host", "dashboard_port")
@@ -110,13 +114,13 @@ def _has_wandb_key() -> bool:
 
 
 @contextlib.contextmanager
-def preloaded(config: DictConfig) -> Iterator[Callable[[], str | None]]:
+def preloaded(config: DictConfig) -> Iterator["Preloaded | None"]:
     """While in this context, Ray's workers of this machine are forks of one process with rpg.preload imported.
 
-    Yields a function that says why they no longer can be, None while all is well.
+    Yields None where nothing is preloaded.
     """
     if not config.rpg.preload.late or os.environ.get("RAY_ADDRESS"):
-        yield lambda: None
+        yield None
         return
     from rpg.preload import Preloaded
 
@@ -126,7 +130,7 @@ def preloaded(config: DictConfig) -> Iterator[Callable[[], str | None]]:
     runtime_env = config.ray_kwargs.ray_init.runtime_env
     runtime_env.py_executable = runtime_env.env_vars["RPG_PRELOADED_PYTHON"] = str(server.executable)
     try:
-        yield server.failure
+        yield server
     finally:
         server.close()
 
@@ -156,11 +160,11 @@ def main(argv: list[str] | None = None) -> int:
 
     try:
         preflight.check_inputs(config)
-        with preloaded(config) as preload_failure:
+        with preloaded(config) as server:
             preflight.check_loss(config)
             from recipe.rpg.run import run
 
-            return run(config, preload_failure)
+            return run(config, server)
     except preflight.Refused as refusal:
         print(f"error: {refusal}", file=sys.stderr)
         return REFUSED

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -16,14 +16,15 @@ from omegaconf import DictConfig
 from recipe.rpg.exit_codes import DONE, FAILED, INTERRUPTED, TERMINATED
 from recipe.rpg.rundir import run_directory
 from recipe.rpg.watch import INTERRUPT, Watch
+from rpg.preload import Preloaded
 
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def run(config: DictConfig, preload_failure: Callable[[], str | None] = lambda: None) -> int:
-    """Train with verl as config says; returns the exit code (see main_rpg).
+def run(config: DictConfig, preloaded: Preloaded | None = None) -> int:
+    """Train with verl as config says; returns the exit code (exit_codes.py).
 
-    preload_failure: says why the workers of this machine cannot start, None while all is well.
+    preloaded: what the workers of this machine are forks of, where they are.
     """
     local = not os.environ.get("RAY_ADDRESS")
     if local:
@@ -33,15 +34,16 @@ def run(config: DictConfig, preload_failure: Callable[[], str | None] = lambda: 
     signal.signal(signal.SIGTERM, _terminate)
     signal.signal(INTERRUPT, signal.default_int_handler)
     with run_directory(config) as run_dir:
-        return _watched(config, run_dir, local, preload_failure)
+        return _watched(config, run_dir, local, preloaded)
 
 
-def _watched(config: DictConfig, run_dir: Path, local: bool, preload_failure: Callable[[], str | None]) -> int:
+def _watched(config: DictConfig, run_dir: Path, local: bool, preloaded: Preloaded | None) -> int:
     log = run_dir / "run.log" if config.rpg.console == "progress" else None
     with redirected(log) as terminal:
-        watch = Watch(config, run_dir / "metrics.jsonl", terminal, preload_failure)
+        failure = preloaded.failure if preloaded else lambda: None
+        watch = Watch(config, run_dir / "metrics.jsonl", terminal, failure)
         try:
-            return _train(config, watch)
+            return _train(config, watch, preloaded)
         except KeyboardInterrupt:
             if watch.verdict:
                 print(f"error: {watch.verdict.reason}", file=terminal)
@@ -69,7 +71,7 @@ def _watched(config: DictConfig, run_dir: Path, local: bool, preload_failure: Ca
                 end_descendants()
 
 
-def _train(config: DictConfig, watch: Watch) -> int:
+def _train(config: DictConfig, watch: Watch, preloaded: Preloaded | None) -> int:
     from verl.trainer.main_ppo import run_ppo
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
@@ -80,6 +82,8 @@ def _train(config: DictConfig, watch: Watch) -> int:
     auto_set_device(config)
     validate_config(config, need_reference_policy(config), need_critic(config))
     watch.start()
+    if preloaded:  # Ray gives its node 30 s to start, a constant; so nothing of ours competes with it
+        preloaded.wait_for_early()
     run_ppo(config, task_runner_class=RPGTaskRunner)
     watch.finish()
     return DONE

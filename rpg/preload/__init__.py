@@ -62,6 +62,18 @@ class Preloaded:
                 env={**os.environ, **SINGLE_THREADED},
             )
 
+    def wait_for_early(self, patience: float = 600.0) -> None:
+        """Return when the early imports are done, or when it is known that they fail (see failure).
+
+        What starts beside them on a machine of two cores starts late. Raises TimeoutError after patience seconds.
+        """
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(patience)
+            with contextlib.suppress(ConnectionError):  # the server is gone
+                connection.connect(str(self._directory / "socket"))
+                connection.shutdown(socket.SHUT_WR)  # a client that asks for nothing: the server closes when it is up
+                connection.recv(1)
+
     def failure(self) -> str | None:
         """Why no more programs can be started, None while all is well."""
         code = self._server.poll()

@@ -15,9 +15,17 @@ pytestmark = pytest.mark.e2e
 
 # Rollout and actor compute the same numbers in float32, by different kernels: log-probs of magnitude 1 then differ
 # by some 1e-6, and their mean, over thousands of tokens, by far less. A bfloat16 actor shows about 1e-4 here, weights
-# that were not brought to vLLM the KL of a whole step, above 1e-4.
+# that were not brought to vLLM the KL of a whole step, above 1e-4. Seen over 60 steps: at most 6e-8, standard deviation
+# 2e-8, so that a false alarm is 50 standard deviations away.
 ROLLOUT_KL = 1e-6
-ROLLOUT_PROBABILITY = 1e-4
+# The largest difference of a token's probability in a step is a chance quantity with a longer tail: over 34 steps
+# 5e-6 to 7e-5, log-normal about 1.1e-5 with a standard deviation of 0.65, so that one step in 10^11 passes this bound
+# (and one in 3,000 passes 1e-4). A bfloat16 actor shows 1e-2, the weights of the step before 1e-1.
+ROLLOUT_PROBABILITY = 1e-3
+
+# Largest distance of a ratio from 1 where both passes have the same weights, tokens and kernels, but other
+# micro-batches and so other sums: some 1e-6. One optimizer step takes it to 0.4 and more.
+SAME_POLICY = 1e-3
 
 RPG_METRICS = [
     "actor/rpg_kl",
@@ -99,9 +107,8 @@ def test_two_ranks_with_two_vllm_replicas(start):
     assert len(steps) == 3
     assert_weights_reached_vllm(steps)
     for step in steps:
-        # the same weights, tokens and kernels in both passes; 1e-5 leaves room for another micro-batch's sums
-        assert step["actor/rpg_ratio_max"] == pytest.approx(1, abs=1e-5)
-        assert step["actor/rpg_ratio_min"] == pytest.approx(1, abs=1e-5)
+        assert step["actor/rpg_ratio_max"] == pytest.approx(1, abs=SAME_POLICY)
+        assert step["actor/rpg_ratio_min"] == pytest.approx(1, abs=SAME_POLICY)
         assert step["actor/pg_clipfrac"] == 0
     assert len(list((run.directory / "global_step_3" / "actor").glob("model_world_size_2_rank_*.pt"))) == 2
 
@@ -134,7 +141,7 @@ def test_plain_verl_with_the_plugin(start, tmp_path):
     assert_weights_reached_vllm(steps)
     for step in steps:
         assert set(RPG_METRICS) <= set(step)
-        assert step["actor/rpg_ratio_max"] == pytest.approx(1, abs=1e-5)
+        assert step["actor/rpg_ratio_max"] == pytest.approx(1, abs=SAME_POLICY)
     before = load_file(TOY / "model" / "model.safetensors")
     (shard,) = (tmp_path / "plain").glob("global_step_2/actor/model_world_size_1_rank_0.pt")
     after = torch.load(shard, weights_only=False)
