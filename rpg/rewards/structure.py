@@ -1,0 +1,268 @@
+"""What an answer is: a value, a list, a tuple, a set, an equation, an inequality, a region, a matrix.
+
+Only the outer form is read here, by its brackets, separators and relation signs; values stay text for compare.py.
+"""
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+OPENING, CLOSING = "([{", ")]}"
+SEPARATOR = re.compile(r"[,;]|\\text\{\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
+LIST_COMMA = re.compile(r"[0-9],(?![0-9]{3}(?![0-9]))[0-9]")  # then 54,108 are two numbers, else one
+NO_THOUSANDS = re.compile(rf"(?!(?<=[0-9]),[0-9]{{3}}(?![0-9]))(?:{SEPARATOR.pattern})")
+RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|equiv|notin|subset|to)(?![A-Za-z])|[=<>]")
+UNION = re.compile(r"\\cup(?![A-Za-z])")
+WITHOUT = re.compile(r"\\setminus(?![A-Za-z])")
+MATRIX = re.compile(r"\\begin\{(?:[pbB]?(?:small)?matrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end\{(?:[pbB]?(?:small)?matrix|array)\}")
+BRACKETED_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(?:matrix|array|smallmatrix)\}.*\\end\{(?:matrix|array|smallmatrix)\})\s*[)\]]")
+NAME = re.compile(
+    r"(?:[A-Za-z]|\\(?!pi\b)[a-z]+)'*(?:_(?:\{[^{}]*\}|\w|\\[a-z]+))?'*(?:\s*\(\s*(?:[A-Za-z](?:\s*,\s*[A-Za-z])*)\s*\))?"
+)
+NO_NAMES = frozenset(("e", "i", "\\infty", "\\emptyset"))
+INFINITY = "\\infty"
+EMPTY = frozenset(
+    """none|no solution|no solutions|no real solution|no real solutions|no real roots|no such number|no such numbers
+    |no such integer|no such integers|no integer solutions|no values|no value|no roots|\\emptyset|\\{\\}|\\{ \\}|{}
+    |empty set|the empty set|no solution exists|no solutions exist|does not have a solution""".replace("\n", "").replace(
+        "    |", "|"
+    ).split("|")
+)
+REALS = frozenset(("\\mathbb{R}", "\\mathbf{R}", "all real numbers", "all reals", "all real number", "all real values"))
+
+
+class Value(NamedTuple):
+    """A number with or without a unit, a formula, a ratio, words."""
+
+    text: str
+
+
+class Items(NamedTuple):
+    """Several answers: kind "," (in any order), "{" (a set), or the brackets of a tuple such as "()"."""
+
+    kind: str
+    items: tuple
+
+
+class Relation(NamedTuple):
+    """Sides and the signs between them: x = 3, 2x + y < 4."""
+
+    sides: tuple[str, ...]
+    signs: tuple[str, ...]
+
+
+class Piece(NamedTuple):
+    """An interval: "(" or "[", its ends as text, ")" or "]"."""
+
+    opening: str
+    low: str
+    high: str
+    closing: str
+
+
+class Region(NamedTuple):
+    """A union of intervals, of the variable `name` where the answer says one."""
+
+    pieces: tuple[Piece, ...]
+    name: str = ""
+
+
+class Matrix(NamedTuple):
+    """Rows of texts."""
+
+    rows: tuple[tuple[str, ...], ...]
+
+
+Structure = Value | Items | Relation | Region | Matrix
+WHOLE_LINE = Region((Piece("(", "-" + INFINITY, INFINITY, ")"),))
+
+
+def split(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
+    """Split at the matches that stand in no bracket and no environment: (parts, what parted them)."""
+    parts, signs, start, depth, position = [], [], 0, 0, 0
+    while position < len(text):
+        character = text[position]
+        if text.startswith(("\\begin{", "\\end{"), position):
+            depth += 1 if text.startswith("\\b", position) else -1
+        if character in OPENING:
+            depth += 1
+        elif character in CLOSING:
+            depth -= 1
+        match = pattern.match(text, position) if not depth else None
+        if match and match.end() > position:
+            parts.append(text[start:position].strip())
+            signs.append(match.group().strip())
+            start = position = match.end()
+        else:
+            position += 1
+    return [*parts, text[start:].strip()], signs
+
+
+def enclosed(text: str) -> tuple[str, str, str] | None:
+    """Return (opening, inside, closing) where one pair of brackets holds the whole of `text`, else None."""
+    for opening, closing in (("\\{", "\\}"), ("\\langle", "\\rangle"), ("(", ")"), ("[", "]"), ("(", "]"), ("[", ")"), ("{", "}")):
+        if not (text.startswith(opening) and text.endswith(closing)) or len(text) < len(opening) + len(closing):
+            continue
+        if opening == "{" and text.endswith("\\}"):
+            continue
+        inside = text[len(opening) : len(text) - len(closing)]
+        depth = 0
+        for character in inside:
+            depth += (character in OPENING) - (character in CLOSING)
+            if depth < 0:
+                return None
+        return (opening, inside.strip(), closing) if depth == 0 else None
+    return None
+
+
+@lru_cache(maxsize=4096)
+def read(text: str) -> Structure:
+    """Return the structure of a normalized text; what has no other is a Value."""
+    if text.casefold() in EMPTY:
+        return Region(())
+    if text.casefold() in REALS or text in REALS:
+        return WHOLE_LINE
+    parts, separators = split(text, SEPARATOR if LIST_COMMA.search(text) else NO_THOUSANDS)
+    if separators:
+        return read_list([part for part in parts if part], separators)
+    if text.count("\\pm") == 1 and "\\mp" not in text:
+        signs = (" ".join(text.replace("\\pm", sign).split()) for sign in "+-")
+        return Items(",", tuple(read(sign.removeprefix("+").strip()) for sign in signs))
+    sides, signs = split(text, RELATION)
+    if signs:
+        return read_relation(sides, signs)
+    return read_term(text)
+
+
+def read_list(parts: list[str], separators: list[str]) -> Structure:
+    """Read several parts: inequalities make one region, anything else is a list in any order."""
+    items = [read(part) for part in parts]
+    if len(items) == 1:
+        return items[0]
+    names = {item.name for item in items if isinstance(item, Region)}
+    if names:  # "x < 1 or x = 3"
+        items = [as_point(item) if isinstance(item, Relation) and {item.sides[0]} == names else item for item in items]
+    first = items[0]
+    if all(isinstance(item, Region) for item in items) and len({item.name for item in items}) == 1 and first.name:
+        joined = " ".join(separators)
+        return Items("or" if "or" in joined else "and" if "and" in joined else "either", tuple(items))
+    # "x = 1, 2": the name holds for all
+    if isinstance(first, Relation) and first.signs == ("=",) and NAME.fullmatch(first.sides[0]):
+        if all(isinstance(item, Value) for item in items[1:]):
+            items = [Relation((first.sides[0], part), ("=",)) for part in (first.sides[1], *parts[1:])]
+    flat = []
+    for item in items:
+        flat.extend(item.items if isinstance(item, Items) and item.kind == "," else (item,))
+    return Items(",", tuple(flat))
+
+
+def read_relation(sides: list[str], signs: list[str]) -> Structure:
+    """Read an equation, or an inequality; of one variable against numbers that is a region."""
+    if not sides[0] and signs[0] in ("=", "\\approx"):
+        sides, signs = sides[1:], signs[1:]
+        return read_relation(sides, signs) if signs else read(sides[0])
+    if signs == ["\\in"] and is_name(sides[0]):
+        inside = read(sides[1])
+        if isinstance(inside, Items) and inside.kind == "{":
+            return Items(",", tuple(Relation((sides[0], text_of(item)), ("=",)) for item in inside.items))
+        region = as_region(inside)
+        return region._replace(name=sides[0]) if region else Value(f"{sides[0]} \\in {sides[1]}")
+    if signs == ["="] and (names := enclosed(sides[0])) and (values := enclosed(sides[1])):
+        left, right = (split(inside[1], SEPARATOR)[0] for inside in (names, values))
+        if len(left) == len(right) and all(is_name(name) for name in left):
+            return Items(",", tuple(Relation(pair, ("=",)) for pair in zip(left, right, strict=True)))
+    region = read_inequality(sides, signs)
+    return region or Relation(tuple(sides), tuple(signs))
+
+
+def read_inequality(sides: list[str], signs: list[str]) -> Region | None:
+    """Return the region of x < 3, 1 < x \\le 3 or x \\ne 3, else None."""
+    if signs == ["\\ne"] and is_name(sides[0]):
+        end = sides[1]
+        return Region((Piece("(", "-" + INFINITY, end, ")"), Piece("(", end, INFINITY, ")")), sides[0])
+    if set(signs) <= {">", "\\ge"}:
+        sides, signs = sides[::-1], ["<" if sign == ">" else "\\le" for sign in signs[::-1]]
+    if not set(signs) <= {"<", "\\le"}:
+        return None
+    if len(sides) == 2 and is_name(sides[1]) and not is_name(sides[0]):
+        return Region((Piece("(" if signs[0] == "<" else "[", sides[0], INFINITY, ")"),), sides[1])
+    if len(sides) == 2 and is_name(sides[0]) and not is_name(sides[1]):
+        return Region((Piece("(", "-" + INFINITY, sides[1], ")" if signs[0] == "<" else "]"),), sides[0])
+    if len(sides) == 3 and is_name(sides[1]):
+        opening, closing = "(" if signs[0] == "<" else "[", ")" if signs[1] == "<" else "]"
+        return Region((Piece(opening, sides[0], sides[2], closing),), sides[1])
+    return None
+
+
+def read_term(text: str) -> Structure:
+    """Read what has neither separators nor relations outside its brackets."""
+    if bracketed := BRACKETED_MATRIX.fullmatch(text):
+        text = bracketed[1]
+    if match := MATRIX.fullmatch(text):
+        rows = [row for row in re.split(r"\\\\(?:\[[^\]]*\])?", match[1]) if row.strip()]
+        return Matrix(tuple(tuple(cell.strip() for cell in row.split("&")) for row in rows))
+    parts, signs = split(text, UNION)
+    if signs:
+        regions = [as_region(read(part)) for part in parts]
+        if all(regions):
+            return Region(tuple(piece for region in regions if region for piece in region.pieces))
+        return Value(text)
+    parts, signs = split(text, WITHOUT)
+    if len(signs) == 1 and read(parts[0]) == WHOLE_LINE:
+        points = read(parts[1])
+        if isinstance(points, Items) and points.kind == "{" and len(points.items) == 1:
+            end = text_of(points.items[0])
+            return Region((Piece("(", "-" + INFINITY, end, ")"), Piece("(", end, INFINITY, ")")))
+    return read_brackets(text)
+
+
+def read_brackets(text: str) -> Structure:
+    """Read a tuple, a set or a bracketed value."""
+    pair = enclosed(text)
+    if not pair:
+        return Value(text)
+    opening, inside, closing = pair
+    parts, separators = split(inside, SEPARATOR)
+    if opening in ("\\{", "{") and (separators or opening == "\\{"):
+        if not inside or split(inside, re.compile(r"[|:]|\\in(?![a-z])"))[1]:  # a set by its rule
+            return Value(text) if inside else Region(())
+        content = read(inside)  # also \{\pm 1\}
+        return Items("{", content.items if isinstance(content, Items) and content.kind == "," else (content,))
+    if not separators:
+        return Value(text) if split(inside, RELATION)[1] or opening + closing != "()" else read(inside)
+    kind = "()" if opening == "\\langle" else opening + closing
+    if text.count("\\pm"):
+        return Value(text)
+    return Items(kind, tuple(read(part) for part in parts))
+
+
+def is_name(text: str) -> bool:
+    """Whether this is one variable, indexed or not, or a function of variables."""
+    return bool(NAME.fullmatch(text)) and text not in NO_NAMES
+
+
+def as_point(item: Relation) -> Structure:
+    """Return x = 3 as a region of one point, any other relation as it is."""
+    if item.signs != ("=",) or not is_name(item.sides[0]):
+        return item
+    return Region((Piece("[", item.sides[1], item.sides[1], "]"),), item.sides[0])
+
+
+def text_of(item: Structure) -> str:
+    """Return the text of a value, "" of anything else."""
+    return item.text if isinstance(item, Value) else ""
+
+
+def as_region(item: Structure) -> Region | None:
+    """Return the region that brackets, a set of points or inequalities can be read as, else None."""
+    if isinstance(item, Region):
+        return item
+    if isinstance(item, Items) and item.kind == "{" and all(isinstance(part, Value) for part in item.items):
+        return Region(tuple(Piece("[", part.text, part.text, "]") for part in item.items))
+    if isinstance(item, Items) and item.kind == ",":
+        regions = [as_region(part) for part in item.items]
+        return Region(tuple(piece for region in regions if region for piece in region.pieces)) if all(regions) else None
+    if isinstance(item, Items) and item.kind in ("()", "[]", "(]", "[)") and len(item.items) == 2:
+        low, high = (text_of(part) for part in item.items)
+        return Region((Piece(item.kind[0], low, high, item.kind[1]),)) if low and high else None
+    return None
