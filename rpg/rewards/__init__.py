@@ -50,5 +50,5 @@ def compute_score(
             "it must be text. `rpg data check FILE` names the rows"
         )
     answer = extract_answer(solution_str, boxed_fallback)
-    correct = answers_match(answer, str(ground_truth), time_limit, integers_only=data_source in TOY_SOURCES)
+    correct = answers_match(answer, str(ground_truth), integers_only=data_source in TOY_SOURCES)
     return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": answer[:MAX_ANSWER_CHARS]}

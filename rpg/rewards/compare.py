@@ -10,7 +10,8 @@ from rpg.rewards.structure import (
     Relation,
     Structure,
     Value,
-    is_name,
+    as_relation,
+    is_assignment,
     read,
 )
 from rpg.rewards.value import compact, numbers_match, quantity, same_value
@@ -18,7 +19,7 @@ from rpg.rewards.value import compact, numbers_match, quantity, same_value
 MAX_ITEMS = 40  # of a list, so that matching stays cheap
 
 
-def answers_match(answer: str, truth: str, time_limit: float, integers_only: bool = False) -> bool:
+def answers_match(answer: str, truth: str, integers_only: bool = False) -> bool:
     """Whether the answer text of a response says what `truth` says.
 
     With `integers_only`, as for the toy task, nothing but the number itself counts.
@@ -43,7 +44,7 @@ def same(said: Structure, wanted: Structure) -> bool:
     if said == wanted:
         return True
     if isinstance(said, Relation) or isinstance(wanted, Relation):
-        return same_relation(said, wanted)
+        return same_relation(as_relation(said), as_relation(wanted))
     if _is_region(said) or _is_region(wanted):
         from rpg.rewards.region import same_region
 
@@ -84,10 +85,8 @@ def same_items(said: Structure, wanted: Structure) -> bool:
 
 def _same_coordinates(named: Items, point: Items) -> bool:
     """Whether x = 3, y = 4 are the coordinates of the point (3, 4), by the alphabet."""
-    if not all(isinstance(item, Relation) and item.signs == ("=",) and is_name(item.sides[0]) for item in named.items):
-        return False
-    values = {item.sides[0]: read(item.sides[1]) for item in named.items}
-    if len(values) != len(point.items):
+    values = {item.sides[0]: read(item.sides[1]) for item in named.items if is_assignment(item)}
+    if not len(values) == len(named.items) == len(point.items):
         return False
     return all(same(values[name], item) for name, item in zip(sorted(values), point.items, strict=True))
 
@@ -99,15 +98,14 @@ def same_relation(said: Structure, wanted: Structure) -> bool:
     if not isinstance(wanted, Relation):
         return isinstance(said, Relation) and any(same(read(text), wanted) for text in stated_values(said))
     if not isinstance(said, Relation):
-        named = wanted.signs == ("=",) and is_name(wanted.sides[0])
-        return named and same(said, read(wanted.sides[1]))
-    if said.signs == wanted.signs and len(said.sides) == 2 and compact(said.sides[0]) == compact(wanted.sides[0]):
-        if same(read(said.sides[1]), read(wanted.sides[1])):
+        return is_assignment(wanted) and same(said, read(wanted.sides[1]))
+    if said.signs == wanted.signs and len(said.sides) == len(wanted.sides):
+        *left, last = said.sides
+        *others, wanted_last = wanted.sides
+        if all(map(same_value, left, others)) and same(read(last), read(wanted_last)):
             return True
-    if said.signs == wanted.signs and all(map(same_value, said.sides, wanted.sides)):
-        return True
     return same_up_to_factor(said, wanted)
 
 
 def _is_region(item: Structure) -> bool:
-    return isinstance(item, Region) or (isinstance(item, Items) and item.kind in ("or", "and", "either"))
+    return isinstance(item, Region) or (isinstance(item, Items) and item.kind in ("or", "and", "either", "without"))

@@ -1,7 +1,7 @@
-"""Whether two formulas are equal: their values, exact or to 220 digits, at points fixed beforehand.
+"""Values of formulas: exact where they are rational, else to 220 digits, at a price that is bounded.
 
-Two formulas that agree at several points of no special kind are the same function; that needs no rules of
-simplification, misses no identity, and its price is bounded: no number here is let grow past MAX_BITS.
+No exact number is let grow past MAX_BITS and no other past 2^MAX_EXPONENT, so that no formula of an answer's
+length takes long.
 """
 
 import math
@@ -9,21 +9,17 @@ import random
 import threading
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import mpmath
 from mpmath.ctx_mp import MPContext
 
-from rpg.rewards.formula import Node, Unreadable
+from rpg.rewards.formula import INVERTIBLE, TRIGONOMETRIC, Node, Unreadable
 
 DIGITS = 220
 MAX_BITS = 20_000  # of exact numbers: 2^{2023} and 100! are answers
 MAX_EXPONENT = 200  # of two, for numbers to 220 digits: sums then stay right to 10^-150
 TOLERANCE = mpmath.mpf(10) ** -120
-LEEWAY = Fraction(1, 10**6)  # of a decimal that stands for a number that is no integer
-POINTS = 12
-ENOUGH = 4
 Number = Any  # Fraction, or a number of mpmath
 
 _local = threading.local()
@@ -75,7 +71,7 @@ def _bounded(number: Number) -> Number:
     return number
 
 
-def _inexact(number: Number) -> Number:
+def inexact(number: Number) -> Number:
     """Return a number of this thread's context."""
     if not isinstance(number, Fraction):
         return number
@@ -89,14 +85,17 @@ def _binary(operation: Callable[[Number, Number], Number]) -> Callable[[Number, 
     def apply(a: Number, b: Number) -> Number:
         if isinstance(a, Fraction) and isinstance(b, Fraction):
             return operation(a, b)
-        return operation(_inexact(a), _inexact(b))
+        return operation(inexact(a), inexact(b))
 
     return apply
 
 
+divide = _binary(lambda a, b: a / b)
+
+
 def _function(name: str) -> Callable[[Number], Number]:
     def apply(x: Number) -> Number:
-        x = _inexact(x)
+        x = inexact(x)
         if abs(x) > 10**6:
             raise Unreadable("argument too large")
         return getattr(context(), name)(x)
@@ -105,7 +104,7 @@ def _function(name: str) -> Callable[[Number], Number]:
 
 
 def _exp(x: Number) -> Number:
-    x = _inexact(x)
+    x = inexact(x)
     if abs(x) > MAX_EXPONENT:
         raise Unreadable("too large")
     return context().exp(x)
@@ -118,7 +117,7 @@ def _log(x: Number, base: Number = Fraction(10)) -> Number:
 def _ln(x: Number) -> Number:
     if x == 0:
         raise Undefined("log 0")
-    return context().log(_inexact(x))
+    return context().log(inexact(x))
 
 
 def _power(base: Number, exponent: Number) -> Number:
@@ -136,7 +135,7 @@ def _power(base: Number, exponent: Number) -> Number:
             return _bounded(base) ** int(exponent)
     if base == context().e:
         return _exp(exponent)
-    return _exp(_inexact(exponent) * _ln(base))
+    return _exp(inexact(exponent) * _ln(base))
 
 
 def _root(x: Number, degree: Number) -> Number:
@@ -148,7 +147,7 @@ def _root(x: Number, degree: Number) -> Number:
         above, below = math.isqrt(x.numerator), math.isqrt(x.denominator)
         if above * above == x.numerator and below * below == x.denominator:
             return Fraction(above, below)
-    x = _inexact(x)
+    x = inexact(x)
     if degree % 2 and not context().im(x) and context().re(x) < 0:
         return -context().root(-x, int(degree))  # the real root, as \sqrt[3]{-8} = -2
     return context().root(x, int(degree))
@@ -161,7 +160,7 @@ def _factorial(x: Number) -> Number:
         if x > 2000:
             raise Unreadable("too large")
         return Fraction(math.factorial(int(x)))
-    x = _inexact(x)
+    x = inexact(x)
     if abs(x) > 100:
         raise Unreadable("too large")
     return context().gamma(x + 1)
@@ -172,7 +171,7 @@ def _binomial(n: Number, k: Number) -> Number:
         if not 0 <= n <= 4000:
             raise Undefined("binomial")
         return Fraction(math.comb(int(n), int(k))) if k >= 0 else Fraction(0)
-    return _binary(lambda a, b: a / b)(_factorial(n), _factorial(k) * _factorial(n - k))
+    return divide(_factorial(n), _factorial(k) * _factorial(n - k))
 
 
 def _absolute(x: Number) -> Number:
@@ -198,7 +197,7 @@ def _opaque(name: str, args: list[Number]) -> Number:
     ctx, rng = context(), random.Random(name)
     total = ctx.mpf(rng.random())
     for arg in args:
-        arg = _inexact(arg)
+        arg = inexact(arg)
         if abs(arg) > 10**6:
             raise Unreadable("argument too large")
         total += ctx.cos(arg * ctx.mpf(rng.uniform(0.5, 1.5)) + ctx.mpf(rng.random()) + total)
@@ -208,7 +207,7 @@ def _opaque(name: str, args: list[Number]) -> Number:
 OPERATIONS: dict[str, Callable[..., Number]] = {
     "add": _binary(lambda a, b: a + b),
     "mul": _binary(lambda a, b: a * b),
-    "div": _binary(lambda a, b: a / b),
+    "div": divide,
     "neg": lambda a: -a,
     "pow": _power,
     "root": _root,
@@ -220,89 +219,6 @@ OPERATIONS: dict[str, Callable[..., Number]] = {
     "exp": _exp,
     "ln": _ln,
     "log": _log,
-    **{name: _function(name) for name in "sin cos tan cot sec csc sinh cosh tanh".split()},
-    **{"arc" + name: _function("a" + name) for name in "sin cos tan sinh cosh tanh".split()},
+    **{name: _function(name) for name in TRIGONOMETRIC},
+    **{"arc" + name: _function("a" + name) for name in INVERTIBLE},
 }
-
-
-@lru_cache(maxsize=4096)
-def variables(node: Node) -> frozenset[str]:
-    """Return the names of a formula's variables, and of its unknown functions."""
-    own = frozenset([str(node.leaf)]) if node.op in ("var", "call") else frozenset()
-    return own.union(*(variables(arg) for arg in node.args))
-
-
-@lru_cache(maxsize=16384)
-def _coordinate(name: str, index: int) -> Fraction:
-    """One coordinate of point `index`: positive at every other point, where roots and logarithms are real."""
-    rng = random.Random(f"{name} at {index}")
-    size = Fraction(rng.randrange(2, 40), rng.choice((3, 5, 7, 11, 13)))
-    return size if index % 2 or rng.random() < 0.5 else -size
-
-
-def points(*nodes: Node) -> list[dict[str, Fraction]]:
-    """Return the points at which these formulas are compared; one where nothing varies."""
-    names = frozenset().union(*(variables(node) for node in nodes))
-    return [{name: _coordinate(name, index) for name in names} for index in range(POINTS if names else 1)]
-
-
-def is_real(number: Number) -> bool:
-    """Whether a value has no imaginary part."""
-    return isinstance(number, Fraction) or abs(context().im(number)) < TOLERANCE
-
-
-def are_close(a: Number, b: Number, leeway: bool = False) -> bool:
-    """Whether two values are the same number; with `leeway` to one part in a million of the second."""
-    if isinstance(a, Fraction) and isinstance(b, Fraction):
-        return a == b or (leeway and abs(a - b) <= LEEWAY * abs(b))
-    a, b = _inexact(a), _inexact(b)
-    if leeway and abs(a - b) <= abs(b) / LEEWAY.denominator:
-        return True
-    return bool(abs(a - b) <= TOLERANCE * max(abs(a), abs(b), 1e-30))
-
-
-def are_equal(a: Node, b: Node, leeway: bool = False) -> bool:
-    """Whether two formulas have the same value wherever both have a real one, else wherever they have one.
-
-    `leeway` is for numbers only. Raises Unreadable where a value is too large.
-    """
-    if not variables(a) and not variables(b):
-        try:
-            return are_close(value(a, {}), value(b, {}), leeway)
-        except Undefined:
-            return False
-    real, complex_ = 0, []
-    for point in points(a, b):
-        try:
-            left, right = value(a, point), value(b, point)
-        except Undefined:
-            continue
-        if not (is_real(left) and is_real(right)):
-            complex_.append(are_close(left, right))
-        elif not are_close(left, right):
-            return False
-        else:
-            real += 1
-    return real >= ENOUGH or (real + len(complex_) >= ENOUGH and all(complex_))
-
-
-def constant_ratio(a: Node, b: Node) -> Number | None:
-    """Return c where a = c b everywhere with c other than zero, else None: a = 0 and b = 0 say the same.
-
-    Raises Unreadable where a value is too large.
-    """
-    ratios: list[Number] = []
-    for point in points(a, b):
-        try:
-            left, right = value(a, point), value(b, point)
-        except Undefined:
-            continue
-        if are_close(left, Fraction(0)) or are_close(right, Fraction(0)):
-            if not (are_close(left, Fraction(0)) and are_close(right, Fraction(0))):
-                return None
-            continue
-        ratio = OPERATIONS["div"](left, right)
-        if ratios and not are_close(ratio, ratios[0]):
-            return None
-        ratios.append(ratio)
-    return ratios[0] if len(ratios) >= ENOUGH else None

@@ -1,6 +1,7 @@
 """From a response to the answer it states: the last "Answer:", else the last \\boxed{}."""
 
 import re
+import string
 
 TAIL_CHARS = 300  # only the end of a response counts, as in DAPO's own score and verl's
 MAX_ANSWER_CHARS = 200  # the longest answer of MATH-500 has 159 characters
@@ -10,6 +11,7 @@ ANSWER_MARK = re.compile(r"(?<![a-z])answer[*_ \t]{0,4}[:\uff1a][*_ \t]*", re.IG
 BOXED = "\\boxed{"
 # What may open an answer of several lines, and what then closes it
 OPENING = re.compile(r"```[A-Za-z]*|\$\$?|\\\[|\\\(|\\begin\{([a-z]+\*?)\}")
+LANGUAGE = string.ascii_letters  # after the fence
 CLOSING = {"```": "```", "$$": "$$", "$": "$", "\\[": "\\]", "\\(": "\\)"}
 
 
@@ -42,7 +44,7 @@ def stated_answer(text: str) -> str:
     if not opening:
         return first
     rest = "\n".join([first[opening.end() :], *lines[1:]])
-    closing = "\\end{" + opening[1] + "}" if opening[1] else CLOSING[opening[0][:3] if opening[0][0] == "`" else opening[0]]
+    closing = "\\end{" + opening[1] + "}" if opening[1] else CLOSING[opening[0].rstrip(LANGUAGE)]
     end = rest.find(closing)
     if end < 0 or "\n" not in rest[:end]:
         # closed on its own line, or never: an opener by itself is no answer, the line after it may be

@@ -32,14 +32,13 @@ TOKEN = re.compile(
     r"\*\*|[-+*/^_(){}\[\]|!',])"
 )
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4}")  # letters in a row are a word or code, no product of variables
-TRIGONOMETRIC = "sin cos tan cot sec csc sinh cosh tanh"
-FUNCTIONS = frozenset((TRIGONOMETRIC + " arcsin arccos arctan arcsinh arccosh arctanh ln log exp").split())
-INVERTIBLE = frozenset("sin cos tan sinh cosh tanh".split())
-LETTERS = frozenset(
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega "
-    "Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega hbar ell".split()
-)
-ACCENTS = frozenset("vec hat bar overline dot ddot tilde widehat overrightarrow".split())
+INVERTIBLE = ("sin", "cos", "tan", "sinh", "cosh", "tanh")
+TRIGONOMETRIC = (*INVERTIBLE, "cot", "sec", "csc")
+FUNCTIONS = frozenset((*TRIGONOMETRIC, *("arc" + name for name in INVERTIBLE), "ln", "log", "exp"))
+GREEK = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi
+omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega hbar ell"""
+LETTERS = frozenset(GREEK.split())
+ACCENTS = frozenset(("vec", "hat", "bar", "overline", "dot", "ddot", "tilde", "widehat", "overrightarrow"))
 UPRIGHT = {"i": Node("i"), "e": Node("e"), "pi": Node("pi")}
 OPENING = {"(": ")", "[": "]", "{": "}"}
 OPAQUE = "fgh"  # f(x+1) is a value of f, while x(x+1) is a product
@@ -120,7 +119,7 @@ class _Reader:
                 divided = divided or divide
             elif self.starts_factor():
                 before = self.tokens[self.position - 1]
-                if self.next[0].isdigit() or self.next[0] == "." or divided:
+                if divided or not self.may_follow(before):
                     raise Unreadable("x2, 2 3 or 1/2x")
                 mixed = before.isdigit() and self.next == "\\frac"
                 factor = self.factor()
@@ -141,6 +140,13 @@ class _Reader:
             return not self.bars
         return bool(token) and (token in "([{" or token[0].isalnum() or token[0] == "." or token in _FACTOR_COMMANDS)
 
+    def may_follow(self, before: str) -> bool:
+        """Whether what comes next can be a factor beside `before`: 2^n after n or (n-1), but no 2 after x or 3."""
+        if not (self.next[0].isdigit() or self.next[0] == "."):
+            return True
+        power = self.tokens[self.position + 1 : self.position + 2] == ["^"]
+        return before in (")", "]") or (power and not before[-1].isdigit())
+
     def signed_factor(self) -> Node:
         if self.next != "-":
             return self.factor()
@@ -151,12 +157,10 @@ class _Reader:
         return self.postfix(self.atom())
 
     def postfix(self, base: Node) -> Node:
-        while self.next in ("^", "**", "!", "'"):
+        while self.next in ("^", "**", "!"):
             token = self.take()
             if token == "!":
                 base = Node("factorial", (base,))
-            elif token == "'":
-                base = _renamed(base, "'")
             elif self.next in ("\\circ", "\\prime") or self.tokens[self.position : self.position + 2] in (
                 ["{", "\\circ"],
                 ["{", "\\prime"],
@@ -224,11 +228,12 @@ class _Reader:
             name += "_" + self.raw_argument()
         if not indexed and name in UPRIGHT and self.next != "'":
             return UPRIGHT[name]
-        if name[0] in OPAQUE and len(name) == 1 or indexed and name[0] in OPAQUE:
-            while self.next == "'":
-                name += self.take()
-            if self.next == "(":
-                return Node("call", self.arguments(), leaf=name)
+        while self.next == "'":
+            name += self.take()
+        after = self.tokens[self.position : self.position + 3]
+        applied = len(after) == 3 and after[2] == ")" and after[1][-1].isalnum()  # I(0), u(t)
+        if self.next == "(" and (name[0] in OPAQUE or applied):
+            return Node("call", self.arguments(), leaf=name)
         return Node("var", leaf=name)
 
     def arguments(self) -> tuple[Node, ...]:
@@ -269,7 +274,7 @@ class _Reader:
                 degree = self.group()
             return Node("root", (self.argument(), degree))
         if name in ACCENTS:
-            return Node("var", leaf=f"\\{name} {self.raw_argument()}")
+            return self.variable(f"\\{name} {self.raw_argument()}")
         if name in ("lfloor", "lceil"):
             inside = self.sum()
             self.take("\\rfloor" if name == "lfloor" else "\\rceil")
@@ -296,10 +301,7 @@ class _Reader:
             exponent = self.argument(plain=True)
             if name in INVERTIBLE and _is_minus_one(exponent):
                 name, exponent = "arc" + name, None
-        if self.next and self.next in "([{":
-            argument = self.group()
-        else:
-            argument = self.bare_argument()
+        argument = self.group() if self.next and self.next in "([{" else self.bare_argument()
         value = Node(name, (argument,) if base is None else (argument, base))
         return value if exponent is None else Node("pow", (value, exponent))
 

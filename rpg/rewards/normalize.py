@@ -4,20 +4,20 @@ Everything here works on at most a few hundred characters (see extract.py), so n
 """
 
 import re
+from functools import lru_cache
 
 from rpg.rewards.extract import braced
 
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
 SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+GREEK = "alpha beta gamma delta epsilon theta lambda mu mu nu rho sigma tau phi psi omega Delta Omega"
 CHARACTERS = str.maketrans(
     {
         **{chr(0xFF10 + digit): str(digit) for digit in range(10)},  # full-width digits
         **dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\uff0d", "-"),  # minus signs and dashes
         **dict.fromkeys("×·⋅∙", "\\cdot "),
         **dict.fromkeys("÷∕⁄", "/"),
-        **dict(zip("αβγδεθλμµνρστφψωΔΩ", (f"\\{name} " for name in (
-            "alpha beta gamma delta epsilon theta lambda mu mu nu rho sigma tau phi psi omega Delta Omega".split()
-        )), strict=True)),
+        **{letter: f"\\{name} " for letter, name in zip("αβγδεθλμµνρστφψωΔΩ", GREEK.split(), strict=True)},
         "π": "\\pi ",
         "√": "\\sqrt ",
         "∛": "\\sqrt[3]",
@@ -32,8 +32,9 @@ CHARACTERS = str.maketrans(
         "∅": "\\emptyset ",
         "ℝ": "\\mathbb{R}",
         "ℤ": "\\mathbb{Z}",
-        "⟨": "\\langle ",
-        "⟩": "\\rangle ",
+        "⟨": "(",
+        "⟩": ")",
+        "¢": " cents",
         "°": "^\\circ ",
         "Å": "\\AA ",
         "\u212b": "\\AA ",
@@ -62,6 +63,8 @@ CHARACTERS = str.maketrans(
         "\u200b": "",
     }
 )
+SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+SCALE = re.compile(rf"(?<=[0-9])\s*(?:\\text\{{)?\s*({'|'.join(SCALES)})(?![a-z])\s*\}}?")
 FONTS = "mathbf|mathit|mathsf|mathcal|boldsymbol|bm|textbf|textit|emph|fbox|boxed|mathstrut|underline"
 UPRIGHT = "text|mathrm|textrm|textnormal|mbox|operatorname|textsf|rm"
 FONT = re.compile(rf"\\(?:{FONTS})\s*\{{([^{{}}]*)\}}")
@@ -73,6 +76,7 @@ SYNONYMS = {
     **dict.fromkeys(("dfrac", "tfrac", "cfrac"), "\\frac"),
     **dict.fromkeys(("left", "right", "middle", "displaystyle", "textstyle", "limits"), ""),
     **dict.fromkeys(("big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl", "biggr"), ""),
+    **dict.fromkeys(("angle", "triangle", "measuredangle"), ""),
     **dict.fromkeys(("quad", "qquad", "enspace", "thinspace", "hspace", "space", "hfill"), " "),
     **dict.fromkeys(("leq", "leqslant"), "\\le"),
     **dict.fromkeys(("geq", "geqslant"), "\\ge"),
@@ -83,6 +87,8 @@ SYNONYMS = {
     **dict.fromkeys(("vert", "lvert", "rvert", "mid"), "|"),
     **dict.fromkeys(("land", "wedge"), "\\text{and}"),
     **dict.fromkeys(("lor", "vee"), "\\text{or}"),
+    "langle": "(",
+    "rangle": ")",
     "lt": "<",
     "gt": ">",
     "colon": ":",
@@ -107,7 +113,7 @@ SYNONYMS = {
     "sun": "\\odot",
 }
 NO_SPACE = re.compile(r"(?<!\\)\\!|\{,\}|\\allowbreak")
-THIN_SPACE = re.compile(r"(?<!\\)\\[,;: ]|~")
+THIN_SPACE = re.compile(r"(?<!\\)\\[,;: ]|(?!^)~")  # "~33" is about 33
 THOUSANDS = re.compile(r"(?<=[0-9])(?:\\,|\{,\}|,\\!|\\ )(?=[0-9]{3}(?![0-9]))")
 EMPHASIS = re.compile(r"\*\*([^*]+)\*\*")
 MONEY = re.compile(r"^([-+]?)\$(?=[0-9.])")
@@ -117,11 +123,17 @@ SHORT_INDEX = re.compile(r"_\s*([0-9A-Za-z])(?![0-9]*_)")
 PLAIN_ROOT = re.compile(r"(?<![\\A-Za-z])sqrt\s*\(([^()]*)\)")
 PLAIN_WORDS = "pi|theta|alpha|beta|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|ln|log|exp|infinity|inf"
 PLAIN_COMMAND = re.compile(rf"(?<![\\A-Za-z{{])({PLAIN_WORDS})(?![A-Za-z])")
+SIGNED_INFINITY = re.compile(r"(^|[(\[,{=<>]\s*|\\[lg]e\s*|\\to\s*)\+\s*(?=\\infty)")
 
 # "The value of n is 12", "12 is the answer"; what is said about the answer must not take it back
-LEAD = re.compile(r"(?:[A-Za-z',\\{}$_^0-9() -]*\s)?(?:is|are|equals|be)(?:\s+(?:equal to|given by|exactly|just|simply))?\s*:?\s+(?=\S)")
+LEAD = re.compile(
+    r"(?![0-9])(?:[A-Za-z',\\{}$_^0-9() -]*\s)?(?:is|are|equals|be|[Ii]t's)"
+    r"(?:\s+(?:equal to|given by|exactly|just|simply))?\s*:?\s+(?=\S)"
+)
 LEAD_WORDS = re.compile(r"(?i:so|thus|hence|therefore|final answer|the answer|exactly|option|choice)[,:]?\s+(?=[^a-z])")
-TRAIL = re.compile(r"\s+(?:is|are)\s+the(?:\s+(?:final|correct|required|desired))?\s+(?:answers?|values?|solutions?|results?)$")
+TRAIL = re.compile(
+    r"\s+(?:is|are)\s+the(?:\s+(?:final|correct|required|desired))?\s+(?:answers?|values?|solutions?|results?)$"
+)
 DOUBT = re.compile(
     r"\b(?:no|not|\w+n't|never|neither|nor|either|cannot|unless|if|except|than|least|most|about|around|maybe|"
     r"perhaps|possibly|probably|might|may|could|wrong|incorrect|false|or|and|but|between|approximately|roughly|"
@@ -130,10 +142,11 @@ DOUBT = re.compile(
 )
 
 
+@lru_cache(maxsize=4096)  # the truth of a group, and what many of its responses answer
 def normalize(text: str) -> str:
     """Return `text` without markup, delimiters, LaTeX spacing, lead-in and end punctuation."""
     text = raise_indices(text).translate(CHARACTERS)
-    text = text.strip(" \t\r\n*`\"'")
+    text = text.strip(' \t\r\n*`"')
     if text.replace("\\$", "").count("$") % 2:  # no pair of delimiters
         text = MONEY.sub(r"\1\\$", text)
     text = THOUSANDS.sub("", text.replace(",\\!", "{,}"))
@@ -147,6 +160,8 @@ def normalize(text: str) -> str:
     text = SHORT_ROOT.sub(r"\\sqrt{\1}", text)
     text = PLAIN_ROOT.sub(r"\\sqrt{\1}", text)
     text = PLAIN_COMMAND.sub(_as_command, text)
+    text = SCALE.sub(lambda match: f" \\cdot 10^{{{SCALES[match[1]]}}} ", text)
+    text = SIGNED_INFINITY.sub(r"\1", text)
     return " ".join(text.split())
 
 
@@ -183,7 +198,7 @@ def strip_ends(text: str) -> str:
     previous = None
     while text != previous:
         previous = text
-        text = text.strip(" \t\r\n*`\"$").removesuffix("\\").strip()
+        text = text.strip(' \t\r\n*`"$').removesuffix("\\").strip()
         if not text.endswith("..."):
             text = text.rstrip(".,;:")
         if text.startswith("'") and text.endswith("'"):
@@ -201,13 +216,14 @@ def strip_sentence(text: str) -> str:
 
     "The value is 12" says 12; a sentence with a word of doubt or denial says nothing that can be trusted.
     """
-    plain = WHOLE_TEXT.sub(r"\1", text)
+    plain = " ".join(WHOLE_TEXT.sub(r" \1 ", text).split())
+    if match := TRAIL.search(plain):
+        return plain[: match.start()]
     for pattern in (LEAD, LEAD_WORDS):
         match = pattern.match(plain)
         if match and not DOUBT.search(match.group()):
             plain = text = plain[match.end() :]
-    match = TRAIL.search(plain)
-    return plain[: match.start()] if match else text
+    return text
 
 
 def _synonym(match: re.Match[str]) -> str:

@@ -2,8 +2,9 @@
 
 from typing import Any, NamedTuple
 
-from rpg.rewards.evaluate import Undefined, are_close, context, is_real, value, variables
+from rpg.rewards.evaluate import Undefined, context, value
 from rpg.rewards.formula import Unreadable
+from rpg.rewards.identity import are_close, is_real, variables
 from rpg.rewards.structure import INFINITY, Items, Region, Structure, as_region
 from rpg.rewards.value import as_node, same_value
 
@@ -67,6 +68,8 @@ def spans(item: Structure) -> list[Span]:
         for part in parts[1:]:
             common = intersection(common, part)
         return common if common or item.kind == "and" else union
+    if isinstance(item, Items) and item.kind == "without":
+        return intersection(spans(item.items[0]), complement(spans(item.items[1])))
     region = as_region(item)
     if region is None:
         raise Unreadable("no region")
@@ -103,9 +106,10 @@ def merged(found: list[Span]) -> list[Span]:
     for span in sorted(found, key=lambda span: (span.low, not span.with_low)):
         if _equal(span.low, span.high) and not (span.with_low and span.with_high):
             continue
-        last = result[-1] if result else None
-        touches = last and _equal(last.high, span.low)
-        if last is None or (span.low > last.high and not touches) or (touches and not (last.with_high or span.with_low)):
+        last = result[-1] if result else span
+        touches = _equal(last.high, span.low)
+        apart = not (last.with_high or span.with_low) if touches else span.low > last.high
+        if not result or apart:
             result.append(span)
             continue
         same_low = _equal(last.low, span.low)
@@ -115,6 +119,17 @@ def merged(found: list[Span]) -> list[Span]:
         with_low = last.with_low or span.with_low if same_low else last.with_low
         result[-1] = Span(last.low, with_low, further.high, with_high)
     return result
+
+
+def complement(found: list[Span]) -> list[Span]:
+    """Return the rest of the line."""
+    infinity = context().inf
+    low, with_low, rest = -infinity, False, []
+    for span in found:
+        rest.append(Span(low, with_low, span.low, not span.with_low))
+        low, with_low = span.high, not span.with_high
+    rest.append(Span(low, with_low, infinity, False))
+    return merged([span for span in rest if span.low < span.high or _equal(span.low, span.high)])
 
 
 def intersection(some: list[Span], others: list[Span]) -> list[Span]:

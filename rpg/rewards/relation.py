@@ -1,7 +1,8 @@
 """Equations and inequalities: what value they state, and whether two of them say the same."""
 
-from rpg.rewards.evaluate import Undefined, are_close, constant_ratio, is_real, value, variables
+from rpg.rewards.evaluate import Undefined, value
 from rpg.rewards.formula import Node, Unreadable
+from rpg.rewards.identity import are_close, constant_ratio, is_real, variables
 from rpg.rewards.structure import Relation, is_name
 from rpg.rewards.value import as_node
 

@@ -5,28 +5,29 @@ Only the outer form is read here, by its brackets, separators and relation signs
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 OPENING, CLOSING = "([{", ")]}"
+PAIRS = (("\\{", "\\}"), ("(", ")"), ("[", "]"), ("(", "]"), ("[", ")"), ("{", "}"))
 SEPARATOR = re.compile(r"[,;]|\\text\{\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 LIST_COMMA = re.compile(r"[0-9],(?![0-9]{3}(?![0-9]))[0-9]")  # then 54,108 are two numbers, else one
 NO_THOUSANDS = re.compile(rf"(?!(?<=[0-9]),[0-9]{{3}}(?![0-9]))(?:{SEPARATOR.pattern})")
 RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|equiv|notin|subset|to)(?![A-Za-z])|[=<>]")
 UNION = re.compile(r"\\cup(?![A-Za-z])")
-WITHOUT = re.compile(r"\\setminus(?![A-Za-z])")
-MATRIX = re.compile(r"\\begin\{(?:[pbB]?(?:small)?matrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end\{(?:[pbB]?(?:small)?matrix|array)\}")
-BRACKETED_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(?:matrix|array|smallmatrix)\}.*\\end\{(?:matrix|array|smallmatrix)\})\s*[)\]]")
+WITHOUT = re.compile(r"\\setminus(?![A-Za-z])|-(?=\s*\\\{)")
+EXCEPT = re.compile(r"all real (?:numbers|values)(?: of)?(?: x)? (?:except|other than)(?: for)? (?:x ?= ?)?(.+)", re.I)
+MATRIX = re.compile(r"\\begin\{([pbB]?(?:small)?matrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end\{\1\}")
+BRACKETED_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(matrix|array|smallmatrix)\}.*\\end\{\2\})\s*[)\]]")
 NAME = re.compile(
+    r"[A-Z](?:_\{?\w\}?)?(?:\s*[A-Z](?:_\{?\w\}?)?){1,3}|"  # the segment AB
     r"(?:[A-Za-z]|\\(?!pi\b)[a-z]+)'*(?:_(?:\{[^{}]*\}|\w|\\[a-z]+))?'*(?:\s*\(\s*(?:[A-Za-z](?:\s*,\s*[A-Za-z])*)\s*\))?"
 )
 NO_NAMES = frozenset(("e", "i", "\\infty", "\\emptyset"))
+ABSOLUTE = re.compile(r"\|\s*(\S+?)\s*\|")
 INFINITY = "\\infty"
-EMPTY = frozenset(
-    """none|no solution|no solutions|no real solution|no real solutions|no real roots|no such number|no such numbers
-    |no such integer|no such integers|no integer solutions|no values|no value|no roots|\\emptyset|\\{\\}|\\{ \\}|{}
-    |empty set|the empty set|no solution exists|no solutions exist|does not have a solution""".replace("\n", "").replace(
-        "    |", "|"
-    ).split("|")
+NOTHING = re.compile(
+    r"none|no (?:(?:real|integer|such|possible) )?(?:solutions?|roots?|values?|numbers?|integers?)(?: exists?)?|"
+    r"(?:the )?empty set|\\emptyset|\\\{ *\\\}|\{\}"
 )
 REALS = frozenset(("\\mathbb{R}", "\\mathbf{R}", "all real numbers", "all reals", "all real number", "all real values"))
 
@@ -100,7 +101,7 @@ def split(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
 
 def enclosed(text: str) -> tuple[str, str, str] | None:
     """Return (opening, inside, closing) where one pair of brackets holds the whole of `text`, else None."""
-    for opening, closing in (("\\{", "\\}"), ("\\langle", "\\rangle"), ("(", ")"), ("[", "]"), ("(", "]"), ("[", ")"), ("{", "}")):
+    for opening, closing in PAIRS:
         if not (text.startswith(opening) and text.endswith(closing)) or len(text) < len(opening) + len(closing):
             continue
         if opening == "{" and text.endswith("\\}"):
@@ -118,10 +119,12 @@ def enclosed(text: str) -> tuple[str, str, str] | None:
 @lru_cache(maxsize=4096)
 def read(text: str) -> Structure:
     """Return the structure of a normalized text; what has no other is a Value."""
-    if text.casefold() in EMPTY:
+    if NOTHING.fullmatch(text.casefold()):
         return Region(())
     if text.casefold() in REALS or text in REALS:
         return WHOLE_LINE
+    if match := EXCEPT.fullmatch(text.replace("\\ne ", "except ")):
+        return read(f"\\mathbb{{R}} \\setminus \\{{{match[1]}\\}}")
     parts, separators = split(text, SEPARATOR if LIST_COMMA.search(text) else NO_THOUSANDS)
     if separators:
         return read_list([part for part in parts if part], separators)
@@ -147,9 +150,8 @@ def read_list(parts: list[str], separators: list[str]) -> Structure:
         joined = " ".join(separators)
         return Items("or" if "or" in joined else "and" if "and" in joined else "either", tuple(items))
     # "x = 1, 2": the name holds for all
-    if isinstance(first, Relation) and first.signs == ("=",) and NAME.fullmatch(first.sides[0]):
-        if all(isinstance(item, Value) for item in items[1:]):
-            items = [Relation((first.sides[0], part), ("=",)) for part in (first.sides[1], *parts[1:])]
+    if is_assignment(first) and all(isinstance(item, Value) for item in items[1:]):
+        items = [Relation((first.sides[0], part), ("=",)) for part in (first.sides[1], *parts[1:])]
     flat = []
     for item in items:
         flat.extend(item.items if isinstance(item, Items) and item.kind == "," else (item,))
@@ -180,6 +182,15 @@ def read_inequality(sides: list[str], signs: list[str]) -> Region | None:
     if signs == ["\\ne"] and is_name(sides[0]):
         end = sides[1]
         return Region((Piece("(", "-" + INFINITY, end, ")"), Piece("(", end, INFINITY, ")")), sides[0])
+    if len(sides) == 2 and (match := ABSOLUTE.fullmatch(sides[0])) and is_name(match[1]):
+        name, end = match[1], sides[1]
+        if signs[0] in ("<", "\\le"):
+            opening, closing = ("(", ")") if signs[0] == "<" else ("[", "]")
+            return Region((Piece(opening, f"-({end})", end, closing),), name)
+        if signs[0] in (">", "\\ge"):
+            opening, closing = ("(", ")") if signs[0] == ">" else ("[", "]")
+            outside = Piece("(", "-" + INFINITY, f"-({end})", closing), Piece(opening, end, INFINITY, ")")
+            return Region(outside, name)
     if set(signs) <= {">", "\\ge"}:
         sides, signs = sides[::-1], ["<" if sign == ">" else "\\le" for sign in signs[::-1]]
     if not set(signs) <= {"<", "\\le"}:
@@ -199,7 +210,7 @@ def read_term(text: str) -> Structure:
     if bracketed := BRACKETED_MATRIX.fullmatch(text):
         text = bracketed[1]
     if match := MATRIX.fullmatch(text):
-        rows = [row for row in re.split(r"\\\\(?:\[[^\]]*\])?", match[1]) if row.strip()]
+        rows = [row for row in re.split(r"\\\\(?:\[[^\]]*\])?", match[2]) if row.strip()]
         return Matrix(tuple(tuple(cell.strip() for cell in row.split("&")) for row in rows))
     parts, signs = split(text, UNION)
     if signs:
@@ -208,11 +219,8 @@ def read_term(text: str) -> Structure:
             return Region(tuple(piece for region in regions if region for piece in region.pieces))
         return Value(text)
     parts, signs = split(text, WITHOUT)
-    if len(signs) == 1 and read(parts[0]) == WHOLE_LINE:
-        points = read(parts[1])
-        if isinstance(points, Items) and points.kind == "{" and len(points.items) == 1:
-            end = text_of(points.items[0])
-            return Region((Piece("(", "-" + INFINITY, end, ")"), Piece("(", end, INFINITY, ")")))
+    if len(signs) == 1 and (base := as_region(read(parts[0]))) and (taken := as_region(read(parts[1]))):
+        return Items("without", (base, taken))
     return read_brackets(text)
 
 
@@ -230,10 +238,14 @@ def read_brackets(text: str) -> Structure:
         return Items("{", content.items if isinstance(content, Items) and content.kind == "," else (content,))
     if not separators:
         return Value(text) if split(inside, RELATION)[1] or opening + closing != "()" else read(inside)
-    kind = "()" if opening == "\\langle" else opening + closing
     if text.count("\\pm"):
         return Value(text)
-    return Items(kind, tuple(read(part) for part in parts))
+    return Items(opening + closing, tuple(read(part) for part in parts))
+
+
+def is_assignment(item: Structure) -> TypeGuard[Relation]:
+    """Whether this is x = 3, for any name and any value."""
+    return isinstance(item, Relation) and item.signs == ("=",) and is_name(item.sides[0])
 
 
 def is_name(text: str) -> bool:
@@ -241,9 +253,21 @@ def is_name(text: str) -> bool:
     return bool(NAME.fullmatch(text)) and text not in NO_NAMES
 
 
+def as_relation(item: Structure) -> Structure:
+    """Return a region that one inequality made as that inequality again: its end may hold another variable."""
+    if not isinstance(item, Region) or not item.name or len(item.pieces) != 1:
+        return item
+    (piece,) = item.pieces
+    if piece.low == "-" + INFINITY:
+        return Relation((item.name, piece.high), ("<" if piece.closing == ")" else "\\le",))
+    if piece.high == INFINITY:
+        return Relation((piece.low, item.name), ("<" if piece.opening == "(" else "\\le",))
+    return item
+
+
 def as_point(item: Relation) -> Structure:
     """Return x = 3 as a region of one point, any other relation as it is."""
-    if item.signs != ("=",) or not is_name(item.sides[0]):
+    if not is_assignment(item):
         return item
     return Region((Piece("[", item.sides[1], item.sides[1], "]"),), item.sides[0])
 

@@ -83,8 +83,9 @@ UNPREFIXED = {
     "mas": ("1/3600000", {"degree": 1}),
     "rpm": ("1", {"rpm": 1}),
 }
-OPAQUE = "rad sr celsius fahrenheit percent euro sterling yen M_sun L_sun R_sun M_earth R_earth M_jup u mmHg psi dB bit byte"
-OPAQUE += " unit person child man woman integer mag ppm rupee hp knot way point student solution"
+# Each its own base: what they are in others is not wanted, or not fixed
+OPAQUE = """rad sr celsius fahrenheit percent euro sterling yen rupee M_sun L_sun R_sun M_earth R_earth mmHg psi dB bit
+byte mag ppm hp knot unit person child man woman integer way point student solution"""
 ALIASES = {
     spelling: words.split()[0]
     for words in (
@@ -169,12 +170,9 @@ ALIASES = {
     for spelling in words.split()
 }
 # Words that end in s and name nothing that is counted; "33 plus", "33 is", "33 thousands"
-NO_NOUNS = frozenset(
-    "is was has plus minus less this his its as does us thus always perhaps unless besides across "
-    "thousands hundreds millions billions tens dozens halves thirds quarters fifths sixths sevenths eighths ninths "
-    "tenths hundredths thousandths others answers guesses".split()
-)
-NOUN_LEADS = frozenset("distinct different possible total positive real ordered such whole prime unique".split())
+NO_NOUNS = """plus minus less this does thus always perhaps unless besides across thousands hundreds millions billions
+tens dozens halves thirds quarters fifths sixths sevenths eighths ninths tenths hundredths thousandths others guesses"""
+NOUN_LEADS = "distinct different possible total positive real ordered such whole prime unique"
 AREAS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 AFTER = {"squared": 2, "cubed": 3}
 # Names in LaTeX, spelt as words before the tokens are read
@@ -183,7 +181,7 @@ NAMED = (
     (re.compile(r"\^\s*\{?\s*\\circ\s*\}?"), " degree "),
     (re.compile(r"\^\s*\{?\s*(?:\\prime\s*\\prime|'')\s*\}?|''"), " arcsec "),
     (re.compile(r"\^\s*\{?\s*(?:\\prime|')\s*\}?|'"), " arcmin "),
-    (re.compile(r"(?:\\text\{)?([MLR])\}?_\s*\{?\s*(?:\\text\{)?(?:\\odot|sun|Sun|\\bigodot)\s*\}?\s*\}?"), r" \1_sun "),
+    (re.compile(r"(?:\\text\{)?([MLR])\}?_\s*\{?\s*(?:\\text\{)?(?:\\odot|[sS]un)\s*\}?\s*\}?"), r" \1_sun "),
     (re.compile(r"(?:\\text\{)?([MR])\}?_\s*\{?\s*\\(?:oplus|text\{Earth\})\s*\}?"), r" \1_earth "),
     (re.compile(r"(?:\\text\{\s*)?\\mu\s*\}?\s*(?:\\text\{\s*)?([mgsJWVACFLN])(?![A-Za-z])\}?"), r" u\1 "),
     (re.compile(r"\\(?:text\{\\)?AA\}?|\\text\{\\AA\s*\}"), " angstrom "),
@@ -237,7 +235,7 @@ def _product(tokens: list[re.Match[str]]) -> Unit | None:
             side, last = -1, None
         elif word in AREAS:
             area = AREAS[word]
-        elif word in NOUN_LEADS:
+        elif word in NOUN_LEADS.split():
             described = True
         elif word in AFTER or token["braced"] or token["bare"]:
             if last is None:
@@ -279,6 +277,6 @@ def named_unit(word: str) -> Unit | None:
     if symbol:
         return Unit(Fraction(10) ** PREFIXES[name[0]] * Fraction(symbol[0]), tuple(sorted(symbol[1].items())))
     noun = name.lower()
-    if len(noun) > 3 and noun.isalpha() and noun.endswith("s") and noun not in NO_NOUNS:
+    if len(noun) > 3 and noun.isalpha() and noun.endswith("s") and noun not in NO_NOUNS.split():
         return Unit(Fraction(1), ((noun.removesuffix("s"), 1),))
     return None

@@ -14,7 +14,10 @@ WORDS = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*")
 TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 MONTH = re.compile(r"\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b", re.IGNORECASE)
 DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}/[0-9]{1,2}/[0-9]{2,4}")
-CLOCK = re.compile(r"(?:[01]?[0-9]|2[0-4]):[0-5][0-9](?::[0-5][0-9])?\s*(?:\\text\{)?\s*(?:[ap]\.?\s?m\.?)?\}?", re.IGNORECASE)
+HALF_OF_DAY = r"\s*(?:\\text\{)?\s*[ap]\.?\s?m\.?\s*\}?"
+CLOCK = re.compile(
+    rf"(?:[01]?[0-9]|2[0-4]):[0-5][0-9](?::[0-5][0-9])?(?:{HALF_OF_DAY})?|(?:1[0-2]|[1-9]){HALF_OF_DAY}", re.IGNORECASE
+)
 RATIO = re.compile(r":|(?<=[0-9])\s+to\s+(?=[0-9])")
 DECIMAL_POINT = re.compile(r"[0-9]*\.[0-9]")
 CURRENCIES = {"\\$": "dollar", "USD": "dollar", "€": "euro", "£": "sterling", "¥": "yen", "EUR": "euro"}
@@ -26,7 +29,12 @@ UNIT_START = re.compile(
 )
 LONE_LETTER = re.compile(r"[A-Za-z]")
 NEXT_QUANTITY = re.compile(r"(?<=[A-Za-z'}])\s+(?=[0-9])")
+ARTICLE = re.compile(r"(?:the|an?) (?=[a-z]{2})")
+ANGLE = read_unit("degree")
+PERCENT = read_unit("percent")
+FUNCTION = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")  # the angle of \sin 30^\circ is not the answer
 ALIASES = {
+    "limit does not exist": "does not exist",
     "dne": "does not exist",
     "doesn't exist": "does not exist",
     "no limit": "does not exist",
@@ -55,9 +63,9 @@ def words(text: str) -> str:
     if MONTH.search(plain) and re.search("[0-9]", plain):
         parts = re.findall(r"[a-z]+|[0-9]+", re.sub(r"(?<=[0-9])(?:st|nd|rd|th)\b", "", plain.lower()))
         return " ".join(sorted(part[:3] if part.isalpha() else part for part in parts))
-    if not WORDS.fullmatch(plain) or sum(map(str.isalpha, plain)) < 3:
+    if not WORDS.fullmatch(plain) or (sum(map(str.isalpha, plain)) < 3 and plain.casefold() != "no"):
         return ""
-    plain = plain.casefold().removeprefix("the ").replace(".", "").replace("-", " ")
+    plain = ARTICLE.sub("", plain.casefold().replace(".", "").replace("-", " "))
     return ALIASES.get(plain, plain)
 
 
@@ -74,16 +82,22 @@ def same_value(said: str, wanted: str) -> bool:
         return same_ratio(said, wanted)
     if as_based(said) or as_based(wanted):
         return as_based(said) == as_based(wanted)
-    if same_number(said.removeprefix("+"), wanted.removeprefix("+")):
+    measured = quantity(said), quantity(wanted)
+    units = [one.unit for one in measured if one.unit]
+    a_product = len(units) < 2 and ANGLE not in units and PERCENT not in units  # "3 m" may be one
+    if a_product and same_number(said.removeprefix("+"), wanted.removeprefix("+")):
         return True
-    return same_quantity(quantity(said), quantity(wanted))
+    return bool(units) and same_quantity(*measured)
 
 
 def same_quantity(said: Quantity, wanted: Quantity) -> bool:
     """Whether value and unit agree; a unit that only one side names is the one that was asked for."""
-    if said.unit is None and wanted.unit is None:
-        return False
     if said.unit is None or wanted.unit is None:
+        number = as_number(said.value)
+        if PERCENT in (said.unit, wanted.unit) and number is not None and abs(number) < 1:
+            return False  # 0.5 is 50%, and 0.5% is neither
+        if ANGLE in (said.unit, wanted.unit) and "\\pi" in said.value + wanted.value:
+            return False  # one is in degrees, the other in radians
         return same_number(said.value, wanted.value)
     if said.unit.powers != wanted.unit.powers:
         return False
@@ -111,8 +125,8 @@ def numbers_match(said: Fraction, wanted: Fraction, rounded: bool) -> bool:
 
 
 def _same_formula(said: str, wanted: str, scale: Fraction, rounded: bool) -> bool:
-    from rpg.rewards.evaluate import are_equal, variables  # imports mpmath, which integer sets never need
     from rpg.rewards.formula import Node, Unreadable
+    from rpg.rewards.identity import are_equal, variables  # imports mpmath, which integer sets never need
 
     try:
         left, right = as_node(said), as_node(wanted)
@@ -146,6 +160,7 @@ def same_ratio(said: str, wanted: str) -> bool:
 
 def _clock(text: str) -> str:
     plain = TEXT.sub(r"\1", text).lower().replace(".", "").replace(" ", "")
+    plain = plain.removesuffix("}").replace(":00am", "am").replace(":00pm", "pm")
     return plain.lstrip("0") if CLOCK.fullmatch(text) or DATE.fullmatch(text) else ""
 
 
@@ -170,6 +185,8 @@ def quantity(text: str) -> Quantity:
         if value.endswith(("\\", "+", "-", "\\cdot", "/", "^", "_", "{", "(", "=")):
             continue
         unit = read_unit(ending)
+        if unit == ANGLE and FUNCTION.search(value):
+            continue
         if unit is None or (LONE_LETTER.fullmatch(ending.strip()) and (ending[0] != " " or as_number(value) is None)):
             continue
         return Quantity(value, unit)
@@ -185,7 +202,7 @@ def _total(parts: list[str]) -> Quantity | None:
         return None
     total = Fraction(0)
     for number, part in zip(numbers, quantities, strict=True):
-        if number is None or part.unit is None or part.unit.powers != first.powers or "." in part.value[:-1] and number < 0:
+        if number is None or number < 0 or part.unit is None or part.unit.powers != first.powers:
             return None
         total += number * part.unit.scale / first.scale
     return Quantity(str(total), first)
