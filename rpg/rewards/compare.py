@@ -4,6 +4,7 @@ from rpg.rewards.extract import MAX_ANSWER_CHARS
 from rpg.rewards.normalize import normalize
 from rpg.rewards.number import as_number
 from rpg.rewards.structure import (
+    CONNECTORS,
     Items,
     Matrix,
     Region,
@@ -108,4 +109,4 @@ def same_relation(said: Structure, wanted: Structure) -> bool:
 
 
 def _is_region(item: Structure) -> bool:
-    return isinstance(item, Region) or (isinstance(item, Items) and item.kind in ("or", "and", "either", "without"))
+    return isinstance(item, Region) or (isinstance(item, Items) and item.kind in CONNECTORS)

@@ -40,6 +40,8 @@ def stated_answer(text: str) -> str:
     if not lines:
         return ""
     first = lines[0].strip(" \t*")
+    while first.count("{") > first.count("}") and len(lines) > 1:  # \boxed{ alone on its line
+        first = f"{first} {lines.pop(1)}".strip(" \t*")
     opening = OPENING.match(first)
     if not opening:
         return first

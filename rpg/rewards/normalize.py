@@ -65,7 +65,7 @@ CHARACTERS = str.maketrans(
 )
 SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 SCALE = re.compile(rf"(?<=[0-9])\s*(?:\\text\{{)?\s*({'|'.join(SCALES)})(?![a-z])\s*\}}?")
-FONTS = "mathbf|mathit|mathsf|mathcal|boldsymbol|bm|textbf|textit|emph|fbox|boxed|mathstrut|underline"
+FONTS = "mathbf|mathit|mathsf|mathcal|boldsymbol|bm|textbf|textit|emph|fbox|framebox|boxed|mathstrut|underline"
 UPRIGHT = "text|mathrm|textrm|textnormal|mbox|operatorname|textsf|rm"
 FONT = re.compile(rf"\\(?:{FONTS})\s*\{{([^{{}}]*)\}}")
 BRACED_FONT = re.compile(r"\\(?:boxed|fbox)\s*\{")
@@ -112,12 +112,13 @@ SYNONYMS = {
     "AA": "\\AA",
     "sun": "\\odot",
 }
-NO_SPACE = re.compile(r"(?<!\\)\\!|\{,\}|\\allowbreak")
+NO_SPACE = re.compile(r"(?<!\\)\\!|\{,\}|\\allowbreak|\\[hv]?phantom\s*\{[^{}]*\}|\\(?:left|right)\.")
 THIN_SPACE = re.compile(r"(?<!\\)\\[,;: ]|(?!^)~")  # "~33" is about 33
 THOUSANDS = re.compile(r"(?<=[0-9])(?:\\,|\{,\}|,\\!|\\ )(?=[0-9]{3}(?![0-9]))")
 EMPHASIS = re.compile(r"\*\*([^*]+)\*\*")
 MONEY = re.compile(r"^([-+]?)\$(?=[0-9.])")
 SHORT_FRACTION = re.compile(r"\\frac\s*(?:\{([^{}]*)\}|([0-9a-zA-Z]))\s*(?:\{([^{}]*)\}|([0-9a-zA-Z]))")
+OVER = re.compile(r"\{([^{}]*)\\over(?![a-z])([^{}]*)\}")
 SHORT_ROOT = re.compile(r"\\sqrt\s*([0-9a-zA-Z])")
 SHORT_INDEX = re.compile(r"_\s*([0-9A-Za-z])(?![0-9]*_)")
 PLAIN_ROOT = re.compile(r"(?<![\\A-Za-z])sqrt\s*\(([^()]*)\)")
@@ -156,6 +157,7 @@ def normalize(text: str) -> str:
     text = COMMAND.sub(_synonym, text)
     text = WRAPPED.sub(_as_text, text)
     text = strip_ends(strip_sentence(strip_ends(text)))
+    text = OVER.sub(r"\\frac{\1}{\2}", text)
     text = SHORT_FRACTION.sub(_full_fraction, text)
     text = SHORT_ROOT.sub(r"\\sqrt{\1}", text)
     text = PLAIN_ROOT.sub(r"\\sqrt{\1}", text)
@@ -180,6 +182,7 @@ def unwrap(text: str) -> str:
     text = text.replace("$", "" if text.count("$") % 2 == 0 else "$")
     for delimiter in ("\\(", "\\)"):
         text = text.replace(delimiter, "")
+    text = re.sub(r"\\(?:begin|end)\{(?:equation|displaymath|math)\*?\}|\\(?:text)?color\s*\{[^{}]*\}", "", text)
     text = re.sub(r"(?<!\\)\\[\[\]]", "", text).replace("`", "")
     text = EMPHASIS.sub(r"\1", text)
     while match := BRACED_FONT.search(text):
@@ -198,7 +201,7 @@ def strip_ends(text: str) -> str:
     previous = None
     while text != previous:
         previous = text
-        text = text.strip(' \t\r\n*`"$').removesuffix("\\").strip()
+        text = text.strip(' \t\r\n*_`"$').removesuffix("\\").strip()
         if not text.endswith("..."):
             text = text.rstrip(".,;:")
         if text.startswith("'") and text.endswith("'"):
@@ -234,7 +237,8 @@ def _synonym(match: re.Match[str]) -> str:
 
 
 def _as_text(match: re.Match[str]) -> str:
-    return "\\text{" + " ".join((match[1] or match[2] or "").split()) + "}"
+    content = " ".join((match[1] or match[2] or "").split())
+    return f"\\text{{{content}}}" if any(map(str.isalnum, content)) or "\\" in content else f" {content} "
 
 
 def _as_command(match: re.Match[str]) -> str:

@@ -18,10 +18,14 @@ MIXED_SLASHED = re.compile(r"([+-]?)([0-9]{1,9}) +([0-9]{1,9})/([0-9]{1,9})")
 POWER = re.compile(rf"([+-]?)([0-9]{{1,6}})\s*(?:\^|\*\*)\s*{EXPONENT}")
 SCIENTIFIC = re.compile(rf"({DECIMAL}){TIMES}10\s*(?:\^|\*\*)\s*{EXPONENT}")
 E_NOTATION = re.compile(rf"({DECIMAL})[eE]([+-]?[0-9]{{1,3}})")
-BARRED = re.compile(r"([+-]?)([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\s*\{\s*([0-9]+)\s*\}")
+BARRED = re.compile(r"([+-]?)([0-9]*)\.([0-9]*)(?:\\(?:overline|bar|dot)\s*\{\s*([0-9]+)\s*\}|\(([0-9]+)\))")
 DOTTED = re.compile(r"([+-]?)([0-9]*)\.([0-9]+)\s*(?:\\ldots|\.\.\.+)")
 REPEATED = re.compile(r"([0-9]*?)(?:([0-9])\2{2,}|([0-9]{2,})\3+)")  # 1666, 142857142857
-BASED = re.compile(r"\(?([0-9A-Fa-f]+)\)?\s*(?:_\s*\{?\s*\(?\s*|\s\(?base )([0-9]{1,2})\)?\s*\}?\)?")
+BASES = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+BASED = re.compile(
+    r"\(?([0-9A-Fa-f]+)\)?\s*(?:_\s*\{?\s*\(?\s*|\s\(?(?:in )?base )(?:\\text\{)?"
+    rf"([0-9]{{1,2}}|{'|'.join(BASES)})\}}?\)?\s*\}}?\)?"
+)
 
 
 def as_number(text: str) -> Fraction | None:
@@ -58,7 +62,7 @@ def as_number(text: str) -> Fraction | None:
 def repeating(text: str) -> Fraction | None:
     """Return the value of 0.1\\overline{6}, or of 0.1666..., whose digits must show what repeats."""
     if match := BARRED.fullmatch(text):
-        sign, whole, fixed, block = match.groups()
+        sign, whole, fixed, block = *match.groups()[:3], match[4] or match[5]
     elif (match := DOTTED.fullmatch(text)) and (digits := REPEATED.fullmatch(match[3])):
         sign, whole, fixed, block = match[1], match[2], digits[1], digits[2] or digits[3]
     else:
@@ -72,7 +76,10 @@ def repeating(text: str) -> Fraction | None:
 def as_based(text: str) -> tuple[str, int] | None:
     """Return (digits, base) of 2516_8, 2516_{8}, (2516)_8 or "2516 base 8", else None."""
     match = BASED.fullmatch(text)
-    return (match[1].upper().lstrip("0"), int(match[2])) if match else None
+    if not match:
+        return None
+    base = BASES.index(match[2]) + 2 if match[2] in BASES else int(match[2])
+    return match[1].upper().lstrip("0"), base
 
 
 def _paired(text: str) -> bool:

@@ -1,8 +1,11 @@
 """Equations and inequalities: what value they state, and whether two of them say the same."""
 
+import re
+
 from rpg.rewards.evaluate import Undefined, value
 from rpg.rewards.formula import Node, Unreadable
 from rpg.rewards.identity import are_close, constant_ratio, is_real, variables
+from rpg.rewards.normalize import DOUBT
 from rpg.rewards.structure import Relation, is_name
 from rpg.rewards.value import as_node
 
@@ -20,6 +23,8 @@ def stated_values(relation: Relation) -> list[str]:
         return []
     if len(sides) == 2 and is_name(sides[1]) and not is_name(sides[0]):
         sides.reverse()  # 3 = x
+    if not all(_is_plain(side) for side in sides[:-1]):
+        return []
     numbers = [_constant(side) for side in sides]
     for sign, left, right in zip(signs, numbers, numbers[1:], strict=False):
         if left is None or right is None:
@@ -28,6 +33,16 @@ def stated_values(relation: Relation) -> list[str]:
             return []
     exact_too = signs[-1] == "\\approx" and not is_name(sides[-2])
     return sides[-2:] if exact_too else sides[-1:]
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a side is a formula, or words that name what is asked for: "not x" is neither."""
+    if DOUBT.search(text):
+        return False
+    try:
+        return bool(as_node(text))
+    except Unreadable:
+        return not re.search("[0-9]", text)
 
 
 def _constant(text: str):

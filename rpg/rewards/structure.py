@@ -16,13 +16,19 @@ RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|equiv|notin|subset|to)(?![A-Za-z
 UNION = re.compile(r"\\cup(?![A-Za-z])")
 WITHOUT = re.compile(r"\\setminus(?![A-Za-z])|-(?=\s*\\\{)")
 EXCEPT = re.compile(r"all real (?:numbers|values)(?: of)?(?: x)? (?:except|other than)(?: for)? (?:x ?= ?)?(.+)", re.I)
-MATRIX = re.compile(r"\\begin\{([pbB]?(?:small)?matrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end\{\1\}")
+SYSTEM = re.compile(r"\\begin\{(cases|aligned|align\*?|gathered)\}(.*)\\end\{\1\}")
+ROW_END = re.compile(r"\\\\(?:\[[^\]]*\])?")
+MATRIX = re.compile(r"(.*?)\\begin\{([pbB]?(?:small)?matrix|array)\}(?:\{[lcr| ]*\})?((?:(?!\\begin).)*)\\end\{\2\}")
 BRACKETED_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(matrix|array|smallmatrix)\}.*\\end\{\2\})\s*[)\]]")
 NAME = re.compile(
     r"[A-Z](?:_\{?\w\}?)?(?:\s*[A-Z](?:_\{?\w\}?)?){1,3}|"  # the segment AB
     r"(?:[A-Za-z]|\\(?!pi\b)[a-z]+)'*(?:_(?:\{[^{}]*\}|\w|\\[a-z]+))?'*(?:\s*\(\s*(?:[A-Za-z](?:\s*,\s*[A-Za-z])*)\s*\))?"
 )
 NO_NAMES = frozenset(("e", "i", "\\infty", "\\emptyset"))
+EITHER_SIGN = re.compile(r"\\(?:pm|mp)(?![A-Za-z])")
+RULE = re.compile(r"[|:]")
+MEMBER = re.compile(r"\\in(?![a-z])")
+CONNECTORS = ("and", "or", "either", "without")  # kinds of Items that join regions to one
 ABSOLUTE = re.compile(r"\|\s*(\S+?)\s*\|")
 INFINITY = "\\infty"
 NOTHING = re.compile(
@@ -128,8 +134,8 @@ def read(text: str) -> Structure:
     parts, separators = split(text, SEPARATOR if LIST_COMMA.search(text) else NO_THOUSANDS)
     if separators:
         return read_list([part for part in parts if part], separators)
-    if text.count("\\pm") == 1 and "\\mp" not in text:
-        signs = (" ".join(text.replace("\\pm", sign).split()) for sign in "+-")
+    if len(EITHER_SIGN.findall(text)) == 1:
+        signs = (" ".join(EITHER_SIGN.sub(sign, text).split()) for sign in "+-")
         return Items(",", tuple(read(sign.removeprefix("+").strip()) for sign in signs))
     sides, signs = split(text, RELATION)
     if signs:
@@ -209,9 +215,17 @@ def read_term(text: str) -> Structure:
     """Read what has neither separators nor relations outside its brackets."""
     if bracketed := BRACKETED_MATRIX.fullmatch(text):
         text = bracketed[1]
+    if match := SYSTEM.fullmatch(text):
+        rows = [row.replace("&", "").strip(" ,;") for row in ROW_END.split(match[2])]
+        if match[1] != "cases" or "&" not in match[2]:  # with it, a function by cases
+            return read(", ".join(filter(None, rows)).replace(", =", " ="))
     if match := MATRIX.fullmatch(text):
-        rows = [row for row in re.split(r"\\\\(?:\[[^\]]*\])?", match[2]) if row.strip()]
-        return Matrix(tuple(tuple(cell.strip() for cell in row.split("&")) for row in rows))
+        rows = [row for row in ROW_END.split(match[3]) if row.strip()]
+        factor = f"({match[1]})\\cdot " if match[1] else ""
+        cells = (
+            tuple(f"{factor}({cell.strip()})" if factor else cell.strip() for cell in row.split("&")) for row in rows
+        )
+        return Matrix(tuple(cells))
     parts, signs = split(text, UNION)
     if signs:
         regions = [as_region(read(part)) for part in parts]
@@ -232,15 +246,30 @@ def read_brackets(text: str) -> Structure:
     opening, inside, closing = pair
     parts, separators = split(inside, SEPARATOR)
     if opening in ("\\{", "{") and (separators or opening == "\\{"):
-        if not inside or split(inside, re.compile(r"[|:]|\\in(?![a-z])"))[1]:  # a set by its rule
-            return Value(text) if inside else Region(())
+        if not inside:
+            return Region(())
+        if split(inside, RULE)[1]:
+            return read_rule(inside) or Value(text)
         content = read(inside)  # also \{\pm 1\}
         return Items("{", content.items if isinstance(content, Items) and content.kind == "," else (content,))
     if not separators:
         return Value(text) if split(inside, RELATION)[1] or opening + closing != "()" else read(inside)
-    if text.count("\\pm"):
+    if EITHER_SIGN.search(text):
         return Value(text)
     return Items(opening + closing, tuple(read(part) for part in parts))
+
+
+def read_rule(inside: str) -> Structure | None:
+    """Return the region that \\{x \\mid x > 3\\} describes, None for any other rule of a set."""
+    parts, _ = split(inside, RULE)
+    name = split(parts[0], MEMBER)[0]
+    if len(parts) != 2 or not is_name(name[0]) or name[1:] not in ([], ["\\mathbb{R}"]):
+        return None
+    region = read(parts[1])
+    joined = region.items if isinstance(region, Items) and region.kind in CONNECTORS else (region,)
+    if not all(isinstance(part, Region) and part.name == name[0] for part in joined):
+        return None
+    return region
 
 
 def is_assignment(item: Structure) -> TypeGuard[Relation]:
