@@ -1,9 +1,7 @@
 """Whether two answers say the same: read into structures, compared kind by kind."""
 
 from rpg.rewards.extract import MAX_ANSWER_CHARS
-from rpg.rewards.normalize import normalize
-from rpg.rewards.number import as_number
-from rpg.rewards.structure import (
+from rpg.rewards.kinds import (
     CONNECTORS,
     Items,
     Matrix,
@@ -13,8 +11,10 @@ from rpg.rewards.structure import (
     Value,
     as_relation,
     is_assignment,
-    read,
 )
+from rpg.rewards.normalize import normalize
+from rpg.rewards.number import as_number
+from rpg.rewards.structure import read
 from rpg.rewards.value import compact, numbers_match, quantity, same_value
 
 MAX_ITEMS = 40  # of a list, so that matching stays cheap

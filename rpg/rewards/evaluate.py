@@ -14,7 +14,7 @@ from typing import Any
 import mpmath
 from mpmath.ctx_mp import MPContext
 
-from rpg.rewards.formula import INVERTIBLE, TRIGONOMETRIC, Node, Unreadable
+from rpg.rewards.grammar import INVERTIBLE, TRIGONOMETRIC, Node, Unreadable
 
 DIGITS = 220
 MAX_BITS = 20_000  # of exact numbers: 2^{2023} and 100! are answers
@@ -90,6 +90,8 @@ def _binary(operation: Callable[[Number, Number], Number]) -> Callable[[Number, 
     return apply
 
 
+add = _binary(lambda a, b: a + b)
+multiply = _binary(lambda a, b: a * b)
 divide = _binary(lambda a, b: a / b)
 
 
@@ -111,7 +113,7 @@ def _exp(x: Number) -> Number:
 
 
 def _log(x: Number, base: Number = Fraction(10)) -> Number:
-    return _ln(x) / _ln(base)
+    return divide(_ln(x), _ln(base))
 
 
 def _ln(x: Number) -> Number:
@@ -135,7 +137,7 @@ def _power(base: Number, exponent: Number) -> Number:
             return _bounded(base) ** int(exponent)
     if base == context().e:
         return _exp(exponent)
-    return _exp(inexact(exponent) * _ln(base))
+    return _exp(multiply(exponent, _ln(base)))
 
 
 def _root(x: Number, degree: Number) -> Number:
@@ -171,7 +173,7 @@ def _binomial(n: Number, k: Number) -> Number:
         if not 0 <= n <= 4000:
             raise Undefined("binomial")
         return Fraction(math.comb(int(n), int(k))) if k >= 0 else Fraction(0)
-    return divide(_factorial(n), _factorial(k) * _factorial(n - k))
+    return divide(_factorial(n), multiply(_factorial(k), _factorial(add(n, -k))))
 
 
 def _absolute(x: Number) -> Number:
@@ -205,8 +207,8 @@ def _opaque(name: str, args: list[Number]) -> Number:
 
 
 OPERATIONS: dict[str, Callable[..., Number]] = {
-    "add": _binary(lambda a, b: a + b),
-    "mul": _binary(lambda a, b: a * b),
+    "add": add,
+    "mul": multiply,
     "div": divide,
     "neg": lambda a: -a,
     "pow": _power,

@@ -8,42 +8,29 @@ rest: 1/2x, \\sin x/2, x2, a word.
 import re
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
 
+from rpg.rewards.grammar import (
+    ACCENTS,
+    DERIVATIVE,
+    DIFFERENTIAL,
+    FACTORS,
+    FUNCTIONS,
+    INVERTIBLE,
+    LETTERS,
+    UPRIGHT,
+    WORD,
+    Node,
+    Unreadable,
+    is_minus_one,
+    is_proper,
+    renamed,
+    tokens,
+)
 from rpg.rewards.number import BARRED, as_number
 
 MAX_NESTING = 12  # real answers have up to 5; keeps the recursion shallow
-
-
-class Unreadable(ValueError):
-    """The text is no formula, or one that could mean two things."""
-
-
-class Node(NamedTuple):
-    """`op` over `args`; a leaf has its number or name in `leaf`."""
-
-    op: str
-    args: tuple["Node", ...] = ()
-    leaf: Fraction | str = ""
-
-
-TOKEN = re.compile(
-    r"\s*(?P<token>[0-9]*\.[0-9]*\\(?:overline|bar)\s*\{\s*[0-9]+\s*\}|[0-9]+(?:\.[0-9]+)?|\.[0-9]+|\\[A-Za-z]+|[A-Za-z]|"
-    r"\*\*|[-+*/^_(){}\[\]|!',])"
-)
-WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4}")  # letters in a row are a word or code, no product of variables
-INVERTIBLE = ("sin", "cos", "tan", "sinh", "cosh", "tanh")
-TRIGONOMETRIC = (*INVERTIBLE, "cot", "sec", "csc")
-FUNCTIONS = frozenset((*TRIGONOMETRIC, *("arc" + name for name in INVERTIBLE), "ln", "log", "exp"))
-GREEK = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi
-omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega hbar ell"""
-LETTERS = frozenset(GREEK.split())
-ACCENTS = frozenset(("vec", "hat", "bar", "overline", "dot", "ddot", "tilde", "widehat", "overrightarrow"))
-UPRIGHT = {"i": Node("i"), "e": Node("e"), "pi": Node("pi")}
 OPENING = {"(": ")", "[": "]", "{": "}"}
 OPAQUE = "fgh"  # f(x+1) is a value of f, while x(x+1) is a product
-DERIVATIVE = re.compile(r"(?:d|\\partial)(?:\^\{?[0-9]\}?)?(?:[A-Za-z]|\\[a-z]+)(?:_\{?\w+\}?)?(?:\^\{?[0-9]\}?)?")
-DIFFERENTIAL = re.compile(r"(?:d|\\partial)(?:\^\{?[0-9]\}?)?[A-Za-z]?(?:_\{?\w+\}?)?")
 
 
 @lru_cache(maxsize=4096)
@@ -55,18 +42,9 @@ def read_formula(text: str) -> Node:
     if WORD.search(text):
         raise Unreadable(text)
     text = re.sub(r"\\text\s*\{\s*([A-Za-z]|pi|exp|ln|log|(?:arc)?(?:sin|cos|tan))\s*\}", _plain, text)
-    tokens, position = [], 0
-    while position < len(text):
-        match = TOKEN.match(text, position)
-        if not match:
-            if text[position:].isspace():
-                break
-            raise Unreadable(text)
-        tokens.append(match["token"])
-        position = match.end()
-    reader = _Reader(tokens)
+    reader = _Reader(tokens(text))
     tree = reader.sum()
-    if reader.position < len(tokens):
+    if reader.next:
         raise Unreadable(text)
     return tree
 
@@ -123,7 +101,7 @@ class _Reader:
                     raise Unreadable("x2, 2 3 or 1/2x")
                 mixed = before.isdigit() and self.next == "\\frac"
                 factor = self.factor()
-                if mixed and _is_proper(factor):
+                if mixed and is_proper(factor):
                     if result.op != "num":
                         raise Unreadable("a mixed number as a factor")
                     result = Node("add", (result, factor))
@@ -138,7 +116,7 @@ class _Reader:
         token = self.next
         if token == "|":
             return not self.bars
-        return bool(token) and (token in "([{" or token[0].isalnum() or token[0] == "." or token in _FACTOR_COMMANDS)
+        return bool(token) and (token in "([{" or token[0].isalnum() or token[0] == "." or token in FACTORS)
 
     def may_follow(self, before: str) -> bool:
         """Whether what comes next can be a factor beside `before`: 2^n after n or (n-1), but no 2 after x or 3."""
@@ -171,7 +149,7 @@ class _Reader:
                 if braced:
                     self.take("}")
                 degree = Node("div", (Node("pi"), Node("num", leaf=Fraction(180))))
-                base = Node("mul", (base, degree)) if mark == "\\circ" else _renamed(base, "'")
+                base = Node("mul", (base, degree)) if mark == "\\circ" else renamed(base, "'")
             else:
                 base = Node("pow", (base, self.argument(plain=True)))
                 if self.next in ("^", "**"):
@@ -299,7 +277,7 @@ class _Reader:
         if self.next in ("^", "**"):
             self.take()
             exponent = self.argument(plain=True)
-            if name in INVERTIBLE and _is_minus_one(exponent):
+            if name in INVERTIBLE and is_minus_one(exponent):
                 name, exponent = "arc" + name, None
         argument = self.group() if self.next and self.next in "([{" else self.bare_argument()
         value = Node(name, (argument,) if base is None else (argument, base))
@@ -317,25 +295,3 @@ class _Reader:
         if argument is None or (self.next == "/" and not (after and after[0][1:] in FUNCTIONS)):
             raise Unreadable("\\sin x/2")
         return argument
-
-
-_FACTOR_COMMANDS = frozenset(
-    "\\" + name for name in (FUNCTIONS | LETTERS | ACCENTS | {"pi", "frac", "binom", "sqrt", "lfloor", "lceil"})
-)
-
-
-def _is_proper(node: Node) -> bool:
-    if node.op != "div" or any(arg.op != "num" for arg in node.args):
-        return False
-    above, below = (arg.leaf for arg in node.args)
-    return isinstance(above, Fraction) and isinstance(below, Fraction) and above < below
-
-
-def _is_minus_one(node: Node) -> bool:
-    return node.op == "neg" and node.args[0].leaf == 1
-
-
-def _renamed(node: Node, mark: str) -> Node:
-    if node.op != "var":
-        raise Unreadable("a prime on no name")
-    return Node("var", leaf=f"{node.leaf}{mark}")

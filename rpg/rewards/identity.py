@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from rpg.rewards.evaluate import TOLERANCE, Number, Undefined, context, divide, inexact, value
-from rpg.rewards.formula import Node
+from rpg.rewards.grammar import Node
 
 LEEWAY = Fraction(1, 10**6)  # of a decimal that stands for a number that is no integer
 POINTS = 12
@@ -50,6 +50,12 @@ def are_close(a: Number, b: Number, leeway: bool = False) -> bool:
     if leeway and abs(a - b) <= abs(b) / LEEWAY.denominator:
         return True
     return bool(abs(a - b) <= TOLERANCE * max(abs(a), abs(b), 1e-30))
+
+
+def are_near(a: Number, b: Number) -> bool:
+    """Whether a rounded value may stand for an exact one: one part in a hundred. Raises Unreadable if too large."""
+    a, b = inexact(a), inexact(b)
+    return bool(100 * abs(a - b) <= abs(b))
 
 
 def are_equal(a: Node, b: Node, leeway: bool = False) -> bool:

@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 from rpg.rewards.evaluate import Undefined, context, value
-from rpg.rewards.formula import Unreadable
+from rpg.rewards.grammar import Unreadable
 from rpg.rewards.identity import are_close, is_real, variables
-from rpg.rewards.structure import INFINITY, Items, Region, Structure, as_region
+from rpg.rewards.kinds import INFINITY, Items, Region, Structure, as_region
 from rpg.rewards.value import as_node, same_value
 
 

@@ -3,14 +3,13 @@
 import re
 
 from rpg.rewards.evaluate import Undefined, value
-from rpg.rewards.formula import Node, Unreadable
-from rpg.rewards.identity import are_close, constant_ratio, is_real, variables
+from rpg.rewards.grammar import Node, Unreadable
+from rpg.rewards.identity import are_close, are_near, constant_ratio, is_real, variables
+from rpg.rewards.kinds import Relation, is_name
 from rpg.rewards.normalize import DOUBT
-from rpg.rewards.structure import Relation, is_name
 from rpg.rewards.value import as_node
 
 FLIPPED = {">": ("<", -1), "\\ge": ("\\le", -1)}
-ROUNDING = 0.01  # between an exact value and the decimal beside it
 
 
 def stated_values(relation: Relation) -> list[str]:
@@ -26,11 +25,14 @@ def stated_values(relation: Relation) -> list[str]:
     if not all(_is_plain(side) for side in sides[:-1]):
         return []
     numbers = [_constant(side) for side in sides]
-    for sign, left, right in zip(signs, numbers, numbers[1:], strict=False):
-        if left is None or right is None:
-            continue
-        if abs(left - right) > ROUNDING * abs(right) if sign == "\\approx" else not are_close(left, right):
-            return []
+    try:
+        for sign, left, right in zip(signs, numbers, numbers[1:], strict=False):
+            if left is None or right is None:
+                continue
+            if not (are_near(left, right) if sign == "\\approx" else are_close(left, right)):
+                return []
+    except Unreadable:  # too large to tell
+        return []
     exact_too = signs[-1] == "\\approx" and not is_name(sides[-2])
     return sides[-2:] if exact_too else sides[-1:]
 

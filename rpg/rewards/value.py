@@ -125,7 +125,7 @@ def numbers_match(said: Fraction, wanted: Fraction, rounded: bool) -> bool:
 
 
 def _same_formula(said: str, wanted: str, scale: Fraction, rounded: bool) -> bool:
-    from rpg.rewards.formula import Node, Unreadable
+    from rpg.rewards.grammar import Node, Unreadable
     from rpg.rewards.identity import are_equal, variables  # imports mpmath, which integer sets never need
 
     try:
@@ -141,7 +141,8 @@ def _same_formula(said: str, wanted: str, scale: Fraction, rounded: bool) -> boo
 
 def as_node(text: str):
     """Return the tree of a number or a formula. Raises Unreadable for anything else."""
-    from rpg.rewards.formula import Node, read_formula
+    from rpg.rewards.formula import read_formula
+    from rpg.rewards.grammar import Node
 
     number = as_number(text)
     return Node("num", leaf=number) if number is not None else read_formula(text)
