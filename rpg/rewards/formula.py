@@ -203,7 +203,7 @@ class _Reader:
         indexed = self.next == "_"
         if indexed:
             self.take()
-            name += "_" + self.raw_argument()
+            name += "_" + re.sub(r"\\text|[{}]", "", self.raw_argument())
         if not indexed and name in UPRIGHT and self.next != "'":
             return UPRIGHT[name]
         while self.next == "'":
@@ -227,7 +227,7 @@ class _Reader:
         """Return the text of {...} or of one token, for names."""
         if self.next != "{":
             token = self.take()
-            if not token.isalnum() and token[1:] not in LETTERS:
+            if not token.isalnum() and token[0] != "\\":
                 raise Unreadable(token)
             return token
         depth, start = 0, self.position

@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 
 from rpg.rewards.kinds import (
+    CONNECTORS,
     INFINITY,
     WHOLE_LINE,
     Items,

@@ -175,7 +175,9 @@ def quantity(text: str) -> Quantity:
         unit = read_unit(CURRENCIES[match[2]])
         rest = text[match.end() :]
         named = quantity(rest)
-        return Quantity(match[1] + (named.value if named.unit == unit else rest), unit)
+        if named.unit is not None and named.unit != unit:  # $5 per hour
+            unit = read_unit(f"{CURRENCIES[match[2]]} {rest[len(named.value) :]}")
+        return Quantity(match[1] + named.value, unit)
     parts = NEXT_QUANTITY.split(text)
     if len(parts) > 1 and (total := _total(parts)):
         return total

@@ -38,16 +38,17 @@ def timed_score(response: str, truth: str) -> tuple[Score, float]:
     return result, time.process_time() - start
 
 
-def run_hostile(count: int) -> float:
-    """Score `count` responses; assert what must hold of each; return the longest time that one took."""
-    longest = 0.0
+def run_hostile(count: int) -> tuple[int, float]:
+    """Score `count` responses; assert what must hold of each; return how many were slow, and the longest time."""
+    slow, longest = 0, 0.0
     for kind, response, truth in hostile_responses(count):
         result, seconds = timed_score(response, truth)
         assert result["score"] == -1.0, (kind, response[:100], truth, result)
         assert len(result["pred"].encode()) <= 4 * 200
-        assert seconds < SLOW, (kind, response[:100], seconds)
+        assert seconds < SLACK, (kind, response[:100], seconds)
+        slow += seconds > SLOW
         longest = max(longest, seconds)
-    return longest
+    return slow, longest
 
 
 @pytest.mark.parametrize(
@@ -58,12 +59,46 @@ def test_no_crash_no_hang_no_growth(count: int, capsys: pytest.CaptureFixture[st
     run_hostile(10 * len(KINDS))  # fills caches
     before = memory_mb()
     start = time.perf_counter()
-    longest = run_hostile(count)
+    slow, longest = run_hostile(count)
     growth = memory_mb() - before
     with capsys.disabled():
         seconds = time.perf_counter() - start
         print(f"\n{count} hostile: {seconds:.0f} s, longest {longest * 1000:.0f} ms, growth {growth:.1f} MB")
+    assert slow <= 1 + count // 1000  # Python's own collection of garbage may fall into one
     assert growth < 50
+
+
+HEAVY = (
+    r"\sin(x)\cos(y)\tan(z)\ln(w)\sqrt{x+y}e^{x}" * 4,
+    r"\arctan(\sinh(x)+\arcsin(y)\arccos(z))" * 4,
+    r"\binom{x}{y}\binom{z}{w}" * 7,
+    r"\sqrt{x+\sqrt{y+\sqrt{z+\sqrt{w}}}}" * 5,
+    "(x!)(y!)(z!)(w!)" * 10,
+    ",".join(rf"\sqrt{{{n}}}" for n in range(2, 20)),
+    ",".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"),
+    r"\cup".join(f"({n},{n}.5)" for n in range(18)),
+    "x<1 or " * 25 + "x<1",
+    "x=1," * 45 + "x=1",
+    "2^{20000}x",
+    r"2^{20000} \approx x",
+    "e^{e^{e^{x}}}",
+    "(" * 95 + "x" + ")" * 95,
+    "f(" * 60 + "x" + ")" * 60,
+    r"\text{" * 30,
+    "1 m " * 40,
+    "x is " * 40,
+    "or",
+)
+
+
+def test_every_comparison_is_cheap() -> None:
+    """Both sides as heavy as their length allows: nothing here leaves the process, so nothing may take long."""
+    judge("Answer: 1+x", "x+1")  # loads mpmath
+    for truth in HEAVY:
+        for answer in HEAVY:
+            result, seconds = timed_score(f"Answer: {answer}", truth)
+            assert seconds < SLACK, (answer, truth)
+            assert result["score"] == -1.0 or answer == truth, (answer, truth)
 
 
 def test_many_threads_agree() -> None:
