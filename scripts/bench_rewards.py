@@ -91,7 +91,7 @@ def main() -> None:
     args = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     start = time.perf_counter()
-    symbolic.is_equal("x+1", "1+x", 10.0)
+    symbolic.judge_response("x+1", "$1+x$", 10.0)
     print(f"loading math-verify, once a worker: {time.perf_counter() - start:.1f} s")
     for judge in JUDGES:
         measure("training", judge, args.responses)

@@ -9,10 +9,11 @@ from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.schema import ABILITY, STYLE
 from rpg.data.template import PREFIX, is_templated, strip_prompt
 from rpg.rewards import release
-from rpg.rewards.compare import depth
 from rpg.rewards.extract import ANSWER_MARK, MAX_ANSWER_CHARS
-from rpg.rewards.normalize import as_number, normalize, split_unit
+from rpg.rewards.normalize import normalize
+from rpg.rewards.number import as_number
 from rpg.rewards.sources import AIME_SOURCES, INTEGER_SOURCES, KNOWN_DATA_SOURCES, is_known
+from rpg.rewards.value import quantity
 
 REQUIRED = ("data_source", "prompt", "reward_model")
 MEDIA = ("images", "videos", "audios")
@@ -135,7 +136,7 @@ def _truth(truth: str, data_source: str, where: str) -> Iterator[Issue]:
     elif not is_balanced(text):
         yield Issue(where, f"{short(truth)} has a bracket or $ without its partner", "correct the LaTeX")
     elif data_source in INTEGER_SOURCES:
-        number = as_number(split_unit(normalize(text))[0])
+        number = as_number(quantity(normalize(text)).value)
         if number is None or number.denominator != 1:
             yield Issue(where, f"{short(truth)} is no integer", f"all answers of {data_source} are integers")
         elif data_source in AIME_SOURCES and not 0 <= number <= 999:
@@ -147,7 +148,12 @@ def _truth(truth: str, data_source: str, where: str) -> Iterator[Issue]:
 def is_balanced(text: str) -> bool:
     """Whether braces pair up, \\left and \\right too, and dollars come in twos (but for one price sign)."""
     plain = text.replace("\\{", "").replace("\\}", "").replace("\\$", "")
-    if plain.count("{") != plain.count("}") or depth("}" + plain + "{") > depth(plain) + 1:
+    level = 0
+    for character in plain:
+        level += (character == "{") - (character == "}")
+        if level < 0:
+            return False
+    if level:
         return False
     if text.count("\\left") - text.count("\\leftarrow") != text.count("\\right") - text.count("\\rightarrow"):
         return False

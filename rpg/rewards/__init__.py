@@ -17,7 +17,6 @@ __all__ = ["JUDGES", "KNOWN_DATA_SOURCES", "Score", "compute_score", "is_known"]
 
 JUDGES = ("release", "verified")  # docs/judges.md
 OPTIONS = ("judge", "time_limit", "boxed_fallback")  # keywords of compute_score
-TIME_LIMIT = 0.5  # of `verified`
 
 
 class Score(TypedDict):
@@ -44,16 +43,16 @@ def compute_score(
     `reward.custom_reward_function.reward_kwargs`:
 
     - `judge`: "release", the release's rule (release.py), or "verified", ours (compare.py);
-    - `time_limit`: seconds of processor time for math-verify's work on one response; 5.0 for
-      `release`, which gives it the whole response, 0.5 for `verified`;
+    - `time_limit`, `release` alone: seconds of processor time for math-verify's work on one response, 5.0
+      unless given (`verified` works in bounded steps and needs none);
     - `boxed_fallback`, `verified` alone: whether the last \\boxed{} of a response without "Answer:"
       counts; it does unless this is False.
 
     The toy task is judged as the integer sets are. `extra_info` is part of verl's signature and not
     needed here.
 
-    Raises ValueError for a data_source that nothing scores, an unknown judge, a time_limit that is none,
-    or `boxed_fallback` with `release`; TypeError for a ground truth that is neither text nor a number.
+    Raises ValueError for a data_source that nothing scores, an unknown judge, a time_limit that is none, or an
+    option of the other judge; TypeError for a ground truth that is neither text nor a number.
     """
     require_known(data_source)
     check_options(judge, time_limit, boxed_fallback)
@@ -64,9 +63,8 @@ def compute_score(
         )
     truth = _as_text(ground_truth)
     if judge == "verified":
-        limit = TIME_LIMIT if time_limit is None else time_limit
         answer = extract_answer(solution_str, boxed_fallback is not False)
-        correct = answers_match(answer, truth, limit, integers_only=data_source in TOY_SOURCES)
+        correct = answers_match(answer, truth, integers_only=data_source in TOY_SOURCES)
         pred = answer[:MAX_ANSWER_CHARS]
     elif data_source in INTEGER_SOURCES:
         correct, pred = release.judge_text(solution_str, truth)
@@ -84,6 +82,10 @@ def check_options(judge: str = "release", time_limit: float | None = None, boxed
         raise ValueError(f"judge={judge} is not known; choices: {', '.join(JUDGES)}")
     if time_limit is not None and not (isinstance(time_limit, Real) and 0 < time_limit < math.inf):
         raise ValueError(f"time_limit={time_limit} is no limit; give seconds, more than 0")
+    if judge != "release" and time_limit is not None:
+        raise ValueError(
+            f"time_limit={time_limit} is for judge=release; judge={judge} is not the library's and needs none"
+        )
     if judge != "verified" and boxed_fallback is not None:
         raise ValueError(
             f"boxed_fallback={boxed_fallback} is for judge=verified; judge={judge} takes no \\boxed{{}} for an answer"

@@ -1,6 +1,7 @@
 """From a response to the answer it states: the last "Answer:", else the last \\boxed{}."""
 
 import re
+import string
 
 TAIL_CHARS = 300  # only the end of a response counts, as in DAPO's own score and verl's
 MAX_ANSWER_CHARS = 200  # the longest answer of MATH-500 has 159 characters
@@ -8,25 +9,53 @@ MAX_ANSWER_CHARS = 200  # the longest answer of MATH-500 has 159 characters
 # "Answer:", "**Answer:**", "**Answer**:", "Final answer :", with an ASCII or a full-width colon
 ANSWER_MARK = re.compile(r"(?<![a-z])answer[*_ \t]{0,4}[:\uff1a][*_ \t]*", re.IGNORECASE)
 BOXED = "\\boxed{"
+# What may open an answer of several lines, and what then closes it
+OPENING = re.compile(r"```[A-Za-z]*|\$\$?|\\\[|\\\(|\\begin\{([a-z]+\*?)\}")
+LANGUAGE = string.ascii_letters  # after the fence
+CLOSING = {"```": "```", "$$": "$$", "$": "$", "\\[": "\\]", "\\(": "\\)"}
 
 
 def extract_answer(response: str, boxed_fallback: bool = True) -> str:
     """Return the answer text of `response`, "" where it gives none.
 
     The last "Answer:" counts, with the rest of its line or, where that is empty, the next line that
-    is not. Without any, and with `boxed_fallback`, the content of the last \\boxed{}. Text before the
-    last 300 characters is not read, so the cost does not grow with the response.
+    is not; where that line opens displayed mathematics or a code fence, with the lines up to the one
+    that closes it. Without any, and with `boxed_fallback`, the content of the last \\boxed{}. Text
+    before the last 300 characters is not read, so the cost does not grow with the response.
     """
     tail = response[-TAIL_CHARS:].encode("utf-8", "replace").decode("utf-8")  # lone surrogates become "?"
     marks = list(ANSWER_MARK.finditer(tail))
     if marks:
-        for line in tail[marks[-1].end() :].splitlines():
-            if line.strip(" \t*_"):
-                return line.strip(" \t*")
-        return ""
+        return stated_answer(tail[marks[-1].end() :])
     if boxed_fallback:
         return last_boxed(tail) or ""
     return ""
+
+
+def stated_answer(text: str) -> str:
+    """Return the answer at the start of what follows "Answer:", as one line, "" where nothing follows."""
+    lines = text.splitlines()
+    while lines and not lines[0].strip(" \t*_"):
+        lines.pop(0)
+    if not lines:
+        return ""
+    first = lines[0].strip(" \t*")
+    while first.count("{") > first.count("}") and len(lines) > 1:  # \boxed{ alone on its line
+        first = f"{first} {lines.pop(1)}".strip(" \t*")
+    opening = OPENING.match(first)
+    if not opening:
+        return first
+    rest = "\n".join([first[opening.end() :], *lines[1:]])
+    closing = "\\end{" + opening[1] + "}" if opening[1] else CLOSING[opening[0].rstrip(LANGUAGE)]
+    end = rest.find(closing)
+    if end < 0 or "\n" not in rest[:end]:
+        # closed on its own line, or never: an opener by itself is no answer, the line after it may be
+        return first if first != opening[0] or opening[1] else stated_answer("\n".join(lines[1:]))
+    content = rest[:end]
+    after = rest[end + len(closing) :].split("\n", 1)[0]
+    if opening[1]:  # the environment is part of the mathematics
+        content = opening[0] + content + closing
+    return " ".join(f"{content} {after}".split()).strip(" \t*")
 
 
 def last_boxed(text: str) -> str | None:

@@ -1,174 +1,212 @@
-"""One spelling for answers that say the same: markup, LaTeX spacing, units, numbers.
+"""One spelling for answers that say the same: markup, LaTeX spacing, synonyms of commands, sentences.
 
 Everything here works on at most a few hundred characters (see extract.py), so no pattern can run long.
 """
 
 import re
-from fractions import Fraction
+from functools import lru_cache
 
-from rpg.rewards.extract import BOXED, last_boxed
+from rpg.rewards.extract import braced
 
-SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
+SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+GREEK = "alpha beta gamma delta epsilon theta lambda mu mu nu rho sigma tau phi psi omega Delta Omega"
 CHARACTERS = str.maketrans(
     {
         **{chr(0xFF10 + digit): str(digit) for digit in range(10)},  # full-width digits
         **dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\uff0d", "-"),  # minus signs and dashes
-        "×": "\\times ",
-        "·": "\\cdot ",
-        "⋅": "\\cdot ",
-        "÷": "/",
-        "∕": "/",
-        "⁄": "/",
+        **dict.fromkeys("×·⋅∙", "\\cdot "),
+        **dict.fromkeys("÷∕⁄", "/"),
+        **{letter: f"\\{name} " for letter, name in zip("αβγδεθλμµνρστφψωΔΩ", GREEK.split(), strict=True)},
         "π": "\\pi ",
         "√": "\\sqrt ",
+        "∛": "\\sqrt[3]",
         "∞": "\\infty ",
         "≤": "\\le ",
         "≥": "\\ge ",
+        "≠": "\\ne ",
+        "≈": "\\approx ",
         "±": "\\pm ",
         "∪": "\\cup ",
-        "°": "^\\circ",
+        "∈": "\\in ",
+        "∅": "\\emptyset ",
+        "ℝ": "\\mathbb{R}",
+        "ℤ": "\\mathbb{Z}",
+        "⟨": "(",
+        "⟩": ")",
+        "¢": " cents",
+        "°": "^\\circ ",
+        "Å": "\\AA ",
+        "\u212b": "\\AA ",
+        "⊙": "\\odot ",
+        "…": "...",
         "½": "\\frac{1}{2}",
         "⅓": "\\frac{1}{3}",
         "⅔": "\\frac{2}{3}",
         "¼": "\\frac{1}{4}",
         "¾": "\\frac{3}{4}",
+        "′": "'",
+        "\u2019": "'",
+        "\u201c": '"',
+        "\u201d": '"',
         "\uff0c": ",",  # full-width punctuation
         "\u3001": ",",
+        "\uff1b": ";",
+        "\uff1a": ":",
         "\uff08": "(",
         "\uff09": ")",
         "\u3002": ".",
         "\uff1d": "=",
         "\u00a0": " ",
+        "\u202f": " ",
+        "\u2009": " ",
         "\u200b": "",
     }
 )
-REPLACEMENTS = (
-    ("\\dfrac", "\\frac"),
-    ("\\tfrac", "\\frac"),
-    ("\\cfrac", "\\frac"),
-    ("\\left", ""),
-    ("\\right", ""),
-    ("\\quad", " "),
-    ("\\qquad", " "),
-    ("~", " "),
-    ("{,}", ","),
-    ("\\leq", "\\le"),
-    ("\\geq", "\\ge"),
-    ("\\text{ and }", ","),
-    ("\\text{ or }", ","),
-    ("\\text{and}", ","),
-    ("\\text{or}", ","),
-    (" and ", ","),
-    (" or ", ","),
-)
-WRAPPERS = ("text", "textbf", "textit", "textrm", "mathrm", "mathbf", "mathit", "mbox", "boldsymbol", "fbox")
-WRAPPED = re.compile(r"\\(?:" + "|".join(WRAPPERS) + r")\s*\{([^{}]*)\}")
-NO_SPACE = re.compile(r"(?<!\\)\\[!,]")  # but not the end of a line break
-SPACE = re.compile(r"(?<!\\)\\[;: ]")
-MATH_SPAN = re.compile(r"(?<!\\)\$([^$]+)(?<!\\)\$")
-# "x = ", "f(x) = ", at the start or after a comma: "x = 1, x = 2" answers "1, 2"
-ASSIGNMENT = re.compile(r"(^|,\s*)[A-Za-z](?:_\{?\w+\}?|')?(?:\([A-Za-z]\))?\s*=\s*(?=[^=\s])")
-SHORT_FRACTION = re.compile(r"\\frac\s*(?:\{([^{}]*)\}|([0-9a-zA-Z]))\s*(?:\{([^{}]*)\}|([0-9a-zA-Z]))")
-PLAIN_ROOT = re.compile(r"(?<![\\A-Za-z])sqrt\s*\(([^()]*)\)")
-PLAIN_COMMAND = re.compile(r"(?<![\\A-Za-z{])(pi|sin|cos|tan|ln|log|infinity)(?![A-Za-z])")
-SHORT_ROOT = re.compile(r"\\sqrt\s*([0-9a-zA-Z])")
-
-UNITS = {
-    word: words.split()[0]
-    for words in (
-        "cm centimeter centimeters centimetre centimetres",
-        "mm millimeter millimeters millimetre millimetres",
-        "km kilometer kilometers kilometre kilometres",
-        "meter meters metre metres",
-        "inch inches",
-        "ft foot feet",
-        "mile miles",
-        "mph",
-        "kg kilogram kilograms",
-        "gram grams",
-        "lb lbs pound pounds",
-        "second seconds sec",
-        "minute minutes min",
-        "hour hours hr hrs",
-        "day days",
-        "year years",
-        "dollar dollars usd",
-        "cent cents",
-        "degree degrees deg",
-        "percent",
-        "unit units",
-        "way ways",
-        "point points",
-        "people person persons",
-        "student students",
-        "liter liters litre litres",
-    )
-    for word in words.split()
+SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+SCALE = re.compile(rf"(?<=[0-9])\s*(?:\\text\{{)?\s*({'|'.join(SCALES)})(?![a-z])\s*\}}?")
+FONTS = "mathbf|mathit|mathsf|mathcal|boldsymbol|bm|textbf|textit|emph|fbox|framebox|boxed|mathstrut|underline"
+UPRIGHT = "text|mathrm|textrm|textnormal|mbox|operatorname|textsf|rm"
+FONT = re.compile(rf"\\(?:{FONTS})\s*\{{([^{{}}]*)\}}")
+BRACED_FONT = re.compile(r"\\(?:boxed|fbox)\s*\{")
+WRAPPED = re.compile(rf"\\(?:{UPRIGHT})\*?\s*\{{([^{{}}]*)\}}|\{{\\rm\s+([^{{}}]*)\}}")
+WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+COMMAND = re.compile(r"\\([A-Za-z]+)")
+SYNONYMS = {
+    **dict.fromkeys(("dfrac", "tfrac", "cfrac"), "\\frac"),
+    **dict.fromkeys(("left", "right", "middle", "displaystyle", "textstyle", "limits"), ""),
+    **dict.fromkeys(("big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl", "biggr"), ""),
+    **dict.fromkeys(("angle", "triangle", "measuredangle"), ""),
+    **dict.fromkeys(("quad", "qquad", "enspace", "thinspace", "hspace", "space", "hfill"), " "),
+    **dict.fromkeys(("leq", "leqslant"), "\\le"),
+    **dict.fromkeys(("geq", "geqslant"), "\\ge"),
+    **dict.fromkeys(("neq", "not="), "\\ne"),
+    **dict.fromkeys(("times", "ast", "cdotp"), "\\cdot"),
+    **dict.fromkeys(("varnothing", "O"), "\\emptyset"),
+    **dict.fromkeys(("dots", "cdots", "dotsc"), "\\ldots"),
+    **dict.fromkeys(("vert", "lvert", "rvert", "mid"), "|"),
+    **dict.fromkeys(("land", "wedge"), "\\text{and}"),
+    **dict.fromkeys(("lor", "vee"), "\\text{or}"),
+    "langle": "(",
+    "rangle": ")",
+    "lt": "<",
+    "gt": ">",
+    "colon": ":",
+    "div": "/",
+    "degree": "^\\circ",
+    "lbrace": "\\{",
+    "rbrace": "\\}",
+    "lbrack": "[",
+    "rbrack": "]",
+    "lparen": "(",
+    "rparen": ")",
+    "infin": "\\infty",
+    "bigcup": "\\cup",
+    "backslash": "\\setminus",
+    "Reals": "\\mathbb{R}",
+    "lg": "\\log_{10}",
+    "varepsilon": "\\epsilon",
+    "varphi": "\\phi",
+    "euro": "€",
+    "pounds": "£",
+    "AA": "\\AA",
+    "sun": "\\odot",
 }
-UNIT_WORDS = re.compile(r"(?<=[0-9}) ])\s*(?:square |cubic |sq )?([A-Za-z]{2,12})(?:\^\{?[23]\}?)?\.?$")
-UNIT_TEXT = re.compile(r"\\(?:text|mathrm|mbox|textrm)\s*\{([^{}]*)\}(?:\^\{?[23]\}?)?$")
-UNIT_SIGN = re.compile(r"(?:\^\s*\{?\\circ\}?|\\degree|\\?%)$")
+NO_SPACE = re.compile(r"(?<!\\)\\!|\{,\}|\\allowbreak|\\[hv]?phantom\s*\{[^{}]*\}|\\(?:left|right)\.")
+THIN_SPACE = re.compile(r"(?<!\\)\\[,;: ]|(?!^)~")  # "~33" is about 33
+THOUSANDS = re.compile(r"(?<=[0-9])(?:\\,|\{,\}|,\\!|\\ )(?=[0-9]{3}(?![0-9]))")
+EMPHASIS = re.compile(r"\*\*([^*]+)\*\*")
+MONEY = re.compile(r"^([-+]?)\$(?=[0-9.])")
+SHORT_FRACTION = re.compile(r"\\frac\s*(?:\{([^{}]*)\}|([0-9a-zA-Z]))\s*(?:\{([^{}]*)\}|([0-9a-zA-Z]))")
+OVER = re.compile(r"\{([^{}]*)\\over(?![a-z])([^{}]*)\}")
+SHORT_ROOT = re.compile(r"\\sqrt\s*([0-9a-zA-Z])")
+SHORT_INDEX = re.compile(r"_\s*([0-9A-Za-z])(?![0-9]*_)")
+PLAIN_ROOT = re.compile(r"(?<![\\A-Za-z])sqrt\s*\(([^()]*)\)")
+PLAIN_WORDS = "pi|theta|alpha|beta|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|ln|log|exp|infinity|inf"
+PLAIN_COMMAND = re.compile(rf"(?<![\\A-Za-z{{])({PLAIN_WORDS})(?![A-Za-z])")
+SIGNED_INFINITY = re.compile(r"(^|[(\[,{=<>]\s*|\\[lg]e\s*|\\to\s*)\+\s*(?=\\infty)")
 
-INTEGER = r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,3}(?: [0-9]{3})+|[0-9]+)"
-DECIMAL = rf"(?:{INTEGER}(?:\.[0-9]*)?|[+-]?\.[0-9]+)"
-TIMES = r"\s*(?:\\times|\\cdot|\*|x)\s*"
-EXPONENT = r"(?:\{\s*([+-]?[0-9]{1,3})\s*\}|\(([+-]?[0-9]{1,3})\)|([+-]?[0-9]{1,3}))"
-PLAIN = re.compile(DECIMAL)
-SLASHED = re.compile(rf"\(?\s*({DECIMAL})\s*/\s*({DECIMAL})\s*\)?")
-FRACTION = re.compile(rf"([+-]?)\s*\\frac\{{\s*({DECIMAL})\s*\}}\{{\s*({DECIMAL})\s*\}}")
-MIXED = re.compile(r"([+-]?)([0-9]{1,9})\s*\\frac\{([0-9]{1,9})\}\{([0-9]{1,9})\}")
-MIXED_SLASHED = re.compile(r"([+-]?)([0-9]{1,9}) +([0-9]{1,9})/([0-9]{1,9})")
-POWER = re.compile(rf"([+-]?)\(?([0-9]{{1,6}})\)?\s*(?:\^|\*\*)\s*{EXPONENT}")
-SCIENTIFIC = re.compile(rf"({DECIMAL}){TIMES}10\s*(?:\^|\*\*)\s*{EXPONENT}")
-E_NOTATION = re.compile(rf"({DECIMAL})[eE]([+-]?[0-9]{{1,3}})")
+# "The value of n is 12", "12 is the answer"; what is said about the answer must not take it back
+LEAD = re.compile(
+    r"(?![0-9])(?:[A-Za-z',\\{}$_^0-9() -]*\s)?(?:is|are|equals|be|[Ii]t's)"
+    r"(?:\s+(?:equal to|given by|exactly|just|simply))?\s*:?\s+(?=\S)"
+)
+LEAD_WORDS = re.compile(r"(?i:so|thus|hence|therefore|final answer|the answer|exactly|option|choice)[,:]?\s+(?=[^a-z])")
+TRAIL = re.compile(
+    r"\s+(?:is|are)\s+the(?:\s+(?:final|correct|required|desired))?\s+(?:answers?|values?|solutions?|results?)$"
+)
+DOUBT = re.compile(
+    r"\b(?:no|not|\w+n't|never|neither|nor|either|cannot|unless|if|except|than|least|most|about|around|maybe|"
+    r"perhaps|possibly|probably|might|may|could|wrong|incorrect|false|or|and|but|between|approximately|roughly|"
+    r"nearly|almost|other|what|which|whether|unknown|guess|impossible|minus|plus|without|half|twice)\b",
+    re.IGNORECASE,
+)
 
 
+@lru_cache(maxsize=4096)  # the truth of a group, and what many of its responses answer
 def normalize(text: str) -> str:
-    """Return `text` without markup, delimiters, LaTeX spacing and end punctuation."""
-    text = raise_superscripts(text).translate(CHARACTERS)
-    text = select_math(text)
-    text = SPACE.sub(" ", NO_SPACE.sub("", text))
-    for before, after in REPLACEMENTS:
-        text = text.replace(before, after)
-    text = strip_delimiters(text)
+    """Return `text` without markup, delimiters, LaTeX spacing, lead-in and end punctuation."""
+    text = raise_indices(text).translate(CHARACTERS)
+    text = text.strip(' \t\r\n*`"')
+    if text.replace("\\$", "").count("$") % 2:  # no pair of delimiters
+        text = MONEY.sub(r"\1\\$", text)
+    text = THOUSANDS.sub("", text.replace(",\\!", "{,}"))
+    text = unwrap(text)
+    text = THIN_SPACE.sub(" ", NO_SPACE.sub("", text))
+    text = text.replace("\\not=", "\\ne ").replace("<=", "\\le ").replace(">=", "\\ge ").replace("!=", "\\ne ")
+    text = COMMAND.sub(_synonym, text)
+    text = WRAPPED.sub(_as_text, text)
+    text = strip_ends(strip_sentence(strip_ends(text)))
+    text = OVER.sub(r"\\frac{\1}{\2}", text)
     text = SHORT_FRACTION.sub(_full_fraction, text)
     text = SHORT_ROOT.sub(r"\\sqrt{\1}", text)
     text = PLAIN_ROOT.sub(r"\\sqrt{\1}", text)
     text = PLAIN_COMMAND.sub(_as_command, text)
-    text = ASSIGNMENT.sub(r"\1", text)
+    text = SCALE.sub(lambda match: f" \\cdot 10^{{{SCALES[match[1]]}}} ", text)
+    text = SIGNED_INFINITY.sub(r"\1", text)
     return " ".join(text.split())
 
 
-def raise_superscripts(text: str) -> str:
-    """Write unicode superscripts as LaTeX exponents: 10² becomes 10^{2}."""
-    return re.sub(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda run: "^{" + run.group().translate(SUPERSCRIPTS) + "}", text)
+def raise_indices(text: str) -> str:
+    """Write unicode exponents and indices as LaTeX: 10² becomes 10^{2}, x₁ becomes x_{1}."""
+    text = re.sub(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+", lambda run: "^{" + run.group().translate(SUPERSCRIPTS) + "}", text)
+    return re.sub(r"[₀₁₂₃₄₅₆₇₈₉]+", lambda run: "_{" + run.group().translate(SUBSCRIPTS) + "}", text)
 
 
-def select_math(text: str) -> str:
-    """Return the \\boxed{} content or the only $...$ of a sentence, else the text as it is.
+def unwrap(text: str) -> str:
+    """Remove the delimiters of mathematics, boxes and fonts, wherever they stand; what they hold stays.
 
-    "Answer: the value is $12$" answers 12; digits outside the dollars leave the sentence whole.
+    What stands beside the mathematics counts too: "$33$ is not the value" does not say 33.
     """
-    if text.count(BOXED) == 1:
-        return last_boxed(text) or text
-    spans = MATH_SPAN.findall(text)
-    if len(spans) == 1 and not re.search(r"[0-9\\]", MATH_SPAN.sub("", text)):
-        return spans[0]
-    return text
+    text = text.replace("\\$", "\0")
+    text = text.replace("$", "" if text.count("$") % 2 == 0 else "$")
+    for delimiter in ("\\(", "\\)"):
+        text = text.replace(delimiter, "")
+    text = re.sub(r"\\(?:begin|end)\{(?:equation|displaymath|math)\*?\}|\\(?:text)?color\s*\{[^{}]*\}", "", text)
+    text = re.sub(r"(?<!\\)\\[\[\]]", "", text).replace("`", "")
+    text = EMPHASIS.sub(r"\1", text)
+    while match := BRACED_FONT.search(text):
+        inside = braced(text, match.end() - 1)
+        if inside is None:
+            break
+        text = text[: match.start()] + inside + text[match.end() + len(inside) + 1 :]
+    previous = None
+    while text != previous:
+        previous, text = text, FONT.sub(r"\1", text)
+    return text.replace("\0", "\\$")
 
 
-def strip_delimiters(text: str) -> str:
-    """Strip emphasis, math delimiters, currency signs, text wrappers and punctuation, outside in."""
+def strip_ends(text: str) -> str:
+    """Strip emphasis, quotes, end punctuation and a wrapper of the whole text, outside in."""
     previous = None
     while text != previous:
         previous = text
-        text = text.strip(" \t\r\n*`\"'").removesuffix("\\").strip()
-        text = text.rstrip(".,;:")
-        text = text.removeprefix("\\$").strip("$").removeprefix("€").removeprefix("£")
-        for opening, closing in (("\\(", "\\)"), ("\\[", "\\]")):
-            if text.startswith(opening) and text.endswith(closing):
-                text = text[2:-2]
-        wrapped = WRAPPED.fullmatch(text)
+        text = text.strip(' \t\r\n*_`"$').removesuffix("\\").strip()
+        if not text.endswith("..."):
+            text = text.rstrip(".,;:")
+        if text.startswith("'") and text.endswith("'"):
+            text = text[1:-1]
+        wrapped = WHOLE_TEXT.fullmatch(text)
         if wrapped:
             text = wrapped.group(1)
         if re.fullmatch(r"\([A-Z]\)", text):  # a choice letter
@@ -176,69 +214,37 @@ def strip_delimiters(text: str) -> str:
     return text
 
 
-def split_unit(text: str) -> tuple[str, str]:
-    """Split a normalized answer into (value, unit), unit "" where it has none."""
-    for pattern in (UNIT_TEXT, UNIT_WORDS):
-        match = pattern.search(text)
-        value = text[: match.start()].strip() if match else ""
-        if match and value:
-            word = match.group(1).strip().lower().rstrip(".")
-            if pattern is UNIT_TEXT or word in UNITS:
-                return value, UNITS.get(word, word)
-    match = UNIT_SIGN.search(text)
-    value = text[: match.start()].strip() if match else ""
-    if match and as_number(value) is not None:
-        return value, "percent" if match.group().endswith("%") else "degree"
-    return text, ""
+def strip_sentence(text: str) -> str:
+    """Return what a plain sentence says the answer is, else the text as it is.
 
-
-def as_number(text: str) -> Fraction | None:
-    """Return the exact value of a number written in any of the common ways, else None.
-
-    Integers with thousands separators, decimals, a/b, \\frac{a}{b}, mixed numbers, b^e and a x 10^e.
+    "The value is 12" says 12; a sentence with a word of doubt or denial says nothing that can be trusted.
     """
-    text = text.strip()
-    if PLAIN.fullmatch(text):
-        return _decimal(text)
-    if match := SLASHED.fullmatch(text):
-        return _ratio(_decimal(match[1]), _decimal(match[2]))
-    if match := FRACTION.fullmatch(text):
-        value = _ratio(_decimal(match[2]), _decimal(match[3]))
-        return -value if value is not None and match[1] == "-" else value
-    if match := MIXED.fullmatch(text) or MIXED_SLASHED.fullmatch(text):
-        part = _ratio(Fraction(match[3]), Fraction(match[4]))
-        if part is None:
-            return None
-        return (-1 if match[1] == "-" else 1) * (int(match[2]) + part)
-    if match := SCIENTIFIC.fullmatch(text):
-        return _decimal(match[1]) * Fraction(10) ** _exponent(match.groups()[1:])
-    if match := E_NOTATION.fullmatch(text):
-        return _decimal(match[1]) * Fraction(10) ** int(match[2])
-    if match := POWER.fullmatch(text):
-        base, exponent = int(match[2]), _exponent(match.groups()[2:])
-        if base == 0 and exponent <= 0:
-            return None
-        return (-1 if match[1] == "-" else 1) * Fraction(base) ** exponent
-    return None
+    plain = " ".join(WHOLE_TEXT.sub(r" \1 ", text).split())
+    if match := TRAIL.search(plain):
+        return plain[: match.start()]
+    for pattern in (LEAD, LEAD_WORDS):
+        match = pattern.match(plain)
+        if match and not DOUBT.search(match.group()):
+            plain = text = plain[match.end() :]
+    return text
+
+
+def _synonym(match: re.Match[str]) -> str:
+    replacement = SYNONYMS.get(match[1])
+    if replacement is None:
+        return match.group()
+    return replacement + " " if replacement[:1] == "\\" and replacement[-1:].isalpha() else replacement
+
+
+def _as_text(match: re.Match[str]) -> str:
+    content = " ".join((match[1] or match[2] or "").split())
+    return f"\\text{{{content}}}" if any(map(str.isalnum, content)) or "\\" in content else f" {content} "
 
 
 def _as_command(match: re.Match[str]) -> str:
-    return "\\infty " if match[1] == "infinity" else f"\\{match[1]} "
+    return "\\infty " if match[1].startswith("inf") else f"\\{match[1]} "
 
 
 def _full_fraction(match: re.Match[str]) -> str:
     above, below = (match[1] or match[2] or ""), (match[3] or match[4] or "")
     return f"\\frac{{{above}}}{{{below}}}"
-
-
-def _decimal(text: str) -> Fraction:
-    plain = text.replace(",", "").replace(" ", "")
-    return Fraction(plain.rstrip(".") if plain.endswith(".") else plain)
-
-
-def _ratio(above: Fraction, below: Fraction) -> Fraction | None:
-    return above / below if below else None
-
-
-def _exponent(groups: tuple[str | None, ...]) -> int:
-    return int(next(group for group in groups if group))

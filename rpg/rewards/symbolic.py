@@ -6,7 +6,6 @@ children that compare; the kernel ends a child that uses too much processor time
 comparison gets another. The helper starts with the first answer that needs it.
 """
 
-import functools
 import json
 import logging
 import os
@@ -29,7 +28,7 @@ PACKET = 65536  # bytes of a request that are sent at once; a whole response may
 
 @dataclass
 class Counts:
-    """How many comparisons the library was asked for and how many it could not finish."""
+    """How many responses the library was asked about and how many it could not finish."""
 
     calls: int = 0
     over_limit: int = 0
@@ -44,10 +43,10 @@ class Child:
             socket.send_fds(helper.socket, [b"fork"], [theirs.fileno()])
         self.calls = 0
 
-    def ask(self, question: str, truth: str, text: str, time_limit: float) -> str | None:
+    def ask(self, truth: str, response: str, time_limit: float) -> str | None:
         """Send one request and wait for the reply, None where the kernel ends the child instead.
 
-        Questions and replies: symbolic_helper.QUESTIONS.
+        The reply is symbolic_helper.judge_response's.
 
         Raises TimeoutError where the machine is so busy that neither came in ten times the limit, and
         ConnectionError where the child was gone, or went before it can have used up its time.
@@ -55,7 +54,7 @@ class Child:
         self.calls += 1
         self.socket.settimeout(time_limit * WALL_FACTOR)
         start = time.monotonic()
-        request = json.dumps([question, truth, text, time_limit]).encode() + b"\n"
+        request = json.dumps([truth, response, time_limit]).encode() + b"\n"
         for sent in range(0, len(request), PACKET):
             self.socket.send(request[sent : sent + PACKET])
         reply = self.socket.recv(PACKET)
@@ -114,7 +113,7 @@ class Pool:
                 self.helper = Helper()
             return self.helper
 
-    def ask(self, question: str, truth: str, text: str, time_limit: float) -> str | None:
+    def ask(self, truth: str, response: str, time_limit: float) -> str | None:
         """Ask a free child, or a new one; a child that fails is not used again.
 
         One that is gone, or goes early (memory, a crash, a kill from outside), is replaced once.
@@ -126,7 +125,7 @@ class Pool:
                     child.socket.close()
                     child = None
                 child = child or Child(self.running_helper())
-                reply = child.ask(question, truth, text, time_limit)
+                reply = child.ask(truth, response, time_limit)
                 return reply
             except ConnectionError as error:
                 logger.info("comparing process lost: %s", error)
@@ -150,37 +149,15 @@ def _forget_pool() -> None:
 os.register_at_fork(after_in_child=_forget_pool)
 
 
-def is_equal(truth: str, answer: str, time_limit: float) -> bool:
-    """Whether math-verify finds `answer` equal to `truth`; False where it takes over `time_limit` seconds.
-
-    The limit is processor time of the child, so a busy machine does not change verdicts; ten times as
-    much wall time is the end in any case. Safe in threads.
-    """
-    try:
-        verdict = _verdict(truth, answer, time_limit)
-    except TimeoutError:  # not remembered: the next try may find the machine less busy
-        verdict = None
-    if verdict is None:
-        counts.over_limit += 1
-        logger.warning("answer not compared within %.2f s: %.80r, truth %.80r", time_limit, answer, truth)
-    return verdict is True
-
-
-@functools.lru_cache(maxsize=4096)  # responses of one group often give one answer; texts have 200 characters
-def _verdict(truth: str, answer: str, time_limit: float) -> bool | None:
-    counts.calls += 1
-    reply = pool.ask("answer", truth, answer, time_limit)
-    return None if reply is None else reply == "1"
-
-
 def judge_response(truth: str, response: str, time_limit: float) -> tuple[bool, str]:
     """What math-verify says of a whole response: whether it is right, and the text that it read as the answer.
 
-    (False, "") where the library takes over `time_limit` seconds of processor time, as in `is_equal`.
+    (False, "") where the library takes over `time_limit` seconds: processor time of the child, so that a busy
+    machine does not change verdicts; ten times as much wall time is the end in any case. Safe in threads.
     """
     counts.calls += 1
     try:
-        reply = pool.ask("response", truth, response, time_limit)
+        reply = pool.ask(truth, response, time_limit)
     except TimeoutError:
         reply = None
     if reply is None:

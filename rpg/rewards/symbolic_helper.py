@@ -14,9 +14,8 @@ from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, veri
 MEMORY_LIMIT = 1 << 30  # bytes of address space on top of what the helper itself maps
 PACKET = 65536
 SHOWN = 200  # characters of an answer that are sent back
-# LaTeX only: the library's other reader evaluates its input as Python, if only digits and operators
-READERS = [LatexExtractionConfig()]
-# The release's call, for whole responses: truth as LaTeX, response as plain expression and LaTeX
+# The release's call: truth as LaTeX, response as plain expression and LaTeX
+TRUTH_READERS = [LatexExtractionConfig()]
 RESPONSE_READERS = [ExprExtractionConfig(), LatexExtractionConfig()]
 WARM_UP = (  # loads what sympy and the parser build on first use, so that children inherit it
     ("\\frac{3}{4}", "\\frac{6}{8}"),
@@ -35,32 +34,18 @@ WARM_UP = (  # loads what sympy and the parser build on first use, so that child
 )
 
 
-def compare(truth: str, answer: str) -> bool:
-    """Whether the library reads both as LaTeX and finds them equal; its own alarms are off."""
-    parsed_truth = parse(f"${truth}$", READERS, parsing_timeout=None)  # type: ignore[arg-type]
-    parsed_answer = parse(f"${answer}$", READERS, parsing_timeout=None)  # type: ignore[arg-type]
-    return verify(parsed_truth, parsed_answer, timeout_seconds=None)
-
-
 def read_answer(response: str) -> list:
     """What the library reads as the answer of a whole response: expressions and, last, their text."""
     return parse(response, RESPONSE_READERS, parsing_timeout=None)  # type: ignore[arg-type]
 
 
 def judge_response(truth: str, response: str) -> str:
-    """Verdict "1" or "0" on a whole response, and the text of the answer that the library read."""
-    wanted = parse(f"\\boxed{{{truth}}}", READERS, parsing_timeout=None)  # type: ignore[arg-type]
+    """Verdict "1" or "0" on a whole response, and the text of the answer that the library read; its alarms are off."""
+    wanted = parse(f"\\boxed{{{truth}}}", TRUTH_READERS, parsing_timeout=None)  # type: ignore[arg-type]
     said = read_answer(response)
     right = bool(wanted and said) and verify(wanted, said, timeout_seconds=None)
     text = next((part for part in reversed(said) if isinstance(part, str)), "")
     return f"{right:d}{text[:SHOWN]}"
-
-
-# What can be asked: of two answers whether they are equal, of a response whether it is right
-QUESTIONS = {
-    "answer": lambda truth, answer: f"{compare(truth, answer):d}",
-    "response": judge_response,
-}
 
 
 def received(requests: socket.socket) -> str:
@@ -81,9 +66,9 @@ def reply_until_closed(requests: socket.socket) -> None:
         mapped = int(statm.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_LIMIT, mapped + MEMORY_LIMIT))
     while line := received(requests):
-        question, truth, text, time_limit = json.loads(line)
+        truth, response, time_limit = json.loads(line)
         signal.setitimer(signal.ITIMER_PROF, time_limit)
-        reply = QUESTIONS[question](truth, text)
+        reply = judge_response(truth, response)
         signal.setitimer(signal.ITIMER_PROF, 0)
         requests.send(reply.encode("utf-8", "replace"))
 
@@ -112,7 +97,6 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     forks = socket.socket(fileno=int(sys.argv[1]))
     for truth, answer in WARM_UP:
-        compare(truth, answer)
         judge_response(truth, f"${answer}$")
     gc.collect()
     gc.freeze()  # children share the helper's pages instead of copying them

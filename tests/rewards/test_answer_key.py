@@ -1,13 +1,34 @@
 """`verified` against the hand-written key, and where in a response it looks for the answer."""
 
-import functools
+from collections import Counter
 
 import pytest
 from answer_key import KEY
+from pairs import FILE, Pair, judge, read_pairs
 
-from rpg import rewards
+PAIRS = read_pairs()
 
-compute_score = functools.partial(rewards.compute_score, judge="verified")
+
+def test_the_pairs_are_many_and_fair() -> None:
+    """Right and wrong in equal parts, of every kind both, none twice."""
+    assert len(PAIRS) == len({(pair.answer, pair.truth) for pair in PAIRS}) >= 500
+    right = sum(pair.verdict for pair in PAIRS)
+    assert abs(2 * right - len(PAIRS)) <= 0.02 * len(PAIRS)
+    kinds = Counter((pair.kind, pair.verdict) for pair in PAIRS)
+    assert all(kinds[kind, verdict] >= 3 for kind, _ in kinds for verdict in (True, False))
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair.kind}: {pair.answer!r} for {pair.truth!r}")
+def test_pair(pair: Pair) -> None:
+    result = judge(f"Some work.\nAnswer: {pair.answer}", pair.truth)
+    assert result["score"] == (1.0 if pair.verdict else -1.0), result
+
+
+@pytest.mark.parametrize("line", ["* 12", "12", "+"])
+def test_a_line_of_no_form_is_an_error(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(FILE), "read_text", lambda *_, **__: f"[kind]\ntruth: 12\n{line}\n")
+    with pytest.raises(ValueError, match=r"pairs\.txt"):
+        read_pairs()
 
 
 def test_the_key_is_large_and_fair() -> None:
@@ -18,7 +39,7 @@ def test_the_key_is_large_and_fair() -> None:
 
 @pytest.mark.parametrize(("answer", "truth", "verdict"), KEY)
 def test_verdict(answer: str, truth: str, verdict: bool) -> None:
-    result = compute_score("math-500", f"Some work.\nAnswer: {answer}", truth)
+    result = judge(f"Some work.\nAnswer: {answer}", truth)
     assert (result["score"], result["acc"]) == ((1.0, 1.0) if verdict else (-1.0, 0.0)), result
 
 
@@ -58,23 +79,23 @@ RESPONSES = [
 
 @pytest.mark.parametrize(("response", "score", "pred"), RESPONSES)
 def test_where_the_answer_is_found(response: str, score: int, pred: str) -> None:
-    result = compute_score("math-dapo", response, "12")
+    result = judge(response, "12", "math-dapo")
     assert (result["score"], result["pred"]) == (score, pred)
 
 
 def test_boxed_fallback_can_be_switched_off() -> None:
-    assert compute_score("math-dapo", r"\boxed{12}", "12", boxed_fallback=False)["score"] == -1.0
-    assert compute_score("math-dapo", r"Answer: \boxed{12}", "12", boxed_fallback=False)["score"] == 1.0
+    assert judge(r"\boxed{12}", "12", boxed_fallback=False)["score"] == -1.0
+    assert judge(r"Answer: \boxed{12}", "12", boxed_fallback=False)["score"] == 1.0
 
 
 def test_the_answer_of_another_problem_is_wrong() -> None:
     truths = ["204", "113", "371", "385", "110", "104", "721", "025", "809", "116"]
-    verdicts = [[compute_score("aime24", f"Answer: {a}", t)["acc"] for a in truths] for t in truths]
+    verdicts = [[judge(f"Answer: {a}", t, "aime24")["acc"] for a in truths] for t in truths]
     assert verdicts == [[float(i == j) for j in range(len(truths))] for i in range(len(truths))]
 
 
 def test_ground_truths_of_other_types() -> None:
-    assert compute_score("amc23", "Answer: 27", 27.0)["acc"] == 1.0
-    assert compute_score("amc23", "Answer: 27", 27)["acc"] == 1.0
+    assert judge("Answer: 27", 27.0, "amc23")["acc"] == 1.0
+    assert judge("Answer: 27", 27, "amc23")["acc"] == 1.0
     with pytest.raises(TypeError, match="rpg data check"):
-        compute_score("amc23", "Answer: 27", ["27"])  # type: ignore[arg-type]
+        judge("Answer: 27", ["27"], "amc23")  # type: ignore[arg-type]

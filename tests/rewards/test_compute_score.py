@@ -84,7 +84,7 @@ def test_truths_that_are_numbers(judge: str) -> None:
 def test_import_is_cheap() -> None:
     code = (
         "import sys, rpg.rewards; rpg.rewards.compute_score('toy_sum', 'Answer: 3', '3');"
-        "heavy = ('torch', 'datasets', 'pandas', 'sympy', 'math_verify', 'pyarrow');"
+        "heavy = ('torch', 'datasets', 'pandas', 'sympy', 'mpmath', 'math_verify', 'pyarrow');"
         "print([name for name in heavy if name in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

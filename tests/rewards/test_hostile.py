@@ -1,6 +1,5 @@
 """Responses made to hang, crash or bloat `verified`; the library's limits, in threads as verl calls it."""
 
-import functools
 import logging
 import os
 import signal
@@ -13,16 +12,14 @@ from pathlib import Path
 
 import pytest
 from hostile import KINDS, hostile_responses
+from pairs import judge
 
-from rpg import rewards
-from rpg.rewards import TIME_LIMIT, Score, symbolic
+from rpg.rewards import Score, symbolic
 
-compute_score = functools.partial(rewards.compute_score, judge="verified")
-
-SLOW = 0.1  # seconds
-SLACK = 1.0  # seconds for forking and scheduling
-HARD_LIMIT = TIME_LIMIT * symbolic.WALL_FACTOR + SLACK  # the time limit counts processor time, this one any
-NINES, ROOT = "Answer: 9^{9^9}", r"\sqrt{5}"  # a comparison that takes sympy minutes
+# Processor time, which a busy machine stretches little; 0.05 s is the longest seen
+SLOW, TOO_LONG = 0.25, 1.0
+LIMIT = 0.5  # seconds of processor time for the library
+NINES, ROOT = "9^{9^9}", r"\sqrt{5}"  # a comparison that takes sympy minutes
 
 
 def children() -> list[str]:
@@ -31,123 +28,154 @@ def children() -> list[str]:
 
 
 def memory_mb() -> float:
-    """Memory of this process, its helper and the helper's children."""
-    pids = ["self", str(symbolic.pool.running_helper().process.pid), *children()]
-    lines = [line for pid in pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
+    lines = Path("/proc/self/status").read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
 
 
 def timed_score(response: str, truth: str) -> tuple[Score, float]:
-    start = time.perf_counter()
-    result = compute_score("math-500", response, truth)
-    return result, time.perf_counter() - start
+    start = time.process_time()
+    result = judge(response, truth)
+    return result, time.process_time() - start
 
 
-def run_hostile(count: int) -> dict[str, int]:
-    """Score `count` responses; assert what must hold of each; return what was slow."""
-    seen = {"slow": 0, "over_limit": 0}
+def run_hostile(count: int) -> tuple[int, float]:
+    """Score `count` responses; assert what must hold of each; return how many were slow, and the longest time."""
+    slow, longest = 0, 0.0
     for kind, response, truth in hostile_responses(count):
-        over_before = symbolic.counts.over_limit
-        calls_before = symbolic.counts.calls
         result, seconds = timed_score(response, truth)
-        if seconds > SLOW and symbolic.counts.calls == calls_before:
-            result, seconds = min((timed_score(response, truth) for _ in range(5)), key=lambda pair: pair[1])
         assert result["score"] == -1.0, (kind, response[:100], truth, result)
         assert len(result["pred"].encode()) <= 4 * 200
-        assert seconds < HARD_LIMIT, (kind, response[:100], seconds)
-        over_limit = symbolic.counts.over_limit > over_before
-        if seconds > SLOW and not over_limit:
-            assert symbolic.counts.calls > calls_before, ("slow without the library", kind, response[:100])
-        seen["over_limit"] += over_limit
-        seen["slow"] += seconds > SLOW and not over_limit
-    return seen
+        assert seconds < TOO_LONG, (kind, response[:100], seconds)
+        slow += seconds > SLOW
+        longest = max(longest, seconds)
+    return slow, longest
 
 
 @pytest.mark.parametrize(
     "count", [40 * len(KINDS), pytest.param(10_000, marks=pytest.mark.full)], ids=["sample", "10000"]
 )
-def test_no_crash_no_hang_no_growth(
-    count: int, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
-    caplog.set_level(logging.ERROR)
-    memory_mb()  # loads the library, once in a worker's life: 2 to 3 seconds
+def test_no_crash_no_hang_no_growth(count: int, capsys: pytest.CaptureFixture[str]) -> None:
+    judge("Answer: 1+x", "x+1")  # loads mpmath, once in a worker's life
     run_hostile(10 * len(KINDS))  # fills caches
     before = memory_mb()
     start = time.perf_counter()
-    seen = run_hostile(count)
+    slow, longest = run_hostile(count)
     growth = memory_mb() - before
     with capsys.disabled():
-        print(f"\n{count} hostile: {time.perf_counter() - start:.0f} s, {seen}, growth {growth:.1f} MB")
-    assert seen["over_limit"] < 0.02 * count
-    assert seen["slow"] < 0.03 * count
-    assert growth < 100  # four children with caches of up to 200 comparisons each
+        seconds = time.perf_counter() - start
+        print(f"\n{count} hostile: {seconds:.0f} s, longest {longest * 1000:.0f} ms, growth {growth:.1f} MB")
+    assert slow <= 1 + count // 1000  # Python's own collection of garbage may fall into one
+    assert growth < 50
+
+
+HEAVY = (
+    r"\sin(x)\cos(y)\tan(z)\ln(w)\sqrt{x+y}e^{x}" * 4,
+    r"\arctan(\sinh(x)+\arcsin(y)\arccos(z))" * 4,
+    r"\binom{x}{y}\binom{z}{w}" * 7,
+    r"\sqrt{x+\sqrt{y+\sqrt{z+\sqrt{w}}}}" * 5,
+    "(x!)(y!)(z!)(w!)" * 10,
+    ",".join(rf"\sqrt{{{n}}}" for n in range(2, 20)),
+    ",".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"),
+    r"\cup".join(f"({n},{n}.5)" for n in range(18)),
+    "x<1 or " * 25 + "x<1",
+    "x=1," * 45 + "x=1",
+    "2^{20000}x",
+    r"2^{20000} \approx x",
+    "e^{e^{e^{x}}}",
+    "(" * 95 + "x" + ")" * 95,
+    "f(" * 60 + "x" + ")" * 60,
+    r"\text{" * 30,
+    "1 m " * 40,
+    "x is " * 40,
+    "or",
+)
+
+
+def test_every_comparison_is_cheap() -> None:
+    """Both sides as heavy as their length allows: nothing here leaves the process, so nothing may take long."""
+    judge("Answer: 1+x", "x+1")  # loads mpmath
+    for truth in HEAVY:
+        for answer in HEAVY:
+            result, seconds = timed_score(f"Answer: {answer}", truth)
+            assert seconds < TOO_LONG, (answer, truth)
+            assert result["score"] == -1.0 or answer == truth, (answer, truth)
+
+
+def test_many_threads_agree() -> None:
+    """verl scores in a thread pool; precision is state of mpmath that threads must not share."""
+    pairs = [(f"Answer: \\sqrt{{{n}}}+\\sin {n}+x", f"x+\\sin {n}+{n}^{{1/2}}") for n in range(2, 66)]
+    with ThreadPoolExecutor(16) as pool:
+        verdicts = list(pool.map(lambda pair: judge(*pair)["acc"], pairs))
+        wrong = list(pool.map(lambda pair: judge(pair[0], pair[1] + "+1")["acc"], pairs))
+    assert verdicts == [1.0] * len(pairs)
+    assert wrong == [0.0] * len(pairs)
+
+
+# math-verify behind its wall, for the judge that asks it
+
+
+def is_equal(answer: str, truth: str, time_limit: float = LIMIT) -> bool:
+    return symbolic.judge_response(truth, f"${answer}$", time_limit)[0]
 
 
 def test_limit_holds_in_threads_and_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
     """verl scores in a thread pool, where signal.alarm cannot be used."""
     caplog.set_level(logging.ERROR)
-    compute_score("math-500", "Answer: 1+x", "x+1")  # loads the library
-    symbolic._verdict.cache_clear()
-    slowest = 0.0
+    is_equal("1+x", "x+1")  # loads the library
+    before = symbolic.counts.over_limit
 
     def score(number: int) -> float:
-        nonlocal slowest
         assert threading.current_thread() is not threading.main_thread()
-        start = time.perf_counter()
-        pair = (f"{NINES}+{number}", ROOT) if number % 8 == 0 else (f"Answer: {number}+x", f"x+{number}")
-        result = compute_score("math-500", *pair)
-        slowest = max(slowest, time.perf_counter() - start)
-        return float(result["acc"])
+        pair = (f"{NINES}+{number}", ROOT) if number % 8 == 0 else (f"{number}+x", f"x+{number}")
+        return float(is_equal(*pair))
 
     with ThreadPoolExecutor(16) as pool:
         verdicts = list(pool.map(score, range(32)))
     assert verdicts == [float(number % 8 != 0) for number in range(32)]
-    assert slowest < HARD_LIMIT  # 4 bombs in 4 slots do not add up
+    assert symbolic.counts.over_limit == before + 4
 
 
 def test_time_limit_is_the_callers() -> None:
-    before = symbolic.counts.over_limit
-    start = time.perf_counter()
-    assert compute_score("math-500", NINES, ROOT, time_limit=0.11)["acc"] == 0.0
-    assert 0.1 < time.perf_counter() - start < 0.11 * symbolic.WALL_FACTOR + SLACK
-    assert symbolic.counts.over_limit == before + 1
+    """Of two bombs that run side by side, the one with less time ends first."""
+    is_equal("1+x", "x+1")  # loads the library
+    before, ended = symbolic.counts.over_limit, []
 
+    def burn(limit: float) -> None:
+        assert not is_equal(NINES, ROOT, time_limit=limit)
+        ended.append(limit)
 
-def test_a_bomb_is_paid_for_once() -> None:
-    pair = (f"{NINES}+77", ROOT)
-    compute_score("math-500", *pair)
-    start = time.perf_counter()
-    for _ in range(100):
-        assert compute_score("math-500", *pair)["acc"] == 0.0
-    assert time.perf_counter() - start < TIME_LIMIT
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(burn, (3.0, 0.3)))
+    assert ended == [0.3, 3.0]
+    assert symbolic.counts.over_limit == before + 2
 
 
 def test_memory_bomb_ends_its_child_only() -> None:
     pid = symbolic.pool.running_helper().process.pid
-    assert compute_score("math-500", r"Answer: 2^{2^{40}}+x", "x", time_limit=2.0)["acc"] == 0.0
+    assert not is_equal(r"2^{2^{40}}+x", "x", time_limit=2.0)
     assert symbolic.pool.running_helper().process.pid == pid
-    assert compute_score("math-500", "Answer: 105+x", "x+105")["acc"] == 1.0
+    assert is_equal("105+x", "x+105")
 
 
 def test_helper_or_child_killed_from_outside_is_replaced() -> None:
-    compute_score("math-500", "Answer: 106+x", "x+106")
+    is_equal("106+x", "x+106")
     killed = symbolic.pool.running_helper().process
     victims = children()
     assert victims
     for pid in victims:
         os.kill(int(pid), signal.SIGKILL)
-    assert compute_score("math-500", "Answer: 107+x", "x+107")["acc"] == 1.0
+    assert is_equal("107+x", "x+107")
     killed.kill()
     killed.wait()
     assert children() == []  # of a new helper
-    assert compute_score("math-500", "Answer: 108+x", "x+108")["acc"] == 1.0
+    assert is_equal("108+x", "x+108")
     assert symbolic.pool.running_helper().process.pid != killed.pid
 
 
 def test_nothing_outlives_a_killed_worker() -> None:
     code = (
-        "import sys, time; from rpg.rewards import compute_score, symbolic\n"
-        "assert compute_score('math-500', 'Answer: 1+x', 'x+1', judge='verified')['acc'] == 1.0\n"
+        "import sys, time; from rpg.rewards import symbolic\n"
+        "assert symbolic.judge_response('x+1', '$1+x$', 10.0)[0]\n"
         "print(symbolic.pool.running_helper().process.pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as worker:
@@ -159,7 +187,7 @@ def test_nothing_outlives_a_killed_worker() -> None:
         ]
         assert len(family) == 2
         worker.kill()
-    deadline = time.monotonic() + 10 * SLACK
+    deadline = time.monotonic() + 120
     while any(is_running(process) for process in family) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not [process for process in family if is_running(process)]
@@ -176,7 +204,7 @@ def test_children_are_few_and_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(symbolic, "CALLS_PER_CHILD", 3)
     first = children()
     for number in range(200, 212):
-        assert compute_score("math-500", f"Answer: {number}+x", f"x+{number}")["acc"] == 1.0
+        assert is_equal(f"{number}+x", f"x+{number}")
         assert len(children()) <= symbolic.MAX_AT_ONCE + 1  # one may be on its way out
     assert not set(children()) & set(first)
 
@@ -185,5 +213,6 @@ def test_model_output_is_never_evaluated(tmp_path: Path) -> None:
     marker = tmp_path / "run"
     code = f"open('{marker}','w')"
     for response in (f"Answer: {code}", f"Answer: $ {code} $", f"Answer: 1+{code}", rf"\boxed{{{code}}}"):
-        compute_score("math-500", response, r"\sqrt{2}")
+        judge(response, r"\sqrt{2}")
+        is_equal(response, r"\sqrt{2}")
     assert not marker.exists()
