@@ -19,11 +19,13 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from recipe.rpg import names, submit
 from recipe.rpg.compose import compose_config
-from recipe.rpg.exit_codes import DONE, REFUSED
+from recipe.rpg.exit_codes import DONE, FAILED, REFUSED
 
 if TYPE_CHECKING:
     from rpg.preload import Preloaded
 
+STARTS = 3
+STARTED = "RPG_STARTS_TRIED"  # set for the next try
 # of ray.init: what describes the Ray to be started, and is refused where one runs already
 OF_A_NEW_RAY = ("num_cpus", "num_gpus", "include_dashboard", "dashboard_host", "dashboard_port")
 
@@ -162,12 +164,28 @@ def main(argv: list[str] | None = None) -> int:
         preflight.check_inputs(config)
         with preloaded(config) as server:
             preflight.check_loss(config)
-            from recipe.rpg.run import run
+            from recipe.rpg.run import RayWasLate, run
 
-            return run(config, server)
+            try:
+                return run(config, server)
+            except RayWasLate as late:
+                reason = late
     except preflight.Refused as refusal:
         print(f"error: {refusal}", file=sys.stderr)
         return REFUSED
+    return start_again(overrides, reason)
+
+
+def start_again(overrides: list[str], reason: Exception) -> int:
+    """Become a fresh process with the same overrides, at most STARTS - 1 times; then the exit code of a failure."""
+    tried = int(os.environ.get(STARTED, "0")) + 1
+    if tried == STARTS:
+        print(f"error: Ray did not start, {STARTS} times: {reason}", file=sys.stderr)
+        return FAILED
+    print(f"note: Ray did not start, this machine is busy; start {tried + 1} of {STARTS}: {reason}", file=sys.stderr)
+    sys.stderr.flush()
+    os.environ[STARTED] = str(tried)
+    os.execv(sys.executable, [sys.executable, "-m", "recipe.rpg.main_rpg", *overrides])
 
 
 if __name__ == "__main__":

@@ -19,22 +19,33 @@ from recipe.rpg.watch import INTERRUPT, Watch
 from rpg.preload import Preloaded
 
 PR_SET_CHILD_SUBREAPER = 36
+# Ray gives the node that it starts 30 s to appear, a constant, and then raises an exception without a class of its own
+RAY_WAS_LATE = "The current node timed out during startup"
+
+
+class RayWasLate(Exception):
+    """Ray's node did not start in Ray's time, on a machine that is busy with other work; nothing was begun."""
 
 
 def run(config: DictConfig, preloaded: Preloaded | None = None) -> int:
     """Train with verl as config says; returns the exit code (exit_codes.py).
 
-    preloaded: what the workers of this machine are forks of, where they are.
+    preloaded: what the workers of this machine are forks of, where they are. Raises RayWasLate.
     """
     local = not os.environ.get("RAY_ADDRESS")
     if local:
         # orphans of Ray's workers (vLLM's engine is one when its server is killed) become children of
         # this process, so that they can be found at the end
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, INTERRUPT)}
     signal.signal(signal.SIGTERM, _terminate)
     signal.signal(INTERRUPT, signal.default_int_handler)
-    with run_directory(config) as run_dir:
-        return _watched(config, run_dir, local, preloaded)
+    try:
+        with run_directory(config) as run_dir:
+            return _watched(config, run_dir, local, preloaded)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _watched(config: DictConfig, run_dir: Path, local: bool, preloaded: Preloaded | None) -> int:
@@ -53,7 +64,9 @@ def _watched(config: DictConfig, run_dir: Path, local: bool, preloaded: Preloade
             return INTERRUPTED
         except SystemExit as stop:
             return int(stop.code or 0)
-        except Exception as error:  # noqa: BLE001 - the boundary of the process: everything is reported
+        except Exception as error:
+            if local and RAY_WAS_LATE in str(error):
+                raise RayWasLate(str(error)) from error
             traceback.print_exc()
             print(f"error: the run failed: {_last_line(error)}", file=terminal)
             _explain(log, terminal)
@@ -82,7 +95,7 @@ def _train(config: DictConfig, watch: Watch, preloaded: Preloaded | None) -> int
     auto_set_device(config)
     validate_config(config, need_reference_policy(config), need_critic(config))
     watch.start()
-    if preloaded:  # Ray gives its node 30 s to start, a constant; so nothing of ours competes with it
+    if preloaded:  # so that nothing of ours competes with the start of Ray's node
         preloaded.wait_for_early()
     run_ppo(config, task_runner_class=RPGTaskRunner)
     watch.finish()

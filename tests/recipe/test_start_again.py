@@ -1,0 +1,32 @@
+"""Where Ray's node was late, a fresh process tries again: three starts, then a failure."""
+
+import os
+import sys
+
+from recipe.rpg import main_rpg
+
+
+def test_a_late_ray_is_started_again_in_a_fresh_process(monkeypatch, capsys):
+    started = []
+    monkeypatch.setattr(os, "execv", lambda program, arguments: started.append((program, arguments)))
+    monkeypatch.setenv(main_rpg.STARTED, "0")
+    late = RuntimeError("The current node timed out during startup")
+    codes = [main_rpg.start_again(["profile=cpu"], late) for _ in range(main_rpg.STARTS)]
+    again = (sys.executable, [sys.executable, "-m", "recipe.rpg.main_rpg", "profile=cpu"])
+    assert started == [again] * 2
+    assert codes[-1] == 1
+    said = capsys.readouterr().err.splitlines()
+    assert "start 2 of 3" in said[0]
+    assert said[-1].startswith("error: Ray did not start, 3 times: The current node")
+
+
+def test_the_message_is_rays():
+    """The exception has no class of its own; another Ray with another message would be told here."""
+    import inspect
+
+    import ray._private.node
+
+    from recipe.rpg.run import RAY_WAS_LATE
+
+    written = "".join(inspect.getsource(ray._private.node).split('"'))
+    assert RAY_WAS_LATE in " ".join(written.split())
