@@ -21,7 +21,7 @@ ACCURACY = f"val-core/toy_sum/acc/mean@{ANSWERS}"
 # answers each have a standard error of at most 0.020 in their difference (sqrt(2 x 0.2 / 1024)), and runs differ by
 # about 0.01, so that a false alarm is 4.9 standard deviations away: one in a million.
 GAIN = 0.30
-# A step size that falls to zero leaves less noise in the weights than the script's constant one: another source of luck.
+# A step size that falls to zero leaves less noise in the weights than the script's constant one, and less to luck.
 SETTINGS = [
     f"actor_rollout_ref.rollout.val_kwargs.n={ANSWERS}",
     "actor_rollout_ref.actor.optim.lr=4e-4",
