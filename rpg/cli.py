@@ -31,7 +31,11 @@ def main(argv: list[str] | None = None) -> int:
         if name in argv[:1]:  # importing torch for `rpg --help` would cost seconds
             importlib.import_module(module).configure(subparser)
     args = parser.parse_args(argv)
-    return importlib.import_module(COMMANDS[args.command][0]).run(args)
+    try:
+        return importlib.import_module(COMMANDS[args.command][0]).run(args)
+    except KeyboardInterrupt:
+        print(f"rpg {args.command}: interrupted", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from rpg.launching import BadSetting, call, check_text, override
+
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
 ANSWERS = 4  # to each of the 256 held-out problems
@@ -41,20 +43,25 @@ def run(args: argparse.Namespace) -> int:
     console = Console()
     began = time.monotonic()
     directory: Path = args.dir.resolve()
+    try:
+        check_text("--dir", str(directory))
+    except BadSetting as error:
+        print(f"rpg demo: {error}", file=sys.stderr)
+        return 2
     prepare(directory, console)
     if args.prepare_only:
         return 0
     run_dir = directory / "demo"
     console.rule("training: stock verl, Ray, FSDP2 and vLLM on this CPU")
-    command = ["bash", str(SCRIPT), f"trainer.default_local_dir={run_dir}", "trainer.resume_mode=disable"]
+    command = ["bash", str(SCRIPT), override("trainer.default_local_dir", run_dir), "trainer.resume_mode=disable"]
     environment_paths = [
-        f"actor_rollout_ref.model.path={directory / 'model'}",
-        f"data.train_files={directory / 'toy_train.parquet'}",
-        f"data.val_files={directory / 'toy_test.parquet'}",
+        override("actor_rollout_ref.model.path", directory / "model"),
+        override("data.train_files", directory / "toy_train.parquet"),
+        override("data.val_files", directory / "toy_test.parquet"),
     ]
     memory = PeakMemory()
     with memory:
-        code = subprocess.run([*command, *environment_paths, *SETTINGS, *args.overrides], check=False).returncode
+        code = call([*command, *environment_paths, *SETTINGS, *args.overrides])
     if code:
         return code
     curve = accuracy_by_step(run_dir / "metrics.jsonl")

@@ -1,6 +1,7 @@
 """The import server: a program started through it cannot be told from one that Python started."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rpg import preload
 from rpg.preload import Preloaded
 
 
@@ -226,3 +228,17 @@ def _gone(pid: int) -> None:
     while Path(f"/proc/{pid}").exists():
         assert time.monotonic() < until, f"process {pid} still lives"
         time.sleep(0.05)
+
+
+def test_it_works_from_a_directory_of_any_name(tmp_path):
+    package = tmp_path / "a b,c='d'\"($x&;ü" / "rpg"
+    shutil.copytree(Path(preload.__file__).parent, package / "preload")
+    (package / "__init__.py").touch()
+    code = (
+        "import subprocess; from pathlib import Path; from rpg.preload import HERE, Preloaded\n"
+        "print(HERE, flush=True); s = Preloaded(['json'], ['decimal'], Path('log'))\n"
+        "subprocess.run([s.executable, '-c', 'print(40 + 2)'], check=True, timeout=300); s.close()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(package.parent)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == f"{package / 'preload'}\n42\n", done.stderr

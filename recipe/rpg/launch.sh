@@ -2,9 +2,15 @@
 # launch.sh SCRIPT OVERRIDE...: start a run under the name of SCRIPT; each OVERRIDE is Hydra's.
 # DRY_RUN=1 prints the resolved configuration instead. Environment: recipe/rpg/README.md.
 set -euo pipefail
+trap 'echo "interrupted before the run began" >&2; exit 130' INT
+trap 'echo "terminated before the run began" >&2; exit 143' TERM
 
-RPG_HOME=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+RPG_HOME=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
 export RPG_HOME
+if [[ $RPG_HOME == *:* ]]; then
+    echo "error: $RPG_HOME: Python cannot import from a directory with a colon in its path; move the checkout" >&2
+    exit 2
+fi
 export PYTHONPATH="$RPG_HOME${PYTHONPATH:+:$PYTHONPATH}"
 if [[ -z ${PYTHON:-} ]]; then
     PYTHON=python3
@@ -13,4 +19,8 @@ fi
 
 name=$(basename "$1" .sh)
 shift
-exec "$PYTHON" -m recipe.rpg.main_rpg "rpg.script=${name#run_}" "$@"
+# Signals wait until Python has answers to them (signals.py); where env is older than coreutils 8.31, one in its first
+# tenth of a second ends in a traceback. env alone would take a PYTHON with = in it for an assignment.
+hold=(env --block-signal=INT,TERM sh -c 'exec "$@"' sh)
+"${hold[@]}" true 2>/dev/null || hold=()
+exec "${hold[@]}" "$PYTHON" -m recipe.rpg "--script=${name#run_}" "$@"

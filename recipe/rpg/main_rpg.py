@@ -1,25 +1,30 @@
 """Start an RPG run: compose, check, then verl's own trainer on Ray, here or as a job of a cluster.
 
-`python -m recipe.rpg.main_rpg OVERRIDE...`; the launch scripts call it through launch.sh. Exit codes: exit_codes.py.
+`python -m recipe.rpg OVERRIDE...`; the launch scripts call it through launch.sh. Exit codes: exit_codes.py.
 """
 
 import contextlib
 import json
 import netrc
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from recipe.rpg import names, submit
+from recipe.rpg import names, signals, submit
 from recipe.rpg.compose import compose_config
 from recipe.rpg.exit_codes import DONE, FAILED, REFUSED
+from rpg.launching import BadSetting, check_text, override
+
+# environment variables that the configuration takes as text
+TEXTS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME")
 
 if TYPE_CHECKING:
     from rpg.preload import Preloaded
@@ -56,21 +61,40 @@ def compare_with_name(config: DictConfig) -> None:
 
 
 def resolve(config: DictConfig) -> DictConfig:
-    """A copy of config without interpolations. Raises OmegaConfBaseException naming the key it fails at.
+    """A copy of config without interpolations.
 
+    Raises OmegaConfBaseException naming the key it fails at, BadSetting for text that would be one in the copy.
     verl leaves keys of parts that are switched off at ???, so those of a run are asked for one by one.
     """
     if config.trainer.experiment_name is None:
         raise MissingMandatoryValue("trainer.experiment_name: give the run a name")
-    return OmegaConf.create(OmegaConf.to_container(config, resolve=True))  # type: ignore[return-value]
+    plain = OmegaConf.to_container(config, resolve=True)
+    for key, text in _texts("", plain):
+        check_text(key, text)
+    return OmegaConf.create(plain)  # type: ignore[return-value]
+
+
+def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Every text in a container, with its key."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, (dict, list)):
+        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(f"{key}.{name}" if key else str(name), inner)
 
 
 def set_environment(config: DictConfig) -> None:
     """Put rpg.env into this process and, through Ray's runtime_env, into every worker.
 
-    A variable that is already set in the environment wins: it was set by hand.
+    A variable that is already set in the environment wins: it was set by hand. Raises BadSetting for a directory
+    that Ray would write in another way: it expands $NAME in such variables.
     """
     run_dir = Path(config.trainer.default_local_dir)
+    if os.path.expandvars(run_dir) != str(run_dir):
+        raise BadSetting(
+            f"trainer.default_local_dir={run_dir}: Ray would read it as {os.path.expandvars(run_dir)}; take a "
+            "directory without the name of a variable behind a $ (CKPTS_DIR)"
+        )
     variables = {**config.rpg.env, **wandb_environment(config)}
     for name, value in variables.items():
         os.environ.setdefault(name, str(value))
@@ -129,26 +153,49 @@ def preloaded(config: DictConfig) -> Iterator["Preloaded | None"]:
     run_dir = Path(config.trainer.default_local_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     server = Preloaded(config.rpg.preload.early, config.rpg.preload.late, run_dir / "preload.log")
+    signals.before_exit.callback(server.close)
     runtime_env = config.ray_kwargs.ray_init.runtime_env
-    runtime_env.py_executable = runtime_env.env_vars["RPG_PRELOADED_PYTHON"] = str(server.executable)
+    runtime_env.env_vars["RPG_PRELOADED_PYTHON"] = str(server.executable)
+    runtime_env.py_executable = shlex.quote(str(server.executable))  # Ray makes it part of a shell's command
     try:
         yield server
     finally:
         server.close()
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run with Hydra overrides from argv; returns the exit code."""
-    overrides = sys.argv[1:] if argv is None else argv
+def dry_run() -> bool:
+    """Whether DRY_RUN asks for the configuration alone. Raises BadSetting where it says neither yes nor no."""
+    said = os.environ.get("DRY_RUN", "")
+    if said.strip().lower() in ("1", "true", "yes", "on"):
+        return True
+    if said.strip().lower() in ("", "0", "false", "no", "off"):
+        return False
+    raise BadSetting(f"DRY_RUN={said}: 1, true, yes or on print the configuration; 0, false, no, off or nothing run")
+
+
+def main(argv: list[str]) -> int:
+    """Run with Hydra overrides from argv; returns the exit code.
+
+    launch.sh puts --script=NAME before them, which is rpg.script as it stands, not yet quoted for Hydra.
+    """
+    overrides = [*argv]
     try:
+        if overrides and overrides[0].startswith("--script="):
+            overrides[0] = override("rpg.script", overrides[0].removeprefix("--script="))
+        only_print = dry_run()
+        for variable in TEXTS:
+            check_text(variable, os.environ.get(variable, ""))
         config = compose_config(overrides)
         compare_with_name(config)
         config = resolve(config)
+    except BadSetting as error:
+        print(f"error: {error}", file=sys.stderr)
+        return REFUSED
     except (HydraException, OmegaConfBaseException) as error:
         cause = f": {error.__cause__}" if error.__cause__ else ""
         print(f"error in the configuration: {error}{cause}", file=sys.stderr)
         return REFUSED
-    if os.environ.get("DRY_RUN", "0") not in ("", "0"):
+    if only_print:
         print(OmegaConf.to_yaml(config), end="")
         return DONE
     if submit.wanted():
@@ -157,10 +204,11 @@ def main(argv: list[str] | None = None) -> int:
     config.trainer.default_local_dir = os.path.abspath(config.trainer.default_local_dir)
     if config.trainer.validation_data_dir is None:  # `rpg table` takes intervals and pass@k from the samples
         config.trainer.validation_data_dir = os.path.join(config.trainer.default_local_dir, "validation")
-    set_environment(config)
     from recipe.rpg import preflight
 
     try:
+        check_text("trainer.default_local_dir", config.trainer.default_local_dir)  # of where we are as well
+        set_environment(config)
         preflight.check_inputs(config)
         with preloaded(config) as server:
             preflight.check_loss(config)
@@ -170,7 +218,7 @@ def main(argv: list[str] | None = None) -> int:
                 return run(config, server)
             except RayWasLate as late:
                 reason = late
-    except preflight.Refused as refusal:
+    except (BadSetting, preflight.Refused) as refusal:
         print(f"error: {refusal}", file=sys.stderr)
         return REFUSED
     return start_again(overrides, reason)
@@ -185,8 +233,4 @@ def start_again(overrides: list[str], reason: Exception) -> int:
     print(f"note: Ray did not start, this machine is busy; start {tried + 1} of {STARTS}: {reason}", file=sys.stderr)
     sys.stderr.flush()
     os.environ[STARTED] = str(tried)
-    os.execv(sys.executable, [sys.executable, "-m", "recipe.rpg.main_rpg", *overrides])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    os.execv(sys.executable, [sys.executable, "-m", "recipe.rpg", *overrides])

@@ -13,6 +13,7 @@ from typing import TextIO
 import psutil
 from omegaconf import DictConfig
 
+from recipe.rpg import signals
 from recipe.rpg.exit_codes import DONE, FAILED, INTERRUPTED, TERMINATED
 from recipe.rpg.rundir import run_directory
 from recipe.rpg.watch import INTERRUPT, Watch
@@ -38,6 +39,7 @@ def run(config: DictConfig, preloaded: Preloaded | None = None) -> int:
         # this process, so that they can be found at the end
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, INTERRUPT)}
+    signals.raise_on_ctrl_c()
     signal.signal(signal.SIGTERM, _terminate)
     signal.signal(INTERRUPT, signal.default_int_handler)
     try:

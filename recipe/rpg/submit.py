@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from recipe.rpg import signals
 from recipe.rpg.exit_codes import INTERRUPTED, REFUSED
 
 IN_JOB = "RPG_IN_JOB"  # set in the job's environment, where Ray sets RAY_ADDRESS as well
@@ -46,7 +47,7 @@ def submit(name: str, overrides: list[str]) -> int:
     from ray.job_submission import JobStatus, JobSubmissionClient
 
     address = os.environ["RAY_ADDRESS"]
-    entrypoint = shlex.join(["python3", "-m", "recipe.rpg.main_rpg", *overrides])
+    entrypoint = shlex.join(["python3", "-m", "recipe.rpg", *overrides])
     try:
         client = JobSubmissionClient(address)
         job = client.submit_job(entrypoint=entrypoint, runtime_env=runtime_env(), metadata={"name": name})
@@ -57,6 +58,7 @@ def submit(name: str, overrides: list[str]) -> int:
             file=sys.stderr,
         )
         return REFUSED
+    signals.raise_on_ctrl_c()
     print(f"{name}: job {job} on {address}", file=sys.stderr)
     try:
         asyncio.run(_follow(client, job))

@@ -11,6 +11,7 @@ Used on the CPU profile only, through Ray's own `runtime_env.py_executable`. Lin
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -46,7 +47,7 @@ class Preloaded:
         self._log = log
         address = self._directory / "socket"
         self.executable = self._directory / "python"
-        client = f"{sys.executable} -S -E -s {HERE / 'client.py'} {address}"
+        client = shlex.join([sys.executable, "-S", "-E", "-s", str(HERE / "client.py"), str(address)])
         self.executable.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
         self.executable.chmod(0o755)
         with open(log, "ab") as stream, socket.socket(socket.AF_UNIX) as listener:

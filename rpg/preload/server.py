@@ -20,6 +20,7 @@ import socket
 import struct
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def preload(modules: list[str]) -> dict[str, str]:
     """
     before, began = dict(os.environ), time.monotonic()
     for name in modules:
-        importlib.import_module(name)
+        _import(name)
         if "ray._raylet" in sys.modules and _ray_id_of_a_child() == _ray_id_of_a_child():
             raise RuntimeError(
                 f"preload: importing {name} drew from Ray's random generator, so that all forks would have the same "
@@ -69,6 +70,16 @@ def preload(modules: list[str]) -> dict[str, str]:
     if threads > 1:
         raise RuntimeError(f"preload: importing {modules} started {threads - 1} thread(s); forking would not be safe")
     return {name: value for name, value in os.environ.items() if before.get(name) != value}
+
+
+def _import(name: str) -> None:
+    """Import a module. One that cannot be imported ends the server; the last line it writes names it, and why."""
+    try:
+        importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a module's import may raise
+        traceback.print_exc()
+        why = " ".join(str(error).split())
+        sys.exit(f"preload: importing {name} failed: {type(error).__name__}: {why}")
 
 
 def _ray_id_of_a_child() -> bytes:

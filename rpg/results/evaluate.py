@@ -6,10 +6,10 @@ are on disk `rpg score` judges again without generating any.
 
 import argparse
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
+from rpg.launching import BadSetting, call, override
 from rpg.results.records import ResultsError
 from rpg.results.render import markdown
 from rpg.results.runs import load_runs
@@ -34,13 +34,13 @@ def run(args: argparse.Namespace) -> int:
     try:
         overrides = [f"judge={args.judge}", *args.overrides] if args.judge else args.overrides
         command = eval_command(args.script, args.checkpoint, args.files, args.samples, args.out, overrides)
-    except ResultsError as error:
+    except (BadSetting, ResultsError) as error:
         print(f"rpg eval: {error}", file=sys.stderr)
         return 2
     print(shlex.join(command), flush=True)
     if args.only_print:
         return 0
-    if code := subprocess.run(command, check=False).returncode:
+    if code := call(command):
         return code
     notes: list[str] = []
     print(markdown(build_table(load_runs([args.out], notes), notes)), end="")
@@ -56,6 +56,7 @@ def eval_command(
 
     Raises:
         ResultsError: a file that is not there, no samples, or an --out that is in use.
+        BadSetting: a path that no configuration can hold.
     """
     for path in [script, *(files or [])]:
         if not path.is_file():
@@ -67,13 +68,13 @@ def eval_command(
     out = out.absolute()
     command = ["bash", str(script), "trainer.val_only=True", "trainer.val_before_train=True"]
     command += [f"actor_rollout_ref.rollout.val_kwargs.n={samples}"]
-    command += [f"trainer.default_local_dir={out}"]
+    command += [override("trainer.default_local_dir", out)]
     if checkpoint is None:
         command.append("trainer.resume_mode=disable")
     else:
         if not (checkpoint / "actor").is_dir() or "global_step_" not in checkpoint.name:
             raise ResultsError(f"--checkpoint {checkpoint}: not a checkpoint; give a run's global_step_N directory")
-        command += ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={checkpoint.absolute()}"]
+        command += ["trainer.resume_mode=resume_path", override("trainer.resume_from_path", checkpoint.absolute())]
     if files:
-        command.append(f"data.val_files=[{','.join(str(file.absolute()) for file in files)}]")
+        command.append(override("data.val_files", [file.absolute() for file in files]))
     return command + overrides

@@ -18,9 +18,10 @@ SCRIPTS = {
 def arguments(path: Path) -> list[str]:
     """The Hydra overrides that a script gives to launch.sh."""
     words = shlex.split(path.read_text().replace("\\\n", ""), comments=True)
-    assert words[:4] == ["exec", "bash", "$(dirname ${BASH_SOURCE[0]})/../launch.sh", "$0"], path
+    line = "script=$(readlink -f $0) && exec bash ${script%/*}/../launch.sh $script"  # its quotes are shlex's to read
+    assert words[:8] == line.split(), path
     assert words[-1] == "$@", path
-    return words[4:-1]
+    return words[8:-1]
 
 
 @functools.cache

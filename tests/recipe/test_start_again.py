@@ -12,7 +12,7 @@ def test_a_late_ray_is_started_again_in_a_fresh_process(monkeypatch, capsys):
     monkeypatch.setenv(main_rpg.STARTED, "0")
     late = RuntimeError("The current node timed out during startup")
     codes = [main_rpg.start_again(["profile=cpu"], late) for _ in range(main_rpg.STARTS)]
-    again = (sys.executable, [sys.executable, "-m", "recipe.rpg.main_rpg", "profile=cpu"])
+    again = (sys.executable, [sys.executable, "-m", "recipe.rpg", "profile=cpu"])
     assert started == [again] * 2
     assert codes[-1] == 1
     said = capsys.readouterr().err.splitlines()

@@ -80,7 +80,7 @@ def test_main_submits_its_own_overrides(client, capsys):
     assert main_rpg.main(overrides) == 0
     assert client.submitted.address == "http://head:8265"
     assert client.submitted.metadata == {"name": "dapo_7b"}
-    command = "python3 -m recipe.rpg.main_rpg rpg.script=dapo_7b method=dapo "
+    command = "python3 -m recipe.rpg rpg.script=dapo_7b method=dapo "
     assert client.submitted.entrypoint == command + "'trainer.project_name='\"'\"'a b'\"'\"''"  # for a shell
     assert capsys.readouterr().out == "step 1\nstep 2\n"
 

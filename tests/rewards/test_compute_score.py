@@ -54,6 +54,7 @@ def test_the_default_judge_is_the_releases() -> None:
         ({"judge": "release", "boxed_fallback": False}, "boxed_fallback=False is for judge=verified"),
         ({"time_limit": 0}, "time_limit=0 is no limit"),
         ({"time_limit": "5"}, "time_limit=5 is no limit"),
+        ({"judge": "verified", "time_limit": 5}, "time_limit=5 is for judge=release"),
     ],
 )
 def test_options_that_there_are_not_are_named(options: dict, said: str) -> None:

@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
 # REINFORCE++, beta 1e-4; Qwen3-4B, 4K context
-exec bash "$(dirname "${BASH_SOURCE[0]}")/../launch.sh" "$0" \
+script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
     model=qwen3-4b optim=adamw context=4k method=rfpp rpg.kl_coef=1e-4 "$@"

@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
 # REINFORCE++, beta 1e-4; toy task, CPU profile
-exec bash "$(dirname "${BASH_SOURCE[0]}")/../launch.sh" "$0" \
+script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
     profile=cpu model=toy dataset=toy optim=toy method=rfpp rpg.kl_coef=1e-4 "$@"

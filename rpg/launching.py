@@ -1,0 +1,56 @@
+"""What starts a launch script: overrides that hold any text (a path with spaces, commas, brackets, ü), and Ctrl-C."""
+
+import re
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from hydra.core.override_parser.types import Quote, QuotedString
+
+PLAIN = re.compile(r"/[A-Za-z0-9_./+-]*|[A-Za-z]+_[A-Za-z0-9_.-]*")  # Hydra takes it as text without quotes
+
+
+class BadSetting(ValueError):
+    """A setting that cannot be read; the message says which, its value and the remedy."""
+
+
+def override(key: str, value: str | Path | Sequence[str | Path]) -> str:
+    """The override that sets key to this text, or to a list of texts. Raises BadSetting as `quoted` does."""
+    if isinstance(value, (str, Path)):
+        return f"{key}={quoted(key, str(value))}"
+    return f"{key}=[{','.join(quoted(key, str(element)) for element in value)}]"
+
+
+def quoted(key: str, text: str) -> str:
+    """text as a value of Hydra's grammar, in quotes where it needs them. Raises BadSetting as `check_text` does."""
+    check_text(key, text)
+    return text if PLAIN.fullmatch(text) else QuotedString(text, Quote.single).with_quotes()
+
+
+def check_text(key: str, text: str) -> None:
+    """Raise BadSetting for text that no configuration can hold.
+
+    OmegaConf reads ${ anew each time a configuration is made from another, so that no escape lasts; and YAML is UTF-8.
+    """
+    if "${" in text:
+        raise BadSetting(f"{key}={text}: ${{ begins an interpolation wherever it stands; take a name without it")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadSetting(f"{key}={text!r}: not UTF-8; take a name that is") from error
+
+
+def call(command: list[str]) -> int:
+    """Run a launch script; its exit code, as a shell gives it.
+
+    Ctrl-C reaches the script as well, which has its processes to end; subprocess.run would kill it meanwhile.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:  # that, as in a script's background, the command has to inherit
+        signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        code = subprocess.run(command, check=False).returncode
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return code if code >= 0 else 128 - code
