@@ -50,12 +50,18 @@ def to_problem(row: dict[str, Any], source: Source, place: str) -> Problem | str
     return Problem(source.data_source, text.strip(), truth, source.split)
 
 
-def problem_text(row: dict[str, Any]) -> str | None:
-    """Return the bare problem of a row, from its prompt; None where there is no readable prompt."""
+def question(row: dict[str, Any]) -> str | None:
+    """Return the last message of a row's prompt as it stands there; None where there is no readable prompt."""
     prompt = row.get("prompt")
     last = prompt[-1] if isinstance(prompt, list) and prompt else None
     content = last.get("content") if isinstance(last, dict) else None
-    return strip_prompt(content).strip() if isinstance(content, str) else None
+    return content if isinstance(content, str) else None
+
+
+def problem_text(row: dict[str, Any]) -> str | None:
+    """Return the bare problem of a row, from its prompt; None where there is no readable prompt."""
+    content = question(row)
+    return None if content is None else strip_prompt(content).strip()
 
 
 def answer_text(answer: Any, place: str) -> str:
