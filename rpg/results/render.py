@@ -154,7 +154,7 @@ def as_json(table: Table) -> str:
     """Title, records, notes, and which runs made each row."""
     made_of = {row.label: [str(run.path) for run in row.runs] for row in table.rows if row.runs}
     content = {"title": table.title, "rows": records(table), "notes": table.notes + impossible(table), "runs": made_of}
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=2) + "\n"
 
 
 def latex(table: Table) -> str:

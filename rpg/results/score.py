@@ -113,7 +113,7 @@ def _scored_steps(run: Run, judge: str, out: Path) -> Iterator[dict[str, Any]]:
                 if file is None or not keys:
                     continue
                 named = _data_sources(run, file, list(keys))
-                samples = list(threads.map(lambda pair, file=file: _scored(file, *pair, judge), named))
+                samples = list(threads.map(lambda pair, file=file: _scored(file, pair[0], pair[1], judge), named))
             except (ResultsError, OSError) as error:
                 run.notes.append(LeftOut(f"{error}; the step is left out"))
                 continue
