@@ -191,7 +191,7 @@ def read_jsonl(path: Path, notes: list[str]) -> Iterator[Record]:
     except BrokenLine as error:
         if not error.cut_off:
             raise
-        notes.append(f"{error.place} is cut off and left out")
+        notes.append(f"{error.place} is cut off: it was not written to its end")
 
 
 def assemble(records: Iterable[Record], notes: list[str]) -> dict[int, dict[str, float]]:

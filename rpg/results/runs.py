@@ -1,6 +1,7 @@
 """A run, and how it is read from what loggers left on disk."""
 
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -126,10 +127,11 @@ def load_runs(paths: Iterable[Path], notes: list[str]) -> list[Run]:
     runs: list[Run] = []
     seen: set[Path] = set()
     for log in [log for path in paths for log in find_logs(path, notes)]:
-        if log.resolve() in seen:
+        real = Path(os.path.realpath(log))  # Path.resolve raises where links go in circles
+        if real in seen:
             notes.append(f"{log}: named twice, counted once")
             continue
-        seen.add(log.resolve())
+        seen.add(real)
         try:
             run = load_run(log)
         except (ResultsError, OSError) as error:

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from rpg.results.records import Record, ResultsError, as_step, reason
+from rpg.results.records import Record, ResultsError, as_step, has_file, reason
 
 PATTERN = "events.out.tfevents.*"
 HEAD = struct.Struct("<QI")  # length of a record and that length's checksum; behind the record stands its own
@@ -26,6 +26,7 @@ def read_events(path: Path, notes: list[str]) -> Iterator[Record]:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     for file in event_files(path):
+        has_file(file)  # refused where a directory or a link into nothing has the name
         require_sound(file, notes)
         steps: dict[int, dict[str, float]] = {}
         try:
@@ -59,4 +60,4 @@ def require_sound(file: Path, notes: list[str]) -> None:
             raise ResultsError(f"{file}, byte {position}: wrong checksum; the file is damaged, copy it again")
         position = end
     if position != len(content):
-        notes.append(f"{file}: the end is cut off; the last record is left out")
+        notes.append(f"{file}: the end is cut off: the last record was not written to its end")

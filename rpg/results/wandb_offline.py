@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rpg.results.records import Record, ResultsError, as_step, numbers, parse_json, reason
+from rpg.results.records import Record, ResultsError, as_step, has_file, numbers, parse_json, reason
 
 HEADER = b":W&B"
 HEADER_SIZE = 7
@@ -76,6 +76,7 @@ def read_chunks(path: Path, notes: list[str]) -> Iterator[bytes]:
     Raises:
         ResultsError: not a .wandb file, or a chunk whose checksum is wrong.
     """
+    has_file(path)  # refused where a directory or a link into nothing has the name
     content = path.read_bytes()
     if content[:4] != HEADER:
         raise ResultsError(f"{path}: not a .wandb file (it starts with {content[:4]!r}, not {HEADER!r})")
@@ -102,4 +103,4 @@ def read_chunks(path: Path, notes: list[str]) -> Iterator[bytes]:
             yield b"".join(parts)
             parts = []
     if position != len(content) or parts:
-        notes.append(f"{path}: the end is cut off; the last record is left out")
+        notes.append(f"{path}: the end is cut off: the last record was not written to its end")

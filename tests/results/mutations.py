@@ -11,6 +11,8 @@ import yaml
 from synthetic import config, records, write_run
 from test_readers import write_events, write_wandb
 
+from rpg.results.config import READ
+
 GOOD = "rpg_cpu_ukl_good"  # the run that no mutation touches
 LINES = records([0.125, 0.375, 0.25])
 
@@ -89,32 +91,7 @@ BYTES = [
     b"\x00" * 64,
     "trainer: {experiment_name: ü}".encode("latin-1"),
 ]
-KEYS = [
-    "trainer",
-    "trainer.experiment_name",
-    "trainer.total_training_steps",
-    "trainer.val_only",
-    "trainer.validation_data_dir",
-    "trainer.resume_mode",
-    "trainer.resume_from_path",
-    "algorithm",
-    "algorithm.adv_estimator",
-    "algorithm.filter_groups",
-    "actor_rollout_ref",
-    "actor_rollout_ref.actor",
-    "actor_rollout_ref.actor.policy_loss",
-    "actor_rollout_ref.actor.policy_loss.loss_mode",
-    "actor_rollout_ref.actor.optim.lr",
-    "data",
-    "data.seed",
-    "data.val_files",
-    "reward",
-    "reward.custom_reward_function",
-    "reward.custom_reward_function.path",
-    "reward.custom_reward_function.reward_kwargs",
-    "reward.custom_reward_function.reward_kwargs.judge",
-    "rpg",
-]
+KEYS = [*READ, "actor_rollout_ref.actor.optim.lr", "data.seed"]
 
 
 def sample(problem: int, acc: float, output: str = "Answer: 7") -> dict[str, Any]:

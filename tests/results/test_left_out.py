@@ -8,6 +8,7 @@ import pytest
 from matplotlib import mathtext
 from matplotlib.cbook import is_math_text
 from synthetic import config, records, write_run
+from test_readers import write_events
 
 from rpg.cli import main
 from rpg.results import escape
@@ -95,6 +96,21 @@ def test_torn_samples_leave_the_interval_out(tmp_path, capsys):
     assert rows["RPG-URKL"].cells["AIME24"].interval is None
     assert any("4.jsonl, line 2: not a validation sample" in note for note in notes)
     assert main(["table", str(tmp_path)]) == 1
+
+
+def test_a_damaged_event_file_is_refused_where_its_loader_ends_in_silence(tmp_path):
+    write_events(tmp_path / "tb", records([0.1, 0.3]))
+    (file,) = (tmp_path / "tb").iterdir()
+    whole = file.read_bytes()
+    (run,) = load_runs([tmp_path], [])
+    file.write_bytes(whole[:-9])
+    (cut,) = load_runs([tmp_path], [])
+    assert "the end is cut off" in cut.notes[0]
+    assert sum(map(len, cut.history.values())) == sum(map(len, run.history.values())) - 1
+    for place in (3, len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ResultsError, match=r"byte \d+: wrong checksum"):
+            load_runs([tmp_path], [])
 
 
 def test_a_path_without_a_run_beside_one_with(tmp_path, capsys):
