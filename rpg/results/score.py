@@ -17,8 +17,8 @@ from typing import Any
 
 import yaml
 
+from rpg.results import escape
 from rpg.results.config import put, setting
-from rpg.results.escape import printable
 from rpg.results.methods import OUR_REWARDS
 from rpg.results.records import LeftOut, ResultsError, exit_code, has_file, read_mapping
 from rpg.results.render import markdown
@@ -60,11 +60,11 @@ def run(args: argparse.Namespace) -> int:
             raise ResultsError("; ".join(notes))
         table = build_table([*before, *load_runs(written, notes)], notes)
     except (ResultsError, OSError) as error:
-        print(f"rpg score: {printable(str(error))}", file=sys.stderr)
+        print(f"rpg score: {escape.printable(str(error))}", file=sys.stderr)
         return 2
     print(markdown(table), end="")
     for directory in written:
-        print(f"written: {printable(str(directory))}")
+        print(f"written: {escape.markdown(str(directory))}")
     return exit_code(table.notes)
 
 
