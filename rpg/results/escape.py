@@ -15,7 +15,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-_MARKDOWN = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;"})
+_MARKDOWN = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$"})
 _TEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -37,7 +37,7 @@ _TEX = str.maketrans(
 
 
 def markdown(text: str) -> str:
-    """No HTML, no cell border, no link or picture."""
+    """No HTML, no cell border, no mathematics, no link or picture."""
     return printable(text).translate(_MARKDOWN).replace("](", "]&#40;")
 
 

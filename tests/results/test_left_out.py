@@ -126,7 +126,7 @@ HOSTILE = r"a|b <script>x</script> \input{y} $\frac$ [l](x) & 50%" + "\nnext\u20
 def test_no_format_takes_a_name_for_its_own():
     table = Table("t", ["AIME24"], [Row(HOSTILE, "GRPO", {"AIME24": Cell(0.5, 0.5)})], [HOSTILE])
     text = FORMATS["md"](table)
-    assert r"a&#124;b &lt;script>x&lt;/script> \input{y} $\frac$ [l]&#40;x) &amp; 50%\nnext\u2028line\x1b[0m" in text
+    assert r"a&#124;b &lt;script>x&lt;/script> \input{y} \$\frac\$ [l]&#40;x) &amp; 50%\nnext\u2028line\x1b[0m" in text
     tex = FORMATS["tex"](table)
     assert r"a\textbar{}b \textless{}script\textgreater{}x" in tex
     assert r"\textbackslash{}input\{y\} \$\textbackslash{}frac\$ {[}l{]}(x) \& 50\%" in tex
