@@ -6,6 +6,7 @@ which does the work and returns the exit code.
 
 import argparse
 import importlib
+import io
 import sys
 
 COMMANDS = {
@@ -23,6 +24,9 @@ COMMANDS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; the exit code is the subcommand's."""
+    for stream in (sys.stdout, sys.stderr):  # a name or a terminal outside UTF-8 is no reason to end
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="rpg", description="KL-regularised policy gradients for verl.")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

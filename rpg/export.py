@@ -2,14 +2,21 @@
 
 import argparse
 import os
+import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from rpg.data.template import format_prompt
+from rpg.results.records import ResultsError, brief, read_mapping
 
 QUESTION = "What is 27 + 15?"
 MAX_NEW_TOKENS = 256
+MOST_RANKS = 1 << 16
+NOT_WHOLE = "the checkpoint is not whole (or not of the FSDP engine): take an earlier global_step_N"
+ANSWER = "\nANSWER "  # before it stands whatever libraries print
+ASK = f"import sys; from {__name__} import ask; print({ANSWER!r} + ask(*sys.argv[1:]))"
 
 
 class ExportError(ValueError):
@@ -26,18 +33,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Merge, load back, ask; 1 where one of them fails."""
+    """Merge, load back, ask; 2 where there is nothing to export or no place for it, 1 where a step fails."""
     try:
         actor = find_actor(args.checkpoint)
+        require_whole(actor)
         out = args.out or actor.parent / "hf"
-        merge(actor, out)
-        answer = ask(out, args.ask)
+        require_free(out)
     except (ExportError, OSError) as error:
-        print(f"rpg export: {error}", file=sys.stderr)
-        return 1
+        return _fail(error, 2)
+    try:
+        answer = export(actor, out, args.ask)
+    except (ExportError, OSError) as error:
+        return _fail(error, 1)
     print(f"{out}: exported from {actor}")
     print(f"question: {args.ask}\nanswer:   {answer.strip()}")
     return 0
+
+
+def _fail(error: Exception, code: int) -> int:
+    print(f"rpg export: {error}", file=sys.stderr)
+    return code
 
 
 def find_actor(checkpoint: Path) -> Path:
@@ -48,7 +63,10 @@ def find_actor(checkpoint: Path) -> Path:
     """
     latest = checkpoint / "latest_checkpointed_iteration.txt"
     if latest.is_file():
-        checkpoint = checkpoint / f"global_step_{latest.read_text().strip()}"
+        step = latest.read_bytes().strip()
+        if not re.fullmatch(rb"\d{1,18}", step):
+            raise ExportError(f"{latest}: holds {step[:40]!r}, no step; give one of the global_step_N beside it")
+        checkpoint = checkpoint / f"global_step_{step.decode()}"
     actor = checkpoint if checkpoint.name == "actor" else checkpoint / "actor"
     if not actor.is_dir():
         raise ExportError(
@@ -56,45 +74,85 @@ def find_actor(checkpoint: Path) -> Path:
             "or its global_step_N"
         )
     if not (actor / "fsdp_config.json").is_file() or not (actor / "huggingface" / "config.json").is_file():
-        raise ExportError(
-            f"{actor}: fsdp_config.json or huggingface/config.json is missing; the checkpoint is not whole "
-            "(or not of the FSDP engine): take an earlier global_step_N"
-        )
+        raise ExportError(f"{actor}: fsdp_config.json or huggingface/config.json is missing; {NOT_WHOLE}")
     return actor
 
 
-def merge(actor: Path, out: Path) -> None:
-    """Put the shards together with `python -m verl.model_merger merge`.
+def require_whole(actor: Path) -> None:
+    """What verl's merger and transformers would find out after minutes.
 
     Raises:
-        ExportError: `out` holds something already, or the merger failed; with the end of what it said.
+        ExportError: a file of metadata that cannot be read, or a shard that is missing.
     """
-    if out.exists() and any(out.iterdir()):
+    try:
+        ranks = read_mapping(actor / "fsdp_config.json").get("world_size")
+        read_mapping(actor / "huggingface" / "config.json")
+    except ResultsError as error:
+        raise ExportError(f"{error}. {NOT_WHOLE}") from error
+    if not isinstance(ranks, int) or isinstance(ranks, bool) or not 1 <= ranks <= MOST_RANKS:
+        raise ExportError(
+            f"{actor / 'fsdp_config.json'}: world_size is {brief(ranks)}, no number of processes; {NOT_WHOLE}"
+        )
+    shards = [actor / f"model_world_size_{ranks}_rank_{rank}.pt" for rank in range(ranks)]
+    if missing := [shard.name for shard in shards if not shard.is_file() or not shard.stat().st_size]:
+        raise ExportError(
+            f"{actor}: {len(missing)} of {ranks} shards missing or empty, {missing[0]} first; {NOT_WHOLE}"
+        )
+
+
+def require_free(out: Path) -> None:
+    """Whether `out` may be written: not there, or an empty directory. Raises ExportError."""
+    if os.path.lexists(out) and not out.is_dir():
+        raise ExportError(f"{out}: not a directory; give another --out")
+    if out.is_dir() and any(out.iterdir()):
         raise ExportError(f"{out}: not empty; remove it or give another --out")
-    command = [sys.executable, "-m", "verl.model_merger", "merge", "--backend", "fsdp"]
-    command += ["--local_dir", str(actor), "--target_dir", str(out)]
+
+
+def export(actor: Path, out: Path, question: str) -> str:
+    """Merge `actor` into `out` and return the model's answer; `out` is whole or absent, so that one can try again.
+
+    Raises:
+        ExportError: the merger failed, or transformers cannot use what it wrote.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f"{out.name}.partial-") as folder:
+        partial = Path(folder) / out.name
+        merger = ["-m", "verl.model_merger", "merge", "--backend", "fsdp"]
+        python([*merger, "--local_dir", str(actor), "--target_dir", str(partial)], f"{actor}: verl's merger")
+        said = python(["-c", ASK, str(partial), question], f"{actor}: merged, but loading it with transformers")
+        partial.replace(out)
+    return said.rpartition(ANSWER)[2]
+
+
+def python(arguments: list[str], what: str) -> str:
+    """Run Python with `arguments` and return what it printed.
+
+    A process of its own, because what a model directory makes merger and transformers raise has no bounds.
+
+    Raises:
+        ExportError: it failed; the message begins with `what` and ends with the end of what it said.
+    """
     done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"}, check=False
+        [sys.executable, *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        check=False,
     )
     if done.returncode:
         said = "\n".join(done.stderr.strip().splitlines()[-5:])
-        raise ExportError(f"{actor}: verl's merger ended with {done.returncode}:\n{said}")
+        raise ExportError(f"{what} ended with {done.returncode}:\n{said}")
+    return done.stdout
 
 
-def ask(model: Path, question: str) -> str:
-    """Load the exported directory with transformers and answer one question, greedily, on the CPU.
-
-    Raises:
-        ExportError: the directory cannot be loaded.
-    """
+def ask(model: str, question: str) -> str:
+    """Load the exported directory with transformers and answer one question, greedily, on the CPU."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
-        loaded = AutoModelForCausalLM.from_pretrained(model, local_files_only=True, dtype="auto")
-    except (OSError, ValueError) as error:
-        raise ExportError(f"{model}: exported, but transformers cannot load it: {error}") from error
+    tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
+    loaded = AutoModelForCausalLM.from_pretrained(model, local_files_only=True, dtype="auto")
     messages = [{"role": "user", "content": format_prompt(question)}]
     inputs = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt", return_dict=True)
     with torch.no_grad():

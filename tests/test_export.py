@@ -1,6 +1,8 @@
 """`rpg export` and `rpg eval`: what they refuse, and the real merger on a checkpoint as FSDP2 writes it."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -33,15 +35,78 @@ def test_find_actor_refuses(tmp_path, capsys):
     (actor / "fsdp_config.json").unlink()
     with pytest.raises(export.ExportError, match="not whole"):
         export.find_actor(tmp_path)
-    assert main(["export", str(tmp_path)]) == 1
+    assert main(["export", str(tmp_path)]) == 2
     assert "rpg export:" in capsys.readouterr().err
 
 
-def test_merge_does_not_write_over_anything(tmp_path):
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("latest_checkpointed_iteration.txt", "three", "holds b'three', no step"),
+        ("latest_checkpointed_iteration.txt", "../../x", "no step"),
+        ("latest_checkpointed_iteration.txt", "\xff", "no step"),
+        ("global_step_3/actor/fsdp_config.json", "{", "cannot be read as JSON"),
+        ("global_step_3/actor/fsdp_config.json", "[2]", "no settings by name"),
+        ("global_step_3/actor/fsdp_config.json", "{}", "world_size is None"),
+        ("global_step_3/actor/fsdp_config.json", '{"world_size": "2"}', "world_size is '2'"),
+        ("global_step_3/actor/fsdp_config.json", '{"world_size": 3}', "2 of 3 shards missing or empty, .*rank_1.pt"),
+        ("global_step_3/actor/huggingface/config.json", "", "config.json: cannot be read as JSON"),
+    ],
+)
+def test_a_checkpoint_that_is_not_whole_is_refused_before_the_merger(tmp_path, capsys, file, content, said):
+    actor = checkpoint(tmp_path)
+    (actor / "fsdp_config.json").write_text('{"world_size": 1}')
+    (actor / "model_world_size_1_rank_0.pt").write_text("x")
+    (actor / "model_world_size_3_rank_0.pt").write_text("x")
+    (tmp_path / file).write_text(content, encoding="latin-1")
+    assert main(["export", str(tmp_path)]) == 2
+    assert re.search(said, capsys.readouterr().err)
+
+
+def test_export_does_not_write_over_anything(tmp_path):
     (tmp_path / "out").mkdir()
+    export.require_free(tmp_path / "out")
     (tmp_path / "out" / "mine").write_text("x")
     with pytest.raises(export.ExportError, match="not empty"):
-        export.merge(tmp_path, tmp_path / "out")
+        export.require_free(tmp_path / "out")
+    with pytest.raises(export.ExportError, match="not a directory"):
+        export.require_free(tmp_path / "out" / "mine")
+
+
+@pytest.mark.parametrize("failing", ["verl.model_merger", "-c"])
+def test_a_failed_export_can_be_tried_again(tmp_path, capsys, monkeypatch, failing):
+    actor = checkpoint(tmp_path)
+    (actor / "fsdp_config.json").write_text('{"world_size": 1}')
+    (actor / "model_world_size_1_rank_0.pt").write_text("x")
+    fails = {failing}
+
+    def python(arguments, what):
+        if "-m" in arguments:
+            Path(arguments[-1]).mkdir()
+            (Path(arguments[-1]) / "half").write_text("x")
+        if fails & set(arguments):
+            raise export.ExportError(f"{what} ended with 1")
+        return f"noise{export.ANSWER}42"
+
+    monkeypatch.setattr(export, "python", python)
+    before = sorted(actor.parent.iterdir())
+    assert main(["export", str(tmp_path)]) == 1
+    assert sorted(actor.parent.iterdir()) == before
+    fails.clear()
+    assert main(["export", str(tmp_path)]) == 0
+    assert "answer:   42\n" in capsys.readouterr().out
+    assert main(["export", str(tmp_path)]) == 2
+    assert "not empty" in capsys.readouterr().err
+
+
+@pytest.mark.full
+def test_the_real_merger_refuses_shards_that_are_none_and_leaves_nothing(tmp_path, capsys):
+    actor = checkpoint(tmp_path)
+    (actor / "fsdp_config.json").write_text('{"world_size": 1}')
+    (actor / "model_world_size_1_rank_0.pt").write_text("x")
+    assert main(["export", str(tmp_path)]) == 1
+    assert "verl's merger ended with 1" in capsys.readouterr().err
+    assert [path.name for path in actor.parent.iterdir()] == ["actor"]
 
 
 @pytest.mark.full

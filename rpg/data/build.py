@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rpg.data.published import problem_text, to_problem
+from rpg.data.published import problems_in, to_problem
 from rpg.data.readers import DataError, read_file
 from rpg.data.schema import Problem, repeated_rows, write_parquet
 from rpg.data.sources import Source
@@ -41,10 +41,16 @@ def digest(text: str) -> bytes:
     return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
 
 
-def problem_keys(paths: Iterable[Path]) -> set[bytes]:
-    """Return the digests of all problems in built files, for `exclude`: test problems stay out of training."""
-    texts = (problem_text(row) for path in paths for _, row in read_file(path))
-    return {digest(text) for text in texts if text}
+def problem_keys(path: Path) -> set[bytes]:
+    """Return the digests of all problems in a file, for `exclude`: test problems stay out of training.
+
+    Reads what `build` reads: built files and published ones, of whichever set.
+    Raises DataError where not one problem is found: a guard that knows none lets everything through.
+    """
+    keys = {digest(text) for place, row in read_file(path) for text in problems_in(row, place)}
+    if not keys:
+        raise DataError(f"{path}: no problem in it to exclude; every row is empty, or there is none. Give another file")
+    return keys
 
 
 def distinct_problems(

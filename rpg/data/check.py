@@ -13,6 +13,7 @@ from rpg.data.findings import Findings, Issue, warning
 from rpg.data.published import problem_text
 from rpg.data.readers import DataError, open_parquet, read_batches
 
+MAX_PROMPT_LENGTH = 2048  # of the launch scripts
 PromptLength = Callable[[list[dict[str, str]]], int]
 
 
@@ -59,7 +60,7 @@ class FileCheck:
         )
 
 
-def check_files(paths: list[Path], tokenizer: str | None = None, max_prompt_length: int = 2048) -> int:
+def check_files(paths: list[Path], tokenizer: str | None = None, max_prompt_length: int = MAX_PROMPT_LENGTH) -> int:
     """Check every file and print what is wrong; 0 only where all of them can be trained on."""
     length: PromptLength | None = None
     broken = 0
@@ -82,7 +83,7 @@ def check_files(paths: list[Path], tokenizer: str | None = None, max_prompt_leng
     return 1 if errors else 0
 
 
-def check_file(path: Path, length: PromptLength | None = None, max_prompt_length: int = 2048) -> FileCheck:
+def check_file(path: Path, length: PromptLength | None = None, max_prompt_length: int = MAX_PROMPT_LENGTH) -> FileCheck:
     """Check one file by itself; problems with reading it become findings."""
     check = FileCheck(path, too_long=0 if length else None)
     if path.suffix != ".parquet":
@@ -102,6 +103,9 @@ def check_file(path: Path, length: PromptLength | None = None, max_prompt_length
         return check
     if not check.rows:
         check.findings.add(Issue("file", "no rows", "build or download it again"))
+    if check.too_long and check.too_long == len(check.problems):
+        what = f"all {check.rows} rows are over {max_prompt_length} tokens, and verl drops them: nothing is left"
+        check.findings.add(Issue("prompt", what, "raise data.max_prompt_length"))
     check_repeats(check)
     return check
 

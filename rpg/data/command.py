@@ -36,7 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=[],
         metavar="FILE",
-        help="leave out problems that stand in these built files: test problems do not belong in training",
+        help="leave out problems that stand in these files, built or as published: test problems do not belong in "
+        "training",
     )
     group = build_parser.add_argument_group("toy task")
     group.add_argument("--train-size", type=int, default=2048, help="training rows (default: 2048)")
@@ -49,16 +50,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     check_parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     check_parser.add_argument("--tokenizer", metavar="DIR", help="count prompts over --max-prompt-length with it")
     check_parser.add_argument(
-        "--max-prompt-length", type=_positive, default=2048, metavar="N", help="in tokens (default: 2048)"
+        "--max-prompt-length", type=_positive, metavar="N", help="in tokens, with --tokenizer (default: 2048)"
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out the parsed command; 0 where it succeeded, 1 where not."""
     if args.action == "check":
-        from rpg.data.check import check_files
+        from rpg.data.check import MAX_PROMPT_LENGTH, check_files
 
-        return check_files(args.files, args.tokenizer, args.max_prompt_length)
+        if args.max_prompt_length and not args.tokenizer:
+            print("rpg data check: --max-prompt-length counts tokens; give --tokenizer DIR with it", file=sys.stderr)
+            return 1
+        return check_files(args.files, args.tokenizer, args.max_prompt_length or MAX_PROMPT_LENGTH)
     try:
         return build_toy(args) if args.name == "toy" else build_published(args)
     except (ValueError, OSError) as error:
@@ -82,7 +86,12 @@ def build_published(args: argparse.Namespace) -> int:
     """Write the file of a published set and print what became of its rows."""
     source = SOURCES[args.name]
     rows = read_file(args.from_file) if args.from_file else read_hub(source)
-    report = build(source, rows, args.out, args.repeat, problem_keys(args.exclude))
+    exclude: set[bytes] = set()
+    for path in args.exclude:
+        keys = problem_keys(path)
+        print(f"{path}: {len(keys)} problems to keep out")
+        exclude |= keys
+    report = build(source, rows, args.out, args.repeat, exclude)
     print(f"{args.out / source.file_name}:", *report.lines(), sep="\n")
     return 0
 

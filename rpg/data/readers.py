@@ -26,7 +26,7 @@ def read_file(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     if reader is None:
         raise DataError(f"{path}: the name ends in {path.suffix!r}; give a {', '.join(readers)} file")
     if not path.is_file():
-        raise DataError(f"{path}: no such file; check the path given to --from")
+        raise DataError(f"{path}: no such file; check the path")
     return reader(path)
 
 

@@ -1,7 +1,9 @@
 """What people look at when a run is done: runs read from any log, Last/Best tables, pictures, one page.
 
 runs.py           load_runs: paths -> Run, from metrics.jsonl, W&B offline files or TensorBoard event files
-records.py        records in the order of writing -> one history; resumed and truncated files
+records.py        reading files, lines and numbers that may be anything; records -> one history; notes, exit codes
+config.py         the settings that results read, and of which types; experiments.py: what makes two runs differ
+escape.py         names and other foreign text, escaped for every format
 wandb_offline.py  the records of a .wandb file
 tensorboard.py    the records of event files
 methods.py        which method a run is, its colour and mark; which benchmark a data_source is

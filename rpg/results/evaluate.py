@@ -5,16 +5,20 @@ are on disk `rpg score` judges again without generating any.
 """
 
 import argparse
+import re
 import shlex
 import sys
 from pathlib import Path
 
 from rpg.launching import BadSetting, call, override
-from rpg.results.records import ResultsError
+from rpg.results.escape import printable
+from rpg.results.records import ResultsError, exit_code
 from rpg.results.render import markdown
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES
+
+CHECKPOINT = re.compile(r"global_step_\d+")  # verl takes the step from the name
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,21 +34,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the evaluation and print its table; the script's exit code where it fails, 2 where it is refused."""
+    """Run the evaluation and print its table; the script's exit code where it fails, 2 where it is refused.
+
+    1 where something that the evaluation wrote was left out of the table, 2 where all was.
+    """
     try:
         overrides = [f"judge={args.judge}", *args.overrides] if args.judge else args.overrides
         command = eval_command(args.script, args.checkpoint, args.files, args.samples, args.out, overrides)
-    except (BadSetting, ResultsError) as error:
-        print(f"rpg eval: {error}", file=sys.stderr)
-        return 2
+    except (BadSetting, ResultsError, OSError) as error:
+        return _refuse(error)
     print(shlex.join(command), flush=True)
     if args.only_print:
         return 0
     if code := call(command):
         return code
     notes: list[str] = []
-    print(markdown(build_table(load_runs([args.out], notes), notes)), end="")
-    return 0
+    try:
+        table = build_table(load_runs([args.out], notes), notes)
+    except (ResultsError, OSError) as error:
+        return _refuse(error)
+    print(markdown(table), end="")
+    return exit_code(table.notes)
+
+
+def _refuse(error: Exception) -> int:
+    print(f"rpg eval: {printable(str(error))}", file=sys.stderr)
+    return 2
 
 
 def eval_command(
@@ -72,7 +87,7 @@ def eval_command(
     if checkpoint is None:
         command.append("trainer.resume_mode=disable")
     else:
-        if not (checkpoint / "actor").is_dir() or "global_step_" not in checkpoint.name:
+        if not (checkpoint / "actor").is_dir() or not CHECKPOINT.fullmatch(checkpoint.name):
             raise ResultsError(f"--checkpoint {checkpoint}: not a checkpoint; give a run's global_step_N directory")
         command += ["trainer.resume_mode=resume_path", override("trainer.resume_from_path", checkpoint.absolute())]
     if files:

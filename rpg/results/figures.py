@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from rpg.results.escape import picture
 from rpg.results.methods import BENCHMARKS, Look, looks_of, order_of
 from rpg.results.runs import Run
 from rpg.results.table import Table
@@ -31,6 +32,7 @@ MORE_PANELS = (
     ("clipped tokens (share)", "actor/pg_clipfrac"),
 )
 PANELS = 6
+MOST_PANELS = 60  # twenty rows; a PNG of many more pixels cannot be written
 SMOOTHING = 0.1  # a running mean over this share of the steps; raw values stay visible behind it
 LEGEND_LETTERS = 42  # that fit below one panel
 STYLE: dict[Any, Any] = {  # matplotlib's own type lists every key
@@ -48,11 +50,11 @@ STYLE: dict[Any, Any] = {  # matplotlib's own type lists every key
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture: `series[i]` belongs to the i-th run; validation panels have dots and are not smoothed."""
+    """One picture: `series[i]` belongs to the i-th run; validation panels (no `metric`) have dots, no smoothing."""
 
     title: str
     series: tuple[tuple[tuple[int, float], ...], ...]
-    validation: bool
+    metric: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,20 +78,24 @@ def make_panels(runs: Sequence[Run]) -> list[Panel]:
     seen = {name for found in accuracies for name in found}
     benchmarks = [name for name in dict.fromkeys([*BENCHMARKS, *sorted(seen)]) if name in seen]
     panels = [
-        Panel(f"{name} accuracy", tuple(tuple(found.get(name, ())) for found in accuracies), True)
-        for name in benchmarks
+        Panel(f"{name} accuracy", tuple(tuple(found.get(name, ())) for found in accuracies)) for name in benchmarks
     ]
     for wanted in (TRAINING_PANELS, MORE_PANELS):
         for title, metric in wanted:
             series = tuple(tuple(run.series(metric)) for run in runs)
             if any(series) and (wanted is TRAINING_PANELS or len(panels) < PANELS):
-                panels.append(Panel(title, series, False))
+                panels.append(Panel(title, series, metric))
     return panels
+
+
+def shown_metrics(panels: Sequence[Panel]) -> list[str]:
+    """The training metrics among the panels."""
+    return [panel.metric for panel in panels if panel.metric]
 
 
 def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
     """Draw one panel; every line has the gid run-<i>, by which the page hides it."""
-    axes.set_title(panel.title, loc="left")
+    axes.set_title(picture(panel.title), loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     for index, (label, points) in enumerate(zip(legend.labels, panel.series, strict=True)):
         if not points:
@@ -97,7 +103,7 @@ def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
         look = legend.looks[label]
         steps, values = zip(*points, strict=True)
         gid = f"run-{index}"
-        if panel.validation:
+        if panel.metric is None:
             axes.plot(steps, values, color=look.colour, linestyle=look.dash, marker="o", markersize=4, gid=gid)
         else:
             axes.plot(steps, values, color=look.colour, linewidth=0.8, alpha=0.3, gid=f"{gid}-raw")
@@ -117,7 +123,8 @@ def figure(panels: Sequence[Panel], legend: Legend) -> Figure:
         columns = min(3, len(panels))
         rows = math.ceil(len(panels) / columns)
         shown = sorted(set(legend.labels), key=order_of)
-        widest = max(len(label) for label in shown)
+        names = [picture(label) for label in shown]
+        widest = max(map(len, names))
         legend_columns = max(1, min(len(shown), 4, int(LEGEND_LETTERS * columns / (widest + 8))))
         legend_rows = math.ceil(len(shown) / legend_columns)
         height = 2.7 * rows + 0.3 * legend_rows + 0.2
@@ -132,7 +139,7 @@ def figure(panels: Sequence[Panel], legend: Legend) -> Figure:
         lines = [
             Line2D([], [], color=legend.looks[label].colour, linestyle=legend.looks[label].dash) for label in shown
         ]
-        fig.legend(lines, shown, loc="outside lower center", ncols=legend_columns, frameon=False, handlelength=3)
+        fig.legend(lines, names, loc="outside lower center", ncols=legend_columns, frameon=False, handlelength=3)
         return fig
 
 

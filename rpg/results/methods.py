@@ -6,6 +6,7 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from rpg.objectives.spec import LOSS_NAMES
+from rpg.results.config import setting
 from rpg.rewards import sources
 
 # What a data_source counts as in tables: the paper's names, in the paper's order; others keep their own.
@@ -88,20 +89,18 @@ def base_method(method: str) -> str:
 
 def method_of_config(config: dict[str, Any]) -> str | None:
     """The paper's name of the method that a resolved configuration runs; None where it has no name there."""
-    actor = config.get("actor_rollout_ref", {}).get("actor", {})
-    algorithm = config.get("algorithm", {})
-    loss = (actor.get("policy_loss") or {}).get("loss_mode")
+    loss = setting(config, "actor_rollout_ref.actor.policy_loss.loss_mode")
     if loss in LOSS_NAMES:
         divergence, estimator, clip = LOSS_NAMES[loss]
         if estimator == "differentiable":
             return f"RPG-{divergence.upper()}"
         variant = {"ppo": "", "none": " (no clip)", "hard": " (hard clip)"}[clip]
         return f"RPG-REINFORCE-{divergence.upper()}{variant}"
-    estimator = algorithm.get("adv_estimator")
+    estimator = setting(config, "algorithm.adv_estimator")
     if loss not in (None, "vanilla") or estimator is None:
         return None
     if estimator == "grpo":
-        return "DAPO" if (algorithm.get("filter_groups") or {}).get("enable") else "GRPO"
+        return "DAPO" if setting(config, "algorithm.filter_groups.enable") else "GRPO"
     return {"reinforce_plus_plus": "REINFORCE++", "reinforce_plus_plus_baseline": "REINFORCE++-Baseline"}.get(estimator)
 
 
@@ -113,9 +112,9 @@ def judge_of_config(config: dict[str, Any]) -> str | None:
     """
     if not config:
         return None
-    function = (config.get("reward") or {}).get("custom_reward_function") or {}
-    if judge := (function.get("reward_kwargs") or {}).get("judge"):
-        return str(judge)
+    function = setting(config, "reward.custom_reward_function") or {}
+    if judge := setting(function, "reward_kwargs.judge"):
+        return judge
     path = function.get("path", OUR_REWARDS)
     return "verified" if path == OUR_REWARDS else PurePath(path).name if path else "verl's own"
 

@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Sequence
-from html import escape
 from importlib import resources
 from string import Template
 
+from rpg.results.config import flatten
+from rpg.results.escape import html as escape
+from rpg.results.experiments import settings
 from rpg.results.figures import Legend, Panel, single
 from rpg.results.methods import Look, family, order_of
 from rpg.results.render import COLUMNS, comparison, impossible, judged, value
-from rpg.results.runs import Run, flatten, settings
+from rpg.results.runs import Run
 from rpg.results.table import Table
 
 DASH_ARRAY = {"-": "none", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
@@ -17,7 +19,7 @@ DASH_ARRAY = {"-": "none", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
 
 def make_page(runs: Sequence[Run], panels: Sequence[Panel], legend: Legend, table: Table, title: str) -> str:
     """The page's text. Order of runs as in `legend`."""
-    text = resources.files("rpg.results").joinpath("page.html").read_text()
+    text = resources.files("rpg.results").joinpath("page.html").read_text(encoding="utf-8")
     return Template(text).substitute(
         title=escape(title),
         legend="\n".join(_button(index, run, legend) for index, run in _in_order(runs, legend)),
@@ -36,7 +38,7 @@ def _button(index: int, run: Run, legend: Legend) -> str:
     shared = legend.labels.count(label) > 1
     text = f"{label}, {seed_text(run)}" if shared else label
     return (
-        f"<button type='button' aria-pressed='true' data-run='{index}' title='{escape(run.name, quote=True)}'>"
+        f"<button type='button' aria-pressed='true' data-run='{index}' title='{escape(run.name)}'>"
         f"{_swatch(legend.looks[label])}{escape(text)}</button>"
     )
 
@@ -60,7 +62,7 @@ def _panel(number: int, panel: Panel, legend: Legend) -> str:
     text = re.sub(r'id="run-(\d+)(-raw)?"', r'data-run="\1"', text)
     text = re.sub(r'\bid="', f'id="p{number}-', text)
     text = re.sub(r'(url\(|href=")#', rf"\1#p{number}-", text)
-    return text.replace("<svg ", f"<svg role='img' aria-label='{escape(panel.title, quote=True)}' ", 1)
+    return text.replace("<svg ", f"<svg role='img' aria-label='{escape(panel.title)}' ", 1)
 
 
 def _table(table: Table) -> str:

@@ -19,7 +19,7 @@ def paper_table(number: int) -> Table:
     Raises:
         ResultsError: there is no such table of results; names those there are.
     """
-    text = resources.files("rpg.results").joinpath("paper_tables.csv").read_text()
+    text = resources.files("rpg.results").joinpath("paper_tables.csv").read_text(encoding="utf-8")
     entries = list(csv.DictReader(text.splitlines()))
     chosen = [entry for entry in entries if int(entry["table"]) == number]
     if not chosen:

@@ -5,11 +5,12 @@ import sys
 from pathlib import Path
 
 from rpg.results import figures
+from rpg.results.escape import printable
 from rpg.results.page import make_page
 from rpg.results.paper import paper_table
-from rpg.results.records import ResultsError
-from rpg.results.runs import load_runs
-from rpg.results.table import build_table
+from rpg.results.records import LeftOut, ResultsError, about, exit_code
+from rpg.results.runs import Run, load_runs, not_shown
+from rpg.results.table import Table, build_table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write panels.png, panels.svg and index.html; 2 where something cannot be read."""
+    """Write panels.png, panels.svg and index.html; 1 where something given was left out, 2 where nothing is left."""
     notes: list[str] = []
     try:
         paper = None if args.paper is None else paper_table(args.paper)
@@ -29,17 +30,28 @@ def run(args: argparse.Namespace) -> int:
         table = build_table(runs, notes, paper)
         panels = figures.make_panels(runs)
         if not panels:
-            raise ResultsError("none of the runs logged a metric that the panels show")
-        args.out.mkdir(parents=True, exist_ok=True)
+            raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *table.notes]))
+        for metric in figures.shown_metrics(panels):
+            table.notes += [about(run.name, note) for run in runs for note in not_shown(run, metric)]
+        if len(panels) > figures.MOST_PANELS:
+            left_out = ", ".join(panel.title for panel in panels[figures.MOST_PANELS :])
+            table.notes.append(LeftOut(f"more than {figures.MOST_PANELS} panels; left out: {left_out}"))
+            del panels[figures.MOST_PANELS :]
+        paths = draw(runs, panels, table, args.out, args.title)
     except (ResultsError, OSError) as error:
-        print(f"rpg plot: {error}", file=sys.stderr)
+        print(f"rpg plot: {printable(str(error))}", file=sys.stderr)
         return 2
-    legend = figures.make_legend(runs, table)
-    paths = figures.save(figures.figure(panels, legend), args.out)
-    page = args.out / "index.html"
-    page.write_text(make_page(runs, panels, legend, table, args.title), encoding="utf-8")
-    for path in (*paths, page):
-        print(path)
+    for path in paths:
+        print(printable(str(path)))
     for note in table.notes:
-        print(f"note: {note}", file=sys.stderr)
-    return 0
+        print(f"note: {printable(note)}", file=sys.stderr)
+    return exit_code(table.notes)
+
+
+def draw(runs: list[Run], panels: list[figures.Panel], table: Table, out: Path, title: str) -> list[Path]:
+    """Write the pictures and the page into `out`; returns their paths."""
+    out.mkdir(parents=True, exist_ok=True)
+    legend = figures.make_legend(runs, table)
+    page = out / "index.html"
+    page.write_text(make_page(runs, panels, legend, table, title), encoding="utf-8")
+    return [*figures.save(figures.figure(panels, legend), out), page]

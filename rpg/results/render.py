@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Callable
 
+from rpg.results import escape
 from rpg.results.methods import family
 from rpg.results.table import Cell, Row, Table
 
@@ -16,11 +17,13 @@ IMPOSSIBLE = "Last above Best, which cannot be"
 
 def markdown(table: Table) -> str:
     """The table as markdown, its notes below as a list."""
-    header = ["Method", *(f"{name} {column.title()}" for name in table.benchmarks for column in COLUMNS)]
-    lines = [f"**{table.title}**", "", _md(header), _md([":--", *["--:"] * (len(header) - 1)])]
+    header = [
+        "Method",
+        *(f"{escape.markdown(name)} {column.title()}" for name in table.benchmarks for column in COLUMNS),
+    ]
+    lines = [f"**{escape.markdown(table.title)}**", "", _md(header), _md([":--", *["--:"] * (len(header) - 1)])]
     for row in table.rows:
-        label = MARKS[family(row.method)] + row.label
-        lines.append(_md([label, *(value(table, row, b, c) for b in table.benchmarks for c in COLUMNS)]))
+        lines.append(_md([_md_label(row), *(value(table, row, b, c) for b in table.benchmarks for c in COLUMNS)]))
         if row.method in table.paper:
             for name, values in comparison(table, row):
                 lines.append(_md([f"&emsp;{name}", *values]))
@@ -29,17 +32,21 @@ def markdown(table: Table) -> str:
         explained.append("brackets: 95% interval over problems (bootstrap)")
     if any(cell.last_se is not None for row in table.rows for cell in row.cells.values()):
         explained.append("±: standard error over seeds")
-    explained += judged(table)
+    explained += [escape.markdown(said) for said in judged(table)]
     lines += ["", "; ".join(explained) + "."]
     lines += _md_pass_at(table)
     notes = table.notes + impossible(table)
     if notes:
-        lines += ["", *(f"- {note}" for note in notes)]
+        lines += ["", *(f"- {escape.markdown(note)}" for note in notes)]
     return "\n".join(lines) + "\n"
 
 
 def _md(cells: list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(cells) + " |"
+
+
+def _md_label(row: Row) -> str:
+    return MARKS[family(row.method)] + escape.markdown(row.label)
 
 
 def value(table: Table, row: Row, benchmark: str, column: str, best: str = "**{}**") -> str:
@@ -95,7 +102,7 @@ def _md_pass_at(table: Table) -> list[str]:
     lines += [_md(["Method", "Benchmark", *(f"pass@{k}" for k in ks)]), _md([":--", ":--", *["--:"] * len(ks)])]
     for row, benchmark, values in found:
         shown = [f"{values[k]:.4f}" if k in values else "–" for k in ks]
-        lines.append(_md([MARKS[family(row.method)] + row.label, benchmark, *shown]))
+        lines.append(_md([_md_label(row), escape.markdown(benchmark), *shown]))
     return lines
 
 
@@ -134,6 +141,7 @@ def comma_separated(table: Table) -> str:
     found = records(table)
     ks = sorted({int(k) for record in found for k in record["pass_at"]})
     rows = [{**r, **{f"pass@{k}": r["pass_at"].get(str(k)) for k in ks}} for r in found]
+    rows = [{k: escape.csv_field(v) if isinstance(v, str) else v for k, v in row.items()} for row in rows]
     names = [name for name in (rows[0] if rows else {"method": 0, "benchmark": 0}) if name != "pass_at"]
     out = io.StringIO()
     writer = csv.DictWriter(out, names, extrasaction="ignore", lineterminator="\n")
@@ -146,7 +154,7 @@ def as_json(table: Table) -> str:
     """Title, records, notes, and which runs made each row."""
     made_of = {row.label: [str(run.path) for run in row.runs] for row in table.rows if row.runs}
     content = {"title": table.title, "rows": records(table), "notes": table.notes + impossible(table), "runs": made_of}
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=2) + "\n"
 
 
 def latex(table: Table) -> str:
@@ -156,27 +164,24 @@ def latex(table: Table) -> str:
     lines = [
         rf"\begin{{tabular}}{{l{'cc' * len(names)}}}",
         r"\toprule",
-        "Method & " + " & ".join(rf"\multicolumn{{2}}{{c}}{{{_tex(name)}}}" for name in names) + r" \\",
+        "Method & " + " & ".join(rf"\multicolumn{{2}}{{c}}{{{escape.tex(name)}}}" for name in names) + r" \\",
         " & " + " & ".join("Last & Best" for _ in names) + r" \\",
         r"\midrule",
     ]
     for row in table.rows:
         values = [_tex_value(table, row, b, c) for b in names for c in COLUMNS]
-        lines.append(shades[family(row.method)] + " & ".join([_tex(row.label), *values]) + r" \\")
+        lines.append(shades[family(row.method)] + " & ".join([escape.tex(row.label), *values]) + r" \\")
         if row.method in table.paper:
             for name, shown in comparison(table, row):
-                values = [rf"\textit{{{_tex(value)}}}" for value in shown]
+                values = [rf"\textit{{{escape.tex(value)}}}" for value in shown]
                 lines.append(" & ".join([rf"\quad\textit{{{name}}}", *values]) + r" \\")
     lines.append(r"\bottomrule")
-    lines += [rf"\multicolumn{{{1 + 2 * len(names)}}}{{l}}{{\footnotesize {_tex(said)}}} \\" for said in judged(table)]
+    lines += [
+        rf"\multicolumn{{{1 + 2 * len(names)}}}{{l}}{{\footnotesize {escape.tex(said)}}} \\" for said in judged(table)
+    ]
     lines.append(r"\end{tabular}")
-    lines += [f"% {note}" for note in table.notes + impossible(table)]
+    lines += [f"% {escape.printable(note)}" for note in table.notes + impossible(table)]
     return "\n".join(lines) + "\n"
-
-
-def _tex(text: str) -> str:
-    escapes = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "–": "--", "±": r"$\pm$"}
-    return "".join(escapes.get(letter, letter) for letter in text)
 
 
 def _tex_value(table: Table, row: Row, benchmark: str, column: str) -> str:

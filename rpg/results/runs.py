@@ -1,19 +1,34 @@
 """A run, and how it is read from what loggers left on disk."""
 
+import math
+import os
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from rpg.results.config import keep_usable, setting
+from rpg.results.experiments import settings
 from rpg.results.methods import benchmark_of, judge_of_config, method_of_config, method_of_name
-from rpg.results.records import Record, ResultsError, assemble, read_jsonl
+from rpg.results.records import (
+    LeftOut,
+    Record,
+    ResultsError,
+    assemble,
+    has_file,
+    read_jsonl,
+    read_mapping,
+    usable,
+)
 from rpg.results.tensorboard import PATTERN, event_files, read_events
 from rpg.results.wandb_offline import read_wandb
 
 METRICS = "metrics.jsonl"
+CONFIG = "config.yaml"
+ENVIRONMENT = "environment.json"
+ACCURACY = re.compile(r"val-core/(?P<data_source>.+)/acc/mean@\d+", re.DOTALL)
 EARLIER = "metrics.previous.jsonl"  # the part before a resume, until the run ends and makes one file of both
 
 
@@ -56,72 +71,79 @@ class Run:
     @property
     def planned_steps(self) -> int | None:
         """trainer.total_training_steps; None where the configuration is not known."""
-        return self.config.get("trainer", {}).get("total_training_steps")
+        return setting(self.config, "trainer.total_training_steps")
 
     @property
     def stopped_early(self) -> bool:
         """Whether steps are missing at the end. A run that only validates plans none."""
-        if self.config.get("trainer", {}).get("val_only"):
+        if setting(self.config, "trainer.val_only"):
             return False
         return self.planned_steps is not None and self.last_step < self.planned_steps
 
     def series(self, metric: str) -> list[tuple[int, float]]:
-        """(step, value) of a metric, in order."""
-        return [(step, data[metric]) for step, data in self.history.items() if metric in data]
+        """(step, value) of a metric, in order; without NaN and infinities."""
+        return [(step, data[metric]) for step, data in self.history.items() if usable(data.get(metric, math.nan))]
+
+    def unusable(self, metric: str) -> list[int]:
+        """The steps at which a metric is NaN or infinite."""
+        return [step for step, data in self.history.items() if metric in data and not usable(data[metric])]
+
+    @property
+    def accuracy_metrics(self) -> dict[str, str]:
+        """Metric of the log -> benchmark, for the metrics val-core/<data_source>/acc/mean@k."""
+        names = dict.fromkeys(metric for data in self.history.values() for metric in data)
+        matches = {metric: ACCURACY.fullmatch(metric) for metric in names}
+        return {metric: benchmark_of(match["data_source"]) for metric, match in matches.items() if match}
 
     def accuracies(self) -> dict[str, list[tuple[int, float]]]:
         """Benchmark -> (step, Mean@k) in order; two spellings of one benchmark are refused.
 
-        Read from val-core/<data_source>/acc/mean@k. A file that holds each problem k times gives mean@1,
-        whose mean over its rows is Mean@k all the same.
+        A file that holds each problem k times gives mean@1, whose mean over its rows is Mean@k all the same.
 
         Raises:
             ResultsError: one benchmark under two data_source spellings at the same step.
         """
-        found: dict[str, list[tuple[int, float]]] = {}
-        for step, data in self.history.items():
-            for metric, value in data.items():
-                if not metric.startswith("val-core/") or "/acc/mean@" not in metric:
-                    continue
-                data_source = metric.removeprefix("val-core/").rpartition("/acc/mean@")[0]
-                points = found.setdefault(benchmark_of(data_source), [])
-                if points and points[-1][0] == step:
+        found: dict[str, dict[int, float]] = {}
+        for metric, benchmark in self.accuracy_metrics.items():
+            for step, value in self.series(metric):
+                points = found.setdefault(benchmark, {})
+                if step in points:
                     raise ResultsError(
-                        f"{self.path}, step {step}: {metric} is a second value of {benchmark_of(data_source)}; "
+                        f"{self.path}, step {step}: {metric} is a second value of {benchmark}; "
                         "evaluate one file of each benchmark, with one data_source spelling"
                     )
-                points.append((step, value))
-        return found
+                points[step] = value
+        return {benchmark: sorted(points.items()) for benchmark, points in found.items()}
 
 
 def load_runs(paths: Iterable[Path], notes: list[str]) -> list[Run]:
     """The runs in `paths`: run directories, folders of them, metrics files, W&B and TensorBoard logs.
 
+    What cannot be read is noted (LeftOut), and the others are loaded.
+
     Raises:
-        ResultsError: a path holds no run, or one that cannot be read.
+        ResultsError: there is no run that can be read.
     """
     runs: list[Run] = []
     seen: set[Path] = set()
-    for path in paths:
-        found = find_logs(path)
-        if not found:
-            raise ResultsError(
-                f"{path}: no run there; give a directory with {METRICS}, a W&B offline directory, a .wandb file "
-                "or TensorBoard event files"
-            )
-        for log in found:
-            if log.resolve() in seen:
-                notes.append(f"{log}: named twice, counted once")
-                continue
-            seen.add(log.resolve())
+    for log in [log for path in paths for log in find_logs(path, notes)]:
+        real = Path(os.path.realpath(log))  # Path.resolve raises where links go in circles
+        if real in seen:
+            notes.append(f"{log}: named twice, counted once")
+            continue
+        seen.add(real)
+        try:
             run = load_run(log)
-            twin = next((other for other in runs if _same(run, other)), None)
-            if not run.history:
-                notes.append(f"{log}: no step in it yet; left out")
-            elif twin:
-                notes.append(f"{log}: the same numbers as {twin.path}; counted once")
-            else:
-                runs.append(run)
+        except (ResultsError, OSError) as error:
+            notes.append(LeftOut(f"{error}; left out"))
+            continue
+        twin = next((other for other in runs if _same(run, other)), None)
+        if not run.history:
+            notes.append(LeftOut(f"{log}: no step in it yet; left out"))
+        elif twin:
+            notes.append(f"{log}: the same numbers as {twin.path}; counted once")
+        else:
+            runs.append(run)
     if not runs:
         raise ResultsError("; ".join(notes))
     runs = join_resumed(runs)
@@ -133,33 +155,57 @@ def _same(run: Run, other: Run) -> bool:
     return run.history == other.history and settings(run.config, seeds=True) == settings(other.config, seeds=True)
 
 
-def find_logs(path: Path) -> list[Path]:
-    """What to read in `path`: the log of one run, or those of the directories in it."""
-    if not path.exists():
-        raise ResultsError(f"{path}: no such file or directory")
+def find_logs(path: Path, notes: list[str]) -> list[Path]:
+    """What to read in a path of the command line: the log of one run, or those of the directories in it."""
+    try:
+        found = _logs(path, notes)
+        if not found:
+            raise ResultsError(
+                f"{path}: no run there; give a directory with {METRICS}, a W&B offline directory, a .wandb file "
+                "or TensorBoard event files"
+            )
+    except (ResultsError, OSError) as error:
+        notes.append(LeftOut(f"{error}; left out"))
+        return []
+    return found
+
+
+def _logs(path: Path, notes: list[str]) -> list[Path]:
     if path.is_file():
         return [path]
-    if (path / METRICS).is_file() or (path / EARLIER).is_file():
+    if not path.is_dir():
+        raise ResultsError(f"{path}: {'neither file nor directory' if path.exists() else 'no such file or directory'}")
+    if any([has_file(path / METRICS), has_file(path / EARLIER)]):  # a list: both are looked at
         return [path / METRICS]
     if wandb := sorted(path.glob("*.wandb")):
         return wandb
     if event_files(path):
         return [path]
-    children = [child for child in sorted(path.iterdir()) if child.is_dir() and not child.is_symlink()]
-    return [log for child in children for log in find_logs(child)]
+    logs: list[Path] = []
+    for child in sorted(child for child in path.iterdir() if child.is_dir() and not child.is_symlink()):
+        try:
+            logs += _logs(child, notes)
+        except (ResultsError, OSError) as error:
+            notes.append(LeftOut(f"{error}; left out"))
+    return logs
 
 
 def load_run(path: Path) -> Run:
-    """Read one run; the kind of log follows from the file's name."""
+    """Read one run; the kind of log follows from the file's name.
+
+    Raises:
+        ResultsError: the log cannot be read. Of the files beside it those that cannot are left out, and noted.
+    """
     notes: list[str] = []
     records: Iterable[Record]
     directory = path if path.is_dir() else path.parent
     name, config = None, {}
     if path.is_dir() or path.match(PATTERN):
-        kind, records = "tensorboard", read_events(path)
+        kind, records = "tensorboard", read_events(path, notes)
     elif path.suffix == ".wandb":
         kind, wandb = "wandb", read_wandb(path, notes)
-        name, config, records = wandb.name, wandb.config, wandb.records
+        name, records = wandb.name, wandb.records
+        config = keep_usable(wandb.config, str(path), notes)
     elif path.suffix == ".jsonl":
         kind = METRICS
         files = [directory / EARLIER, path] if path.name == METRICS else [path]
@@ -167,27 +213,38 @@ def load_run(path: Path) -> Run:
     else:
         raise ResultsError(f"{path}: unknown kind of file; known are *.jsonl, *.wandb and {PATTERN}")
     history = assemble(records, notes)
-    config = config or _beside(directory, "config.yaml")
-    name = name or config.get("trainer", {}).get("experiment_name") or _name_of(path, directory)
-    run = Run(name, path, directory, kind, history, config, _beside(directory, "environment.json"), notes)
+    config = config or _beside(directory, CONFIG, notes)
+    name = name or setting(config, "trainer.experiment_name") or _name_of(path, directory)
+    run = Run(str(name), path, directory, kind, history, config, _beside(directory, ENVIRONMENT, notes), notes)
     if not config:
         notes.append("no config.yaml beside it: the method is read from the name, the planned steps are not known")
+    for metric in run.accuracy_metrics:
+        notes += not_shown(run, metric)
+    run.accuracies()  # refused here, while other runs can still be shown
     return run
+
+
+def not_shown(run: Run, metric: str) -> list[str]:
+    """A note of the steps at which a metric is no number; [] where it always is one."""
+    steps = run.unusable(metric)
+    shown = ", ".join(map(str, steps[:5])) + (f" and {len(steps) - 5} more" if len(steps) > 5 else "")
+    return [LeftOut(f"{metric} is not finite at step {shown}; left out")] if steps else []
 
 
 def _name_of(path: Path, directory: Path) -> str:
     return path.stem if path.suffix == ".jsonl" and path.name != METRICS else directory.resolve().name
 
 
-def _beside(directory: Path, name: str) -> dict[str, Any]:
-    """A YAML or JSON file in the directory, or in the one above it; {} where there is none."""
-    for folder in (directory, directory.parent):
-        file = folder / name
-        if file.is_file():
-            try:
-                return yaml.safe_load(file.read_text()) or {}  # JSON is YAML
-            except yaml.YAMLError as error:
-                raise ResultsError(f"{file}: cannot be read as YAML: {error}; restore it or remove it") from error
+def _beside(directory: Path, name: str, notes: list[str]) -> dict[str, Any]:
+    """A file of settings in the directory, or in the one above it; {} where there is none that can be used."""
+    for file in (directory / name, directory.parent / name):
+        try:
+            if has_file(file):
+                content = read_mapping(file)
+                return keep_usable(content, str(file), notes) if name == CONFIG else content
+        except (ResultsError, OSError) as error:
+            notes.append(LeftOut(f"{error}; left out"))
+            return {}
     return {}
 
 
@@ -217,63 +274,3 @@ def tell_names_apart(runs: list[Run], notes: list[str]) -> None:
             for run in runs:
                 if run.name == name:
                     run.name = f"{name} [{run.directory}]"
-
-
-# Settings that do not make another experiment: where it ran, what it was called, what it printed.
-_INCIDENTAL = (
-    "ray_kwargs",
-    "global_profiler",
-    "rpg.env",
-    "rpg.preload",
-    "rpg.console",
-    "rpg.data_dir",
-    "rpg.poll_interval",
-    "actor_rollout_ref.rollout.trace",
-    "rpg.script",
-    "reward.custom_reward_function.reward_kwargs.judge",  # as `judge`, which older configurations have too
-    "rpg.stall_limit",
-    "rpg.time_limit",
-    "trainer.default_local_dir",
-    "trainer.experiment_name",
-    "trainer.logger",
-    "trainer.project_name",
-    "trainer.resume_from_path",
-    "trainer.resume_mode",
-    "trainer.rollout_data_dir",
-    "trainer.save_freq",
-    "trainer.validation_data_dir",
-)
-
-
-def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
-    """Dotted key -> value of a nested configuration; lists are values."""
-    if not isinstance(config, dict):
-        return {prefix: config}
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        flat.update(flatten(value, f"{prefix}.{key}" if prefix else str(key)))
-    return flat
-
-
-def is_seed(key: str) -> bool:
-    """Whether a dotted key is a seed."""
-    return key.endswith("seed")
-
-
-def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
-    """What makes an experiment another one: every setting but seeds (unless asked for) and incidentals.
-
-    Further ones: `judge`, who scored it, and for an evaluation alone `checkpoint`, what it evaluates.
-    """
-    flat = flatten(config)
-    kept = {
-        key: repr(value)
-        for key, value in flat.items()
-        if (seeds or not is_seed(key)) and not any(key == name or key.startswith(f"{name}.") for name in _INCIDENTAL)
-    }
-    if config:
-        kept["judge"] = judge_of_config(config) or ""
-    if flat.get("trainer.val_only"):
-        evaluated = {"disable": "untrained", "resume_path": Path(flat.get("trainer.resume_from_path") or "").name}
-        kept["checkpoint"] = evaluated.get(str(flat.get("trainer.resume_mode")), "latest")
-    return kept

@@ -4,20 +4,28 @@ verl writes them where trainer.validation_data_dir says, one JSON object a sampl
 the data_source; a sample's benchmark is found through the validation files of the run's configuration.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
+from rpg.data.published import question
+from rpg.data.readers import DataError, read_file
+from rpg.results.config import setting
 from rpg.results.methods import benchmark_of
-from rpg.results.records import ResultsError
+from rpg.results.records import LeftOut, brief, has_file, read_lines
 from rpg.results.runs import Run
 
 RESAMPLES = 2000
+# What results read of a sample, and the types of it; numpy's booleans are numbers in JSON, Python's are not.
+SAMPLE: dict[str, type | tuple[type, ...]] = {
+    "input": str,
+    "output": str,
+    "gts": (str, int, float),
+    "acc": (bool, int, float),
+}
 
 
 @dataclass(frozen=True)
@@ -62,30 +70,30 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def sample_file(run: Run, step: int) -> Path | None:
-    """The file with the samples of a validation, or None where the run wrote none."""
-    written = run.config.get("trainer", {}).get("validation_data_dir")
+    """The file with the samples of a validation, or None where the run wrote none.
+
+    Raises:
+        ResultsError, OSError: there is something by that name that is no file, or cannot be one.
+    """
+    written = setting(run.config, "trainer.validation_data_dir")
     folders = [run.directory / "validation", *([Path(written)] if written else [])]
-    return next((file for folder in folders if (file := folder / f"{step}.jsonl").is_file()), None)
+    return next((file for folder in folders if has_file(file := folder / f"{step}.jsonl")), None)
 
 
 def sample_lines(file: Path, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, sample) of a file of validation samples; each has what is `needed` and a problem.
+    """Yield (line number, sample) of a file of validation samples; each has a problem and what is `needed`.
 
     Raises:
         ResultsError: a line that is no sample; names file, line and remedy.
     """
-    with open(file, encoding="utf-8", newline="\n") as lines:  # an answer may hold any other line end
-        for number, line in enumerate(lines, start=1):
-            try:
-                sample = json.loads(line)
-                for key in ("input", "gts", *needed):
-                    sample[key]
-            except (ValueError, KeyError, TypeError) as error:
-                raise ResultsError(
-                    f"{file}, line {number}: not a validation sample ({error!r}); remove the line, "
-                    "or take the file from a run that ended"
-                ) from error
-            yield number, sample
+
+    def sample(line: Any) -> dict[str, Any]:
+        for key, types in SAMPLE.items():
+            if key in ("input", "gts", *needed) and not isinstance(line[key], types):
+                raise TypeError(f"{key} is {brief(line[key])}")
+        return line
+
+    yield from read_lines(file, sample, "a validation sample")
 
 
 def read_samples(run: Run, step: int, benchmarks: Iterable[str]) -> dict[str, Samples]:
@@ -106,7 +114,8 @@ def read_samples(run: Run, step: int, benchmarks: Iterable[str]) -> dict[str, Sa
     for (text, _), outcomes in problems.items():
         name = names[0] if len(names) == 1 else next((n for problem, n in known if problem in text), None)
         if name is None:
-            run.notes.append(f"{file}: samples of a problem that is in none of data.val_files; no interval, no pass@k")
+            what = "samples of a problem that is in none of data.val_files; no interval, no pass@k"
+            run.notes.append(LeftOut(f"{file}: {what}"))
             return {}
         grouped.setdefault(name, []).append(outcomes)
     return {
@@ -116,13 +125,15 @@ def read_samples(run: Run, step: int, benchmarks: Iterable[str]) -> dict[str, Sa
 
 
 def problem_texts(run: Run) -> list[tuple[str, str]]:
-    """(text, data_source) of every problem in the run's validation files that are still there, longest first."""
-    files = run.config.get("data", {}).get("val_files") or []
+    """(text, data_source) of every problem in the run's validation files that can be read, longest first."""
+    files = setting(run.config, "data.val_files") or []
     found: dict[str, str] = {}
     for name in [files] if isinstance(files, str) else files:
-        if not Path(name).is_file():
-            run.notes.append(f"{name}: gone; samples of its problems cannot be told apart")
-            continue
-        for row in pq.read_table(name, columns=["data_source", "prompt"]).to_pylist():
-            found[row["prompt"][-1]["content"].strip()] = row["data_source"]
+        try:
+            for _, row in read_file(name):
+                text, source = question(row), row.get("data_source")
+                if text and text.strip() and isinstance(source, str):
+                    found[text.strip()] = source
+        except (DataError, OSError) as error:
+            run.notes.append(LeftOut(f"{error}; samples of its problems cannot be told apart"))
     return sorted(found.items(), key=lambda item: -len(item[0]))

@@ -5,8 +5,10 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rpg.results.experiments import settings
 from rpg.results.methods import BENCHMARKS, order_of
-from rpg.results.runs import Run, settings
+from rpg.results.records import LeftOut, ResultsError, about
+from rpg.results.runs import Run
 from rpg.results.samples import Samples, read_samples
 
 PAPER_JUDGE = "release"
@@ -162,8 +164,7 @@ def _row(label: str, group: list[Run], notes: list[str]) -> Row:
         if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
             notes.append(f"{label}: runs with the same seed among them; what they differ by is no seed")
     for run in group:
-        notes.extend(f"{run.name}: {note}" for note in run.notes)
-        run.notes = []
+        _take_notes(run, notes)
         if run.stopped_early:
             notes.append(f"{run.name}: stopped early, at step {run.last_step} of {run.planned_steps}")
     points = [run.accuracies() for run in group]
@@ -181,9 +182,14 @@ def _row(label: str, group: list[Run], notes: list[str]) -> Row:
     elif not any(cell.interval for cell in row.cells.values()) and len(group) == 1:
         notes.append(f"{label}: no samples on disk (trainer.validation_data_dir), so no confidence interval")
     for run in group:  # what reading the samples had to say
-        notes.extend(f"{run.name}: {note}" for note in run.notes)
-        run.notes = []
+        _take_notes(run, notes)
     return row
+
+
+def _take_notes(run: Run, notes: list[str]) -> None:
+    """Move a run's notes to the table's, each once: the samples are read for every benchmark."""
+    notes.extend(about(run.name, note) for note in dict.fromkeys(run.notes))
+    run.notes = []
 
 
 def _say_steps(run: Run, benchmark: str, points: list[tuple[int, float]], notes: list[str]) -> None:
@@ -195,8 +201,12 @@ def _say_steps(run: Run, benchmark: str, points: list[tuple[int, float]], notes:
 
 
 def _samples(run: Run, points: list[tuple[int, float]], benchmark: str, names: list[str]) -> Samples | None:
-    """Samples of a run's last validation; None where it wrote none."""
-    return read_samples(run, points[-1][0], names).get(benchmark)
+    """Samples of a run's last validation; None where it wrote none, or, as is noted, none that can be used."""
+    try:
+        return read_samples(run, points[-1][0], names).get(benchmark)
+    except (ResultsError, OSError) as error:
+        run.notes.append(LeftOut(f"{error}; no interval, no pass@k"))
+        return None
 
 
 def _cell(series: list[list[tuple[int, float]]], samples: list[Samples]) -> Cell:

@@ -4,8 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from rpg.results.escape import printable
 from rpg.results.paper import paper_table
-from rpg.results.records import ResultsError
+from rpg.results.records import ResultsError, exit_code
 from rpg.results.render import FORMATS
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
@@ -25,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table; 2 where there is nothing to show or something cannot be read."""
+    """Print the table; 1 where something given was left out, 2 where there is nothing to show."""
     try:
         paper = None if args.paper is None else paper_table(args.paper)
         if args.runs:
@@ -36,10 +37,10 @@ def run(args: argparse.Namespace) -> int:
         else:
             raise ResultsError("give RUN..., or --paper N for the paper's own table")
     except (ResultsError, OSError) as error:
-        print(f"rpg table: {error}", file=sys.stderr)
+        print(f"rpg table: {printable(str(error))}", file=sys.stderr)
         return 2
     print(FORMATS[args.format](table), end="")
     if args.format == "csv":  # which has no place for them
         for note in table.notes:
-            print(f"note: {note}", file=sys.stderr)
-    return 0
+            print(f"note: {printable(note)}", file=sys.stderr)
+    return exit_code(table.notes)

@@ -5,7 +5,6 @@ length (2), type (1) and data; a record is one chunk or several. Each record is 
 wandb package, whose Python side has no reader since its service moved to Go.
 """
 
-import json
 import struct
 import zlib
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rpg.results.records import Record, ResultsError, numbers
+from rpg.results.records import Record, ResultsError, as_step, has_file, numbers, parse_json, reason
 
 HEADER = b":W&B"
 HEADER_SIZE = 7
@@ -32,29 +31,43 @@ class WandbRun:
 
 
 def read_wandb(path: Path, notes: list[str]) -> WandbRun:
-    """Name, configuration and history of the run in `path`. A cut-off end is noted."""
-    from wandb.proto import wandb_internal_pb2
+    """Name, configuration and history of the run in `path`. A cut-off end is noted.
+
+    Raises:
+        ResultsError: not a .wandb file, or a damaged one.
+    """
+    from google.protobuf.message import DecodeError
 
     run = WandbRun()
-    for data in read_chunks(path, notes):
-        message = wandb_internal_pb2.Record.FromString(data)  # type: ignore[attr-defined] # made at import
-        if message.HasField("run"):
-            run.name = message.run.display_name or run.name
-            run.config.update(_items(message.run.config.update))
-        elif message.HasField("config"):
-            run.config.update(_items(message.config.update))
-        elif message.HasField("history"):
-            values = numbers(_items(message.history.item))
-            step = message.history.step.num if message.history.HasField("step") else values.get("_step")
-            if step is None:
-                raise ResultsError(f"{path}: a history record has no step; was it written by verl's wandb logger?")
-            run.records.append((int(step), {k: v for k, v in values.items() if not k.startswith("_")}))
+    for number, data in enumerate(read_chunks(path, notes), start=1):
+        try:
+            _take(run, data)
+        except (DecodeError, ValueError, RecursionError) as error:
+            raise ResultsError(
+                f"{path}, record {number}: not of a run ({reason(error)}); was it written by verl's wandb logger?"
+            ) from error
     run.config.pop("_wandb", None)
     return run
 
 
+def _take(run: WandbRun, data: bytes) -> None:
+    """Add what a record says to `run`."""
+    from wandb.proto import wandb_internal_pb2
+
+    message = wandb_internal_pb2.Record.FromString(data)  # type: ignore[attr-defined] # made at import
+    if message.HasField("run"):
+        run.name = message.run.display_name or run.name
+        run.config.update(_items(message.run.config.update))
+    elif message.HasField("config"):
+        run.config.update(_items(message.config.update))
+    elif message.HasField("history"):
+        values = numbers(_items(message.history.item))
+        step = message.history.step.num if message.history.HasField("step") else values.get("_step")
+        run.records.append((as_step(step), {k: v for k, v in values.items() if not k.startswith("_")}))
+
+
 def _items(items: Any) -> dict[str, Any]:
-    return {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items}
+    return {item.key or "/".join(item.nested_key): parse_json(item.value_json) for item in items}
 
 
 def read_chunks(path: Path, notes: list[str]) -> Iterator[bytes]:
@@ -63,6 +76,7 @@ def read_chunks(path: Path, notes: list[str]) -> Iterator[bytes]:
     Raises:
         ResultsError: not a .wandb file, or a chunk whose checksum is wrong.
     """
+    has_file(path)  # refused where a directory or a link into nothing has the name
     content = path.read_bytes()
     if content[:4] != HEADER:
         raise ResultsError(f"{path}: not a .wandb file (it starts with {content[:4]!r}, not {HEADER!r})")
@@ -89,4 +103,4 @@ def read_chunks(path: Path, notes: list[str]) -> Iterator[bytes]:
             yield b"".join(parts)
             parts = []
     if position != len(content) or parts:
-        notes.append(f"{path}: the end is cut off; the last record is left out")
+        notes.append(f"{path}: the end is cut off: the last record was not written to its end")

@@ -133,6 +133,48 @@ def test_excluded_problems_are_left_out(tmp_path: Path, capsys: pytest.CaptureFi
     assert "1 left out: stands in an excluded file" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", FLAT)
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "built"])
+def test_excluded_files_may_be_as_published(
+    name: str, suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every published layout keeps out the problems that building it would write, context included."""
+    built = build(name, write_rows(tmp_path / "raw.parquet", FLAT[name]), tmp_path, "--repeat", "1")
+    texts = [row["extra_info"]["raw_problem"] for row in built]
+    excluded = {"parquet": tmp_path / "raw.parquet", "built": tmp_path / f"{name}.parquet"}.get(suffix)
+    if excluded is None:
+        excluded = tmp_path / "raw.jsonl"
+        excluded.write_text("".join(json.dumps(row) + "\n" for row in FLAT[name]))
+    rows = [dapo_row(text, "5", "i") for text in [*texts, "Is that all?"]]
+    published = write_rows(tmp_path / "d.parquet", rows)
+    train = build("dapo-math-17k-eng", published, tmp_path, "--exclude", str(excluded))
+    assert [row["extra_info"]["raw_problem"] for row in train] == ["Is that all?"]
+    out = capsys.readouterr().out
+    assert f"{excluded}: {len(texts)} problems to keep out" in out
+    assert f"{len(texts)} left out: stands in an excluded file" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("x.jsonl", '{"text": "p"}\n', "x.jsonl, line 1: no problem column; it has text, prompt"),
+        ("x.jsonl", '{"problem": ""}\n{"problem": null}\n', "x.jsonl: no problem in it to exclude"),
+        ("x.jsonl", "", "x.jsonl: no problem in it to exclude"),
+        ("x.csv", "a", "'.csv'"),
+    ],
+)
+def test_an_excluded_file_without_problems_is_refused(
+    name: str, content: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text(content)
+    published = str(write_rows(tmp_path / "d.parquet", [dapo_row("p", "5", "i")]))
+    out = str(tmp_path / "out")
+    arguments = ["--from", published, "--out", out, "--exclude", str(tmp_path / name)]
+    assert main(["data", "build", "dapo-math-17k-eng", *arguments]) == 1
+    assert expected in capsys.readouterr().err
+    assert not Path(out).exists()
+
+
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [

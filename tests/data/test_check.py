@@ -215,6 +215,11 @@ def test_long_prompts(split: str, code: int, label: str, tmp_path: Path, capsys:
     got, out = check(capsys, path, *limit, str(words))
     assert got == 0
     assert "tokens, over" not in out
+    got, out = check(capsys, path, *limit, "3")  # of a training file too: with no row left there is no training
+    assert got == 1
+    assert "error: all rows, prompt: all 7 rows are over 3 tokens, and verl drops them: nothing is left" in out
+    assert main(["data", "check", str(path), "--max-prompt-length", "3"]) == 1
+    assert "give --tokenizer" in capsys.readouterr().err
 
 
 def test_tokenizer_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,8 +146,10 @@ def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
         assert score(run_dir, "--judge", "verified") == 0
     capsys.readouterr()
     (run_dir / "validation/2.jsonl").write_text("{}\n")
-    assert score(run_dir, "--judge", "verified") == 2
-    assert "2.jsonl, line 1: not a validation sample" in capsys.readouterr().err
+    assert score(run_dir, "--judge", "verified") == 1  # the other steps are scored
+    assert "2.jsonl, line 1: not a validation sample" in capsys.readouterr().out
+    (run,) = load_runs([run_dir / "judge-verified"], [])
+    assert list(run.history) == [0, 4]
     for file in (run_dir / "validation").iterdir():
         file.unlink()
     assert score(run_dir, "--judge", "verified") == 2
