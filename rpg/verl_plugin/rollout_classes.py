@@ -1,6 +1,8 @@
 """verl's vLLM rollout under the socket name of rollout.py; the names of the classes are verl's, which Ray shows."""
 
 import os
+import sys
+import traceback
 
 import ray
 from verl.workers.rollout.vllm_rollout import vllm_async_server, vllm_rollout
@@ -29,6 +31,17 @@ class vLLMHttpServer(vllm_async_server.vLLMHttpServer):
         if "VERL_RAY_JOB_ID" not in os.environ:
             raise RuntimeError("verl sets no VERL_RAY_JOB_ID; this verl is not 0.9.1")
         os.environ["VERL_RAY_JOB_ID"] = socket_id()
+
+    async def generate(self, *args, **kwargs):
+        """As verl's; a server whose engine is dead ends, where verl's agent loop would ask it for ever."""
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        try:
+            return await super().generate(*args, **kwargs)
+        except EngineDeadError:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)  # Ray then tells whoever asks that it lost this actor (recipe/rpg/lost_workers.py)
 
 
 class vLLMReplica(vllm_async_server.vLLMReplica):
