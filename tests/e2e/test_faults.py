@@ -45,7 +45,7 @@ def test_a_worker_that_ray_loses_ends_the_run(start):
     assert f"Ray lost the process {storage.pid} of SimpleStorageUnit: " in run.text()
     assert "SIGABRT" in run.text() or "Aborted" in run.text()
     assert run.processes() == []
-    assert "ended by" not in (run.directory / "preload.log").read_text().split("SIGTERM")[0]
+    assert "import server" not in run.text()  # the signals that Ray sends afterwards are for that worker alone
 
 
 def test_ctrl_c(start):
