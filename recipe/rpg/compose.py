@@ -11,7 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from rpg.launching import BadSetting, override
+from rpg.launching.overrides import BadSetting, override
 
 CONFIG_DIR = Path(__file__).parent / "config"
 

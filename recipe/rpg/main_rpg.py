@@ -21,7 +21,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from recipe.rpg import names, signals, submit
 from recipe.rpg.compose import compose_config
 from recipe.rpg.exit_codes import DONE, FAILED, REFUSED
-from rpg.launching import BadSetting, check_text, override
+from rpg.launching.overrides import BadSetting, check_text, override
 
 # environment variables that the configuration takes as text
 TEXTS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME")
@@ -204,7 +204,7 @@ def main(argv: list[str]) -> int:
     config.trainer.default_local_dir = os.path.abspath(config.trainer.default_local_dir)
     if config.trainer.validation_data_dir is None:  # `rpg table` takes intervals and pass@k from the samples
         config.trainer.validation_data_dir = os.path.join(config.trainer.default_local_dir, "validation")
-    from recipe.rpg import preflight
+    from rpg.checks import preflight
 
     try:
         check_text("trainer.default_local_dir", config.trainer.default_local_dir)  # of where we are as well

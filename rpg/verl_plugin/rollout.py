@@ -9,15 +9,8 @@ Imported (`actor_rollout_ref.model.external_lib`), this module puts its classes 
 imported before verl asks for one of them.
 """
 
-import ray
 from verl.workers.rollout import base
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
-
-
-def socket_id() -> str:
-    """What takes the place of Ray's job id in the name; the same in all processes of a run on one node."""
-    context = ray.get_runtime_context()
-    return f"{context.get_job_id()}-{context.get_node_id()[:16]}"
 
 
 def register() -> None:

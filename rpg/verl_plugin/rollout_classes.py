@@ -6,8 +6,9 @@ import traceback
 
 import ray
 from verl.workers.rollout.vllm_rollout import vllm_async_server, vllm_rollout
+from vllm.v1.engine.exceptions import EngineDeadError
 
-from rpg.verl_plugin.rollout import socket_id
+from rpg.verl_plugin.socket_name import socket_id
 
 
 class ServerAdapter(vllm_rollout.ServerAdapter):
@@ -34,8 +35,6 @@ class vLLMHttpServer(vllm_async_server.vLLMHttpServer):
 
     async def generate(self, *args, **kwargs):
         """As verl's; a server whose engine is dead ends, where verl's agent loop would ask it for ever."""
-        from vllm.v1.engine.exceptions import EngineDeadError
-
         try:
             return await super().generate(*args, **kwargs)
         except EngineDeadError:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.e2e
 IDS = """
 import ray
 ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
-from rpg.verl_plugin.rollout import socket_id
+from rpg.verl_plugin.socket_name import socket_id
 there = ray.get(ray.remote(socket_id).remote())
 print("IDS", ray.get_runtime_context().get_job_id(), socket_id(), there)
 """

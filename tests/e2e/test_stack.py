@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rpg.demo import ACCURACY, GAIN
+from rpg.toy.demo_command import ACCURACY, GAIN
 from tests.e2e.conftest import PATIENCE, ROOT, TOY
 
 pytestmark = pytest.mark.e2e
@@ -63,7 +63,7 @@ def test_demo_learns_on_one_rank(start):
 
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     accuracies = [r["data"][ACCURACY] for r in records if r["step"] % 10 == 0]
-    assert accuracies[-1] - accuracies[0] >= GAIN  # how likely a false alarm is: rpg/demo.py
+    assert accuracies[-1] - accuracies[0] >= GAIN  # how likely a false alarm is: rpg/toy/demo_command.py
     assert [r["step"] for r in records] == list(range(len(records)))
 
     steps = training_steps(directory / "metrics.jsonl")

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from recipe.rpg import compose, main_rpg, signals
 from rpg.data.schema import repeated_rows, write_parquet
 from rpg.data.toy import toy_problems
-from rpg.launching import BadSetting
+from rpg.launching.overrides import BadSetting
 
 ODD = "a b,c='d'\"([{}$x\\ü#;&*"
 VARIABLES = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "NNODES", "RAY_ADDRESS", "DRY_RUN")

@@ -234,7 +234,7 @@ def test_verl_accepts_it(name):
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
 
-    from recipe.rpg.preflight import check_loss
+    from rpg.checks.preflight import check_loss
 
     config = composed(name)
     if parse(name).size != "cpu":

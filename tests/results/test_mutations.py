@@ -13,8 +13,8 @@ from random import Random
 import mutations
 import pytest
 
-from rpg import export
 from rpg.cli import main
+from rpg.results import export_command as export
 
 QUICK, FULL = 60, 660
 # Of every twelve mutations; pictures take longest.

@@ -11,9 +11,9 @@ import pytest
 import torch
 from tiny_fsdp import on_ranks
 
-from rpg.data import toy_model
 from rpg.data.template import format_prompt
 from rpg.data.toy import toy_problems
+from rpg.toy import model as toy_model
 
 pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time
 

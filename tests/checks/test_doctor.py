@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from rpg import doctor, doctor_budgets, estimate
+from rpg.checks import budgets, estimate
+from rpg.checks import doctor_command as doctor
 from rpg.data.schema import Problem, repeated_rows, write_parquet
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def config(**changes):
@@ -113,24 +114,24 @@ def test_memory_against_a_device(memory, state):
     shape = estimate.shape_of("Qwen/Qwen3-4B")
     assert shape is not None
     made = config(actor_rollout_ref__actor__ppo_max_token_len_per_gpu=4096)
-    first = next(iter(doctor_budgets._check_memory(made, shape, 1, memory, cpu=False)))
+    first = next(iter(budgets._check_memory(made, shape, 1, memory, cpu=False)))
     assert (first.name, first.state) == ("memory, training", state)
     assert "16 B x 4.02e9 parameters" in first.found
 
 
 def test_tokens():
-    assert doctor_budgets.check_tokens(config()).state == "ok"
+    assert budgets.check_tokens(config()).state == "ok"
     for key, value in (("actor__ppo_max_token_len_per_gpu", 2047), ("rollout__max_model_len", 2047)):
-        check = doctor_budgets.check_tokens(config(**{f"actor_rollout_ref__{key}": value}))
+        check = budgets.check_tokens(config(**{f"actor_rollout_ref__{key}": value}))
         assert check.state == "fail"
         assert "2047 below" in check.found
 
 
 def test_disk(tmp_path):
     made = config(trainer__default_local_dir=str(tmp_path / "not" / "there"))
-    assert doctor_budgets.check_disk(made, TINY).state == "ok"
+    assert budgets.check_disk(made, TINY).state == "ok"
     huge = estimate.Shape(10**6, 10**4, 10**6, 1, 1, 10**6, 10, True)
-    check = doctor_budgets.check_disk(made, huge)
+    check = budgets.check_disk(made, huge)
     assert check.state == "fail"
     assert str(tmp_path) in check.found
 
@@ -140,7 +141,7 @@ def test_devices_missing(monkeypatch):
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    memory, check = doctor_budgets._device_memory(config(trainer__n_gpus_per_node=8), cpu=False)
+    memory, check = budgets._device_memory(config(trainer__n_gpus_per_node=8), cpu=False)
     assert memory is None
     assert (check.state, check.found) == ("fail", "trainer.n_gpus_per_node=8, this machine has 0")
 

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from omegaconf import OmegaConf
 
-from recipe.rpg import main_rpg, preflight
+from recipe.rpg import main_rpg
 from recipe.rpg.compose import compose_config
 from rpg import rewards
+from rpg.checks import preflight
 from rpg.data.schema import repeated_rows, write_parquet
 from rpg.data.toy import toy_problems
 

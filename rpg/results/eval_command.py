@@ -10,7 +10,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from rpg.launching import BadSetting, call, override
+from rpg.launching.overrides import BadSetting, override
+from rpg.launching.script import call
 from rpg.results.escape import printable
 from rpg.results.records import ResultsError, exit_code
 from rpg.results.render import markdown

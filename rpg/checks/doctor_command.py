@@ -14,12 +14,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from rpg import estimate
+from rpg.checks import estimate
+from rpg.checks.budgets import Check, check_budgets
 from rpg.data.check import check_file, check_overlap, prompt_length
 from rpg.data.readers import DataError
-from rpg.doctor_budgets import Check, check_budgets
+from rpg.launching.script import resolved
 from rpg.objectives.spec import LOSS_NAMES
 
 ESTIMATORS = ("rpg", "rpg_batchmean")
@@ -138,26 +137,6 @@ def check_versions(cpu: bool) -> Iterator[Check]:
             yield Check(name, state, "; ".join(wrong), "pip install -r requirement.txt (the pinned GPU environment)")
         else:
             yield Check(name, "ok", ", ".join(right))
-
-
-def resolved(script: Path, overrides: list[str]) -> dict[str, Any]:
-    """The configuration that a launch script would run, from its own dry run.
-
-    Raises:
-        ValueError: no such script, or the script refuses; the message is the script's.
-    """
-    if not script.is_file():
-        raise ValueError(f"{script}: no such file")
-    environment = {**os.environ, "DRY_RUN": "1", "PYTHON": os.environ.get("PYTHON", sys.executable)}
-    done = subprocess.run(
-        ["bash", str(script), *overrides], capture_output=True, text=True, env=environment, check=False
-    )
-    if done.returncode:
-        raise ValueError(f"{script}: {done.stderr.strip() or f'exit code {done.returncode}'}")
-    config = yaml.safe_load(done.stdout)
-    if not isinstance(config, dict) or "actor_rollout_ref" not in config:
-        raise ValueError(f"{script}: DRY_RUN=1 printed no configuration of verl; is it a launch script?")
-    return config
 
 
 def check_kl(config: dict[str, Any]) -> Check:

@@ -13,9 +13,10 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from rpg.launching import BadSetting, call, check_text, override
+from rpg.launching.overrides import BadSetting, check_text, override
+from rpg.launching.script import call
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
 ANSWERS = 4  # to each of the 256 held-out problems
 ACCURACY = f"val-core/toy_sum/acc/mean@{ANSWERS}"
@@ -89,7 +90,7 @@ def prepare(directory: Path, console: Console) -> None:
         # torch's threads wait for each other some thousand times a step; where they spin meanwhile, one busy process
         # beside them makes the training eight times slower
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        from rpg.data.toy_model import build_toy_model
+        from rpg.toy.model import build_toy_model
 
         build_toy_model(model)
 

@@ -1,8 +1,6 @@
-"""What starts a launch script: overrides that hold any text (a path with spaces, commas, brackets, ü), and Ctrl-C."""
+"""Hydra overrides that hold any text: a path with spaces, commas, brackets, ü."""
 
 import re
-import signal
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,18 +37,3 @@ def check_text(key: str, text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise BadSetting(f"{key}={text!r}: not UTF-8; take a name that is") from error
-
-
-def call(command: list[str]) -> int:
-    """Run a launch script; its exit code, as a shell gives it.
-
-    Ctrl-C reaches the script as well, which has its processes to end; subprocess.run would kill it meanwhile.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:  # that, as in a script's background, the command has to inherit
-        signal.signal(signal.SIGINT, lambda number, frame: None)
-    try:
-        code = subprocess.run(command, check=False).returncode
-    finally:
-        signal.signal(signal.SIGINT, before)
-    return code if code >= 0 else 128 - code

@@ -5,8 +5,9 @@ import re
 import pytest
 import torch
 
-from rpg import cli, verify
+from rpg import cli
 from rpg.objectives import LOSS_NAMES, divergences
+from rpg.objectives import verify_command as verify
 
 torch.set_num_threads(1)
 

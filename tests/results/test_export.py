@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rpg import export
 from rpg.cli import main
-from rpg.results.evaluate import eval_command
+from rpg.results import export_command as export
+from rpg.results.eval_command import eval_command
 from rpg.results.records import ResultsError
 
 
@@ -118,7 +118,7 @@ def test_real_merger_gives_back_the_weights(tmp_path, capsys, monkeypatch):
     from torch.distributed.fsdp import fully_shard
     from transformers import AutoModelForCausalLM
 
-    from rpg.data.toy_model import ToyModelSettings, build_model, build_tokenizer
+    from rpg.toy.model import ToyModelSettings, build_model, build_tokenizer
 
     actor = checkpoint(tmp_path)
     tokenizer = build_tokenizer(["What is 1 + 2?", "Answer: 3"] * 20, 300)

@@ -1,0 +1,1 @@
+"""How this package starts a launch script: overrides that hold any text, its configuration, Ctrl-C."""

@@ -1,0 +1,67 @@
+"""The rooms of the package: none imports from a floor above its own, and no imports go in a circle."""
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from rpg.cli import COMMANDS, command
+
+ROOT = Path(__file__).resolve().parents[1]
+FLOORS = (
+    {"rpg", "rpg.objectives", "rpg.rewards", "rpg.launching", "rpg.preload"},
+    {"rpg.data", "rpg.verl_plugin"},
+    {"rpg.checks", "rpg.results", "rpg.toy"},
+    {"rpg.cli", "recipe.rpg", "scripts"},
+)
+FILES = sorted(path for room in ("rpg", "recipe", "scripts") for path in (ROOT / room).rglob("*.py"))
+MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
+
+
+def imported(path: Path) -> set[str]:
+    """The modules of this project that a file imports, wherever in the file it does so."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inside = {f"{node.module}.{alias.name}" for alias in node.names} & MODULES.keys()
+            found.update(inside or {node.module})
+    return found & MODULES.keys()
+
+
+def room(module: str) -> str:
+    """rpg.data of rpg.data.build; a module in the root of rpg is a room of its own."""
+    return module.split(".")[0] if module.startswith("scripts") else ".".join(module.split(".")[:2])
+
+
+def floor(module: str) -> int:
+    floors = [number for number, rooms in enumerate(FLOORS) if room(module) in rooms]
+    assert floors, f"{module}: in no room; name it in FLOORS and in the README's tree"
+    return floors[0]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_file_imports_upward(module):
+    above = [other for other in imported(MODULES[module]) if floor(other) > floor(module)]
+    assert not above, f"{module} imports {above}"
+
+
+def test_no_circle_of_files():
+    tuple(TopologicalSorter({module: imported(path) - {module} for module, path in MODULES.items()}).static_order())
+
+
+def test_no_circle_of_rooms():
+    graph: dict[str, set[str]] = {}
+    for module, path in MODULES.items():
+        graph.setdefault(room(module), set()).update(room(other) for other in imported(path))
+    tuple(TopologicalSorter({name: others - {name} for name, others in graph.items()}).static_order())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_one_shape(name):
+    module = command(name)
+    assert module.__name__.endswith(f".{name}_command")
+    assert callable(module.configure)
+    assert callable(module.run)
