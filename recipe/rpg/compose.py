@@ -10,6 +10,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from rpg.launching.overrides import BadSetting, override
 
@@ -37,7 +38,12 @@ def compose_config(overrides: list[str]) -> DictConfig:
     OmegaConf.register_new_resolver("rpg.files", files, replace=True)
     search = override("hydra.searchpath", [f"file://{verl_config_dir()}"])
     with initialize_config_dir(version_base=None, config_dir=str(CONFIG_DIR)):
-        return compose("rpg_trainer", overrides=[search, *overrides])
+        try:
+            return compose("rpg_trainer", overrides=[search, *overrides])
+        except (HydraException, OmegaConfBaseException):
+            raise
+        except (ValueError, TypeError, AttributeError, AssertionError) as error:  # Hydra's own, where it did not look
+            raise BadSetting(f"{' '.join(overrides)}: Hydra cannot make a configuration of it: {error}") from error
 
 
 def check_override(text: str) -> None:

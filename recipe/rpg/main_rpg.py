@@ -5,14 +5,12 @@
 
 import contextlib
 import json
-import netrc
 import os
 import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
@@ -21,6 +19,8 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from recipe.rpg import names, signals, submit
 from recipe.rpg.compose import compose_config
 from recipe.rpg.exit_codes import DONE, FAILED, REFUSED
+from rpg.checks import machine
+from rpg.checks.finding import ABSENT, Finding, Refused, Run
 from rpg.launching.overrides import BadSetting, check_text, override
 
 # environment variables that the configuration takes as text
@@ -33,6 +33,17 @@ STARTS = 3
 STARTED = "RPG_STARTS_TRIED"  # set for the next try
 # of ray.init: what describes the Ray to be started, and is refused where one runs already
 OF_A_NEW_RAY = ("num_cpus", "num_gpus", "include_dashboard", "dashboard_host", "dashboard_port")
+
+
+def check_sections(config: DictConfig) -> None:
+    """Raise Refused where the sections that are read before the checks are no sections."""
+    held = {name: OmegaConf.to_container(config, resolve=False).get(name, ABSENT) for name in ("trainer", "rpg")}  # type: ignore[union-attr]
+    if found := [
+        Finding(name, value, "must be a mapping", f"set its keys one by one, as {name}.KEY=VALUE")
+        for name, value in held.items()
+        if not isinstance(value, dict)
+    ]:
+        raise Refused(found)
 
 
 def compare_with_name(config: DictConfig) -> None:
@@ -86,15 +97,9 @@ def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
 def set_environment(config: DictConfig) -> None:
     """Put rpg.env into this process and, through Ray's runtime_env, into every worker.
 
-    A variable that is already set in the environment wins: it was set by hand. Raises BadSetting for a directory
-    that Ray would write in another way: it expands $NAME in such variables.
+    A variable that is already set in the environment wins: it was set by hand.
     """
     run_dir = Path(config.trainer.default_local_dir)
-    if os.path.expandvars(run_dir) != str(run_dir):
-        raise BadSetting(
-            f"trainer.default_local_dir={run_dir}: Ray would read it as {os.path.expandvars(run_dir)}; take a "
-            "directory without the name of a variable behind a $ (CKPTS_DIR)"
-        )
     variables = {**config.rpg.env, **wandb_environment(config)}
     for name, value in variables.items():
         os.environ.setdefault(name, str(value))
@@ -119,24 +124,9 @@ def wandb_environment(config: DictConfig) -> dict[str, str]:
     if "wandb" not in config.trainer.logger:
         return {}
     variables = {"WANDB_DIR": str(config.trainer.default_local_dir)}
-    if "WANDB_MODE" in os.environ or _has_wandb_key():
+    if "WANDB_MODE" in os.environ or machine.missing_wandb_key() is None:
         return variables
-    print(
-        f"note: no W&B key (WANDB_API_KEY or `wandb login`): W&B logs offline into {variables['WANDB_DIR']}/wandb; "
-        "`wandb sync` uploads it later",
-        file=sys.stderr,
-    )
-    return {**variables, "WANDB_MODE": "offline"}
-
-
-def _has_wandb_key() -> bool:
-    if os.environ.get("WANDB_API_KEY"):
-        return True
-    host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
-    try:
-        return netrc.netrc().authenticators(host) is not None
-    except FileNotFoundError:
-        return False
+    return {**variables, "WANDB_MODE": "offline"}  # pre-flight has said so
 
 
 @contextlib.contextmanager
@@ -151,14 +141,23 @@ def preloaded(config: DictConfig) -> Iterator["Preloaded | None"]:
     from rpg.preload import Preloaded
 
     run_dir = Path(config.trainer.default_local_dir)
+    new = [folder for folder in (run_dir, *run_dir.parents) if not folder.exists()]
     run_dir.mkdir(parents=True, exist_ok=True)
-    server = Preloaded(config.rpg.preload.early, config.rpg.preload.late, run_dir / "preload.log")
+    log = run_dir / "preload.log"
+    server = Preloaded(config.rpg.preload.early, config.rpg.preload.late, log)
     signals.before_exit.callback(server.close)
     runtime_env = config.ray_kwargs.ray_init.runtime_env
     runtime_env.env_vars["RPG_PRELOADED_PYTHON"] = str(server.executable)
     runtime_env.py_executable = shlex.quote(str(server.executable))  # Ray makes it part of a shell's command
     try:
         yield server
+    except Refused:  # of which nothing is to be seen afterwards
+        server.close()
+        if new:
+            log.unlink(missing_ok=True)
+        for folder in new:
+            folder.rmdir()
+        raise
     finally:
         server.close()
 
@@ -183,14 +182,16 @@ def main(argv: list[str]) -> int:
         if overrides and overrides[0].startswith("--script="):
             overrides[0] = override("rpg.script", overrides[0].removeprefix("--script="))
         only_print = dry_run()
+        if found := list(machine.environment_variables(Run({}))):
+            raise Refused(found)
         for variable in TEXTS:
             check_text(variable, os.environ.get(variable, ""))
         config = compose_config(overrides)
+        check_sections(config)
         compare_with_name(config)
         config = resolve(config)
-    except BadSetting as error:
-        print(f"error: {error}", file=sys.stderr)
-        return REFUSED
+    except (BadSetting, Refused) as refusal:
+        return refused(refusal)
     except (HydraException, OmegaConfBaseException) as error:
         cause = f": {error.__cause__}" if error.__cause__ else ""
         print(f"error in the configuration: {error}{cause}", file=sys.stderr)
@@ -198,30 +199,49 @@ def main(argv: list[str]) -> int:
     if only_print:
         print(OmegaConf.to_yaml(config), end="")
         return DONE
-    if submit.wanted():
-        return submit.submit(config.trainer.experiment_name, overrides)
+    from rpg.checks import preflight  # a dry run does without
 
-    config.trainer.default_local_dir = os.path.abspath(config.trainer.default_local_dir)
-    if config.trainer.validation_data_dir is None:  # `rpg table` takes intervals and pass@k from the samples
-        config.trainer.validation_data_dir = os.path.join(config.trainer.default_local_dir, "validation")
-    from rpg.checks import preflight
-
+    asked = Run(OmegaConf.to_container(config))  # type: ignore[arg-type]
     try:
-        check_text("trainer.default_local_dir", config.trainer.default_local_dir)  # of where we are as well
+        if submit.wanted():  # files and machine are the cluster's, and looked at there
+            warn(preflight.refuse(asked, ["cheap"], ["settings"]))
+            return submit.submit(config.trainer.experiment_name, overrides)
+        warn(preflight.refuse(asked, ["cheap"]))
+        settle_directories(config)
         set_environment(config)
-        preflight.check_inputs(config)
         with preloaded(config) as server:
-            preflight.check_loss(config)
+            warn(preflight.refuse(asked, ["verl"]))
             from recipe.rpg.run import RayWasLate, run
 
             try:
                 return run(config, server)
             except RayWasLate as late:
                 reason = late
-    except (BadSetting, preflight.Refused) as refusal:
-        print(f"error: {refusal}", file=sys.stderr)
-        return REFUSED
+    except (BadSetting, Refused) as refusal:
+        return refused(refusal)
     return start_again(overrides, reason)
+
+
+def settle_directories(config: DictConfig) -> None:
+    """Make the run's directories absolute, ~ included. Raises BadSetting where the place we are in cannot be held."""
+    run_dir = os.path.abspath(os.path.expanduser(config.trainer.default_local_dir))
+    check_text("trainer.default_local_dir", run_dir)
+    config.trainer.default_local_dir = run_dir
+    if config.trainer.validation_data_dir is None:  # `rpg table` takes intervals and pass@k from the samples
+        config.trainer.validation_data_dir = os.path.join(run_dir, "validation")
+
+
+def refused(refusal: Exception) -> int:
+    """Print what is wrong, a line each; the exit code of a refusal."""
+    for line in refusal.findings if isinstance(refusal, Refused) else [refusal]:
+        print(f"error: {line}", file=sys.stderr)
+    return REFUSED
+
+
+def warn(findings: list[Finding]) -> None:
+    """Print warnings, a line each."""
+    for finding in findings:
+        print(f"warning: {finding}", file=sys.stderr)
 
 
 def start_again(overrides: list[str], reason: Exception) -> int:

@@ -88,14 +88,11 @@ def _watched(config: DictConfig, run_dir: Path, local: bool, preloaded: Preloade
 
 def _train(config: DictConfig, watch: Watch, preloaded: Preloaded | None) -> int:
     from verl.trainer.main_ppo import run_ppo
-    from verl.trainer.ppo.utils import need_critic, need_reference_policy
-    from verl.utils.config import validate_config
     from verl.utils.device import auto_set_device
 
     from recipe.rpg.task_runner import RPGTaskRunner
 
     auto_set_device(config)
-    validate_config(config, need_reference_policy(config), need_critic(config))
     watch.start()
     if preloaded:  # so that nothing of ours competes with the start of Ray's node
         preloaded.wait_for_early()

@@ -7,7 +7,7 @@ from omegaconf import DictConfig
 from verl.trainer.main_ppo import TaskRunnerV1
 
 from rpg.verl_plugin import schedule_free
-from rpg.verl_plugin.reference import ReferenceSettings
+from rpg.verl_plugin.reference_settings import ReferenceSettings
 
 _VerlTaskRunner = TaskRunnerV1.__ray_metadata__.modified_class
 

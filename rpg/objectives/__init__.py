@@ -1,10 +1,17 @@
-"""The mathematics of RPG: torch only. Start at LossSpec and token_loss."""
+"""The mathematics of RPG: torch only. Start at LossSpec and token_loss.
 
-from rpg.objectives.advantages import batch_mean_advantages, group_mean_advantages
-from rpg.objectives.loss import token_loss, token_loss_summary
-from rpg.objectives.spec import LOSS_NAMES, LossSpec
-from rpg.objectives.stats import Summary
-from rpg.objectives.terms import TokenStats
+Names are imported when first asked for: spec.py, which names the losses, is needed where torch is not.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rpg.objectives.advantages import batch_mean_advantages, group_mean_advantages
+    from rpg.objectives.loss import token_loss, token_loss_summary
+    from rpg.objectives.spec import LOSS_NAMES, LossSpec
+    from rpg.objectives.stats import Summary
+    from rpg.objectives.terms import TokenStats
 
 __all__ = [
     "LOSS_NAMES",
@@ -16,3 +23,19 @@ __all__ = [
     "token_loss",
     "token_loss_summary",
 ]
+_MODULES = {
+    "LOSS_NAMES": "spec",
+    "LossSpec": "spec",
+    "Summary": "stats",
+    "TokenStats": "terms",
+    "batch_mean_advantages": "advantages",
+    "group_mean_advantages": "advantages",
+    "token_loss": "loss",
+    "token_loss_summary": "loss",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

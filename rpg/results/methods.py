@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from rpg.objectives.spec import LOSS_NAMES
 from rpg.results.config import setting
-from rpg.rewards import sources
+from rpg.rewards import OURS, sources
 
 # What a data_source counts as in tables: the paper's names, in the paper's order; others keep their own.
 BENCHMARKS = {
@@ -21,7 +21,6 @@ BENCHMARKS = {
 }
 _BENCHMARK_OF = {name: benchmark for benchmark, names in BENCHMARKS.items() for name in names}
 
-OUR_REWARDS = "pkg://rpg.rewards"
 
 BASELINES = ("GRPO", "REINFORCE++", "REINFORCE++-Baseline", "DAPO")
 DIVERGENCES = ("FKL", "RKL", "UFKL", "URKL")
@@ -115,8 +114,8 @@ def judge_of_config(config: dict[str, Any]) -> str | None:
     function = setting(config, "reward.custom_reward_function") or {}
     if judge := setting(function, "reward_kwargs.judge"):
         return judge
-    path = function.get("path", OUR_REWARDS)
-    return "verified" if path == OUR_REWARDS else PurePath(path).name if path else "verl's own"
+    path = function.get("path", OURS)
+    return "verified" if path == OURS else PurePath(path).name if path else "verl's own"
 
 
 def method_of_name(name: str) -> str | None:

@@ -19,13 +19,12 @@ import yaml
 
 from rpg.results import escape
 from rpg.results.config import put, setting
-from rpg.results.methods import OUR_REWARDS
 from rpg.results.records import LeftOut, ResultsError, exit_code, has_file, read_mapping
 from rpg.results.render import markdown
 from rpg.results.runs import ACCURACY, CONFIG, ENVIRONMENT, METRICS, Run, load_runs
 from rpg.results.samples import problem_texts, sample_file, sample_lines
 from rpg.results.table import build_table
-from rpg.rewards import JUDGES, compute_score, symbolic
+from rpg.rewards import JUDGES, OURS, compute_score, symbolic
 
 SCORED_FROM = "scored_from"  # in environment.json: the run whose answers these are
 
@@ -170,7 +169,7 @@ def _scored(file: Path, source: str, sample: dict[str, Any], judge: str) -> dict
 def _config(run: Run, judge: str, out: Path) -> dict[str, Any]:
     """The run's configuration under a name of its own, with the judge that its numbers are of."""
     config = copy.deepcopy(run.config)
-    put(config, "reward.custom_reward_function.path", OUR_REWARDS)
+    put(config, "reward.custom_reward_function.path", OURS)
     put(config, "reward.custom_reward_function.reward_kwargs", {"judge": judge})
     put(config, "trainer.experiment_name", f"{run.name}_judge_{judge}")
     put(config, "trainer.validation_data_dir", str(out / "validation"))

@@ -15,6 +15,7 @@ from rpg.rewards.sources import INTEGER_SOURCES, KNOWN_DATA_SOURCES, TOY_SOURCES
 
 __all__ = ["JUDGES", "KNOWN_DATA_SOURCES", "Score", "compute_score", "is_known"]
 
+OURS = "pkg://rpg.rewards"  # how a configuration names this module: reward.custom_reward_function.path
 JUDGES = ("release", "verified")  # docs/judges.md
 OPTIONS = ("judge", "time_limit", "boxed_fallback")  # keywords of compute_score
 

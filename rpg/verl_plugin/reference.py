@@ -7,7 +7,6 @@ actor's process on the same mesh, so that each rank copies its own shards and no
 """
 
 import functools
-import math
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,112 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from rpg.objectives.terms import MAX_LOG_RATIO
-
-MODES = ("old", "fixed", "every_k", "kl_target")
-KEY = "rpg.reference"
-
-
-@dataclass(frozen=True)
-class ReferenceSettings:
-    """When pi_ref is renewed.
-
-    Attributes:
-        mode: one of MODES.
-        every_k: optimizer steps between two updates, for mode every_k; an update waits for the next iteration.
-        kl_target: kappa in nats a token, for mode kl_target.
-        kl_ema: decay d of the moving average, ema <- d ema + (1 - d) kl once an iteration.
-
-    Raises:
-        ValueError: a value outside its range or vocabulary, or one that the mode needs and lacks.
-    """
-
-    mode: str = "old"
-    every_k: int | None = None
-    kl_target: float | None = None
-    kl_ema: float = 0.9
-
-    def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise ValueError(f"{KEY}.mode={self.mode!r} must be one of {', '.join(MODES)}")
-        if self.mode == "every_k" and not (_is_number(self.every_k, int) and self.every_k >= 1):  # type: ignore[operator]
-            raise ValueError(f"{KEY}.every_k={self.every_k!r} must be a whole number of optimizer steps, at least 1")
-        if self.mode == "kl_target" and not (_is_number(self.kl_target) and self.kl_target > 0):  # type: ignore[operator]
-            raise ValueError(f"{KEY}.kl_target={self.kl_target!r} must be a number above 0, in nats a token")
-        if not (_is_number(self.kl_ema) and 0 <= self.kl_ema < 1):
-            raise ValueError(f"{KEY}.kl_ema={self.kl_ema!r} must be a number, at least 0 and below 1")
-
-    @classmethod
-    def of(cls, config: DictConfig) -> "ReferenceSettings":
-        """Settings of a trainer configuration; one without `rpg.reference` is mode old."""
-        section = OmegaConf.select(config, KEY)
-        if section is None:
-            return cls()
-        known = set(cls.__dataclass_fields__)
-        unknown = sorted(set(section) - known)
-        if unknown:
-            raise ValueError(f"{KEY}.{unknown[0]}: no such setting; known: {', '.join(sorted(known))}")
-        return cls(**OmegaConf.to_container(section, resolve=True))  # type: ignore[arg-type]
-
-    @property
-    def has_model(self) -> bool:
-        """Whether pi_ref is a model of its own, with a forward pass of its own."""
-        return self.mode != "old"
-
-
-def _is_number(value: Any, kind: type | tuple[type, ...] = (int, float)) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def validate(config: DictConfig) -> None:
-    """Refuse a reference that cannot work, before Ray starts.
-
-    Args:
-        config: the whole configuration of verl's trainer.
-
-    Raises:
-        ValueError: names the key, its value and what would be right.
-    """
-    settings = ReferenceSettings.of(config)
-    if not settings.has_model:
-        return
-    import inspect
-
-    from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
-
-    where = f"{KEY}.mode={settings.mode}"
-    name = str(OmegaConf.select(config, "actor_rollout_ref.actor.policy_loss.loss_mode"))
-    loss = POLICY_LOSS_REGISTRY.get(name)
-    if loss is not None and "ref_log_prob" not in inspect.signature(loss).parameters:
-        raise ValueError(
-            f"{where} needs a loss that sees the reference, and actor_rollout_ref.actor.policy_loss.loss_mode={name} "
-            f"does not: choose an rpg loss, or set {KEY}.mode=old"
-        )
-    actor = config.actor_rollout_ref.actor
-    for key in ("actor", "ref"):
-        strategy = config.actor_rollout_ref[key].strategy
-        if strategy != "fsdp2":
-            raise ValueError(f"actor_rollout_ref.{key}.strategy={strategy} with {where} must be fsdp2")
-    if config.trainer.v1.trainer_mode != "sync":
-        raise ValueError(f"trainer.v1.trainer_mode={config.trainer.v1.trainer_mode} with {where} must be sync")
-    if actor.fsdp_config.fsdp_size != config.actor_rollout_ref.ref.fsdp_config.fsdp_size:
-        raise ValueError(
-            f"actor_rollout_ref.ref.fsdp_config.fsdp_size={config.actor_rollout_ref.ref.fsdp_config.fsdp_size} must be "
-            f"the actor's {actor.fsdp_config.fsdp_size} with {where}: each rank copies its own shards"
-        )
-    rank = OmegaConf.select(config, "actor_rollout_ref.model.lora_rank") or 0
-    if rank > 0 or OmegaConf.select(config, "actor_rollout_ref.model.lora.rank"):
-        raise ValueError(
-            f"actor_rollout_ref.model.lora_rank={rank} with {where}: with an adapter verl's reference is the actor "
-            f"without it, no model that could be renewed. Set lora_rank=0 or {KEY}.mode=old"
-        )
-    size = "log_prob_micro_batch_size_per_gpu"
-    if not actor.use_dynamic_bsz and config.actor_rollout_ref.ref.get(size) is None:
-        raise ValueError(f"actor_rollout_ref.ref.{size}=null with {where} must be a number of sequences")
+from rpg.verl_plugin.reference_settings import KEY, ReferenceSettings
 
 
 @dataclass

@@ -9,13 +9,10 @@ pi_old is therefore the policy at x, while the first mini-batch is evaluated at 
 right: w corrects for the policy that sampled, and that one was x.
 """
 
-import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-
-from omegaconf import DictConfig, OmegaConf
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -30,40 +27,6 @@ INSTALL = "pip install 'schedulefree>=1.4'"
 def asked_for(optim: Any) -> bool:
     """Whether verl's optimizer section `optim` names the package schedulefree."""
     return str(optim.get("optimizer_impl", "")).split(".")[0] == PACKAGE
-
-
-def validate(config: DictConfig) -> None:
-    """Refuse a schedule-free run that could not start, or whose learning rate would be warmed up twice.
-
-    Args:
-        config: the whole configuration of verl's trainer. One that does not ask for schedule-free passes.
-
-    Raises:
-        ValueError: names the key, its value and what would be right.
-    """
-    optim = OmegaConf.select(config, OPTIM)
-    if optim is None or not asked_for(optim):
-        return
-    if importlib.util.find_spec(PACKAGE) is None:
-        raise ValueError(
-            f"{OPTIM}.optimizer_impl={optim.optimizer_impl}: the package {PACKAGE} is not installed; install it "
-            f"with {INSTALL}, or take optim=adamw"
-        )
-    if optim.optimizer != OPTIMIZER:
-        raise ValueError(f"{OPTIM}.optimizer={optim.optimizer} with optimizer_impl={PACKAGE} must be {OPTIMIZER}")
-    strategy = OmegaConf.select(config, "actor_rollout_ref.actor.strategy")
-    if strategy != "fsdp2":
-        raise ValueError(f"actor_rollout_ref.actor.strategy={strategy} with {OPTIMIZER} must be fsdp2")
-    for key, nothing in (("lr_warmup_steps", "0"), ("lr_warmup_steps_ratio", "0.0")):
-        if (optim.get(key) or 0) > 0:
-            raise ValueError(
-                f"{OPTIM}.{key}={optim[key]} is verl's learning-rate scheduler, and {OPTIMIZER} has its own warm-up: "
-                f"set {key}={nothing}; the warm-up is {OPTIM}.override_optimizer_config.warmup_steps"
-            )
-    if optim.lr_scheduler_type != "constant":
-        raise ValueError(
-            f"{OPTIM}.lr_scheduler_type={optim.lr_scheduler_type} with {OPTIMIZER} must be constant: it needs none"
-        )
 
 
 class ScheduleFreeEngine:

@@ -14,7 +14,7 @@ from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-from rpg.verl_plugin.reference import ReferenceSettings
+from rpg.verl_plugin.reference_settings import ReferenceSettings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
 

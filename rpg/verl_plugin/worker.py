@@ -9,7 +9,8 @@ from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from rpg.verl_plugin import schedule_free
-from rpg.verl_plugin.reference import Reference, ReferenceLoss, ReferenceSettings
+from rpg.verl_plugin.reference import Reference, ReferenceLoss
+from rpg.verl_plugin.reference_settings import ReferenceSettings
 
 
 class RPGActor(TrainingWorker):

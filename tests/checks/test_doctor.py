@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from rpg.checks import budgets, estimate
+from rpg.checks import budgets, estimate, machine, rows
 from rpg.checks import doctor_command as doctor
+from rpg.checks.finding import Run
+from rpg.checks.objective import RPG_ESTIMATORS
 from rpg.data.schema import Problem, repeated_rows, write_parquet
 
 ROOT = Path(__file__).parents[2]
@@ -108,52 +110,52 @@ def test_memory_by_hand():
     assert estimate.checkpoints(TINY, config(trainer__save_freq=-1)).size == 0
 
 
-@pytest.mark.parametrize(("memory", "state"), [(80e9, "ok"), (40e9, "fail")])
-def test_memory_against_a_device(memory, state):
+@pytest.mark.parametrize(("memory", "level"), [(80e9, "ok"), (40e9, "error")])
+def test_memory_against_a_device(memory, level):
     """Qwen3-4B on one device: 64 GB of state alone."""
     shape = estimate.shape_of("Qwen/Qwen3-4B")
     assert shape is not None
     made = config(actor_rollout_ref__actor__ppo_max_token_len_per_gpu=4096)
-    first = next(iter(budgets._check_memory(made, shape, 1, memory, cpu=False)))
-    assert (first.name, first.state) == ("memory, training", state)
-    assert "16 B x 4.02e9 parameters" in first.found
-
-
-def test_tokens():
-    assert budgets.check_tokens(config()).state == "ok"
-    for key, value in (("actor__ppo_max_token_len_per_gpu", 2047), ("rollout__max_model_len", 2047)):
-        check = budgets.check_tokens(config(**{f"actor_rollout_ref__{key}": value}))
-        assert check.state == "fail"
-        assert "2047 below" in check.found
+    first = next(iter(budgets.needs(Run(made), shape, memory)))
+    assert (first.key, first.level) == ("training", level)
+    assert "16 B x 4.02e9 parameters" in first.wrong
 
 
 def test_disk(tmp_path):
-    made = config(trainer__default_local_dir=str(tmp_path / "not" / "there"))
-    assert budgets.check_disk(made, TINY).state == "ok"
+    made = Run(config(trainer__default_local_dir=str(tmp_path / "not" / "there")))
+    assert budgets.checkpoints_fit(made, TINY).level == "ok"
     huge = estimate.Shape(10**6, 10**4, 10**6, 1, 1, 10**6, 10, True)
-    check = budgets.check_disk(made, huge)
-    assert check.state == "fail"
-    assert str(tmp_path) in check.found
+    finding = budgets.checkpoints_fit(made, huge)
+    assert finding.level == "error"
+    assert str(tmp_path) in finding.wrong
 
 
-def test_devices_missing(monkeypatch):
-    import torch
-
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    memory, check = budgets._device_memory(config(trainer__n_gpus_per_node=8), cpu=False)
-    assert memory is None
-    assert (check.state, check.found) == ("fail", "trainer.n_gpus_per_node=8, this machine has 0")
+WANDB = "machine api.wandb.ai login user password x\n"
 
 
-def test_wandb(monkeypatch, tmp_path):
-    for name in ("WANDB_API_KEY", "WANDB_MODE"):
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "no WANDB_API_KEY, no "),
+        (WANDB, None),
+        (WANDB.replace("wandb", "example"), "nothing for api.wandb.ai in "),
+        ("machine api.wandb.ai password\nlogni x", "netrc, line 2: bad follower token 'x'"),
+        (b"\xff\x00", "netrc"),
+    ],
+)
+def test_wandb(content, said, monkeypatch, tmp_path):
+    for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    assert doctor.check_wandb(config()).state == "warn"
-    (tmp_path / "netrc").write_text("machine api.wandb.ai login user password x\n")
-    assert doctor.check_wandb(config()).state == "ok"
-    assert doctor.check_wandb(config(trainer__logger=["console"])).state == "skip"
+    if content is not None:
+        (tmp_path / "netrc").write_bytes(content if isinstance(content, bytes) else content.encode())
+    found = list(machine.wandb(Run(config())))
+    assert [finding.level for finding in found] == ([] if said is None else ["warning"])
+    if said is not None:
+        assert said in str(found[0])
+    assert not list(machine.wandb(Run(config(trainer__logger=["console"]))))
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    assert [finding.level for finding in machine.wandb(Run(config()))] == ["ok"]
 
 
 def test_data(tmp_path):
@@ -162,43 +164,40 @@ def test_data(tmp_path):
     write_parquet(repeated_rows(good), tmp_path / "train.parquet")
     write_parquet(repeated_rows(test), tmp_path / "test.parquet")
     made = config(data__train_files=str(tmp_path / "train.parquet"), data__val_files=[str(tmp_path / "test.parquet")])
-    assert [check.state for check in doctor.check_data(made)] == ["ok", "ok"]
+    assert [finding.level for finding in rows.rows(Run(made))] == ["ok", "ok"]
     write_parquet(repeated_rows([Problem("toy_sum", good[0].text, "1", "test")]), tmp_path / "test.parquet")
-    leaked = list(doctor.check_data(made))
-    assert [check.state for check in leaked] == ["ok", "fail"]
+    leaked = list(rows.rows(Run(made)))
+    assert [finding.level for finding in leaked] == ["ok", "error"]
     assert "rpg data check" in leaked[1].remedy
-    (tmp_path / "train.parquet").unlink()
-    missing = next(iter(doctor.check_data(made)))
-    assert (missing.state, "no such file" in missing.found) == ("fail", True)
 
 
 @pytest.mark.parametrize(
-    ("probe", "state", "found"),
+    ("probe", "level", "found"),
     [
-        (f"print('\\nPROBE' + {json.dumps([*doctor.LOSS_NAMES, *doctor.ESTIMATORS])!r})", "ok", "16 losses"),
+        (f"print('\\nPROBE' + {json.dumps([*doctor.LOSS_NAMES, *RPG_ESTIMATORS])!r})", "ok", "16 losses"),
         (
             f"print('\\nPROBE' + {json.dumps([*doctor.LOSS_NAMES])!r})",
-            "fail",
+            "error",
             "not registered with verl: rpg, rpg_batch",
         ),
-        ("raise RuntimeError('broken plugin')", "fail", "broken plugin"),
-        ("print('hello')", "fail", "ends with 0"),
+        ("raise RuntimeError('broken plugin')", "error", "broken plugin"),
+        ("print('hello')", "error", "ends with 0"),
     ],
 )
-def test_plugin_answers(probe, state, found):
-    check = doctor.check_plugin("plugin", probe)
-    assert check.state == state
-    assert found in check.found
+def test_plugin_answers(probe, level, found):
+    finding = doctor.plugin("plugin", probe)
+    assert finding.level == level
+    assert found in finding.wrong
 
 
 def test_versions(monkeypatch):
-    found = list(doctor.check_versions(cpu=True))
-    assert [check.state for check in found] == ["ok", "skip"]
+    found = list(doctor.versions(cpu=True))
+    assert [finding.level for finding in found] == ["ok", "skip"]
     real = doctor.metadata.version
     monkeypatch.setattr(doctor.metadata, "version", lambda name: "5.6.0" if name == "transformers" else real(name))
-    first, _ = doctor.check_versions(cpu=True)
-    assert first.state == "fail"
-    assert "transformers 5.6.0, wanted" in first.found
+    first, _ = doctor.versions(cpu=True)
+    assert first.level == "error"
+    assert "transformers 5.6.0, wanted" in first.wrong
 
 
 def test_script_that_is_not_there_or_refuses(tmp_path):
@@ -214,14 +213,6 @@ def test_script_that_is_not_there_or_refuses(tmp_path):
 
 
 @pytest.mark.full
-def test_kl_counted_twice():
-    assert doctor.check_kl(config()).state == "ok"
-    check = doctor.check_kl(config(actor_rollout_ref__actor__use_kl_loss=True))
-    assert check.state == "fail"
-    assert "counts the KL twice" in check.found
-
-
-@pytest.mark.full
 def test_on_a_launch_script(capsys, tmp_path, monkeypatch):
     """The whole command, in this environment: a toy script whose only fault is that its files are missing."""
     monkeypatch.setenv("TRAIN_FILE", str(tmp_path / "none.parquet"))
@@ -231,12 +222,14 @@ def test_on_a_launch_script(capsys, tmp_path, monkeypatch):
     assert main(["doctor", str(script), "trainer.logger=[console]"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert "ok    plugin here: 16 losses and 2 estimators registered with verl" in lines
-    assert any(line.startswith(f"FAIL  data: {tmp_path / 'none.parquet'}: no such file -> ") for line in lines)
+    missing = f"FAIL  data files: data.train_files={tmp_path / 'none.parquet'}: no such file; "
+    assert any(line.startswith(missing) for line in lines)
+    assert not any(line.startswith("FAIL  verl's") for line in lines)
 
 
 @pytest.mark.full
 def test_plugin_in_a_ray_worker():
-    assert doctor.check_plugin("plugin in a Ray worker", doctor.RAY_PROBE).state == "ok"
+    assert doctor.plugin("plugin in a Ray worker", doctor.RAY_PROBE).level == "ok"
 
 
 def test_probe_is_python():

@@ -230,17 +230,14 @@ def test_what_needs_a_gpu_stays_in_the_gpu_profile(name):
 
 @pytest.mark.parametrize("name", each(SCRIPTS))
 def test_verl_accepts_it(name):
-    """verl's validate_config and the plugin's own checks; 8 GPUs for the 7b and 4b scripts."""
-    from verl.trainer.ppo.utils import need_critic, need_reference_policy
-    from verl.utils.config import validate_config
-
-    from rpg.checks.preflight import check_loss
+    """All that pre-flight asks of settings alone, verl's own validation included; 8 GPUs for 7b and 4b."""
+    from rpg.checks.finding import CHEAP_OR_VERL, Run
+    from rpg.checks.preflight import refuse
 
     config = composed(name)
     if parse(name).size != "cpu":
         assert config.trainer.n_gpus_per_node * config.trainer.nnodes == 8
-    check_loss(config)
-    validate_config(config, need_reference_policy(config), need_critic(config))
+    assert not refuse(Run(OmegaConf.to_container(config, resolve=True)), CHEAP_OR_VERL, ["settings"])
     longest = config.data.max_prompt_length + config.data.max_response_length
     actor = config.actor_rollout_ref.actor
     assert not actor.use_dynamic_bsz or longest <= actor.ppo_max_token_len_per_gpu

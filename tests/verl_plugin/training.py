@@ -7,7 +7,8 @@ from schedulefree import AdamWScheduleFree
 from tiny_fsdp import batches, build, log_prob
 
 from rpg.objectives import LossSpec, token_loss
-from rpg.verl_plugin.reference import Reference, ReferenceSettings, TokenMean, token_kl
+from rpg.verl_plugin.reference import Reference, TokenMean, token_kl
+from rpg.verl_plugin.reference_settings import ReferenceSettings
 from rpg.verl_plugin.schedule_free import ScheduleFreeEngine
 
 STEPS = 2  # optimizer steps an iteration

@@ -1,0 +1,136 @@
+"""What a check is, and what it finds."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+# cheap: without importing verl, a second in all; verl: asks verl itself, whose import takes seconds; thorough: reads
+# all rows, loads the tokenizer, starts processes.
+Cost = Literal["cheap", "verl", "thorough"]
+# What an answer depends on. A run that is submitted to a cluster has its files and machine there.
+Subject = Literal["settings", "files", "machine"]
+Level = Literal["error", "warning", "ok", "skip"]
+CHEAP_OR_VERL: tuple[Cost, ...] = ("cheap", "verl")  # those that a run passes before Ray starts
+MARKS = {"ok": "ok  ", "warning": "warn", "error": "FAIL", "skip": "skip"}
+ABSENT = type("Absent", (), {"__repr__": lambda self: "absent"})()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One outcome of a check.
+
+    Attributes:
+        key: the configuration's key, an environment variable, or what else was looked at.
+        value: what it holds; ABSENT where it is not a value that is wrong.
+        wrong: what is wrong with it; for level ok or skip, what was found.
+        remedy: what to do.
+        level: error (the run cannot work, or would not do what it says), warning, ok or skip (not looked at).
+    """
+
+    key: str
+    value: Any
+    wrong: str
+    remedy: str = ""
+    level: Level = "error"
+
+    def __str__(self) -> str:
+        where = self.key if self.value is ABSENT else f"{self.key}={shown(self.value)}"
+        return f"{where}: {self.wrong}" + (f"; {self.remedy}" if self.remedy else "")
+
+
+def shown(value: Any) -> str:
+    """A value as an override would hold it: null, true, text as it stands."""
+    if isinstance(value, str):
+        return value if value.isprintable() else repr(value)
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(shown, value))}]"
+    return str(value)
+
+
+class Refused(ValueError):
+    """The run cannot work; findings says why, each with its remedy."""
+
+    def __init__(self, findings: list[Finding]):
+        super().__init__("\n".join(map(str, findings)))
+        self.findings = findings
+
+
+class Run:
+    """A run as the checks see it: its configuration without interpolations.
+
+    Attributes:
+        config: nested dictionaries, as YAML would hold them.
+    """
+
+    def __init__(self, config: dict[str, Any]):
+        self.config = config
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value at a dotted key, default where there is none."""
+        value: Any = self.config
+        for name in key.split("."):
+            if not isinstance(value, dict) or name not in value:
+                return default
+            value = value[name]
+        return value
+
+    @cached_property
+    def cluster(self) -> bool:
+        """Whether the run's devices are those of a running Ray."""
+        return bool(os.environ.get("RAY_ADDRESS"))
+
+    @cached_property
+    def logical(self) -> bool:
+        """Whether Ray is told how many GPUs there are, as in the cpu profile."""
+        return self.get("ray_kwargs.ray_init.num_gpus") is not None
+
+    @property
+    def devices(self) -> int:
+        """GPUs of the run, all nodes together."""
+        return self.get("trainer.n_gpus_per_node") * self.get("trainer.nnodes")
+
+    @property
+    def model(self) -> Path:
+        """Where the model would be if it were a directory."""
+        return Path(str(self.get("actor_rollout_ref.model.path"))).expanduser()
+
+    def files(self, split: Literal["train", "val"]) -> list[str]:
+        """The parquet files of a split, as they are named."""
+        value = self.get(f"data.{split}_files")
+        return [value] if isinstance(value, str) else list(value or [])
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question.
+
+    Attributes:
+        name: short and unique.
+        rule: what must hold, one sentence.
+        keys: what it reads; it is left out where one of them is wrong by itself.
+        ask: yields what it finds; nothing where all is well.
+    """
+
+    name: str
+    rule: str
+    keys: tuple[str, ...]
+    cost: Cost
+    subject: Subject
+    ask: Callable[[Run], Iterator[Finding]] = field(repr=False)
+
+    def __call__(self, run: Run) -> Iterator[Finding]:
+        """What it finds in a run."""
+        return self.ask(run)
+
+
+def check(
+    name: str, rule: str, *keys: str, cost: Cost = "cheap", subject: Subject = "settings"
+) -> Callable[[Callable[[Run], Iterator[Finding]]], Check]:
+    """Make a Check of a function; the arguments are Check's. preflight.py collects those of each module."""
+    return lambda ask: Check(name, rule, keys, cost, subject, ask)

@@ -1,0 +1,219 @@
+"""What a run reads: parquet files and the model's directory."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rpg.checks.finding import Finding, Run, check
+from rpg.checks.reward import is_ours
+
+MODEL = "actor_rollout_ref.model"
+BUILD = "build it with `rpg data build` (scripts/prepare_data.sh builds all that the 7b and 4b scripts read)"
+SHORTEST = 64  # prompts that are counted in tokens before a run
+
+
+def elsewhere(path: str) -> bool:
+    """Whether a path is an address (hdfs://...), which verl copies from once the run has begun."""
+    return "://" in path
+
+
+def _data_files(run: Run) -> list[tuple[str, str]]:
+    """Key and name of every parquet file that should be here."""
+    splits = (("data.train_files", run.files("train")), ("data.val_files", run.files("val")))
+    return [(key, name) for key, names in splits for name in names if not elsewhere(name)]
+
+
+def _schema(name: str) -> Any:
+    """The Arrow schema and number of rows of a parquet file. Raises OSError or ArrowException."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(Path(name).expanduser()) as file:
+        return file.schema_arrow, file.metadata.num_rows
+
+
+@check("data files", "every parquet file is there, can be read, has rows and the columns that verl reads",
+       "data.train_files", "data.val_files", "data.prompt_key", subject="files")  # fmt: skip
+def data_files(run: Run) -> Iterator[Finding]:
+    """Files, columns and their types, from the files' footers."""
+    import pyarrow as pa
+
+    for key, name in _data_files(run):
+        path = Path(name).expanduser()
+        variable = "TRAIN_FILE" if key == "data.train_files" else "TEST_FILE"
+        if not path.is_file():
+            wrong = "a directory, no file" if path.is_dir() else "no such file"
+            yield Finding(key, name, wrong, f"{BUILD} or set {variable}")
+            continue
+        if path.suffix != ".parquet":
+            yield Finding(key, name, "verl reads by name, and this is no .parquet", "rename or build it again")
+            continue
+        try:
+            schema, rows = _schema(name)
+        except (pa.ArrowException, OSError) as error:
+            yield Finding(key, name, f"not a parquet file: {error}", BUILD)
+            continue
+        if rows == 0:
+            yield Finding(key, name, "no rows", BUILD)
+        for column, wanted in wrong_columns(schema, run.get("data.prompt_key")):
+            held = f"is {schema.field(column).type}" if column in schema.names else "is missing"
+            yield Finding(key, name, f"column {column} {held}; it must be {wanted}", BUILD)
+
+
+def wrong_columns(schema: Any, prompt: str) -> list[tuple[str, str]]:
+    """Columns that verl reads and that are missing or of another kind, with what they must be."""
+    import pyarrow as pa
+
+    def text(kind: Any) -> bool:
+        return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+    def fields(kind: Any) -> set[str]:
+        return {kind.field(index).name for index in range(kind.num_fields)} if pa.types.is_struct(kind) else set()
+
+    def listed(kind: Any) -> Any:
+        return kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else pa.null()
+
+    wanted = {
+        "data_source": ("text", text),
+        prompt: ("a list of {role, content}", lambda kind: {"role", "content"} <= fields(listed(kind))),
+        "reward_model": ("a structure with ground_truth", lambda kind: "ground_truth" in fields(kind)),
+    }
+    return [
+        (name, words)
+        for name, (words, right) in wanted.items()
+        if name not in schema.names or not right(schema.field(name).type)
+    ]
+
+
+def _readable(run: Run) -> Iterator[tuple[str, str]]:
+    """The files of which data_files has nothing to say."""
+    wrong = {finding.value for finding in data_files(run)}
+    return ((key, name) for key, name in _data_files(run) if name not in wrong)
+
+
+@check("data sources", "every data_source is one that rpg.rewards scores", "data.train_files", "data.val_files",
+       "data.prompt_key", "reward.custom_reward_function.path", subject="files")  # fmt: skip
+def data_sources(run: Run) -> Iterator[Finding]:
+    """A reward function of somebody else's is not asked."""
+    import pyarrow.parquet as pq
+
+    from rpg.rewards import KNOWN_DATA_SOURCES
+
+    if not is_ours(run.get("reward.custom_reward_function.path")):
+        return
+    for key, name in _readable(run):
+        sources = pq.read_table(Path(name).expanduser(), columns=["data_source"])["data_source"].unique().to_pylist()
+        unknown = sorted(set(sources) - set(KNOWN_DATA_SOURCES), key=str)
+        if unknown:
+            wrong = f"data_source {', '.join(map(str, unknown))} is not scored by rpg.rewards"
+            known = ", ".join(sorted(KNOWN_DATA_SOURCES))
+            yield Finding(key, name, wrong, f"set reward.custom_reward_function for others; known: {known}")
+
+
+@check("enough rows", "the training files fill a batch", "data.train_files", "data.train_batch_size",
+       "data.prompt_key", subject="files")  # fmt: skip
+def enough_rows(run: Run) -> Iterator[Finding]:
+    """verl's loader drops an incomplete batch."""
+    readable = {name for _, name in _readable(run)}
+    if not readable.issuperset(run.files("train")):
+        return
+    rows, batch = sum(_schema(name)[1] for name in run.files("train")), run.get("data.train_batch_size")
+    if rows < batch:
+        wrong = f"is more than the {rows} rows of data.train_files"
+        yield Finding("data.train_batch_size", batch, wrong, "lower it or give more data")
+
+
+@check("prompts fit", f"not all of the {SHORTEST} shortest training prompts are above data.max_prompt_length",
+       "data.train_files", "data.max_prompt_length", "data.prompt_key", subject="files")  # fmt: skip
+def prompts_fit(run: Run) -> Iterator[Finding]:
+    """Counted without the chat template, so that what is found too long is; `rpg doctor` counts every prompt."""
+    import pyarrow.parquet as pq
+    from tokenizers import Tokenizer
+
+    file, key, limit = run.model / "tokenizer.json", run.get("data.prompt_key"), run.get("data.max_prompt_length")
+    if any(model_directory(run)) or not file.is_file() or run.get(f"{MODEL}.tokenizer_path") is not None:
+        return
+    tokenizer = None
+    for name in run.files("train"):
+        if ("data.train_files", name) not in set(_readable(run)):
+            continue
+        rows = pq.read_table(Path(name).expanduser(), columns=[key])[key].to_pylist()
+        texts = sorted(("".join(str(turn["content"]) for turn in row) for row in rows), key=len)[:SHORTEST]
+        if limit >= max(map(len, texts)):  # a token is a character at least
+            continue
+        tokenizer = tokenizer or Tokenizer.from_file(str(file))
+        shortest = min(len(encoding.ids) for encoding in tokenizer.encode_batch(texts, add_special_tokens=False))
+        if shortest > limit:
+            wrong = f"the shortest prompts of {name} have {shortest} tokens: none would be whole"
+            yield Finding("data.max_prompt_length", limit, wrong, "raise it")
+
+
+@check("model directory", "a local model is whole: config.json, tokenizer, weights that can be opened",
+       f"{MODEL}.path", f"{MODEL}.tokenizer_path", subject="files")  # fmt: skip
+def model_directory(run: Run) -> Iterator[Finding]:
+    """A hub name is left to transformers unless the hub is switched off."""
+    key, path, directory = f"{MODEL}.path", str(run.get(f"{MODEL}.path")), run.model
+    if elsewhere(path):
+        return
+    if not directory.is_dir():
+        looks_local = path.startswith(("/", "./", "../", "~")) or directory.exists()
+        if looks_local or _hub_is_off(run):
+            wrong = "a file, no directory" if directory.exists() else "no such directory"
+            yield Finding(key, path, wrong, "set MODEL_PATH to a Hugging Face model directory")
+        return
+    try:
+        model_config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        wrong = f"config.json cannot be read ({error})"
+        yield Finding(key, path, wrong, "is this a Hugging Face model directory?")
+        return
+    if not isinstance(model_config, dict) or "model_type" not in model_config:
+        yield Finding(key, path, "config.json has no model_type", "is this a Hugging Face model directory?")
+    if not any(directory.glob("tokenizer*")) and run.get(f"{MODEL}.tokenizer_path") is None:
+        yield Finding(key, path, "no tokenizer files", "save the tokenizer there or set model.tokenizer_path")
+    weights = [*directory.glob("*.safetensors"), *directory.glob("pytorch_model*.bin")]
+    if not weights:
+        yield Finding(key, path, "no weights (*.safetensors or pytorch_model*.bin)", "copy the model again")
+    for file in weights:
+        if wrong := broken_weights(file):
+            yield Finding(key, path, f"{file.name}: {wrong}", "copy the model again")
+    for shard in missing_shards(directory):
+        yield Finding(key, path, f"{shard} is missing, which the index of the weights names", "copy the model again")
+
+
+def _hub_is_off(run: Run) -> bool:
+    return str(os.environ.get("HF_HUB_OFFLINE", run.get("rpg.env", {}).get("HF_HUB_OFFLINE", ""))) == "1"
+
+
+def broken_weights(file: Path) -> str | None:
+    """What is wrong with a file of weights, from its size and header; None where nothing is."""
+    size = file.stat().st_size
+    if size == 0:
+        return "is empty"
+    if file.suffix != ".safetensors":
+        return None
+    with open(file, "rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        if size < 8 or length > size - 8:
+            return "is cut off"
+        try:
+            header = json.loads(stream.read(length))
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+            whole = max(ends, default=0) <= size - 8 - length
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return "is no safetensors file"
+    return None if whole else "is cut off"
+
+
+def missing_shards(directory: Path) -> list[str]:
+    """Files that an index of sharded weights names and that are not there."""
+    missing = set()
+    for index in directory.glob("*.index.json"):
+        try:
+            names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+        except (ValueError, KeyError, TypeError, AttributeError):
+            missing.add(f"a readable {index.name}")
+            continue
+        missing.update(name for name in names if not (directory / name).is_file())
+    return sorted(missing)

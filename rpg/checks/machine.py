@@ -1,0 +1,177 @@
+"""What a run finds where it starts: devices, ports, directories, environment variables, a W&B key."""
+
+import importlib.util
+import netrc
+import os
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from rpg.checks.finding import ABSENT, Finding, Run, check
+
+DEVICES = ("trainer.n_gpus_per_node", "trainer.nnodes")
+RAY = "ray_kwargs.ray_init"
+RUN_DIR = "trainer.default_local_dir"
+
+# Read by the scripts and by what runs in them: what each may hold. Empty is not unset, and refused.
+VARIABLES = {
+    "NNODES": (re.compile(r"[1-9]\d{0,5}"), "a whole number, at least 1"),
+    "MODEL_PATH": (re.compile(r".+"), "a model directory or a name on the hub"),
+    "TRAIN_FILE": (re.compile(r".+"), "a parquet file, or [a,b]"),
+    "TEST_FILE": (re.compile(r".+"), "a parquet file, or [a,b]"),
+    "CKPTS_DIR": (re.compile(r".+"), "a directory"),
+    "RPG_HOME": (re.compile(r".+"), "the directory of the repository"),
+    "WANDB_MODE": (re.compile("online|offline|disabled|shared|dryrun|run"), "online, offline, shared or disabled"),
+    "VLLM_CPU_KVCACHE_SPACE": (re.compile(r"\d{1,6}"), "a whole number of GiB"),
+    "OMP_NUM_THREADS": (re.compile(r"[1-9]\d{0,5}"), "a whole number of threads, at least 1"),
+    "HF_HUB_OFFLINE": (re.compile(r"0|1|true|false|yes|no|on|off", re.IGNORECASE), "1 or 0"),
+}
+
+
+@check("environment variables", f"{', '.join(VARIABLES)} hold what they are for, where they are set")
+def environment_variables(run: Run) -> Iterator[Finding]:
+    """Before the configuration is made of them; the run is not looked at."""
+    for name, (pattern, wanted) in VARIABLES.items():
+        value = os.environ.get(name)
+        if value is None or pattern.fullmatch(value):
+            continue
+        wrong = f"must be {wanted}" if value else f"is set, and empty; it is {wanted}"
+        yield Finding(name, value, wrong, "correct it" if value else f"set it, or unset {name}")
+
+
+@check("devices", "the machine, or the Ray that the run starts, has the GPUs; several nodes need a cluster",
+       *DEVICES, f"{RAY}.num_gpus", subject="machine")  # fmt: skip
+def devices(run: Run) -> Iterator[Finding]:
+    """A cluster is asked by verl, when the run has been submitted."""
+    key, wanted = DEVICES[0], run.get(DEVICES[0])
+    if run.cluster:
+        yield Finding(key, wanted, "the cluster at RAY_ADDRESS is asked by verl", level="skip")
+        return
+    if run.get(DEVICES[1]) > 1:
+        wrong = "needs a cluster, and this run starts a Ray of its own"
+        yield Finding(DEVICES[1], run.get(DEVICES[1]), wrong, "set RAY_ADDRESS, or NNODES=1")
+        return
+    if run.logical:
+        present = run.get(f"{RAY}.num_gpus")
+        remedy = f"set {RAY}.num_gpus to {wanted}"
+        wrong = f"is more than the {RAY}.num_gpus={present} that Ray is told of"
+    else:
+        import torch
+
+        present = torch.cuda.device_count()
+        remedy = f"set {key}, set RAY_ADDRESS to a cluster that has them, or take profile=cpu"
+        wrong = f"this machine has {present}"
+    if present < wanted:
+        yield Finding(key, wanted, wrong, remedy)
+
+
+ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
+
+
+@check("flash attention", "the package flash-attn is there where the model asks for it", ATTENTION, subject="machine")
+def flash_attention(run: Run) -> Iterator[Finding]:
+    """transformers would say so once the actor is built."""
+    if run.cluster or run.get(ATTENTION) != "flash_attention_2":
+        return
+    if importlib.util.find_spec("flash_attn") is None:
+        remedy = "pip install flash-attn, or set it to sdpa"
+        yield Finding(ATTENTION, run.get(ATTENTION), "the package flash-attn is not installed", remedy)
+
+
+PROMETHEUS = "actor_rollout_ref.rollout.prometheus"
+
+
+@check("ports", "ports that the configuration fixes are free", f"{RAY}.dashboard_port", f"{PROMETHEUS}.port",
+       f"{PROMETHEUS}.enable", subject="machine")  # fmt: skip
+def ports(run: Run) -> Iterator[Finding]:
+    """All others are chosen free by Ray, torch and vLLM."""
+    fixed = {f"{RAY}.dashboard_port": run.get(f"{RAY}.dashboard_port")}
+    if run.get(f"{PROMETHEUS}.enable"):
+        fixed[f"{PROMETHEUS}.port"] = run.get(f"{PROMETHEUS}.port")
+    for key, port in fixed.items():
+        if port is None or run.cluster:
+            continue
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                yield Finding(key, port, str(error.strerror), "set it to a free port or leave it out")
+
+
+@check("directories", "the directories that the run writes to can be made", RUN_DIR, "trainer.validation_data_dir",
+       subject="machine")  # fmt: skip
+def directories(run: Run) -> Iterator[Finding]:
+    """Nothing is made here."""
+    for key in (RUN_DIR, "trainer.validation_data_dir"):
+        if run.get(key) is None:
+            continue
+        path = Path(run.get(key)).expanduser().absolute()
+        if os.path.expandvars(path) != str(path):
+            wrong = f"Ray would read it as {os.path.expandvars(path)}"
+            yield Finding(key, run.get(key), wrong, "take a directory without a variable behind a $ (CKPTS_DIR)")
+            continue
+        place = next(folder for folder in (path, *path.parents) if folder.exists())
+        if not place.is_dir():
+            yield Finding(key, run.get(key), f"{place} is a file", "set CKPTS_DIR elsewhere")
+        elif not os.access(place, os.W_OK | os.X_OK):
+            yield Finding(key, run.get(key), f"{place} cannot be written to", "set CKPTS_DIR elsewhere")
+
+
+STEP = re.compile(r"global_step_(\d+)")
+
+
+@check("checkpoint", "what the run resumes from is there", "trainer.resume_mode", "trainer.resume_from_path", RUN_DIR,
+       subject="files")  # fmt: skip
+def checkpoint(run: Run) -> Iterator[Finding]:
+    """verl takes the step from the directory's name, and starts anew without a word where its tracker is wrong."""
+    mode, key = run.get("trainer.resume_mode"), "trainer.resume_from_path"
+    if mode == "resume_path" and run.get(key) is not None:
+        path = Path(run.get(key))
+        if not path.is_dir():
+            yield Finding(key, run.get(key), "no such directory", "name a run's global_step_N directory")
+        elif not STEP.fullmatch(run.get(key).rpartition("/")[2]):
+            yield Finding(key, run.get(key), "must end in global_step_N, without a / behind it")
+        elif not (path / "actor").is_dir():
+            yield Finding(key, run.get(key), "holds no actor: not a checkpoint, or not whole")
+    tracker = Path(run.get(RUN_DIR)).expanduser() / "latest_checkpointed_iteration.txt"
+    if mode != "auto" or not tracker.is_file():
+        return
+    step = tracker.read_text(errors="replace").strip()
+    folder = tracker.with_name(f"global_step_{step}")
+    if not step.isdecimal() or not (folder / "actor").is_dir():
+        wrong = f"{tracker.name} in it says {step!r}, and there is no {folder.name}/actor; verl would start anew"
+        remedy = "write the number of a step that is there into it, or set trainer.resume_mode=disable"
+        yield Finding(RUN_DIR, run.get(RUN_DIR), wrong, remedy)
+
+
+def missing_wandb_key() -> str | None:
+    """Why W&B has no key: what was looked at; None where there is one."""
+    if os.environ.get("WANDB_API_KEY"):
+        return None
+    host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
+    file = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
+    try:
+        found = netrc.netrc(str(file)).authenticators(host)
+    except FileNotFoundError:
+        return f"no WANDB_API_KEY, no {file}"
+    except netrc.NetrcParseError as error:
+        return f"{file}, line {error.lineno}: {error.msg}"
+    except (OSError, UnicodeDecodeError) as error:
+        return f"{file} cannot be read: {error}"
+    return None if found else f"no WANDB_API_KEY, nothing for {host} in {file}"
+
+
+@check("W&B", "a run that logs to W&B has a key, or is meant to stay offline", "trainer.logger", subject="machine")
+def wandb(run: Run) -> Iterator[Finding]:
+    """Without a key W&B would ask, and wait; the run logs offline instead."""
+    loggers = run.get("trainer.logger")
+    if "wandb" not in ([loggers] if isinstance(loggers, str) else loggers):
+        return
+    if mode := os.environ.get("WANDB_MODE"):
+        yield Finding("WANDB_MODE", mode, "W&B logs as it says", level="ok")
+    elif why := missing_wandb_key():
+        remedy = "`wandb login` before, or `wandb sync` after the run"
+        yield Finding("trainer.logger", ABSENT, f"no W&B key ({why}): W&B logs offline", remedy, "warning")

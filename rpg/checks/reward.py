@@ -1,0 +1,102 @@
+"""The reward function and its judge; modules that the run imports."""
+
+import ast
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+from rpg.checks.finding import Finding, Run, check
+from rpg.rewards import JUDGES, OPTIONS, OURS, check_options
+
+FUNCTION = "reward.custom_reward_function"
+KWARGS = f"{FUNCTION}.reward_kwargs"
+EXTERNAL = "actor_rollout_ref.model.external_lib"
+
+
+def is_ours(path: str | None) -> bool:
+    """Whether the reward function's path is rpg.rewards, by either spelling that verl takes."""
+    import rpg.rewards
+
+    return path == OURS or (bool(path) and Path(str(path)).expanduser().resolve() == Path(rpg.rewards.__file__))
+
+
+@check("judge", "keywords of rpg.rewards are ones that it takes; a function of somebody else's is given no judge",
+       f"{FUNCTION}.path", KWARGS)  # fmt: skip
+def judge(run: Run) -> Iterator[Finding]:
+    """The judge and its options."""
+    path, options = run.get(f"{FUNCTION}.path"), run.get(KWARGS) or {}
+    if not isinstance(options, dict):
+        yield Finding(KWARGS, options, "must be a mapping", "judge=release or judge=verified sets the judge")
+        return
+    if not is_ours(path):
+        if options.get("judge") in JUDGES:
+            wrong = f"is for {OURS}, and {FUNCTION}.path={path} is another function"
+            yield Finding(f"{KWARGS}.judge", options["judge"], wrong, f"add '~{KWARGS}.judge' to the overrides")
+        return
+    unknown = sorted(set(options) - set(OPTIONS))
+    for name in unknown:
+        yield Finding(f"{KWARGS}.{name}", options[name], f"rpg.rewards takes {', '.join(OPTIONS)}", "remove it")
+    try:
+        check_options(**{name: value for name, value in options.items() if name in OPTIONS})
+    except ValueError as error:
+        named, _, wrong = str(error).partition(" ")
+        key, _, value = named.partition("=")
+        yield Finding(f"{KWARGS}.{key}", value, wrong, "judge=release or judge=verified sets the judge")
+
+
+@check("reward function", "the reward function's file or module is there and defines the function",
+       f"{FUNCTION}.path", f"{FUNCTION}.name", subject="files")  # fmt: skip
+def reward_function(run: Run) -> Iterator[Finding]:
+    """By reading the source: importing it may take long, and is the reward workers' work."""
+    path, name = run.get(f"{FUNCTION}.path"), run.get(f"{FUNCTION}.name")
+    if path is None or is_ours(path):
+        file = Path(__file__).parents[1] / "rewards/__init__.py" if path else None
+    elif path.startswith("pkg://"):
+        file = source_of(path.removeprefix("pkg://"))
+        if file is None:
+            yield Finding(f"{FUNCTION}.path", path, "no such module", "install the package, or name a file")
+            return
+    else:
+        file = Path(path).expanduser()
+        if not file.is_file():
+            yield Finding(f"{FUNCTION}.path", path, "no such file", f"name a Python file, or {OURS}")
+            return
+    if file is None:
+        return
+    try:
+        defined = _names(ast.parse(file.read_bytes()))
+    except (SyntaxError, ValueError, OSError) as error:
+        yield Finding(f"{FUNCTION}.path", path, f"cannot be read as Python: {error}")
+        return
+    if name not in defined and "*" not in defined:
+        yield Finding(f"{FUNCTION}.name", name, f"{file} defines no such function")
+
+
+def _names(module: ast.Module) -> set[str]:
+    """What a module's top level defines or imports; "*" where that cannot be said."""
+    found: set[str] = set()
+    for node in ast.walk(module):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+def source_of(module: str) -> Path | None:
+    """The source file of a module, None where there is none; its parents are imported, it is not."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    return Path(spec.origin) if spec and spec.origin else None
+
+
+@check("external library", "the module that every worker imports is there", EXTERNAL, subject="files")
+def external_library(run: Run) -> Iterator[Finding]:
+    """actor_rollout_ref.model.external_lib."""
+    name = run.get(EXTERNAL)
+    if name is not None and source_of(name) is None:
+        yield Finding(EXTERNAL, name, "no such module", "install its package, or set null")

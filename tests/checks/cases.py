@@ -1,0 +1,208 @@
+"""For every check that pre-flight asks: overrides that it refuses, and what it says. docs/checks.md counts them.
+
+{toy} is the directory of the toy run; it holds what test_checks.py puts there.
+"""
+
+A = "actor_rollout_ref.actor"
+L = f"{A}.policy_loss.loss_mode"
+M = "actor_rollout_ref.model"
+R = "actor_rollout_ref.rollout"
+KWARGS = "reward.custom_reward_function.reward_kwargs"
+SCHEDULE_FREE = "optim=schedulefree"
+
+CASES: dict[str, list[tuple[list[str], list[str]]]] = {
+    "types and ranges": [
+        ([f"{R}.n=0"], [f"{R}.n=0: must be a whole number, at least 1"]),
+        ([f"{R}.n=abc", "data.train_batch_size=2.5"], [f"{R}.n='abc'", "data.train_batch_size=2.5: must be a whole"]),
+        ([f"{A}.optim.lr=nan"], [f"{A}.optim.lr=nan: must be a number, finite and at least 0"]),
+        ([f"{A}.optim.lr=-1"], [f"{A}.optim.lr=-1: must be"]),
+        (["trainer.total_training_steps=abc"], ["trainer.total_training_steps='abc'"]),
+        (["trainer.resume_mode=resum"], ["trainer.resume_mode='resum': must be one of auto, disable, resume_path"]),
+        (["data.val_files=[]"], ["data.val_files=[]: must be a parquet file or a list", "(TEST_FILE)"]),
+        (["trainer.nnodes=-1"], ["trainer.nnodes=-1", "(NNODES sets it)"]),
+        ([f"{A}.clip_ratio_c=null"], [f"{A}.clip_ratio_c=null: must be a number, finite and above 1"]),
+        ([f"{A}.clip_ratio_c=1.0"], [f"{A}.clip_ratio_c=1.0"]),
+        ([f"{A}.clip_ratio_low=-0.2", f"{A}.clip_ratio_high=-0.1"], ["clip_ratio_low=-0.2", "clip_ratio_high=-0.1"]),
+        (["rpg.kl_coef=null"], ["rpg.kl_coef=null: must be a number"]),
+        (["rpg.time_limit=2h"], ["rpg.time_limit='2h': must be a number", "(seconds)"]),
+        (["rpg.time_limit='300'"], ["rpg.time_limit='300'"]),
+        ([f"{R}.tensor_model_parallel_size=0"], ["tensor_model_parallel_size=0"]),
+        (["trainer.logger=null"], ["trainer.logger=null: must be a list of console"]),
+        (["trainer.logger=[console,tensorbord]"], ["trainer.logger=[console,tensorbord]: must be a list of console"]),
+        (["trainer.default_local_dir=''"], ["trainer.default_local_dir='': must be a path of one line"]),
+        (["~trainer.nnodes"], ["trainer.nnodes: is missing", "remove '~trainer.nnodes'"]),
+        (["rpg.reference=null"], ["rpg.reference=null: must be a mapping"]),
+        ([f"{A}.policy_loss.kl_coef=small"], ["policy_loss.kl_coef='small': must be a number", "1e-4"]),
+        ([f"+{A}.policy_loss.clip_scope=all"], ["clip_scope='all': must be one of reward, regularized"]),
+        ([f"+{A}.policy_loss.clip_branch=a"], ["clip_branch='a': must be one of psi, advantage"]),
+        ([f"+{A}.policy_loss.z_old=0"], ["z_old=0: must be a number, finite and above 0"]),
+        (["+rpg.env.a-b=x"], ["rpg.env={", "names of environment variables"]),
+        (["trainer.default_local_dir=/tmp/" + 256 * "x"], ["names up to 255 bytes"]),
+    ],
+    "mini-batches": [
+        ([f"{A}.ppo_mini_batch_size=24"], [f"{A}.ppo_mini_batch_size=24: does not divide data.train_batch_size=32"]),
+        ([f"{A}.ppo_mini_batch_size=64"], ["ppo_mini_batch_size=64: does not divide"]),
+    ],
+    "ranks": [
+        (["trainer.n_gpus_per_node=3"], ["16: times actor_rollout_ref.rollout.n=8 are 128 answers, which 3 ranks do"]),
+        ([f"{A}.ulysses_sequence_parallel_size=2"], ["ulysses_sequence_parallel_size=2: does not divide the 1 GPUs"]),
+    ],
+    "rollout replicas": [
+        ([f"{R}.tensor_model_parallel_size=3"], ["tensor_model_parallel_size=3: does not divide the 1 GPUs"]),
+    ],
+    "token budgets": [
+        ([f"{R}.max_model_len=111"], [f"{R}.max_model_len=111: is below", "= 112 tokens"]),
+        ([f"{A}.ppo_max_token_len_per_gpu=111"], ["ppo_max_token_len_per_gpu=111"]),
+        ([f"{R}.enable_chunked_prefill=false", f"{R}.max_num_batched_tokens=64"], ["max_num_batched_tokens=64"]),
+    ],
+    "overlong shaping": [
+        (["reward.reward_kwargs.overlong_buffer_cfg.len=32"], ["len=32: is not below data.max_response_length=32"]),
+        (["reward.reward_manager.name=naive"], ["name=naive: does not know overlong_buffer_cfg"]),
+        (["reward.reward_kwargs.max_resp_len=64"], ["max_resp_len=64: is not data.max_response_length=32"]),
+        (["~reward.reward_kwargs.overlong_buffer_cfg.log"], ["overlong_buffer_cfg.log=null: is needed"]),
+    ],
+    "dynamic sampling": [
+        (["algorithm.filter_groups.enable=true", f"{R}.n=1"], [f"{R}.n=1: with algorithm.filter_groups.enable"]),
+        (["algorithm.filter_groups={enable: true, metric: null}"], ["filter_groups.metric=null: is needed"]),
+    ],
+    "resumption": [
+        (["trainer.resume_mode=resume_path"], ["resume_from_path=null: is needed"]),
+        (["trainer.resume_from_path=/x/global_step_1"], ["is not read with trainer.resume_mode=auto"]),
+    ],
+    "validation": [
+        (["trainer.val_only=true", "trainer.val_before_train=false"], ["val_before_train=false", "nothing to do"]),
+    ],
+    "loss name": [
+        ([f"{L}=rpg_rf_urlk_clip_ppo"], [f"{L}=rpg_rf_urlk_clip_ppo", "did you mean 'rpg_rf_urkl_clip_ppo'"]),
+    ],
+    "estimator name": [
+        (["algorithm.adv_estimator=rpgg"], ["algorithm.adv_estimator=rpgg: is not registered; the nearest is rpg"]),
+    ],
+    "Z_old": [
+        ([f"{L}=rpg_fkl", f"+{A}.policy_loss.z_old=2.0"], ["z_old=2.0: has no meaning for rpg_fkl"]),
+    ],
+    "KL counted once": [
+        ([f"{A}.use_kl_loss=true"], [f"{A}.use_kl_loss=true: with {A}.kl_loss_coef=0.001", "twice", "kl_coef"]),
+        (["algorithm.use_kl_in_reward=true"], ["use_kl_in_reward=true: with algorithm.kl_ctrl.kl_coef=0.001"]),
+    ],
+    "beta reaches the loss": [
+        (["method=dapo", f"{L}=rpg_urkl"], [f"{L}=rpg_urkl: is set, and rpg.kl_coef=0.0001 does not reach it"]),
+    ],
+    "reference": [
+        (["rpg.reference.mode=every_k"], ["rpg.reference.every_k=null: must be a whole number of optimizer steps"]),
+        (["rpg.reference.mode=kl_target"], ["rpg.reference.kl_target=null: must be a number above 0"]),
+        (["+rpg.reference.every=3"], ["rpg.reference.every=3: no such setting"]),
+        (["reference=fixed", f"{A}.strategy=fsdp"], [".strategy=fsdp: must be fsdp2 with rpg.reference.mode=fixed"]),
+        (["reference=fixed", f"{M}.lora_rank=8"], [f"{M}.lora_rank=8: with rpg.reference.mode=fixed: with an adapter"]),
+        (["reference=fixed", "trainer.v1.trainer_mode=colocate_async"], ["must be sync with rpg.reference.mode=fixed"]),
+        (["reference=fixed", "actor_rollout_ref.ref.fsdp_config.fsdp_size=1"], ["fsdp_size=1: must be the actor's -1"]),
+        (
+            ["reference=fixed", f"{A}.use_dynamic_bsz=false", f"{A}.ppo_micro_batch_size_per_gpu=4",
+             f"{R}.log_prob_micro_batch_size_per_gpu=4"],
+            ["ref.log_prob_micro_batch_size_per_gpu=null: must be a number of sequences"],
+        ),
+    ],
+    "schedule-free": [
+        ([SCHEDULE_FREE, f"{A}.optim.optimizer=AdamW"], ["optimizer=AdamW: with optimizer_impl=schedulefree must be"]),
+        ([SCHEDULE_FREE, f"{A}.strategy=fsdp"], [f"{A}.strategy=fsdp: with AdamWScheduleFree must be fsdp2"]),
+        ([SCHEDULE_FREE, f"{A}.optim.lr_warmup_steps=10"], ["lr_warmup_steps=10: is verl's learning-rate scheduler"]),
+        ([SCHEDULE_FREE, f"{A}.optim.lr_warmup_steps_ratio=0.1"], ["set lr_warmup_steps_ratio=0.0; the warm-up is"]),
+        ([SCHEDULE_FREE, f"{A}.optim.lr_scheduler_type=cosine"], ["cosine: with AdamWScheduleFree must be constant"]),
+        ([f"{A}.optim.optimizer=AdamWScheduleFree"], ["needs optimizer_impl=schedulefree, and it is torch.optim"]),
+    ],
+    "judge": [
+        ([f"{KWARGS}.judge=strict"], [f"{KWARGS}.judge=strict: is not known; choices: release, verified"]),
+        ([f"{KWARGS}.judge=null"], [f"{KWARGS}.judge=None: is not known; choices: release, verified"]),
+        ([f"+{KWARGS}.boxed_fallback=true"], [f"{KWARGS}.boxed_fallback=True: is for judge=verified"]),
+        ([f"+{KWARGS}.time_limit=0"], [f"{KWARGS}.time_limit=0: is no limit; give seconds"]),
+        ([f"+{KWARGS}.jugde=release"], [f"{KWARGS}.jugde=release: rpg.rewards takes judge"]),
+        (["reward.custom_reward_function.path={toy}/mine.py"], [f"add '~{KWARGS}.judge'"]),
+    ],
+    "reward function": [
+        (["reward.custom_reward_function.path=/nowhere/mine.py"], ["path=/nowhere/mine.py: no such file"]),
+        (["reward.custom_reward_function.path=pkg://no.such.module"], ["pkg://no.such.module: no such module"]),
+        (["reward.custom_reward_function.name=compute"], ["name=compute:", "defines no such function"]),
+        (["reward.custom_reward_function.path={toy}/train.parquet"], ["cannot be read as Python"]),
+    ],
+    "external library": [
+        ([f"{M}.external_lib=no.such.module"], [f"{M}.external_lib=no.such.module: no such module"]),
+    ],
+    "devices": [
+        (["trainer.nnodes=2"], ["trainer.nnodes=2: needs a cluster", "RAY_ADDRESS"]),
+        (["ray_kwargs.ray_init.num_gpus=0"], ["n_gpus_per_node=1: is more than the ray_kwargs.ray_init.num_gpus=0"]),
+        (["ray_kwargs.ray_init.num_gpus=null", "trainer.n_gpus_per_node=8"], ["n_gpus_per_node=8: this machine has"]),
+    ],
+    "flash attention": [
+        ([f"{M}.override_config.attn_implementation=flash_attention_2"], ["the package flash-attn is not installed"]),
+    ],
+    "directories": [
+        (["trainer.default_local_dir={toy}/train.parquet/run"], ["train.parquet is a file", "CKPTS_DIR"]),
+        (["trainer.default_local_dir={toy}/$HOME"], ["Ray would read it as"]),
+    ],
+    "checkpoint": [
+        (
+            ["trainer.resume_mode=resume_path", "trainer.resume_from_path=/nowhere/global_step_1"],
+            ["resume_from_path=/nowhere/global_step_1: no such directory"],
+        ),
+        (
+            ["trainer.resume_mode=resume_path", "trainer.resume_from_path={toy}/model"],
+            ["must end in global_step_N"],
+        ),
+        (
+            ["trainer.resume_mode=resume_path", "trainer.resume_from_path={toy}/global_step_1"],
+            ["holds no actor"],
+        ),
+        (["trainer.default_local_dir={toy}/resumed"], ["says '5', and there is no global_step_5/actor"]),
+    ],
+    "data files": [
+        (["data.train_files=/nowhere/a.parquet"], ["data.train_files=/nowhere/a.parquet: no such file", "TRAIN_FILE"]),
+        (["data.val_files={toy}"], [": a directory, no file", "TEST_FILE"]),
+        (["data.val_files={toy}/bad.parquet"], ["bad.parquet: not a parquet file"]),
+        (["data.val_files={toy}/mine.py"], ["this is no .parquet"]),
+        (["data.train_files={toy}/other.parquet"], ["column data_source is missing; it must be text",
+                                                    "column prompt is missing", "column reward_model is missing"]),
+        (["data.train_files={toy}/empty.parquet"], ["empty.parquet: no rows"]),
+        (["data.prompt_key=question"], ["column question is missing; it must be a list of {role, content}"]),
+    ],
+    "data sources": [
+        (["data.val_files={toy}/riddles.parquet"], ["data_source riddles is not scored", "custom_reward_function"]),
+    ],
+    "enough rows": [
+        (["data.train_batch_size=80"], ["data.train_batch_size=80: is more than the 64 rows of data.train_files"]),
+    ],
+    "prompts fit": [
+        (["data.max_prompt_length=10"], ["data.max_prompt_length=10: the shortest prompts of", "raise it"]),
+    ],
+    "model directory": [
+        ([f"{M}.path=/nowhere/model"], [f"{M}.path=/nowhere/model: no such directory", "MODEL_PATH"]),
+        ([f"{M}.path={{toy}}/mine.py"], ["a file, no directory"]),
+    ],
+    "registered with verl": [
+        ([f"{L}=gsp"], [f"{L}=gsp: is not registered with verl; did you mean 'gspo'", "rpg_urkl"]),
+        (["algorithm.adv_estimator=grpp"], ["algorithm.adv_estimator=grpp: is not registered with verl"]),
+    ],
+    "loss sees the reference": [
+        (["method=dapo", "reference=fixed"], ["rpg.reference.mode=fixed: needs a loss that sees the reference"]),
+    ],
+    "reward manager": [
+        (
+            ["reward.reward_manager.name=dap", "reward.reward_kwargs.overlong_buffer_cfg.enable=false"],
+            ["name=dap: verl has no such reward manager; known: dapo"],
+        ),
+    ],
+    "arguments of ray.init": [
+        (["+ray_kwargs.ray_init.num_cpu=4"], ["ray_init.num_cpu=4: ray.init has no such argument; did you mean num_"]),
+    ],
+    "verl's types": [
+        (["data.return_raw_chat=7"], ["data.return_raw_chat=7: must be true or false, as in verl"]),
+        ([f"{R}.seed=abc"], [f"{R}.seed=abc: must be int, as in verl"]),
+        (["trainer.critic_warmup=null"], ["trainer.critic_warmup=null: must be a whole number, as in verl"]),
+        ([f"+{A}.kl_los_coef=1"], ["FSDPActorConfig has no such setting; did you mean kl_loss_coef?"]),
+        ([f"{A}.policy_loss._target_=rpg.Nothing"], ["_target_=rpg.Nothing: no such dataclass"]),
+    ],
+    "verl's own validation": [
+        ([f"{A}.use_dynamic_bsz=false"], ["actor_rollout_ref.actor: [actor] Please set at least one of"]),
+        ([f"{R}.mode=sync"], ["Rollout mode 'sync' has been removed"]),
+        ([f"{M}.lora_rank=100000"], ["verl's validate_config:"]),
+    ],
+}  # fmt: skip

@@ -1,0 +1,72 @@
+"""A toy run as the checks see it: data, something that passes for a model, and pre-flight over it."""
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+
+from recipe.rpg import main_rpg
+from recipe.rpg.compose import compose_config
+from rpg.checks import preflight
+from rpg.checks.finding import Refused, Run
+from rpg.data.schema import repeated_rows, write_parquet
+from rpg.data.toy import toy_problems
+
+CPU = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experiment_name=t"]
+
+
+def safetensors(values: int = 4) -> bytes:
+    """A file with one tensor of so many floats."""
+    header = json.dumps({"w": {"dtype": "F32", "shape": [values], "data_offsets": [0, 4 * values]}}).encode()
+    return struct.pack("<Q", len(header)) + header + bytes(4 * values)
+
+
+def make_toy(folder: Path) -> Path:
+    """64 training rows, 8 test rows, and the files of a model directory."""
+    write_parquet(repeated_rows(toy_problems("train", seed=0, count=64)), folder / "train.parquet")
+    write_parquet(repeated_rows(toy_problems("test", seed=0, count=8)), folder / "test.parquet")
+    model = folder / "model"
+    model.mkdir()
+    (model / "config.json").write_text(json.dumps({"model_type": "qwen2"}))
+    tokenizer = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.save(str(model / "tokenizer.json"))
+    (model / "model.safetensors").write_bytes(safetensors())
+    return folder
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    return make_toy(tmp_path)
+
+
+def overrides(toy: Path) -> list[str]:
+    """What makes the recipe's toy run one of this directory."""
+    return [
+        *CPU,
+        f"data.train_files={toy / 'train.parquet'}",
+        f"data.val_files={toy / 'test.parquet'}",
+        f"actor_rollout_ref.model.path={toy / 'model'}",
+        f"trainer.default_local_dir={toy / 'run'}",
+    ]
+
+
+def run_of(toy: Path, *more: str) -> Run:
+    """The toy run with further overrides, as the checks get it."""
+    config = main_rpg.resolve(compose_config([*overrides(toy), *more]))
+    return Run(OmegaConf.to_container(config))  # type: ignore[arg-type]
+
+
+def refusal(run: Run) -> str:
+    """What pre-flight says, cheap checks first, those that ask verl only if those pass, as the command does."""
+    try:
+        preflight.refuse(run, ["cheap"])
+        preflight.refuse(run, ["verl"])
+    except Refused as refused:
+        return str(refused)
+    pytest.fail("the run was not refused")

@@ -1,0 +1,138 @@
+"""Every check of pre-flight refuses what it is for, by key, value and remedy; the sound run passes all."""
+
+import copy
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rpg import rewards
+from rpg.checks import preflight
+from rpg.checks.finding import CHEAP_OR_VERL, Run
+from rpg.checks.schema import SCHEMA
+from rpg.data.schema import SCHEMA as COLUMNS
+from tests.checks.cases import CASES, KWARGS, A, L
+from tests.checks.conftest import make_toy, refusal, run_of, safetensors
+
+COUNTED = [check for check in preflight.CHECKS if check.cost in CHEAP_OR_VERL]
+ELSEWHERE = {"environment variables", "ports", "W&B"}  # tests of their own below
+EACH = [(name, overrides, said) for name, cases in CASES.items() for overrides, said in cases]
+
+
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory) -> Path:
+    """The toy run and the files that the cases name."""
+    toy = make_toy(tmp_path_factory.mktemp("toy"))
+    (toy / "mine.py").write_text("def compute_score(**kwargs):\n    return 1.0\n")
+    (toy / "bad.parquet").write_text("not a parquet file")
+    pq.write_table(pa.table({"question": ["1 + 1"]}), toy / "other.parquet")
+    pq.write_table(COLUMNS.empty_table(), toy / "empty.parquet")
+    table = pq.read_table(toy / "test.parquet")
+    riddles = table.set_column(0, "data_source", pa.array(["riddles"] * len(table)))
+    pq.write_table(riddles, toy / "riddles.parquet")
+    (toy / "global_step_1").mkdir()
+    (toy / "resumed").mkdir()
+    (toy / "resumed/latest_checkpointed_iteration.txt").write_text("5")
+    return toy
+
+
+@pytest.mark.parametrize(("name", "overrides", "said"), EACH, ids=[f"{name}-{o}" for name, o, _ in EACH])
+def test_what_a_check_refuses(furnished, name, overrides, said, monkeypatch):
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    run = run_of(furnished, *(item.replace("{toy}", str(furnished)) for item in overrides))
+    text = refusal(run)
+    for words in said:
+        assert words in text
+    asked = next(check for check in preflight.CHECKS if check.name == name)
+    assert any(finding.level == "error" for finding in asked(run)), f"{name} itself finds nothing"
+
+
+def test_every_check_has_cases():
+    assert {check.name for check in COUNTED} == CASES.keys() | ELSEWHERE
+    names = [check.name for check in preflight.CHECKS]
+    assert len(names) == len(set(names))
+
+
+def test_a_sound_run_passes_every_check(toy, monkeypatch):
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    found = [finding for _, all_found in preflight.ask(run_of(toy), CHEAP_OR_VERL) for finding in all_found]
+    assert not [str(finding) for finding in found if finding.level != "ok"]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [f"+{KWARGS}.time_limit=1.5"],
+        ["judge=verified", f"+{KWARGS}.boxed_fallback=false"],
+        [f"reward.custom_reward_function.path={Path(rewards.__file__)}"],
+        [f"{L}=rpg_ufkl", f"+{A}.policy_loss.z_old=2.0"],
+        [f"{A}.use_kl_loss=true", f"{A}.kl_loss_coef=0.0"],
+        ["algorithm.use_kl_in_reward=true", "algorithm.kl_ctrl.kl_coef=0"],
+        ["method=grpo"],
+        ["method=rfpp", "optim=schedulefree"],
+        ["reference=every_k"],
+        ["trainer.logger=console"],
+        ["trainer.total_training_steps=null", "rpg.time_limit=null", "rpg.stall_limit=0.5"],
+    ],
+)
+def test_what_is_right_though_it_is_unusual(toy, overrides, monkeypatch):
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    run = run_of(toy, *overrides)
+    preflight.refuse(run, CHEAP_OR_VERL)
+
+
+def test_a_reward_function_of_ones_own(furnished, monkeypatch):
+    path = f"reward.custom_reward_function.path={furnished / 'mine.py'}"
+    preflight.refuse(run_of(furnished, path, f"~{KWARGS}.judge"), ["cheap"])
+    riddles = f"data.val_files={furnished / 'riddles.parquet'}"
+    preflight.refuse(run_of(furnished, path, f"~{KWARGS}.judge", riddles), ["cheap"])
+
+
+WRONG = {int: ["abc", 2.5, True, [], None], float: ["abc", float("nan"), float("inf"), [], {}], bool: ["yes", 1, []],
+         str: [1, [], {}, ""]}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", SCHEMA)
+def test_no_key_of_the_schema_takes_anything(toy_config, key):
+    """Of every kind of value there is one that the key refuses; what it holds in the toy run, it takes."""
+    rule, held = SCHEMA[key], toy_config.get(key, None)
+    if held is not None:
+        assert rule.accepts(held)
+    refused = [value for values in WRONG.values() for value in values if not rule.accepts(value)]
+    assert len(refused) >= 6
+    if type(held) in WRONG and key != "trainer.experiment_name":
+        assert [value for value in WRONG[type(held)] if not rule.accepts(value)]
+
+
+@pytest.fixture(scope="module")
+def toy_config(tmp_path_factory) -> Run:
+    return run_of(make_toy(tmp_path_factory.mktemp("config")))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("config.json", b"{", "config.json cannot be read"),
+        ("config.json", b"\xff\xfe\x00", "config.json cannot be read"),
+        ("config.json", b"{}", "no model_type"),
+        ("config.json", b"[]", "no model_type"),
+        ("tokenizer.json", None, "no tokenizer files"),
+        ("model.safetensors", None, "no weights"),
+        ("model.safetensors", b"", "model.safetensors: is empty"),
+        ("model.safetensors", b"\x00", "is cut off"),
+        ("model.safetensors", safetensors()[:-1], "is cut off"),
+        ("model.safetensors", b"\x02" + bytes(7) + b"[]", "is no safetensors file"),
+        ("model.safetensors.index.json", b'{"weight_map": {"w": "x-2.safetensors"}}', "x-2.safetensors is missing"),
+        ("model.safetensors.index.json", b"[]", "a readable model.safetensors.index.json is missing"),
+    ],
+)
+def test_a_model_directory_that_is_not_whole(toy, toy_config, name, content, said):
+    path = toy / "model" / name
+    path.unlink() if content is None else path.write_bytes(content)
+    run = Run(copy.deepcopy(toy_config.config))
+    run.config["actor_rollout_ref"]["model"]["path"] = str(toy / "model")
+    text = refusal(run)
+    assert said in text
+    assert f"actor_rollout_ref.model.path={toy / 'model'}" in text
