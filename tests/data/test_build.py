@@ -12,7 +12,7 @@ import pytest
 from published_files import AIME24, AIME24_MAXWELL, AMC23, FLAT, dapo_problem, dapo_row, write_dapo, write_rows
 
 from rpg.cli import main
-from rpg.data import command
+from rpg.data import data_command as command
 from rpg.data.published import answer_text, as_integer_text
 from rpg.data.schema import SCHEMA
 from rpg.data.sources import SOURCES
