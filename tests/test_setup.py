@@ -1,0 +1,171 @@
+"""scripts/setup.sh: which Python it takes, and what it says where there is none."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TOOLS = ("bash", "cat", "cp", "dirname", "grep", "mkdir", "mktemp", "rm", "sh", "sha256sum")
+
+# Answers setup.sh's questions; asked for .venv it says so and ends, elsewhere (uv's folder) it makes an environment.
+PYTHON = """#!/bin/sh
+case "$*" in
+    *version_info*) echo {version} ;;
+    *ensurepip*) exit {lacks_ensurepip} ;;
+    *"--clear .venv") echo "venv by ${{0##*/}}"; exit 9 ;;
+    "-m venv "*) [ {lacks_ensurepip} = 0 ] && mkdir -p "$3/bin" && cp "{pip}" "$3/bin/pip" ;;
+esac
+"""
+PIP = """#!/bin/sh
+[ "${0#*/.venv/}" != "$0" ] && echo "pip of .venv" && exit 9
+echo "pip $*"
+cp "${FAKE_UV:?}" "${0%/*}/uv"
+"""
+UV = """#!/bin/sh
+echo "uv $*" >&2
+case "$*" in
+    "python find"*) echo "${0%/*}/brought" ;;
+    venv*) exit 9 ;;
+esac
+"""
+
+
+class Machine:
+    """A copy of what setup.sh reads, and a PATH that holds the interpreters that a test names and no others."""
+
+    def __init__(self, root: Path):
+        self.tree, self.bin, self.kept = root / "tree", root / "bin", root / "kept"
+        for folder in (self.bin, self.kept):
+            folder.mkdir()
+        for name in (
+            "scripts/setup.sh",
+            "pyproject.toml",
+            "requirements/cpu.txt",
+            "requirements/vllm-name/pyproject.toml",
+        ):
+            (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, self.tree / name)
+        for tool in TOOLS:
+            (self.bin / tool).symlink_to(shutil.which(tool))
+        self.write(self.kept / "pip", PIP)
+        self.write(self.kept / "uv", UV)
+
+    def write(self, path: Path, text: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def python(self, path: str, version: str, ensurepip: bool = True) -> None:
+        text = PYTHON.format(version=version, lacks_ensurepip=int(not ensurepip), pip=self.kept / "pip")
+        self.write(self.bin / path, text)
+
+    def setup(self, **environment: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            ["bash", str(self.tree / "scripts" / "setup.sh")],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={"PATH": str(self.bin), "FAKE_UV": str(self.kept / "uv"), **environment},
+        )
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("there", "taken"),
+    [
+        ({"python3.12": "3.12", "python3.11": "3.11"}, "python3.11"),
+        ({"python3.12": "3.12", "python3": "3.11"}, "python3.12"),
+        ({"python3": "3.12", "python": "2.7"}, "python3"),
+        ({"python3": "3.10", "python": "3.12"}, "python"),
+        ({"python3.11": "", "python3": "3.12"}, "python3"),  # a shim of pyenv's without its interpreter
+    ],
+)
+def test_the_first_python_that_fits_is_taken(machine, there, taken):
+    for name, version in there.items():
+        machine.python(name, version)
+    assert f"venv by {taken}\n" in machine.setup().stdout
+
+
+def test_PYTHON_is_taken_before_all_others(machine):
+    machine.python("python3.11", "3.11")
+    machine.python("mine", "3.12")
+    assert "venv by mine\n" in machine.setup(PYTHON="mine").stdout
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.13", ""])
+def test_another_python_is_refused(machine, version):
+    machine.python("python3.11", "3.11")
+    machine.python("mine", version)
+    ended = machine.setup(PYTHON="mine")
+    assert ended.returncode == 1
+    assert "PYTHON=mine is not Python 3.11 or 3.12" in ended.stderr
+
+
+def test_an_environment_keeps_its_python(machine):
+    machine.python("python3.11", "3.11")
+    machine.python("../tree/.venv/bin/python", "3.12")
+    machine.write(machine.tree / ".venv/bin/pip", PIP)
+    assert "pip of .venv" in machine.setup().stdout
+    assert "venv by python3.11" in machine.setup(PYTHON="python3.11").stdout
+
+
+def test_a_half_made_environment_is_made_anew(machine):
+    machine.python("python3.11", "3.11")
+    machine.python("../tree/.venv/bin/python", "3.11")
+    assert "venv by python3.11" in machine.setup().stdout
+
+
+def test_a_python_without_ensurepip(machine):
+    """Ubuntu's, as it comes."""
+    machine.python("python3", "3.12", ensurepip=False)
+    ended = machine.setup()
+    assert ended.returncode == 1
+    assert "apt install python3.12-venv, or install uv" in ended.stderr
+    shutil.copy(machine.kept / "uv", machine.bin / "uv")
+    assert "uv venv --quiet --clear --seed --python python3 .venv" in machine.setup().stderr
+
+
+def test_where_no_python_fits_uv_brings_one(machine):
+    machine.python("python3", "3.10")
+    machine.python("brought", "3.11")
+    shutil.copy(machine.kept / "uv", machine.bin / "uv")
+    ended = machine.setup()
+    assert "no Python 3.11 or 3.12 found: uv python install 3.11 brings one" in ended.stdout
+    assert "uv python install --quiet 3.11" in ended.stderr
+    assert "venv by brought" in ended.stdout
+
+
+def test_without_uv_any_python_fetches_it(machine, tmp_path):
+    machine.python("python3", "3.10")
+    (tmp_path / "tmp").mkdir()
+    ended = machine.setup(TMPDIR=str(tmp_path / "tmp"))
+    (uv,) = [line for line in (ROOT / "requirements/cpu.txt").read_text().splitlines() if line.startswith("uv==")]
+    assert f"--disable-pip-version-check {uv}\n" in ended.stdout
+    assert "uv python install --quiet 3.11" in ended.stderr
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("there", [{}, {"python3": "3.10"}, {"python": "3.13"}])
+def test_where_nothing_helps_it_says_what_to_install(machine, there):
+    for name, version in there.items():
+        machine.python(name, version, ensurepip=False)
+    ended = machine.setup()
+    assert ended.returncode == 1
+    assert "Install Python (Ubuntu 24.04: apt install python3.12-venv) or uv" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_setup_does_nothing_the_second_time():
+    """scripts/setup.sh made this environment: called again it says so, and takes no time to speak of."""
+    if Path(sys.prefix) != ROOT / ".venv":
+        pytest.skip("these tests do not run in the .venv that scripts/setup.sh makes")
+    ended = subprocess.run(["bash", "scripts/setup.sh"], cwd=ROOT, capture_output=True, text=True, timeout=900)
+    assert ended.returncode == 0
+    assert "up to date" in ended.stdout
