@@ -94,9 +94,17 @@ def source_of(module: str) -> Path | None:
     return Path(spec.origin) if spec and spec.origin else None
 
 
-@check("external library", "the module that every worker imports is there", EXTERNAL, subject="files")
-def external_library(run: Run) -> Iterator[Finding]:
-    """actor_rollout_ref.model.external_lib."""
+PRELOAD = ("rpg.preload.early", "rpg.preload.late")
+
+
+@check("modules", "the modules that each worker imports, or one process for all of them, are there",
+       EXTERNAL, *PRELOAD, subject="files")  # fmt: skip
+def modules(run: Run) -> Iterator[Finding]:
+    """actor_rollout_ref.model.external_lib and rpg.preload."""
     name = run.get(EXTERNAL)
     if name is not None and source_of(name) is None:
         yield Finding(EXTERNAL, name, "no such module", "install its package, or set null")
+    for key in PRELOAD:
+        for name in run.get(key):
+            if importlib.util.find_spec(name.partition(".")[0]) is None:  # its parents take seconds
+                yield Finding(key, name, "no such module", "take it out of the list")

@@ -124,8 +124,9 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         (["reward.custom_reward_function.name=compute"], ["name=compute:", "defines no such function"]),
         (["reward.custom_reward_function.path={toy}/train.parquet"], ["cannot be read as Python"]),
     ],
-    "external library": [
+    "modules": [
         ([f"{M}.external_lib=no.such.module"], [f"{M}.external_lib=no.such.module: no such module"]),
+        (["rpg.preload.late=[no_such_module]"], ["rpg.preload.late=no_such_module: no such module"]),
     ],
     "devices": [
         (["trainer.nnodes=2"], ["trainer.nnodes=2: needs a cluster", "RAY_ADDRESS"]),
