@@ -10,6 +10,15 @@ R = "actor_rollout_ref.rollout"
 KWARGS = "reward.custom_reward_function.reward_kwargs"
 SCHEDULE_FREE = "optim=schedulefree"
 
+# of the others: the tests
+ELSEWHERE = {
+    "environment variables": "test_preflight.py: test_environment_variables",
+    "ports": "test_preflight.py: test_busy_port",
+    "W&B": "test_doctor.py: test_wandb",
+    "rows": "test_doctor.py: test_data",
+    "memory": "test_doctor.py: test_memory_against_a_device",
+    "disk": "test_doctor.py: test_disk",
+}
 CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     "types and ranges": [
         ([f"{R}.n=0"], [f"{R}.n=0: must be a whole number, at least 1"]),

@@ -1,22 +1,25 @@
 """Every check of pre-flight refuses what it is for, by key, value and remedy; the sound run passes all."""
 
 import copy
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from rpg import rewards
 from rpg.checks import preflight
 from rpg.checks.finding import CHEAP_OR_VERL, Run
 from rpg.checks.schema import SCHEMA
 from rpg.data.schema import SCHEMA as COLUMNS
-from tests.checks.cases import CASES, KWARGS, A, L
+from tests.checks.cases import CASES, ELSEWHERE, KWARGS, A, L
 from tests.checks.conftest import make_toy, refusal, run_of, safetensors
 
-COUNTED = [check for check in preflight.CHECKS if check.cost in CHEAP_OR_VERL]
-ELSEWHERE = {"environment variables", "ports", "W&B"}  # tests of their own below
 EACH = [(name, overrides, said) for name, cases in CASES.items() for overrides, said in cases]
 
 
@@ -50,9 +53,44 @@ def test_what_a_check_refuses(furnished, name, overrides, said, monkeypatch):
 
 
 def test_every_check_has_cases():
-    assert {check.name for check in COUNTED} == CASES.keys() | ELSEWHERE
+    assert {check.name for check in preflight.CHECKS} == CASES.keys() | ELSEWHERE.keys()
+    for place in ELSEWHERE.values():
+        file, test = place.split(": ")
+        assert f"def {test}(" in Path(__file__).with_name(file).read_text()
     names = [check.name for check in preflight.CHECKS]
     assert len(names) == len(set(names))
+
+
+def test_the_page_of_checks_is_current():
+    root = Path(__file__).parents[2]
+    listed = subprocess.run(
+        [sys.executable, str(root / "scripts/list_checks.py")], capture_output=True, text=True, check=True
+    )
+    assert listed.stdout == (root / "docs/checks.md").read_text(), "python scripts/list_checks.py --into docs/checks.md"
+
+
+def test_every_key_that_the_recipe_sets_is_in_the_schema():
+    config = Path(__file__).parents[2] / "recipe/rpg/config"
+    unknown = {key for file in config.rglob("*.yaml") for key in keys_of(file)} - SCHEMA.keys()
+    assert not {key for key in unknown if not key.startswith((KWARGS, "rpg.env.", "rpg.reference."))}
+
+
+def keys_of(file: Path) -> Iterator[str]:
+    """The dotted keys that a file of the recipe's configuration sets."""
+    text = file.read_text()
+    package = re.search(r"# @package (\S+)", text)
+    prefix = "" if package is None or package[1] == "_global_" else package[1]
+
+    def walk(key: str, value: object) -> Iterator[str]:
+        if key in SCHEMA or not (isinstance(value, dict) and value):
+            yield key
+            return
+        for name, inner in value.items():
+            yield from walk(f"{key}.{name}" if key else name, inner)
+
+    plain = yaml.safe_load(text) or {}
+    plain.pop("defaults", None)
+    return walk(prefix, plain) if plain else iter(())
 
 
 def test_a_sound_run_passes_every_check(toy, monkeypatch):
