@@ -116,8 +116,10 @@ def _differentiable(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[Tens
     if spec.rule == "hard":  # the clamped ratio everywhere; it is constant outside its bounds
         r, dlog_w = clamp_ratios(r, spec), 1.0 - flags[0] - flags[1]
         dw = dw * dlog_w
-    else:
+    elif spec.rule == "none":
         dlog_w = 1.0
+    else:
+        raise NotImplementedError(f"no loss for the clip {spec.rule!r} of a differentiable loss")
     loss = beta * divergence.loss(r) - r.w * advantages
     return loss, beta * divergence.slope(r, dw, dlog_w) - dw * advantages, flags
 
@@ -138,8 +140,10 @@ def _reinforce(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[Tensor, T
     # the sign there keeps the branch right where rounding makes log pi zero or slightly positive.
     if spec.rule == "psi":
         upper, lower = indicator(torch.lt, minus_weight, 0.0), indicator(torch.gt, minus_weight, 0.0)
-    else:
+    elif spec.rule == "advantage":
         upper, lower = indicator(torch.ge, advantages, 0.0), indicator(torch.lt, advantages, 0.0)
+    else:
+        raise NotImplementedError(f"no loss for the clip {spec.rule!r} of a REINFORCE loss")
     clip = rpg_style_clip(upper, lower, r.w, spec)
     loss = (minus_weight * r.x).mul_(clip.w / r.w)
     return loss, minus_weight * clip.keep, (clip.high, clip.low, clip.c)

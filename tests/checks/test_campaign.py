@@ -22,7 +22,7 @@ from tests.checks.conftest import make_toy, overrides
 
 CI = 100
 PARTS = 4  # of the whole campaign, so that they can run side by side
-SIMPLE = (int, float, bool, str, int | None, float | None, str | None, typing.Optional[int], typing.Optional[str])
+SIMPLE = (int, float, bool, str, int | None, float | None, str | None)
 MOVED = ("trainer.default_local_dir", "trainer.experiment_name", "trainer.validation_data_dir")
 RAY_INIT = "ray.init was reached"
 
