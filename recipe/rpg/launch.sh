@@ -4,6 +4,7 @@
 set -euo pipefail
 trap 'echo "interrupted before the run began" >&2; exit 130' INT
 trap 'echo "terminated before the run began" >&2; exit 143' TERM
+trap 'echo "hung up before the run began" >&2; exit 129' HUP
 
 RPG_HOME=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
 export RPG_HOME
@@ -21,6 +22,6 @@ name=$(basename "$1" .sh)
 shift
 # Signals wait until Python has answers to them (signals.py); where env is older than coreutils 8.31, one in its first
 # tenth of a second ends in a traceback. env alone would take a PYTHON with = in it for an assignment.
-hold=(env --block-signal=INT,TERM sh -c 'exec "$@"' sh)
+hold=(env --block-signal=INT,TERM,HUP sh -c 'exec "$@"' sh)
 "${hold[@]}" true 2>/dev/null || hold=()
 exec "${hold[@]}" "$PYTHON" -m recipe.rpg "--script=${name#run_}" "$@"

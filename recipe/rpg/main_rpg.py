@@ -16,7 +16,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from recipe.rpg import names, signals, submit
+from recipe.rpg import fingerprint, lock, names, signals, submit
 from recipe.rpg.compose import compose_config
 from recipe.rpg.exit_codes import DONE, FAILED, REFUSED
 from rpg.checks import machine
@@ -52,7 +52,7 @@ def compare_with_name(config: DictConfig) -> None:
     A name that the user gave by trainer.experiment_name stays.
     """
     script = config.rpg.script
-    if script is None:
+    if not isinstance(script, str):
         return
     try:
         found = names.differences(names.parse(script), config)
@@ -140,23 +140,16 @@ def preloaded(config: DictConfig) -> Iterator["Preloaded | None"]:
         return
     from rpg.preload import Preloaded
 
-    run_dir = Path(config.trainer.default_local_dir)
-    new = [folder for folder in (run_dir, *run_dir.parents) if not folder.exists()]
-    run_dir.mkdir(parents=True, exist_ok=True)
-    log = run_dir / "preload.log"
+    log = Path(config.trainer.default_local_dir) / "preload.log"
     server = Preloaded(config.rpg.preload.early, config.rpg.preload.late, log)
-    signals.before_exit.callback(server.close)
+    signals.before_exit.callback(server.close, keep_log=False)
     runtime_env = config.ray_kwargs.ray_init.runtime_env
     runtime_env.env_vars["RPG_PRELOADED_PYTHON"] = str(server.executable)
     runtime_env.py_executable = shlex.quote(str(server.executable))  # Ray makes it part of a shell's command
     try:
         yield server
     except Refused:  # of which nothing is to be seen afterwards
-        server.close()
-        if new:
-            log.unlink(missing_ok=True)
-        for folder in new:
-            folder.rmdir()
+        server.close(keep_log=False)
         raise
     finally:
         server.close()
@@ -209,14 +202,17 @@ def main(argv: list[str]) -> int:
         warn(preflight.refuse(asked, ["cheap"]))
         settle_directories(config)
         set_environment(config)
-        with preloaded(config) as server:
-            warn(preflight.refuse(asked, ["verl"]))
-            from recipe.rpg.run import RayWasLate, run
+        run_dir = Path(config.trainer.default_local_dir)
+        with lock.held(run_dir):
+            changed = fingerprint.refuse_another(run_dir, asked)
+            with preloaded(config) as server:
+                warn(preflight.refuse(asked, ["verl"]))
+                from recipe.rpg.run import RayWasLate, run
 
-            try:
-                return run(config, server)
-            except RayWasLate as late:
-                reason = late
+                try:
+                    return run(config, server, changed)
+                except RayWasLate as late:
+                    reason = late
     except (BadSetting, Refused) as refusal:
         return refused(refusal)
     return start_again(overrides, reason)

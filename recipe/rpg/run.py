@@ -8,14 +8,14 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import psutil
 from omegaconf import DictConfig
 
 from recipe.rpg import signals
-from recipe.rpg.exit_codes import DONE, FAILED, INTERRUPTED, TERMINATED
-from recipe.rpg.rundir import run_directory
+from recipe.rpg.exit_codes import DONE, FAILED, INTERRUPTED
+from recipe.rpg.rundir import prepare
 from recipe.rpg.watch import INTERRUPT, Watch
 from rpg.preload import Preloaded
 
@@ -28,23 +28,28 @@ class RayWasLate(Exception):
     """Ray's node did not start in Ray's time, on a machine that is busy with other work; nothing was begun."""
 
 
-def run(config: DictConfig, preloaded: Preloaded | None = None) -> int:
+def run(config: DictConfig, preloaded: Preloaded | None, changed: dict[str, tuple[Any, Any]]) -> int:
     """Train with verl as config says; returns the exit code (exit_codes.py).
 
-    preloaded: what the workers of this machine are forks of, where they are. Raises RayWasLate.
+    preloaded: what the workers of this machine are forks of, where they are. changed: settings that differ from those
+    of the run that is resumed (fingerprint.py). Raises RayWasLate.
     """
     local = not os.environ.get("RAY_ADDRESS")
     if local:
         # orphans of Ray's workers (vLLM's engine is one when its server is killed) become children of
         # this process, so that they can be found at the end
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, INTERRUPT)}
+    before = {number: signal.getsignal(number) for number in (*signals.ANSWERS, INTERRUPT)}
     signals.raise_on_ctrl_c()
-    signal.signal(signal.SIGTERM, _terminate)
+    signals.raise_on_end(_terminate)
     signal.signal(INTERRUPT, signal.default_int_handler)
     try:
-        with run_directory(config) as run_dir:
-            return _watched(config, run_dir, local, preloaded)
+        try:
+            run_dir = prepare(config, changed)
+        except OSError as error:
+            print(f"error: {error.filename}: {error.strerror}; the run was not begun", file=sys.stderr)
+            return FAILED
+        return _watched(config, run_dir, local, preloaded)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -102,7 +107,7 @@ def _train(config: DictConfig, watch: Watch, preloaded: Preloaded | None) -> int
 
 
 def _terminate(signum: int, frame: object) -> None:
-    raise SystemExit(TERMINATED)
+    raise SystemExit(signals.ANSWERS[signal.Signals(signum)][1])
 
 
 def _last_line(error: Exception) -> str:

@@ -7,14 +7,17 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from recipe.rpg import fingerprint
 from recipe.rpg.names import JUDGE
+from rpg.checks.finding import Run
+from rpg.launching.files import write_whole
 
 PACKAGES = [
     "rpg-verl",
@@ -36,42 +39,65 @@ PACKAGES = [
 ]
 
 
-@contextlib.contextmanager
-def run_directory(config: DictConfig) -> Iterator[Path]:
-    """The run's directory with config.yaml and environment.json in it.
+def prepare(config: DictConfig, changed: dict[str, tuple[Any, Any]]) -> Path:
+    """The run's directory with config.yaml, environment.json, fingerprint and history, its metrics up to the resume.
 
-    verl opens metrics.jsonl anew at every start. So that a resumed run loses nothing, what is there already waits
-    in metrics.previous.jsonl meanwhile, and at the end metrics.jsonl is the whole again. A run that is told not to
-    resume puts the earlier file aside under its date.
+    changed: settings that differ from those of the run that is resumed. A run that is told not to resume puts the
+    earlier metrics aside under their date.
+
+    Raises OSError, which names the file, where the disk is full or cannot be written to.
     """
     directory = Path(config.trainer.default_local_dir)
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "config.yaml").write_text(OmegaConf.to_yaml(config))
-    (directory / "environment.json").write_text(json.dumps(environment(config), indent=2) + "\n")
-    metrics, previous = directory / "metrics.jsonl", directory / "metrics.previous.jsonl"
+    asked = Run(OmegaConf.to_container(config))  # type: ignore[arg-type]
+    step = resumed_step(asked)
+    write_whole(directory / "config.yaml", OmegaConf.to_yaml(config))
+    write_whole(directory / "environment.json", json.dumps(environment(config), indent=2) + "\n")
+    fingerprint.record(directory, asked, step, changed)
+    metrics = directory / "metrics.jsonl"
     if config.trainer.resume_mode == "disable":
-        for old in (previous, metrics):
+        for old in (directory / "metrics.previous.jsonl", metrics):
             if old.is_file():
                 when = time.strftime("%Y%m%d-%H%M%S", time.localtime(old.stat().st_mtime))
                 old.rename(directory / f"{old.stem}.until-{when}.jsonl")
     elif metrics.is_file():
-        _append(metrics, previous)
-        metrics.unlink()
-    try:
-        yield directory
-    finally:
-        if previous.is_file():
-            if metrics.is_file():
-                _append(metrics, previous)
-            previous.replace(metrics)
+        cut_metrics(metrics, step)
+    return directory
 
 
-def _append(source: Path, target: Path) -> None:
-    """Append source's lines to target; a last line that a killed run left half written is dropped."""
-    with open(source, "rb") as reading, open(target, "ab") as writing:
-        for line in reading:
-            if line.endswith(b"\n"):
-                writing.write(line)
+def resumed_step(run: Run) -> int:
+    """The step of the checkpoint that verl will load; 0 where it loads none."""
+    mode = run.get("trainer.resume_mode")
+    if mode == "resume_path":
+        return int(run.get("trainer.resume_from_path").rpartition("global_step_")[2])
+    tracker = Path(run.get("trainer.default_local_dir")) / "latest_checkpointed_iteration.txt"
+    return int(tracker.read_text()) if mode == "auto" and tracker.is_file() else 0
+
+
+def cut_metrics(metrics: Path, step: int) -> None:
+    """Leave the records up to a step: those after it will be made again, and a torn line is nobody's.
+
+    Says what went. Raises OSError as write_whole does.
+    """
+    kept, later, torn = [], [], 0
+    for line in metrics.read_bytes().splitlines(keepends=True):
+        try:
+            found = json.loads(line)["step"] if line.endswith(b"\n") else None
+        except (ValueError, KeyError, TypeError):
+            found = None
+        if found is None:
+            torn += 1
+        elif found > step:
+            later.append(found)
+        else:
+            kept.append(line)
+    if not later and not torn:
+        return
+    write_whole(metrics, b"".join(kept))
+    if later:
+        said = f"steps {later[0]} to {later[-1]}" if len(later) > 1 else f"step {later[0]}"
+        print(f"note: {metrics.name} had {said}, after the checkpoint of step {step}: made again", file=sys.stderr)
+    if torn:
+        print(f"note: {metrics.name} had {torn} torn lines, which are left out", file=sys.stderr)
 
 
 def environment(config: DictConfig) -> dict[str, Any]:

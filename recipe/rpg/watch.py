@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -58,8 +59,10 @@ class Watch(threading.Thread):
         self._lost_workers = LostWorkers()
         self._limits = (config.rpg.stall_limit, config.rpg.time_limit)
         self._total = config.trainer.total_training_steps
-        self._seen = 0
-        self._step: int | None = None
+        before = metrics.read_bytes() if metrics.is_file() else b""  # of the run that goes on
+        self._seen = len(before)
+        self._step: int | None = json.loads(before.splitlines()[-1])["step"] if before else None
+        self._first = self._step or 0
         self._validation = ""
         self._ended = threading.Event()
         self._preload_failure = preload_failure
@@ -79,6 +82,14 @@ class Watch(threading.Thread):
             self._task = self._progress.add_task("starting", total=self._total, note="Ray, FSDP2, vLLM")
 
     def run(self) -> None:
+        """Watch until the end; an error of the watch itself ends the run, which would go on without its limits."""
+        try:
+            self._watch()
+        except Exception as error:  # noqa: BLE001  # whatever it is, nobody watches any more
+            traceback.print_exc()
+            self._end(FAILED, f"the run's watch failed: {type(error).__name__}: {error}")
+
+    def _watch(self) -> None:
         began = advanced = time.monotonic()
         lost_since: float | None = None
         self._lost_workers.start()
@@ -137,7 +148,8 @@ class Watch(threading.Thread):
         if self._terminal.isatty():
             self._progress.update(self._task, description="step", completed=step, note=note)
         else:
-            left = f"{elapsed / step * (self._total - step):.0f} s left" if step and self._total else ""
+            done = step - self._first
+            left = f"{elapsed / done * (self._total - step):.0f} s left" if done > 0 and self._total else ""
             print(f"step {step}/{self._total}  {elapsed:.0f} s  {left}  {note}", file=self._terminal, flush=True)
 
     def finish(self) -> None:

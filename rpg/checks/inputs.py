@@ -111,8 +111,8 @@ def data_sources(run: Run) -> Iterator[Finding]:
             yield Finding(key, name, wrong, f"set reward.custom_reward_function for others; known: {known}")
 
 
-@check("enough rows", "the training files fill a batch", "data.train_files", "data.train_batch_size",
-       "data.prompt_key", subject="files")  # fmt: skip
+@check("enough rows", "the training files fill a batch", "data.train_files", "data.val_files",
+       "data.train_batch_size", "data.prompt_key", subject="files")  # fmt: skip
 def enough_rows(run: Run) -> Iterator[Finding]:
     """verl's loader drops an incomplete batch."""
     readable = {name for _, name in _readable(run)}
@@ -125,7 +125,7 @@ def enough_rows(run: Run) -> Iterator[Finding]:
 
 
 @check("prompts fit", f"not all of the {SHORTEST} shortest training prompts are above data.max_prompt_length",
-       "data.train_files", "data.max_prompt_length", "data.prompt_key", subject="files")  # fmt: skip
+       "data.train_files", "data.val_files", "data.max_prompt_length", "data.prompt_key", subject="files")  # fmt: skip
 def prompts_fit(run: Run) -> Iterator[Finding]:
     """Counted without the chat template, so that what is found too long is; `rpg doctor` counts every prompt."""
     import pyarrow.parquet as pq

@@ -161,6 +161,7 @@ SCHEMA: dict[str, Rule] = {
     "rpg.poll_interval": number("seconds", above=0),
     "rpg.stall_limit": number("seconds", above=0, null="no limit"),
     "rpg.time_limit": number("seconds", above=0, null="no limit"),
+    "rpg.resume_changed": switch(),
     "rpg.console": one_of("full", "progress"),
     # data
     "data.train_files": _list(path(), "a parquet file or a list of them, not empty", 1, "TRAIN_FILE", alone=True),

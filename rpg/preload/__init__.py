@@ -38,7 +38,7 @@ class Preloaded:
     """
 
     def __init__(self, early: Sequence[str], late: Sequence[str], log: Path):
-        """Start importing in the background; what the server has to say goes to log.
+        """Start importing in the background; what the server has to say goes to log, when it is closed.
 
         early: modules imported at once. late: those imported when the first program is started, in its
         environment, because they read it when they are imported (Ray and whatever imports Ray).
@@ -50,7 +50,8 @@ class Preloaded:
         client = shlex.join([sys.executable, "-S", "-E", "-s", str(HERE / "client.py"), str(address)])
         self.executable.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
         self.executable.chmod(0o755)
-        with open(log, "ab") as stream, socket.socket(socket.AF_UNIX) as listener:
+        self._said = self._directory / "log"
+        with open(self._said, "ab") as stream, socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(address))
             listener.listen(64)  # clients that come before the imports are done wait here
             self._server = subprocess.Popen(
@@ -81,12 +82,14 @@ class Preloaded:
         if code is None:
             return None
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        lines = self._log.read_text(errors="replace").splitlines()
+        lines = self._said.read_text(errors="replace").splitlines()
         return f"the import server {how}: {lines[-1] if lines else 'no word of it'} ({self._log})"
 
-    def close(self) -> None:
-        """End the server and remove its files. Programs that it started live on."""
+    def close(self, keep_log: bool = True) -> None:
+        """End the server and remove its files, its log kept unless told otherwise. Programs that it started live on."""
         with contextlib.suppress(ProcessLookupError):
             self._server.terminate()
         self._server.wait()
+        if keep_log and self._said.is_file():
+            shutil.copyfile(self._said, self._log)
         shutil.rmtree(self._directory, ignore_errors=True)

@@ -1,5 +1,6 @@
 """A run, and how it is read from what loggers left on disk."""
 
+import json
 import math
 import os
 import re
@@ -17,6 +18,7 @@ from rpg.results.records import (
     Record,
     ResultsError,
     assemble,
+    brief,
     has_file,
     read_jsonl,
     read_mapping,
@@ -28,8 +30,9 @@ from rpg.results.wandb_offline import read_wandb
 METRICS = "metrics.jsonl"
 CONFIG = "config.yaml"
 ENVIRONMENT = "environment.json"
+HISTORY = "history.jsonl"  # of starts
 ACCURACY = re.compile(r"val-core/(?P<data_source>.+)/acc/mean@\d+", re.DOTALL)
-EARLIER = "metrics.previous.jsonl"  # the part before a resume, until the run ends and makes one file of both
+EARLIER = "metrics.previous.jsonl"  # the part before a resume in directories of version 0.1.0's first months
 
 
 @dataclass
@@ -218,10 +221,26 @@ def load_run(path: Path) -> Run:
     run = Run(str(name), path, directory, kind, history, config, _beside(directory, ENVIRONMENT, notes), notes)
     if not config:
         notes.append("no config.yaml beside it: the method is read from the name, the planned steps are not known")
+    if kind == METRICS:
+        changed_settings(directory, notes)
     for metric in run.accuracy_metrics:
         notes += not_shown(run, metric)
     run.accuracies()  # refused here, while other runs can still be shown
     return run
+
+
+def changed_settings(directory: Path, notes: list[str]) -> None:
+    """Note the settings under which a run was gone on with (rpg.resume_changed), from its history.jsonl."""
+    file = directory / HISTORY
+    if not has_file(file):
+        return
+    try:
+        starts = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
+        for start in starts:
+            for key, (before, after) in start["changed"].items():
+                notes.append(f"after step {start['after_step']}: {key} {brief(before)} -> {brief(after)}")
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        notes.append(LeftOut(f"{file}: not a history of starts ({type(error).__name__}); left out"))
 
 
 def not_shown(run: Run, metric: str) -> list[str]:

@@ -139,8 +139,8 @@ def test_what_ended_the_server_is_said(tmp_path):
         server._server.send_signal(number)
         server._server.wait(120)
         assert f"the import server was ended by {number.name}" in (server.failure() or "")
-        assert (f"ended by {number.name}" in (tmp_path / number.name).read_text()) == in_log
         server.close()
+        assert (f"ended by {number.name}" in (tmp_path / number.name).read_text()) == in_log
 
 
 def started(server: Preloaded) -> tuple[subprocess.Popen, int]:
@@ -205,8 +205,8 @@ def test_a_module_that_cannot_be_imported_is_said(tmp_path):
     while server.failure() is None and time.monotonic() < until:
         time.sleep(0.05)
     assert "exit code 1" in (server.failure() or "")
-    assert "no_such_module" in (tmp_path / "log").read_text()
     server.close()
+    assert "no_such_module" in (tmp_path / "log").read_text()
 
 
 def test_a_module_that_starts_a_thread_is_refused(tmp_path):
@@ -218,6 +218,7 @@ def test_a_module_that_starts_a_thread_is_refused(tmp_path):
         "import sys, time; from pathlib import Path; from rpg.preload import Preloaded\n"
         f"s = Preloaded(['threaded'], ['decimal'], Path({str(tmp_path / 'log')!r}))\n"
         "while s.failure() is None: time.sleep(0.05)\n"
+        "s.close()\n"
     )
     subprocess.run([sys.executable, "-c", code], env=environment, timeout=300, check=True)
     assert "forking would not be safe" in (tmp_path / "log").read_text()

@@ -236,11 +236,12 @@ def test_eval_takes_a_judge(tmp_path, capsys):
 def test_a_run_says_its_judge(tmp_path):
     from omegaconf import OmegaConf
 
-    from recipe.rpg.rundir import run_directory
+    from recipe.rpg.rundir import prepare
 
     settings = with_judge(config("r"), "release")
     settings["trainer"].update(default_local_dir=str(tmp_path / "r"), resume_mode="auto")
-    with run_directory(OmegaConf.create(settings)) as directory:
-        assert json.loads((directory / "environment.json").read_text())["judge"] == "release"
-        written = yaml.safe_load((directory / "config.yaml").read_text())
+    (tmp_path / "r").mkdir()
+    directory = prepare(OmegaConf.create(settings), {})
+    assert json.loads((directory / "environment.json").read_text())["judge"] == "release"
+    written = yaml.safe_load((directory / "config.yaml").read_text())
     assert judge_of_config(written) == "release"

@@ -1,0 +1,137 @@
+"""What defines a training, so that a run is not continued as another one.
+
+Everything in the configuration does, but for what FREE names. It stands in the run's directory as fingerprint.json.
+"""
+
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from rpg.checks.finding import ABSENT, Finding, Refused, Run, shown
+from rpg.launching.files import write_whole
+
+NAME = "fingerprint.json"
+HISTORY = "history.jsonl"
+
+# What may change between two starts of one run: how far, how often, where, how fast. A name stands for all below it.
+FREE = (
+    # how far and how often
+    "trainer.total_training_steps", "trainer.total_epochs", "trainer.test_freq", "trainer.save_freq",
+    "trainer.val_before_train", "trainer.val_only", "trainer.max_actor_ckpt_to_keep",
+    "trainer.max_critic_ckpt_to_keep", "trainer.resume_mode", "trainer.resume_from_path", "trainer.esi_redundant_time",
+    "trainer.del_local_ckpt_after_load", "trainer.checkpoint_callback_class", "rpg.resume_changed",
+    "rpg.stall_limit", "rpg.time_limit",
+    # where: files are known by their content
+    "trainer.default_local_dir", "trainer.default_hdfs_dir", "trainer.experiment_name", "trainer.project_name",
+    "trainer.validation_data_dir", "trainer.rollout_data_dir", "rpg.data_dir", "rpg.script", "data.train_files",
+    "actor_rollout_ref.model.path", "actor_rollout_ref.model.tokenizer_path", "actor_rollout_ref.model.hf_config_path",
+    "actor_rollout_ref.actor.optim.total_training_steps",
+    # what is logged, shown and evaluated
+    "trainer.logger", "trainer.log_val_generations", "rpg.console", "data.val_files", "data.val_batch_size",
+    "data.val_max_samples", "data.validation_shuffle", "actor_rollout_ref.rollout.val_kwargs",
+    "actor_rollout_ref.rollout.disable_log_stats", "actor_rollout_ref.rollout.prometheus",
+    "actor_rollout_ref.rollout.trace", "actor_rollout_ref.rollout.profiler", "actor_rollout_ref.actor.profiler",
+    "actor_rollout_ref.ref.profiler", "global_profiler",
+    # how fast: the update is the same
+    "rpg.poll_interval", "rpg.preload", "rpg.env", "ray_kwargs", "transfer_queue", "skip", "reward.num_workers",
+    "trainer.ray_wait_register_center_timeout", "data.dataloader_num_workers",
+    "data.filter_overlong_prompts_workers", "actor_rollout_ref.nccl_timeout",
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+    "actor_rollout_ref.actor.checkpoint", "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu", "actor_rollout_ref.rollout.gpu_memory_utilization",
+    "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu", "actor_rollout_ref.rollout.max_num_seqs",
+    "actor_rollout_ref.rollout.max_num_batched_tokens", "actor_rollout_ref.rollout.enable_prefix_caching",
+    "actor_rollout_ref.rollout.free_cache_engine", "actor_rollout_ref.rollout.agent",
+    "actor_rollout_ref.rollout.checkpoint_engine",
+)  # fmt: skip
+# parts that are switched off define nothing; verl repeats other settings in them
+OFF = {
+    "critic": "critic.enable",
+    "distillation": "distillation.enabled",
+    "reward.reward_model": "reward.reward_model.enable",
+}
+
+
+def defining(run: Run) -> dict[str, Any]:
+    """The settings that define a training, by dotted key, and the content of the files that it trains on."""
+    off = [section for section, switch in OFF.items() if not run.get(switch)]
+    found: dict[str, Any] = {}
+
+    def walk(key: str, value: Any) -> None:
+        if any(key == free or key.startswith(f"{free}.") for free in (*FREE, *off)):
+            return
+        if isinstance(value, dict) and value:
+            for name, inner in value.items():
+                walk(f"{key}.{name}" if key else str(name), inner)
+        else:
+            found[key] = value
+
+    walk("", run.config)
+    files = [Path(name).expanduser() for name in run.files("train")]
+    found["data.train_files (content)"] = [_content(file) for file in files if file.is_file()]
+    config = run.model / "config.json"
+    found["actor_rollout_ref.model.path (config.json)"] = _content(config) if config.is_file() else None
+    return found
+
+
+def _content(file: Path) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def compare(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
+    """Settings that differ from those of the run in a directory: key -> (there, here). Empty where there is no run."""
+    file = directory / NAME
+    if not file.is_file():
+        return {}
+    try:
+        there = json.loads(file.read_text())
+    except ValueError as error:
+        remedy = f"remove it, if {directory} holds the same training"
+        raise Refused([Finding(str(file), ABSENT, f"cannot be read: {error}", remedy)]) from error
+    here = json.loads(json.dumps(defining(run)))
+    return {
+        key: (there.get(key, "(not there)"), here.get(key, "(not there)"))
+        for key in sorted({*there, *here})
+        if there.get(key, ABSENT) != here.get(key, ABSENT)
+    }
+
+
+def refuse_another(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
+    """The differing settings where the run may go on under them (rpg.resume_changed), {} where there are none.
+
+    A run that is told not to resume begins anew whatever is there.
+
+    Raises:
+        Refused: another training stands in the directory, and would be continued under these settings.
+    """
+    if run.get("trainer.resume_mode") == "disable":
+        return {}
+    found = compare(directory, run)
+    if not found or run.get("rpg.resume_changed"):
+        return found
+    ways = (
+        "name this run otherwise (trainer.experiment_name, CKPTS_DIR), or go on under the new settings with "
+        "rpg.resume_changed=true"
+    )
+    raise Refused(
+        [
+            Finding(key, here, f"the run in {directory} has {shown(there)}, and would be continued", ways)
+            for key, (there, here) in found.items()
+        ]
+    )
+
+
+def record(directory: Path, run: Run, step: int, changed: dict[str, tuple[Any, Any]]) -> None:
+    """Write the fingerprint, and a line of history: when, after which step, and which settings changed."""
+    write_whole(directory / NAME, json.dumps(defining(run), indent=1, sort_keys=True) + "\n")
+    started = {
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "after_step": step,
+        "changed": {key: list(values) for key, values in changed.items()},
+    }
+    with open(directory / HISTORY, "a") as stream:
+        stream.write(json.dumps(started) + "\n")

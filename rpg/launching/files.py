@@ -1,0 +1,21 @@
+"""Files that are whole or absent."""
+
+import os
+from pathlib import Path
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file beside its place, and put it there when it is on the disk; what was there stays until then.
+
+    Raises OSError, which names the file, where it cannot be written; nothing has then changed.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(beside, "wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error

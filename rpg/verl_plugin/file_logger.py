@@ -1,0 +1,42 @@
+"""metrics.jsonl is continued by a run that is resumed; verl's file logger begins it anew.
+
+So nothing has to be put together at the end, and a run that is killed leaves the whole.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from verl.utils import tracking
+
+
+class AppendingFileLogger(tracking.FileLogger):
+    """verl's file logger behind what the file holds already.
+
+    A record of the last step that stands there is left out where it would say nothing new: the validation before
+    a resumed run goes on.
+    """
+
+    def __init__(self, project_name: str, experiment_name: str):
+        """As verl's, whose own opens the file that VERL_FILE_LOGGER_PATH names to write it anew."""
+        self.project_name = project_name
+        self.experiment_name = experiment_name
+        self.filepath = os.environ["VERL_FILE_LOGGER_PATH"]
+        path = Path(self.filepath)
+        lines = path.read_bytes().splitlines() if path.is_file() else []
+        last = json.loads(lines[-1]) if lines else {"step": -1, "data": {}}
+        self._last: tuple[int, set[str]] = last["step"], set(last["data"])
+        self.fp = open(path, "ab", buffering=0)  # noqa: SIM115  # closed by verl, in finish()
+
+    def log(self, data: dict[str, Any], step: int) -> None:
+        """Write a record, unless the file's last one is of this step and has all of its keys."""
+        last, known = self._last
+        if step == last and known.issuperset(data):
+            return
+        super().log(data, step)
+
+
+def install() -> None:
+    """Have verl's Tracking of this process take AppendingFileLogger."""
+    tracking.FileLogger = AppendingFileLogger  # type: ignore[misc]
