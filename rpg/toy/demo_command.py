@@ -22,7 +22,7 @@ ANSWERS = 4  # to each of the 256 held-out problems
 ACCURACY = f"val-core/toy_sum/acc/mean@{ANSWERS}"
 # What the demo promises: held-out accuracy at the end above the start. Four runs gained 0.443, 0.403, 0.459 and 0.429:
 # 0.434 with a standard deviation of 0.024, of which 0.020 is that of two means of 1024 answers each
-# (sqrt(2 x 0.2 / 1024)). A false alarm is 5.6 of these away; if the true one were a third larger, still 4.2: 1 in 70,000.
+# (sqrt(2 x 0.2 / 1024)). A false alarm is 5.6 of these away; were the true one a third larger, 4.2, one in 70,000.
 GAIN = 0.30
 # A step size that falls to zero leaves less noise in the weights than the script's constant one, and less to luck.
 SETTINGS = [

@@ -250,7 +250,8 @@ def has_reader(pipe: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung up")],
 )
 @pytest.mark.parametrize("moment", [0.0, 0.1, 0.3, 1.0, "in pre-flight"])
 def test_a_signal_in_the_first_seconds(waiting_run, number, code, word, moment):
@@ -312,7 +313,7 @@ def test_ignored_in_the_background_stays_ignored():
 
 @contextlib.contextmanager
 def restored_signals():
-    saved = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    saved = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:

@@ -1,6 +1,7 @@
-"""The watch over a run: a failed import in the import server ends it as a failure, and says which module."""
+"""The watch over a run: what it notices ends the run, its own errors included, and it shows what is new."""
 
 import io
+import json
 import signal
 
 import pytest
@@ -9,6 +10,48 @@ from omegaconf import OmegaConf
 from recipe.rpg.exit_codes import FAILED
 from recipe.rpg.watch import INTERRUPT, Watch
 from rpg.preload import Preloaded
+
+
+@pytest.fixture
+def watched(tmp_path):
+    """Watches over metrics in tmp_path, whose interrupts are counted."""
+    interrupts: list[int] = []
+    before = signal.signal(INTERRUPT, lambda number, frame: interrupts.append(number))
+    made: list[Watch] = []
+
+    def watch(**limits) -> tuple[Watch, list[int]]:
+        rpg = {"stall_limit": None, "time_limit": None, "console": "full", **limits}
+        config = OmegaConf.create({"rpg": rpg, "trainer": {"total_training_steps": 9}})
+        made.append(Watch(config, tmp_path / "metrics.jsonl", io.StringIO(), lambda: None))
+        return made[-1], interrupts
+
+    yield watch
+    for each in made:
+        each.stop()
+    signal.signal(INTERRUPT, before)
+
+
+def test_an_error_in_the_watch_ends_the_run(watched, tmp_path):
+    watch, interrupts = watched()
+    watch.start()
+    (tmp_path / "metrics.jsonl").write_text("[]\n")
+    watch.join(timeout=120)
+    assert watch.verdict is not None
+    assert watch.verdict.code == FAILED
+    assert watch.verdict.reason.startswith("the run's watch failed: TypeError: ")
+    assert interrupts == [INTERRUPT]
+
+
+def test_what_an_earlier_start_wrote_is_not_shown_again(watched, tmp_path):
+    lines = [json.dumps({"step": step, "data": {}}) + "\n" for step in range(5)]
+    (tmp_path / "metrics.jsonl").write_text("".join(lines[:4]))
+    watch, _ = watched(console="progress")
+    watch.start()
+    with open(tmp_path / "metrics.jsonl", "a") as stream:
+        stream.write(lines[4])
+    watch.finish()
+    shown = watch._terminal.getvalue().splitlines()
+    assert [line.split()[:2] for line in shown] == [["step", "4/9"]]
 
 
 @pytest.mark.parametrize(
