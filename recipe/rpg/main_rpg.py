@@ -205,6 +205,11 @@ def main(argv: list[str]) -> int:
         run_dir = Path(config.trainer.default_local_dir)
         with lock.held(run_dir):
             changed = fingerprint.refuse_another(run_dir, asked)
+            if not os.environ.get("RAY_ADDRESS"):
+                from recipe.rpg import leftovers
+
+                for gone in leftovers.remove():
+                    print(f"note: removed {gone}", file=sys.stderr)
             with preloaded(config) as server:
                 warn(preflight.refuse(asked, ["verl"]))
                 from recipe.rpg.run import RayWasLate, run

@@ -1,0 +1,56 @@
+"""What dead runs left is removed, what living ones have is not."""
+
+import os
+import signal
+import subprocess
+import sys
+from multiprocessing import shared_memory
+from pathlib import Path
+
+from recipe.rpg import leftovers
+
+START = """
+import sys
+from pathlib import Path
+from rpg.preload import Preloaded
+server = Preloaded(["json"], ["decimal"], Path(sys.argv[1]))
+print(server.executable.parent, flush=True)
+sys.stdin.read()
+server.close()
+"""
+
+
+def starter(log: Path, **environment: str) -> tuple[subprocess.Popen, Path]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", START, str(log)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    assert process.stdout is not None
+    return process, Path(process.stdout.readline().strip())
+
+
+def test_directories_of_import_servers(tmp_path, monkeypatch):
+    monkeypatch.setattr(leftovers.remove_dead.__globals__["tempfile"], "gettempdir", lambda: str(tmp_path))
+    dead, gone = starter(tmp_path / "log", TMPDIR=str(tmp_path))
+    living, kept = starter(tmp_path / "log", TMPDIR=str(tmp_path))
+    os.kill(dead.pid, signal.SIGKILL)
+    dead.wait()
+    assert f"{gone}, of a run that is dead" in leftovers.remove()
+    assert not gone.exists()
+    assert kept.exists()
+    living.communicate()
+    assert not kept.exists()
+
+
+def test_buffers_of_weights():
+    name = f"{leftovers.WEIGHTS}test_{os.getpid()}"
+    buffer = shared_memory.SharedMemory(name, create=True, size=4096)
+    file = leftovers.SHARED / name
+    assert str(file) not in " ".join(leftovers.remove())
+    assert file.exists()
+    buffer.close()  # what a kill does: unmapped, and still there
+    assert f"{file}, of a run that is dead" in leftovers.remove()
+    assert not file.exists()
