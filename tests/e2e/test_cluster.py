@@ -165,9 +165,9 @@ def test_script_from_another_directory_runs_as_a_job(cluster, submit):
     logs = cluster.ray("job", "logs", "--address", cluster.url, job["submission_id"])
     assert "Training Progress" in logs
 
-    refused = submit("actor_rollout_ref.actor.policy_loss.loss_mode=rpg_urlk")
+    refused = submit("actor_rollout_ref.model.path=/nowhere/model")  # files are looked at where the job runs
     assert refused.returncode == 2  # the job's own exit code
-    assert "rpg_urkl" in refused.stdout + refused.stderr
+    assert "/nowhere/model: no such directory" in refused.stdout + refused.stderr
 
 
 def test_two_nodes_share_the_actor(cluster, submit):
