@@ -10,7 +10,7 @@ from rpg.cli import COMMANDS, command
 
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = (
-    {"rpg", "rpg.objectives", "rpg.rewards", "rpg.launching", "rpg.preload"},
+    {"rpg", "rpg.objectives", "rpg.rewards", "rpg.launching", "rpg.preload", "rpg.checkpoints"},
     {"rpg.data", "rpg.verl_plugin"},
     {"rpg.checks", "rpg.results", "rpg.toy"},
     {"rpg.cli", "recipe.rpg", "scripts"},
