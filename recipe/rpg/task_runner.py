@@ -1,4 +1,4 @@
-"""verl's TaskRunner with what verl has no key for: the replay buffer's poll interval, and our trainer."""
+"""verl's TaskRunner with what verl has no key for: the replay buffer's poll interval, manifests, and our trainer."""
 
 import functools
 
@@ -6,7 +6,7 @@ import ray
 from omegaconf import DictConfig
 from verl.trainer.main_ppo import TaskRunnerV1
 
-from rpg.verl_plugin import file_logger, schedule_free
+from rpg.verl_plugin import checkpoints, file_logger, schedule_free
 from rpg.verl_plugin.reference_settings import ReferenceSettings
 
 _VerlTaskRunner = TaskRunnerV1.__ray_metadata__.modified_class
@@ -19,7 +19,8 @@ class RPGTaskRunner(_VerlTaskRunner):
     def run(self, config: DictConfig) -> None:
         """Continue metrics.jsonl, set rpg.poll_interval as the replay buffer's default, then train as verl does.
 
-        A run with a reference of its own or the schedule-free optimizer gets verl's trainer with our worker in it.
+        A run with a reference of its own or the schedule-free optimizer gets verl's trainer with our worker in it. The
+        checkpoints of every run get a manifest.
         """
         from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
         from verl.utils.import_utils import import_external_libs
@@ -33,4 +34,5 @@ class RPGTaskRunner(_VerlTaskRunner):
             from rpg.verl_plugin.trainer import install
 
             install()
+        checkpoints.install(config.trainer.v1.trainer_mode)
         super().run(config)

@@ -1,0 +1,72 @@
+"""verl's trainer, whose checkpoints get a manifest when all of them is written, and go when there is a newer one."""
+
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+
+from omegaconf import DictConfig
+from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer, get_trainer_cls
+
+from rpg.checkpoints import manifest
+
+RETENTION = ("max_actor_ckpt_to_keep", "remove_previous_ckpt_in_save")  # the second is the first with 1, deprecated
+RANK = re.compile(r"_rank_(\d+)\.pt$")
+
+
+class CompleteCheckpoints(PPOTrainer):
+    """Before one of verl's trainers in the order of its classes: a save that ends with the manifest.
+
+    verl's own callback for this (trainer.checkpoint_callback_class) is called when all is written, its tracker
+    included. It is not told when a save begins, so that nothing would tell one that was killed from one of plain verl;
+    and verl removes the oldest checkpoint before that: with trainer.max_actor_ckpt_to_keep=1 a kill at the wrong
+    moment would leave no complete one. So checkpoints are removed here, whole, and as many at the same time as verl
+    has (one at least beside the one being written).
+    """
+
+    def __init__(self, config: DictConfig):
+        """config: the whole configuration of verl's trainer."""
+        self._written: list[Path] = []
+        super().__init__(config)
+
+    def _save_checkpoint(self) -> None:
+        config = self.config.trainer
+        if self.config.actor_rollout_ref.actor.get("checkpoint", {}).get("async_save", False):
+            super()._save_checkpoint()  # Megatron's: still being written when this returns, and without a tracker
+            return
+        directory = Path(config.default_local_dir) / f"global_step_{self.global_steps}"
+        keep = 1 if config.get("remove_previous_ckpt_in_save", False) else config.get("max_actor_ckpt_to_keep", None)
+        remove_oldest(self._written, max(keep - 1, 1) if keep else None)
+        manifest.begin(directory)
+        asked = {key: config[key] for key in RETENTION if key in config}
+        config.update(dict.fromkeys(asked))  # verl shall keep all
+        try:
+            super()._save_checkpoint()
+        finally:
+            config.update(asked)
+        began = time.monotonic()
+        entries = manifest.write(directory)
+        size = sum(entry.bytes for entry in entries.values())
+        took = time.monotonic() - began
+        print(f"{directory}: complete, {len(entries)} files, {size / 1e9:.3g} GB, manifest in {took:.1f} s")
+        ranks = {match[1] for name in entries if (match := RANK.search(name))}
+        if len(ranks) < self.actor_rollout_wg.world_size:
+            print(
+                f"warning: {directory}: the manifest covers {len(ranks)} of {self.actor_rollout_wg.world_size} ranks, "
+                f"those that {os.uname().nodename} sees; put trainer.default_local_dir on a file system of all nodes"
+            )
+        self._written.append(directory)
+        remove_oldest(self._written, keep)
+
+
+def remove_oldest(written: list[Path], keep: int | None) -> None:
+    """Leave the last of the directories, as many as there are to be (None or 0: all), on the disk and in the list."""
+    while keep and len(written) > keep:
+        shutil.rmtree(written.pop(0), ignore_errors=True)  # as verl: one that cannot go is no reason to stop
+
+
+def install(mode: str) -> None:
+    """Have the trainer of a mode (trainer.v1.trainer_mode) write manifests, in this process."""
+    trainer = get_trainer_cls(mode)
+    TRAINER_REGISTRY[mode] = type(trainer.__name__, (CompleteCheckpoints, trainer), {})  # verl's register refuses it

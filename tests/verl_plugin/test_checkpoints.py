@@ -1,0 +1,127 @@
+"""verl's trainer with ours before it: when the manifest is written, and which checkpoints are removed when."""
+
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+from rpg.checkpoints import manifest
+from rpg.checkpoints.judge import newest_complete, verify
+from rpg.verl_plugin import checkpoints
+from tests.checkpoints.written import write_verl
+
+
+class Workers:
+    world_size = 2
+
+
+class Saving(PPOTrainerSync):
+    """verl's trainer as far as saving goes: files, then tracker; it notes what stood there meanwhile."""
+
+    def __init__(self, config):
+        self.config, self.global_steps, self.actor_rollout_wg = config, 0, Workers()
+        self.complete_meanwhile: list[int] = []
+        self.asked_to_keep: list[object] = []
+        self.fails = False
+
+    def _save_checkpoint(self):
+        run = Path(self.config.trainer.default_local_dir)
+        self.asked_to_keep.append(self.config.trainer.max_actor_ckpt_to_keep)
+        step = write_verl(run, self.global_steps)
+        self.complete_meanwhile.append(sum(verify(other).complete for other in step.parent.glob("global_step_*")))
+        if self.fails:
+            raise KeyboardInterrupt
+
+
+class Trainer(checkpoints.CompleteCheckpoints, Saving):
+    """In the order that install makes."""
+
+
+@pytest.fixture
+def trainer(tmp_path):
+    keep = {"default_local_dir": str(tmp_path), "max_actor_ckpt_to_keep": None}
+    return Trainer(OmegaConf.create({"trainer": keep, "actor_rollout_ref": {"actor": {}}}))
+
+
+def save(trainer, *steps):
+    for trainer.global_steps in steps:
+        trainer._save_checkpoint()
+
+
+def on_disk(trainer):
+    return sorted(int(path.name[12:]) for path in Path(trainer.config.trainer.default_local_dir).glob("global_step_*"))
+
+
+def test_a_manifest_for_every_checkpoint(trainer, tmp_path, capsys):
+    save(trainer, 2, 4)
+    assert on_disk(trainer) == [2, 4]
+    for step in (2, 4):
+        verdict = verify(tmp_path / f"global_step_{step}")
+        assert verdict.complete
+        assert verdict.has_manifest
+    said = capsys.readouterr().out
+    assert f"{tmp_path / 'global_step_4'}: complete, 9 files" in said
+    assert "warning" not in said
+
+
+def test_a_save_that_does_not_end(trainer, tmp_path):
+    """All of verl's files are there, its tracker too."""
+    save(trainer, 2)
+    trainer.fails = True
+    with pytest.raises(KeyboardInterrupt):
+        save(trainer, 4)
+    choice = newest_complete(tmp_path)
+    assert choice.found and choice.found.directory.name == "global_step_2"  # noqa: PT018
+    assert choice.tracker == "4"
+
+
+@pytest.mark.parametrize(
+    ("keep", "left", "meanwhile"),
+    [
+        (None, [2, 4, 6, 8], [0, 1, 2, 3]),
+        (0, [2, 4, 6, 8], [0, 1, 2, 3]),
+        (3, [4, 6, 8], [0, 1, 2, 2]),
+        (2, [6, 8], [0, 1, 1, 1]),
+        (1, [8], [0, 1, 1, 1]),  # verl has none in the end, as it removes the last when the actor is saved
+    ],
+)
+def test_one_complete_checkpoint_at_every_moment(trainer, keep, left, meanwhile):
+    trainer.config.trainer.max_actor_ckpt_to_keep = keep
+    save(trainer, 2, 4, 6, 8)
+    assert on_disk(trainer) == left
+    assert trainer.complete_meanwhile == meanwhile
+    assert trainer.asked_to_keep == [None] * 4  # of verl
+    assert trainer.config.trainer.max_actor_ckpt_to_keep == keep
+
+
+def test_the_deprecated_name_of_keeping_one(trainer):
+    trainer.config.trainer.remove_previous_ckpt_in_save = True
+    save(trainer, 2, 4)
+    assert on_disk(trainer) == [4]
+    assert trainer.config.trainer.remove_previous_ckpt_in_save is True
+
+
+def test_ranks_that_are_not_seen(trainer, capsys):
+    """Several nodes, no file system of all."""
+    trainer.actor_rollout_wg.world_size = 16
+    save(trainer, 2)
+    assert "the manifest covers 2 of 16 ranks" in capsys.readouterr().out
+
+
+def test_an_asynchronous_save_gets_none(trainer, tmp_path):
+    trainer.config.actor_rollout_ref.actor.checkpoint = {"async_save": True}
+    save(trainer, 2)
+    assert not (tmp_path / "global_step_2" / manifest.NAME).exists()
+    assert not (tmp_path / "global_step_2" / manifest.UNFINISHED).exists()
+
+
+@pytest.mark.parametrize("mode", ["sync", "colocate_async", "separate_async"])
+def test_every_trainer_of_verl(mode, monkeypatch):
+    before = TRAINER_REGISTRY[mode]
+    monkeypatch.setitem(TRAINER_REGISTRY, mode, before)
+    checkpoints.install(mode)
+    trainer = TRAINER_REGISTRY[mode]
+    assert trainer.__mro__[1:3] == (checkpoints.CompleteCheckpoints, before)
+    assert trainer._save_checkpoint is checkpoints.CompleteCheckpoints._save_checkpoint
