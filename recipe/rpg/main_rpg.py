@@ -201,6 +201,7 @@ def main(argv: list[str]) -> int:
             return submit.submit(config.trainer.experiment_name, overrides)
         warn(preflight.refuse(asked, ["cheap"]))
         settle_directories(config)
+        resume_from_complete(config, asked)
         set_environment(config)
         run_dir = Path(config.trainer.default_local_dir)
         with lock.held(run_dir):
@@ -230,6 +231,18 @@ def settle_directories(config: DictConfig) -> None:
     config.trainer.default_local_dir = run_dir
     if config.trainer.validation_data_dir is None:  # `rpg table` takes intervals and pass@k from the samples
         config.trainer.validation_data_dir = os.path.join(run_dir, "validation")
+
+
+def resume_from_complete(config: DictConfig, asked: Run) -> None:
+    """Name the checkpoint that the run goes on from where verl, after its tracker, would take another one or none.
+
+    The checks have said which were passed over and why, and config.yaml then says which was taken.
+    """
+    if config.trainer.resume_mode != "auto" or asked.newest_checkpoint.verl_finds_it:
+        return
+    if found := asked.newest_checkpoint.found:
+        config.trainer.resume_mode = "resume_path"
+        config.trainer.resume_from_path = os.path.join(config.trainer.default_local_dir, found.directory.name)
 
 
 def refused(refusal: Exception) -> int:

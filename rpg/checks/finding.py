@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from rpg.checkpoints.judge import Choice, newest_complete
+
 # cheap: without importing verl, a second in all; verl: asks verl itself, whose import takes seconds; thorough: reads
 # all rows, loads the tokenizer, starts processes.
 Cost = Literal["cheap", "verl", "thorough"]
@@ -99,6 +101,11 @@ class Run:
     def model(self) -> Path:
         """Where the model would be if it were a directory."""
         return Path(str(self.get("actor_rollout_ref.model.path"))).expanduser()
+
+    @cached_property
+    def newest_checkpoint(self) -> Choice:
+        """What trainer.resume_mode=auto goes on from; looked at once, as all of its bytes are read."""
+        return newest_complete(Path(self.get("trainer.default_local_dir")).expanduser())
 
     def files(self, split: Literal["train", "val"]) -> list[str]:
         """The parquet files of a split, as they are named."""

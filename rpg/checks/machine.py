@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from rpg.checkpoints.judge import STEP, TRACKER, UNCHECKED, verify
 from rpg.checks.finding import ABSENT, Finding, Run, check
 
 DEVICES = ("trainer.n_gpus_per_node", "trainer.nnodes")
@@ -120,31 +121,58 @@ def directories(run: Run) -> Iterator[Finding]:
             yield Finding(key, run.get(key), f"{place} cannot be written to", "set CKPTS_DIR elsewhere")
 
 
-STEP = re.compile(r"global_step_(\d+)")
-
-
-@check("checkpoint", "what the run resumes from is there", "trainer.resume_mode", "trainer.resume_from_path", RUN_DIR,
-       subject="files")  # fmt: skip
+@check("checkpoint", "what the run resumes from is complete, by its manifest, or else by what can be seen of it",
+       "trainer.resume_mode", "trainer.resume_from_path", RUN_DIR, subject="files")  # fmt: skip
 def checkpoint(run: Run) -> Iterator[Finding]:
-    """verl takes the step from the directory's name, and starts anew without a word where its tracker is wrong."""
-    mode, key = run.get("trainer.resume_mode"), "trainer.resume_from_path"
-    if mode == "resume_path" and run.get(key) is not None:
-        path = Path(run.get(key))
-        if not path.is_dir():
-            yield Finding(key, run.get(key), "no such directory", "name a run's global_step_N directory")
-        elif not STEP.fullmatch(run.get(key).rpartition("/")[2]):
-            yield Finding(key, run.get(key), "must end in global_step_N, without a / behind it")
-        elif not (path / "actor").is_dir():
-            yield Finding(key, run.get(key), "holds no actor: not a checkpoint, or not whole")
-    tracker = Path(run.get(RUN_DIR)).expanduser() / "latest_checkpointed_iteration.txt"
-    if mode != "auto" or not tracker.is_file():
+    """verl would find out when it loads it, or start anew without a word. The checkpoint's bytes are all read."""
+    try:
+        if run.get("trainer.resume_mode") == "auto":
+            yield from _newest(run)
+        elif run.get("trainer.resume_mode") == "resume_path" and run.get("trainer.resume_from_path") is not None:
+            yield from _named(run.get("trainer.resume_from_path"))
+    except OSError as error:
+        yield Finding(RUN_DIR, run.get(RUN_DIR), f"{error.filename}: {error.strerror}", "make it readable")
+
+
+def _named(path: str) -> Iterator[Finding]:
+    """verl takes the step from the directory's name."""
+    key = "trainer.resume_from_path"
+    if not Path(path).is_dir():
+        yield Finding(key, path, "no such directory", "name a run's global_step_N directory")
+    elif not STEP.fullmatch(path.rpartition("/")[2]):
+        yield Finding(key, path, "must end in global_step_N, without a / behind it")
+    else:
+        verdict = verify(Path(path))
+        for wrong in verdict.wrong:
+            remedy = "name another checkpoint; trainer.resume_mode=auto takes the newest complete one of the run's own"
+            yield Finding(key, path, wrong, remedy)
+        if verdict.complete and not verdict.has_manifest:
+            yield Finding(key, path, UNCHECKED, level="warning")
+
+
+def _newest(run: Run) -> Iterator[Finding]:
+    where, chosen = run.get(RUN_DIR), run.newest_checkpoint
+    if chosen.found is None:
+        anew = "trainer.resume_mode=disable starts anew; trainer.default_local_dir may be another run's"
+        for verdict in chosen.passed_over:
+            wrong = f"{verdict.directory.name} cannot be resumed from: {verdict.why}"
+            yield Finding(RUN_DIR, where, wrong, f"and no other one can; {anew}")
+        if chosen.tracker is not None and not chosen.passed_over:
+            wrong = f"{TRACKER} in it says {chosen.tracker!r}, and there is no checkpoint; verl would start anew"
+            yield Finding(RUN_DIR, where, wrong, anew)
         return
-    step = tracker.read_text(errors="replace").strip()
-    folder = tracker.with_name(f"global_step_{step}")
-    if not step.isdecimal() or not (folder / "actor").is_dir():
-        wrong = f"{tracker.name} in it says {step!r}, and there is no {folder.name}/actor; verl would start anew"
-        remedy = "write the number of a step that is there into it, or set trainer.resume_mode=disable"
-        yield Finding(RUN_DIR, run.get(RUN_DIR), wrong, remedy)
+    name = chosen.found.directory.name
+    for verdict in chosen.passed_over:
+        wrong = f"{verdict.directory.name} is passed over: {verdict.why}"
+        yield Finding(RUN_DIR, where, wrong, f"the run goes on from {name}", "warning")
+    judged = [verdict.directory.name for verdict in (*chosen.passed_over, chosen.found)]
+    if f"global_step_{chosen.tracker}" not in judged:
+        said = "is missing" if chosen.tracker is None else f"says {chosen.tracker!r}, and that is not there"
+        yield Finding(RUN_DIR, where, f"{TRACKER} in it {said}", f"the run goes on from {name}", "warning")
+    if chosen.found.has_manifest:
+        yield Finding(RUN_DIR, where, f"{name} is as its manifest says; the run goes on from it", level="ok")
+    else:
+        yield Finding(RUN_DIR, where, f"{name} {UNCHECKED}", level="warning")
 
 
 def missing_wandb_key() -> str | None:

@@ -160,9 +160,19 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         ),
         (
             ["trainer.resume_mode=resume_path", "trainer.resume_from_path={toy}/global_step_1"],
-            ["holds no actor"],
+            ["resume_from_path={toy}/global_step_1: actor is missing"],
         ),
-        (["trainer.default_local_dir={toy}/resumed"], ["says '5', and there is no global_step_5/actor"]),
+        (
+            ["trainer.resume_mode=resume_path", "trainer.resume_from_path={toy}/cut/global_step_4"],
+            ["{toy}/cut/global_step_4: actor/model_world_size_2_rank_1.pt is empty, of ", "resume_mode=auto takes"],
+        ),
+        (["trainer.default_local_dir={toy}/resumed"], ["says '5', and there is no checkpoint; verl would start anew"]),
+        (
+            ["trainer.default_local_dir={toy}/cut"],
+            ["{toy}/cut: global_step_4 cannot be resumed from: actor/model_world_size_2_rank_1.pt is empty, of ",
+             "global_step_2 cannot be resumed from: manifest.json is missing: the save did not come to its end; and no "
+             "other one can; trainer.resume_mode=disable starts anew"],
+        ),
     ],
     "data files": [
         (["data.train_files=/nowhere/a.parquet"], ["data.train_files=/nowhere/a.parquet: no such file", "TRAIN_FILE"]),
