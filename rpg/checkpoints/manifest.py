@@ -77,7 +77,7 @@ def write(directory: Path) -> dict[str, Entry]:
 
 
 def read(directory: Path) -> dict[str, Entry]:
-    """The manifest of a directory. Raises ManifestError where it cannot be read or is none, also where it is missing."""
+    """The manifest of a directory. Raises ManifestError where it is missing, cannot be read or is none."""
     try:
         held = json.loads((directory / NAME).read_bytes())
         if held["format"] != FORMAT:

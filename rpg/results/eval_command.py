@@ -5,11 +5,11 @@ are on disk `rpg score` judges again without generating any.
 """
 
 import argparse
-import re
 import shlex
 import sys
 from pathlib import Path
 
+from rpg.checkpoints.judge import STEP, verify
 from rpg.launching.overrides import BadSetting, override
 from rpg.launching.script import call
 from rpg.results.escape import printable
@@ -18,8 +18,6 @@ from rpg.results.render import markdown
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES
-
-CHECKPOINT = re.compile(r"global_step_\d+")  # verl takes the step from the name
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -88,8 +86,11 @@ def eval_command(
     if checkpoint is None:
         command.append("trainer.resume_mode=disable")
     else:
-        if not (checkpoint / "actor").is_dir() or not CHECKPOINT.fullmatch(checkpoint.name):
+        if not (checkpoint / "actor").is_dir() or not STEP.fullmatch(checkpoint.name):  # verl reads the step in it
             raise ResultsError(f"--checkpoint {checkpoint}: not a checkpoint; give a run's global_step_N directory")
+        verdict = verify(checkpoint, contents=False)  # the script's own pre-flight reads the contents
+        if not verdict.complete:
+            raise ResultsError(f"--checkpoint {checkpoint}: {verdict.why}; give another global_step_N")
         command += ["trainer.resume_mode=resume_path", override("trainer.resume_from_path", checkpoint.absolute())]
     if files:
         command.append(override("data.val_files", [file.absolute() for file in files]))

@@ -2,12 +2,12 @@
 
 import argparse
 import os
-import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from rpg.checkpoints.judge import UNCHECKED, newest_complete, steps, verify
 from rpg.data.template import format_prompt
 from rpg.results.records import ResultsError, brief, read_mapping
 
@@ -26,7 +26,7 @@ class ExportError(ValueError):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg export`."""
     parser.add_argument(
-        "checkpoint", type=Path, metavar="CKPT", help="run directory (its latest checkpoint) or global_step_N in it"
+        "checkpoint", type=Path, metavar="CKPT", help="run directory (its newest complete one) or global_step_N in it"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: CKPT/global_step_N/hf")
     parser.add_argument("--ask", default=QUESTION, metavar="TEXT", help=f"the question (default: {QUESTION})")
@@ -35,12 +35,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Merge, load back, ask; 2 where there is nothing to export or no place for it, 1 where a step fails."""
     try:
-        actor = find_actor(args.checkpoint)
-        require_whole(actor)
+        actor, remarks = find_actor(args.checkpoint)
+        require_mergeable(actor)
         out = args.out or actor.parent / "hf"
         require_free(out)
     except (ExportError, OSError) as error:
         return _fail(error, 2)
+    for remark in remarks:
+        print(f"rpg export: {remark}", file=sys.stderr)
     try:
         answer = export(actor, out, args.ask)
     except (ExportError, OSError) as error:
@@ -55,35 +57,40 @@ def _fail(error: Exception, code: int) -> int:
     return code
 
 
-def find_actor(checkpoint: Path) -> Path:
-    """The actor's directory of a checkpoint: of the latest one where a run directory is given.
+def find_actor(checkpoint: Path) -> tuple[Path, list[str]]:
+    """The actor's directory of a checkpoint, of the newest complete one where a run directory is given; and remarks.
+
+    The remarks say which checkpoints were passed over and why, and that one has no manifest.
 
     Raises:
-        ExportError: no checkpoint there, or one that was not written to its end.
+        ExportError: no checkpoint there, or none that is complete; OSError: it cannot be read.
     """
-    latest = checkpoint / "latest_checkpointed_iteration.txt"
-    if latest.is_file():
-        step = latest.read_bytes().strip()
-        if not re.fullmatch(rb"\d{1,18}", step):
-            raise ExportError(f"{latest}: holds {step[:40]!r}, no step; give one of the global_step_N beside it")
-        checkpoint = checkpoint / f"global_step_{step.decode()}"
-    actor = checkpoint if checkpoint.name == "actor" else checkpoint / "actor"
-    if not actor.is_dir():
-        raise ExportError(
-            f"{checkpoint}: no checkpoint there; give a run directory with latest_checkpointed_iteration.txt, "
-            "or its global_step_N"
-        )
-    if not (actor / "fsdp_config.json").is_file() or not (actor / "huggingface" / "config.json").is_file():
-        raise ExportError(f"{actor}: fsdp_config.json or huggingface/config.json is missing; {NOT_WHOLE}")
-    return actor
+    if steps(checkpoint):
+        chosen = newest_complete(checkpoint)
+        passed = [f"{verdict.directory}: passed over: {verdict.why}" for verdict in chosen.passed_over]
+        if chosen.found is None:
+            raise ExportError("\n".join([*passed, f"{checkpoint}: no complete checkpoint in it"]))
+        verdict = chosen.found
+    else:
+        passed = []
+        directory = checkpoint.parent if checkpoint.name == "actor" else checkpoint
+        if not (directory / "actor").is_dir():
+            raise ExportError(f"{checkpoint}: no checkpoint there; give a run directory, or its global_step_N")
+        verdict = verify(directory)
+        if verdict.has_manifest and not verdict.complete:  # without one, what the merger needs decides
+            raise ExportError(f"{directory}: {verdict.why}; {NOT_WHOLE}")
+    remarks = passed if verdict.has_manifest else [*passed, f"{verdict.directory}: {UNCHECKED}"]
+    return verdict.directory / "actor", remarks
 
 
-def require_whole(actor: Path) -> None:
+def require_mergeable(actor: Path) -> None:
     """What verl's merger and transformers would find out after minutes.
 
     Raises:
-        ExportError: a file of metadata that cannot be read, or a shard that is missing.
+        ExportError: a file of metadata that is missing or cannot be read, or a shard that is missing.
     """
+    if not (actor / "fsdp_config.json").is_file() or not (actor / "huggingface" / "config.json").is_file():
+        raise ExportError(f"{actor}: fsdp_config.json or huggingface/config.json is missing; {NOT_WHOLE}")
     try:
         ranks = read_mapping(actor / "fsdp_config.json").get("world_size")
         read_mapping(actor / "huggingface" / "config.json")

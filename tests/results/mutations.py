@@ -121,6 +121,7 @@ def scene(folder: Path) -> tuple[Path, Path]:
     (actor / "fsdp_config.json").write_text('{"FSDP_version": 2, "world_size": 2}')
     for rank in range(2):
         (actor / f"model_world_size_2_rank_{rank}.pt").write_bytes(b"shard")
+    (runs[1] / "global_step_4" / "data.pt").write_bytes(b"data")
     (runs[1] / "latest_checkpointed_iteration.txt").write_text("4")
     return runs[0], runs[1]
 

@@ -6,26 +6,54 @@ from pathlib import Path
 
 import pytest
 
+from rpg.checkpoints import manifest
+from rpg.checkpoints.judge import UNCHECKED
 from rpg.cli import main
 from rpg.results import export_command as export
 from rpg.results.eval_command import eval_command
 from rpg.results.records import ResultsError
+from tests.checkpoints.written import write_complete, write_verl
+
+SHARD = "actor/model_world_size_2_rank_1.pt"
 
 
-def checkpoint(folder, step=3, latest=True):
-    actor = folder / f"global_step_{step}" / "actor"
-    (actor / "huggingface").mkdir(parents=True)
-    (actor / "huggingface" / "config.json").write_text("{}")
-    (actor / "fsdp_config.json").write_text("{}")
-    if latest:
-        (folder / "latest_checkpointed_iteration.txt").write_text(str(step))
-    return actor
+def checkpoint(folder, step=3):
+    """As plain verl writes it, of one rank, without optimizer."""
+    return write_verl(folder, step, ranks=1, kinds=("model",)) / "actor"
 
 
 def test_find_actor(tmp_path):
     actor = checkpoint(tmp_path)
     for given in (tmp_path, actor.parent, actor):
-        assert export.find_actor(given) == actor
+        found, remarks = export.find_actor(given)
+        assert found == actor
+        assert remarks == [f"{actor.parent}: {UNCHECKED}"]
+    manifest.write(actor.parent)
+    for given in (tmp_path, actor.parent, actor):
+        assert export.find_actor(given) == (actor, [])
+
+
+def test_the_newest_complete_one_of_a_run_is_exported(tmp_path, capsys, monkeypatch):
+    """And a damaged one alone not at all, the file named, nothing written."""
+    whole, damaged = write_complete(tmp_path, 4), write_complete(tmp_path, 6)
+    (damaged / SHARD).write_bytes(b"")
+    manifest.begin(tmp_path / "global_step_8")
+    monkeypatch.setattr(export, "export", lambda actor, out, question: f"of {actor}")
+    assert main(["export", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert f"of {whole / 'actor'}" in shown.out
+    assert shown.err.splitlines() == [
+        f"rpg export: {tmp_path / 'global_step_8'}: passed over: manifest.json is missing: "
+        "the save did not come to its end",
+        f"rpg export: {damaged}: passed over: {SHARD} is empty, of {(whole / SHARD).stat().st_size} bytes",
+    ]
+    for given in (damaged, damaged / "actor"):
+        assert main(["export", str(given)]) == 2
+        assert f"rpg export: {damaged}: {SHARD} is empty, of " in capsys.readouterr().err
+    (whole / "data.pt").write_bytes(b"DATA")  # of the same size
+    assert main(["export", str(tmp_path)]) == 2
+    assert "data.pt is not what was written" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("hf*"))
 
 
 def test_find_actor_refuses(tmp_path, capsys):
@@ -34,7 +62,7 @@ def test_find_actor_refuses(tmp_path, capsys):
     actor = checkpoint(tmp_path)
     (actor / "fsdp_config.json").unlink()
     with pytest.raises(export.ExportError, match="not whole"):
-        export.find_actor(tmp_path)
+        export.require_mergeable(actor)
     assert main(["export", str(tmp_path)]) == 2
     assert "rpg export:" in capsys.readouterr().err
 
@@ -42,25 +70,29 @@ def test_find_actor_refuses(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("latest_checkpointed_iteration.txt", "three", "holds b'three', no step"),
-        ("latest_checkpointed_iteration.txt", "../../x", "no step"),
-        ("latest_checkpointed_iteration.txt", "\xff", "no step"),
-        ("global_step_3/actor/fsdp_config.json", "{", "cannot be read as JSON"),
-        ("global_step_3/actor/fsdp_config.json", "[2]", "no settings by name"),
-        ("global_step_3/actor/fsdp_config.json", "{}", "world_size is None"),
-        ("global_step_3/actor/fsdp_config.json", '{"world_size": "2"}', "world_size is '2'"),
-        ("global_step_3/actor/fsdp_config.json", '{"world_size": 3}', "2 of 3 shards missing or empty, .*rank_1.pt"),
-        ("global_step_3/actor/huggingface/config.json", "", "config.json: cannot be read as JSON"),
+        ("fsdp_config.json", "{", "cannot be read as JSON"),
+        ("fsdp_config.json", "[2]", "no settings by name"),
+        ("fsdp_config.json", "{}", "world_size is None"),
+        ("fsdp_config.json", '{"world_size": "2"}', "world_size is '2'"),
+        ("fsdp_config.json", '{"world_size": 3}', "2 of 3 shards missing or empty, .*rank_1.pt"),
+        ("huggingface/config.json", "", "config.json: cannot be read as JSON"),
     ],
 )
 def test_a_checkpoint_that_is_not_whole_is_refused_before_the_merger(tmp_path, capsys, file, content, said):
+    """Without a manifest; given as a checkpoint, and as all that its run has."""
     actor = checkpoint(tmp_path)
-    (actor / "fsdp_config.json").write_text('{"world_size": 1}')
-    (actor / "model_world_size_1_rank_0.pt").write_text("x")
     (actor / "model_world_size_3_rank_0.pt").write_text("x")
-    (tmp_path / file).write_text(content, encoding="latin-1")
-    assert main(["export", str(tmp_path)]) == 2
+    (actor / file).write_text(content, encoding="latin-1")
+    assert main(["export", str(actor.parent)]) == 2
     assert re.search(said, capsys.readouterr().err)
+    assert main(["export", str(tmp_path)]) == 2
+
+
+@pytest.mark.parametrize("said", ["three", "../../x", "\xff", ""])
+def test_a_tracker_that_says_nothing(tmp_path, said):
+    actor = checkpoint(tmp_path)
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text(said, encoding="latin-1")
+    assert export.find_actor(tmp_path)[0] == actor
 
 
 def test_export_does_not_write_over_anything(tmp_path):
@@ -76,8 +108,6 @@ def test_export_does_not_write_over_anything(tmp_path):
 @pytest.mark.parametrize("failing", ["verl.model_merger", "-c"])
 def test_a_failed_export_can_be_tried_again(tmp_path, capsys, monkeypatch, failing):
     actor = checkpoint(tmp_path)
-    (actor / "fsdp_config.json").write_text('{"world_size": 1}')
-    (actor / "model_world_size_1_rank_0.pt").write_text("x")
     fails = {failing}
 
     def python(arguments, what):
@@ -102,11 +132,10 @@ def test_a_failed_export_can_be_tried_again(tmp_path, capsys, monkeypatch, faili
 @pytest.mark.full
 def test_the_real_merger_refuses_shards_that_are_none_and_leaves_nothing(tmp_path, capsys):
     actor = checkpoint(tmp_path)
-    (actor / "fsdp_config.json").write_text('{"world_size": 1}')
-    (actor / "model_world_size_1_rank_0.pt").write_text("x")
+    before = sorted(path.name for path in actor.parent.iterdir())
     assert main(["export", str(tmp_path)]) == 1
     assert "verl's merger ended with 1" in capsys.readouterr().err
-    assert [path.name for path in actor.parent.iterdir()] == ["actor"]
+    assert sorted(path.name for path in actor.parent.iterdir()) == before
 
 
 @pytest.mark.full
@@ -174,6 +203,13 @@ def test_eval_refuses(tmp_path, capsys):
         eval_command(script, None, None, 0, tmp_path / "out", [])
     with pytest.raises(ResultsError, match="not a checkpoint"):
         eval_command(script, tmp_path, None, 1, tmp_path / "out", [])
+    cut, plain = write_complete(tmp_path, 6), write_verl(tmp_path, 4)
+    for step in (cut, plain):
+        (step / SHARD).write_bytes(b"")
+        with pytest.raises(ResultsError, match=f"--checkpoint {step}: {SHARD} is empty"):
+            eval_command(script, step, None, 1, tmp_path / "out", [])
+    assert main(["eval", str(script), "--checkpoint", str(cut), "--out", str(tmp_path / "out")]) == 2
+    assert f"rpg eval: --checkpoint {cut}: {SHARD} is empty, of " in capsys.readouterr().err
     (tmp_path / "metrics.jsonl").touch()
     assert main(["eval", str(script), "--out", str(tmp_path)]) == 2
     assert "there is a run already" in capsys.readouterr().err
