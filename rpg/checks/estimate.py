@@ -164,7 +164,7 @@ def checkpoints(shape: Shape, config: dict[str, Any]) -> Estimate:
     steps, every = trainer["total_training_steps"], trainer["save_freq"]
     count = 0 if every <= 0 else -(-steps // every)
     kept = trainer.get("max_actor_ckpt_to_keep")
-    count = min(count, kept) if kept else count
+    count = min(count, max(kept, 2)) if kept else count  # where one is kept, it stays until the next is complete
     return Estimate(
         count * 12 * shape.parameters,
         f"{count} checkpoints x 12 B x {shape.parameters / 1e9:.3g}e9 parameters (fp32 weights, two Adam moments)",

@@ -7,7 +7,6 @@ actor's process on the same mesh, so that each rank copies its own shards and no
 """
 
 import functools
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -50,7 +49,6 @@ class Reference:
     actor: torch.nn.Module
     model: torch.nn.Module
     state: ReferenceState = field(default_factory=ReferenceState)
-    _saved: list[Path] = field(default_factory=list)
 
     @property
     def due(self) -> bool:
@@ -77,15 +75,11 @@ class Reference:
         """reference/age, reference/updates, reference/kl_ema, as they stand."""
         return {f"reference/{key}": float(value) for key, value in asdict(self.state).items()}
 
-    def save(self, directory: Path, keep: int | None = None) -> None:
-        """Write this rank's shards and the state; of the directories written by this process keep the last."""
+    def save(self, directory: Path) -> None:
+        """Write this rank's shards and the state."""
         directory.mkdir(parents=True, exist_ok=True)
         shards = {name: local(tensor).clone() for name, tensor in self.model.state_dict().items()}
         torch.save({"shards": shards, "state": asdict(self.state)}, directory / _file_name())
-        if directory not in self._saved:
-            self._saved.append(directory)
-        while keep and len(self._saved) > keep:
-            shutil.rmtree(self._saved.pop(0), ignore_errors=True)  # the other ranks of a machine do it too
 
     def load(self, directory: Path) -> None:
         """Restore what `save` wrote with the same number of ranks.

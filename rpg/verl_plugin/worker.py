@@ -41,7 +41,7 @@ class RPGActor(TrainingWorker):
         """The actor into local_path as verl does, the reference into `reference` beside it."""
         super().save_checkpoint(local_path, hdfs_path, global_step, max_ckpt_to_keep)
         if self.reference is not None and local_path is not None:
-            self.reference.save(_beside(local_path), max_ckpt_to_keep)
+            self.reference.save(_beside(local_path))
 
     def load_checkpoint(self, local_path, hdfs_path=None, del_local_after_load=False) -> None:
         """The counterpart of save_checkpoint."""

@@ -107,6 +107,7 @@ def test_memory_by_hand():
     assert "2048 tokens" in formula
     assert estimate.checkpoints(TINY, made).size == 20 * 12 * TINY.parameters
     assert estimate.checkpoints(TINY, config(trainer__max_actor_ckpt_to_keep=3)).size == 3 * 12 * TINY.parameters
+    assert estimate.checkpoints(TINY, config(trainer__max_actor_ckpt_to_keep=1)).size == 2 * 12 * TINY.parameters
     assert estimate.checkpoints(TINY, config(trainer__save_freq=-1)).size == 0
 
 

@@ -188,12 +188,6 @@ class TestFiles:
         with pytest.raises(FileNotFoundError, match=r"holds no reference for rpg.reference.mode=fixed.*mode=old"):
             run.reference.load(tmp_path / "reference")
 
-    def test_only_the_last_are_kept(self, group, tmp_path):
-        run = Run("fixed")
-        for step in range(4):
-            run.reference.save(tmp_path / f"global_step_{step}" / "reference", keep=2)
-        assert sorted(p.parent.name for p in tmp_path.glob("*/reference")) == ["global_step_2", "global_step_3"]
-
     def test_another_model_is_refused(self, group):
         other = torch.nn.Linear(3, 3)
         with pytest.raises(ValueError, match="only one of the two models has"):
