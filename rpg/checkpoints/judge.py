@@ -21,7 +21,7 @@ class Verdict:
     Attributes:
         directory: global_step_N.
         wrong: what is wrong with it, a file each; nothing where it is complete.
-        has_manifest: whether it was judged by one; else by what can be seen.
+        has_manifest: whether it was judged by one, or by its absence where it was to get one; else by what can be seen.
     """
 
     directory: Path

@@ -4,9 +4,9 @@ The checksum is CRC-32 over the whole of each file. It is to find damage, not a 
 wrong bits up to 32 long is found with certainty, other damage but once in 4e9; sampling parts of a file would miss
 what lies between. It is in Python's standard library, and the fastest there: 2.1 GB/s on a core of two busy ones (AMD
 EPYC, from the page cache, where the bytes still are when a manifest is written), against 0.7 for SHA-256, 0.55 for
-BLAKE2b and 5.5 for reading alone. A 7B model with its optimizer, 90 GB on 8 ranks, is 43 s of one core and, a file a
-thread, 5 to 6 s of eight, once every twenty steps of minutes each; where files have to come from a disk or over a
-network again, that sets the time.
+BLAKE2b and 5.5 for reading alone. At that rate a 7B model with its optimizer, 90 GB on 8 ranks, is 43 s of one core or,
+a file a thread, 6 s of eight, once every twenty steps of minutes each (reckoned, not measured); where files have to
+come from a disk or over a network again, that sets the time.
 
 The manifest covers what the process that writes it can see: on several nodes everything where the directory is
 shared, else the files of verl's driver alone.
