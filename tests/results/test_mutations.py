@@ -1,5 +1,6 @@
 """Whatever is wrong with what the result commands read: no traceback, the rest is shown, the exit code says so."""
 
+import copy
 import csv
 import io
 import itertools
@@ -12,13 +13,17 @@ from random import Random
 
 import mutations
 import pytest
+import yaml
 
+from rpg.checks import doctor_command
+from rpg.checks.finding import ABSENT, Finding
 from rpg.cli import main
 from rpg.results import export_command as export
+from tests.checks.conftest import make_toy, run_of
 
 QUICK, FULL = 60, 660
-# Of every twelve mutations; pictures take longest.
-COMMANDS = ("md", "score", "export", "tex", "md", "eval", "csv", "score", "json", "md", "plot", "export")
+# Of every thirteen mutations; pictures take longest.
+COMMANDS = ("md", "score", "export", "tex", "md", "eval", "csv", "score", "json", "md", "plot", "export", "doctor")
 FOREIGN = {"md": ("<script", "<img", "](x", "](http"), "tex": ("\\input", "\\frac", "<script")}
 SAID = re.compile("left out|not scored|no interval|cannot be told apart")
 SEEDS = [pytest.param(seed, marks=[pytest.mark.full] if seed >= QUICK else []) for seed in range(FULL)]
@@ -120,9 +125,37 @@ def check_eval(random: Random, capsys: pytest.CaptureFixture[str], run: Path, fo
     assert (code == 0) == out.startswith("bash ")
 
 
+@pytest.fixture(scope="module")
+def toy_config(tmp_path_factory) -> dict:
+    return run_of(make_toy(tmp_path_factory.mktemp("toy"))).config
+
+
+def check_doctor(
+    random: Random, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, run: Path, config: dict
+) -> None:
+    """A run that would go on in a directory with a damaged checkpoint; the plugin is not asked anew each time."""
+    monkeypatch.setattr(doctor_command, "plugin", lambda name, probe: Finding(name, ABSENT, "not asked", level="ok"))
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    print(mutations.change_checkpoint(random, run))
+    tracker = run / "latest_checkpointed_iteration.txt"
+    if tracker.is_file() and random.random() < 0.5:
+        tracker.write_text(random.choice(["4", "", "x", "-1", "2", "4\n\n"]))
+    settings = copy.deepcopy(config)
+    settings["trainer"]["default_local_dir"] = str(run)
+    if random.random() < 0.3:
+        settings["trainer"].update(resume_mode="resume_path", resume_from_path=str(run / "global_step_4"))
+    script = run.parent / "run_x.sh"
+    script.write_text(f"cat <<'YAML'\n{yaml.safe_dump(settings)}\nYAML\n")
+    code, out, _ = rpg(capsys, "doctor", script)
+    assert code in (0, 1)
+    assert (code == 1) == ("FAIL  " in out)
+    assert "configuration: " in out
+    assert in_one_line(out)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_mutation_ends_a_command(
-    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, toy_config: dict
 ) -> None:
     random = Random(seed)
     command = COMMANDS[seed % len(COMMANDS)]
@@ -132,6 +165,9 @@ def test_no_mutation_ends_a_command(
         return
     if command == "eval":
         check_eval(random, capsys, run, tmp_path)
+        return
+    if command == "doctor":
+        check_doctor(random, capsys, monkeypatch, run, toy_config)
         return
     change = mutations.change_samples if command == "score" and random.random() < 0.5 else None
     change = change or mutations.RUN_CHANGES[seed // len(COMMANDS) % len(mutations.RUN_CHANGES)]
