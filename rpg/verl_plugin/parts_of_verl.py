@@ -116,7 +116,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
              signature="(self, batch, metrics)", texts=('rename_dict(output["metrics"], "actor/")',)),
         Part(TRAINER, "PPOTrainer._setup", "makes the worker of the role, and its reference", texts=(
             "self._init_resource_pool_mgr()",
-            "elif Role.ActorRolloutRef in self.role_worker_mapping:",
+            "Role.ActorRolloutRef in self.role_worker_mapping",
             "config=self.config.actor_rollout_ref,",  # so rpg_reference reaches the worker
             "self.ref_policy_wg = all_wg[str(actor_role)]",
         )),
@@ -125,7 +125,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
     ),
     "rpg/verl_plugin/worker.py": (
         Part("verl.utils.tensordict_utils", "get", "reads the metrics of a batch",
-             signature="(tensordict, key, default=None)"),
+             passed=("tensordict", "key")),
         Part("verl.single_controller.base.decorator", "register", "makes a method one of the worker group",
              passed=("dispatch_mode",)),
         Part("verl.single_controller.base.decorator", "Dispatch", "says which ranks it runs on", names=("ONE_TO_ALL",)),
@@ -230,9 +230,9 @@ PARTS: dict[str, tuple[Part, ...]] = {
     ),
     "recipe/rpg/run.py": (
         Part("verl.trainer.main_ppo", "run_ppo", "starts Ray and the task runner",
-             signature="(config, task_runner_class)",
+             passed=("config", "task_runner_class"),
              texts=("ray.init(**OmegaConf.to_container(ray_init_kwargs))", "task_runner_class.remote()")),
-        Part("verl.utils.device", "auto_set_device", "sets the device as verl's own main does", signature="(config)"),
+        Part("verl.utils.device", "auto_set_device", "sets the device as verl's own main does", passed=("config",)),
     ),
     "recipe/rpg/task_runner.py": (
         Part("verl.trainer.main_ppo", "TaskRunnerV1.__ray_metadata__.modified_class", "is the class that ours extends"),
@@ -246,7 +246,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
              texts=("sampler_cls = ReplayBuffer if", "sampler_cls(**replay_buffer_kwargs)")),
         Part("verl.trainer.ppo.v1.replay_buffer", "ReplayBuffer", "is the buffer of the synchronous trainer"),
         Part("verl.utils.import_utils", "import_external_libs", "imports what the configuration names",
-             signature="(external_libs=None)"),
+             passed=("external_libs",)),
     ),
     "rpg/verl_plugin/file_logger.py": (
         Part("verl.utils.tracking", "FileLogger", "is extended: a file that goes on",
@@ -276,10 +276,10 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part("verl.experimental.reward_loop.reward_manager.registry", "REWARD_MANAGER", "lists the reward managers",
              names=("dapo", "naive")),
         Part("verl.trainer.ppo.utils", "need_reference_policy", "is an argument of verl's validation",
-             signature="(config)"),
-        Part("verl.trainer.ppo.utils", "need_critic", "is another one", signature="(config)"),
+             passed=("config",)),
+        Part("verl.trainer.ppo.utils", "need_critic", "is another one", passed=("config",)),
         Part("verl.utils.config", "omega_conf_to_dataclass", "makes the dataclasses that a worker would make",
-             signature="(config, dataclass_type=None)"),
+             passed=("config",)),
         Part("verl.utils.config", "validate_config", "is verl's own validation",
              signature="(config, use_reference_policy, use_critic)"),
     ),
