@@ -248,6 +248,18 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part("verl.utils.import_utils", "import_external_libs", "imports what the configuration names",
              passed=("external_libs",)),
     ),
+    "rpg/verl_plugin/checkpoints.py": (
+        Part(TRAINER, "PPOTrainer", "is what every trainer is", sets=("config", "global_steps", "actor_rollout_wg")),
+        Part(TRAINER, "PPOTrainer.__init__", "is extended", signature="(self, config)"),
+        Part(TRAINER, "PPOTrainer._save_checkpoint", "is extended: the manifest, and what is kept", signature="(self)",
+             texts=(
+                 'self.config.trainer.default_local_dir, f"global_step_{self.global_steps}"',
+                 'self.config.trainer.get("max_actor_ckpt_to_keep", None)',
+                 'self.config.trainer.get("remove_previous_ckpt_in_save", False)',
+                 'actor_ckpt_cfg.get("async_save", False)',
+             )),
+        Part("verl.single_controller.base.worker_group", "WorkerGroup.world_size", "is how many ranks save"),
+    ),
     "rpg/verl_plugin/file_logger.py": (
         Part("verl.utils.tracking", "FileLogger", "is extended: a file that goes on",
              sets=("project_name", "experiment_name", "filepath", "fp")),
@@ -296,13 +308,19 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part(TRAINER, "PPOTrainer._resolve_filter_groups_metric", "reads the filter of groups",
              texts=('filter_groups.get("enable", False)', 'filter_groups.get("metric", None)')),
     ),
-    "rpg/checks/machine.py": (
+    "rpg/checkpoints/judge.py": (
         Part("verl.utils.checkpoint.checkpoint_manager", "get_checkpoint_tracker_filename", "names the tracker",
              texts=('"latest_checkpointed_iteration.txt"',)),
         Part("verl.utils.checkpoint.checkpoint_manager", "find_latest_ckpt_path", "names a checkpoint by its step",
              texts=('directory_format="global_step_{}"',)),
         Part(TRAINER, "PPOTrainer._load_checkpoint", "takes the step from the name, and the actor from `actor`", texts=(
-            'int(global_step_folder.split("global_step_")[-1])', 'os.path.join(global_step_folder, "actor")')),
+            'int(global_step_folder.split("global_step_")[-1])', 'os.path.join(global_step_folder, "actor")',
+            'os.path.join(global_step_folder, "data.pt")')),
+        Part(CHECKPOINTS, "FSDPConfig", "is fsdp_config.json", names=("world_size",)),
+        Part(CHECKPOINTS, "FSDPCheckpointManager.save_checkpoint", "names the files of a rank", texts=(
+            'f"model_world_size_{self.world_size}_rank_{self.rank}.pt"',
+            'f"optim_world_size_{self.world_size}_rank_{self.rank}.pt"',
+            'f"extra_state_world_size_{self.world_size}_rank_{self.rank}.pt"', '"fsdp_config.json"')),
     ),
     "rpg/checks/reward.py": (
         Part("verl.utils.import_utils", "PKG_PATH_PREFIX", "is how a module is named for a path (pkg://rpg.rewards)"),
