@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rpg.launching.overrides import BadSetting, override
+from rpg.verl_plugin.version import INSTALL
 
 CONFIG_DIR = Path(__file__).parent / "config"
 
@@ -24,7 +25,7 @@ def verl_config_dir() -> Path:
     """Directory of verl's own configuration. Raises ModuleNotFoundError where verl is not installed."""
     spec = importlib.util.find_spec("verl")  # does not import it
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("verl is not installed; run bash scripts/setup.sh or pip install verl==0.9.1")
+        raise ModuleNotFoundError(f"verl is not installed; run bash scripts/setup.sh or {INSTALL}")
     return Path(spec.submodule_search_locations[0]) / "trainer" / "config"
 
 

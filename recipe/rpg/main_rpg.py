@@ -19,7 +19,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from recipe.rpg import fingerprint, lock, names, signals, submit
 from recipe.rpg.compose import compose_config
 from recipe.rpg.exit_codes import DONE, FAILED, REFUSED
-from rpg.checks import machine
+from rpg.checks import machine, verl_version
 from rpg.checks.finding import ABSENT, Finding, Refused, Run
 from rpg.launching.overrides import BadSetting, check_text, override
 
@@ -175,8 +175,9 @@ def main(argv: list[str]) -> int:
         if overrides and overrides[0].startswith("--script="):
             overrides[0] = override("rpg.script", overrides[0].removeprefix("--script="))
         only_print = dry_run()
-        if found := list(machine.environment_variables(Run({}))):
-            raise Refused(found)
+        for early in (machine.environment_variables, verl_version.verl_version):
+            if found := [finding for finding in early(Run({})) if finding.level == "error"]:
+                raise Refused(found)
         for variable in TEXTS:
             check_text(variable, os.environ.get(variable, ""))
         config = compose_config(overrides)

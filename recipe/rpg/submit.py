@@ -14,10 +14,11 @@ from typing import Any
 
 from recipe.rpg import signals
 from recipe.rpg.exit_codes import INTERRUPTED, REFUSED
+from rpg.verl_plugin.version import ALLOW
 
 IN_JOB = "RPG_IN_JOB"  # set in the job's environment, where Ray sets RAY_ADDRESS as well
 PLUGIN = "rpg.verl_plugin.autoload"
-FORWARDED = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "NNODES", "HF_HOME", "WANDB_MODE", "WANDB_BASE_URL")
+FORWARDED = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "NNODES", "HF_HOME", "WANDB_MODE", "WANDB_BASE_URL", ALLOW)
 HOME = Path(__file__).resolve().parents[2]
 
 

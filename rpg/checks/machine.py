@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from rpg.checkpoints.judge import STEP, TRACKER, UNCHECKED, verify
 from rpg.checks.finding import ABSENT, Finding, Run, check
+from rpg.verl_plugin.version import ALLOW, VERL
 
 DEVICES = ("trainer.n_gpus_per_node", "trainer.nnodes")
 RAY = "ray_kwargs.ray_init"
@@ -27,6 +28,7 @@ VARIABLES = {
     "WANDB_MODE": (re.compile("online|offline|disabled|shared|dryrun|run"), "online, offline, shared or disabled"),
     "VLLM_CPU_KVCACHE_SPACE": (re.compile(r"\d{1,6}"), "a whole number of GiB"),
     "OMP_NUM_THREADS": (re.compile(r"[1-9]\d{0,5}"), "a whole number of threads, at least 1"),
+    ALLOW: (re.compile("[01]"), f"1 to try another verl than {VERL}, or 0"),
     "HF_HUB_OFFLINE": (re.compile(r"0|1|true|false|yes|no|on|off", re.IGNORECASE), "1 or 0"),
 }
 

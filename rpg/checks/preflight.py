@@ -5,7 +5,18 @@ All that is wrong is shown, not the first of it. Nothing here starts Ray.
 
 from collections.abc import Collection, Iterator
 
-from rpg.checks import budgets, combinations, inputs, machine, objective, reward, rows, schema, verl_own
+from rpg.checks import (
+    budgets,
+    combinations,
+    inputs,
+    machine,
+    objective,
+    reward,
+    rows,
+    schema,
+    verl_own,
+    verl_version,
+)
 from rpg.checks.finding import Check, Cost, Finding, Refused, Run, Subject
 
 MODULES = (
@@ -15,6 +26,7 @@ MODULES = (
     reward,
     machine,
     inputs,
+    verl_version,
     verl_own,
     rows,
     budgets,
@@ -28,17 +40,23 @@ def ask(
 ) -> Iterator[tuple[Check, list[Finding]]]:
     """Every check of these costs and subjects with what it found.
 
-    A check that reads a key whose type or range is wrong is left out: it could only stumble over it.
+    A check that reads a key whose type or range is wrong is left out: it could only stumble over it. So are those
+    that ask a verl which is not ours, or not as ours.
     """
     wrong: set[str] = set()
+    strange = False
     for check in CHECKS:
         if check.cost not in costs or check.subject not in subjects:
             continue
         if any(_within(key, bad) or _within(bad, key) for key in check.keys for bad in wrong):
             continue
+        if strange and check.cost == "verl":
+            continue
         findings = list(check(run))
         if check is schema.values:
             wrong.update(finding.key for finding in findings)
+        if check in (verl_version.verl_version, verl_version.verl_parts):
+            strange = strange or any(finding.level == "error" for finding in findings)
         yield check, findings
 
 
