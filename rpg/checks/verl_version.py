@@ -74,6 +74,12 @@ def verl_parts(run: Run) -> Iterator[Finding]:
     here = version.installed()
     if here is None or version.is_ours(here):
         return
+    from rpg.verl_plugin import register
+
+    try:
+        register()  # first of all the platform, without which verl's modules cannot be imported
+    except Exception as error:  # noqa: BLE001 - whatever another verl makes of it
+        yield Finding("rpg.verl_plugin", ABSENT, f"cannot register with verl ({type(error).__name__}: {error})")
     yield from parts(run)
     yield from keys(here)
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import rpg.verl_plugin
 from recipe.rpg import main_rpg
 from rpg.checks import preflight, verl_own, verl_version
 from rpg.checks.finding import CHEAP_OR_VERL, Run
@@ -92,6 +93,34 @@ def test_a_part_that_differs_is_named_and_verl_is_asked_nothing_more(tried, toy,
         "verl.trainer.ppo.core_algos.agg_loss_of_old: is not there: verl.trainer.ppo.core_algos has no "
         "agg_loss_of_old; it sums (rpg/verl_plugin/policy_loss.py)"
     ]
+
+
+def test_a_verl_that_does_not_take_the_plugin_is_an_error(tried, toy, monkeypatch):
+    def register():
+        raise AttributeError("no POLICY_LOSS_REGISTRY")
+
+    monkeypatch.setattr(rpg.verl_plugin, "register", register)
+    table(monkeypatch)
+    (finding,) = verl_version.verl_parts(run_of(toy))
+    assert finding.level == "error"
+    assert str(finding) == "rpg.verl_plugin: cannot register with verl (AttributeError: no POLICY_LOSS_REGISTRY)"
+
+
+def test_verl_is_imported_with_the_platform_of_the_run(tried, toy):
+    """In a process of its own: as for a checkout whose entry point is not installed, verl without the plugin."""
+    program = """
+import os, sys
+os.environ["VERL_USE_EXTERNAL_PLUGINS"] = "none"
+from rpg.checks.finding import Run
+from rpg.checks.verl_version import verl_parts
+from rpg.verl_plugin import version
+version.installed = lambda: "0.10.0"
+actor = {"optim": {}}
+run = Run({"trainer": {"device": "cpu"}, "rpg": {"reference": {"mode": "old"}}, "actor_rollout_ref": {"actor": actor}})
+print(*verl_parts(run), sep="\\n")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "cannot be imported" not in done.stdout
 
 
 @pytest.mark.parametrize(
