@@ -78,7 +78,7 @@ def verl_parts(run: Run) -> Iterator[Finding]:
 
     try:
         register()  # first of all the platform, without which verl's modules cannot be imported
-    except Exception as error:  # noqa: BLE001 - whatever another verl makes of it
+    except Exception as error:  # noqa: BLE001  # whatever another verl makes of it
         yield Finding("rpg.verl_plugin", ABSENT, f"cannot register with verl ({type(error).__name__}: {error})")
     yield from parts(run)
     yield from keys(here)
