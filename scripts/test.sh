@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All checks. --fast: without the end-to-end tests (2 minutes). Without an option: what CI runs. --full: everything.
+# All checks. --fast: without the end-to-end tests (4 minutes on 2 cores). Without an option: what CI runs. --full: everything.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case ${1:-} in
