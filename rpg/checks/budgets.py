@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rpg.checks import estimate
 from rpg.checks.finding import ABSENT, Finding, Run, check
+from rpg.checks.machine import RUN_DIR
 
 SHAPE = ("actor_rollout_ref.model.path",)
 NUMBERS = (
@@ -75,9 +76,6 @@ def needs(run: Run, shape: estimate.Shape, device: float | None) -> Iterator[Fin
 def _compared(what: str, need: estimate.Estimate, there: float, words: str, remedy: str) -> Finding:
     fits = need.size <= there
     return Finding(what, ABSENT, f"about {need}; there are {words}", "" if fits else remedy, "ok" if fits else "error")
-
-
-RUN_DIR = "trainer.default_local_dir"
 
 
 @check("disk", "all checkpoints fit where they will be written", *SHAPE, RUN_DIR, "trainer.total_training_steps",

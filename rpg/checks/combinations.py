@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from rpg.checks.finding import Finding, Run, check
+from rpg.checks.schema import ACTOR, ROLLOUT
 
-ACTOR = "actor_rollout_ref.actor"
-ROLLOUT = "actor_rollout_ref.rollout"
 BATCH = "data.train_batch_size"
 MINI_BATCH = f"{ACTOR}.ppo_mini_batch_size"
 DEVICES = ("trainer.n_gpus_per_node", "trainer.nnodes")

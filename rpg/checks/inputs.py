@@ -8,8 +8,8 @@ from typing import Any
 
 from rpg.checks.finding import Finding, Run, check
 from rpg.checks.reward import is_ours
+from rpg.checks.schema import MODEL
 
-MODEL = "actor_rollout_ref.model"
 BUILD = "build it with `rpg data build` (scripts/prepare_data.sh builds all that the 7b and 4b scripts read)"
 SHORTEST = 64  # prompts that are counted in tokens before a run
 
@@ -135,9 +135,7 @@ def prompts_fit(run: Run) -> Iterator[Finding]:
     if any(model_directory(run)) or not file.is_file() or run.get(f"{MODEL}.tokenizer_path") is not None:
         return
     tokenizer = None
-    for name in run.files("train"):
-        if ("data.train_files", name) not in set(_readable(run)):
-            continue
+    for name in [name for split, name in _readable(run) if split == "data.train_files"]:
         rows = pq.read_table(Path(name).expanduser(), columns=[key])[key].to_pylist()
         texts = sorted(("".join(str(turn["content"]) for turn in row) for row in rows), key=len)[:SHORTEST]
         if limit >= max(map(len, texts)):  # a token is a character at least

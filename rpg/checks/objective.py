@@ -5,13 +5,11 @@ import importlib.util
 from collections.abc import Iterator
 
 from rpg.checks.finding import Finding, Run, check
+from rpg.checks.schema import ACTOR, MODEL, REF
 from rpg.objectives.spec import LOSS_NAMES, unknown_name_message
 from rpg.verl_plugin.reference_settings import KEY as REFERENCE
 from rpg.verl_plugin.schedule_free import INSTALL, OPTIM, OPTIMIZER, PACKAGE, asked_for
 
-ACTOR = "actor_rollout_ref.actor"
-REF = "actor_rollout_ref.ref"
-MODEL = "actor_rollout_ref.model"
 LOSS = f"{ACTOR}.policy_loss.loss_mode"
 ESTIMATOR = "algorithm.adv_estimator"
 RPG_ESTIMATORS = ("rpg", "rpg_batchmean")

@@ -2,6 +2,8 @@
 
 pydantic does the comparing, strictly: "300" is no number, 2.5 no whole one, true neither. What verl has besides is
 compared with verl's own types and defaults (verl_own.py).
+
+Over 300 lines, because it is a list, and one that is read as a whole.
 """
 
 from collections.abc import Iterator
