@@ -22,7 +22,8 @@ FREE = (
     "trainer.val_before_train", "trainer.val_only", "trainer.max_actor_ckpt_to_keep",
     "trainer.max_critic_ckpt_to_keep", "trainer.resume_mode", "trainer.resume_from_path", "trainer.esi_redundant_time",
     "trainer.del_local_ckpt_after_load", "trainer.checkpoint_callback_class", "rpg.resume_changed",
-    "rpg.stall_limit", "rpg.time_limit",
+    "rpg.stall_limit", "rpg.time_limit", "rpg.nonfinite_limit", "rpg.reward_limit", "rpg.left_out_limit",
+    "algorithm.filter_groups.max_num_gen_batches",
     # where: files are known by their content
     "trainer.default_local_dir", "trainer.default_hdfs_dir", "trainer.experiment_name", "trainer.project_name",
     "trainer.validation_data_dir", "trainer.rollout_data_dir", "rpg.data_dir", "rpg.script", "data.train_files",

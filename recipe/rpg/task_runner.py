@@ -1,4 +1,4 @@
-"""verl's TaskRunner with what verl has no key for: the replay buffer's poll interval, manifests, and our trainer."""
+"""verl's TaskRunner with what verl has no key for: a poll interval, our reward worker, our trainer."""
 
 import functools
 
@@ -6,8 +6,7 @@ import ray
 from omegaconf import DictConfig
 from verl.trainer.main_ppo import TaskRunnerV1
 
-from rpg.verl_plugin import checkpoints, file_logger, schedule_free
-from rpg.verl_plugin.reference_settings import ReferenceSettings
+from rpg.verl_plugin import file_logger
 
 _VerlTaskRunner = TaskRunnerV1.__ray_metadata__.modified_class
 
@@ -19,20 +18,19 @@ class RPGTaskRunner(_VerlTaskRunner):
     def run(self, config: DictConfig) -> None:
         """Continue metrics.jsonl, set rpg.poll_interval as the replay buffer's default, then train as verl does.
 
-        A run with a reference of its own or the schedule-free optimizer gets verl's trainer with our worker in it. The
-        checkpoints of every run get a manifest.
+        With verl's trainer of the mode that is asked for, our part before it.
         """
         from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
         from verl.utils.import_utils import import_external_libs
+
+        from rpg.verl_plugin import rewards
+        from rpg.verl_plugin.trainer import install
 
         file_logger.install()
         import_external_libs(config.actor_rollout_ref.model.external_lib)  # verl does so in its workers alone
         ReplayBuffer.__init__ = functools.partialmethod(  # type: ignore[method-assign]
             ReplayBuffer.__init__, poll_interval=config.rpg.poll_interval
         )
-        if ReferenceSettings.of(config).has_model or schedule_free.asked_for(config.actor_rollout_ref.actor.optim):
-            from rpg.verl_plugin.trainer import install
-
-            install()
-        checkpoints.install(config.trainer.v1.trainer_mode)
+        rewards.install()
+        install(config.trainer.v1.trainer_mode)
         super().run(config)

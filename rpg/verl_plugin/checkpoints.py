@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from omegaconf import DictConfig
-from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer, get_trainer_cls
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from rpg.checkpoints import manifest
 
@@ -64,9 +64,3 @@ def remove_oldest(written: list[Path], keep: int | None) -> None:
     """Leave the last of the directories, as many as there are to be (None or 0: all), on the disk and in the list."""
     while keep and len(written) > keep:
         shutil.rmtree(written.pop(0), ignore_errors=True)  # as verl: one that cannot go is no reason to stop
-
-
-def install(mode: str) -> None:
-    """Have the trainer of a mode (trainer.v1.trainer_mode) write manifests, in this process."""
-    trainer = get_trainer_cls(mode)
-    TRAINER_REGISTRY[mode] = type(trainer.__name__, (CompleteCheckpoints, trainer), {})  # verl's register refuses it

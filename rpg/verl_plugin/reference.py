@@ -177,9 +177,10 @@ class ReferenceLoss:
         """As verl's ppo_loss; data must hold ref_log_prob, nested (batch, tokens) like old_log_probs."""
         fields = data.select("response_mask", "old_log_probs", "ref_log_prob").to_padded_tensor()
         ref_log_prob = fields["ref_log_prob"]
-        self.kl.add(token_kl(fields["old_log_probs"], ref_log_prob), fields["response_mask"])
         with _policy_losses_given(ref_log_prob=ref_log_prob):
-            return self._actor_loss(model_output=model_output, data=data, dp_group=dp_group)
+            result = self._actor_loss(model_output=model_output, data=data, dp_group=dp_group)
+        self.kl.add(token_kl(fields["old_log_probs"], ref_log_prob), fields["response_mask"])  # which is finite
+        return result
 
 
 @contextmanager

@@ -9,7 +9,6 @@ pi_old is therefore the policy at x, while the first mini-batch is evaluated at 
 right: w corrects for the policy that sampled, and that one was x.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -94,22 +93,3 @@ def _unchanged(step: int) -> float:
 def is_schedule_free(optimizer: Any) -> bool:
     """Whether optimizer is one of the package schedulefree; the package need not be installed."""
     return optimizer is not None and type(optimizer).__module__.split(".")[0] == PACKAGE
-
-
-def register_engine(strategy: str) -> type:
-    """Make verl's engine registry of this process answer with a schedule-free-aware FSDP engine.
-
-    The registry looks for (device, vendor) before the device alone, where the stock engine is. Call it in the
-    worker, before the actor is built; idempotent. Returns the class that the registry answers with.
-    """
-    from verl.utils.device import get_device_name, get_vendor
-    from verl.workers.engine import EngineRegistry
-
-    stock = EngineRegistry.get_engine_cls("language_model", strategy)
-    if issubclass(stock, ScheduleFreeEngine):
-        return stock
-    engine = type(f"ScheduleFree{stock.__name__}", (ScheduleFreeEngine, stock), {"__doc__": ScheduleFreeEngine.__doc__})
-    device = os.getenv("VERL_ENGINE_DEVICE") or get_device_name()  # as the look-up itself does
-    vendor = os.getenv("VERL_ENGINE_VENDOR") or get_vendor()
-    EngineRegistry.register(model_type="language_model", backend=strategy, device=device, vendor=vendor)(engine)
-    return engine

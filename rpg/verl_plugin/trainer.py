@@ -1,44 +1,95 @@
-"""verl's synchronous trainer with our worker in it: a reference without verl's KL terms, and its metrics.
+"""verl's trainers with our worker in them: a reference without verl's KL terms, and a count of what was left out.
 
 verl builds a reference model and evaluates it where one of its own KL terms asks for it
 (`use_kl_loss`, `use_kl_in_reward`). The RPG losses contain their KL, so these terms are off, and the trainer
 below asks for the reference itself.
 """
 
+from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
 import ray
 from omegaconf import DictConfig, open_dict
 from verl.trainer.ppo.utils import Role
-from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer, get_trainer_cls
 
+from rpg.verl_plugin.checkpoints import CompleteCheckpoints
 from rpg.verl_plugin.reference_settings import ReferenceSettings
+from rpg.verl_plugin.rewards import LEFT_OUT
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
+ROLES = {Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy}  # which ActorRolloutRefWorker has
 
-class RPGTrainerSync(PPOTrainerSync):
-    """PPOTrainerSync whose workers are RPGActorRolloutRefWorker."""
+
+class RPGTrainer(PPOTrainer):
+    """Before one of verl's trainers in the order of its classes: its workers are RPGActorRolloutRefWorker."""
 
     def __init__(self, config: DictConfig):
         """config: the whole configuration of verl's trainer."""
         self.reference_settings = ReferenceSettings.of(config)
         with open_dict(config.actor_rollout_ref):
-            config.actor_rollout_ref.rpg_reference = asdict(self.reference_settings)
+            config.actor_rollout_ref.rpg = {
+                "reference": asdict(self.reference_settings),
+                "directory": config.trainer.default_local_dir,
+                "nonfinite_limit": config.rpg.nonfinite_limit,
+            }
+        self._asked = (0, 0)
         super().__init__(config)
         if self.reference_settings.has_model:
             self.use_reference_policy = True
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
-        role = Role.ActorRollout
-        if role not in self.role_worker_mapping:  # verl itself wants a reference
-            role = Role.ActorRolloutRef
-        with_reference = Role.ActorRolloutRef if self.reference_settings.has_model else role
-        del self.role_worker_mapping[role]
-        self.role_worker_mapping[with_reference] = ray.remote(RPGActorRolloutRefWorker)
-        self.mapping[with_reference] = self.mapping.pop(role)
+        if self.reference_settings.has_model and Role.ActorRollout in self.role_worker_mapping:  # verl wants none
+            for mapping in (self.role_worker_mapping, self.mapping):
+                mapping[Role.ActorRolloutRef] = mapping.pop(Role.ActorRollout)
+        for role in ROLES & self.role_worker_mapping.keys():
+            self.role_worker_mapping[role] = ray.remote(RPGActorRolloutRefWorker)
+
+    def _add_prompts_to_generate(self, num_prompts: int) -> int:
+        """As verl's, which asks for more where groups are filtered; up to max_num_gen_batches batches a step."""
+        step, before = self._asked
+        self._asked = (self.global_steps, num_prompts + (before if step == self.global_steps else 0))
+        batch, limit = self.config.data.train_batch_size, self.config.algorithm.filter_groups.max_num_gen_batches
+        if limit and self._asked[1] > (limit - 1) * batch:  # the first batch is not asked for here
+            raise RuntimeError(
+                f"step {self.global_steps}: {limit} batches of {batch} prompts did not give one whose groups all have "
+                "answers of different worth (algorithm.filter_groups.max_num_gen_batches): the problems are too easy "
+                "or too hard, or the reward tells no answer from another"
+            )
+        return super()._add_prompts_to_generate(num_prompts)
+
+    def _build_replay_buffer(self) -> Any:
+        """verl's, whose batches are counted before verl fills up what is missing."""
+        buffer = super()._build_replay_buffer()
+        sample = buffer.sample
+
+        def counted(*, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
+            batch, metrics = sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
+            return batch, {**metrics, **self._count(batch.keys, partition_id, batch_size)}
+
+        buffer.sample = counted
+        return buffer
+
+    def _count(self, keys: list[str], partition: str, prompts: int) -> dict[str, float]:
+        """Of a batch's responses, by verl's keys prompt_response_part, how many are missing, and groups of one.
+
+        Raises:
+            RuntimeError: more are missing than rpg.left_out_limit allows.
+        """
+        rollout = self.config.actor_rollout_ref.rollout
+        groups = Counter(prompt for prompt, _ in {tuple(key.split("_")[:2]) for key in keys})
+        expected = prompts * (rollout.val_kwargs.n if partition == "val" else rollout.n)
+        left_out = expected - groups.total()
+        if left_out:
+            file, limit = f"{self.config.trainer.default_local_dir}/{LEFT_OUT}", self.config.rpg.left_out_limit
+            said = f"step {self.global_steps}: {left_out} of {expected} responses of {partition} were left out"
+            if left_out > limit * expected:
+                raise RuntimeError(f"{said}, more than rpg.left_out_limit={limit} of them; why is in {file}")
+            print(f"warning: {said}; why is in {file}")
+        ones = sum(size == 1 for size in groups.values())
+        return {"training/left_out_responses": left_out, "training/groups_of_one": ones}
 
     def _update_actor(self, batch: Any, metrics: dict) -> Any:
         batch = super()._update_actor(batch, metrics)
@@ -47,6 +98,8 @@ class RPGTrainerSync(PPOTrainerSync):
         return batch
 
 
-def install() -> None:
-    """Have verl take RPGTrainerSync for trainer mode sync, in this process."""
-    TRAINER_REGISTRY["sync"] = RPGTrainerSync  # verl's own register_trainer refuses a second holder of a name
+def install(mode: str) -> None:
+    """Have verl take our part of a mode's trainer (trainer.v1.trainer_mode) with its own, in this process."""
+    trainer = get_trainer_cls(mode)
+    ours = (RPGTrainer, CompleteCheckpoints)
+    TRAINER_REGISTRY[mode] = type(trainer.__name__, (*ours, trainer), {})  # verl's register refuses it

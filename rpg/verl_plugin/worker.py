@@ -1,41 +1,63 @@
-"""verl's worker with a reference that moves and an optimizer that switches; used only by runs that ask for it."""
+"""verl's worker with a reference that moves, an optimizer that switches, and steps that may be left out."""
 
 from pathlib import Path
 from typing import Any
 
+import torch
 import verl.utils.tensordict_utils as tu
 from tensordict import TensorDict
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
-from rpg.verl_plugin import schedule_free
+from rpg.verl_plugin.engine import register_engine
+from rpg.verl_plugin.nonfinite import FiniteLoss, SkippedSteps, finite, require_finite_weights
 from rpg.verl_plugin.reference import Reference, ReferenceLoss
 from rpg.verl_plugin.reference_settings import ReferenceSettings
 
 
 class RPGActor(TrainingWorker):
-    """verl's actor, which tells its reference how far it has come and saves and loads it with itself."""
+    """verl's actor, which counts its optimizer steps and tells its reference, saved and loaded with it, of them."""
 
+    engine: Any
     reference: Reference | None = None
-    _steps = 0
+    skipped: SkippedSteps
+    _mini_batch = 0
 
     def train_batch(self, data: TensorDict) -> TensorDict:
-        """One optimizer step on one mini-batch."""
+        """One optimizer step on one mini-batch; without one where the gradient is not finite."""
         output = super().train_batch(data)
-        self._steps += 1
+        if self.engine.last_step_skipped:
+            self.skipped.skipped(data, self._mini_batch, torch.distributed.get_rank())
+        else:
+            self.skipped.taken()
+        self._mini_batch += 1
+        if tu.get(data, key="update_lr_scheduler", default=False):  # the last one, while the weights are still here
+            require_finite_weights(self.engine.module)
         return output
 
     def train_mini_batch(self, data: TensorDict) -> TensorDict | None:
-        """All optimizer steps of an iteration; adds the metrics of the reference to verl's."""
-        self._steps = 0
+        """All optimizer steps of an iteration; adds what was skipped and the metrics of the reference to verl's."""
+        self._mini_batch = self.skipped.count = 0
         output = super().train_mini_batch(data)
+        skipped = self.skipped.count
+        if output is not None:  # None on all but one rank of a sequence-parallel group
+            metrics = finite(tu.get(output, "metrics")) if skipped else tu.get(output, "metrics")
+            output = tu.get_tensordict(
+                tensor_dict={}, non_tensor_dict={"metrics": metrics | {"skipped_steps": float(skipped)}}
+            )
         if self.reference is not None:
-            assert isinstance(self.loss_fn, ReferenceLoss)
-            kl = self.loss_fn.kl.take(self.engine.get_data_parallel_group())
-            self.reference.end_iteration(self._steps, kl)
-            if output is not None:  # None on all but one rank of a sequence-parallel group
+            kl = self.actor_loss.kl.take(self.engine.get_data_parallel_group())
+            self.reference.end_iteration(self._mini_batch - skipped, kl)
+            if output is not None:
                 tu.get(output, "metrics").update(self.reference.metrics())
         return output
+
+    @property
+    def actor_loss(self) -> ReferenceLoss:
+        """The loss inside, where there is a reference."""
+        assert isinstance(self.loss_fn, FiniteLoss)
+        assert isinstance(self.loss_fn.actor_loss, ReferenceLoss)
+        return self.loss_fn.actor_loss
 
     def save_checkpoint(self, local_path, hdfs_path=None, global_step=0, max_ckpt_to_keep=None) -> None:
         """The actor into local_path as verl does, the reference into `reference` beside it."""
@@ -67,7 +89,7 @@ class RPGReferencePolicy(TrainingWorker):
 
 
 class RPGActorRolloutRefWorker(ActorRolloutRefWorker):
-    """verl's worker of actor, rollout and reference; its config has the section `rpg_reference` besides."""
+    """verl's worker of actor, rollout and reference; its config has the section `rpg` besides (trainer.py)."""
 
     actor_worker_cls = RPGActor
     ref_worker_cls = RPGReferencePolicy
@@ -75,16 +97,20 @@ class RPGActorRolloutRefWorker(ActorRolloutRefWorker):
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
     def init_model(self) -> None:
         """Build the engines as verl does, and join actor and reference."""
-        if schedule_free.asked_for(self.config.actor.optim):
-            schedule_free.register_engine(self.config.actor.strategy)
+        register_engine(self.config.actor.strategy)
         super().init_model()
-        settings = ReferenceSettings(**self.config.rpg_reference)
-        if not settings.has_model:
+        if self.actor is None:
             return
         assert isinstance(self.actor, RPGActor)
-        assert isinstance(self.ref, RPGReferencePolicy)
-        join(settings, self.actor, self.ref)
-        self.actor.set_loss_fn(ReferenceLoss(self.loss_fn))
+        own = self.config.rpg
+        settings = ReferenceSettings(**own.reference)
+        loss: Any = self.loss_fn
+        if settings.has_model:
+            assert isinstance(self.ref, RPGReferencePolicy)
+            join(settings, self.actor, self.ref)
+            loss = ReferenceLoss(loss)
+        self.actor.skipped = SkippedSteps(Path(own.directory), own.nonfinite_limit)
+        self.actor.set_loss_fn(FiniteLoss(loss))
 
 
 def join(settings: ReferenceSettings, actor: RPGActor, policy: RPGReferencePolicy) -> None:

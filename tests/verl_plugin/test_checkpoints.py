@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
-from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from rpg.checkpoints import manifest
@@ -115,13 +114,3 @@ def test_an_asynchronous_save_gets_none(trainer, tmp_path):
     save(trainer, 2)
     assert not (tmp_path / "global_step_2" / manifest.NAME).exists()
     assert not (tmp_path / "global_step_2" / manifest.UNFINISHED).exists()
-
-
-@pytest.mark.parametrize("mode", ["sync", "colocate_async", "separate_async"])
-def test_every_trainer_of_verl(mode, monkeypatch):
-    before = TRAINER_REGISTRY[mode]
-    monkeypatch.setitem(TRAINER_REGISTRY, mode, before)
-    checkpoints.install(mode)
-    trainer = TRAINER_REGISTRY[mode]
-    assert trainer.__mro__[1:3] == (checkpoints.CompleteCheckpoints, before)
-    assert trainer._save_checkpoint is checkpoints.CompleteCheckpoints._save_checkpoint

@@ -34,7 +34,10 @@ FILES = sorted(path for room in ("rpg", "recipe") for path in (ROOT / room).rglo
 # of Ray, what its documentation does not promise; of verl and vLLM, everything is an inside
 WATCHED = re.compile(r"(verl|vllm|ray\.(_\w+|actor|core)|ray\.\w+\._\w+)(\.|$)")
 # bases and instances that our source names in another way than by importing their classes
-INDIRECT = {"ScheduleFreeEngine": "verl.workers.engine.fsdp.transformer_impl.FSDPEngineWithLMHead"}
+INDIRECT = {
+    "ScheduleFreeEngine": "verl.workers.engine.fsdp.transformer_impl.FSDPEngineWithLMHead",
+    "StepAwareEngine": "verl.workers.engine.fsdp.transformer_impl.FSDPEngine",
+}
 INSTANCES = {"ray._private.worker._global_node": "ray._private.node.Node"}
 
 
@@ -295,7 +298,7 @@ def of_the_base(base: str, name: str) -> bool:
 
 def test_our_subclasses_are_found():
     found = {node.name for _, node, _ in SUBCLASSES}
-    assert {"RPGActor", "RPGTrainerSync", "RPGTaskRunner", "ServerAdapter", "CpuPlatform", "_SystemClassID"} <= found
+    assert {"RPGActor", "RPGTrainer", "RPGTaskRunner", "ServerAdapter", "CpuPlatform", "_SystemClassID"} <= found
     assert {"ScheduleFreeEngine", "RPGPolicyLossConfig", "AppendingFileLogger", "CompleteCheckpoints"} <= found
 
 
@@ -373,7 +376,7 @@ def test_every_key_that_verl_has_not_in_its_yaml_is_in_the_table():
 def test_every_key_that_is_read_is_one_that_is_checked():
     """config.trainer.total_training_steps in plugin and recipe; the keys that a check says it reads."""
     known = SCHEMA.keys() | {section for key in SCHEMA for section in parents(key)}
-    known |= {"actor_rollout_ref.rpg_reference", "reward.custom_reward_function.reward_kwargs"}  # ours; in the table
+    known |= {"actor_rollout_ref.rpg", "reward.custom_reward_function.reward_kwargs"}  # ours; in the table
     sections = {key.partition(".")[0] for key in SCHEMA} - {"data", "reward"}  # which also are names of variables
     read = {key for check in CHECKS for key in check.keys}
     for file, tree in TREES.items():

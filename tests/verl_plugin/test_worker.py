@@ -1,5 +1,7 @@
 """Our worker with verl's own FSDP engines, optimizer, losses and checkpoints on the toy model; no Ray, no vLLM."""
 
+import json
+import math
 import os
 import resource
 import signal
@@ -50,9 +52,10 @@ class Training:
     """Iterations as the trainer asks them of the worker: old log-probs, reference log-probs, update.
 
     noise: relative size of a disturbance of the actor's initial weights.
+    directory: of the run.
     """
 
-    def __init__(self, mode: str, optimizer: str, noise: float = 0.0):
+    def __init__(self, mode: str, optimizer: str, noise: float = 0.0, directory: Path = Path()):
         rank, world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
         os.environ.update(VERL_PLATFORM="cpu", RANK=str(rank), WORLD_SIZE=str(world_size), RPG_HOME=str(ROOT))
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")  # verl's worker reads them; the group is there
@@ -65,7 +68,7 @@ class Training:
         config = compose_config([*base, *MODES[mode], *OPTIMIZERS[optimizer]])
         config = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
         section = config.actor_rollout_ref
-        section.rpg_reference = config.rpg.reference
+        section.rpg = {"reference": config.rpg.reference, "directory": str(directory), "nonfinite_limit": 3}
         section.actor.ppo_micro_batch_size_per_gpu = ROWS // 2 // world_size
         for role in ("rollout", "ref"):
             section[role].log_prob_micro_batch_size_per_gpu = ROWS // world_size
@@ -113,7 +116,8 @@ class Training:
         tu.assign_non_tensor(data, temperature=1.0, global_token_num=[PROMPT + RESPONSE] * rows, **extra)
         return data
 
-    def iterate(self, iteration: int) -> None:
+    def iterate(self, iteration: int, spoil=lambda fields: None) -> None:
+        """spoil: changes the log-probs before the update, by field and row."""
         from verl.workers.utils.padding import response_from_nested
 
         ask = {"calculate_entropy": False, "compute_loss": False}
@@ -124,7 +128,8 @@ class Training:
             calls.append(("ref_log_prob", self.worker.compute_ref_log_prob))
         for name, call in calls:
             output = call(self.data(iteration, **ask))
-            fields[name] = response_from_nested(output["log_probs"], data["response_mask"]).unbind()
+            fields[name] = list(response_from_nested(output["log_probs"], data["response_mask"]).unbind())
+        spoil(fields)
         update = self.data(
             iteration,
             fields=fields,
@@ -239,6 +244,80 @@ def test_two_ranks_are_one_rank(tmp_path):
             print(case, role, f"two ranks {apart:.1e}, disturbed {expected:.1e} apart after a way of {moved:.1e}")
             assert apart < 5 * expected
             assert expected < 0.1 * moved, "the disturbance has grown too large for the test to tell anything"
+
+
+def spoil_the_first_row(fields) -> None:
+    """A token of the first mini-batch, on one rank alone."""
+    if torch.distributed.get_rank() == 0:
+        fields["old_log_probs"][0] = torch.where(torch.arange(RESPONSE) == 2, math.nan, fields["old_log_probs"][0])
+
+
+def skip_and_stop(directory: str, case: tuple[str, str]) -> None:
+    """One of two mini-batches has a NaN, three times; then both have one."""
+    steps = []
+    training = Training(*case, directory=Path(directory))
+    engine = training.worker.actor.engine
+    take = engine.optimizer.step
+    engine.optimizer.step = lambda *args, **kwargs: steps.append(take(*args, **kwargs))
+    for iteration in range(3):
+        training.iterate(iteration, spoil_the_first_row)
+        metrics = training.metrics[-1]
+        assert metrics["skipped_steps"] == 1.0
+        assert len(steps) == iteration + 1
+        values = [value for entry in metrics.values() for value in (entry if isinstance(entry, list) else [entry])]
+        assert all(math.isfinite(value) for value in values if isinstance(value, float)), metrics
+        assert len(metrics["grad_norm"]) == 1
+    if case[0] == "every_k":
+        assert training.worker.actor.reference.state.age <= 3  # an optimizer step that was not taken is none
+        assert math.isfinite(training.worker.actor.reference.state.kl_ema)
+    weights = training.weights()["actor"]
+
+    def spoil_all(fields):
+        fields["old_log_probs"][:] = [row + math.inf for row in fields["old_log_probs"]]
+
+    training.iterate(3, spoil_all)
+    assert training.metrics[-1]["skipped_steps"] == 2.0
+    rounding = 1e-9 if case[1] == "schedule_free" else 0  # of its way from x to y and back
+    torch.testing.assert_close(training.weights()["actor"], weights, atol=rounding, rtol=0)
+    with pytest.raises(FloatingPointError, match=r"3 optimizer steps in a row .*rpg\.nonfinite_limit=3"):
+        training.iterate(4, spoil_all)
+    torch.testing.assert_close(training.weights()["actor"], weights, atol=rounding, rtol=0)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("case", [("old", "adamw"), ("every_k", "schedule_free")], ids="-".join)
+def test_a_step_that_is_not_finite_is_left_out(tmp_path, ranks, case):
+    """On all ranks, though one of them has the NaN; three in a row end the run, with the weights as they were."""
+    on_ranks(ranks, skip_and_stop, str(tmp_path), case)
+    notes = [json.loads(line) for line in (tmp_path / "skipped_steps.jsonl").read_text().splitlines()]
+    assert len(notes) == 6 * ranks
+    assert [note["not_finite"] for note in notes if note["rank"] == 0][:3] == 3 * [{"old_log_probs": 1}]
+    assert {note["mini_batch"] for note in notes} == {0, 1}
+
+
+def burst() -> None:
+    """The last optimizer step overflows, from a gradient that is finite."""
+    training = Training("old", "adamw")
+    engine = training.worker.actor.engine
+    take, weight = engine.optimizer.step, next(engine.module.parameters()).detach().to_local()
+    taken = []
+
+    def step():
+        take()
+        taken.append(1)
+        if len(taken) == 4:
+            weight[0, 0] = math.inf
+
+    engine.optimizer.step = step
+    training.iterate(0)
+    with pytest.raises(
+        FloatingPointError, match=r"after the optimizer step 1 of \d+ parameters are not finite, .*embed"
+    ):
+        training.iterate(1)
+
+
+def test_weights_that_are_not_finite_end_the_run():
+    on_ranks(1, burst)
 
 
 def measure_memory(path: str, mode: str) -> None:

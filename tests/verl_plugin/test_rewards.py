@@ -1,0 +1,151 @@
+"""A reward function that raises, hangs or returns what is no number, under verl's own reward manager; the counts."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+from omegaconf import OmegaConf
+
+pytestmark = pytest.mark.full  # importing verl takes ten seconds
+
+FUNCTION = """
+import asyncio, time
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    if ground_truth == "raise":
+        raise KeyError("no such problem")
+    if ground_truth == "hang":
+        time.sleep(5)
+    return {"nan": float("nan"), "inf": {"score": 1.0, "acc": float("inf")}, "none": None, "text": "good",
+            "list": [1.0]}.get(ground_truth, {"score": 0.5, "acc": 1.0, "pred": "3"})
+"""
+SAID = {
+    "raise": "KeyError: 'no such problem'",
+    "hang": "the reward took more than 0.5 s (rpg.reward_limit)",
+    "nan": "ValueError: the reward function returned score=nan",
+    "inf": "ValueError: the reward function returned acc=inf",
+    "none": "TypeError",
+    "text": "ValueError: could not convert string to float: 'good'",
+    "list": "TypeError",
+}
+
+
+def data(truth: str):
+    import numpy as np
+    import torch
+    from verl import DataProto
+
+    def one(value):
+        return np.array([value, None], dtype=object)[:1]
+
+    return DataProto.from_dict(
+        tensors={"responses": torch.tensor([[1, 2]]), "attention_mask": torch.ones(1, 4, dtype=torch.long)},
+        non_tensors={
+            "data_source": one("toy_sum"),
+            "reward_model": one({"ground_truth": truth}),
+            "extra_info": one({"index": 0}),
+            "raw_prompt": one([{"role": "user", "content": "What is 1 + 2?"}]),
+            "uid": one("some-uid"),
+            "global_steps": one(7),
+        },
+    )
+
+
+def test_left_out(tmp_path):
+    from verl.trainer.ppo.reward import load_reward_manager
+
+    from rpg.verl_plugin.rewards import LEFT_OUT, RPGRewardLoopWorker
+
+    (tmp_path / "function.py").write_text(FUNCTION)
+    config = OmegaConf.create(
+        {
+            "rpg": {"reward_limit": 0.5},
+            "trainer": {"default_local_dir": str(tmp_path / "run")},
+            "reward": {
+                "custom_reward_function": {"path": str(tmp_path / "function.py"), "name": "compute_score"},
+                "reward_manager": {"source": "register", "name": "naive"},
+                "reward_model": {"enable": False},
+            },
+        }
+    )
+
+    async def score() -> None:
+        worker = RPGRewardLoopWorker.__new__(RPGRewardLoopWorker)  # verl's __init__ loads a tokenizer
+        worker.config = config
+        worker.reward_manager = load_reward_manager(config, SimpleNamespace(decode=lambda *_, **__: "Answer: 3"))
+        assert (await worker.compute_score(data("right")))["reward_score"] == 0.5
+        for truth, said in SAID.items():
+            with pytest.raises(RuntimeError) as raised:
+                await worker.compute_score(data(truth))
+            assert str(raised.value).startswith(f"some-uid of toy_sum: {said}")
+
+    asyncio.run(score())
+    notes = [json.loads(line) for line in (tmp_path / "run" / LEFT_OUT).read_text().splitlines()]
+    assert len(notes) == len(SAID)
+    assert {(note["step"], note["uid"], note["problem"]) for note in notes} == {(7, "some-uid", "What is 1 + 2?")}
+
+
+@pytest.mark.parametrize("mode", ["sync", "colocate_async", "separate_async"])
+def test_every_trainer_of_verl(mode, monkeypatch):
+    from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
+
+    from rpg.verl_plugin import trainer
+    from rpg.verl_plugin.checkpoints import CompleteCheckpoints
+
+    before = TRAINER_REGISTRY[mode]
+    monkeypatch.setitem(TRAINER_REGISTRY, mode, before)
+    trainer.install(mode)
+    assert TRAINER_REGISTRY[mode].__mro__[1:4] == (trainer.RPGTrainer, CompleteCheckpoints, before)
+
+
+@pytest.fixture
+def trainer(monkeypatch):
+    """Ours at step 7 of 4 prompts with 3 answers each, and what verl's part of it was asked for."""
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+    from rpg.verl_plugin.trainer import RPGTrainer
+
+    asked = []
+    monkeypatch.setattr(PPOTrainer, "_add_prompts_to_generate", lambda self, number: asked.append(number) or number)
+    made = object.__new__(type("Trainer", (RPGTrainer, PPOTrainerSync), {}))
+    made.config = OmegaConf.create(
+        {
+            "rpg": {"left_out_limit": 0.5},
+            "trainer": {"default_local_dir": "runs/x"},
+            "data": {"train_batch_size": 4},
+            "algorithm": {"filter_groups": {"max_num_gen_batches": 3}},
+            "actor_rollout_ref": {"rollout": {"n": 3, "val_kwargs": {"n": 1}}},
+        }
+    )
+    made.global_steps, made._asked, made.asked = 7, (0, 0), asked
+    return made
+
+
+def test_groups_that_are_filtered_are_replaced_so_often(trainer):
+    for _ in range(4):
+        trainer._add_prompts_to_generate(2)
+    trainer.global_steps = 8
+    for _ in range(4):
+        trainer._add_prompts_to_generate(2)
+    with pytest.raises(RuntimeError, match=r"step 8: 3 batches of 4 prompts .*max_num_gen_batches\)"):
+        trainer._add_prompts_to_generate(1)
+    assert trainer.asked == 8 * [2]
+    trainer.config.algorithm.filter_groups.max_num_gen_batches = 0
+    trainer._add_prompts_to_generate(100)
+
+
+def test_what_is_missing_is_counted(trainer, capsys):
+    whole = [f"{prompt}_{session}_0" for prompt in "abcd" for session in range(3)]
+    assert trainer._count(whole, "train", 4) == {"training/left_out_responses": 0, "training/groups_of_one": 0}
+    assert trainer._count([*whole, "a_0_1"], "train", 4)["training/left_out_responses"] == 0  # two parts of one
+    assert capsys.readouterr().out == ""
+    lacking = [key for key in whole if not key.startswith("b") and key not in ("c_1_0", "c_2_0")]
+    assert trainer._count(lacking, "train", 4) == {"training/left_out_responses": 5, "training/groups_of_one": 1}
+    said = "step 7: 5 of 12 responses of train were left out; why is in runs/x/left_out.jsonl"
+    assert said in capsys.readouterr().out
+    with pytest.raises(RuntimeError, match=r"step 7: 9 of 12 responses .*more than rpg\.left_out_limit"):
+        trainer._count(whole[:3], "train", 4)
+    with pytest.raises(RuntimeError, match="4 of 4 responses of val"):
+        trainer._count([], "val", 4)
