@@ -6,7 +6,7 @@ import ray
 from omegaconf import DictConfig
 from verl.trainer.main_ppo import TaskRunnerV1
 
-from rpg.verl_plugin import checkpoints, file_logger, schedule_free
+from rpg.verl_plugin import checkpoints, file_logger, reward_worker, schedule_free
 from rpg.verl_plugin.reference_settings import ReferenceSettings
 
 _VerlTaskRunner = TaskRunnerV1.__ray_metadata__.modified_class
@@ -20,12 +20,13 @@ class RPGTaskRunner(_VerlTaskRunner):
         """Continue metrics.jsonl, set rpg.poll_interval as the replay buffer's default, then train as verl does.
 
         A run with a reference of its own or the schedule-free optimizer gets verl's trainer with our worker in it. The
-        checkpoints of every run get a manifest.
+        checkpoints of every run get a manifest, and its reward workers run no tokenizer's code unasked.
         """
         from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
         from verl.utils.import_utils import import_external_libs
 
         file_logger.install()
+        reward_worker.install()
         import_external_libs(config.actor_rollout_ref.model.external_lib)  # verl does so in its workers alone
         ReplayBuffer.__init__ = functools.partialmethod(  # type: ignore[method-assign]
             ReplayBuffer.__init__, poll_interval=config.rpg.poll_interval
