@@ -19,7 +19,7 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         def tokenizer(path: str, **arguments: Any) -> Any:
             return hf_tokenizer(path, **{**arguments, "trust_remote_code": trusted})
 
-        reward_loop.hf_tokenizer = tokenizer  # of this worker's process alone
+        reward_loop.hf_tokenizer = tokenizer  # type: ignore[attr-defined]  # of this worker's process alone
         super()._init_reward_fn()
 
 
