@@ -19,8 +19,9 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from recipe.rpg import fingerprint, lock, names, signals, submit
 from recipe.rpg.compose import compose_config
 from recipe.rpg.exit_codes import DONE, FAILED, REFUSED
-from rpg.checks import machine, verl_version
+from rpg.checks import machine, secrets, verl_version
 from rpg.checks.finding import ABSENT, Finding, Refused, Run
+from rpg.launching import loopback
 from rpg.launching.overrides import BadSetting, check_text, override
 
 # environment variables that the configuration takes as text
@@ -115,6 +116,8 @@ def set_environment(config: DictConfig) -> None:
         for name in job.get("runtime_env", {}).get("env_vars", {}):
             env_vars.pop(name, None)
     else:  # a Ray of this run's own, also where somebody else's happens to run on this machine
+        for name, value in loopback.VARIABLES.items():
+            os.environ.setdefault(name, value)
         OmegaConf.update(config, "ray_kwargs.ray_init.address", "local", force_add=True)
     OmegaConf.update(config, "ray_kwargs.ray_init.runtime_env.env_vars", env_vars, force_add=True)
 
@@ -184,6 +187,9 @@ def main(argv: list[str]) -> int:
         check_sections(config)
         compare_with_name(config)
         config = resolve(config)
+        asked = Run(OmegaConf.to_container(config))  # type: ignore[arg-type]
+        if found := list(secrets.secrets(asked)):  # before anything else may show a value
+            raise Refused(found)
     except (BadSetting, Refused) as refusal:
         return refused(refusal)
     except (HydraException, OmegaConfBaseException) as error:
@@ -195,10 +201,11 @@ def main(argv: list[str]) -> int:
         return DONE
     from rpg.checks import preflight  # a dry run does without
 
-    asked = Run(OmegaConf.to_container(config))  # type: ignore[arg-type]
     try:
         if submit.wanted():  # files and machine are the cluster's, and looked at there
             warn(preflight.refuse(asked, ["cheap"], ["settings"]))
+            if found := list(secrets.in_variables("the job's environment", submit.runtime_env()["env_vars"])):
+                raise Refused(found)
             return submit.submit(config.trainer.experiment_name, overrides)
         warn(preflight.refuse(asked, ["cheap"]))
         settle_directories(config)

@@ -18,6 +18,7 @@ from recipe.rpg import fingerprint
 from recipe.rpg.names import JUDGE
 from rpg.checks.finding import Run
 from rpg.launching.files import write_whole
+from rpg.launching.secrets import without_login
 
 PACKAGES = [
     "rpg-verl",
@@ -116,7 +117,7 @@ def environment(config: DictConfig) -> dict[str, Any]:
         "host_cpus": os.cpu_count(),
         "devices": _devices(),
         "judge": OmegaConf.select(config, JUDGE),
-        "ray_address": os.environ.get("RAY_ADDRESS", "local"),
+        "ray_address": without_login(os.environ.get("RAY_ADDRESS", "local")),
         "git_commit": _git_commit(),
         "versions": versions,
     }

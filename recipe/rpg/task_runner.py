@@ -6,7 +6,7 @@ import ray
 from omegaconf import DictConfig
 from verl.trainer.main_ppo import TaskRunnerV1
 
-from rpg.verl_plugin import file_logger
+from rpg.verl_plugin import file_logger, reward_worker
 
 _VerlTaskRunner = TaskRunnerV1.__ray_metadata__.modified_class
 
@@ -23,14 +23,13 @@ class RPGTaskRunner(_VerlTaskRunner):
         from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
         from verl.utils.import_utils import import_external_libs
 
-        from rpg.verl_plugin import rewards
         from rpg.verl_plugin.trainer import install
 
         file_logger.install()
+        reward_worker.install()
         import_external_libs(config.actor_rollout_ref.model.external_lib)  # verl does so in its workers alone
         ReplayBuffer.__init__ = functools.partialmethod(  # type: ignore[method-assign]
             ReplayBuffer.__init__, poll_interval=config.rpg.poll_interval
         )
-        rewards.install()
         install(config.trainer.v1.trainer_mode)
         super().run(config)

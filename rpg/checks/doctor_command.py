@@ -14,6 +14,7 @@ from pathlib import Path
 from rpg.checks.finding import ABSENT, MARKS, Finding, Level, Run
 from rpg.checks.objective import RPG_ESTIMATORS
 from rpg.checks.preflight import ask
+from rpg.launching import loopback
 from rpg.launching.script import resolved
 from rpg.objectives.spec import LOSS_NAMES
 
@@ -25,7 +26,10 @@ from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGI
 print("\\nPROBE" + json.dumps([*POLICY_LOSS_REGISTRY, *map(str, ADV_ESTIMATOR_REGISTRY)]))
 """
 RAY_PROBE = f"""
-import os, ray, subprocess, sys
+import os, subprocess, sys
+if not os.environ.get("RAY_ADDRESS"):
+    os.environ.update({loopback.VARIABLES!r})
+import ray
 if os.environ.get("RAY_ADDRESS"):
     ray.init(log_to_driver=False)
 else:

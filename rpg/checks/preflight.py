@@ -14,12 +14,14 @@ from rpg.checks import (
     reward,
     rows,
     schema,
+    secrets,
     verl_own,
     verl_version,
 )
 from rpg.checks.finding import Check, Cost, Finding, Refused, Run, Subject
 
 MODULES = (
+    secrets,
     schema,
     combinations,
     objective,

@@ -212,7 +212,7 @@ def prompt_length(tokenizer: str) -> PromptLength:
     from transformers import AutoTokenizer
 
     try:
-        loaded = AutoTokenizer.from_pretrained(tokenizer)
+        loaded = AutoTokenizer.from_pretrained(tokenizer, trust_remote_code=False)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{tokenizer}: no tokenizer ({reason}); give the model's folder") from error

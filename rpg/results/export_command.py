@@ -144,7 +144,8 @@ def python(arguments: list[str], what: str) -> str:
         capture_output=True,
         encoding="utf-8",
         errors="replace",
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        # a checkpoint is read as data, though verl's merger asks torch to run what stands in it
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"},
         check=False,
     )
     if done.returncode:
@@ -158,8 +159,8 @@ def ask(model: str, question: str) -> str:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
-    loaded = AutoModelForCausalLM.from_pretrained(model, local_files_only=True, dtype="auto")
+    tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True, trust_remote_code=False)
+    loaded = AutoModelForCausalLM.from_pretrained(model, local_files_only=True, dtype="auto", trust_remote_code=False)
     messages = [{"role": "user", "content": format_prompt(question)}]
     inputs = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt", return_dict=True)
     with torch.no_grad():

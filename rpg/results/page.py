@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from importlib import resources
 from string import Template
 
+from rpg.launching.secrets import HIDDEN, names_a_secret, without_login
 from rpg.results.config import flatten
 from rpg.results.escape import html as escape
 from rpg.results.experiments import settings
@@ -90,8 +91,12 @@ def _table(table: Table) -> str:
 _FOLDERS = re.compile(r"(?<![\w.:/~-])/(?:[^\s/'\",\[\]]+/)+")
 
 
-def _shown(value: object) -> str:
-    return escape(_FOLDERS.sub("…/", str(value)))
+def _shown(key: str, value: object) -> str:
+    """A setting's value; of another program's run it may be a secret."""
+    name = key.rpartition(".")[2]
+    if name.isupper() and names_a_secret(name):
+        return HIDDEN
+    return escape(_FOLDERS.sub("…/", without_login(str(value))))
 
 
 def _differing(runs: Sequence[Run]) -> str:
@@ -104,7 +109,7 @@ def _differing(runs: Sequence[Run]) -> str:
     keys = [key for key in keys if len({one.get(key) for one in found}) > 1]
     head = "".join(f"<th>{escape(run.name)}</th>" for run in known)
     lines = [
-        f"<tr><td>{escape(key)}</td>" + "".join(f"<td>{_shown(one.get(key, '–'))}</td>" for one in found) + "</tr>"
+        f"<tr><td>{escape(key)}</td>" + "".join(f"<td>{_shown(key, one.get(key, '–'))}</td>" for one in found) + "</tr>"
         for key in keys
     ]
     return f"<div class='wide'><table class='differing'><tr><th>setting</th>{head}</tr>{''.join(lines)}</table></div>\n"
@@ -119,7 +124,8 @@ def _run(run: Run) -> str:
     for title, content in (("environment", run.environment), ("settings", run.config)):
         if content:
             rows = "".join(
-                f"<tr><td>{escape(key)}</td><td>{_shown(value)}</td></tr>" for key, value in flatten(content).items()
+                f"<tr><td>{escape(key)}</td><td>{_shown(key, value)}</td></tr>"
+                for key, value in flatten(content).items()
             )
             opened = " open" if title == "environment" else ""
             parts.append(f"<details{opened}><summary>{title}</summary><table class='settings'>{rows}</table></details>")

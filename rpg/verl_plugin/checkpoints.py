@@ -10,6 +10,7 @@ from omegaconf import DictConfig
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from rpg.checkpoints import manifest
+from rpg.verl_plugin import weights_only
 
 RETENTION = ("max_actor_ckpt_to_keep", "remove_previous_ckpt_in_save")  # the second is the first with 1, deprecated
 RANK = re.compile(r"_rank_(\d+)\.pt$")
@@ -29,6 +30,10 @@ class CompleteCheckpoints(PPOTrainer):
         """config: the whole configuration of verl's trainer."""
         self._written: list[Path] = []
         super().__init__(config)
+
+    def _load_checkpoint(self) -> None:
+        with weights_only.enforced():  # data.pt; the actor's files are read where it lives
+            super()._load_checkpoint()
 
     def _save_checkpoint(self) -> None:
         config = self.config.trainer

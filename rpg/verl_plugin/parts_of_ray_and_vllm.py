@@ -38,6 +38,12 @@ PARTS: dict[str, tuple[Part, ...]] = {
              texts=('executable = ["exec", self.py_executable]',)),
         Part("ray._private.runtime_env.constants", "RAY_JOB_CONFIG_JSON_ENV_VAR", "holds the environment of a job"),
     ),
+    "rpg/launching/loopback.py": (
+        Part("ray._private.ray_constants", "", "reads the variable that switches clusters off", texts=(
+            'ENABLE_RAY_CLUSTERS_ENV_VAR = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"',)),
+        Part("ray._private.services", "get_node_ip_address", "takes the loopback then", texts=(
+            "if not ray_constants.ENABLE_RAY_CLUSTER:", "return get_localhost_ip()")),
+    ),
     "recipe/rpg/run.py": (
         Part("ray._private.node", "Node", "says that it was late, in words that we look for",
              texts=('"The current node timed out during startup.',)),

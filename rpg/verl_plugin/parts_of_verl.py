@@ -15,6 +15,7 @@ VLLM_SERVER = "verl.workers.rollout.vllm_rollout.vllm_async_server"
 VLLM_ACTOR = "verl.workers.rollout.vllm_rollout.vllm_rollout"
 VLLM_WORKER = "verl.workers.rollout.vllm_rollout.utils"
 CHECKPOINTS = "verl.utils.checkpoint.fsdp_checkpoint_manager"
+REWARDS = "verl.experimental.reward_loop.reward_loop"
 
 PARTS: dict[str, tuple[Part, ...]] = {
     "rpg/verl_plugin/autoload.py": (
@@ -135,14 +136,18 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part("verl.trainer.ppo.v1.agent_loop_tq", "AgentLoopWorkerTQ._agent_loop_postprocess",
              "names a response by its prompt", texts=('f"{uid}_{session_id}_{i}"',)),
     ),
-    "rpg/verl_plugin/rewards.py": (
+    "rpg/verl_plugin/reward_worker.py": (
+        Part(REWARDS, "RewardLoopWorker", "is the reward worker that ours extends", sets=("config", "reward_manager")),
+        Part(REWARDS, "RewardLoopWorker._init_reward_fn", "is extended: no tokenizer's code unasked",
+             signature="(self)", texts=("hf_tokenizer(input_tokenizer_local_path, trust_remote_code=True)",)),
+        Part(REWARDS, "RewardLoopManager.__init__", "makes the workers of the class of that name",
+             texts=("ray.remote(RewardLoopWorker)",)),
+        Part(REWARDS, "hf_tokenizer", "is what is replaced there"),
+        Part("verl.utils", "hf_tokenizer", "loads a tokenizer, with transformers' arguments",
+             signature="(name_or_path, correct_pad_token=True, correct_gemma2=True, **kwargs)"),
         Part("verl", "DataProto", "is the response that is scored", names=("non_tensor_batch",)),
-        Part("verl.experimental.reward_loop.reward_loop", "RewardLoopWorker", "is the worker that ours extends",
-             sets=("config", "reward_manager")),
-        Part("verl.experimental.reward_loop.reward_loop", "RewardLoopWorker.compute_score",
+        Part(REWARDS, "RewardLoopWorker.compute_score",
              "is extended: a limit, and numbers", signature="(self, data)"),
-        Part("verl.experimental.reward_loop.reward_loop", "RewardLoopManager.__init__", "looks the class up", texts=(
-            "self.reward_loop_workers_class = ray.remote(RewardLoopWorker)",)),
         Part("verl.experimental.agent_loop.agent_loop", "AgentLoopWorker._compute_score", "asks it, a response at once",
              texts=("for k, v in kwargs.items()", 'result["reward_score"]', 'result["reward_extra_info"]')),
         Part("verl.trainer.ppo.v1.agent_loop_tq", "AgentLoopWorkerTQ._run_prompt", "leaves a response out that failed",
@@ -297,7 +302,17 @@ PARTS: dict[str, tuple[Part, ...]] = {
                  'self.config.trainer.get("remove_previous_ckpt_in_save", False)',
                  'actor_ckpt_cfg.get("async_save", False)',
              )),
+        Part(TRAINER, "PPOTrainer._load_checkpoint", "is extended: the loader's state is read as data",
+             signature="(self)", texts=("torch.load(dataloader_local_path, weights_only=False)",)),
         Part("verl.single_controller.base.worker_group", "WorkerGroup.world_size", "is how many ranks save"),
+    ),
+    "rpg/verl_plugin/weights_only.py": (
+        Part(CHECKPOINTS, "FSDPCheckpointManager", "reads a rank's files"),
+        Part(CHECKPOINTS, "FSDPCheckpointManager.load_checkpoint", "is wrapped: they are read as data", texts=(
+            "torch.load(local_model_path, weights_only=False)", "torch.load(local_optim_path, weights_only=False)",
+            "torch.load(local_extra_state_path, weights_only=False)")),
+        Part("verl.utils.checkpoint.checkpoint_manager", "BaseCheckpointManager.get_rng_state",
+             "puts numpy's generator among them", texts=('"numpy": np.random.get_state()',)),
     ),
     "rpg/verl_plugin/file_logger.py": (
         Part("verl.utils.tracking", "FileLogger", "is extended: a file that goes on",

@@ -6,11 +6,14 @@ one name, and wait for each other for ever, or one's vLLM gets the other's weigh
 is random, stands beside the job's.
 
 Imported (`actor_rollout_ref.model.external_lib`), this module puts its classes in verl's registries; nothing of vLLM is
-imported before verl asks for one of them.
+imported before verl asks for one of them. As it is imported where the actor lives, it also has checkpoints read there
+as weights_only.py says.
 """
 
 from verl.workers.rollout import base
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
+
+from rpg.verl_plugin import weights_only
 
 
 def register() -> None:
@@ -26,3 +29,4 @@ def _replica() -> type[RolloutReplica]:
 
 
 register()
+weights_only.install()

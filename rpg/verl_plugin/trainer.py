@@ -16,7 +16,7 @@ from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer, get_t
 
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
 from rpg.verl_plugin.reference_settings import ReferenceSettings
-from rpg.verl_plugin.rewards import LEFT_OUT
+from rpg.verl_plugin.reward_worker import LEFT_OUT
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
 ROLES = {Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy}  # which ActorRolloutRefWorker has

@@ -20,6 +20,8 @@ ELSEWHERE = {
     "rows": "test_doctor.py: test_data",
     "memory": "test_doctor.py: test_memory_against_a_device",
     "disk": "test_doctor.py: test_disk",
+    "secrets": "test_secrets.py: test_a_secret_in_the_configuration",
+    "remote code": "test_secrets.py: test_remote_code",
 }
 CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     "types and ranges": [

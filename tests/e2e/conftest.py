@@ -89,6 +89,22 @@ class Run:
                 continue
         return found
 
+    def listeners(self) -> list[tuple[str, str]]:
+        """(process, address) of every socket on which a process of this run takes connections from a network."""
+        found = []
+        for process in self.processes():
+            try:
+                sockets = process.net_connections("inet")
+                found += [(process.cmdline()[0], one.laddr.ip) for one in sockets if one.status == psutil.CONN_LISTEN]
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        return found
+
+    def ray_logs(self) -> list[Path]:
+        """Where the Ray of this run writes its logs; while it lives."""
+        named = {text for process in self.processes() for text in process.cmdline() if text.startswith("--log_dir=")}
+        return [Path(text.removeprefix("--log_dir=")) for text in sorted(named)]
+
     def interrupt(self) -> None:
         """What Ctrl-C in a terminal does: SIGINT to the foreground process group."""
         os.killpg(self.process.pid, signal.SIGINT)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import torch
+import torch.distributed.tensor  # lets torch.load read the tensors of FSDP2
 
 from tests.e2e.conftest import SCRIPT, Run
 
@@ -43,12 +44,12 @@ def metrics(directory: Path) -> list[dict]:
 def actor(directory: Path, step: int) -> dict[str, torch.Tensor]:
     """The actor's weights in the checkpoint of step, of a run on one rank."""
     path = directory / f"global_step_{step}" / "actor" / "model_world_size_1_rank_0.pt"
-    return {name: tensor.to_local() for name, tensor in torch.load(path, weights_only=False).items()}
+    return {name: tensor.to_local() for name, tensor in torch.load(path, weights_only=True).items()}
 
 
 def optimizer(directory: Path, step: int) -> dict:
     """The optimizer's state dict in the checkpoint of step."""
-    return torch.load(directory / f"global_step_{step}" / "actor" / "optim_world_size_1_rank_0.pt", weights_only=False)
+    return torch.load(directory / f"global_step_{step}" / "actor" / "optim_world_size_1_rank_0.pt", weights_only=True)
 
 
 def reference(directory: Path, step: int) -> dict:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed.tensor  # lets torch.load read the tensors of FSDP2
 from safetensors.torch import load_file
 
 from rpg.toy.demo_command import ACCURACY, GAIN
@@ -92,18 +93,36 @@ def test_two_runs_on_one_machine(start):
         assert_weights_reached_vllm(steps)
 
 
+SECRETS = {
+    "WANDB_API_KEY": "0123456789abcdef-planted-for-wandb-0123",
+    "HF_TOKEN": "hf_0123456789abcdefplantedforthehub",
+    "RAY_AUTH_TOKEN": "0123456789abcdef-planted-for-ray-0123",
+    "HF_ENDPOINT": "https://user:planted-login-0123456789@hub.invalid",
+}
+
+
 def test_two_ranks_with_two_vllm_replicas(start):
-    """One mini-batch a step: the policy that is updated is the one that sampled, so every ratio is 1."""
+    """One mini-batch a step: the policy that is updated is the one that sampled, so every ratio is 1.
+
+    And what has to hold of any local run: no secret of its environment in a file, no socket but on the loopback.
+    """
     run = start(
         "trainer.n_gpus_per_node=2",
+        "trainer.logger=[console,file,wandb]",
         "trainer.total_training_steps=3",
         "trainer.test_freq=-1",
         "trainer.val_before_train=false",
         "data.train_batch_size=16",
         "actor_rollout_ref.actor.ppo_mini_batch_size=16",
+        WANDB_MODE="offline",
+        **SECRETS,
     )
+    run.wait_for_step(1)
+    listeners, ray_logs = run.listeners(), run.ray_logs()
     assert run.wait() == 0, run.text()[-3000:]
     assert run.processes() == []
+    assert_on_the_loopback(listeners)
+    assert_nowhere_in_files([run.directory, *ray_logs])
     steps = training_steps(run.directory / "metrics.jsonl")
     assert len(steps) == 3
     assert_weights_reached_vllm(steps)
@@ -112,6 +131,24 @@ def test_two_ranks_with_two_vllm_replicas(start):
         assert step["actor/rpg_ratio_min"] == pytest.approx(1, abs=SAME_POLICY)
         assert step["actor/pg_clipfrac"] == 0
     assert len(list((run.directory / "global_step_3" / "actor").glob("model_world_size_2_rank_*.pt"))) == 2
+
+
+def assert_on_the_loopback(listeners: list[tuple[str, str]]) -> None:
+    """All sockets but that of torch's store, which the actor's rank 0 opens on all interfaces (docs/reliability.md)."""
+    assert {"raylet", "gcs_server"} <= {Path(process).name for process, _ in listeners}
+    assert len(listeners) > 20
+    strange = [(process, ip) for process, ip in listeners if not ip.removeprefix("::ffff:").startswith(("127.", "::1"))]
+    assert [process for process, _ in strange if not process.startswith("ray::WorkerDict")] == []
+    assert len(strange) <= 1
+
+
+def assert_nowhere_in_files(directories: list[Path]) -> None:
+    """No file below holds a secret: configuration, metrics, logs of all that ran, W&B's files."""
+    planted = [value.encode() for value in (*SECRETS.values(), "planted-login-0123456789")]
+    for directory in directories:
+        files = [path for path in directory.rglob("*") if path.is_file()]
+        assert len(files) > 5
+        assert [path for path in files if any(value in path.read_bytes() for value in planted)] == []
 
 
 def test_plain_verl_with_the_plugin(start, tmp_path):
@@ -145,7 +182,7 @@ def test_plain_verl_with_the_plugin(start, tmp_path):
         assert step["actor/rpg_ratio_max"] == pytest.approx(1, abs=SAME_POLICY)
     before = load_file(TOY / "model" / "model.safetensors")
     (shard,) = (tmp_path / "plain").glob("global_step_2/actor/model_world_size_1_rank_0.pt")
-    after = torch.load(shard, weights_only=False)
+    after = torch.load(shard, weights_only=True)
     name = "model.layers.0.mlp.up_proj.weight"
     moved = after[name].full_tensor() if hasattr(after[name], "full_tensor") else after[name]
     assert (moved - before[name]).abs().max() > 1e-5  # AdamW at 3e-4 moves each weight by about its step size

@@ -1,7 +1,10 @@
-"""verl's reward worker with an answer to a reward function that raises, hangs or returns what is no number.
+"""verl's reward worker, with an answer to a reward function that raises, hangs or returns what is no number.
 
 The response is left out: verl drops what its agent loop could not finish, and the rest of the prompt's group is trained
 on. Why is written to LEFT_OUT in the run's directory, and the trainer counts (trainer.py).
+
+It runs a tokenizer's own code only where that is asked for: verl 0.9.1 loads the tokenizer in it with
+trust_remote_code=True, whatever actor_rollout_ref.model.trust_remote_code says.
 """
 
 import asyncio
@@ -13,13 +16,23 @@ from typing import Any
 
 from verl import DataProto
 from verl.experimental.reward_loop import reward_loop
+from verl.utils import hf_tokenizer
 
 LEFT_OUT = "left_out.jsonl"
 LONGEST = 2000  # characters of a problem or a reason
 
 
-class RPGRewardLoopWorker(reward_loop.RewardLoopWorker):
-    """RewardLoopWorker whose scores are finite numbers, and come within rpg.reward_limit seconds."""
+class RewardLoopWorker(reward_loop.RewardLoopWorker):
+    """Its scores are finite numbers, and come within rpg.reward_limit seconds. Under verl's name, which Ray shows."""
+
+    def _init_reward_fn(self) -> None:
+        trusted = self.config.actor_rollout_ref.model.get("trust_remote_code", False)
+
+        def tokenizer(path: str, **arguments: Any) -> Any:
+            return hf_tokenizer(path, **{**arguments, "trust_remote_code": trusted})
+
+        reward_loop.hf_tokenizer = tokenizer  # type: ignore[attr-defined]  # of this worker's process alone
+        super()._init_reward_fn()
 
     async def compute_score(self, data: DataProto) -> dict:
         """verl's result for one response: reward_score and reward_extra_info.
@@ -73,5 +86,5 @@ def require_numbers(result: dict[str, Any]) -> None:
 
 
 def install() -> None:
-    """Have verl start this worker instead of its own, in this process."""
-    reward_loop.RewardLoopWorker = RPGRewardLoopWorker  # type: ignore[misc]
+    """Have the reward loops that this process starts take ours."""
+    reward_loop.RewardLoopWorker = RewardLoopWorker  # type: ignore[misc]

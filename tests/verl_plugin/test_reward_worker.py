@@ -55,7 +55,7 @@ def data(truth: str):
 def test_left_out(tmp_path):
     from verl.trainer.ppo.reward import load_reward_manager
 
-    from rpg.verl_plugin.rewards import LEFT_OUT, RPGRewardLoopWorker
+    from rpg.verl_plugin.reward_worker import LEFT_OUT, RewardLoopWorker
 
     (tmp_path / "function.py").write_text(FUNCTION)
     config = OmegaConf.create(
@@ -71,7 +71,7 @@ def test_left_out(tmp_path):
     )
 
     async def score() -> None:
-        worker = RPGRewardLoopWorker.__new__(RPGRewardLoopWorker)  # verl's __init__ loads a tokenizer
+        worker = RewardLoopWorker.__new__(RewardLoopWorker)  # verl's __init__ loads a tokenizer
         worker.config = config
         worker.reward_manager = load_reward_manager(config, SimpleNamespace(decode=lambda *_, **__: "Answer: 3"))
         assert (await worker.compute_score(data("right")))["reward_score"] == 0.5

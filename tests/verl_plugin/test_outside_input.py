@@ -1,0 +1,152 @@
+"""What a run reads and did not write: code in a checkpoint and code beside a tokenizer are not run."""
+
+import contextlib
+import json
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from verl.experimental.reward_loop import reward_loop
+from verl.utils.checkpoint.fsdp_checkpoint_manager import FSDPCheckpointManager
+
+from rpg.verl_plugin import checkpoints, reward_worker, rollout, weights_only
+from tests.verl_plugin.test_checkpoints import Saving
+from tests.verl_plugin.tiny_fsdp import build, full_state, process_group
+
+ALL = ["model", "optimizer", "extra"]
+assert rollout  # its import is what a run's workers have
+
+
+class Code:
+    """Unpickled as usual, it makes a file."""
+
+    def __init__(self, trace: Path):
+        self.trace = trace
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.trace),)
+
+
+class Trained:
+    """A tiny model after a step, with verl's own reader of checkpoints."""
+
+    def __init__(self):
+        self.model = build()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-2)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: 1 / (1 + step))
+        contents = OmegaConf.create({"load_contents": ALL, "save_contents": ALL})
+        self.manager = FSDPCheckpointManager(self.model, self.optimizer, self.schedule, None, contents)
+
+    def step(self) -> None:
+        self.optimizer.zero_grad()
+        self.model(torch.arange(4)[None]).square().sum().backward()
+        self.optimizer.step()
+        self.schedule.step()
+
+    def save(self, directory: Path) -> None:
+        """As FSDPCheckpointManager.save_checkpoint does, without the files of transformers."""
+        extra = {"lr_scheduler": self.schedule.state_dict(), "rng": self.manager.get_rng_state()}
+        parts = {"model": self.model.state_dict(), "optim": self.optimizer.state_dict(), "extra_state": extra}
+        for name, content in parts.items():
+            torch.save(content, directory / f"{name}_world_size_1_rank_0.pt")
+
+
+def test_verls_own_checkpoints_are_read(tmp_path):
+    with process_group():
+        trained = Trained()
+        trained.step()
+        trained.save(tmp_path)
+        drawn = torch.rand(3)
+        fresh = Trained()
+        fresh.manager.load_checkpoint(str(tmp_path))
+        assert torch.equal(torch.rand(3), drawn)
+        before, after = full_state(trained.model), full_state(fresh.model)
+        assert all(torch.equal(before[name], after[name]) for name in before)
+        assert fresh.schedule.last_epoch == 1
+        trained.step()
+        fresh.step()
+        before, after = full_state(trained.model), full_state(fresh.model)
+        assert all(torch.equal(before[name], after[name]) for name in before)
+    assert weights_only.SWITCH not in os.environ
+
+
+@pytest.mark.parametrize("part", ["model", "optim", "extra_state"])
+def test_code_in_a_checkpoint_is_refused(tmp_path, part):
+    trace = tmp_path / "trace"
+    with process_group():
+        trained = Trained()
+        trained.step()
+        trained.save(tmp_path)
+        file = tmp_path / f"{part}_world_size_1_rank_0.pt"
+        torch.save({**torch.load(file, weights_only=False), "more": Code(trace)}, file)
+        with pytest.raises(pickle.UnpicklingError, match="mkdir"):
+            trained.manager.load_checkpoint(str(tmp_path))
+        assert not trace.exists()
+        assert weights_only.SWITCH not in os.environ
+        with contextlib.suppress(RuntimeError):  # of a model's key that is not the model's
+            FSDPCheckpointManager.load_checkpoint.__wrapped__(trained.manager, str(tmp_path))  # as verl would
+    assert trace.exists()
+
+
+class Loading(Saving):
+    """verl's trainer as far as the loader's state goes."""
+
+    def _load_checkpoint(self):
+        return torch.load(Path(self.config.trainer.default_local_dir) / "data.pt", weights_only=False)
+
+
+class Trainer(checkpoints.CompleteCheckpoints, Loading):
+    """In the order that install makes."""
+
+
+def test_code_in_the_loaders_state_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv(weights_only.SWITCH, "0")
+    trainer = Trainer(OmegaConf.create({"trainer": {"default_local_dir": str(tmp_path)}}))
+    torch.save({"more": Code(tmp_path / "trace")}, tmp_path / "data.pt")
+    with pytest.raises(pickle.UnpicklingError, match="mkdir"):
+        trainer._load_checkpoint()
+    assert not (tmp_path / "trace").exists()
+    assert os.environ[weights_only.SWITCH] == "0"
+    Loading._load_checkpoint(trainer)
+    assert (tmp_path / "trace").exists()
+
+
+@pytest.fixture
+def coded(tmp_path) -> Path:
+    """A tokenizer's directory with code of its own, which leaves a trace when it is imported."""
+    directory = tmp_path / "model"
+    directory.mkdir()
+    Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]")).save(str(directory / "tokenizer.json"))
+    named = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]", "eos_token": "[UNK]"}
+    auto = {"auto_map": {"AutoTokenizer": ["coded.Mine", "coded.Mine"]}}
+    (directory / "tokenizer_config.json").write_text(json.dumps({**named, **auto}))
+    (directory / "coded.py").write_text(
+        f"import os\nos.mkdir({str(tmp_path / 'trace')!r})\n"
+        "from transformers import PreTrainedTokenizerFast\nclass Mine(PreTrainedTokenizerFast):\n    pass\n"
+    )
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("worker", "asked", "runs"), [("verl", False, True), ("ours", False, False), ("ours", True, True)]
+)
+def test_a_tokenizers_code_is_run_where_it_is_asked_for(coded, tmp_path, monkeypatch, worker, asked, runs):
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr(reward_loop, "hf_tokenizer", reward_loop.hf_tokenizer)  # which ours replaces
+    monkeypatch.setattr(reward_loop, "load_reward_manager", lambda *args, **kwargs: None)
+    verls = reward_loop.RewardLoopWorker
+    monkeypatch.setattr(reward_loop, "RewardLoopWorker", verls)
+    if worker == "ours":
+        reward_worker.install()
+        assert reward_loop.RewardLoopWorker is not verls
+    model = {"path": str(coded), "tokenizer_path": None, "trust_remote_code": asked}
+    config = {"actor_rollout_ref": {"model": model}, "reward": {"reward_model": {"enable": False}}}
+    made = reward_loop.RewardLoopWorker(OmegaConf.create(config))
+    assert (type(made.input_tokenizer).__name__ == "Mine") is runs
+    assert (tmp_path / "trace").exists() is runs
