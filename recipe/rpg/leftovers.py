@@ -1,16 +1,21 @@
-"""What runs that were killed left in shared memory and in /tmp; the next run of this user on this machine removes it.
+"""What runs left in shared memory and in /tmp: removed at a run's end, and after a kill by this user's next run here.
 
-Only what no living process has: a file is somebody's while it is mapped, an import server's directory while its
-driver holds the lock in it.
+Only what no living process has: a file is somebody's while it is mapped, a directory while its process holds the lock
+in it.
 """
 
 import os
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
-from rpg.preload import remove_dead
+from rpg.launching.scratch import remove_dead
 
 SHARED = Path("/dev/shm")
 WEIGHTS = "verl_weights_"  # verl's buffers for weights on their way to vLLM, 16 MB to 2 GB each
+SEMAPHORES = "sem.mp-"  # Python's: vLLM's, and one of every progress bar in a process that was spawned
+# seconds; a container beside this one may share /dev/shm with it and not /proc, and has opened its own by then
+GRACE = 60.0
 
 
 def remove() -> list[str]:
@@ -18,18 +23,38 @@ def remove() -> list[str]:
     return [f"{path}, of a run that is dead" for path in [*remove_dead(), *_unmapped()]]
 
 
-def _unmapped() -> list[Path]:
-    ours = [path for path in SHARED.glob(f"{WEIGHTS}*") if path.stat().st_uid == os.getuid()]
-    if not ours:
-        return []
-    mapped = set()
-    for maps in Path("/proc").glob("[0-9]*/maps"):
+def mapped(processes: Iterable[int | str]) -> set[int]:
+    """Inodes of the files of /dev/shm that processes have mapped.
+
+    By name a semaphore is not found: glibc makes it under another one.
+    """
+    inodes = set()
+    for process in processes:
         try:
-            lines = maps.read_text(errors="replace").splitlines()
+            lines = Path(f"/proc/{process}/maps").read_text(errors="replace").splitlines()
         except (FileNotFoundError, ProcessLookupError, PermissionError):  # it ended, or is another user's
             continue
-        mapped.update(line.rpartition("/")[2] for line in lines if WEIGHTS in line)
-    dead = [path for path in ours if path.name not in mapped]
+        inodes.update(int(line.split()[4]) for line in lines if f"{SHARED}/" in line)
+    return inodes
+
+
+def unlink(inodes: set[int]) -> None:
+    """Remove the semaphores that are these, which Python left because their processes were killed."""
+    for path in SHARED.glob(f"{SEMAPHORES}*"):
+        if path.stat().st_ino in inodes:
+            path.unlink(missing_ok=True)
+
+
+def _unmapped() -> list[Path]:
+    files = [(path, path.stat()) for kind in (WEIGHTS, SEMAPHORES) for path in SHARED.glob(f"{kind}*")]
+    ours = {path: found for path, found in files if found.st_uid == os.getuid()}
+    old = time.time() - GRACE
+    living = mapped(path.name for path in Path("/proc").glob("[0-9]*")) if ours else set()
+    dead = [
+        path
+        for path, found in ours.items()
+        if found.st_ino not in living and (path.name.startswith(WEIGHTS) or found.st_mtime < old)
+    ]
     for path in dead:
         path.unlink(missing_ok=True)
     return dead

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import psutil
 from omegaconf import DictConfig
 
-from recipe.rpg import signals
+from recipe.rpg import leftovers, signals
 from recipe.rpg.exit_codes import DONE, FAILED, INTERRUPTED
 from recipe.rpg.rundir import prepare
 from recipe.rpg.watch import INTERRUPT, Watch
@@ -86,9 +86,12 @@ def _watched(config: DictConfig, run_dir: Path, local: bool, preloaded: Preloade
             watch.stop()
             import ray
 
+            children = psutil.Process().children(recursive=True) if local else []
+            shared = leftovers.mapped(child.pid for child in children)
             ray.shutdown()
             if local:
                 end_descendants()
+                leftovers.unlink(shared)
 
 
 def _train(config: DictConfig, watch: Watch, preloaded: Preloaded | None) -> int:

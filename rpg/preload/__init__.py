@@ -10,7 +10,6 @@ Used on the CPU profile only, through Ray's own `runtime_env.py_executable`. Lin
 """
 
 import contextlib
-import fcntl
 import os
 import shlex
 import shutil
@@ -18,12 +17,12 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from rpg.launching.scratch import Scratch
+
 HERE = Path(__file__).parent
-PREFIX = "rpg-preload-"  # of directories in /tmp
 
 # A fork of a process with threads is not safe; these libraries would start some when they are imported.
 SINGLE_THREADED = {
@@ -45,9 +44,8 @@ class Preloaded:
         early: modules imported at once. late: those imported when the first program is started, in its
         environment, because they read it when they are imported (Ray and whatever imports Ray).
         """
-        self._directory = Path(tempfile.mkdtemp(prefix=PREFIX))
-        self._lock = open(self._directory / "lock", "w")  # noqa: SIM115  # held until this process ends
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._scratch = Scratch("preload")
+        self._directory = self._scratch.path
         self._log = log
         address = self._directory / "socket"
         self.executable = self._directory / "python"
@@ -96,19 +94,4 @@ class Preloaded:
         self._server.wait()
         if keep_log and self._said.is_file():
             shutil.copyfile(self._said, self._log)
-        shutil.rmtree(self._directory, ignore_errors=True)
-        self._lock.close()
-
-
-def remove_dead() -> list[Path]:
-    """Remove the directories of import servers whose starter was killed; which they were."""
-    dead = []
-    for file in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/lock"):
-        try:
-            with open(file) as stream:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(file.parent)
-        except (BlockingIOError, FileNotFoundError, PermissionError):  # it lives, is just closed, is another user's
-            continue
-        dead.append(file.parent)
-    return dead
+        self._scratch.remove()

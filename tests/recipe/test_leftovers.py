@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 from multiprocessing import shared_memory
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from recipe.rpg import leftovers
 
 START = """
 import sys
+import tempfile
+import time
 from pathlib import Path
 from rpg.preload import Preloaded
 server = Preloaded(["json"], ["decimal"], Path(sys.argv[1]))
@@ -33,7 +37,7 @@ def starter(log: Path, **environment: str) -> tuple[subprocess.Popen, Path]:
 
 
 def test_directories_of_import_servers(tmp_path, monkeypatch):
-    monkeypatch.setattr(leftovers.remove_dead.__globals__["tempfile"], "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     dead, gone = starter(tmp_path / "log", TMPDIR=str(tmp_path))
     living, kept = starter(tmp_path / "log", TMPDIR=str(tmp_path))
     os.kill(dead.pid, signal.SIGKILL)
@@ -54,3 +58,51 @@ def test_buffers_of_weights():
     buffer.close()  # what a kill does: unmapped, and still there
     assert f"{file}, of a run that is dead" in leftovers.remove()
     assert not file.exists()
+
+
+SEMAPHORE = """
+import multiprocessing, sys
+lock = multiprocessing.get_context("spawn").Lock()
+print(lock._semlock.name, flush=True)
+sys.stdin.read()
+"""
+
+
+def semaphore() -> tuple[subprocess.Popen, Path]:
+    """A process with a semaphore as vLLM's engine has it."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SEMAPHORE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    return process, leftovers.SHARED / f"sem.{process.stdout.readline().strip().lstrip('/')}"
+
+
+def kill(process: subprocess.Popen) -> None:
+    """With the process of Python's that would have tidied up."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_semaphores():
+    """At a run's end those of its own processes; at the next start those that nobody has, but for very young ones."""
+    ours, own = semaphore()
+    others, other = semaphore()
+    shared = leftovers.mapped([ours.pid])
+    kill(ours)
+    assert own.exists()
+    leftovers.unlink(shared)
+    assert not own.exists()
+    assert other.exists()
+    kill(others)
+    assert str(other) not in " ".join(leftovers.remove())
+    os.utime(other, (time.time() - 100,) * 2)
+    living, kept = semaphore()
+    os.utime(kept, (time.time() - 100,) * 2)
+    assert f"{other}, of a run that is dead" in leftovers.remove()
+    assert kept.exists()
+    kill(living)
+    kept.unlink()
