@@ -16,8 +16,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from recipe.rpg import fingerprint
 from recipe.rpg.names import JUDGE
+from rpg.checkpoints.judge import TRACKER
 from rpg.checks.finding import Run
-from rpg.launching.files import write_whole
+from rpg.launching.files import LEFT_OUT, SKIPPED, write_whole
 from rpg.launching.secrets import without_login
 
 PACKAGES = [
@@ -44,7 +45,7 @@ def prepare(config: DictConfig, changed: dict[str, tuple[Any, Any]]) -> Path:
     """The run's directory with config.yaml, environment.json, fingerprint and history, its metrics up to the resume.
 
     changed: settings that differ from those of the run that is resumed. A run that is told not to resume puts the
-    earlier metrics aside under their date.
+    earlier one's metrics and checkpoints aside under their date.
 
     Raises OSError, which names the file, where the disk is full or cannot be written to.
     """
@@ -56,13 +57,34 @@ def prepare(config: DictConfig, changed: dict[str, tuple[Any, Any]]) -> Path:
     fingerprint.record(directory, asked, step, changed)
     metrics = directory / "metrics.jsonl"
     if config.trainer.resume_mode == "disable":
-        for old in (directory / "metrics.previous.jsonl", metrics):
-            if old.is_file():
-                when = time.strftime("%Y%m%d-%H%M%S", time.localtime(old.stat().st_mtime))
-                old.rename(directory / f"{old.stem}.until-{when}.jsonl")
+        put_aside(directory)
     elif metrics.is_file():
         cut_metrics(metrics, step)
     return directory
+
+
+def put_aside(directory: Path) -> None:
+    """Keep what an earlier run in the directory has logged and saved, under the date of its last sign of life.
+
+    Its checkpoints would be gone on from, should the new run be killed before it has saved one of its own.
+    """
+    metrics, tracker = directory / "metrics.jsonl", directory / TRACKER
+    logs = [directory / "metrics.previous.jsonl", metrics, directory / LEFT_OUT, directory / SKIPPED]
+    saved = sorted(directory.glob("global_step_*"))
+    dates = [file.stat().st_mtime for file in (metrics, tracker, *saved) if file.exists()]
+    if not dates:
+        return
+    when = time.strftime("%Y%m%d-%H%M%S", time.localtime(max(dates)))
+    for log in logs:
+        if log.is_file():
+            log.rename(directory / f"{log.stem}.until-{when}.jsonl")
+    if saved or tracker.is_file():
+        aside = directory / f"checkpoints.until-{when}"
+        aside.mkdir(exist_ok=True)
+        for found in (*saved, tracker):
+            if found.exists():
+                found.rename(aside / found.name)
+        print(f"note: {len(saved)} checkpoints of the earlier run are in {aside}", file=sys.stderr)
 
 
 def resumed_step(run: Run) -> int:

@@ -59,9 +59,9 @@ class Watch(threading.Thread):
         self._lost_workers = LostWorkers()
         self._limits = (config.rpg.stall_limit, config.rpg.time_limit)
         self._total = config.trainer.total_training_steps
-        before = metrics.read_bytes() if metrics.is_file() else b""  # of the run that goes on
+        before = self._lines()  # of the run that goes on
         self._seen = len(before)
-        self._step: int | None = json.loads(before.splitlines()[-1])["step"] if before else None
+        self._step: int | None = json.loads(before[-1])["step"] if before else None
         self._first = self._step or 0
         self._validation = ""
         self._ended = threading.Event()
@@ -123,17 +123,20 @@ class Watch(threading.Thread):
 
     def _read(self, elapsed: float) -> bool:
         """Show the complete lines written since the last look; whether there were any."""
-        if not self.metrics.is_file():
+        if not self.metrics.is_file() or self.metrics.stat().st_size == self._size:
             return False
-        with open(self.metrics, "rb") as stream:
-            stream.seek(self._seen)
-            new = stream.read()
-        complete = new[: new.rfind(b"\n") + 1]
-        self._seen += len(complete)
-        for line in complete.splitlines():
+        new = self._lines()[self._seen :]
+        self._seen += len(new)
+        for line in new:
             record = json.loads(line)
             self._show(record["step"], record["data"], elapsed)
-        return bool(complete)
+        return bool(new)
+
+    def _lines(self) -> list[bytes]:
+        """The complete lines; the last one of a run that goes on may yet become longer (file_logger.py)."""
+        content = self.metrics.read_bytes() if self.metrics.is_file() else b""
+        self._size = len(content)
+        return content[: content.rfind(b"\n") + 1].splitlines()
 
     def _show(self, step: int, data: dict, elapsed: float) -> None:
         self._step = step

@@ -1,7 +1,10 @@
-"""Files that are whole or absent."""
+"""Files of a run: names that several rooms know, and a way to write one that is whole or absent."""
 
 import os
 from pathlib import Path
+
+LEFT_OUT = "left_out.jsonl"  # responses without a reward
+SKIPPED = "skipped_steps.jsonl"  # optimizer steps whose gradient was not finite
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

@@ -29,11 +29,15 @@ class CompleteCheckpoints(PPOTrainer):
     def __init__(self, config: DictConfig):
         """config: the whole configuration of verl's trainer."""
         self._written: list[Path] = []
+        self._bytes = 0  # of the last checkpoint, here or of the run that is resumed; 0: there is none
         super().__init__(config)
 
     def _load_checkpoint(self) -> None:
         with weights_only.enforced():  # data.pt; the actor's files are read where it lives
             super()._load_checkpoint()
+        resumed = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+        if (resumed / manifest.NAME).is_file():
+            self._bytes = sum(entry.bytes for entry in manifest.read(resumed).values())
 
     def _save_checkpoint(self) -> None:
         config = self.config.trainer
@@ -43,6 +47,8 @@ class CompleteCheckpoints(PPOTrainer):
         directory = Path(config.default_local_dir) / f"global_step_{self.global_steps}"
         keep = 1 if config.get("remove_previous_ckpt_in_save", False) else config.get("max_actor_ckpt_to_keep", None)
         remove_oldest(self._written, max(keep - 1, 1) if keep else None)
+        if short := lacking(directory, self._bytes):
+            raise OSError(f"{directory} is not begun: {short}. What is saved stays; the same command goes on from it")
         manifest.begin(directory)
         asked = {key: config[key] for key in RETENTION if key in config}
         config.update(dict.fromkeys(asked))  # verl shall keep all
@@ -63,6 +69,18 @@ class CompleteCheckpoints(PPOTrainer):
             )
         self._written.append(directory)
         remove_oldest(self._written, keep)
+        self._bytes = size
+        if short := lacking(directory, size):
+            print(f"warning: the next checkpoint will not fit: {short}")
+
+
+def lacking(directory: Path, size: int) -> str:
+    """What is missing on the disk for a checkpoint of size bytes beside this one, a sentence; "" where nothing is."""
+    place = next(place for place in directory.parents if place.is_dir())
+    free = shutil.disk_usage(place).free
+    if free >= size:
+        return ""
+    return f"{place} has {free / 1e9:.3g} GB free, a checkpoint takes {size / 1e9:.3g} GB"
 
 
 def remove_oldest(written: list[Path], keep: int | None) -> None:

@@ -3,6 +3,7 @@
 So nothing has to be put together at the end, and a run that is killed leaves the whole.
 """
 
+import io
 import json
 import os
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import Any
 
 from verl.utils import tracking
 
+from rpg.launching.files import write_whole
+
 
 class AppendingFileLogger(tracking.FileLogger):
     """verl's file logger behind what the file holds already.
 
-    A record of the last step that stands there is left out where it would say nothing new: the validation before
-    a resumed run goes on.
+    A record of the last step that stands there, of the validation before a resumed run goes on, becomes part of it:
+    every step has one line.
     """
 
     def __init__(self, project_name: str, experiment_name: str):
@@ -30,11 +33,20 @@ class AppendingFileLogger(tracking.FileLogger):
         self.fp = open(path, "ab", buffering=0)  # noqa: SIM115  # closed by verl, in finish()
 
     def log(self, data: dict[str, Any], step: int) -> None:
-        """Write a record, unless the file's last one is of this step and has all of its keys."""
+        """Write a record; of the file's last step only what is not known yet, into its record."""
         last, known = self._last
-        if step == last and known.issuperset(data):
-            return
-        super().log(data, step)
+        if step != last:
+            super().log(data, step)
+        elif not known.issuperset(data):
+            self._add({key: value for key, value in data.items() if key not in known}, step)
+
+    def _add(self, data: dict[str, Any], step: int) -> None:
+        *lines, line = Path(self.filepath).read_bytes().splitlines(keepends=True)
+        self.fp.close()
+        with io.BytesIO() as self.fp:  # verl's way to write numbers
+            super().log({**json.loads(line)["data"], **data}, step)
+            write_whole(Path(self.filepath), b"".join(lines) + self.fp.getvalue())
+        self.fp = open(self.filepath, "ab", buffering=0)  # noqa: SIM115  # as above
 
 
 def install() -> None:

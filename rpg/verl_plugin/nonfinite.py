@@ -18,9 +18,10 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from rpg.launching.files import SKIPPED
+
 logger = logging.getLogger(__name__)
 
-SKIPPED = "skipped_steps.jsonl"
 INPUTS = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")  # of a loss, beside log_prob
 
 

@@ -18,7 +18,8 @@ from verl import DataProto
 from verl.experimental.reward_loop import reward_loop
 from verl.utils import hf_tokenizer
 
-LEFT_OUT = "left_out.jsonl"
+from rpg.launching.files import LEFT_OUT
+
 LONGEST = 2000  # characters of a problem or a reason
 
 

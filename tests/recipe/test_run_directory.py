@@ -11,6 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from recipe.rpg import fingerprint, lock, rundir
+from rpg.checkpoints.judge import TRACKER, newest_complete
 from rpg.checks.finding import Refused, Run
 from rpg.launching.files import write_whole
 
@@ -118,6 +119,27 @@ def test_the_list_of_what_may_change_is_in_the_docs():
     assert not [name for name in fingerprint.FREE if f"`{name}`" not in text]
 
 
+def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path, capsys):
+    """Its checkpoints included, which a kill before the first new one would otherwise go on from."""
+    rundir.put_aside(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    for step in (10, 20):
+        (tmp_path / f"global_step_{step}/actor").mkdir(parents=True)
+    (tmp_path / TRACKER).write_text("20")
+    (tmp_path / "metrics.jsonl").write_bytes(line(20))
+    (tmp_path / "left_out.jsonl").write_text("{}")
+    os.utime(tmp_path / "metrics.jsonl", (2e9, 2e9))  # 2033-05-18
+    rundir.put_aside(tmp_path)
+    (aside,) = tmp_path.glob("checkpoints.until-203305*")
+    assert sorted(path.name for path in aside.iterdir()) == ["global_step_10", "global_step_20", TRACKER]
+    kept = sorted(path.name.split(".")[0] for path in tmp_path.glob("*.until-203305*.jsonl"))
+    assert kept == ["left_out", "metrics"]
+    assert newest_complete(tmp_path).found is None
+    assert "2 checkpoints of the earlier run are in" in capsys.readouterr().err
+    rundir.put_aside(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 def line(step: int) -> bytes:
     return json.dumps({"step": step, "data": {"x": 1.0}}).encode() + b"\n"
 
@@ -167,5 +189,9 @@ def test_metrics_are_continued(tmp_path, monkeypatch):
         logger.finish()
     assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [0, 1, 2, 3]
     logger = AppendingFileLogger("p", "e")
-    logger.log({"y": 1.0}, 3)  # something new of the same step
-    assert len(metrics.read_text().splitlines()) == 5
+    logger.log({"x": 9.0, "y": 1.0}, 3)  # something new of the same step
+    logger.log({"x": 4.0}, 4)
+    logger.finish()
+    records = [json.loads(line) for line in metrics.read_text().splitlines()]
+    assert [record["step"] for record in records] == [0, 1, 2, 3, 4]
+    assert records[3]["data"] == {"x": 3.0, "y": 1.0}

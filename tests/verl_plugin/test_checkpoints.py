@@ -95,6 +95,26 @@ def test_one_complete_checkpoint_at_every_moment(trainer, keep, left, meanwhile)
     assert trainer.config.trainer.max_actor_ckpt_to_keep == keep
 
 
+def test_a_checkpoint_that_does_not_fit(trainer, tmp_path, monkeypatch, capsys):
+    """Said as soon as it is known, and again before it is begun; what is there stays, and the run ends."""
+    size = sum(entry.bytes for entry in saved_once(trainer, tmp_path).values())
+    free = iter([size, size - 1, size - 1])  # before the save, after it, before the next one
+    disk = checkpoints.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(checkpoints.shutil, "disk_usage", lambda place: disk._replace(free=next(free)))
+    capsys.readouterr()
+    save(trainer, 4)
+    assert "warning: the next checkpoint will not fit: " in capsys.readouterr().out
+    with pytest.raises(OSError, match=r"global_step_6 is not begun: .* GB free, .* the same command"):
+        save(trainer, 6)
+    assert on_disk(trainer) == [2, 4]
+    assert newest_complete(tmp_path).found.directory.name == "global_step_4"
+
+
+def saved_once(trainer, directory):
+    save(trainer, 2)
+    return manifest.read(directory / "global_step_2")
+
+
 def test_the_deprecated_name_of_keeping_one(trainer):
     trainer.config.trainer.remove_previous_ckpt_in_save = True
     save(trainer, 2, 4)

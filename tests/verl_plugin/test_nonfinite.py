@@ -7,6 +7,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from rpg.launching.files import SKIPPED
 from rpg.verl_plugin import nonfinite
 from rpg.verl_plugin.nonfinite import FiniteLoss, SkippedSteps, StepAwareEngine
 
@@ -84,7 +85,7 @@ def test_three_in_a_row_end_the_run(tmp_path):
     steps.skipped(rows(), 5, 1)
     with pytest.raises(FloatingPointError, match="3 optimizer steps in a row"):
         steps.skipped(rows(), 6, 1)
-    notes = [json.loads(line) for line in (tmp_path / "run" / nonfinite.SKIPPED).read_text().splitlines()]
+    notes = [json.loads(line) for line in (tmp_path / "run" / SKIPPED).read_text().splitlines()]
     assert len(notes) == 7
     assert notes[-1] | {"time": ""} == {
         "time": "",

@@ -1,0 +1,157 @@
+"""A campaign of SIGKILLs at random moments, each followed by the same command; figures: docs/reliability.md.
+
+Three runs of 30 steps, each killed until it is done: some 15 times. A minute and a half a kill on two free cores.
+"""
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from recipe.rpg import leftovers
+from rpg.checkpoints import manifest
+from rpg.checkpoints.judge import newest_complete
+from rpg.toy import demo_command
+from tests.e2e.conftest import PATIENCE, Run
+
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
+
+SEEDS = (0, 1, 2)
+MOST = 40  # kills of one run
+STEPS = 30  # as in the demo, whose gains are what the end is compared with
+SETTINGS = [
+    *demo_command.SETTINGS,
+    f"trainer.total_training_steps={STEPS}",
+    f"trainer.test_freq={STEPS}",
+    "trainer.val_before_train=true",
+    "trainer.save_freq=2",
+    "trainer.max_actor_ckpt_to_keep=2",
+]
+# gains in accuracy of five uninterrupted runs (rpg/toy/demo_command.py): mean, standard deviation
+UNINTERRUPTED = (0.440, 0.025)
+# who is killed, by the beginning of its command line; None: a moment within a save, then the driver
+TARGETS = {
+    "driver": None,
+    "actor": "ray::WorkerDict",
+    "vLLM server": "ray::vLLMHttpServer",
+    "vLLM engine": "VLLM::",
+    "Ray head": "gcs_server",
+    "save": None,
+}
+
+
+def named(run: Run, beginning: str) -> list[psutil.Process]:
+    """A run's processes whose program or title begins so."""
+    found = []
+    for process in run.processes():
+        try:
+            program = process.cmdline()[0]
+        except (psutil.NoSuchProcess, IndexError):
+            continue
+        if program.startswith(beginning) or Path(program).name == beginning:
+            found.append(process)
+    return found
+
+
+def engines(run: Run) -> list[psutil.Process]:
+    """vLLM's engine is what its server starts."""
+    return [child for server in named(run, TARGETS["vLLM server"] or "") for child in server.children(recursive=True)]
+
+
+def starts(directory: Path) -> int:
+    """How often a run has begun, its metrics cut to where it goes on."""
+    history = directory / "history.jsonl"
+    return len(history.read_text().splitlines()) if history.is_file() else 0
+
+
+def kill(run: Run, target: str, before: int, chance: random.Random) -> str:
+    """Wait for a random moment and kill; what was hit, and when. before: starts before this one."""
+    begun, moment = time.monotonic(), "step"
+    if chance.random() < 0.2:  # while the run starts, which takes 40 to 60 s
+        time.sleep(chance.uniform(2, 40))
+        moment = "start"
+    else:
+        while starts(run.directory) == before:
+            time.sleep(0.2)
+            assert run.process.poll() is None, run.text()[-2000:]
+        time.sleep(1)
+        steps = len(run.metrics()) + chance.randint(1, 2)
+        while len(run.metrics()) < steps and run.process.poll() is None:
+            time.sleep(0.2)
+            assert time.monotonic() - begun < PATIENCE, run.text()[-2000:]
+        time.sleep(chance.uniform(0, 9))  # a step's length
+    victims: list[psutil.Process] = []
+    if target == "save":
+        until = time.monotonic() + 60
+        unfinished: list[Path] = []
+        while not unfinished and time.monotonic() < until and run.process.poll() is None:
+            unfinished = list(run.directory.glob(f"global_step_*/{manifest.UNFINISHED}"))
+        moment = f"save of {unfinished[0].parent.name}" if unfinished else moment
+        victims = run.processes()  # all at once, so that nobody ends the save
+    elif target == "vLLM engine":
+        victims = engines(run)
+    elif TARGETS[target]:
+        victims = named(run, TARGETS[target])
+    if not victims:  # not there yet, or the driver is meant
+        target = "driver" if target != "save" else target
+        victims = [psutil.Process(run.process.pid)] if run.process.poll() is None else []
+    for victim in victims:
+        try:
+            os.kill(victim.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    return f"{target} at {moment}"
+
+
+def gone(run: Run) -> None:
+    """The run and all of its processes end by themselves."""
+    run.wait(PATIENCE)
+    until = time.monotonic() + 120
+    while run.processes() and time.monotonic() < until:
+        time.sleep(0.5)
+    assert [process.cmdline() for process in run.processes()] == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_kills(start, seed, capsys):
+    chance = random.Random(seed)
+    shared = {path.name for path in leftovers.SHARED.iterdir()}
+    kills, passed_over, directory = 0, 0, None
+    while kills < MOST:
+        if kills % len(TARGETS) == 0:
+            order = chance.sample(list(TARGETS), len(TARGETS))
+        before = starts(directory) if directory else 0
+        run = start(*SETTINGS, *([f"trainer.default_local_dir={directory}"] if directory else []))
+        directory = run.directory = directory or run.directory
+        said = kill(run, order[kills % len(TARGETS)], before, chance)
+        finished = run.process.poll() == 0
+        gone(run)
+        passed_over += run.text().count("is passed over")
+        if finished:
+            break
+        kills += 1
+        newest = newest_complete(directory).found
+        steps = [record["step"] for record in run.metrics()]
+        assert steps == sorted(set(steps)), steps
+        with capsys.disabled():
+            at = newest.directory.name if newest else "no checkpoint"
+            print(f"  {kills:2} {said}: exit code {run.process.returncode}, metrics to {steps[-1:]}, {at}", flush=True)
+    run = start(*SETTINGS, f"trainer.default_local_dir={directory}")
+    run.directory = directory
+    assert run.wait(2 * PATIENCE) == 0, run.text()[-3000:]
+    gone(run)
+    records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in records] == list(range(STEPS + 1))
+    left = {path.name for path in leftovers.SHARED.iterdir()} - shared
+    assert not [name for name in left if name.startswith((leftovers.WEIGHTS, leftovers.SEMAPHORES))], left
+    first, end = (records[step]["data"][demo_command.ACCURACY] for step in (0, STEPS))
+    with capsys.disabled():
+        print(f"  seed {seed}: {kills} kills, {starts(directory)} starts, {passed_over} checkpoints passed over, "
+              f"accuracy {first:.3f} -> {end:.3f}", flush=True)  # fmt: skip
+    mean, deviation = UNINTERRUPTED
+    assert abs(end - first - mean) < 4 * deviation
