@@ -1,0 +1,63 @@
+"""Settings measured, in several processes; the numbers do not depend on how many."""
+
+import math
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from rpg.lab.train import Measured, Scale, Setting, train
+
+
+@dataclass(frozen=True)
+class Value:
+    """A mean over seeds and its standard error."""
+
+    mean: float
+    error: float
+
+
+Row = dict[str, Value]  # the fields of Measured
+Results = dict[Setting, Row]
+
+
+def measure(setting: Setting, scale: Scale) -> Row:
+    """Train one setting; mean and standard error over seeds of everything measured.
+
+    Raises:
+        FloatingPointError: a measurement that is NaN or infinite.
+    """
+    measured: Measured = train(setting, scale)
+    row = {}
+    for name, per_seed in measured._asdict().items():
+        values = per_seed.double()
+        if not values.isfinite().all():
+            raise FloatingPointError(f"{name} of {setting} is not finite")
+        row[name] = Value(values.mean().item(), (values.std() / math.sqrt(len(values))).item())
+    return row
+
+
+def measure_all(
+    settings: Sequence[Setting], scale: Scale, workers: int, tell: Callable[[int], None] = lambda done: None
+) -> Results:
+    """All settings, in their order; `tell` hears how many are done."""
+    results: Results = {}
+    for setting, row in _measured(settings, scale, workers):
+        results[setting] = row
+        tell(len(results))
+    return results
+
+
+def _measured(settings: Sequence[Setting], scale: Scale, workers: int) -> Iterator[tuple[Setting, Row]]:
+    with multiprocessing.get_context("spawn").Pool(min(workers, len(settings)), _one_thread) as pool:
+        yield from zip(settings, pool.imap(_call, [(setting, scale) for setting in settings]), strict=True)
+
+
+def _one_thread() -> None:
+    """A sum over threads would depend on how many there are."""
+    torch.set_num_threads(1)
+
+
+def _call(work: tuple[Setting, Scale]) -> Row:
+    return measure(*work)
