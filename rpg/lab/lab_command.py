@@ -10,6 +10,8 @@ from rpg.lab.sweeps import sweeps, unique_settings
 from rpg.lab.train import Scale
 
 QUICK_UPDATES = 128
+QUICK_AGES = (0, 4, 16)
+GRADIENT, QUICK_GRADIENT = 16, 4  # seeds whose gradients are listed
 SAID_EVERY = 20  # settings
 
 
@@ -17,7 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg lab`."""
     names = [sweep.name for sweep in sweeps(quick=False)]
     parser.add_argument("--quick", action="store_true", help="fewer values and half the training: a minute")
-    parser.add_argument("--only", nargs="+", choices=names, metavar="SWEEP", help=f"of {', '.join(names)}")
+    parser.add_argument(
+        "--only", nargs="+", choices=names, metavar="SWEEP", help=f"these sweeps alone: {', '.join(names)}"
+    )
     parser.add_argument("--out", type=Path, default=Path("lab"), metavar="DIR", help="default: lab")
     parser.add_argument("--seeds", type=_positive, default=64, help="trained at once in every setting (64)")
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers (0); the same gives the same CSV")
@@ -26,7 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write lab.csv, a picture a sweep and index.html into --out."""
-    from rpg.lab import report
+    import torch
+
+    from rpg.lab import bias, report
     from rpg.lab.run import measure_all
     from rpg.results.figures import save
 
@@ -41,14 +47,21 @@ def run(args: argparse.Namespace) -> int:
         if done % SAID_EVERY == 0:
             print(f"{done} of {len(settings)} after {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
 
+    table = {}
+    if not args.only:
+        torch.set_num_threads(1)
+        ages = QUICK_AGES if args.quick else bias.AGES
+        table = bias.bias_table(QUICK_GRADIENT if args.quick else GRADIENT, args.seed, ages)
+        (args.out / "gradient.csv").write_text(bias.bias_csv(table), encoding="utf-8")
+        save(report.figure(report.bias_maps(table)), args.out, "gradient")
     results = measure_all(settings, scale, args.workers, tell)
     seconds = time.monotonic() - started
-    (args.out / "lab.csv").write_text(report.table(found, results), encoding="utf-8")
+    (args.out / "lab.csv").write_text(report.settings_csv(found, results), encoding="utf-8")
     for sweep in found:
-        save(report.figure(sweep, results), args.out, sweep.name)
-    (args.out / "index.html").write_text(report.page(found, results, scale, seconds), encoding="utf-8")
+        save(report.figure(report.maps(sweep, results)), args.out, sweep.name)
+    (args.out / "index.html").write_text(report.page(found, results, table, scale, seconds), encoding="utf-8")
     print(report.summary(found, results))
-    print(f"{args.out / 'index.html'}, lab.csv and {len(found)} pictures, in {seconds:.0f} s")
+    print(f"{args.out / 'index.html'}, lab.csv and {len(found) + bool(table)} pictures, in {seconds:.0f} s")
     return 0
 
 

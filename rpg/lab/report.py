@@ -14,20 +14,29 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rpg.lab.run import Results, Row
+from rpg.lab.bias import ROWS, Table
+from rpg.lab.run import Results, Row, Value
 from rpg.lab.sweeps import Grid, Sweep, fields
-from rpg.lab.train import Measured, Scale
+from rpg.lab.task import Task
+from rpg.lab.train import GROUP, GROUPS, Measured, Scale
 from rpg.results.figures import STYLE, svg
 
 CELL, LINE = 0.78, 0.4  # width and height of a cell, in inches
 LETTER = 0.083  # width of a letter of a row's label
 
 
-class Shown(NamedTuple):
-    """How a measurement is drawn: its scale from light to dark (None: from the numbers), and its decimals."""
+BIAS_TITLE = "The gradient itself"
+BIAS_TEXT = (
+    "Policies in the middle of learning, every response listed, so that neither sampling nor training adds an error: "
+    "the expected gradient of a batch's first optimizer step against that of the expected reward of whole responses."
+)
 
-    low: float | None
-    high: float | None
+
+class Shown(NamedTuple):
+    """How a measurement is drawn: the ends of its scale from light to dark, and its decimals."""
+
+    low: float
+    high: float
     decimals: int
 
 
@@ -37,10 +46,13 @@ SHOWN = {
     "gap": Shown(0.0, 0.5, 3),
     "silenced": Shown(0.0, 1.0, 3),
     "kl": Shown(0.0, 10.0, 2),
+    "bias": Shown(0.0, 1.5, 2),
+    "cosine": Shown(-0.2, 1.0, 2),
+    "noise": Shown(0.0, 100.0, 0),
 }
 
 
-def table(found: Sequence[Sweep], results: Results) -> str:
+def settings_csv(found: Sequence[Sweep], results: Results) -> str:
     """CSV: a line a setting, with the sweeps it is part of, mean and standard error of each measurement."""
     sweeps_of: dict = {setting: [] for setting in results}
     for sweep in found:
@@ -57,42 +69,91 @@ def table(found: Sequence[Sweep], results: Results) -> str:
     return out.getvalue()
 
 
-def figure(sweep: Sweep, results: Results) -> Figure:
-    """The grids of a sweep, two beside each other; every cell has its number and the standard error."""
+class Map(NamedTuple):
+    """One heat map: labels of rows and columns, and a value in every cell."""
+
+    title: str
+    row_name: str
+    rows: list[str]
+    column_name: str
+    columns: list[str]
+    cells: list[list[Value]]
+    shown: Shown
+
+
+def maps(sweep: Sweep, results: Results) -> list[Map]:
+    """The heat maps of a sweep."""
+    return [
+        Map(
+            grid.title,
+            grid.row_name,
+            list(grid.rows),
+            grid.column_name,
+            list(grid.columns),
+            [[results[grid.setting(row, column)][grid.shown] for column in grid.columns] for row in grid.rows],
+            SHOWN[grid.shown],
+        )
+        for grid in sweep.grids
+    ]
+
+
+def bias_maps(table: Table) -> list[Map]:
+    """The heat maps of the listed gradients."""
+    ages = sorted({age for _, age in table})
+    return [
+        Map(
+            title,
+            "",
+            list(ROWS),
+            "age of the samples (optimizer steps)",
+            [str(age) for age in ages],
+            [[table[row, age][field] for age in ages] for row in ROWS],
+            SHOWN[field],
+        )
+        for field, title in (
+            ("bias", "bias: |error| / |grad J|"),
+            ("cosine", "cosine with grad J"),
+            ("noise", "noise of one response / |grad J|"),
+        )
+    ]
+
+
+def figure(shown: Sequence[Map]) -> Figure:
+    """Heat maps, two beside each other; every cell has its number and the standard error."""
     with matplotlib.rc_context({**STYLE, "axes.grid": False, "font.size": 9, "axes.titlesize": 10}):
-        lines = [sweep.grids[i : i + 2] for i in range(0, len(sweep.grids), 2)]
-        heights = [LINE * max(len(grid.rows) for grid in line) + 0.85 for line in lines]
-        widths = [max(map(_width, column)) for column in (sweep.grids[0::2], sweep.grids[1::2]) if column]
+        lines = [shown[i : i + 2] for i in range(0, len(shown), 2)]
+        heights = [LINE * max(len(each.rows) for each in line) + 0.85 for line in lines]
+        widths = [max(map(_width, column)) for column in (shown[0::2], shown[1::2]) if column]
         fig = Figure(figsize=(sum(widths) + 0.3, sum(heights) + 0.1), layout="constrained")
         all_axes = fig.subplots(len(lines), len(widths), squeeze=False, height_ratios=heights, width_ratios=widths)
         for axes, line in zip(all_axes, lines, strict=True):
-            for each, grid in zip(axes, line, strict=False):
-                _draw(each, grid, results)
-            for each in axes[len(line) :]:
-                each.set_axis_off()
+            for place, each in zip(axes, line, strict=False):
+                _draw(place, each)
+            for place in axes[len(line) :]:
+                place.set_axis_off()
         return fig
 
 
-def _width(grid: Grid) -> float:
-    return CELL * len(grid.columns) + LETTER * max(map(len, grid.rows)) + 0.5
+def _width(shown: Map) -> float:
+    cells = CELL * len(shown.columns)
+    return max(cells, LETTER * len(shown.title)) + LETTER * max(map(len, shown.rows)) + 0.5
 
 
-def _draw(axes: Axes, grid: Grid, results: Results) -> None:
-    cells = [[results[grid.setting(row, column)][grid.shown] for column in grid.columns] for row in grid.rows]
-    means = np.array([[cell.mean for cell in line] for line in cells])
-    low, high, decimals = SHOWN[grid.shown]
-    image = axes.imshow(means, cmap="Blues", vmin=low, vmax=high, aspect="auto")
-    for y, line in enumerate(cells):
+def _draw(axes: Axes, shown: Map) -> None:
+    low, high, decimals = shown.shown
+    means = np.array([[cell.mean for cell in line] for line in shown.cells])
+    axes.imshow(means, cmap="Blues", vmin=low, vmax=high, aspect="auto")
+    for y, line in enumerate(shown.cells):
         for x, cell in enumerate(line):
-            dark = image.norm(cell.mean) > 0.6
+            dark = cell.mean > low + 0.6 * (high - low)
             text = f"{cell.mean:.{decimals}f}\n± {cell.error:.{decimals}f}"
             axes.text(x, y, text, ha="center", va="center", fontsize=7.5, color="white" if dark else "black")
-    axes.set_title(grid.title, loc="left")
-    axes.set_xticks(range(len(grid.columns)), [_broken(name) for name in grid.columns])
-    axes.set_yticks(range(len(grid.rows)), list(grid.rows))
+    axes.set_title(shown.title, loc="left")
+    axes.set_xticks(range(len(shown.columns)), [_broken(name) for name in shown.columns])
+    axes.set_yticks(range(len(shown.rows)), shown.rows)
     axes.tick_params(length=0)
-    axes.set_xlabel(grid.column_name)
-    axes.set_ylabel(grid.row_name)
+    axes.set_xlabel(shown.column_name)
+    axes.set_ylabel(shown.row_name)
     axes.spines[:].set_visible(False)
 
 
@@ -101,21 +162,26 @@ def _broken(name: str) -> str:
     return name.replace(", ", ",\n")
 
 
-def page(found: Sequence[Sweep], results: Results, scale: Scale, seconds: float) -> str:
-    """One self-contained HTML page: what was done, each sweep's picture, what each row means."""
+def page(found: Sequence[Sweep], results: Results, table: Table, scale: Scale, seconds: float) -> str:
+    """One self-contained HTML page: what was done, and each question with its pictures."""
+    questions = [(BIAS_TITLE, BIAS_TEXT, bias_maps(table))] if table else []
+    questions += [(sweep.title, sweep.text, maps(sweep, results)) for sweep in found]
     sections = []
-    for sweep in found:
-        picture = svg(figure(sweep, results)).replace(
-            "<svg ", f"<svg role='img' aria-label='{html.escape(sweep.title)}' ", 1
-        )
-        sections.append(
-            f"<h2>{html.escape(sweep.title)}</h2>\n<p>{html.escape(sweep.text)}</p>\n<div class='wide'>{picture}</div>"
-        )
+    for title, text, shown in questions:
+        named = f"<svg role='img' aria-label='{html.escape(title)}' "
+        picture = svg(figure(shown)).replace("<svg ", named, 1)
+        sections.append(f"<h2>{html.escape(title)}</h2>\n<p>{html.escape(text)}</p>\n<div class='wide'>{picture}</div>")
+    prompts, vocabulary, positions, states = Task.make().shape
     text = resources.files("rpg.lab").joinpath("page.html").read_text(encoding="utf-8")
     return Template(text).substitute(
+        prompts=prompts,
+        vocabulary=vocabulary,
+        positions=positions,
+        states=states,
         settings=len(results),
         seeds=scale.seeds,
         updates=scale.updates,
+        responses=GROUPS * GROUP,
         largest=f"{largest_error(results):.3f}",
         minutes=f"{max(1, math.ceil(seconds / 60))}",
         sections="\n".join(sections),

@@ -2,12 +2,13 @@
 
 import math
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from rpg.lab.train import Measured, Scale, Setting, train
+from rpg.lab.train import Scale, Setting, train
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,19 @@ def measure(setting: Setting, scale: Scale) -> Row:
     Raises:
         FloatingPointError: a measurement that is NaN or infinite.
     """
-    measured: Measured = train(setting, scale)
-    row = {}
-    for name, per_seed in measured._asdict().items():
-        values = per_seed.double()
-        if not values.isfinite().all():
-            raise FloatingPointError(f"{name} of {setting} is not finite")
-        row[name] = Value(values.mean().item(), (values.std() / math.sqrt(len(values))).item())
+    row = over_seeds(train(setting, scale)._asdict())
+    if bad := [name for name, value in row.items() if not math.isfinite(value.mean)]:
+        raise FloatingPointError(f"{', '.join(bad)} of {setting}: NaN or infinite")
     return row
+
+
+def over_seeds(measured: Mapping[str, Tensor]) -> Row:
+    """Mean and standard error of each (seeds,); the error of a single seed is NaN."""
+    values = {name: per_seed.double() for name, per_seed in measured.items()}
+    return {
+        name: Value(each.mean().item(), (each.std() / math.sqrt(len(each))).item() if len(each) > 1 else math.nan)
+        for name, each in values.items()
+    }
 
 
 def measure_all(

@@ -114,10 +114,11 @@ def make_loss(setting: Setting) -> Callable[[Tokens], Tensor]:
 
         def theirs(tokens: Tokens) -> Tensor:
             seeds = len(tokens.log_prob)
-            rows = Tokens(*(None if tensor is None else tensor.flatten(0, 1) for tensor in tokens))
-            loss = function(rows.log_prob, rows.old_log_prob, rows.advantages, rows.weights)
-            if setting.kl_coef and rows.ref_log_prob is not None:
-                loss = loss + setting.kl_coef * verl_kl_loss(rows.log_prob, rows.ref_log_prob)
+            log_prob, old, advantages = (tensor.flatten(0, 1) for tensor in tokens[:3])
+            weights = None if tokens.weights is None else tokens.weights.flatten(0, 1)
+            loss = function(log_prob, old, advantages, weights)
+            if setting.kl_coef and tokens.ref_log_prob is not None:
+                loss = loss + setting.kl_coef * verl_kl_loss(log_prob, tokens.ref_log_prob.flatten(0, 1))
             return loss * seeds  # verl's is the mean over all of them
 
         return theirs
@@ -174,7 +175,7 @@ def train(setting: Setting, scale: Scale, task: Task | None = None) -> Measured:
         with torch.no_grad():
             anchor = policy.log_probs()
         older = [*older, anchor][-(setting.staleness + 1) :]
-        places, batch = _batch(setting, task, older[0], anchor, uniform, generator)
+        places, batch = sample_batch(setting, task, older[0], anchor, uniform, generator)
         for k in range(min(setting.steps, scale.updates - update)):
             part = slice(k * GROUPS * GROUP, (k + 1) * GROUPS * GROUP)
             present = policy.log_probs()
@@ -191,7 +192,7 @@ def train(setting: Setting, scale: Scale, task: Task | None = None) -> Measured:
 
 
 @dataclass(frozen=True)
-class _Batch:
+class Batch:
     """The responses of one batch; all tensors (seeds, responses, positions)."""
 
     behavior: Tensor
@@ -207,9 +208,9 @@ class _Batch:
         return Tokens(log_prob, self.old[:, part], self.advantages[:, part], reference, weights)
 
 
-def _batch(
+def sample_batch(
     setting: Setting, task: Task, sampler: Tensor, anchor: Tensor, uniform: Tensor, generator: torch.Generator
-) -> tuple[Tensor, _Batch]:
+) -> tuple[Tensor, Batch]:
     """Sample setting.steps mini-batches: places of the tokens' log-probs, and what the loss needs of them."""
     seeds, prompts = sampler.shape[:2]
     drawn = torch.rand(seeds, setting.steps, prompts, generator=generator).argsort(-1)[..., :GROUPS]
@@ -229,7 +230,7 @@ def _batch(
     groups = torch.arange(rows // GROUP).repeat_interleave(GROUP)
     advantages = group_mean_advantages(token_rewards, torch.ones_like(token_rewards), groups)
     reference = of(uniform) if setting.reference == "fixed" else None
-    return places, _Batch(behavior, old, advantages.view(places.shape), reference, weights)
+    return places, Batch(behavior, old, advantages.view(places.shape), reference, weights)
 
 
 class _Record:

@@ -1,6 +1,7 @@
 """verl's own policy losses, called as verl calls them: to set beside ours."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ def verl_loss(name: str, clip_low: float, clip_high: float, clip_c: float) -> Ca
     from verl.trainer.ppo.core_algos import get_policy_loss_fn
     from verl.workers.config import ActorConfig
 
-    function = get_policy_loss_fn(name)
+    function: Any = get_policy_loss_fn(name)  # verl's own type has no names
     config = ActorConfig(
         strategy="fsdp2",
         rollout_n=1,
@@ -48,4 +49,5 @@ def verl_kl_loss(log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
     """verl's KL loss of a batch (batch, tokens) with kl_loss_type low_var_kl (GRPO's k3), without its coefficient."""
     from verl.trainer.ppo.core_algos import kl_penalty
 
-    return kl_penalty(logprob=log_prob, ref_logprob=ref_log_prob, kl_penalty="low_var_kl").mean()
+    penalty: Any = kl_penalty  # declared for float32 alone
+    return penalty(logprob=log_prob, ref_logprob=ref_log_prob, kl_penalty="low_var_kl").mean()
