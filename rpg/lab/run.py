@@ -2,6 +2,8 @@
 
 import math
 import multiprocessing
+import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -56,13 +58,21 @@ def measure_all(
 
 
 def _measured(settings: Sequence[Setting], scale: Scale, workers: int) -> Iterator[tuple[Setting, Row]]:
-    with multiprocessing.get_context("spawn").Pool(min(workers, len(settings)), _one_thread) as pool:
+    with multiprocessing.get_context("spawn").Pool(min(workers, len(settings)), _begin) as pool:
         yield from zip(settings, pool.imap(_call, [(setting, scale) for setting in settings]), strict=True)
 
 
-def _one_thread() -> None:
-    """A sum over threads would depend on how many there are."""
+def _begin() -> None:
+    """A worker: one thread, as a sum over threads would depend on how many there are; none outlives its parent."""
     torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _call(work: tuple[Setting, Scale]) -> Row:

@@ -94,24 +94,26 @@ def unique_settings(found: Sequence[Sweep]) -> list[Setting]:
 
 RATES = values("lr", 0.025, 0.05, 0.1, 0.2)
 
+BOTH = {"final reward": "reward", "mean over training": "reward_mean"}
+
 
 def _batch(steps: int) -> str:
     return f"{steps} step{'s' * (steps > 1)} a batch"
 
 
 def _steps(quick: bool) -> Sweep:
-    steps = values("steps", *((1, 16, 64) if quick else (1, 2, 4, 8, 16, 32, 64)))
+    steps = values("steps", *((1, 16, 64) if quick else (1, 4, 16, 32, 64)))
     methods = {name: METHODS[name] for name in list(METHODS)[:: 3 if quick else 1]}
     grids = [
-        Grid("final expected reward, lr 0.05", "", methods, "optimizer steps a batch", steps, {}),
-        Grid("mean over training, lr 0.05", "", methods, "optimizer steps a batch", steps, {}, "reward_mean"),
+        Grid(f"{measured}, lr 0.05", "", methods, "optimizer steps a batch", steps, {}, shown)
+        for measured, shown in BOTH.items()
     ]
     if not quick:
         apart = {name: METHODS[name] for name in METHODS if name not in SAME}
-        for k in (1, 16, 64):
+        for k in (16, 64):
             grids += [
-                Grid(f"{measured}, {_batch(k)}", "", apart, "lr", RATES, {"steps": k}, shown)
-                for measured, shown in (("final", "reward"), ("mean over training", "reward_mean"))
+                Grid(f"{measured}, {_batch(k)}", "", apart, "learning rate", RATES, {"steps": k}, shown)
+                for measured, shown in BOTH.items()
             ]
     return Sweep(
         "steps",
@@ -124,30 +126,30 @@ def _steps(quick: bool) -> Sweep:
 
 def _staleness(quick: bool) -> Sweep:
     staleness = values("staleness", *((0, 8, 32) if quick else (0, 1, 4, 8, 16, 32)))
-    losses = {"RPG-REINFORCE URKL, RPG-Style Clip": CLIPPED, "RPG-REINFORCE URKL, no clip": UNCLIPPED}
+    losses = {"RPG-Style Clip": CLIPPED, "no clip": UNCLIPPED}
     choices = THREE if quick else CHOICES
     grids = [
-        Grid(title, "pi_old", choices, "staleness", staleness, {**STALE, "loss": loss})
-        for title, loss in losses.items()
+        Grid(f"{label}: {measured}", "pi_old", choices, "staleness", staleness, {**STALE, "loss": loss}, shown)
+        for label, loss in losses.items()
+        for measured, shown in BOTH.items()
     ]
     if not quick:
-        theirs = {"steps": 2}
         grids += [
-            Grid(title, "pi_old", THREE, "staleness", staleness, {**theirs, "loss": loss})
-            for title, loss in {"verl cispo": "cispo", "verl gspo": "gspo"}.items()
+            Grid(f"verl {loss}: {measured}", "pi_old", THREE, "staleness", staleness, {"steps": 2, "loss": loss}, shown)
+            for loss in ("cispo", "gspo")
+            for measured, shown in BOTH.items()
         ]
-        grids.append(
-            Grid("with RPG-Style Clip: tokens silenced", "pi_old", choices, "staleness", staleness, STALE, "silenced")
-        )
-        grids.append(
-            Grid("no clip: largest KL from the sampling policy", "pi_old", choices, "staleness", staleness,
-                 {**STALE, "loss": UNCLIPPED}, "kl")
-        )  # fmt: skip
+        silenced, largest = "RPG-Style Clip: share of tokens silenced", "no clip: largest KL from the sampling policy"
+        free = {**STALE, "loss": UNCLIPPED}
+        grids += [
+            Grid(silenced, "pi_old", choices, "staleness", staleness, STALE, "silenced"),
+            Grid(largest, "pi_old", choices, "staleness", staleness, free, "kl"),
+        ]
     return Sweep(
         "staleness",
         "Staleness and the choice of pi_old",
-        "Two optimizer steps a batch; the policy that samples is that many batches old. Final expected reward where "
-        "nothing else is said.",
+        "RPG-REINFORCE URKL, with RPG-Style Clip and without, and two losses of verl's. Two optimizer steps a batch; "
+        "the policy that samples is that many batches old.",
         tuple(grids),
     )
 
@@ -156,30 +158,23 @@ def _clip(quick: bool) -> Sweep:
     bounds = clip_rows(*((0.1, 0.4, math.inf) if quick else (0.05, 0.1, 0.2, 0.4, 0.8, math.inf)))
     steps = values("steps", *((1, 16, 64) if quick else (1, 4, 16, 64)))
     beta = {"kl_coef": PAPERS_BETA}
-    late = {**STALE, "staleness": 16}
-    choices = THREE if quick else CHOICES
+    many, late = {**beta, "steps": 16}, {**STALE, "staleness": 16}
+    title = "mean over training, "
     grids = [
-        Grid("mean over training, staleness 0", "clip", bounds, "optimizer steps a batch", steps, beta, "reward_mean"),
-        Grid("final, staleness 16, 2 steps a batch", "clip", bounds, "pi_old", choices, late),
+        Grid(f"{title}fresh samples", "clip", bounds, "optimizer steps a batch", steps, beta, "reward_mean"),
+        Grid(f"{title}staleness 16", "clip", bounds, "pi_old", THREE, late, "reward_mean"),
     ]
     if not quick:
-        grids.append(
-            Grid(
-                "mean over training, 16 steps a batch",
-                "clip",
-                bounds,
-                "lr",
-                RATES,
-                {**beta, "steps": 16},
-                "reward_mean",
-            )
-        )
-        grids.append(
-            Grid("mean over training, 16 steps a batch", "clip_low", values("clip_low", 0.1, 0.2, 0.4, 0.8),
-                 "clip_high", values("clip_high", 0.1, 0.2, 0.28, 0.5, 1, 4), {**beta, "steps": 16}, "reward_mean")
-        )  # fmt: skip
+        low, high = values("clip_low", 0.1, 0.2, 0.4), values("clip_high", 0.1, 0.28, 0.5, 1, 4)
+        grids += [
+            Grid(f"{title}{_batch(16)}", "clip", bounds, "learning rate", RATES, many, "reward_mean"),
+            Grid(f"{title}{_batch(16)}", "clip_low", low, "clip_high", high, many, "reward_mean"),
+        ]
     return Sweep(
-        "clip", "Clip bounds", "RPG-REINFORCE URKL with RPG-Style Clip; one bound on both sides.", tuple(grids)
+        "clip",
+        "Clip bounds",
+        "RPG-REINFORCE URKL with RPG-Style Clip; the same bound on both sides but in the last picture.",
+        tuple(grids),
     )
 
 
@@ -195,43 +190,35 @@ def _beta(quick: bool) -> Sweep:
         "RPG-REINFORCE URKL, no clip": {"loss": UNCLIPPED},
     }
     some = values("kl_coef", *((0.01, 0.1) if quick else (0.01, 0.03, 0.1, 0.3)))
-    runs = (64,) if quick else (16, 64)
-    grids = [Grid(f"pi_ref = pi_old, {_batch(k)}", "", losses, "beta", betas, {"steps": k}) for k in runs]
-    if not quick:
-        grids.append(
-            Grid(
-                "pi_ref = pi_old, 64 steps a batch: largest KL from it", "", losses, "beta", betas, {"steps": 64}, "kl"
-            )
-        )
+    shown = {**BOTH, "largest KL from it": "kl"}
+    grids = [
+        Grid(f"pi_ref = pi_old, {_batch(64)}: {measured}", "", losses, "beta", betas, {"steps": 64}, field)
+        for measured, field in shown.items()
+    ]
     grids += [
         Grid(f"fixed reference, {_batch(k)}: J below its maximum", "", fixed, "beta", some,
              {"steps": k, "reference": "fixed"}, "gap")
-        for k in ((16,) if quick else (1, 16, 64))
+        for k in ((16,) if quick else (1, 16))
     ]  # fmt: skip
     return Sweep(
         "beta",
         "The coefficient of the KL",
-        "Above: the reference is pi_old, final expected reward. Below: the reference is the uniform policy that "
-        "training starts from, and the number is how far E[R] - beta KL(pi, uniform) ends below its exact maximum.",
+        "First with pi_old as the reference. Then with the uniform policy that training starts from, and the number is "
+        "how far E[R] - beta KL(pi, uniform) of whole responses ends below its exact maximum.",
         tuple(grids),
     )
 
 
 def _staleness_and_lr(quick: bool) -> Sweep:
-    staleness = values("staleness", *((0, 16) if quick else (0, 4, 16)))
-    rates = values("lr", *((0.025, 0.1) if quick else (0.025, 0.05, 0.1)))
-    grids = tuple(
-        Grid(f"{name}{', no clip' * (loss == UNCLIPPED)}", "staleness", staleness, "lr", rates,
-             {**STALE, **choice, "loss": loss})
-        for loss in ((CLIPPED,) if quick else (CLIPPED, UNCLIPPED))
-        for name, choice in THREE.items()
-    )  # fmt: skip
-    return Sweep(
-        "lr",
-        "Staleness against learning rate",
-        "RPG-REINFORCE URKL with RPG-Style Clip, then without; two steps a batch; final expected reward.",
-        grids,
-    )
+    rates = values("lr", *((0.05, 0.2) if quick else (0.05, 0.1, 0.2)))
+    grids = [
+        Grid(f"{label}, staleness {age}: {measured}", "pi_old", THREE, "learning rate", rates,
+             {**STALE, "loss": loss, "staleness": age}, shown)
+        for label, loss in {"RPG-Style Clip": CLIPPED, "no clip": UNCLIPPED}.items()
+        for age in ((16,) if quick else (4, 16))
+        for measured, shown in BOTH.items()
+    ]  # fmt: skip
+    return Sweep("lr", "Staleness against learning rate", "RPG-REINFORCE URKL; two steps a batch.", tuple(grids))
 
 
 def fields(setting: Setting) -> dict[str, Any]:

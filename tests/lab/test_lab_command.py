@@ -2,7 +2,12 @@
 
 import csv
 import re
+import signal
+import subprocess
+import sys
+import time
 
+import psutil
 import pytest
 import torch
 
@@ -25,7 +30,7 @@ def test_the_sweeps_cover_what_they_are_for(quick):
     assert {0.1, 1} <= seen["kl_coef"]
     assert seen["pi_old"] == {"recomputed", "behavior", "decoupled"}
     assert len(seen["clip_high"]) >= 3
-    assert len(seen["lr"]) >= 3
+    assert {0.05, 0.2} <= seen["lr"]
     assert {"cispo", "rpg_rf_urkl", "rpg_rf_urkl_clip_ppo", "vanilla"} <= seen["loss"]
     assert len(settings) < (100 if quick else 800)
 
@@ -45,8 +50,9 @@ def test_command(tmp_path, capsys):
     assert "12 settings, 2 seeds each, in 2 processes" in printed
     rows = list(csv.DictReader((tmp_path / "lab.csv").open()))
     assert len(rows) == 12
-    again = measure(Setting("rpg_rf_urkl_clip_ppo", 0.1, 2, 16, "behavior", kl_coef=1e-4), Scale(2, 128))
-    row = next(row for row in rows if (row["lr"], row["staleness"], row["pi_old"]) == ("0.1", "16", "behavior"))
+    again = measure(Setting("rpg_rf_urkl_clip_ppo", 0.2, 2, 16, "behavior", kl_coef=1e-4), Scale(2, 128))
+    keys = ("loss", "lr", "pi_old")
+    row = next(row for row in rows if [row[key] for key in keys] == ["rpg_rf_urkl_clip_ppo", "0.2", "behavior"])
     assert row["sweeps"] == "lr"
     for name, value in again.items():
         assert row[name] == f"{value.mean:.6g}", name
@@ -73,15 +79,32 @@ def test_a_number_that_is_none_is_an_error(monkeypatch):
 
 
 def test_every_cell_of_a_picture_has_its_number_and_its_error():
-    (sweep, *_) = sweeps(quick=True)
+    sweep = sweeps(quick=True)[0]
     numbers = {}
     for count, setting in enumerate(unique_settings([sweep])):
         numbers[setting] = {name: Value(0.101 + 0.007 * count, 0.001 * count) for name in Measured._fields}
-    texts = [text.get_text() for axes in report.figure(sweep, numbers).axes for text in axes.texts]
+    texts = [text.get_text() for axes in report.figure(report.maps(sweep, numbers)).axes for text in axes.texts]
     for grid in sweep.grids:
         for setting in grid.settings():
             value = numbers[setting][grid.shown]
             assert f"{value.mean:.3f}\n± {value.error:.3f}" in texts
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_outlives_a_killed_run(number, tmp_path):
+    command = [sys.executable, "-m", "rpg.cli", "lab", "--quick", "--only", "lr", "--out", str(tmp_path)]
+    with subprocess.Popen([*command, "--workers", "2"], stdout=subprocess.DEVNULL) as started:
+        workers = []
+        deadline = time.monotonic() + 120
+        while len(workers) < 2 and time.monotonic() < deadline:
+            time.sleep(0.5)
+            workers = [p for p in psutil.Process(started.pid).children() if "spawn_main" in " ".join(p.cmdline())]
+        time.sleep(5)  # into the first settings
+        started.send_signal(number)
+    assert len(workers) == 2
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert alive == []
 
 
 @pytest.mark.parametrize("arguments", [["--seeds", "0"], ["--workers", "-1"], ["--only", "colour"]])
