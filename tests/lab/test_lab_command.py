@@ -74,7 +74,7 @@ def test_the_error_is_the_standard_error_over_seeds(monkeypatch):
 def test_a_number_that_is_none_is_an_error(monkeypatch):
     broken = Measured(*[torch.tensor([0.1, float("nan")])] * len(Measured._fields))
     monkeypatch.setattr("rpg.lab.run.train", lambda *_: broken)
-    with pytest.raises(FloatingPointError, match=r"reward of Setting\(loss='cispo'"):
+    with pytest.raises(FloatingPointError, match=r"^reward, .* of Setting\(loss='cispo'"):
         measure(Setting("cispo"), Scale())
 
 
