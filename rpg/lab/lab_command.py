@@ -29,12 +29,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write lab.csv, a picture a sweep and index.html into --out."""
+    """Write tables, pictures and page into --out."""
     import torch
 
     from rpg.lab import bias, report
     from rpg.lab.run import measure_all
-    from rpg.results.figures import save
 
     started = time.monotonic()
     found = tuple(sweep for sweep in sweeps(args.quick) if not args.only or sweep.name in args.only)
@@ -52,16 +51,10 @@ def run(args: argparse.Namespace) -> int:
         torch.set_num_threads(1)
         ages = QUICK_AGES if args.quick else bias.AGES
         table = bias.bias_table(QUICK_GRADIENT if args.quick else GRADIENT, args.seed, ages)
-        (args.out / "gradient.csv").write_text(bias.bias_csv(table), encoding="utf-8")
-        save(report.figure(report.bias_maps(table)), args.out, "gradient")
     results = measure_all(settings, scale, args.workers, tell)
-    seconds = time.monotonic() - started
-    (args.out / "lab.csv").write_text(report.settings_csv(found, results), encoding="utf-8")
-    for sweep in found:
-        save(report.figure(report.maps(sweep, results)), args.out, sweep.name)
-    (args.out / "index.html").write_text(report.page(found, results, table, scale, seconds), encoding="utf-8")
+    paths = report.write(args.out, found, results, table, scale)
     print(report.summary(found, results))
-    print(f"{args.out / 'index.html'}, lab.csv and {len(found) + bool(table)} pictures, in {seconds:.0f} s")
+    print(f"{', '.join(map(str, paths))}, in {time.monotonic() - started:.0f} s")
     return 0
 
 

@@ -3,9 +3,9 @@
 import csv
 import html
 import io
-import math
 from collections.abc import Sequence
 from importlib import resources
+from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
@@ -14,14 +14,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rpg.lab.bias import ROWS, Table
+from rpg.lab.bias import ROWS, Table, bias_csv
 from rpg.lab.run import Results, Row, Value
 from rpg.lab.sweeps import Grid, Sweep, fields
 from rpg.lab.task import Task
 from rpg.lab.train import GROUP, GROUPS, Measured, Scale
 from rpg.results.figures import STYLE, svg
 
-CELL, LINE = 0.78, 0.4  # width and height of a cell, in inches
+CELL, LINE = 0.62, 0.4  # width and height of a cell, in inches
 LETTER = 0.083  # width of a letter of a row's label
 
 
@@ -119,27 +119,25 @@ def bias_maps(table: Table) -> list[Map]:
 
 
 def figure(shown: Sequence[Map]) -> Figure:
-    """Heat maps, two beside each other; every cell has its number and the standard error."""
+    """Heat maps, two beside each other, labelled once where their rows are the same; a number and its error a cell."""
     with matplotlib.rc_context({**STYLE, "axes.grid": False, "font.size": 9, "axes.titlesize": 10}):
         lines = [shown[i : i + 2] for i in range(0, len(shown), 2)]
         heights = [LINE * max(len(each.rows) for each in line) + 0.85 for line in lines]
-        widths = [max(map(_width, column)) for column in (shown[0::2], shown[1::2]) if column]
-        fig = Figure(figsize=(sum(widths) + 0.3, sum(heights) + 0.1), layout="constrained")
+        columns = [column for column in (shown[0::2], shown[1::2]) if column]
+        widths = [max(max(CELL * len(each.columns), LETTER * len(each.title)) for each in column) for column in columns]
+        labels = LETTER * max(len(row) for each in shown for row in each.rows) + 0.5
+        again = any(line[-1].rows != line[0].rows for line in lines)
+        fig = Figure(figsize=(sum(widths) + labels * (1 + again), sum(heights) + 0.1), layout="constrained")
         all_axes = fig.subplots(len(lines), len(widths), squeeze=False, height_ratios=heights, width_ratios=widths)
         for axes, line in zip(all_axes, lines, strict=True):
             for place, each in zip(axes, line, strict=False):
-                _draw(place, each)
+                _draw(place, each, each is line[0] or each.rows != line[0].rows)
             for place in axes[len(line) :]:
                 place.set_axis_off()
         return fig
 
 
-def _width(shown: Map) -> float:
-    cells = CELL * len(shown.columns)
-    return max(cells, LETTER * len(shown.title)) + LETTER * max(map(len, shown.rows)) + 0.5
-
-
-def _draw(axes: Axes, shown: Map) -> None:
+def _draw(axes: Axes, shown: Map, labelled: bool) -> None:
     low, high, decimals = shown.shown
     means = np.array([[cell.mean for cell in line] for line in shown.cells])
     axes.imshow(means, cmap="Blues", vmin=low, vmax=high, aspect="auto")
@@ -150,10 +148,10 @@ def _draw(axes: Axes, shown: Map) -> None:
             axes.text(x, y, text, ha="center", va="center", fontsize=7.5, color="white" if dark else "black")
     axes.set_title(shown.title, loc="left")
     axes.set_xticks(range(len(shown.columns)), [_broken(name) for name in shown.columns])
-    axes.set_yticks(range(len(shown.rows)), shown.rows)
+    axes.set_yticks(range(len(shown.rows)), shown.rows if labelled else [""] * len(shown.rows))
     axes.tick_params(length=0)
     axes.set_xlabel(shown.column_name)
-    axes.set_ylabel(shown.row_name)
+    axes.set_ylabel(shown.row_name if labelled else "")
     axes.spines[:].set_visible(False)
 
 
@@ -162,7 +160,20 @@ def _broken(name: str) -> str:
     return name.replace(", ", ",\n")
 
 
-def page(found: Sequence[Sweep], results: Results, table: Table, scale: Scale, seconds: float) -> str:
+def write(directory: Path, found: Sequence[Sweep], results: Results, table: Table, scale: Scale) -> list[Path]:
+    """lab.csv, gradient.csv where there is a table, a PNG a question, and the page; returns their paths."""
+    texts = {"lab.csv": settings_csv(found, results), "index.html": page(found, results, table, scale)}
+    pictures = {sweep.name: figure(maps(sweep, results)) for sweep in found}
+    if table:
+        texts["gradient.csv"], pictures["gradient"] = bias_csv(table), figure(bias_maps(table))
+    for name, text in texts.items():
+        (directory / name).write_text(text, encoding="utf-8")
+    for name, picture in pictures.items():
+        picture.savefig(directory / f"{name}.png", dpi=110, metadata={"Software": None})
+    return [directory / name for name in (*texts, *(f"{name}.png" for name in pictures))]
+
+
+def page(found: Sequence[Sweep], results: Results, table: Table, scale: Scale) -> str:
     """One self-contained HTML page: what was done, and each question with its pictures."""
     questions = [(BIAS_TITLE, BIAS_TEXT, bias_maps(table))] if table else []
     questions += [(sweep.title, sweep.text, maps(sweep, results)) for sweep in found]
@@ -183,7 +194,6 @@ def page(found: Sequence[Sweep], results: Results, table: Table, scale: Scale, s
         updates=scale.updates,
         responses=GROUPS * GROUP,
         largest=f"{largest_error(results):.3f}",
-        minutes=f"{max(1, math.ceil(seconds / 60))}",
         sections="\n".join(sections),
     )
 

@@ -139,7 +139,7 @@ def _staleness(quick: bool) -> Sweep:
             for loss in ("cispo", "gspo")
             for measured, shown in BOTH.items()
         ]
-        silenced, largest = "RPG-Style Clip: share of tokens silenced", "no clip: largest KL from the sampling policy"
+        silenced, largest = "RPG-Style Clip: tokens silenced", "no clip: largest KL from mu"
         free = {**STALE, "loss": UNCLIPPED}
         grids += [
             Grid(silenced, "pi_old", choices, "staleness", staleness, STALE, "silenced"),
@@ -190,21 +190,21 @@ def _beta(quick: bool) -> Sweep:
         "RPG-REINFORCE URKL, no clip": {"loss": UNCLIPPED},
     }
     some = values("kl_coef", *((0.01, 0.1) if quick else (0.01, 0.03, 0.1, 0.3)))
-    shown = {**BOTH, "largest KL from it": "kl"}
+    shown = {"final reward": "reward", "largest KL from it": "kl"}
     grids = [
-        Grid(f"pi_ref = pi_old, {_batch(64)}: {measured}", "", losses, "beta", betas, {"steps": 64}, field)
+        Grid(f"pi_ref = pi_old: {measured}", "", losses, "beta", betas, {"steps": 64}, field)
         for measured, field in shown.items()
     ]
     grids += [
-        Grid(f"fixed reference, {_batch(k)}: J below its maximum", "", fixed, "beta", some,
+        Grid(f"fixed, {_batch(k)}: J below its maximum", "", fixed, "beta", some,
              {"steps": k, "reference": "fixed"}, "gap")
         for k in ((16,) if quick else (1, 16))
     ]  # fmt: skip
     return Sweep(
         "beta",
         "The coefficient of the KL",
-        "First with pi_old as the reference. Then with the uniform policy that training starts from, and the number is "
-        "how far E[R] - beta KL(pi, uniform) of whole responses ends below its exact maximum.",
+        "First with pi_old as the reference, 64 steps a batch. Then with the uniform policy that training starts from, "
+        "and the number is how far E[R] - beta KL(pi, uniform) of whole responses ends below its exact maximum.",
         tuple(grids),
     )
 
