@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FLOORS = (
     {"rpg", "rpg.objectives", "rpg.rewards", "rpg.launching", "rpg.preload", "rpg.checkpoints"},
     {"rpg.data", "rpg.verl_plugin"},
-    {"rpg.checks", "rpg.results", "rpg.toy"},
+    {"rpg.checks", "rpg.results", "rpg.toy", "rpg.lab"},
     {"rpg.cli", "recipe.rpg", "scripts"},
 )
 FILES = sorted(path for room in ("rpg", "recipe", "scripts") for path in (ROOT / room).rglob("*.py"))

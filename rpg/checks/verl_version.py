@@ -45,7 +45,8 @@ def _preload(run: Run) -> bool:
     return bool(run.get("rpg.preload.late"))
 
 
-# Which runs use a file of ours; one that is not named here is used by all. What is read after a run is used by none.
+# Which runs use a file of ours; one that is not named here is used by all. What is read after a run, and the
+# laboratory, are used by none.
 USED_BY: dict[str, Callable[[Run], bool]] = {
     f"{PLUGIN}/cpu.py": lambda run: run.get("trainer.device") == "cpu",
     f"{PLUGIN}/reference.py": _has_reference,
@@ -53,6 +54,7 @@ USED_BY: dict[str, Callable[[Run], bool]] = {
     f"{PLUGIN}/rollout_classes.py": _own_rollout,
     f"{PLUGIN}/schedule_free.py": _schedule_free,
     f"{PLUGIN}/trainer.py": _own_worker,
+    f"{PLUGIN}/verl_losses.py": lambda run: False,
     f"{PLUGIN}/worker.py": _own_worker,
     "recipe/rpg/config/profile/cpu.yaml": _preload,
     "rpg/preload/ray_ids.py": _preload,

@@ -87,16 +87,20 @@ class Estimate(NamedTuple):
 PerSampleLoss = Callable[[Problem, Tensor], Tensor]  # problem, log pi_theta (n,) -> loss (n,)
 
 
-def loss_gradient(problem: Problem, loss: PerSampleLoss, normalized: bool) -> Estimate:
+def loss_gradient(
+    problem: Problem, loss: PerSampleLoss, normalized: bool, log_sampler: Tensor | None = None
+) -> Estimate:
     """Gradient of E_{x ~ pi_old}[loss(x)] by the logits.
 
     normalized: whether the loss's divergence is defined between normalised policies. Its expectation is
     then the sum with pi_old's own masses (which add up to 1 where it applies); otherwise the sum over
     pi_old / Z_old, whose factor Z_old the loss carries.
+    log_sampler: (n,), log-probs of the policy that samples, where that is not pi_old; then Z_old is 1.
     """
     logits = problem.logits.clone().requires_grad_()
     log_prob = logits.log_softmax(0)
-    measure = problem.log_old.exp() / (1.0 if normalized else problem.z_old)
+    log_measure = problem.log_old if log_sampler is None else log_sampler
+    measure = log_measure.exp() / (1.0 if normalized else problem.z_old)
     losses = loss(problem, log_prob)
     (mean,) = torch.autograd.grad((measure * losses).sum(), logits, retain_graph=True)
     (slopes,) = torch.autograd.grad(losses.sum(), log_prob)

@@ -20,6 +20,7 @@ from rpg.objectives.exact import (
     random_problem,
     spec_loss,
 )
+from rpg.objectives.stale import CHOICES, STALENESS, mean_kl, measure_choice, stale_problems
 
 TOLERANCE = 1e-10
 
@@ -78,12 +79,41 @@ def run(args: argparse.Namespace) -> int:
         f"\nThe KL term alone, off-policy: GRPO's k3 without importance weight misses the gradient of UKL by "
         f"{uncorrected:.1%} on average, w * k3 by {corrected:.1e}."
     )
+    failures += print_choices_of_pi_old(max(2, args.policies // 4), args.outcomes, args.kl_coef, args.seed)
     if args.plot:
         plot(args.plot)
         print(f"Loss coefficients drawn to {args.plot}")
     if failures:
         print(f"\nFAILED (error above {TOLERANCE:g}): {', '.join(failures)}")
     return 1 if failures else 0
+
+
+def print_choices_of_pi_old(policies: int, outcomes: int, kl_coef: float, seed: int) -> list[str]:
+    """Print what each choice of pi_old makes of samples of an older policy; the names that had to be exact."""
+    print(
+        f"\nSamples of an older policy: behaviour (samples), anchor (the batch starts from it), present; {policies} of "
+        "each, under the three choices of pi_old\n"
+        "staleness: std of the logits between behaviour and anchor   error, bias, std: of the eight unclipped losses\n"
+        "clip bias, silenced: of rpg_rf_urkl_clip_ppo, and the share of samples that its clip leaves no gradient\n"
+    )
+    print(
+        f"{'staleness':>9} {'KL':>6}  {'pi_old':<23} {'must be':<8} {'error':>9} {'bias':>9} {'std':>7} "
+        f"{'clip bias':>9} {'silenced':>8}"
+    )
+    failures = []
+    for staleness in STALENESS:
+        problems = stale_problems(policies, outcomes, kl_coef, seed, staleness)
+        distance = mean_kl(problems)
+        for name, (_, _, promised) in CHOICES.items():
+            exact = promised or staleness == 0.0  # then behaviour and anchor are one policy
+            result = measure_choice(name, problems)
+            print(
+                f"{staleness:9g} {distance:6.3f}  {name:<23} {'exact' if exact else 'biased':<8} {result.error:9.1e} "
+                f"{result.bias:9.1e} {result.std:7.3f} {result.clip_bias:9.1%} {result.silenced:8.1%}"
+            )
+            if exact and not result.error <= TOLERANCE:
+                failures.append(f"pi_old={name} at staleness {staleness:g}")
+    return failures
 
 
 def rows(kl_coef: float) -> list[Row]:

@@ -47,6 +47,19 @@ PARTS: dict[str, tuple[Part, ...]] = {
             "get", "clip_ratio", "clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "policy_loss",
             "global_batch_info", "loss_agg_mode")),
     ),
+    "rpg/verl_plugin/verl_losses.py": (
+        Part(ALGOS, "get_policy_loss_fn", "finds verl's own losses for the laboratory", signature="(name)"),
+        Part(ALGOS, "POLICY_LOSS_REGISTRY", "holds those of the laboratory", names=(
+            "vanilla", "cispo", "gspo", "geo_mean", "sapo", "dppo_tv", "dppo_kl", "gpg")),
+        Part(ALGOS, "compute_policy_loss_vanilla", "is one of them; the others take the same", passed=(
+            "old_log_prob", "log_prob", "advantages", "response_mask", "loss_agg_mode", "config",
+            "rollout_is_weights")),
+        Part(ALGOS, "kl_penalty", "is verl's KL loss of a token", passed=("logprob", "ref_logprob", "kl_penalty")),
+        Part(ALGOS, "kl_penalty_forward", "is where GRPO's k3 is", texts=('kl_penalty in ("low_var_kl", "k3")',)),
+        Part("verl.workers.config", "ActorConfig", "is the config that they are given", passed=(
+            "strategy", "rollout_n", "ppo_micro_batch_size_per_gpu", "clip_ratio_low", "clip_ratio_high",
+            "clip_ratio_c")),
+    ),
     "rpg/verl_plugin/config.py": (
         Part("verl.workers.config", "PolicyLossConfig", "is what our settings of the loss are added to",
              names=("get", "loss_mode"), lacks=("kl_coef", "clip_scope", "clip_branch", "z_old")),

@@ -1,0 +1,146 @@
+"""Bias and noise of the gradient of whole responses, by listing every response: no sampling, no training noise."""
+
+import csv
+import io
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rpg.lab.run import Value, over_seeds
+from rpg.lab.sweeps import CHOICES
+from rpg.lab.task import Task
+from rpg.lab.train import Policy, Setting, make_loss, sample_batch
+from rpg.objectives import LossSpec, token_loss
+from rpg.objectives.pi_old import old_policy
+
+AGES = (0, 1, 4, 8, 16, 32)  # optimizer steps between the policy that samples and the present one
+TRAINED = 64  # optimizer steps to the present policy: in the middle of learning
+LR = 0.05
+# where a batch begins, pi_theta is the anchor and w is 1: a clip does something under `behavior` alone
+ROWS: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "recomputed": ("rpg_rf_urkl", CHOICES["recomputed"]),
+    "behavior, RPG-Style Clip": ("rpg_rf_urkl_clip_ppo", CHOICES["behavior"]),
+    "behavior, no clip": ("rpg_rf_urkl", CHOICES["behavior"]),
+    **{name: ("rpg_rf_urkl", fields) for name, fields in CHOICES.items() if fields["pi_old"] == "decoupled"},
+}
+
+
+class Gradient(NamedTuple):
+    """Of the expected loss, against grad J of whole responses; both by the logits.
+
+    Attributes:
+        bias: |expected gradient + grad J| / |grad J|.
+        cosine: of the angle between minus the expected gradient and grad J: 1 is the right direction.
+        noise: standard deviation of one response's gradient, as a multiple of |grad J|.
+    """
+
+    bias: float
+    cosine: float
+    noise: float
+
+
+Table = dict[tuple[str, int], dict[str, Value]]  # label of ROWS and age: the fields of Gradient
+
+
+def bias_table(seeds: int, seed: int = 0, ages: Sequence[int] = AGES) -> Table:
+    """Every row at every age, beta 0, at the first optimizer step of a batch; mean and standard error over seeds."""
+    task = Task.make()
+    policies, responses = trained(task, seeds, seed), Responses(task)
+    table: Table = {}
+    for (label, (loss, choice)), age in itertools.product(ROWS.items(), ages):
+        found = [
+            responses.gradient(loss, policies[TRAINED - age][i], policies[TRAINED][i], choice) for i in range(seeds)
+        ]
+        table[label, age] = over_seeds(
+            {field: torch.tensor([getattr(one, field) for one in found]) for field in Gradient._fields}
+        )
+    return table
+
+
+def trained(task: Task, seeds: int, seed: int) -> list[Tensor]:
+    """The policies of on-policy training, after 0, 1, ..., TRAINED optimizer steps."""
+    setting = Setting("rpg_rf_urkl", lr=LR)
+    generator = torch.Generator().manual_seed(seed)
+    policy, loss = Policy(task, seeds, setting.lr, generator), make_loss(setting)
+    policies = []
+    for _ in range(TRAINED):
+        present = policy.log_probs()
+        policies.append(present.detach())
+        places, batch = sample_batch(setting, task, policies[-1], policies[-1], policies[0], generator)
+        log_prob = present.flatten(1).gather(1, places.flatten(1)).view(places.shape)
+        policy.step(loss(batch.part(slice(None), log_prob)))
+    return [*policies, policy.log_probs().detach()]
+
+
+class Responses:
+    """Every response to every prompt of a task."""
+
+    def __init__(self, task: Task):
+        self._task = task
+        prompts, vocabulary, positions, states = task.shape
+        tokens = torch.cartesian_prod(*[torch.arange(vocabulary)] * positions).view(-1, positions)
+        state, places = task.start.unsqueeze(1).expand(prompts, len(tokens)), []
+        first = torch.arange(prompts).unsqueeze(1) * vocabulary
+        for position in range(positions):
+            token = tokens[:, position].expand_as(state)
+            places.append(((first + token) * positions + position) * states + state)
+            state = task.next_state[position, token, state]
+        self.places = torch.stack(places, -1)  # (prompts, responses, positions)
+        self.rewards = (state == task.goal.unsqueeze(1)).double()
+
+    def gradient(self, loss: str, sampler: Tensor, present: Tensor, choice: Mapping[str, Any]) -> Gradient:
+        """Of an unregularised loss whose samples come from `sampler` and whose batch begins with `present`.
+
+        Args:
+            loss: one of rpg.objectives.LOSS_NAMES.
+            sampler, present: (prompts, vocabulary, positions, states), log-probs.
+            choice: pi_old, level, threshold, as in rpg.lab.train.Setting.
+        """
+        sampler, present = sampler.double().log_softmax(1), present.double().log_softmax(1)
+        behavior, anchor = sampler.flatten()[self.places], present.flatten()[self.places]
+        named: dict = {"choice" if name == "pi_old" else name: value for name, value in choice.items()}
+        old, weights = old_policy(behavior=behavior, anchor=anchor, **named)
+        chance = behavior.sum(-1).exp()  # (prompts, responses)
+        advantages = self.rewards - (chance * self.rewards).sum(1, keepdim=True)
+        log_prob = anchor.clone().requires_grad_()
+        losses, _ = token_loss(
+            LossSpec.parse(loss, kl_coef=0.0),
+            log_prob=log_prob,
+            old_log_prob=old,
+            advantages=advantages.unsqueeze(-1).expand_as(log_prob).contiguous(),
+        )
+        (slope,) = torch.autograd.grad((losses if weights is None else losses * weights).sum(), log_prob)
+        probs, prompts = present.exp(), len(present)
+        expected = torch.zeros(present.numel(), dtype=torch.float64)
+        expected.index_add_(0, self.places.flatten(), (chance.unsqueeze(-1) * slope).flatten())
+        expected = expected.view(present.shape) / prompts
+        mean = expected - probs * expected.sum(1, keepdim=True)  # through the softmax
+        score = (1 - 2 * probs + probs.square().sum(1, keepdim=True)).flatten()[self.places]  # |grad log pi|^2
+        second_moment = (chance * (slope.square() * score).sum(-1)).sum() / prompts
+        exact = self.objective_gradient(present)
+        size = exact.norm()
+        return Gradient(
+            bias=((mean + exact).norm() / size).item(),
+            cosine=(-(mean * exact).sum() / (mean.norm() * size)).item(),
+            noise=((second_moment - mean.square().sum()).clamp(min=0).sqrt() / size).item(),
+        )
+
+    def objective_gradient(self, present: Tensor) -> Tensor:
+        """grad of the expected reward, averaged over prompts, by the logits; through the dynamic programme."""
+        logits = present.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(self._task.expected_reward(logits.log_softmax(1).unsqueeze(0)).mean(), logits)
+        return gradient
+
+
+def bias_csv(table: Table) -> str:
+    """A line for each row and age; each value with its standard error."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["pi_old", "age", *(name for field in Gradient._fields for name in (field, f"{field}_se"))])
+    for (label, age), row in table.items():
+        numbers = [f"{number:.6g}" for field in Gradient._fields for number in (row[field].mean, row[field].error)]
+        writer.writerow([label, age, *numbers])
+    return out.getvalue()

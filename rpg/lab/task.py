@@ -1,0 +1,125 @@
+"""A small autoregressive decision problem; expected reward, KL and entropy of whole responses by dynamic programming.
+
+A response is a string of tokens. Each token moves a state, by a permutation of its own at each position, and the
+policy sees prompt, position and state; the reward of a response is 1 where it ends in the prompt's goal, else 0.
+Under the uniform policy nearly every state is as likely as another, so the reward is sparse: about 1 / states.
+
+Policies are tensors of log-probs, (seeds, prompts, vocabulary, positions, states).
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+PROMPTS, VOCABULARY, POSITIONS, STATES = 12, 4, 6, 16
+
+
+@dataclass(frozen=True)
+class Task:
+    """The problem.
+
+    Attributes:
+        next_state, previous_state: (positions, vocabulary, states), what a token makes of a state, and its inverse.
+        start: (prompts,), the state before the first token.
+        goal: (prompts,), the one last state that is rewarded.
+    """
+
+    next_state: Tensor
+    previous_state: Tensor
+    start: Tensor
+    goal: Tensor
+
+    @classmethod
+    def make(
+        cls,
+        prompts: int = PROMPTS,
+        vocabulary: int = VOCABULARY,
+        positions: int = POSITIONS,
+        states: int = STATES,
+        seed: int = 7,
+    ) -> "Task":
+        """Random moves and starts; the goal of a prompt is the reachable state of median probability."""
+        generator = torch.Generator().manual_seed(seed)
+        moves = [[torch.randperm(states, generator=generator) for _ in range(vocabulary)] for _ in range(positions)]
+        next_state = torch.stack([torch.stack(row) for row in moves])
+        start = torch.randint(states, (prompts,), generator=generator)
+        task = cls(next_state, next_state.argsort(-1), start, torch.zeros_like(start))
+        uniform = torch.full((1, prompts, vocabulary, positions, states), -math.log(vocabulary))
+        last = task.occupancy(uniform)[-1][0]
+        reachable = (last > 0).sum(1, keepdim=True)
+        goal = last.argsort(dim=1, descending=True, stable=True).gather(1, reachable // 2)
+        return cls(next_state, task.previous_state, start, goal.squeeze(1))
+
+    @property
+    def positions(self) -> int:
+        """Tokens of a response."""
+        return self.next_state.shape[0]
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """prompts, vocabulary, positions, states"""
+        positions, vocabulary, states = self.next_state.shape
+        return len(self.start), vocabulary, positions, states
+
+    def occupancy(self, log_probs: Tensor) -> list[Tensor]:
+        """Probability of each state before each token and after the last: positions + 1 (seeds, prompts, states)."""
+        probs = log_probs.exp()
+        state = torch.zeros_like(probs[:, :, 0, 0])
+        state[:, torch.arange(len(self.start)), self.start] = 1.0
+        found = [state]
+        for position in range(self.positions):
+            flow = state.unsqueeze(2) * probs[:, :, :, position]  # (seeds, prompts, vocabulary, states)
+            state = flow.gather(-1, self.previous_state[position].expand_as(flow)).sum(2)
+            found.append(state)
+        return found
+
+    def expected_reward(self, log_probs: Tensor) -> Tensor:
+        """(seeds, prompts)"""
+        last = self.occupancy(log_probs)[-1]
+        return last.gather(-1, self.goal.expand(len(last), -1).unsqueeze(-1)).squeeze(-1)
+
+    def kl(self, p: Tensor, q: Tensor) -> Tensor:
+        """KL(p, q) of whole responses, averaged over prompts: (seeds,). By the chain rule."""
+        return self._along(p, (p.exp() * (p - q)).sum(2))
+
+    def entropy(self, p: Tensor) -> Tensor:
+        """Entropy of whole responses in nats, averaged over prompts: (seeds,)."""
+        return self._along(p, -(p.exp() * p).sum(2))
+
+    def _along(self, p: Tensor, values: Tensor) -> Tensor:
+        """Sum over positions of values (seeds, prompts, positions, states), expected under p; mean over prompts."""
+        visits = torch.stack(self.occupancy(p)[:-1], dim=2)
+        return (visits * values).sum((2, 3)).mean(1)
+
+    def best(self, beta: float) -> float:
+        """Largest J = E[R] - beta KL(pi, uniform), averaged over prompts: beta log E_uniform[exp(R / beta)]."""
+        prompts, vocabulary, positions, states = self.shape
+        uniform = torch.full((1, prompts, vocabulary, positions, states), -math.log(vocabulary), dtype=torch.float64)
+        chance = self.expected_reward(uniform)
+        if beta == 0:
+            return 1.0
+        # log(1 - c + c exp(1 / beta)), the larger exponent taken out
+        return float((1 + beta * (chance + (1 - chance) * math.exp(-1 / beta)).log()).mean())
+
+    def sample(self, log_probs: Tensor, prompts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Responses to prompts (seeds, responses).
+
+        Returns:
+            (seeds, responses, positions), the place of each token's log-prob in log_probs.flatten(1); and rewards,
+            (seeds, responses).
+        """
+        _, vocabulary, positions, states = self.shape
+        flat = log_probs.flatten(1)
+        tokens = torch.arange(vocabulary) * positions * states
+        state, places = self.start[prompts], []
+        for position in range(positions):
+            first = prompts * vocabulary * positions * states + position * states + state
+            row = first.unsqueeze(-1) + tokens
+            probs = flat.gather(1, row.flatten(1)).view(row.shape).exp_()
+            # the largest of p / e, e exponential, is a draw from p
+            token = probs.div_(torch.empty_like(probs).exponential_(generator=generator)).argmax(-1)
+            places.append(first + token * (positions * states))
+            state = self.next_state[position, token, state]
+        return torch.stack(places, -1), (state == self.goal[prompts]).to(log_probs.dtype)

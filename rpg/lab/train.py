@@ -1,0 +1,273 @@
+"""One setting trained for many seeds at once: samples of an older policy, several optimizer steps a batch."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rpg.lab.task import Task
+from rpg.objectives import LOSS_NAMES, LossSpec, group_mean_advantages, token_loss_summary
+from rpg.objectives.pi_old import old_policy
+from rpg.verl_plugin.verl_losses import verl_kl_loss, verl_loss
+
+RANK = 4  # of the policy's logits over prompts: fewer than prompts, so that learning one moves the others
+GROUP = 8  # responses to a prompt
+GROUPS = 4  # prompts of a mini-batch
+# verl's losses that look at each token or response alone: clip_cov and kl_cov rank the tokens of the whole batch,
+# which here is that of all seeds; dro has a coefficient of its own that nothing else shares
+VERLS = ("vanilla", "cispo", "gspo", "geo_mean", "sapo", "dppo_tv", "dppo_kl", "gpg")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is varied.
+
+    Attributes:
+        loss: one of rpg.objectives.LOSS_NAMES, or of VERLS.
+        lr: Adam's learning rate.
+        steps: optimizer steps a batch; a batch is that many mini-batches, each used once.
+        staleness: how many batches ago the policy that samples was the trained one; 0: the batch's first policy.
+        pi_old, level, threshold: see rpg.objectives.pi_old.
+        kl_coef: beta. For a loss of verl's the coefficient of its own KL loss, which needs reference "fixed".
+        reference: "old" (pi_old) or "fixed" (the uniform policy that training starts from).
+        clip_low, clip_high, clip_c: as in LossSpec, and verl's.
+    """
+
+    loss: str
+    lr: float = 0.05
+    steps: int = 1
+    staleness: int = 0
+    pi_old: str = "behavior"
+    level: str = "token"
+    threshold: float = math.inf
+    kl_coef: float = 0.0
+    reference: str = "old"
+    clip_low: float = 0.2
+    clip_high: float = 0.28
+    clip_c: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.loss not in (*LOSS_NAMES, *VERLS):
+            raise ValueError(f"loss={self.loss!r} is neither one of {', '.join(LOSS_NAMES)} nor {', '.join(VERLS)}")
+        if self.reference not in ("old", "fixed"):
+            raise ValueError(f"reference={self.reference!r} is neither old nor fixed")
+        if self.loss in VERLS and self.kl_coef and self.reference == "old":
+            raise ValueError(f"kl_coef={self.kl_coef!r}: verl's own KL loss of {self.loss} wants reference='fixed'")
+        if self.steps < 1 or self.staleness < 0:
+            raise ValueError(f"steps={self.steps}, staleness={self.staleness}: at least 1 and 0")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is spent on a setting: seeds at once, optimizer steps, how often is measured, the first seed."""
+
+    seeds: int = 64
+    updates: int = 256
+    measured: int = 16
+    seed: int = 0
+
+
+class Tokens(NamedTuple):
+    """A mini-batch; all (seeds, responses, positions), weights None where there are none."""
+
+    log_prob: Tensor
+    old_log_prob: Tensor
+    advantages: Tensor
+    ref_log_prob: Tensor | None
+    weights: Tensor | None
+
+
+class Measured(NamedTuple):
+    """One value for each seed, (seeds,); all but the first two at or up to the end of training.
+
+    Attributes:
+        reward: expected reward of the last policy, exact.
+        reward_mean: the same averaged over the measurements, which are evenly spaced: how fast it learned.
+        unsolved: share of prompts whose expected reward is below 0.1.
+        gap: how far J is below its maximum; J is E[R] - beta KL(pi, uniform) with reference "fixed", else E[R].
+        kl: largest KL (of responses, exact) of the policy that sampled from the present one.
+        kl_start: KL (of responses, exact) of the last policy from the uniform one it started from.
+        entropy: of the last policy's responses, in nats.
+        ess: effective sample size of the token weights pi_theta / pi_behaviour, (sum w)^2 / (n sum w^2); mean.
+        silenced: share of tokens with an advantage but without a gradient; mean.
+    """
+
+    reward: Tensor
+    reward_mean: Tensor
+    unsolved: Tensor
+    gap: Tensor
+    kl: Tensor
+    kl_start: Tensor
+    entropy: Tensor
+    ess: Tensor
+    silenced: Tensor
+
+
+def make_loss(setting: Setting) -> Callable[[Tokens], Tensor]:
+    """The loss of a mini-batch: a scalar, the sum over seeds of each seed's mean over tokens."""
+    clip = {"clip_low": setting.clip_low, "clip_high": setting.clip_high, "clip_c": setting.clip_c}
+    if setting.loss in VERLS:
+        function = verl_loss(setting.loss, **clip)
+
+        def theirs(tokens: Tokens) -> Tensor:
+            seeds = len(tokens.log_prob)
+            log_prob, old, advantages = (tensor.flatten(0, 1) for tensor in tokens[:3])
+            weights = None if tokens.weights is None else tokens.weights.flatten(0, 1)
+            loss = function(log_prob, old, advantages, weights)
+            if setting.kl_coef and tokens.ref_log_prob is not None:
+                loss = loss + setting.kl_coef * verl_kl_loss(log_prob, tokens.ref_log_prob.flatten(0, 1))
+            return loss * seeds  # verl's is the mean over all of them
+
+        return theirs
+    spec = LossSpec.parse(setting.loss, kl_coef=setting.kl_coef, **clip)
+
+    def ours(tokens: Tokens) -> Tensor:
+        losses, _ = token_loss_summary(
+            spec,
+            log_prob=tokens.log_prob,
+            old_log_prob=tokens.old_log_prob,
+            advantages=tokens.advantages,
+            ref_log_prob=tokens.ref_log_prob,
+        )
+        if tokens.weights is not None:
+            losses = losses * tokens.weights
+        return losses.sum() / losses[0].numel()
+
+    return ours
+
+
+class Policy:
+    """logits = prompt vectors x table, a two-layer linear network for each seed; it starts uniform.
+
+    The prompt vectors are of rank RANK, so that prompts share what is learned and disturb each other.
+    """
+
+    def __init__(self, task: Task, seeds: int, lr: float, generator: torch.Generator):
+        prompts, *rest = self._shape = task.shape
+        self.prompts = (torch.randn(seeds, prompts, RANK, generator=generator) / RANK**0.5).requires_grad_()
+        self.table = torch.zeros(seeds, RANK, math.prod(rest), requires_grad=True)
+        self.optimizer = torch.optim.Adam([self.prompts, self.table], lr=lr)
+
+    def log_probs(self) -> Tensor:
+        """(seeds, prompts, vocabulary, positions, states)"""
+        return (self.prompts @ self.table).view(-1, *self._shape).log_softmax(2)
+
+    def step(self, loss: Tensor) -> None:
+        """One optimizer step; Adam works on each number alone, so the seeds do not touch."""
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+def train(setting: Setting, scale: Scale, task: Task | None = None) -> Measured:
+    """Train all seeds of one setting; the numbers follow from setting, scale and task alone."""
+    task = task or Task.make()
+    generator = torch.Generator().manual_seed(scale.seed)
+    policy, loss = Policy(task, scale.seeds, setting.lr, generator), make_loss(setting)
+    with torch.no_grad():
+        uniform = policy.log_probs()
+    older = [uniform]  # the policies that batches began with; the first of them samples
+    every, record, update = max(1, scale.updates // scale.measured), _Record(task, uniform), 0
+    while update < scale.updates:
+        with torch.no_grad():
+            anchor = policy.log_probs()
+        older = [*older, anchor][-(setting.staleness + 1) :]
+        places, batch = sample_batch(setting, task, older[0], anchor, uniform, generator)
+        for k in range(min(setting.steps, scale.updates - update)):
+            part = slice(k * GROUPS * GROUP, (k + 1) * GROUPS * GROUP)
+            present = policy.log_probs()
+            log_prob = present.flatten(1).gather(1, places[:, part].flatten(1)).view(places[:, part].shape)
+            log_prob.retain_grad()
+            tokens = batch.part(part, log_prob)
+            policy.step(loss(tokens))
+            update += 1
+            if update % every == 0:
+                record.tokens(log_prob, batch.behavior[:, part], tokens.advantages)
+                with torch.no_grad():
+                    record.policy(policy.log_probs(), older[0])
+    return record.result(setting.kl_coef if setting.reference == "fixed" else 0.0)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The responses of one batch; all tensors (seeds, responses, positions)."""
+
+    behavior: Tensor
+    old: Tensor
+    advantages: Tensor
+    reference: Tensor | None
+    weights: Tensor | None
+
+    def part(self, part: slice, log_prob: Tensor) -> Tokens:
+        """The tokens of a mini-batch."""
+        reference = None if self.reference is None else self.reference[:, part]
+        weights = None if self.weights is None else self.weights[:, part]
+        return Tokens(log_prob, self.old[:, part], self.advantages[:, part], reference, weights)
+
+
+def sample_batch(
+    setting: Setting, task: Task, sampler: Tensor, anchor: Tensor, uniform: Tensor, generator: torch.Generator
+) -> tuple[Tensor, Batch]:
+    """Sample setting.steps mini-batches: places of the tokens' log-probs, and what the loss needs of them."""
+    seeds, prompts = sampler.shape[:2]
+    drawn = torch.rand(seeds, setting.steps, prompts, generator=generator).argsort(-1)[..., :GROUPS]
+    asked = drawn.repeat_interleave(GROUP, -1).flatten(1)
+    places, rewards = task.sample(sampler, asked, generator)
+
+    def of(log_probs: Tensor) -> Tensor:
+        return log_probs.flatten(1).gather(1, places.flatten(1)).view(places.shape)
+
+    behavior = of(sampler)
+    old, weights = old_policy(
+        setting.pi_old, behavior=behavior, anchor=of(anchor), level=setting.level, threshold=setting.threshold
+    )
+    rows = rewards.numel()
+    token_rewards = torch.zeros(rows, task.positions)
+    token_rewards[:, -1] = rewards.flatten()
+    groups = torch.arange(rows // GROUP).repeat_interleave(GROUP)
+    advantages = group_mean_advantages(token_rewards, torch.ones_like(token_rewards), groups)
+    reference = of(uniform) if setting.reference == "fixed" else None
+    return places, Batch(behavior, old, advantages.view(places.shape), reference, weights)
+
+
+class _Record:
+    """Collects what Measured holds."""
+
+    def __init__(self, task: Task, start: Tensor):
+        self._task, self._last, self._start = task, start, start
+        self._rewards: list[Tensor] = [task.expected_reward(start).mean(1)]
+        self._kl: list[Tensor] = []
+        self._ess: list[Tensor] = []
+        self._silenced: list[Tensor] = []
+
+    def tokens(self, log_prob: Tensor, behavior: Tensor, advantages: Tensor) -> None:
+        """After a backward pass: weights against the policy that sampled, and which tokens have no gradient."""
+        assert log_prob.grad is not None
+        w = (log_prob.detach() - behavior).clamp(-20, 20).exp().flatten(1)
+        self._ess.append(w.sum(1).square() / (w.shape[1] * w.square().sum(1)))
+        with_advantage = advantages != 0
+        silenced = with_advantage & (log_prob.grad == 0)
+        self._silenced.append(silenced.sum((1, 2)) / with_advantage.sum((1, 2)).clamp(min=1))
+
+    def policy(self, log_probs: Tensor, sampler: Tensor) -> None:
+        """After an optimizer step."""
+        self._last = log_probs
+        self._rewards.append(self._task.expected_reward(log_probs).mean(1))
+        self._kl.append(self._task.kl(sampler, log_probs))
+
+    def result(self, beta: float) -> Measured:
+        kl_start = self._task.kl(self._last, self._start)
+        return Measured(
+            reward=self._rewards[-1],
+            reward_mean=torch.stack(self._rewards).mean(0),
+            unsolved=(self._task.expected_reward(self._last) < 0.1).double().mean(1),
+            gap=self._task.best(beta) - (self._rewards[-1] - beta * kl_start),
+            kl=torch.stack(self._kl).amax(0),
+            kl_start=kl_start,
+            entropy=self._task.entropy(self._last),
+            ess=torch.stack(self._ess).mean(0),
+            silenced=torch.stack(self._silenced).mean(0),
+        )

@@ -1,0 +1,58 @@
+"""Which policy a loss takes for pi_old where samples are older than the batch; docs/off-policy.md has the gradients."""
+
+import math
+from typing import NamedTuple
+
+from torch import Tensor
+
+from rpg.objectives.terms import MAX_LOG_RATIO
+
+PI_OLD = ("recomputed", "behavior", "decoupled")
+LEVELS = ("token", "sequence")
+
+
+class OldPolicy(NamedTuple):
+    """What a loss is given.
+
+    Attributes:
+        log_prob: log pi_old: the denominator of w, and what the clip is anchored on.
+        weights: what the loss of each token is multiplied with; None means 1.
+    """
+
+    log_prob: Tensor
+    weights: Tensor | None
+
+
+def old_policy(
+    choice: str, *, behavior: Tensor, anchor: Tensor, level: str = "token", threshold: float = math.inf
+) -> OldPolicy:
+    """The pi_old of a choice.
+
+    recomputed: the anchor, without a weight (verl's default). Exact where the anchor is what sampled.
+    behavior: the policy that sampled (verl's bypass_mode).
+    decoupled: the anchor, times anchor / behaviour (verl's rollout_is).
+
+    Args:
+        choice: one of PI_OLD.
+        behavior, anchor: (..., tokens), log-probs of the sampled tokens under the policy that sampled them, and
+            under the policy that the batch's first optimizer step starts from.
+        level: of the weight of `decoupled`: "token", or "sequence", the product over the last dimension.
+        threshold: the weight is at most that; verl's default is 2, infinity leaves it whole. Log-ratios are
+            clamped at +-20 before that, as in verl.
+
+    Raises:
+        ValueError: an unknown choice or level, a threshold of 0 or less.
+    """
+    for name, value, known in (("pi_old", choice, PI_OLD), ("level", level, LEVELS)):
+        if value not in known:
+            raise ValueError(f"{name}={value!r} is not one of {', '.join(known)}")
+    if not threshold > 0:
+        raise ValueError(f"threshold={threshold!r} must be above 0")
+    if choice == "behavior":
+        return OldPolicy(behavior, None)
+    if choice == "recomputed":
+        return OldPolicy(anchor, None)
+    log_weight = (anchor - behavior).detach()
+    if level == "sequence":
+        log_weight = log_weight.sum(-1, keepdim=True).expand_as(anchor)
+    return OldPolicy(anchor, log_weight.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp().clamp(max=threshold))

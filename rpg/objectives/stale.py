@@ -1,0 +1,147 @@
+"""Samples of an older policy, enumerated: bias and noise of the three choices of pi_old (docs/off-policy.md)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rpg.objectives.exact import Estimate, Problem, loss_gradient, objective_gradient, spec_loss
+from rpg.objectives.loss import token_loss
+from rpg.objectives.pi_old import old_policy
+from rpg.objectives.spec import DIVERGENCE_NAMES, LossSpec
+
+STALENESS = (0.0, 0.1, 0.3, 1.0)  # standard deviation of log pi_behaviour - log pi_anchor, before normalisation
+# name in the table: choice, threshold of the weight, whether it must be exact where nothing is clipped
+CHOICES = {
+    "recomputed": ("recomputed", math.inf, False),
+    "behavior": ("behavior", math.inf, True),
+    "decoupled": ("decoupled", math.inf, True),
+    "decoupled, weight <= 2": ("decoupled", 2.0, False),
+}
+UNCLIPPED = tuple(f"{estimator}_{d}" for d in DIVERGENCE_NAMES for estimator in ("rpg", "rpg_rf"))
+CLIPPED = "rpg_rf_urkl_clip_ppo"
+
+
+@dataclass(frozen=True)
+class Stale:
+    """Three policies over n outcomes: behaviour (samples), anchor (a batch starts from it), present (theta).
+
+    Attributes:
+        logits: (n,), theta.
+        log_behavior, log_anchor: (n,).
+        log_ref: (n,), or None for the paper's pi_ref = pi_old, whichever of the two that is.
+        advantages: (n,).
+        kl_coef: beta.
+    """
+
+    logits: Tensor
+    log_behavior: Tensor
+    log_anchor: Tensor
+    log_ref: Tensor | None
+    advantages: Tensor
+    kl_coef: float
+
+    def gradient(self, choice: str, spec: LossSpec, threshold: float = math.inf) -> tuple[Estimate, Tensor]:
+        """The loss's gradient under samples of the behaviour policy, and grad J of the choice's own objective.
+
+        J = E_{pi_theta}[A] - beta D; D is taken to log_ref, and where that is None to the choice's pi_old.
+        """
+        old, weights = old_policy(choice, behavior=self.log_behavior, anchor=self.log_anchor, threshold=threshold)
+        log_ref = old if self.log_ref is None else self.log_ref
+        problem = Problem(self.logits, old, log_ref, self.advantages, self.kl_coef)
+        unweighted = spec_loss(spec)
+
+        def loss(problem: Problem, log_prob: Tensor) -> Tensor:
+            losses = unweighted(problem, log_prob)
+            return losses if weights is None else losses * weights
+
+        estimate = loss_gradient(problem, loss, normalized=True, log_sampler=self.log_behavior)
+        return estimate, objective_gradient(problem, spec.divergence)
+
+    def silenced(self, choice: str, spec: LossSpec) -> float:
+        """Probability under the behaviour policy of an outcome whose gradient the clip sets to 0."""
+        old = old_policy(choice, behavior=self.log_behavior, anchor=self.log_anchor).log_prob
+        _, stats = token_loss(
+            spec,
+            log_prob=self.logits.log_softmax(0),
+            old_log_prob=old,
+            advantages=self.advantages,
+            ref_log_prob=self.log_ref,
+        )
+        held = stats.clipped_high | stats.clipped_low | stats.clipped_c
+        return (self.log_behavior.exp() * held).sum().item()
+
+
+@dataclass(frozen=True)
+class StaleResult:
+    """Over problems, and but for the last two over the eight unclipped losses.
+
+    Attributes:
+        error: largest component of |gradient of the expected loss + grad J|.
+        bias, std: means of |error| / |grad J| and of the noise of one sample.
+        clip_bias, silenced: of RPG-REINFORCE URKL with RPG-Style Clip: bias, and share of samples without gradient.
+    """
+
+    error: float
+    bias: float
+    std: float
+    clip_bias: float
+    silenced: float
+
+
+def stale_problems(policies: int, outcomes: int, kl_coef: float, seed: int, staleness: float) -> list[Stale]:
+    """Random anchors; behaviour and present are the anchor with logits moved by normal noise of std `staleness`
+    and 0.1. Every other one has a reference of its own. The draws of one seed differ by `staleness` alone."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal() -> Tensor:
+        return torch.randn(outcomes, generator=generator, dtype=torch.float64)
+
+    found = []
+    for number in range(policies):
+        anchor, to_behavior, to_present, to_reference, advantages = (normal() for _ in range(5))
+        found.append(
+            Stale(
+                logits=anchor + 0.1 * to_present,
+                log_behavior=(anchor + staleness * to_behavior).log_softmax(0),
+                log_anchor=anchor.log_softmax(0),
+                log_ref=(anchor + to_reference / 2).log_softmax(0) if number % 2 else None,
+                advantages=advantages,
+                kl_coef=kl_coef,
+            )
+        )
+    return found
+
+
+def measure_choice(name: str, problems: Sequence[Stale]) -> StaleResult:
+    """One line of the table; `name` is one of CHOICES."""
+    choice, threshold, _ = CHOICES[name]
+    kl_coef = problems[0].kl_coef
+    errors, biases, noises, clip_biases, silenced = [], [], [], [], []
+    for problem in problems:
+        for loss_name in (*UNCLIPPED, CLIPPED):
+            scope = "none" if loss_name != CLIPPED else "reward"
+            spec = LossSpec.parse(loss_name, kl_coef=kl_coef, clip_scope=scope)
+            estimate, gradient = problem.gradient(choice, spec, threshold)
+            difference = estimate.mean + gradient
+            bias = (difference.norm() / gradient.norm()).item()
+            if loss_name == CLIPPED:
+                clip_biases.append(bias)
+                silenced.append(problem.silenced(choice, spec))
+            else:
+                errors.append(difference.abs().max().item())
+                biases.append(bias)
+                noises.append(estimate.std)
+    error = math.nan if any(map(math.isnan, errors)) else max(errors)
+    return StaleResult(error, _mean(biases), _mean(noises), _mean(clip_biases), _mean(silenced))
+
+
+def mean_kl(problems: Sequence[Stale]) -> float:
+    """KL(behaviour, anchor), averaged."""
+    return _mean([(p.log_behavior.exp() * (p.log_behavior - p.log_anchor)).sum().item() for p in problems])
+
+
+def _mean(values: list[float]) -> float:
+    return math.fsum(values) / len(values)

@@ -1,0 +1,110 @@
+"""The gradient of whole responses, listed: what docs/off-policy.md says of each choice of pi_old."""
+
+import csv
+import io
+import itertools
+import math
+
+import pytest
+import torch
+
+from rpg.lab.bias import ROWS, Responses, bias_csv, bias_table
+from rpg.lab.task import Task
+
+torch.set_num_threads(1)
+
+TASK = Task.make(prompts=3, vocabulary=3, positions=3, states=5)
+RESPONSES = Responses(TASK)
+TOLERANCE = 1e-10
+
+
+def policies(distance):
+    """The policy that samples and the present one; normal logits that differ by `distance`."""
+    generator = torch.Generator().manual_seed(4)
+    logits, move = (torch.randn(TASK.shape, generator=generator, dtype=torch.float64) for _ in range(2))
+    return (logits + distance * move).log_softmax(1), logits.log_softmax(1)
+
+
+def gradient(label, distance):
+    loss, choice = ROWS[label]
+    return RESPONSES.gradient(loss, *policies(distance), choice)
+
+
+def test_every_response_once_and_its_reward():
+    _, present = policies(0.0)
+    log_prob = present.flatten()[RESPONSES.places].sum(-1)
+    torch.testing.assert_close(log_prob.exp().sum(1), torch.ones(3, dtype=torch.float64))
+    expected = (log_prob.exp() * RESPONSES.rewards).sum(1)
+    torch.testing.assert_close(expected, TASK.expected_reward(present.unsqueeze(0))[0])
+
+
+def test_the_gradient_of_the_objective_is_its_difference_quotient():
+    _, present = policies(0.0)
+    exact = RESPONSES.objective_gradient(present)
+    for place in itertools.islice(itertools.product(*map(range, TASK.shape)), 0, None, 37):
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = present.clone()
+            moved[place] += step
+            ends.append(TASK.expected_reward(moved.log_softmax(1).unsqueeze(0)).mean().item())
+        assert exact[place].item() == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("label", ROWS)
+def test_fresh_samples_give_the_gradient_under_every_choice(label):
+    found = gradient(label, 0.0)
+    assert found.bias <= TOLERANCE
+    assert found.cosine == pytest.approx(1, abs=1e-12)
+
+
+def test_the_sequence_weight_alone_is_exact_for_whole_responses():
+    assert gradient("decoupled, sequence", 0.7).bias <= TOLERANCE
+    for label in ROWS:
+        if label != "decoupled, sequence":
+            assert gradient(label, 0.7).bias > 0.01, label
+
+
+def test_token_weights_are_exact_where_a_response_is_one_token():
+    one_token = Task.make(prompts=3, vocabulary=5, positions=1, states=5)
+    generator = torch.Generator().manual_seed(4)
+    sampler, present = (
+        torch.randn(one_token.shape, generator=generator, dtype=torch.float64).log_softmax(1) for _ in range(2)
+    )
+    for label, exact in (("decoupled, token", True), ("behavior, no clip", True), ("recomputed", False)):
+        loss, choice = ROWS[label]
+        assert (Responses(one_token).gradient(loss, sampler, present, choice).bias <= TOLERANCE) == exact, label
+
+
+def test_noise_is_the_spread_of_the_gradients_of_single_responses():
+    """Each response's gradient written out: -w A / chance-free sum over its tokens of (one-hot - p)."""
+    sampler, present = policies(0.7)
+    chance = sampler.flatten()[RESPONSES.places].sum(-1).exp()
+    advantages = RESPONSES.rewards - (chance * RESPONSES.rewards).sum(1, keepdim=True)
+    probs, size = present.exp(), RESPONSES.objective_gradient(present).norm()
+    gradients, weights = [], []
+    for prompt in range(3):
+        for response, places in enumerate(RESPONSES.places[prompt]):
+            each = torch.zeros_like(present)
+            for place in places.tolist():
+                one_hot = torch.zeros_like(present)
+                one_hot.view(-1)[place] = 1.0
+                at = one_hot.sum(1, keepdim=True)  # 1 at this prompt, position and state
+                each -= advantages[prompt, response] * (one_hot - at * probs)
+            gradients.append(each.flatten())
+            weights.append(chance[prompt, response] / 3)
+    stacked, measure = torch.stack(gradients), torch.stack(weights)
+    mean = (measure.unsqueeze(1) * stacked).sum(0)
+    spread = (measure * (stacked - mean).square().sum(1)).sum().sqrt() / size
+    assert gradient("recomputed", 0.7).noise == pytest.approx(spread.item(), rel=1e-9)
+
+
+def test_the_table_and_its_csv():
+    table = bias_table(seeds=2, ages=(0, 8))
+    assert set(table) == set(itertools.product(ROWS, (0, 8)))
+    for label in ROWS:
+        assert table[label, 0]["bias"].mean < 1e-6, label
+    assert table["recomputed", 8]["bias"].mean > table["behavior, no clip", 8]["bias"].mean > 0.05
+    assert table["behavior, RPG-Style Clip", 8]["cosine"].mean < table["behavior, no clip", 8]["cosine"].mean
+    rows = list(csv.DictReader(io.StringIO(bias_csv(table))))
+    assert len(rows) == len(table)
+    assert all(math.isfinite(float(row["noise_se"])) for row in rows)

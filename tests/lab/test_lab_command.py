@@ -1,0 +1,115 @@
+"""`rpg lab`: the same numbers for the same seed and any number of processes; CSV, pictures, page."""
+
+import csv
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+import torch
+
+from rpg import cli
+from rpg.lab import report
+from rpg.lab.run import Value, measure
+from rpg.lab.sweeps import fields, sweeps, unique_settings
+from rpg.lab.train import Measured, Scale, Setting
+
+torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_the_sweeps_cover_what_they_are_for(quick):
+    settings = unique_settings(sweeps(quick))
+    assert len(settings) == len(set(settings))
+    seen = {name: {fields(setting)[name] for setting in settings} for name in fields(settings[0])}
+    assert {1, 64} <= seen["steps"]
+    assert {0, 32} <= seen["staleness"]
+    assert {0.1, 1} <= seen["kl_coef"]
+    assert seen["pi_old"] == {"recomputed", "behavior", "decoupled"}
+    assert len(seen["clip_high"]) >= 3
+    assert {0.05, 0.2} <= seen["lr"]
+    assert {"cispo", "rpg_rf_urkl", "rpg_rf_urkl_clip_ppo", "vanilla"} <= seen["loss"]
+    assert len(settings) < (100 if quick else 800)
+
+
+def test_a_cells_setting_is_its_rows_and_its_columns():
+    grid = next(sweep for sweep in sweeps(False) if sweep.name == "staleness").grids[0]
+    assert grid.setting("decoupled, token, at most 2", "8") == Setting(
+        "rpg_rf_urkl_clip_ppo", steps=2, staleness=8, pi_old="decoupled", threshold=2.0, kl_coef=1e-4
+    )
+
+
+def test_command(tmp_path, capsys):
+    """Two processes in one run, one in this; what they write is the same."""
+    arguments = ["lab", "--quick", "--only", "lr", "--seeds", "2", "--workers", "2", "--out", str(tmp_path)]
+    assert cli.main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "12 settings, 2 seeds each, in 2 processes" in printed
+    rows = list(csv.DictReader((tmp_path / "lab.csv").open()))
+    assert len(rows) == 12
+    again = measure(Setting("rpg_rf_urkl_clip_ppo", 0.2, 2, 16, "behavior", kl_coef=1e-4), Scale(2, 128))
+    keys = ("loss", "lr", "pi_old")
+    row = next(row for row in rows if [row[key] for key in keys] == ["rpg_rf_urkl_clip_ppo", "0.2", "behavior"])
+    assert row["sweeps"] == "lr"
+    for name, value in again.items():
+        assert row[name] == f"{value.mean:.6g}", name
+        assert row[f"{name}_se"] == f"{value.error:.6g}", name
+    page = (tmp_path / "index.html").read_text()
+    assert f"{again['reward'].mean:.3f}" in page
+    assert f"± {again['reward'].error:.3f}" in page
+    assert not re.search(r'(src|href)="?https?:', page.replace("http://www.w3.org/1999/xlink", ""))
+    assert (tmp_path / "lr.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_error_is_the_standard_error_over_seeds(monkeypatch):
+    per_seed = torch.tensor([0.1, 0.2, 0.6])
+    monkeypatch.setattr("rpg.lab.run.train", lambda *_: Measured(*[per_seed] * len(Measured._fields)))
+    row = measure(Setting("cispo"), Scale())
+    assert row["reward"] == Value(pytest.approx(0.3), pytest.approx(per_seed.double().std().item() / 3**0.5))
+
+
+def test_a_number_that_is_none_is_an_error(monkeypatch):
+    broken = Measured(*[torch.tensor([0.1, float("nan")])] * len(Measured._fields))
+    monkeypatch.setattr("rpg.lab.run.train", lambda *_: broken)
+    with pytest.raises(FloatingPointError, match=r"^reward, .* of Setting\(loss='cispo'"):
+        measure(Setting("cispo"), Scale())
+
+
+def test_every_cell_of_a_picture_has_its_number_and_its_error():
+    sweep = sweeps(quick=True)[0]
+    numbers = {}
+    for count, setting in enumerate(unique_settings([sweep])):
+        numbers[setting] = {name: Value(0.101 + 0.007 * count, 0.001 * count) for name in Measured._fields}
+    texts = [text.get_text() for axes in report.figure(report.maps(sweep, numbers)).axes for text in axes.texts]
+    for grid in sweep.grids:
+        for setting in grid.settings():
+            value = numbers[setting][grid.shown]
+            assert f"{value.mean:.3f}\n± {value.error:.3f}" in texts
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_outlives_a_killed_run(number, tmp_path):
+    command = [sys.executable, "-m", "rpg.cli", "lab", "--quick", "--only", "lr", "--out", str(tmp_path)]
+    with subprocess.Popen([*command, "--workers", "2"], stdout=subprocess.DEVNULL) as started:
+        workers = []
+        deadline = time.monotonic() + 120
+        while len(workers) < 2 and time.monotonic() < deadline:
+            time.sleep(0.5)
+            workers = [p for p in psutil.Process(started.pid).children() if "spawn_main" in " ".join(p.cmdline())]
+        time.sleep(5)  # into the first settings
+        started.send_signal(number)
+    assert len(workers) == 2
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert alive == []
+
+
+@pytest.mark.parametrize("arguments", [["--seeds", "0"], ["--workers", "-1"], ["--only", "colour"]])
+def test_what_is_refused(arguments, capsys):
+    with pytest.raises(SystemExit) as exit_code:
+        cli.main(["lab", *arguments])
+    assert exit_code.value.code == 2
+    assert arguments[1] in capsys.readouterr().err

@@ -1,0 +1,134 @@
+"""Training in the laboratory: seeds apart, samples as old as asked, and what must be the same is the same."""
+
+import math
+
+import pytest
+import torch
+
+from rpg.lab import train as lab
+from rpg.lab.task import Task
+from rpg.lab.train import VERLS, Scale, Setting, Tokens, make_loss, train
+from rpg.objectives.pi_old import PI_OLD
+
+torch.set_num_threads(1)
+
+SMALL = Task.make(prompts=4, vocabulary=3, positions=3, states=5)
+SHORT = Scale(seeds=3, updates=8, measured=8)
+
+
+def tokens(seeds=3, responses=6, positions=4):
+    generator = torch.Generator().manual_seed(0)
+    shape = (seeds, responses, positions)
+    old = -torch.rand(shape, generator=generator) * 2 - 0.2
+    log_prob = (old + torch.randn(shape, generator=generator) * 0.5).requires_grad_()
+    advantages = torch.randn(seeds, responses, 1, generator=generator).expand(shape)
+    reference = -torch.rand(shape, generator=generator) * 2 - 0.2
+    return Tokens(log_prob, old, advantages, reference, torch.rand(shape, generator=generator) + 0.5)
+
+
+@pytest.mark.parametrize("loss", ["rpg_rf_urkl_clip_ppo", "rpg_fkl", *VERLS])
+def test_the_gradient_of_a_seed_is_that_of_the_seed_alone(loss):
+    whole = tokens()
+    function = make_loss(Setting(loss, kl_coef=0.1, reference="fixed"))
+    (together,) = torch.autograd.grad(function(whole), whole.log_prob)
+    for seed in range(3):
+        one = Tokens(*(tensor[seed : seed + 1] for tensor in whole))
+        (alone,) = torch.autograd.grad(function(one), one.log_prob)
+        torch.testing.assert_close(together[seed], alone[0], rtol=1e-5, atol=1e-7)
+    assert together.abs().sum() > 0
+
+
+def test_ours_is_a_mean_over_tokens_with_the_weights_of_rollout_correction():
+    whole = tokens(seeds=1)
+    unclipped = make_loss(Setting("rpg_rf_urkl"))
+    (gradient,) = torch.autograd.grad(unclipped(whole), whole.log_prob)
+    w = (whole.log_prob.detach() - whole.old_log_prob).exp()
+    torch.testing.assert_close(gradient, -whole.weights * w * whole.advantages / gradient.numel())
+
+
+def test_without_a_kl_three_losses_of_one_clip_are_one():
+    """Dual-clip PPO is what RPG-Style Clip and RPG's differentiable losses are at beta 0 (docs/mathematics.md)."""
+    rewards = [
+        train(Setting(loss, steps=4, staleness=1, lr=0.1), SHORT, SMALL).reward_mean
+        for loss in ("vanilla", "rpg_urkl", "rpg_rf_urkl_clip_ppo")
+    ]
+    torch.testing.assert_close(rewards[0], rewards[1], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(rewards[0], rewards[2], rtol=1e-4, atol=1e-5)
+
+
+def test_where_samples_are_fresh_the_choices_of_pi_old_are_one():
+    for loss in ("rpg_rf_urkl_clip_ppo", "cispo"):
+        found = [train(Setting(loss, 0.3, 2, pi_old=choice), SHORT, SMALL).reward_mean for choice in PI_OLD]
+        assert torch.equal(found[0], found[1])
+        assert torch.equal(found[0], found[2])
+        stale = [train(Setting(loss, 0.3, 2, 2, pi_old=choice), SHORT, SMALL).reward_mean for choice in PI_OLD]
+        assert not torch.equal(stale[0], stale[1])
+        assert not torch.equal(stale[0], stale[2])
+        assert not torch.equal(stale[1], stale[2])
+
+
+def test_unclipped_behavior_and_decoupled_are_one():
+    """Token by token anchor / behaviour times present / anchor is present / behaviour."""
+    one, other = (
+        train(Setting("rpg_rf_urkl", 0.3, 2, 2, pi_old=choice), SHORT, SMALL) for choice in ("behavior", "decoupled")
+    )
+    torch.testing.assert_close(one.reward_mean, other.reward_mean, rtol=1e-4, atol=1e-5)
+
+
+def test_the_policy_that_samples_is_as_old_as_asked(monkeypatch):
+    """With one step a batch, batch b samples from the policy after b - staleness updates, at first the uniform one."""
+    samplers, policies = [], []
+    sample, policy = Task.sample, lab._Record.policy
+    monkeypatch.setattr(Task, "sample", lambda self, p, *more: samplers.append(p.clone()) or sample(self, p, *more))
+    monkeypatch.setattr(lab._Record, "policy", lambda self, p, q: policies.append(p.clone()) or policy(self, p, q))
+    train(Setting("rpg_rf_urkl", lr=0.1, staleness=3), SHORT, SMALL)
+    assert len(samplers) == len(policies) == 8
+    uniform = torch.full_like(samplers[0], -math.log(3))
+    for batch, sampler in enumerate(samplers):
+        torch.testing.assert_close(sampler, uniform if batch <= 3 else policies[batch - 4])
+    assert not torch.allclose(samplers[4], uniform)
+
+
+def test_it_learns():
+    measured = train(Setting("rpg_rf_urkl_clip_ppo", lr=0.1), Scale(seeds=4, updates=80, measured=4), SMALL)
+    assert (measured.reward > 0.6).all()
+    assert (measured.kl_start > 0.5).all()
+    assert (measured.reward_mean < measured.reward).all()
+
+
+def test_the_gap_is_to_the_maximum_of_the_regularised_objective():
+    fixed = train(Setting("rpg_rf_urkl", lr=0.1, kl_coef=0.2, reference="fixed"), SHORT, SMALL)
+    torch.testing.assert_close(fixed.gap, SMALL.best(0.2) - (fixed.reward - 0.2 * fixed.kl_start))
+    assert (fixed.gap > 0).all()
+    old = train(Setting("rpg_rf_urkl", lr=0.1, kl_coef=0.2), SHORT, SMALL)
+    torch.testing.assert_close(old.gap, 1 - old.reward)
+
+
+def test_a_clip_silences_and_no_clip_does_not():
+    stale = {"lr": 0.2, "steps": 2, "staleness": 3}
+    clipped, free = (train(Setting(loss, **stale), SHORT, SMALL) for loss in ("rpg_rf_urkl_clip_ppo", "rpg_rf_urkl"))
+    assert (clipped.silenced > 0.1).all()
+    assert (free.silenced == 0).all()
+    assert (free.ess < 0.9).all()
+
+
+def test_a_setting_gives_the_same_numbers_again_and_another_seed_others():
+    setting = Setting("cispo", lr=0.1, steps=2, staleness=1, pi_old="decoupled", threshold=2.0)
+    one, again = (train(setting, SHORT, SMALL) for _ in range(2))
+    assert all(map(torch.equal, one, again))
+    other = train(setting, Scale(seeds=3, updates=8, measured=8, seed=1), SMALL)
+    assert not torch.equal(one.reward_mean, other.reward_mean)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"loss": "grpo"}, "loss='grpo' is neither one of rpg_fkl"),
+        ({"loss": "vanilla", "kl_coef": 0.1}, "verl's own KL loss of vanilla wants reference='fixed'"),
+        ({"loss": "vanilla", "reference": "every_k"}, "reference='every_k' is neither old nor fixed"),
+        ({"loss": "vanilla", "steps": 0}, "steps=0, staleness=0: at least 1 and 0"),
+    ],
+)
+def test_what_is_refused(fields, said):
+    with pytest.raises(ValueError, match=said):
+        Setting(**fields)

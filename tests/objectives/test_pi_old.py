@@ -1,0 +1,179 @@
+"""Samples of an older policy: `behavior` and `decoupled` are exact, and how far `recomputed` is from it."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rpg.objectives import LossSpec, stale, token_loss
+from rpg.objectives import verify_command as verify
+from rpg.objectives.pi_old import OldPolicy, old_policy
+
+torch.set_num_threads(1)
+
+# Logits within +-3 keep every weight below e^6 twice over and gradients below 1e5: rounding is 1e-11 at most.
+TOLERANCE = 1e-10
+logit = st.floats(-3, 3, width=32)
+
+
+@st.composite
+def problems(draw):
+    """theta, behaviour, anchor, reference or None, advantages, beta."""
+    n = draw(st.integers(2, 6))
+
+    def vector():
+        return torch.tensor(draw(st.lists(logit, min_size=n, max_size=n)), dtype=torch.float64)
+
+    log_ref = vector().log_softmax(0) if draw(st.booleans()) else None
+    return stale.Stale(
+        vector(), vector().log_softmax(0), vector().log_softmax(0), log_ref, vector(), draw(st.floats(0, 2))
+    )
+
+
+def minus_grad_j(theta, log_ref, advantages, beta, divergence, outcome_weight=1.0):
+    """-grad of sum_x c(x) [p A - beta d(p, q)] written out here; c = 1 makes it J."""
+    theta = theta.clone().requires_grad_()
+    p, q = theta.softmax(0), log_ref.exp()
+    d = {
+        "fkl": q * (q / p).log(),
+        "rkl": p * (p / q).log(),
+        "ufkl": q * (q / p).log() + p - q,
+        "urkl": p * (p / q).log() + q - p,
+    }[divergence]
+    (gradient,) = torch.autograd.grad(-(outcome_weight * (p * advantages - beta * d)).sum(), theta)
+    return gradient
+
+
+def expected_gradient(problem, choice, name):
+    """Gradient of sum_x mu(x) weight(x) loss(x), and the reference that the choice's KL is taken to."""
+    if choice == "behavior":
+        old, weights = problem.log_behavior, 1.0
+    else:
+        old = problem.log_anchor
+        weights = (old.exp() / problem.log_behavior.exp()) if choice == "decoupled" else 1.0
+    log_ref = old if problem.log_ref is None else problem.log_ref
+    theta = problem.logits.clone().requires_grad_()
+    loss, _ = token_loss(
+        LossSpec.parse(name, kl_coef=problem.kl_coef, clip_scope="none"),
+        log_prob=theta.log_softmax(0),
+        old_log_prob=old,
+        advantages=problem.advantages,
+        ref_log_prob=problem.log_ref,
+    )
+    (gradient,) = torch.autograd.grad((problem.log_behavior.exp() * weights * loss).sum(), theta)
+    return gradient, log_ref
+
+
+@pytest.mark.parametrize("choice", ["behavior", "decoupled"])
+@settings(max_examples=100, deadline=None)
+@given(problem=problems())
+def test_exact_for_every_unclipped_loss(choice, problem):
+    for name in stale.UNCLIPPED:
+        divergence = LossSpec.parse(name).divergence
+        gradient, log_ref = expected_gradient(problem, choice, name)
+        expected = minus_grad_j(problem.logits, log_ref, problem.advantages, problem.kl_coef, divergence)
+        assert (gradient - expected).abs().max().item() <= TOLERANCE, name
+        # and what `rpg verify` measures is the same
+        estimate, ours = problem.gradient(choice, LossSpec.parse(name, kl_coef=problem.kl_coef, clip_scope="none"))
+        assert (estimate.mean - gradient).abs().max().item() <= TOLERANCE
+        assert (ours + expected).abs().max().item() <= TOLERANCE
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems())
+def test_recomputed_has_the_gradient_of_another_objective(problem):
+    """That of sum_x (mu / anchor)(x) [pi A - beta d(pi, ref)](x), with mu / anchor held fixed."""
+    ratio = (problem.log_behavior - problem.log_anchor).exp()
+    for name in stale.UNCLIPPED:
+        gradient, log_ref = expected_gradient(problem, "recomputed", name)
+        divergence = LossSpec.parse(name).divergence
+        of_that = minus_grad_j(problem.logits, log_ref, problem.advantages, problem.kl_coef, divergence, ratio)
+        assert (gradient - of_that).abs().max().item() <= TOLERANCE, name
+
+
+def test_the_bias_of_recomputed_grows_with_staleness():
+    levels = (0.0, 0.03, 0.1, 0.3, 1.0)
+    results = [
+        stale.measure_choice("recomputed", stale.stale_problems(20, 8, 0.1, seed=3, staleness=level))
+        for level in levels
+    ]
+    biases = [result.bias for result in results]
+    assert results[0].error <= TOLERANCE  # behaviour and anchor are one
+    assert biases[0] < 1e-12
+    assert biases[1] > 0.01
+    assert all(later > 2 * earlier for earlier, later in itertools.pairwise(biases[1:]))
+    assert biases[-1] > 0.5
+
+
+def test_truncation_trades_bias_for_noise():
+    problems = stale.stale_problems(20, 8, 0.1, seed=3, staleness=1.0)
+    whole, cut = (stale.measure_choice(name, problems) for name in ("decoupled", "decoupled, weight <= 2"))
+    assert whole.bias < 1e-12 < 0.05 < cut.bias
+    assert cut.std < 0.9 * whole.std
+
+
+def test_the_clip_of_behavior_counts_staleness_and_that_of_decoupled_does_not():
+    problems = stale.stale_problems(20, 8, 0.1, seed=3, staleness=0.5)
+    behavior, decoupled, fresh = (
+        stale.measure_choice("behavior", problems),
+        stale.measure_choice("decoupled", problems),
+        stale.measure_choice("behavior", stale.stale_problems(20, 8, 0.1, seed=3, staleness=0.0)),
+    )
+    assert behavior.silenced > 5 * fresh.silenced
+    assert decoupled.clip_bias == pytest.approx(fresh.clip_bias, rel=1e-9)
+
+
+@pytest.mark.parametrize("level", ["token", "sequence"])
+@pytest.mark.parametrize("threshold", [2.0, 5.0, 1e9])
+def test_the_weights_are_verls(level, threshold):
+    from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_weights
+
+    generator = torch.Generator().manual_seed(0)
+    behavior = -torch.rand(6, 9, generator=generator) * 4
+    anchor = behavior + torch.randn(6, 9, generator=generator)
+    anchor[0] += 30.0  # beyond the clamp at 20
+    ours = old_policy("decoupled", behavior=behavior, anchor=anchor, level=level, threshold=threshold)
+    theirs, _ = compute_rollout_correction_weights(
+        anchor - behavior, torch.ones_like(anchor), rollout_is=level, rollout_is_threshold=threshold
+    )
+    assert ours.weights is not None
+    assert (ours.weights > 1).any()
+    torch.testing.assert_close(ours.weights, theirs, rtol=1e-5, atol=0)
+    assert ours.log_prob is anchor
+
+
+def test_recomputed_and_behavior_have_no_weight():
+    behavior, anchor = torch.zeros(2, 3), torch.ones(2, 3)
+    assert old_policy("recomputed", behavior=behavior, anchor=anchor) == OldPolicy(anchor, None)
+    assert old_policy("behavior", behavior=behavior, anchor=anchor) == OldPolicy(behavior, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"choice": "behaviour"}, r"pi_old='behaviour' is not one of recomputed, behavior, decoupled"),
+        ({"choice": "decoupled", "level": "batch"}, r"level='batch' is not one of token, sequence"),
+        ({"choice": "decoupled", "threshold": 0.0}, r"threshold=0\.0 must be above 0"),
+        ({"choice": "decoupled", "threshold": math.nan}, r"threshold=nan must be above 0"),
+    ],
+)
+def test_what_is_refused(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        old_policy(**arguments, behavior=torch.zeros(1, 2), anchor=torch.zeros(1, 2))
+
+
+def test_verify_prints_the_choices_and_fails_when_one_that_must_be_exact_is_not(monkeypatch, capsys):
+    assert verify.print_choices_of_pi_old(2, 4, 0.1, seed=0) == []
+    printed = capsys.readouterr().out.splitlines()
+    for name in stale.CHOICES:
+        assert sum(f"  {name}  " in line for line in printed) == len(stale.STALENESS), name
+    # without the weight, decoupled is recomputed
+    monkeypatch.setattr(stale, "old_policy", lambda choice, **given: old_policy("recomputed", **given))
+    failed = verify.print_choices_of_pi_old(2, 4, 0.1, seed=0)
+    assert "pi_old=behavior at staleness 0.1" in failed
+    assert "pi_old=decoupled at staleness 1" in failed
+    assert not any(name.endswith("staleness 0") for name in failed)
+    assert not any("recomputed" in name for name in failed)

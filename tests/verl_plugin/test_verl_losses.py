@@ -1,0 +1,54 @@
+"""verl's own losses as the laboratory calls them."""
+
+import pytest
+import torch
+
+from rpg.lab.train import VERLS
+from rpg.verl_plugin.verl_losses import verl_kl_loss, verl_loss
+
+torch.set_num_threads(1)
+
+
+def batch(rows=6, tokens=5):
+    generator = torch.Generator().manual_seed(0)
+    old = -torch.rand(rows, tokens, generator=generator) * 3 - 0.5
+    log_prob = (old + torch.randn(rows, tokens, generator=generator) * 0.5).requires_grad_()
+    return log_prob, old, torch.randn(rows, 1, generator=generator).expand(rows, tokens)
+
+
+def gradient(loss, log_prob):
+    return torch.autograd.grad(loss, log_prob)[0]
+
+
+@pytest.mark.parametrize("name", VERLS)
+def test_a_scalar_with_a_gradient(name):
+    log_prob, old, advantages = batch()
+    loss = verl_loss(name, 0.2, 0.28, 10.0)(log_prob, old, advantages, None)
+    assert loss.shape == ()
+    assert gradient(loss, log_prob).abs().sum() > 0
+
+
+def test_vanilla_is_dual_clip_with_the_bounds_given():
+    log_prob, old, advantages = batch()
+    w = (log_prob - old).exp()
+    clipped = torch.maximum(-w * advantages, -w.clamp(0.7, 1.5) * advantages)
+    dual = torch.where(advantages < 0, torch.minimum(clipped, -3.0 * advantages), clipped)
+    torch.testing.assert_close(verl_loss("vanilla", 0.3, 0.5, 3.0)(log_prob, old, advantages, None), dual.mean())
+
+
+def test_weights_multiply_the_loss_of_each_token():
+    log_prob, old, advantages = batch()
+    weights = torch.rand_like(old) * 2
+    whole = verl_loss("gpg", 0.2, 0.2, 3.0)(log_prob, old, advantages, weights)
+    torch.testing.assert_close(gradient(whole, log_prob), -advantages * weights / weights.numel())
+
+
+def test_kl_loss_is_k3():
+    log_prob, old, _ = batch()
+    y = old - log_prob
+    torch.testing.assert_close(verl_kl_loss(log_prob, old), (y.exp() - 1 - y).mean())
+
+
+def test_an_unknown_loss():
+    with pytest.raises(ValueError, match="no_such_loss"):
+        verl_loss("no_such_loss", 0.2, 0.2, 3.0)
