@@ -5,8 +5,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from rpg.checkpoints.judge import STEP
 from rpg.checks import estimate
-from rpg.checks.finding import ABSENT, Finding, Run, check
+from rpg.checks.finding import ABSENT, Finding, Level, Run, check
 from rpg.checks.machine import RUN_DIR
 
 SHAPE = ("actor_rollout_ref.model.path",)
@@ -78,23 +79,33 @@ def _compared(what: str, need: estimate.Estimate, there: float, words: str, reme
     return Finding(what, ABSENT, f"about {need}; there are {words}", "" if fits else remedy, "ok" if fits else "error")
 
 
-@check("disk", "all checkpoints fit where they will be written", *SHAPE, RUN_DIR, "trainer.total_training_steps",
-       "trainer.save_freq", "trainer.max_actor_ckpt_to_keep", cost="thorough", subject="machine")  # fmt: skip
+@check("disk", "two checkpoints fit where they will be written; what is to be kept besides, or it is warned", *SHAPE,
+       RUN_DIR, "trainer.total_training_steps", "trainer.save_freq", "trainer.max_actor_ckpt_to_keep",
+       "trainer.resume_mode", "rpg.reference.mode", subject="machine")  # fmt: skip
 def disk(run: Run) -> Iterator[Finding]:
-    """Weights and optimizer in fp32, times the checkpoints that are kept."""
+    """With less than two there is a moment, while the second is written, after which there would be none."""
     try:
         shape = estimate.shape_of(str(run.get(SHAPE[0])))
     except ValueError:
         return  # memory has said so
     if shape is not None:
-        yield checkpoints_fit(run, shape)
+        yield from checkpoints_fit(run, shape)
 
 
-def checkpoints_fit(run: Run, shape: estimate.Shape) -> Finding:
-    """The checkpoints of a model of this shape against the free space."""
-    need = estimate.checkpoints(shape, run.config)
+def checkpoints_fit(run: Run, shape: estimate.Shape) -> Iterator[Finding]:
+    """The checkpoints of a model of this shape against the free space; those of earlier starts make room for new."""
+    one, most = estimate.checkpoint(shape, run.config), estimate.checkpoints_at_once(run.config)
     target = Path(run.get(RUN_DIR)).expanduser().absolute()
     place = next(folder for folder in (target, *target.parents) if folder.exists())
     free = shutil.disk_usage(place).free
-    remedy = "set CKPTS_DIR elsewhere, trainer.max_actor_ckpt_to_keep, or a larger save_freq"
-    return _compared("checkpoints", need, free, f"{free / estimate.GB:.3g} GB free at {place}", remedy)
+    there = 0
+    if run.get("trainer.resume_mode") != "disable" and run.get("trainer.max_actor_ckpt_to_keep"):
+        there = min(sum(bool(STEP.fullmatch(path.name)) for path in target.glob("global_step_*")), most)
+    found = f"{most} checkpoints at once of {one}; there are {free / estimate.GB:.3g} GB free at {place}"
+    if there:
+        found += f", and {there} of them are there already"
+    level: Level = "ok"
+    if most * one.size > free + there * one.size:
+        level = "error" if min(most, 2) * one.size > free + there * one.size else "warning"
+    remedy = "" if level == "ok" else "set CKPTS_DIR elsewhere, or trainer.max_actor_ckpt_to_keep=2"
+    yield Finding("checkpoints", ABSENT, found, remedy, level)

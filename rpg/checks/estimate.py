@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rpg.verl_plugin.reference_settings import MOVING
+
 GB = 1e9
 
 # Shapes of the paper's models, for a machine that has not downloaded them (their published config.json).
@@ -61,7 +63,7 @@ def shape_of(model: str) -> Shape | None:
     """The shape of a local model directory, or of one of the paper's models by its hub name; else None.
 
     Raises:
-        ValueError: config.json is there and lacks a size; names the file and the key.
+        ValueError: config.json is there and lacks a size, or is no such file; names it, and the key.
     """
     file = Path(model).expanduser() / "config.json"
     if file.is_file():
@@ -70,20 +72,26 @@ def shape_of(model: str) -> Shape | None:
         config = PAPER_MODELS[model]
     else:
         return None
-    try:
-        heads = config["num_attention_heads"]
-        return Shape(
-            config["hidden_size"],
-            config["num_hidden_layers"],
-            config["intermediate_size"],
-            heads,
-            config.get("num_key_value_heads") or heads,
-            config.get("head_dim") or config["hidden_size"] // heads,
-            config["vocab_size"],
-            bool(config.get("tie_word_embeddings", False)),
-        )
-    except KeyError as error:
-        raise ValueError(f"{file}: no {error.args[0]}; no estimate for this kind of model") from error
+    if not isinstance(config, dict):
+        raise ValueError(f"{file}: no sizes; no estimate for this kind of model")
+
+    def size(key: str, otherwise: int | None = None) -> int:
+        value = config.get(key) or otherwise
+        if type(value) is not int:
+            raise ValueError(f"{file}: no {key} that is a whole number; no estimate for this kind of model")
+        return value
+
+    heads, hidden = size("num_attention_heads"), size("hidden_size")
+    return Shape(
+        hidden,
+        size("num_hidden_layers"),
+        size("intermediate_size"),
+        heads,
+        size("num_key_value_heads", heads),
+        size("head_dim", hidden // heads),
+        size("vocab_size"),
+        config.get("tie_word_embeddings") is True,
+    )
 
 
 @dataclass(frozen=True)
@@ -158,14 +166,37 @@ def kv_sequences(shape: Shape, config: dict[str, Any], cache: float, weights_in_
     return (cache - weights) / (per_token * length), formula
 
 
-def checkpoints(shape: Shape, config: dict[str, Any]) -> Estimate:
-    """All checkpoints that the run keeps: fp32 weights and two moments each."""
+def _bytes_of(dtype: str | None) -> int:
+    """Bytes of one number, by verl's name of its format."""
+    return 2 if dtype in ("bf16", "bfloat16", "fp16", "float16", "half") else 4
+
+
+def checkpoint(shape: Shape, config: dict[str, Any]) -> Estimate:
+    """One checkpoint: weights, two moments, and a reference that moves (one that does not is not saved)."""
+    actor = config["actor_rollout_ref"]["actor"]
+    contents = (actor.get("checkpoint") or {}).get("save_contents") or ("model", "optimizer", "extra")
+    width = _bytes_of(actor["fsdp_config"].get("model_dtype"))
+    mode = config.get("rpg", {}).get("reference", {}).get("mode", "old")
+    parts = {
+        "weights": width if "model" in contents else 0,
+        "two Adam moments": 2 * width if "optimizer" in contents else 0,
+        "reference": width if mode in MOVING else 0,
+        "Hugging Face model": width if "hf_model" in contents else 0,
+    }
+    named = ", ".join(f"{name} {size}" for name, size in parts.items() if size)
+    each = sum(parts.values())
+    formula = f"{each} B x {shape.parameters / 1e9:.3g}e9 parameters (bytes: {named})"
+    return Estimate(each * shape.parameters, formula)
+
+
+def checkpoints_at_once(config: dict[str, Any]) -> int:
+    """How many are on the disk at most; a run without a last step that keeps all counts as two."""
     trainer = config["trainer"]
-    steps, every = trainer["total_training_steps"], trainer["save_freq"]
-    count = 0 if every <= 0 else -(-steps // every)
-    kept = trainer.get("max_actor_ckpt_to_keep")
-    count = min(count, max(kept, 2)) if kept else count  # where one is kept, it stays until the next is complete
-    return Estimate(
-        count * 12 * shape.parameters,
-        f"{count} checkpoints x 12 B x {shape.parameters / 1e9:.3g}e9 parameters (fp32 weights, two Adam moments)",
-    )
+    steps, every, kept = trainer["total_training_steps"], trainer["save_freq"], trainer.get("max_actor_ckpt_to_keep")
+    if every <= 0:
+        return 0
+    most = max(kept, 2) if kept else None  # where one is kept, it stays until the next is complete
+    if steps is None:
+        return most or 2
+    written = -(-steps // every)  # the last step is saved whatever it is
+    return min(written, most) if most else written

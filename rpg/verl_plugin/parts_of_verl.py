@@ -302,8 +302,11 @@ PARTS: dict[str, tuple[Part, ...]] = {
                  'self.config.trainer.get("remove_previous_ckpt_in_save", False)',
                  'actor_ckpt_cfg.get("async_save", False)',
              )),
-        Part(TRAINER, "PPOTrainer._load_checkpoint", "is extended: the loader's state is read as data",
-             signature="(self)", texts=("torch.load(dataloader_local_path, weights_only=False)",)),
+        Part(TRAINER, "PPOTrainer._load_checkpoint", "is extended: the loader's state is read as data, and earlier "
+             "checkpoints count", signature="(self)", texts=(
+                 "torch.load(dataloader_local_path, weights_only=False)",
+                 'self.global_steps = int(global_step_folder.split("global_step_")[-1])',
+             )),
         Part("verl.single_controller.base.worker_group", "WorkerGroup.world_size", "is how many ranks save"),
     ),
     "rpg/verl_plugin/weights_only.py": (
