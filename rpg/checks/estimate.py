@@ -11,9 +11,30 @@ from typing import Any
 from rpg.verl_plugin.reference_settings import MOVING
 
 GB = 1e9
+BESIDE_KV = 4e9  # bytes of a device that vLLM takes beside weights and cache: activations, CUDA graphs; assumed
+OUTSIDE_VLLM = 4e9  # and that two CUDA contexts, NCCL and the training process's allocator hold meanwhile; assumed
+
+
+@dataclass(frozen=True)
+class GPU:
+    """One device, by its maker's data sheet: bytes, bytes a second, bf16 FLOPs a second without sparsity."""
+
+    name: str
+    memory: float
+    bandwidth: float
+    flops: float
+
+
+# NVIDIA's data sheets of the SXM forms; the 80 GB ones show 85 GB (79.6 GiB), which leaves a margin here
+GPUS = {
+    "h100": GPU("H100 80 GB", 80e9, 3.35e12, 989e12),
+    "h200": GPU("H200 141 GB", 141e9, 4.8e12, 989e12),
+    "a100": GPU("A100 80 GB", 80e9, 2.039e12, 312e12),
+}
 
 # Shapes of the paper's models, for a machine that has not downloaded them (their published config.json).
 _QWEN25_7B = {
+    "model_type": "qwen2",
     "hidden_size": 3584,
     "num_hidden_layers": 28,
     "intermediate_size": 18944,
@@ -22,10 +43,11 @@ _QWEN25_7B = {
     "vocab_size": 152064,
     "tie_word_embeddings": False,
 }
-PAPER_MODELS: dict[str, dict[str, Any]] = {
-    "Qwen/Qwen2.5-Math-7B": _QWEN25_7B,
-    "Qwen/Qwen2.5-7B-Instruct": _QWEN25_7B,
+MODELS: dict[str, dict[str, Any]] = {
+    "Qwen/Qwen2.5-Math-7B": {**_QWEN25_7B, "max_position_embeddings": 4096},
+    "Qwen/Qwen2.5-7B-Instruct": {**_QWEN25_7B, "max_position_embeddings": 32768},
     "Qwen/Qwen3-4B": {
+        "model_type": "qwen3",
         "hidden_size": 2560,
         "num_hidden_layers": 36,
         "intermediate_size": 9728,
@@ -34,6 +56,7 @@ PAPER_MODELS: dict[str, dict[str, Any]] = {
         "head_dim": 128,
         "vocab_size": 151936,
         "tie_word_embeddings": True,
+        "max_position_embeddings": 40960,
     },
 }
 
@@ -50,6 +73,7 @@ class Shape:
     head_dim: int
     vocabulary: int
     tied: bool
+    positions: int | None = None  # the longest sequence it was made for, where its config.json says so
 
     @property
     def parameters(self) -> int:
@@ -68,15 +92,16 @@ def shape_of(model: str) -> Shape | None:
     file = Path(model).expanduser() / "config.json"
     if file.is_file():
         config = json.loads(file.read_text())
-    elif model in PAPER_MODELS:
-        config = PAPER_MODELS[model]
+    elif model in MODELS:
+        config = MODELS[model]
     else:
         return None
     if not isinstance(config, dict):
         raise ValueError(f"{file}: no sizes; no estimate for this kind of model")
 
     def size(key: str, otherwise: int | None = None) -> int:
-        value = config.get(key) or otherwise
+        value = config.get(key)
+        value = otherwise if value is None else value
         if type(value) is not int:
             raise ValueError(f"{file}: no {key} that is a whole number; no estimate for this kind of model")
         return value
@@ -91,6 +116,7 @@ def shape_of(model: str) -> Shape | None:
         size("head_dim", hidden // heads),
         size("vocab_size"),
         config.get("tie_word_embeddings") is True,
+        size("max_position_embeddings", 0) or None,
     )
 
 
@@ -142,8 +168,26 @@ def rollout(shape: Shape, config: dict[str, Any], devices: int, memory: float) -
     formula = (
         f"{share} x {memory / GB:.3g} GB (gpu_memory_utilization)"
         f" + {weights + moments} B x {shape.parameters / 1e9:.3g}e9 / {devices} (the actor's weights and moments)"
+        f" + {OUTSIDE_VLLM / GB:.3g} GB (contexts, NCCL, allocator)"
     )
-    return Estimate(share * memory + resident, formula)
+    return Estimate(share * memory + resident + OUTSIDE_VLLM, formula)
+
+
+def _vllm_width(config: dict[str, Any]) -> int:
+    return 4 if config["actor_rollout_ref"]["rollout"].get("dtype") in ("float32", "float") else 2
+
+
+def kv_bytes(shape: Shape, config: dict[str, Any]) -> float:
+    """Bytes of one token's key and value in all layers, on one device."""
+    parallel = config["actor_rollout_ref"]["rollout"]["tensor_model_parallel_size"]
+    return 2 * _vllm_width(config) * shape.layers * shape.kv_heads * shape.head_dim / parallel
+
+
+def kv_tokens(shape: Shape, config: dict[str, Any], memory: float) -> float:
+    """Tokens that the KV cache of a device of so many bytes holds: vLLM's share, less its weights and BESIDE_KV."""
+    settings = config["actor_rollout_ref"]["rollout"]
+    weights = _vllm_width(config) * shape.parameters / settings["tensor_model_parallel_size"]
+    return (settings["gpu_memory_utilization"] * memory - weights - BESIDE_KV) / kv_bytes(shape, config)
 
 
 def kv_sequences(shape: Shape, config: dict[str, Any], cache: float, weights_in_it: bool) -> tuple[float, str]:
@@ -154,9 +198,9 @@ def kv_sequences(shape: Shape, config: dict[str, Any], cache: float, weights_in_
     """
     settings, data = config["actor_rollout_ref"]["rollout"], config["data"]
     parallel = settings["tensor_model_parallel_size"]
-    width = 4 if settings.get("dtype") in ("float32", "float") else 2
+    width = _vllm_width(config)
     length = data["max_prompt_length"] + data["max_response_length"]
-    per_token = 2 * width * shape.layers * shape.kv_heads * shape.head_dim / parallel
+    per_token = kv_bytes(shape, config)
     weights = width * shape.parameters / parallel if weights_in_it else 0
     formula = (
         f"({cache / GB:.3g} GB - {weights / GB:.3g} GB weights)"
@@ -166,7 +210,7 @@ def kv_sequences(shape: Shape, config: dict[str, Any], cache: float, weights_in_
     return (cache - weights) / (per_token * length), formula
 
 
-def _bytes_of(dtype: str | None) -> int:
+def bytes_of(dtype: str | None) -> int:
     """Bytes of one number, by verl's name of its format."""
     return 2 if dtype in ("bf16", "bfloat16", "fp16", "float16", "half") else 4
 
@@ -175,7 +219,7 @@ def checkpoint(shape: Shape, config: dict[str, Any]) -> Estimate:
     """One checkpoint: weights, two moments, and a reference that moves (one that does not is not saved)."""
     actor = config["actor_rollout_ref"]["actor"]
     contents = (actor.get("checkpoint") or {}).get("save_contents") or ("model", "optimizer", "extra")
-    width = _bytes_of(actor["fsdp_config"].get("model_dtype"))
+    width = bytes_of(actor["fsdp_config"].get("model_dtype"))
     mode = config.get("rpg", {}).get("reference", {}).get("mode", "old")
     parts = {
         "weights": width if "model" in contents else 0,

@@ -68,6 +68,12 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         ([f"{A}.ppo_max_token_len_per_gpu=111"], ["ppo_max_token_len_per_gpu=111"]),
         ([f"{R}.enable_chunked_prefill=false", f"{R}.max_num_batched_tokens=64"], ["max_num_batched_tokens=64"]),
     ],
+    "context": [
+        (
+            [f"{M}.path=Qwen/Qwen2.5-Math-7B", "data.max_response_length=4096"],
+            [f"{R}.max_model_len=4176: is beyond the 4096 tokens that the model was made for"],
+        ),
+    ],
     "overlong shaping": [
         (["reward.reward_kwargs.overlong_buffer_cfg.len=32"], ["len=32: is not below data.max_response_length=32"]),
         (["reward.reward_manager.name=naive"], ["name=naive: does not know overlong_buffer_cfg"]),

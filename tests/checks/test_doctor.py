@@ -5,7 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
+from recipe.rpg.compose import compose_config
+from recipe.rpg.main_rpg import resolve
 from rpg.checks import budgets, estimate, machine, preflight, rows
 from rpg.checks import doctor_command as doctor
 from rpg.checks.finding import Refused, Run
@@ -103,7 +106,7 @@ def test_memory_by_hand():
     # state 16 B on two devices, one hidden state a layer, logits in bf16 and fp32
     expected = 16 * TINY.parameters / 2 + 2 * 100 * 8 * 2 + 6 * 100 * 10
     assert estimate.training(TINY, made, 2).size == expected
-    assert estimate.rollout(TINY, made, 2, 1000.0).size == 500 + 12 * TINY.parameters / 2
+    assert estimate.rollout(TINY, made, 2, 1000.0).size == 500 + 12 * TINY.parameters / 2 + 4e9
     # a token: key and value, bf16, 2 layers, 1 head of 4
     count, formula = estimate.kv_sequences(TINY, made, 1e6, weights_in_it=False)
     assert count == pytest.approx(1e6 / (2 * 2 * 2 * 4 * 2048))
@@ -139,9 +142,44 @@ def test_memory_against_a_device(memory, level):
     shape = estimate.shape_of("Qwen/Qwen3-4B")
     assert shape is not None
     made = config(actor_rollout_ref__actor__ppo_max_token_len_per_gpu=4096)
-    first = next(iter(budgets.needs(Run(made), shape, memory)))
+    first = next(iter(budgets.needs(Run(made), shape, memory, estimate.training(shape, made, 1))))
     assert (first.key, first.level) == ("training", level)
     assert "16 B x 4.02e9 parameters" in first.wrong
+
+
+CONTEXTS = [
+    ("qwen2.5-math-7b", "2k"),
+    *((m, c) for m in ("qwen2.5-7b-instruct", "qwen3-4b") for c in ("2k", "4k", "8k")),
+]
+
+
+@pytest.mark.parametrize(("model", "length"), CONTEXTS)
+def test_the_numbers_of_each_context_follow_from_the_arithmetic(model, length):
+    """config/context and config/model: within every bound of the check, and not far below the bound of the cache."""
+    made = resolve(compose_config([f"model={model}", f"context={length}", "rpg.script=x"]))
+    run = Run(OmegaConf.to_container(made))
+    rollout = run.config["actor_rollout_ref"]["rollout"]
+    assert not list(budgets.context(run))
+    assert rollout["max_model_len"] == 2048 + int(length[0]) * 1024
+    if rollout["max_num_seqs"] < 512:  # above, vLLM has no CUDA graph
+        rollout["max_num_seqs"] += 8
+        assert "max_num_seqs" in "".join(map(str, budgets.context(run)))
+
+
+def test_sequences_of_a_context_by_hand():
+    """Qwen3-4B, 80 GB: 0.75 x 80e9 - 2 x 4.022e9 - 4e9 = 47.96e9 bytes; a token 2 x 2 x 36 x 8 x 128 = 147456."""
+    shape = estimate.shape_of("Qwen/Qwen3-4B")
+    made = config(actor_rollout_ref__rollout__gpu_memory_utilization=0.75)
+    assert estimate.kv_tokens(shape, made, 80e9) == pytest.approx(47.96e9 / 147456, rel=1e-3)
+
+
+def test_a_context_that_is_out_of_bounds():
+    wrong = ["rollout.max_num_seqs=256", "rollout.gpu_memory_utilization=0.9", "rollout.max_model_len=null"]
+    said = [f"actor_rollout_ref.{text}" for text in wrong] + ["rpg.stall_limit=7200", "trainer.save_freq=20"]
+    made = resolve(compose_config(["model=qwen3-4b", "context=8k", "rpg.script=x", *said]))
+    found = {finding.key: str(finding) for finding in budgets.context(Run(OmegaConf.to_container(made)))}
+    assert found.keys() == {text.partition("=")[0] for text in said}
+    assert "93 sequences half-way through (256 + half the response = 4352 tokens)" in found[said[0].partition("=")[0]]
 
 
 def shape_of_size(parameters: float) -> estimate.Shape:
