@@ -286,6 +286,7 @@ SCHEMA: dict[str, Rule] = {
     f"{ROLLOUT}.enable_chunked_prefill": switch(),
     f"{ROLLOUT}.agent.num_workers": whole(1),
     f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes": whole(1, "MB"),
+    f"{ROLLOUT}.checkpoint_engine.custom_backend_module": text(null="none", optional=True),
     f"{ROLLOUT}.engine_kwargs.vllm.distributed_executor_backend": one_of(
         "uni", "mp", "ray", "external_launcher", optional=True
     ),

@@ -73,6 +73,10 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part("verl.workers.rollout.replica", "RolloutReplica", "is what a replica is"),
         Part(WORKERS, "ActorRolloutRefWorker.init_model", "asks for the actor's side", texts=(
             "get_rollout_class(rollout_config.name, rollout_config.mode)",)),
+        Part("verl.checkpoint_engine.base", "CheckpointEngineWorker.__init__",
+             "asks for it where the rollout has GPUs of its own, after the import that a key names", texts=(
+                 "import_external_libs(self.rollout_config.checkpoint_engine.custom_backend_module or None)",
+                 "get_rollout_class(self.rollout_config.name, self.rollout_config.mode)(")),
     ),
     "rpg/verl_plugin/rollout_classes.py": (
         Part(VLLM_ACTOR, "ServerAdapter", "is the actor's side, which binds the socket", sets=("zmq_handle", "config")),

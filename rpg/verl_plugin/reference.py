@@ -131,7 +131,8 @@ def checksum(shards: dict[str, Tensor]) -> str:
     """CRC-32 of this rank's part of every tensor, as eight hexadecimal digits; a second for some GB."""
     value = 0
     for _, tensor in sorted(shards.items()):
-        value = zlib.crc32(local(tensor).detach().cpu().contiguous().flatten().view(torch.uint8).numpy(), value)
+        data = local(tensor).detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+        value = zlib.crc32(memoryview(data), value)
     return f"{value:08x}"
 
 

@@ -63,6 +63,16 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     "rollout replicas": [
         ([f"{R}.tensor_model_parallel_size=3"], ["tensor_model_parallel_size=3: does not divide the 1 GPUs"]),
     ],
+    "rollout's sockets": [
+        (
+            ["trainer.v1.trainer_mode=separate_async", f"{R}.checkpoint_engine.custom_backend_module=null"],
+            ["checkpoint_engine.custom_backend_module=null: must be rpg.verl_plugin.rollout with trainer.v1"],
+        ),
+        (
+            [f"{M}.external_lib=null", f"{R}.checkpoint_engine.custom_backend_module=rpg.verl_plugin.rollout"],
+            [f"{M}.external_lib=null: must be rpg.verl_plugin.rollout", "set both or neither"],
+        ),
+    ],
     "token budgets": [
         ([f"{R}.max_model_len=111"], [f"{R}.max_model_len=111: is below", "= 112 tokens"]),
         ([f"{A}.ppo_max_token_len_per_gpu=111"], ["ppo_max_token_len_per_gpu=111"]),
