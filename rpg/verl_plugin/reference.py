@@ -132,7 +132,7 @@ def checksum(shards: dict[str, Tensor]) -> str:
     value = 0
     for _, tensor in sorted(shards.items()):
         data = local(tensor).detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
-        value = zlib.crc32(memoryview(data), value)
+        value = zlib.crc32(data.data, value)
     return f"{value:08x}"
 
 

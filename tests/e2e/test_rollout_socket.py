@@ -55,9 +55,9 @@ overrides = ["profile=cpu", "model=toy", "dataset=toy", "rpg.script=x", f"actor_
 config = resolve(compose_config(overrides)).actor_rollout_ref
 ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
 
-@ray.remote
+@ray.remote(max_calls=1)  # each in a process that has imported nothing of ours but the plugin
 def actors_side(rollout, model):
-    '''verl's worker of a rollout with GPUs of its own, in a process that has imported nothing of ours but the plugin.'''
+    # verl's worker of a rollout with GPUs of its own
     import os
     import tempfile
     os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="0",
