@@ -33,7 +33,7 @@ from rpg.launching.script import resolved
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plan`."""
     parser.add_argument("script", type=Path, help="a launch script under recipe/rpg/")
-    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="as they would be given to the script")
+    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="as for the script; before the options")
     parser.add_argument("--gpu", choices=list(GPUS), default="h100", help="what it would run on (default: h100)")
     parser.add_argument("--nodes", type=int, metavar="N", help="nodes (default: the script's, NNODES)")
 

@@ -127,7 +127,7 @@ def test_the_command(small):
                   "read whole by the first rank alone", "arXiv 2407.21783", "assumed"):  # fmt: skip
         assert words in done.stdout
     assert "reference" not in done.stdout
-    two = planned(small, "--gpu", "a100", "--nodes", "2", "reference=fixed")
+    two = planned(small, "reference=fixed", "--gpu", "a100", "--nodes", "2")
     assert "on 16 x A100 80 GB" in two.stdout
     assert "of the reference's shards, which stay" in two.stdout
 
