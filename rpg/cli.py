@@ -16,6 +16,7 @@ COMMANDS = {  # name: room, help
     "demo": ("toy", "build the toy model and data, train on this machine, show the result"),
     "doctor": ("checks", "say what would fail in a run, before it does"),
     "lab": ("lab", "what matters off-policy, on a problem small enough to be exact"),
+    "plan": ("checks", "memory of every phase, hours and disk of a run, before there is a GPU"),
     "table": ("results", "Last and Best of runs, in the paper's form and beside the paper's numbers"),
     "plot": ("results", "panels and one self-contained page of runs"),
     "eval": ("results", "validate a checkpoint, without training"),

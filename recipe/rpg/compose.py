@@ -37,6 +37,7 @@ def compose_config(overrides: list[str]) -> DictConfig:
     for text in overrides:
         check_override(text)
     OmegaConf.register_new_resolver("rpg.files", files, replace=True)
+    OmegaConf.register_new_resolver("rpg.sum", lambda *numbers: sum(numbers), replace=True)
     search = override("hydra.searchpath", [f"file://{verl_config_dir()}"])
     with initialize_config_dir(version_base=None, config_dir=str(CONFIG_DIR)):
         try:

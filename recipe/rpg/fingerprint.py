@@ -22,7 +22,8 @@ FREE = (
     "trainer.val_before_train", "trainer.val_only", "trainer.max_actor_ckpt_to_keep",
     "trainer.max_critic_ckpt_to_keep", "trainer.resume_mode", "trainer.resume_from_path", "trainer.esi_redundant_time",
     "trainer.del_local_ckpt_after_load", "trainer.checkpoint_callback_class", "rpg.resume_changed",
-    "rpg.stall_limit", "rpg.time_limit", "rpg.nonfinite_limit", "rpg.reward_limit", "rpg.left_out_limit",
+    "rpg.stall_limit", "rpg.time_limit", "rpg.max_num_seqs", "rpg.nonfinite_limit",
+    "rpg.reward_limit", "rpg.left_out_limit",
     "algorithm.filter_groups.max_num_gen_batches",
     # where: files are known by their content
     "trainer.default_local_dir", "trainer.default_hdfs_dir", "trainer.experiment_name", "trainer.project_name",
@@ -44,6 +45,7 @@ FREE = (
     "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu", "actor_rollout_ref.rollout.gpu_memory_utilization",
     "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu",
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu", "actor_rollout_ref.rollout.max_num_seqs",
+    "actor_rollout_ref.rollout.max_model_len",
     "actor_rollout_ref.rollout.max_num_batched_tokens", "actor_rollout_ref.rollout.enable_prefix_caching",
     "actor_rollout_ref.rollout.free_cache_engine", "actor_rollout_ref.rollout.agent",
     "actor_rollout_ref.rollout.checkpoint_engine",
@@ -62,7 +64,7 @@ def defining(run: Run) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def walk(key: str, value: Any) -> None:
-        if any(key == free or key.startswith(f"{free}.") for free in (*FREE, *off)):
+        if _below(key, (*FREE, *off)):
             return
         if isinstance(value, dict) and value:
             for name, inner in value.items():
@@ -76,6 +78,10 @@ def defining(run: Run) -> dict[str, Any]:
     config = run.model / "config.json"
     found["actor_rollout_ref.model.path (config.json)"] = _content(config) if config.is_file() else None
     return found
+
+
+def _below(key: str, sections: tuple[str, ...]) -> bool:
+    return any(key == section or key.startswith(f"{section}.") for section in sections)
 
 
 def _content(file: Path) -> str:
@@ -93,6 +99,7 @@ def compare(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
     except ValueError as error:
         remedy = f"remove it, if {directory} holds the same training"
         raise Refused([Finding(str(file), ABSENT, f"cannot be read: {error}", remedy)]) from error
+    there = {key: value for key, value in there.items() if not _below(key, FREE)}  # an older version may have had fewer
     here = json.loads(json.dumps(defining(run)))
     return {
         key: (there.get(key, "(not there)"), here.get(key, "(not there)"))

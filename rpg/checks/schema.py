@@ -166,6 +166,9 @@ SCHEMA: dict[str, Rule] = {
     "rpg.left_out_limit": number("share of a batch's responses", least=0, most=1),
     "rpg.stall_limit": number("seconds", above=0, null="no limit"),
     "rpg.time_limit": number("seconds", above=0, null="no limit"),
+    "rpg.max_num_seqs": Rule(
+        dict[str, Annotated[int, Field(ge=1)]], "a mapping of models to whole numbers, at least 1"
+    ),
     "rpg.resume_changed": switch(),
     "rpg.console": one_of("full", "progress"),
     # data
@@ -271,7 +274,7 @@ SCHEMA: dict[str, Rule] = {
     f"{ROLLOUT}.tensor_model_parallel_size": whole(1),
     f"{ROLLOUT}.data_parallel_size": whole(1),
     f"{ROLLOUT}.gpu_memory_utilization": number("share of a device", above=0, most=1),
-    f"{ROLLOUT}.max_model_len": whole(1, "tokens", null="prompt and response"),
+    f"{ROLLOUT}.max_model_len": whole(1, "tokens", null="the model's longest"),
     f"{ROLLOUT}.max_num_seqs": whole(1),
     f"{ROLLOUT}.max_num_batched_tokens": whole(1, "tokens"),
     f"{ROLLOUT}.log_prob_max_token_len_per_gpu": whole(1, "tokens"),
@@ -283,6 +286,7 @@ SCHEMA: dict[str, Rule] = {
     f"{ROLLOUT}.enable_chunked_prefill": switch(),
     f"{ROLLOUT}.agent.num_workers": whole(1),
     f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes": whole(1, "MB"),
+    f"{ROLLOUT}.checkpoint_engine.custom_backend_module": text(null="none", optional=True),
     f"{ROLLOUT}.engine_kwargs.vllm.distributed_executor_backend": one_of(
         "uni", "mp", "ray", "external_launcher", optional=True
     ),

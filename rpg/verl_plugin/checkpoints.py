@@ -10,6 +10,7 @@ from omegaconf import DictConfig
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from rpg.checkpoints import manifest
+from rpg.checkpoints.judge import STEP
 from rpg.verl_plugin import weights_only
 
 RETENTION = ("max_actor_ckpt_to_keep", "remove_previous_ckpt_in_save")  # the second is the first with 1, deprecated
@@ -23,7 +24,8 @@ class CompleteCheckpoints(PPOTrainer):
     included. It is not told when a save begins, so that nothing would tell one that was killed from one of plain verl;
     and verl removes the oldest checkpoint before that: with trainer.max_actor_ckpt_to_keep=1 a kill at the wrong
     moment would leave no complete one. So checkpoints are removed here, whole, and as many at the same time as verl
-    has (one at least beside the one being written).
+    has (one at least beside the one being written). Those of earlier starts count: a run that is started again and
+    again would fill the disk by as many each time.
     """
 
     def __init__(self, config: DictConfig):
@@ -38,14 +40,21 @@ class CompleteCheckpoints(PPOTrainer):
         resumed = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         if (resumed / manifest.NAME).is_file():
             self._bytes = sum(entry.bytes for entry in manifest.read(resumed).values())
+        if keep := self._keep:
+            self._written = earlier(Path(self.config.trainer.default_local_dir), self.global_steps, keep)
+
+    @property
+    def _keep(self) -> int | None:
+        """How many checkpoints are to be there; None or 0: all."""
+        config = self.config.trainer
+        return 1 if config.get("remove_previous_ckpt_in_save", False) else config.get("max_actor_ckpt_to_keep", None)
 
     def _save_checkpoint(self) -> None:
-        config = self.config.trainer
+        config, keep = self.config.trainer, self._keep
         if self.config.actor_rollout_ref.actor.get("checkpoint", {}).get("async_save", False):
             super()._save_checkpoint()  # Megatron's: still being written when this returns, and without a tracker
             return
         directory = Path(config.default_local_dir) / f"global_step_{self.global_steps}"
-        keep = 1 if config.get("remove_previous_ckpt_in_save", False) else config.get("max_actor_ckpt_to_keep", None)
         remove_oldest(self._written, max(keep - 1, 1) if keep else None)
         if short := lacking(directory, self._bytes):
             raise OSError(f"{directory} is not begun: {short}. What is saved stays; the same command goes on from it")
@@ -70,7 +79,8 @@ class CompleteCheckpoints(PPOTrainer):
         self._written.append(directory)
         remove_oldest(self._written, keep)
         self._bytes = size
-        if short := lacking(directory, size):
+        room = size * max(0, len(self._written) - max(keep - 1, 1)) if keep else 0  # which the next save makes first
+        if short := lacking(directory, size - room):
             print(f"warning: the next checkpoint will not fit: {short}")
 
 
@@ -81,6 +91,18 @@ def lacking(directory: Path, size: int) -> str:
     if free >= size:
         return ""
     return f"{place} has {free / 1e9:.3g} GB free, a checkpoint takes {size / 1e9:.3g} GB"
+
+
+def earlier(run: Path, step: int, keep: int) -> list[Path]:
+    """The checkpoint of this step, from which a run goes on, with those before it: the newest keep, oldest first.
+
+    None where it goes on from elsewhere or begins anew. What is newer than step was passed over as not whole and is
+    written again. What more than keep there is was left by starts that were to keep more, and stays.
+    """
+    if not (run / f"global_step_{step}").is_dir():
+        return []
+    steps = [int(match[1]) for path in run.iterdir() if (match := STEP.fullmatch(path.name)) and path.is_dir()]
+    return [run / f"global_step_{number}" for number in sorted(steps) if number <= step][-keep:]
 
 
 def remove_oldest(written: list[Path], keep: int | None) -> None:

@@ -86,6 +86,10 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part("verl.workers.rollout.replica", "RolloutReplica", "is what a replica is"),
         Part(WORKERS, "ActorRolloutRefWorker.init_model", "asks for the actor's side", texts=(
             "get_rollout_class(rollout_config.name, rollout_config.mode)",)),
+        Part("verl.checkpoint_engine.base", "CheckpointEngineWorker.__init__",
+             "asks for it where the rollout has GPUs of its own, after the import that a key names", texts=(
+                 "import_external_libs(self.rollout_config.checkpoint_engine.custom_backend_module or None)",
+                 "get_rollout_class(self.rollout_config.name, self.rollout_config.mode)(")),
     ),
     "rpg/verl_plugin/rollout_classes.py": (
         Part(VLLM_ACTOR, "ServerAdapter", "is the actor's side, which binds the socket", sets=("zmq_handle", "config")),
@@ -315,8 +319,11 @@ PARTS: dict[str, tuple[Part, ...]] = {
                  'self.config.trainer.get("remove_previous_ckpt_in_save", False)',
                  'actor_ckpt_cfg.get("async_save", False)',
              )),
-        Part(TRAINER, "PPOTrainer._load_checkpoint", "is extended: the loader's state is read as data",
-             signature="(self)", texts=("torch.load(dataloader_local_path, weights_only=False)",)),
+        Part(TRAINER, "PPOTrainer._load_checkpoint", "is extended: the loader's state is read as data, and earlier "
+             "checkpoints count", signature="(self)", texts=(
+                 "torch.load(dataloader_local_path, weights_only=False)",
+                 'self.global_steps = int(global_step_folder.split("global_step_")[-1])',
+             )),
         Part("verl.single_controller.base.worker_group", "WorkerGroup.world_size", "is how many ranks save"),
     ),
     "rpg/verl_plugin/weights_only.py": (

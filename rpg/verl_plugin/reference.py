@@ -7,9 +7,11 @@ actor's process on the same mesh, so that each rank copies its own shards and no
 """
 
 import functools
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +45,17 @@ class Reference:
     Attributes:
         settings: when to renew.
         actor, model: the FSDP2 modules of pi_theta and pi_ref; same architecture, same mesh.
+        saved: whether checkpoints hold its shards; not where it is the model at the model's path, for good.
     """
 
     settings: ReferenceSettings
     actor: torch.nn.Module
     model: torch.nn.Module
     state: ReferenceState = field(default_factory=ReferenceState)
+    saved: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.saved = self.settings.moves
 
     @property
     def due(self) -> bool:
@@ -76,16 +83,24 @@ class Reference:
         return {f"reference/{key}": float(value) for key, value in asdict(self.state).items()}
 
     def save(self, directory: Path) -> None:
-        """Write this rank's shards and the state."""
+        """Write the state, and this rank's shards or, where no checkpoint has to hold them, their checksum."""
         directory.mkdir(parents=True, exist_ok=True)
-        shards = {name: local(tensor).clone() for name, tensor in self.model.state_dict().items()}
-        torch.save({"shards": shards, "state": asdict(self.state)}, directory / _file_name())
+        written: dict[str, Any] = {"state": asdict(self.state)}
+        if self.saved:
+            written["shards"] = {name: local(tensor).clone() for name, tensor in self.model.state_dict().items()}
+        else:
+            written["crc32"] = self._crc32
+        torch.save(written, directory / _file_name())
 
     def load(self, directory: Path) -> None:
         """Restore what `save` wrote with the same number of ranks.
 
+        Without shards pi_ref is what the engine has just read from the model's path, and that has to be the model of
+        the start. Shards are taken wherever there are some; those of another model than the path's are saved again.
+
         Raises:
             FileNotFoundError: the checkpoint holds no such reference.
+            ValueError: the model at its path is not the one that the run began with.
         """
         path = directory / _file_name()
         if not path.is_file():
@@ -94,9 +109,31 @@ class Reference:
                 f"{_world_size()} rank(s). It was written with mode=old or on another number of ranks: resume with "
                 "those, or start anew with trainer.resume_mode=disable"
             )
-        saved = torch.load(path, map_location="cpu", weights_only=True)
-        copy_shards(saved["shards"], self.model.state_dict())
-        self.state = ReferenceState(**saved["state"])
+        written = torch.load(path, map_location="cpu", weights_only=True)
+        if "shards" in written:
+            self.saved = self.saved or checksum(written["shards"]) != self._crc32
+            copy_shards(written["shards"], self.model.state_dict())
+        elif self._crc32 != written["crc32"]:
+            raise ValueError(
+                f"{path}: the run began with another pi_ref (CRC-32 of this rank's shards {written['crc32']}, and now "
+                f"{self._crc32}): actor_rollout_ref.model.path or the files there have changed; bring back the model "
+                "of the start, or start anew with trainer.resume_mode=disable"
+            )
+        self.state = ReferenceState(**written["state"])
+
+    @cached_property
+    def _crc32(self) -> str:
+        """Of the model as its engine has read it; asked for only before it moves."""
+        return checksum(self.model.state_dict())
+
+
+def checksum(shards: dict[str, Tensor]) -> str:
+    """CRC-32 of this rank's part of every tensor, as eight hexadecimal digits; a second for some GB."""
+    value = 0
+    for _, tensor in sorted(shards.items()):
+        data = local(tensor).detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+        value = zlib.crc32(data.data, value)
+    return f"{value:08x}"
 
 
 def _world_size() -> int:

@@ -6,7 +6,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-MODES = ("old", "fixed", "every_k", "kl_target")
+MOVING = ("every_k", "kl_target")  # a model of its own that changes
+MODES = ("old", "fixed", *MOVING)
 KEY = "rpg.reference"
 
 
@@ -55,6 +56,11 @@ class ReferenceSettings:
     def has_model(self) -> bool:
         """Whether pi_ref is a model of its own, with a forward pass of its own."""
         return self.mode != "old"
+
+    @property
+    def moves(self) -> bool:
+        """Whether that model changes, so that a checkpoint has to hold it."""
+        return self.mode in MOVING
 
 
 def _is_number(value: Any, kind: type | tuple[type, ...] = (int, float)) -> bool:

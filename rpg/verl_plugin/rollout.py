@@ -5,9 +5,12 @@ runs on one machine stay apart. A Ray that a run starts for itself counts its jo
 one name, and wait for each other for ever, or one's vLLM gets the other's weights. Here the id of the Ray node, which
 is random, stands beside the job's.
 
-Imported (`actor_rollout_ref.model.external_lib`), this module puts its classes in verl's registries; nothing of vLLM is
-imported before verl asks for one of them. As it is imported where the actor lives, it also has checkpoints read there
-as weights_only.py says.
+Imported, this module puts its classes in verl's registries; nothing of vLLM is imported before verl asks for one of
+them. Two keys have it imported: `actor_rollout_ref.model.external_lib` in the training process, and
+`actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module` in verl's CheckpointEngineWorker, which under
+trainer_mode=separate_async is the actor's side of a rollout with GPUs of its own. With the first alone that worker
+takes verl's class, and the two sides wait at different sockets for ever.
+As the first has it imported where the actor lives, it also has checkpoints read there as weights_only.py says.
 """
 
 from verl.workers.rollout import base

@@ -63,10 +63,26 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     "rollout replicas": [
         ([f"{R}.tensor_model_parallel_size=3"], ["tensor_model_parallel_size=3: does not divide the 1 GPUs"]),
     ],
+    "rollout's sockets": [
+        (
+            ["trainer.v1.trainer_mode=separate_async", f"{R}.checkpoint_engine.custom_backend_module=null"],
+            ["checkpoint_engine.custom_backend_module=null: must be rpg.verl_plugin.rollout with trainer.v1"],
+        ),
+        (
+            [f"{M}.external_lib=null", f"{R}.checkpoint_engine.custom_backend_module=rpg.verl_plugin.rollout"],
+            [f"{M}.external_lib=null: must be rpg.verl_plugin.rollout", "set both or neither"],
+        ),
+    ],
     "token budgets": [
         ([f"{R}.max_model_len=111"], [f"{R}.max_model_len=111: is below", "= 112 tokens"]),
         ([f"{A}.ppo_max_token_len_per_gpu=111"], ["ppo_max_token_len_per_gpu=111"]),
         ([f"{R}.enable_chunked_prefill=false", f"{R}.max_num_batched_tokens=64"], ["max_num_batched_tokens=64"]),
+    ],
+    "context": [
+        (
+            [f"{M}.path=Qwen/Qwen2.5-Math-7B", "data.max_response_length=4096"],
+            [f"{R}.max_model_len=4176: is beyond the 4096 tokens that the model was made for"],
+        ),
     ],
     "overlong shaping": [
         (["reward.reward_kwargs.overlong_buffer_cfg.len=32"], ["len=32: is not below data.max_response_length=32"]),

@@ -1,15 +1,20 @@
 """Every check of `rpg doctor` with a configuration that passes it and one that does not; estimates by hand."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
-from rpg.checks import budgets, estimate, machine, rows
+from recipe.rpg.compose import compose_config
+from recipe.rpg.main_rpg import resolve
+from rpg.checks import budgets, estimate, machine, preflight, rows
 from rpg.checks import doctor_command as doctor
-from rpg.checks.finding import Run
+from rpg.checks.finding import Refused, Run
 from rpg.checks.objective import RPG_ESTIMATORS
 from rpg.data.schema import Problem, repeated_rows, write_parquet
+from tests.checks.conftest import make_toy, run_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +48,7 @@ def config(**changes):
             "save_freq": 20,
             "max_actor_ckpt_to_keep": None,
             "default_local_dir": "/tmp/none/x",
+            "resume_mode": "auto",
             "logger": ["console", "wandb"],
         },
     }
@@ -100,15 +106,34 @@ def test_memory_by_hand():
     # state 16 B on two devices, one hidden state a layer, logits in bf16 and fp32
     expected = 16 * TINY.parameters / 2 + 2 * 100 * 8 * 2 + 6 * 100 * 10
     assert estimate.training(TINY, made, 2).size == expected
-    assert estimate.rollout(TINY, made, 2, 1000.0).size == 500 + 12 * TINY.parameters / 2
+    assert estimate.rollout(TINY, made, 2, 1000.0).size == 500 + 12 * TINY.parameters / 2 + 4e9
     # a token: key and value, bf16, 2 layers, 1 head of 4
     count, formula = estimate.kv_sequences(TINY, made, 1e6, weights_in_it=False)
     assert count == pytest.approx(1e6 / (2 * 2 * 2 * 4 * 2048))
     assert "2048 tokens" in formula
-    assert estimate.checkpoints(TINY, made).size == 20 * 12 * TINY.parameters
-    assert estimate.checkpoints(TINY, config(trainer__max_actor_ckpt_to_keep=3)).size == 3 * 12 * TINY.parameters
-    assert estimate.checkpoints(TINY, config(trainer__max_actor_ckpt_to_keep=1)).size == 2 * 12 * TINY.parameters
-    assert estimate.checkpoints(TINY, config(trainer__save_freq=-1)).size == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "each", "at_once"),
+    [
+        ({}, 12, 20),  # fp32 weights, two moments; 400 steps, every 20
+        ({"trainer__max_actor_ckpt_to_keep": 3}, 12, 3),
+        ({"trainer__max_actor_ckpt_to_keep": 1}, 12, 2),  # until the next is complete
+        ({"trainer__max_actor_ckpt_to_keep": 30}, 12, 20),
+        ({"trainer__save_freq": -1}, 12, 0),
+        ({"trainer__save_freq": 300}, 12, 2),  # 300, and the last step
+        ({"trainer__save_freq": 500}, 12, 1),  # the last step
+        ({"trainer__total_training_steps": None}, 12, 2),
+        ({"rpg": {"reference": {"mode": "fixed"}}}, 12, 20),  # the model at the model's path
+        ({"rpg": {"reference": {"mode": "every_k"}}}, 16, 20),
+        ({"actor_rollout_ref__actor__fsdp_config__model_dtype": "bf16"}, 6, 20),
+        ({"actor_rollout_ref__actor__checkpoint": {"save_contents": ["model", "hf_model"]}}, 8, 20),
+    ],
+)
+def test_checkpoints_by_hand(changes, each, at_once):
+    made = config(**changes)
+    assert estimate.checkpoint(TINY, made).size == each * TINY.parameters
+    assert estimate.checkpoints_at_once(made) == at_once
 
 
 @pytest.mark.parametrize(("memory", "level"), [(80e9, "ok"), (40e9, "error")])
@@ -117,18 +142,80 @@ def test_memory_against_a_device(memory, level):
     shape = estimate.shape_of("Qwen/Qwen3-4B")
     assert shape is not None
     made = config(actor_rollout_ref__actor__ppo_max_token_len_per_gpu=4096)
-    first = next(iter(budgets.needs(Run(made), shape, memory)))
+    first = next(iter(budgets.needs(Run(made), shape, memory, estimate.training(shape, made, 1))))
     assert (first.key, first.level) == ("training", level)
     assert "16 B x 4.02e9 parameters" in first.wrong
 
 
+CONTEXTS = [
+    ("qwen2.5-math-7b", "2k"),
+    *((m, c) for m in ("qwen2.5-7b-instruct", "qwen3-4b") for c in ("2k", "4k", "8k")),
+]
+
+
+@pytest.mark.parametrize(("model", "length"), CONTEXTS)
+def test_the_numbers_of_each_context_follow_from_the_arithmetic(model, length):
+    """config/context and config/model: within every bound of the check, and not far below the bound of the cache."""
+    made = resolve(compose_config([f"model={model}", f"context={length}", "rpg.script=x"]))
+    run = Run(OmegaConf.to_container(made))
+    rollout = run.config["actor_rollout_ref"]["rollout"]
+    assert not list(budgets.context(run))
+    assert rollout["max_model_len"] == 2048 + int(length[0]) * 1024
+    if rollout["max_num_seqs"] < 512:  # above, vLLM has no CUDA graph
+        rollout["max_num_seqs"] += 8
+        assert "max_num_seqs" in "".join(map(str, budgets.context(run)))
+
+
+def test_sequences_of_a_context_by_hand():
+    """Qwen3-4B, 80 GB: 0.75 x 80e9 - 2 x 4.022e9 - 4e9 = 47.96e9 bytes; a token 2 x 2 x 36 x 8 x 128 = 147456."""
+    shape = estimate.shape_of("Qwen/Qwen3-4B")
+    made = config(actor_rollout_ref__rollout__gpu_memory_utilization=0.75)
+    assert estimate.kv_tokens(shape, made, 80e9) == pytest.approx(47.96e9 / 147456, rel=1e-3)
+
+
+def test_a_context_that_is_out_of_bounds():
+    wrong = ["rollout.max_num_seqs=256", "rollout.gpu_memory_utilization=0.9", "rollout.max_model_len=null"]
+    said = [f"actor_rollout_ref.{text}" for text in wrong] + ["rpg.stall_limit=7200", "trainer.save_freq=20"]
+    made = resolve(compose_config(["model=qwen3-4b", "context=8k", "rpg.script=x", *said]))
+    found = {finding.key: str(finding) for finding in budgets.context(Run(OmegaConf.to_container(made)))}
+    assert found.keys() == {text.partition("=")[0] for text in said}
+    assert "93 sequences half-way through (256 + half the response = 4352 tokens)" in found[said[0].partition("=")[0]]
+
+
+def shape_of_size(parameters: float) -> estimate.Shape:
+    """Of about so many parameters, in one embedding."""
+    return estimate.Shape(int(parameters / 1000), 0, 1, 1, 1, 1, 1000, True)
+
+
 def test_disk(tmp_path):
-    made = Run(config(trainer__default_local_dir=str(tmp_path / "not" / "there")))
-    assert budgets.checkpoints_fit(made, TINY).level == "ok"
-    huge = estimate.Shape(10**6, 10**4, 10**6, 1, 1, 10**6, 10, True)
-    finding = budgets.checkpoints_fit(made, huge)
+    """Against the real disk: what it can hold of 12 B a parameter, in checkpoints."""
+    kept = {"trainer__default_local_dir": str(tmp_path / "not" / "there"), "trainer__max_actor_ckpt_to_keep": 3}
+    free = shutil.disk_usage(tmp_path).free
+    for held, level in ((3.5, "ok"), (2.5, "warning"), (1.5, "error")):
+        [finding] = budgets.checkpoints_fit(Run(config(**kept)), shape_of_size(free / held / 12))
+        assert finding.level == level
+        assert "3 checkpoints at once of" in finding.wrong
+        assert str(tmp_path) in finding.wrong
+    # a run that is started again removes what is there of it
+    for step in (20, 40):
+        (tmp_path / f"global_step_{step}").mkdir()
+    kept["trainer__default_local_dir"] = str(tmp_path)
+    [finding] = budgets.checkpoints_fit(Run(config(**kept)), shape_of_size(free / 1.5 / 12))
+    assert (finding.level, "2 of them are there already" in finding.wrong) == ("ok", True)
+    [finding] = budgets.checkpoints_fit(Run(config(**kept, trainer__resume_mode="disable")), shape_of_size(free / 18))
     assert finding.level == "error"
-    assert str(tmp_path) in finding.wrong
+
+
+def test_a_run_whose_disk_cannot_hold_two_checkpoints_is_refused(tmp_path, monkeypatch):
+    """Before Ray: among the cheap checks. A model of 1e15 parameters, 12 PB a checkpoint."""
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    toy = make_toy(tmp_path)
+    preflight.refuse(run_of(toy), ["cheap"])
+    sizes = {"model_type": "qwen2", "hidden_size": 10**6, "num_hidden_layers": 1, "intermediate_size": 1,
+             "num_attention_heads": 1, "vocab_size": 10**9, "tie_word_embeddings": True}  # fmt: skip
+    (toy / "model" / "config.json").write_text(json.dumps(sizes))
+    with pytest.raises(Refused, match=r"checkpoints: 2 checkpoints at once of 1.2e\+07 GB.* GB free at .*CKPTS_DIR"):
+        preflight.refuse(run_of(toy), ["cheap"])
 
 
 WANDB = "machine api.wandb.ai login user password x\n"

@@ -24,6 +24,10 @@ class Saving(PPOTrainerSync):
         self.complete_meanwhile: list[int] = []
         self.asked_to_keep: list[object] = []
         self.fails = False
+        self.resumes_at = 0
+
+    def _load_checkpoint(self):
+        self.global_steps = self.resumes_at
 
     def _save_checkpoint(self):
         run = Path(self.config.trainer.default_local_dir)
@@ -113,6 +117,35 @@ def test_a_checkpoint_that_does_not_fit(trainer, tmp_path, monkeypatch, capsys):
 def saved_once(trainer, directory):
     save(trainer, 2)
     return manifest.read(directory / "global_step_2")
+
+
+def started_again(trainer, resumes_at):
+    again = Trainer(trainer.config)
+    again.resumes_at = resumes_at
+    again._load_checkpoint()
+    return again
+
+
+def test_checkpoints_of_earlier_starts_count(trainer):
+    """Four starts of two saves each: a disk for two is enough."""
+    trainer.config.trainer.max_actor_ckpt_to_keep = 2
+    save(trainer, 2, 4)
+    for at in (4, 8, 12):
+        trainer = started_again(trainer, at)
+        save(trainer, at + 2, at + 4)
+        assert on_disk(trainer) == [at + 2, at + 4]
+        assert trainer.complete_meanwhile == [1, 1]
+
+
+def test_what_a_start_does_not_go_on_from_is_left_alone(trainer, tmp_path):
+    save(trainer, 2, 4, 6, 8)  # all are kept
+    trainer.config.trainer.max_actor_ckpt_to_keep = 2
+    again = started_again(trainer, 6)  # 8 was passed over
+    save(again, 7)
+    assert on_disk(again) == [2, 6, 7, 8]  # 4 and 6 counted: 4 made room
+    anew = started_again(trainer, 0)  # trainer.resume_mode=disable
+    save(anew, 1)
+    assert on_disk(anew) == [1, 2, 6, 7, 8]
 
 
 def test_the_deprecated_name_of_keeping_one(trainer):

@@ -188,6 +188,43 @@ class TestFiles:
         with pytest.raises(FileNotFoundError, match=r"holds no reference for rpg.reference.mode=fixed.*mode=old"):
             run.reference.load(tmp_path / "reference")
 
+    def test_mode_fixed_saves_no_shards_and_needs_none(self, group, tmp_path):
+        run = Run("fixed")
+        run.iterate(0)
+        run.reference.save(tmp_path)
+        [file] = tmp_path.iterdir()
+        assert set(torch.load(file)) == {"state", "crc32"}
+        resumed = Run("fixed")
+        initial = full_state(resumed.reference.model)
+        resumed.reference.load(tmp_path)
+        assert resumed.reference.state == run.reference.state
+        assert equal(full_state(resumed.reference.model), initial)
+
+    def test_mode_fixed_notices_that_the_model_is_another(self, group, tmp_path):
+        run, resumed = Run("fixed"), Run("fixed")
+        run.reference.save(tmp_path)
+        with torch.no_grad():
+            next(resumed.reference.model.parameters()).to_local()[0] += 1e-6
+        with pytest.raises(ValueError, match=r"another pi_ref.*model.path or the files there have changed"):
+            resumed.reference.load(tmp_path)
+
+    @pytest.mark.parametrize("moved", [False, True])
+    def test_mode_fixed_takes_the_shards_of_a_checkpoint_that_has_some(self, group, tmp_path, moved):
+        """As earlier versions wrote them; those of a reference that had moved are kept, the model's own are not."""
+        before, fixed = Run("every_k"), Run("fixed")
+        if moved:
+            with torch.no_grad():
+                next(before.reference.model.parameters()).to_local()[0] += 1.0
+        before.reference.save(tmp_path)
+        fixed.reference.load(tmp_path)
+        assert equal(full_state(fixed.reference.model), full_state(before.reference.model))
+        fixed.reference.save(tmp_path)
+        [file] = tmp_path.iterdir()
+        assert ("shards" in torch.load(file)) == moved
+        again = Run("fixed")
+        again.reference.load(tmp_path)
+        assert equal(full_state(again.reference.model), full_state(before.reference.model))
+
     def test_another_model_is_refused(self, group):
         other = torch.nn.Linear(3, 3)
         with pytest.raises(ValueError, match="only one of the two models has"):
