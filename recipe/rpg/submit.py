@@ -88,7 +88,7 @@ def submit(name: str, overrides: list[str]) -> int:
         job = _submitted(client, entrypoint=entrypoint, runtime_env=runtime_env(), metadata={"name": name})
     except NoAgent:
         print(
-            f"error: RAY_ADDRESS={address}: the cluster's head has no agent that takes jobs, after {AGENT_LIMIT:.0f} s. "
+            f"error: RAY_ADDRESS={address}: after {AGENT_LIMIT:.0f} s the cluster's head has no agent that takes jobs. "
             "Another Ray on that node may hold the agent's port, 52365: end it, or start this one with "
             "`ray start --head --dashboard-agent-listen-port=PORT`. The head's dashboard_agent.log, in "
             "/tmp/ray/session_latest/logs, says which",

@@ -10,6 +10,7 @@ from rpg.checks.finding import Finding, Run, check
 DEVICE = "trainer.device"
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
 FUSED = "actor_rollout_ref.model.use_fused_kernels"
+ENVIRONMENT = "activate the environment that bash scripts/setup_gpu.sh made, or name its Python: PYTHON=/path/to/python"
 WITHOUT = "take profile=gpu_sdpa, which does without flash-attn (docs/gpu.md)"
 
 
@@ -33,16 +34,15 @@ def gpu_builds(run: Run) -> Iterator[Finding]:
         try:
             version = metadata.version("vllm")
         except metadata.PackageNotFoundError:
-            yield Finding("actor_rollout_ref.rollout.name", "vllm", f"vLLM is not installed in {sys.prefix}", ENVIRONMENT)
+            yield Finding(
+                "actor_rollout_ref.rollout.name", "vllm", f"vLLM is not installed in {sys.prefix}", ENVIRONMENT
+            )
         else:
             if version.endswith("+cpu"):
                 found.append(f"vllm {version}")
     if found:
         wrong = f"{' and '.join(found)} in {sys.prefix} {'is' if len(found) == 1 else 'are'} built for CPUs alone"
         yield Finding(DEVICE, "cuda", wrong, f"{ENVIRONMENT}; profile=cpu is for this one")
-
-
-ENVIRONMENT = "activate the environment that bash scripts/setup_gpu.sh made, or name its Python: PYTHON=/path/to/python3"
 
 
 def _import_error(module: str) -> str | None:
@@ -57,7 +57,7 @@ def _import_error(module: str) -> str | None:
 @check("flash attention", "flash-attn is there and can be imported where the model asks for it", ATTENTION,
        subject="machine")  # fmt: skip
 def flash_attention(run: Run) -> Iterator[Finding]:
-    """transformers would say so once the actor is built. One built for another torch is installed and cannot be loaded."""
+    """transformers would say so once the actor is built; one that was built for another torch, on being loaded."""
     if run.cluster or run.get(ATTENTION) != "flash_attention_2":
         return
     if reason := _import_error("flash_attn"):
@@ -65,7 +65,7 @@ def flash_attention(run: Run) -> Iterator[Finding]:
         yield Finding(ATTENTION, run.get(ATTENTION), f"flash-attn cannot be imported ({reason})", remedy)
 
 
-@check("cross-entropy", "verl has a kernel for the log-probs of a large vocabulary on GPUs: flash-attn's, or a fused one",
+@check("cross-entropy", "verl has a kernel for the log-probs of a large vocabulary: flash-attn's, or its fused one",
        DEVICE, FUSED, subject="machine")  # fmt: skip
 def cross_entropy(run: Run) -> Iterator[Finding]:
     """Without either, verl's logprobs_from_logits_v2 goes through the logits of a micro-batch one token at a time."""

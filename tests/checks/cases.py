@@ -149,7 +149,10 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         (["ray_kwargs.ray_init.num_gpus=null", "trainer.n_gpus_per_node=8"], ["n_gpus_per_node=8: this machine has"]),
     ],
     "flash attention": [
-        ([f"{M}.override_config.attn_implementation=flash_attention_2"], ["flash-attn cannot be imported (No module named", "profile=gpu_sdpa"]),
+        (
+            [f"{M}.override_config.attn_implementation=flash_attention_2"],
+            ["flash-attn cannot be imported (No module named", "profile=gpu_sdpa"],
+        ),
     ],
     "directories": [
         (["trainer.default_local_dir={toy}/train.parquet/run"], ["train.parquet is a file", "CKPTS_DIR"]),

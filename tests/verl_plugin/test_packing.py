@@ -1,0 +1,63 @@
+"""The training path of the gpu profiles, over gloo: packed it computes what the cpu profile does unpacked."""
+
+import pytest
+import torch
+from packing import FP32, Worker, model_directory
+from tiny_fsdp import on_ranks
+
+pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time
+
+SDPA = "actor_rollout_ref.model.override_config.attn_implementation=sdpa"
+# the cpu profile first: verl's fused kernel replaces the forward method of the model's class
+VARIANTS = {
+    "cpu": ["profile=cpu"],
+    "gpu": ["profile=gpu", SDPA, *FP32],  # flash attention runs on GPUs alone
+    "gpu_bf16": ["profile=gpu", SDPA],
+    "gpu_sdpa": ["profile=gpu_sdpa", *FP32],
+    "gpu_sdpa_bf16": ["profile=gpu_sdpa"],
+}
+# Largest difference of a log-prob. In float32 the order of sums is left, 1e-7 of logits up to 10 and the sum over 300 of
+# them; bfloat16 has 8 bits, 4e-3 of such logits.
+BOUND = {"gpu": 2e-5, "gpu_sdpa": 2e-5, "gpu_bf16": 0.1, "gpu_sdpa_bf16": 0.1}
+
+
+def measure(path: str) -> None:
+    """Of every variant: log-probs, two updates (the first has a learning rate of 0), the log-probs afterwards."""
+    results = {}
+    for name, overrides in VARIANTS.items():
+        worker = Worker(*overrides)
+        before, initial = worker.log_probs(), worker.weights()
+        old = [row + 0.1 * torch.sin(torch.arange(len(row))) for row in before]
+        metrics = [worker.update(old) for _ in range(2)]
+        weights = worker.weights()
+        results[name] = {
+            "before": before,
+            "after": worker.log_probs(),
+            "moved": torch.cat([(weights[n] - initial[n]).flatten() for n in sorted(weights)]),
+            "grad_norm": [torch.tensor(step["grad_norm"]).mean().item() for step in metrics],
+            "loss": [torch.tensor(step["actor/pg_loss"]).mean().item() for step in metrics],
+        }
+    torch.save(results, f"{path}/{torch.distributed.get_rank()}.pt")
+
+
+@pytest.mark.parametrize(("family", "ranks"), [("qwen2", 2), ("qwen3", 1)])  # lm_head of its own, and tied
+def test_packed_is_unpacked(family, ranks, tmp_path, monkeypatch):
+    """Attention over a neighbour in the pack would change log-probs by some 0.1 to 1, and be seen at once."""
+    monkeypatch.setenv("MODEL_PATH", str(model_directory(tmp_path / "model", family)))
+    on_ranks(ranks, measure, str(tmp_path))
+    for rank in range(ranks):
+        results = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        cpu = results.pop("cpu")
+        assert cpu["moved"].norm() > 0
+        for name, ours in results.items():
+            apart = {
+                when: max(float((a - b).abs().max()) for a, b in zip(ours[when], cpu[when], strict=True))
+                for when in ("before", "after")
+            }
+            direction = torch.cosine_similarity(ours["moved"], cpu["moved"], dim=0).item()
+            print(f"{family}, {name}: log-probs {apart}, updates' cosine {direction:.6f}, {ours['grad_norm']}")
+            assert max(apart.values()) < BOUND[name]
+            exact = name in ("gpu", "gpu_sdpa")
+            assert direction > (0.999 if exact else 0.9)
+            assert ours["grad_norm"] == pytest.approx(cpu["grad_norm"], rel=1e-3 if exact else 0.1)
+            assert ours["loss"] == pytest.approx(cpu["loss"], rel=1e-3 if exact else 0.3, abs=1e-3)
