@@ -35,6 +35,19 @@ RUNS = [
 ]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def device_type():
+    """Where there is no GPU vLLM's CUDA platform cannot be loaded (libcuda); its general one is told the device."""
+    import torch
+    from vllm.platforms import PlatformEnum, current_platform
+
+    with pytest.MonkeyPatch.context() as patch:
+        if not torch.cuda.is_available():
+            patch.setattr(current_platform, "device_type", "cuda")
+            patch.setattr(current_platform, "_enum", PlatformEnum.CUDA)
+        yield
+
+
 @pytest.fixture(scope="module")
 def ray():
     """verl's server asks Ray for the job's id and the node's address."""
@@ -84,11 +97,8 @@ def test_vllm_takes_the_settings_up_to_the_device(ray, tmp_path, monkeypatch, si
 
     model = arguments.create_model_config()
     assert model.max_model_len >= data.max_prompt_length + data.max_response_length
-    if not torch.cuda.is_available():
-        with pytest.raises(RuntimeError, match="device type"):
-            arguments.create_engine_config()
-        return
-    arguments.create_engine_config()
+    engine = arguments.create_engine_config()
+    print(engine.use_v2_model_runner, engine.scheduler_config, engine.cache_config)
 
 
 def test_which_model_runner_a_model_takes():

@@ -34,7 +34,7 @@ def model_directory(directory: Path, family: str = "qwen2") -> Path:
     config = AutoConfig.for_model(
         family, vocab_size=len(tokenizer), hidden_size=64, intermediate_size=96, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, head_dim=16, tie_word_embeddings=family == "qwen3",
-        initializer_range=0.2, max_position_embeddings=256,
+        initializer_range=0.1, max_position_embeddings=256,
     )  # fmt: skip
     AutoModelForCausalLM.from_config(config).save_pretrained(directory)
     tokenizer.save_pretrained(directory)

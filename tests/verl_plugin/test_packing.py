@@ -16,8 +16,8 @@ VARIANTS = {
     "gpu_sdpa": ["profile=gpu_sdpa", *FP32],
     "gpu_sdpa_bf16": ["profile=gpu_sdpa"],
 }
-# Largest difference of a log-prob. In float32 the order of sums is left, 1e-7 of logits up to 10 and the sum over 300 of
-# them; bfloat16 has 8 bits, 4e-3 of such logits.
+# Largest difference of a log-prob. In float32 what is left is the order of sums, 1e-7 of logits of up to 5 and of the sum
+# over 300; bfloat16 has 8 bits, 4e-3 of the same and of every layer's output before.
 BOUND = {"gpu": 2e-5, "gpu_sdpa": 2e-5, "gpu_bf16": 0.1, "gpu_sdpa_bf16": 0.1}
 
 
@@ -49,14 +49,19 @@ def test_packed_is_unpacked(family, ranks, tmp_path, monkeypatch):
         results = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
         cpu = results.pop("cpu")
         assert cpu["moved"].norm() > 0
-        for name, ours in results.items():
-            apart = {
-                when: max(float((a - b).abs().max()) for a, b in zip(ours[when], cpu[when], strict=True))
+        apart = {
+            name: max(
+                float((a - b).abs().max())
                 for when in ("before", "after")
-            }
+                for a, b in zip(ours[when], cpu[when], strict=True)
+            )
+            for name, ours in results.items()
+        }
+        print(f"{family}, {ranks} ranks, largest difference of a log-prob: {apart}")
+        for name, ours in results.items():
             direction = torch.cosine_similarity(ours["moved"], cpu["moved"], dim=0).item()
-            print(f"{family}, {name}: log-probs {apart}, updates' cosine {direction:.6f}, {ours['grad_norm']}")
-            assert max(apart.values()) < BOUND[name]
+            print(f"  {name}: updates' cosine {direction:.6f}, gradient norms {ours['grad_norm']}, {cpu['grad_norm']}")
+            assert apart[name] < BOUND[name]
             exact = name in ("gpu", "gpu_sdpa")
             assert direction > (0.999 if exact else 0.9)
             assert ours["grad_norm"] == pytest.approx(cpu["grad_norm"], rel=1e-3 if exact else 0.1)
