@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.data.published_files import FLAT, dapo_problem, dapo_row, write_rows
 
 ROOT = Path(__file__).resolve().parents[2]

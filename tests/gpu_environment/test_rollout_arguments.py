@@ -93,7 +93,6 @@ def test_vllm_takes_the_settings_up_to_the_device(ray, tmp_path, monkeypatch, si
     assert arguments.gpu_memory_utilization == rollout.gpu_memory_utilization
     assert arguments.max_num_seqs == rollout.max_num_seqs
     assert arguments.enable_sleep_mode
-    import torch
 
     model = arguments.create_model_config()
     assert model.max_model_len >= data.max_prompt_length + data.max_response_length
