@@ -37,6 +37,7 @@ def lines() -> list[str]:
 def bare(**more: str) -> dict[str, str]:
     """The environment of a shell in which nothing is active."""
     ours = {"PYTHON", "PYTHONPATH", "VIRTUAL_ENV", "RAY_ADDRESS", "MODEL_PATH", "VERL_PLATFORM", "RPG_HOME", "DRY_RUN"}
+    ours.add("HF_HUB_OFFLINE")  # with which a model has to be here
     kept = {name: value for name, value in os.environ.items() if name not in ours and not name.startswith("CONDA_")}
     here = str(Path(sys.prefix) / "bin")
     kept["PATH"] = os.pathsep.join(part for part in kept["PATH"].split(os.pathsep) if part != here)
@@ -69,7 +70,7 @@ def place() -> Iterator[Path]:
         copies.mkdir()
         for name, rows in FLAT.items():
             write_rows(copies / f"{name}.parquet", rows)
-        rows = [dapo_row(dapo_problem(n % 30), str(n % 30), "i") for n in range(90)]
+        rows = [dapo_row(dapo_problem(n), str(n), f"i{n}") for n in range(900)]  # more than a batch of 512
         write_rows(copies / "dapo-math-17k-eng.parquet", rows)
         yield Path(directory)
 
@@ -125,7 +126,7 @@ def test_a_bare_shell_and_then_conda(place):
     commands.remove(ACTIVATE)
     if shutil.which("nvidia-smi"):
         pytest.skip("this machine has GPUs, and the run would begin")
-    hub = {"FROM_DIR": str(place / "downloads"), "HF_HUB_OFFLINE": "1"}
+    hub = {"FROM_DIR": str(place / "downloads")}
     follow(Shell(place / "bare", bare(**hub)), commands)
 
     environment = bare(**hub)

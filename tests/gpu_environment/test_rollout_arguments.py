@@ -7,6 +7,7 @@ import asyncio
 import json
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,25 +38,23 @@ RUNS = [
 
 @pytest.fixture(scope="module", autouse=True)
 def device_type():
-    """Where there is no GPU vLLM's CUDA platform cannot be loaded (libcuda); its general one is told the device."""
+    """Where there is no GPU vLLM's CUDA platform cannot be loaded (libcuda); its general one is told the device, and one answer."""
     import torch
-    from vllm.platforms import PlatformEnum, current_platform
+    from vllm.platforms import current_platform
 
     with pytest.MonkeyPatch.context() as patch:
         if not torch.cuda.is_available():
             patch.setattr(current_platform, "device_type", "cuda")
-            patch.setattr(current_platform, "_enum", PlatformEnum.CUDA)
+            patch.setattr(current_platform, "is_sleep_mode_available", lambda: True)  # as CUDA's answers
         yield
 
 
-@pytest.fixture(scope="module")
-def ray():
-    """verl's server asks Ray for the job's id and the node's address."""
+@pytest.fixture
+def ray_job(monkeypatch):
+    """verl's server asks Ray for the id of its job; no Ray is started for that."""
     import ray
 
-    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
-    yield ray
-    ray.shutdown()
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(get_job_id=lambda: "01000000"))
 
 
 def engine_arguments(directory: Path, size: str, overrides: list[str]):
@@ -86,7 +85,7 @@ def engine_arguments(directory: Path, size: str, overrides: list[str]):
 
 
 @pytest.mark.parametrize(("size", "overrides"), RUNS, ids=[size for size, _ in RUNS])
-def test_vllm_takes_the_settings_up_to_the_device(ray, tmp_path, monkeypatch, size, overrides):
+def test_vllm_takes_the_settings_up_to_the_device(ray_job, tmp_path, monkeypatch, size, overrides):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     arguments, rollout, data = engine_arguments(tmp_path / size, size, overrides)
     assert arguments.tensor_parallel_size == 1
