@@ -7,7 +7,6 @@ on every node: files on a shared file system, or at the same place everywhere.
 
 import asyncio
 import os
-import re
 import shlex
 import sys
 import time
@@ -16,6 +15,7 @@ from typing import Any
 
 from recipe.rpg import signals
 from recipe.rpg.exit_codes import INTERRUPTED, REFUSED
+from rpg.launching.secrets import has_login
 from rpg.verl_plugin.version import ALLOW
 
 IN_JOB = "RPG_IN_JOB"  # set in the job's environment, where Ray sets RAY_ADDRESS as well
@@ -27,7 +27,6 @@ FORWARDED = (
 FORWARDED_FAMILY = "NCCL_"  # all variables that begin so
 # The dashboard shows a job's environment to all its users, so these stay here; and so does a URL with a password in it.
 SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY")
-PASSWORD_IN_URL = re.compile(r"//[^/?#]*@")
 # A head that was just started has no agent for jobs, and Ray then says so, in a RuntimeError as all its refusals are.
 NO_AGENT = "No available agent to submit job"
 AGENT_LIMIT = 60.0  # seconds; each try takes the 10 that Ray itself waits
@@ -47,7 +46,7 @@ def forwarded() -> dict[str, str]:
 
 def withheld() -> list[str]:
     """The variables of this environment that a job would want, and that would be shown to others with it."""
-    urls = [name for name in FORWARDED if PASSWORD_IN_URL.search(os.environ.get(name, ""))]
+    urls = [name for name in FORWARDED if has_login(os.environ.get(name, ""))]
     return [name for name in SECRETS if os.environ.get(name)] + urls
 
 

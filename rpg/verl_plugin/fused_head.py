@@ -10,8 +10,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 
 def asked_for(model_config: Any) -> bool:
     """Whether the section `actor_rollout_ref.model` of a configuration asks for the fused kernel."""
@@ -27,7 +25,7 @@ def install() -> None:
         fsdp_utils._select_fsdp2_wrap_targets = functools.partial(_units, original)
 
 
-def _units(original: Callable[..., list[torch.nn.Module]], model: Any, classes: Any) -> list[torch.nn.Module]:
+def _units(original: Callable[..., list], model: Any, classes: Any) -> list:
     modules = original(model, classes)
     if getattr(model, "_verl_fused_kernels_backend", None) is None:  # verl sets it where the kernel is in
         return modules

@@ -38,7 +38,7 @@ RUNS = [
 
 @pytest.fixture(scope="module", autouse=True)
 def device_type():
-    """Where there is no GPU vLLM's CUDA platform cannot be loaded (libcuda); its general one is told the device, and one answer."""
+    """Without a GPU vLLM cannot load its CUDA platform (libcuda); the general one is told the device, and an answer."""
     import torch
     from vllm.platforms import current_platform
 
@@ -96,15 +96,15 @@ def test_vllm_takes_the_settings_up_to_the_device(ray_job, tmp_path, monkeypatch
     model = arguments.create_model_config()
     assert model.max_model_len >= data.max_prompt_length + data.max_response_length
     engine = arguments.create_engine_config()
-    print(engine.use_v2_model_runner, engine.scheduler_config, engine.cache_config)
+    assert engine.scheduler_config.max_num_batched_tokens == rollout.max_num_batched_tokens
+    assert engine.cache_config.gpu_memory_utilization == rollout.gpu_memory_utilization
+    # without a device vLLM switches Triton off, and with it the second model runner: only what it would take is asked
+    assert engine._is_default_v2_model_runner_model() == (size == "4b")
 
 
-def test_which_model_runner_a_model_takes():
-    """docs/gpu.md says so."""
-    from vllm.config.vllm import DEFAULT_V2_MODEL_RUNNER_ARCHITECTURES as second
-
-    assert "Qwen3ForCausalLM" in second
-    assert "Qwen2ForCausalLM" not in second
+def test_the_way_back_to_the_first_model_runner(monkeypatch):
+    """docs/gpu.md names the variable."""
     import vllm.envs
 
-    assert "VLLM_USE_V2_MODEL_RUNNER" in vllm.envs.environment_variables
+    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")
+    assert vllm.envs.VLLM_USE_V2_MODEL_RUNNER is False
