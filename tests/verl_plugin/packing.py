@@ -5,6 +5,7 @@ checkpointing, micro-batches by tokens, the attention, the cross-entropy, and th
 """
 
 import os
+import tempfile
 from pathlib import Path
 
 import torch
@@ -56,7 +57,8 @@ class Worker:
         config = compose_config([*RECIPE, *overrides])
         config = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
         section = config.actor_rollout_ref
-        section.rpg_reference = config.rpg.reference
+        directory = tempfile.mkdtemp(prefix="rpg-packing-")
+        section.rpg = {"reference": config.rpg.reference, "directory": directory, "nonfinite_limit": 3}
         section.model.external_lib = None  # it is about rollouts
         section.actor.use_dynamic_bsz = section.rollout.log_prob_use_dynamic_bsz = True
         section.actor.ppo_max_token_len_per_gpu = section.rollout.log_prob_max_token_len_per_gpu = BUDGET

@@ -25,12 +25,14 @@ def measure(path: str) -> None:
     """Of every variant: log-probs, two updates (the first has a learning rate of 0), the log-probs afterwards."""
     results = {}
     for name, overrides in VARIANTS.items():
-        worker = Worker(*overrides)
+        # not MODEL_PATH: the forkserver that the ranks are forks of keeps the environment of the first test
+        worker = Worker(*overrides, f"actor_rollout_ref.model.path={path}/model")
         before, initial = worker.log_probs(), worker.weights()
         old = [row + 0.1 * torch.sin(torch.arange(len(row))) for row in before]
         metrics = [worker.update(old) for _ in range(2)]
         weights = worker.weights()
         results[name] = {
+            "model": type(worker.worker.actor.engine.module).__name__,
             "before": before,
             "after": worker.log_probs(),
             "moved": torch.cat([(weights[n] - initial[n]).flatten() for n in sorted(weights)]),
@@ -41,14 +43,15 @@ def measure(path: str) -> None:
 
 
 @pytest.mark.parametrize(("family", "ranks"), [("qwen2", 2), ("qwen3", 1)])  # lm_head of its own, and tied
-def test_packed_is_unpacked(family, ranks, tmp_path, monkeypatch):
+def test_packed_is_unpacked(family, ranks, tmp_path):
     """Attention over a neighbour in the pack would change log-probs by some 0.1 to 1, and be seen at once."""
-    monkeypatch.setenv("MODEL_PATH", str(model_directory(tmp_path / "model", family)))
+    model_directory(tmp_path / "model", family)
     on_ranks(ranks, measure, str(tmp_path))
     for rank in range(ranks):
         results = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
         cpu = results.pop("cpu")
         assert cpu["moved"].norm() > 0
+        assert family in cpu["model"].lower()
         apart = {
             name: max(
                 float((a - b).abs().max())
