@@ -6,7 +6,8 @@
 #   DATA_DIR=/big/disk bash scripts/prepare_data.sh  into another folder
 #   FORCE=1 bash scripts/prepare_data.sh             build again what is there already
 #
-# SKIP_SETUP=1 leaves scripts/setup.sh out and takes the .venv that is there.
+# It needs a Python with the packages of NEEDED and installs nothing. PYTHON names one; else it takes the first that has
+# them of the active environment, .venv-gpu (scripts/setup_gpu.sh), .venv (scripts/setup.sh) and python3.
 # Run it again after an interruption: a file has its name only when it is complete, and is then not built again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -18,10 +19,34 @@ FORCE=${FORCE:-0}
 TEST_SETS=(aime24 aime25 amc23 minerva-math olympiadbench math-500)
 TRAIN_SET=dapo-math-17k-eng
 
-if [[ "${SKIP_SETUP:-0}" != 1 ]]; then
-  bash scripts/setup.sh
+# What `rpg data` imports: pyarrow and mpmath for the rows, math_verify for the release's judge, datasets for the hub.
+LACKS='
+import importlib.util, sys
+needed = ("pyarrow", "mpmath", "math_verify", "datasets")
+old = ["Python 3.11"] if sys.version_info < (3, 11) else []
+print(*old, *(name for name in needed if importlib.util.find_spec(name) is None), sep=", ")'
+RPG_HOME=$PWD
+. recipe/rpg/environment.sh
+python='' refused=()
+while IFS='=' read -r source candidate; do
+  if ! command -v "$candidate" >/dev/null; then
+    refused+=("$source: $candidate: no such program")
+  elif lacks=$("$candidate" -c "$LACKS") && [[ -z $lacks ]]; then
+    python=$candidate
+    break
+  else
+    refused+=("$source: $(command -v "$candidate") has no ${lacks:-working Python}")
+  fi
+  [[ $source != PYTHON ]] || break # it was named: that one or none
+done < <(pythons gpu; [[ ! -x .venv/bin/python ]] || echo ".venv=$RPG_HOME/.venv/bin/python")
+if [[ -z $python ]]; then
+  printf 'error: %s\n' "${refused[@]}" >&2
+  echo "Make an environment for the runs (bash scripts/setup_gpu.sh, or bash scripts/setup.sh for profile=cpu), or, for" \
+    "this alone, pip install pyarrow mpmath math-verify datasets in one that is active." >&2
+  exit 2
 fi
-rpg=(.venv/bin/python -m rpg.cli)
+echo "prepare_data: $(command -v "$python")"
+rpg=("$python" -m rpg.cli)
 
 local_copy() { # prints the --from arguments for NAME, or nothing
   local extension

@@ -18,3 +18,5 @@ pyright
 OMP_NUM_THREADS=1 pytest -m "$unit" --numprocesses 2 --dist loadfile --durations=10
 # the stack takes both cores: one run at a time
 [[ -z $stack ]] || pytest -m "$stack" --durations=10
+# an environment of its own, of 10 GB
+[[ ${1:-} != --full ]] || bash scripts/check_gpu_environment.sh

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TOOLS = ("bash", "cat", "cp", "dirname", "grep", "mkdir", "mktemp", "rm", "sh", "sha256sum")
+TOOLS = ("basename", "bash", "cat", "cp", "dirname", "grep", "mkdir", "mktemp", "rm", "sh", "sha256sum")
 
 # Answers setup.sh's questions; asked for .venv it says so and ends, elsewhere (uv's folder) it makes an environment.
 PYTHON = """#!/bin/sh
@@ -42,6 +42,7 @@ class Machine:
             folder.mkdir()
         for name in (
             "scripts/setup.sh",
+            "scripts/venv.sh",
             "pyproject.toml",
             "requirements/cpu.txt",
             "requirements/vllm-name/pyproject.toml",

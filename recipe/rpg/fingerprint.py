@@ -40,6 +40,7 @@ FREE = (
     "rpg.poll_interval", "rpg.preload", "rpg.env", "ray_kwargs", "transfer_queue", "skip", "reward.num_workers",
     "trainer.ray_wait_register_center_timeout", "data.dataloader_num_workers",
     "data.filter_overlong_prompts_workers", "actor_rollout_ref.nccl_timeout",
+    "actor_rollout_ref.model.override_config.attn_implementation", "actor_rollout_ref.model.use_fused_kernels",
     "actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
     "actor_rollout_ref.actor.checkpoint", "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
     "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu", "actor_rollout_ref.rollout.gpu_memory_utilization",

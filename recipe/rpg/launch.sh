@@ -13,13 +13,20 @@ if [[ $RPG_HOME == *:* ]]; then
     exit 2
 fi
 export PYTHONPATH="$RPG_HOME${PYTHONPATH:+:$PYTHONPATH}"
-if [[ -z ${PYTHON:-} ]]; then
-    PYTHON=python3
-    [[ -z ${VIRTUAL_ENV:-} && -x $RPG_HOME/.venv/bin/python ]] && PYTHON=$RPG_HOME/.venv/bin/python
-fi
-
 name=$(basename "$1" .sh)
 shift
+profile=gpu # rpg_trainer.yaml's; of several the last counts, as for Hydra
+for argument in "$@"; do
+    [[ $argument != profile=* ]] || profile=${argument#profile=}
+done
+. "$RPG_HOME/recipe/rpg/environment.sh"
+choose_python "$profile"
+if [[ $profile != cpu ]]; then
+    echo "environment: $(command -v "$PYTHON") (from $PYTHON_FROM)" >&2
+elif [[ $PYTHON_FROM != PYTHON && $PYTHON_FROM != .venv ]]; then
+    echo "note: profile=cpu is for .venv, which bash scripts/setup.sh makes; without it: $(command -v "$PYTHON")" >&2
+fi
+
 # Signals wait until Python has answers to them (signals.py); where env is older than coreutils 8.31, one in its first
 # tenth of a second ends in a traceback. env alone would take a PYTHON with = in it for an assignment.
 hold=(env --block-signal=INT,TERM,HUP sh -c 'exec "$@"' sh)

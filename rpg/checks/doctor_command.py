@@ -141,7 +141,7 @@ def versions(cpu: bool) -> Iterator[Finding]:
             found = f"pins of the GPU stack; this CPU run uses {'; '.join(wrong)}"
             yield Finding(name, ABSENT, found, level="skip")
         elif wrong:
-            remedy = "pip install -r requirement.txt (the pinned GPU environment)"
+            remedy = "bash scripts/setup_gpu.sh (requirement.txt, the pinned GPU environment)"
             yield Finding(name, ABSENT, "; ".join(wrong), remedy, level)
         else:
             yield Finding(name, ABSENT, ", ".join(right), level="ok")

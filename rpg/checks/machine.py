@@ -1,6 +1,5 @@
 """What a run finds where it starts: devices, ports, directories, environment variables, a W&B key."""
 
-import importlib.util
 import netrc
 import os
 import re
@@ -10,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rpg.checkpoints.judge import STEP, TRACKER, UNCHECKED, verify
+from rpg.checks import builds
 from rpg.checks.finding import ABSENT, Finding, Run, check
 from rpg.verl_plugin.version import ALLOW, VERL
 
@@ -63,24 +63,13 @@ def devices(run: Run) -> Iterator[Finding]:
     else:
         import torch
 
+        if builds.cpu_torch(run):  # which sees no GPU, wherever it is
+            return
         present = torch.cuda.device_count()
         remedy = f"set {key}, set RAY_ADDRESS to a cluster that has them, or take profile=cpu"
         wrong = f"this machine has {present}"
     if present < wanted:
         yield Finding(key, wanted, wrong, remedy)
-
-
-ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
-
-
-@check("flash attention", "the package flash-attn is there where the model asks for it", ATTENTION, subject="machine")
-def flash_attention(run: Run) -> Iterator[Finding]:
-    """transformers would say so once the actor is built."""
-    if run.cluster or run.get(ATTENTION) != "flash_attention_2":
-        return
-    if importlib.util.find_spec("flash_attn") is None:
-        remedy = "pip install flash-attn, or set it to sdpa"
-        yield Finding(ATTENTION, run.get(ATTENTION), "the package flash-attn is not installed", remedy)
 
 
 PROMETHEUS = "actor_rollout_ref.rollout.prometheus"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 from rpg.checks import (
     budgets,
+    builds,
     combinations,
     inputs,
     machine,
@@ -26,6 +27,7 @@ MODULES = (
     combinations,
     objective,
     reward,
+    builds,
     machine,
     inputs,
     verl_version,

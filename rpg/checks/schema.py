@@ -254,6 +254,7 @@ SCHEMA: dict[str, Rule] = {
     f"{MODEL}.tokenizer_path": path(null="the model's"),
     f"{MODEL}.external_lib": text(null="none"),
     f"{MODEL}.use_remove_padding": switch(),
+    f"{MODEL}.use_fused_kernels": switch(),
     f"{MODEL}.enable_gradient_checkpointing": switch(),
     f"{MODEL}.lora_rank": whole(0),
     f"{MODEL}.override_config.attn_implementation": one_of(

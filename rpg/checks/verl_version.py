@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from rpg.checks.finding import ABSENT, Finding, Run, check
-from rpg.verl_plugin import version
+from rpg.verl_plugin import fused_head, version
 from rpg.verl_plugin.reference_settings import KEY as REFERENCE
 from rpg.verl_plugin.schedule_free import OPTIM, asked_for
 
@@ -33,6 +33,10 @@ def _schedule_free(run: Run) -> bool:
     return asked_for(run.get(OPTIM))
 
 
+def _fused_kernel(run: Run) -> bool:
+    return fused_head.asked_for(run.get("actor_rollout_ref.model"))
+
+
 def _own_worker(run: Run) -> bool:
     return _has_reference(run) or _schedule_free(run)
 
@@ -49,6 +53,7 @@ def _preload(run: Run) -> bool:
 # laboratory, are used by none.
 USED_BY: dict[str, Callable[[Run], bool]] = {
     f"{PLUGIN}/cpu.py": lambda run: run.get("trainer.device") == "cpu",
+    f"{PLUGIN}/fused_head.py": _fused_kernel,
     f"{PLUGIN}/reference.py": _has_reference,
     f"{PLUGIN}/rollout.py": _own_rollout,
     f"{PLUGIN}/rollout_classes.py": _own_rollout,
@@ -69,7 +74,7 @@ def used(user: str, run: Run) -> bool:
 
 
 @check("verl's parts", f"every part of another verl ({SWITCH}) that the run uses is as in {version.VERL}",
-       "trainer.device", REFERENCE, OPTIM, "actor_rollout_ref.model.external_lib", "rpg.preload",
+       "trainer.device", REFERENCE, OPTIM, "actor_rollout_ref.model", "rpg.preload",
        cost="verl", subject="machine")  # fmt: skip
 def verl_parts(run: Run) -> Iterator[Finding]:
     """The tables of rpg/verl_plugin/parts_of_*.py, and the keys that the recipe sets; nothing where verl is ours."""

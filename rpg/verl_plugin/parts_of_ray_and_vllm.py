@@ -48,6 +48,10 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part("ray._private.node", "Node", "says that it was late, in words that we look for",
              texts=('"The current node timed out during startup.',)),
     ),
+    "recipe/rpg/submit.py": (
+        Part("ray.dashboard.modules.job.job_head", "JobHead.submit_job", "says that there is no agent, in words that "
+             "we look for", texts=('"No available agent to submit job',)),
+    ),
     "recipe/rpg/task_runner.py": (
         Part("ray.actor", "_ActorClassMetadata", "keeps the class that was decorated", sets=("modified_class",)),
         Part("ray.actor", "ActorClass", "holds that", sets=("__ray_metadata__",)),

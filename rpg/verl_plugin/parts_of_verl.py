@@ -289,6 +289,16 @@ PARTS: dict[str, tuple[Part, ...]] = {
             'self.config.get("engine_kwargs", {}).get(self._get_engine_kwargs_key(), {})',
             '"enable_sleep_mode": self.config.enable_sleep_mode,', "**engine_kwargs,")),
     ),
+    "rpg/verl_plugin/fused_head.py": (
+        Part("verl.utils.fsdp_utils", "_select_fsdp2_wrap_targets", "is replaced: the lm_head is left out",
+             signature="(model, fsdp_transformer_layer_cls_to_wrap)", texts=('{"embed_tokens", "lm_head"}',)),
+        Part("verl.utils.fsdp_utils", "apply_fsdp2", "looks it up when it is called",
+             texts=("modules = _select_fsdp2_wrap_targets(model, fsdp_transformer_layer_cls_to_wrap)",)),
+        Part("verl.models.transformers.monkey_patch", "patch_forward_with_backends", "marks a model with the kernel",
+             texts=("model._verl_fused_kernels_backend = fused_kernels_backend",)),
+        Part("verl.models.transformers.dense_common", "forward_with_torch_backend",
+             "reads the head's weight, which is why", texts=("vocab_weights=self.lm_head.weight",)),
+    ),
     "recipe/rpg/run.py": (
         Part("verl.trainer.main_ppo", "run_ppo", "starts Ray and the task runner",
              passed=("config", "task_runner_class"),

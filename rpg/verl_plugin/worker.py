@@ -9,6 +9,7 @@ from tensordict import TensorDict
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
+from rpg.verl_plugin import fused_head
 from rpg.verl_plugin.engine import register_engine
 from rpg.verl_plugin.nonfinite import FiniteLoss, SkippedSteps, finite, require_finite_weights
 from rpg.verl_plugin.reference import Reference, ReferenceLoss
@@ -98,6 +99,8 @@ class RPGActorRolloutRefWorker(ActorRolloutRefWorker):
     def init_model(self) -> None:
         """Build the engines as verl does, and join actor and reference."""
         register_engine(self.config.actor.strategy)
+        if fused_head.asked_for(self.config.model):
+            fused_head.install()
         super().init_model()
         if self.actor is None:
             return

@@ -17,6 +17,8 @@ ELSEWHERE = {
     "verl's parts": "test_verl_version.py: test_a_part_that_differs_is_named_and_verl_is_asked_nothing_more",
     "ports": "test_preflight.py: test_busy_port",
     "W&B": "test_doctor.py: test_wandb",
+    "builds for GPUs": "test_builds.py: test_the_cpu_environment_is_named",
+    "cross-entropy": "test_builds.py: test_a_flash_attn_that_does_not_import",
     "rows": "test_doctor.py: test_data",
     "memory": "test_doctor.py: test_memory_against_a_device",
     "disk": "test_doctor.py: test_disk",
@@ -163,7 +165,10 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         (["ray_kwargs.ray_init.num_gpus=null", "trainer.n_gpus_per_node=8"], ["n_gpus_per_node=8: this machine has"]),
     ],
     "flash attention": [
-        ([f"{M}.override_config.attn_implementation=flash_attention_2"], ["the package flash-attn is not installed"]),
+        (
+            [f"{M}.override_config.attn_implementation=flash_attention_2"],
+            ["flash-attn cannot be imported (No module named", "profile=gpu_sdpa"],
+        ),
     ],
     "directories": [
         (["trainer.default_local_dir={toy}/train.parquet/run"], ["train.parquet is a file", "CKPTS_DIR"]),

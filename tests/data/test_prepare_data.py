@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.full
 def prepare(tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
-        "SKIP_SETUP": "1",
+        "PYTHON": sys.executable,
         "FROM_DIR": str(tmp_path / "in"),
         "DATA_DIR": str(tmp_path / "out"),
         "HF_HUB_OFFLINE": "1",

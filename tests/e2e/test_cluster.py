@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -23,6 +24,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
+PLAIN_PATH = "/usr/local/bin:/usr/bin:/bin"
 RAY = str(Path(sys.executable).parent / "ray")
 
 
@@ -35,24 +37,25 @@ def free_port() -> int:
 class Cluster:
     """Ray nodes of this machine with one logical GPU each, under a token of their own."""
 
-    def __init__(self, directory: Path):
+    def __init__(self, directory: Path, **env: str):
         self.port, self.dashboard = free_port(), free_port()
         self.directory = directory
         self.processes: list[subprocess.Popen] = []
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.env = {**os.environ, "PATH": path, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         self.env.pop("RAY_ADDRESS", None)
+        self.env.update(env)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.dashboard}"
 
-    def start(self, *arguments: str) -> None:
+    def start(self, *arguments: str, agent_port: int | None = None) -> None:
         command = [RAY, "start", "--block", "--num-cpus=16", "--num-gpus=1", "--disable-usage-stats"]
         with open(self.directory / f"node{len(self.processes)}.log", "wb") as log:
             self.processes.append(
                 subprocess.Popen(
-                    [*command, f"--dashboard-agent-listen-port={free_port()}", *arguments],
+                    [*command, f"--dashboard-agent-listen-port={agent_port or free_port()}", *arguments],
                     env=self.env,
                     cwd=self.directory,
                     stdout=log,
@@ -61,12 +64,13 @@ class Cluster:
                 )
             )
 
-    def start_head(self) -> None:
+    def start_head(self, **options: int) -> None:
         self.start(
             "--head",
             f"--port={self.port}",
             f"--dashboard-port={self.dashboard}",
             f"--ray-client-server-port={free_port()}",
+            **options,
         )
         self.wait_for_nodes(1)
 
@@ -110,15 +114,36 @@ class Cluster:
         return []
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    (tmp_path / "cluster").mkdir()
-    cluster = Cluster(tmp_path / "cluster")
+@contextlib.contextmanager
+def head(directory: Path, agent_port: int | None = None, **env: str) -> Iterator[Cluster]:
+    """A cluster of one node; env: what differs in the environment of `ray start`."""
+    directory.mkdir()
+    cluster = Cluster(directory, **env)
     try:
-        cluster.start_head()
+        cluster.start_head(**({"agent_port": agent_port} if agent_port else {}))
         yield cluster
     finally:
         cluster.stop()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    with head(tmp_path / "cluster") as cluster:
+        yield cluster
+
+
+def launched(cluster: Cluster, directory: Path, *overrides: str, **env: str) -> subprocess.CompletedProcess:
+    """The script, run from a directory against the cluster, to its end."""
+    short = ["trainer.total_training_steps=2", "trainer.test_freq=-1", "trainer.val_before_train=false"]
+    return subprocess.run(
+        ["bash", str(SCRIPT), *short, "rpg.console=full", *overrides],
+        cwd=directory,
+        env={**cluster.env, "RAY_ADDRESS": cluster.url, "PYTHON": sys.executable, **env},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
 
 
 @pytest.fixture
@@ -128,23 +153,7 @@ def submit(cluster, tmp_path):
     elsewhere.mkdir()
 
     def run(*overrides: str, **env: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [
-                "bash",
-                str(SCRIPT),
-                "trainer.total_training_steps=2",
-                "trainer.test_freq=-1",
-                "trainer.val_before_train=false",
-                "rpg.console=full",
-                *overrides,
-            ],
-            cwd=elsewhere,
-            env={**cluster.env, "RAY_ADDRESS": cluster.url, **env},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        return launched(cluster, elsewhere, *overrides, **env)
 
     run.directory = elsewhere
     return run
@@ -178,3 +187,24 @@ def test_two_nodes_share_the_actor(cluster, submit):
     listed = cluster.ray("list", "actors", "--address", cluster.url, "--format", "json", "--detail", "--limit", "1000")
     nodes = {actor["node_id"] for actor in json.loads(listed) if "WorkerDict_" in actor["name"]}
     assert len(nodes) == 2, sorted({actor["name"] for actor in json.loads(listed)})
+
+
+def test_a_head_whose_python3_has_no_verl(tmp_path):
+    """Ray's own command was given by its path, and nothing was activated."""
+    with head(tmp_path / "cluster", PATH=PLAIN_PATH) as cluster:
+        done = launched(cluster, tmp_path, PATH=os.environ["PATH"])
+    told = done.stdout + done.stderr
+    assert done.returncode == 2, told
+    assert "the python3 of the cluster's head, has no verl" in told
+    assert "Traceback" not in told
+
+
+def test_a_second_ray_holds_the_agents_port(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        with head(tmp_path / "cluster", agent_port=taken.getsockname()[1]) as cluster:
+            done = launched(cluster, tmp_path)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "does not take jobs yet" in done.stderr
+    assert "Another Ray on that node may hold the agent's port" in done.stderr

@@ -70,6 +70,58 @@ def test_the_job_brings_the_packages_and_the_plugin(tmp_path):
     }
 
 
+def test_what_the_hub_and_the_network_need_goes_along_and_keys_do_not(client, capsys):
+    plain = {
+        "HF_ENDPOINT": "https://mirror.example.org",
+        "HF_HUB_OFFLINE": "1",
+        "NCCL_SOCKET_IFNAME": "eth0",
+        "NCCL_DEBUG": "INFO",
+        "GLOO_SOCKET_IFNAME": "eth0",
+    }
+    secret = {"HF_TOKEN": "hf_1", "WANDB_API_KEY": "w_2", "WANDB_BASE_URL": "https://me:pass_3@wandb.example.org"}
+    os.environ.update(plain, **secret)
+    assert submit.submit("name", []) == 0
+    sent = client.submitted.runtime_env["env_vars"]
+    assert plain.items() <= sent.items()
+    assert not any(key in str(client.submitted) for key in ("hf_1", "w_2", "pass_3"))
+    told = capsys.readouterr().err
+    assert "HF_TOKEN, WANDB_API_KEY, WANDB_BASE_URL: not given to the job" in told
+    assert "hf auth login" in told
+    assert not any(key in told for key in ("hf_1", "w_2", "pass_3"))
+
+
+@pytest.mark.parametrize(("tries", "code"), [(3, 0), (10**6, submit.REFUSED)])
+def test_a_head_without_an_agent_is_waited_for(client, capsys, monkeypatch, tries, code):
+    """Ray's own words, seen seconds after `ray start` and for good where another Ray holds the agent's port."""
+    monkeypatch.setattr(submit, "AGENT_LIMIT", 2.5)
+    submit_job, tried = client.submit_job, []
+
+    def refuse(self, **job):
+        tried.append(job)
+        if len(tried) < tries:
+            said = "No available agent to submit job, please try again later."
+            raise RuntimeError(f"Request failed with status code 500: {said}.")
+        return submit_job(self, **job)
+
+    monkeypatch.setattr(client, "submit_job", refuse)
+    assert submit.submit("name", []) == code
+    told = capsys.readouterr().err
+    assert "does not take jobs yet" in told
+    assert ("--dashboard-agent-listen-port" in told) == (code == submit.REFUSED)
+    assert 3 <= len(tried) <= 5
+
+
+def test_other_refusals_are_not_waited_for(client, capsys, monkeypatch):
+    def refuse(self, **job):
+        raise RuntimeError("Request failed with status code 500: disk full.")
+
+    monkeypatch.setattr(client, "submit_job", refuse)
+    assert submit.submit("name", []) == submit.REFUSED
+    told = capsys.readouterr().err
+    assert "disk full" in told
+    assert "does not take jobs yet" not in told
+
+
 def test_plugins_of_others_stay():
     os.environ["VERL_USE_EXTERNAL_MODULES"] = "mine,rpg.verl_plugin.autoload"
     assert submit.runtime_env()["env_vars"]["VERL_USE_EXTERNAL_MODULES"] == "mine,rpg.verl_plugin.autoload"

@@ -1,0 +1,77 @@
+"""Whether the builds of torch, vLLM and flash-attn that are here are those that the run wants."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+
+from rpg.checks.finding import Finding, Run, check
+
+DEVICE = "trainer.device"
+ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
+FUSED = "actor_rollout_ref.model.use_fused_kernels"
+ENVIRONMENT = "activate the environment that bash scripts/setup_gpu.sh made, or name its Python: PYTHON=/path/to/python"
+WITHOUT = "take profile=gpu_sdpa, which does without flash-attn (docs/gpu.md)"
+
+
+def cpu_torch(run: Run) -> bool:
+    """Whether the run wants GPUs, and torch is built without them."""
+    import torch
+
+    return run.get(DEVICE) == "cuda" and torch.version.cuda is None and torch.version.hip is None
+
+
+@check("builds for GPUs", "a run on GPUs has torch and vLLM built for them, not the environment of profile=cpu", DEVICE,
+       "actor_rollout_ref.rollout.name", subject="machine")  # fmt: skip
+def gpu_builds(run: Run) -> Iterator[Finding]:
+    """A CPU-only torch would be told as a machine without GPUs. A cluster's nodes have environments of their own."""
+    if run.cluster or run.get(DEVICE) != "cuda":
+        return
+    found = []
+    if cpu_torch(run):
+        found.append(f"torch {metadata.version('torch')}")
+    if run.get("actor_rollout_ref.rollout.name") == "vllm":
+        try:
+            version = metadata.version("vllm")
+        except metadata.PackageNotFoundError:
+            yield Finding(
+                "actor_rollout_ref.rollout.name", "vllm", f"vLLM is not installed in {sys.prefix}", ENVIRONMENT
+            )
+        else:
+            if version.endswith("+cpu"):
+                found.append(f"vllm {version}")
+    if found:
+        wrong = f"{' and '.join(found)} in {sys.prefix} {'is' if len(found) == 1 else 'are'} built for CPUs alone"
+        yield Finding(DEVICE, "cuda", wrong, f"{ENVIRONMENT}; profile=cpu is for this one")
+
+
+def _import_error(module: str) -> str | None:
+    """Why a module cannot be imported, on one line; None where it can."""
+    try:
+        importlib.import_module(module)
+    except (ImportError, OSError) as error:  # a library that cannot be loaded is one or the other
+        return " ".join(str(error).split()) or type(error).__name__
+    return None
+
+
+@check("flash attention", "flash-attn is there and can be imported where the model asks for it", ATTENTION,
+       subject="machine")  # fmt: skip
+def flash_attention(run: Run) -> Iterator[Finding]:
+    """transformers would say so once the actor is built; one that was built for another torch, on being loaded."""
+    if run.cluster or run.get(ATTENTION) != "flash_attention_2":
+        return
+    if reason := _import_error("flash_attn"):
+        remedy = f"bash scripts/setup_gpu.sh builds it, or {WITHOUT}"
+        yield Finding(ATTENTION, run.get(ATTENTION), f"flash-attn cannot be imported ({reason})", remedy)
+
+
+@check("cross-entropy", "verl has a kernel for the log-probs of a large vocabulary: flash-attn's, or its fused one",
+       DEVICE, FUSED, subject="machine")  # fmt: skip
+def cross_entropy(run: Run) -> Iterator[Finding]:
+    """Without either, verl's logprobs_from_logits_v2 goes through the logits of a micro-batch one token at a time."""
+    if run.cluster or run.get(DEVICE) != "cuda" or run.get(FUSED):
+        return
+    if reason := _import_error("flash_attn.ops.triton.cross_entropy"):
+        wrong = f"without flash-attn's cross-entropy ({reason}) verl goes through the logits one token at a time"
+        remedy = f"set {FUSED}=true, or bash scripts/setup_gpu.sh builds flash-attn"
+        yield Finding(FUSED, run.get(FUSED), wrong, remedy, "warning")

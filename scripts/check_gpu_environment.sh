@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# The GPU environment on a machine without a GPU: requirement.txt installed from nothing into a scratch directory, and
+# in it everything of a run on GPUs that needs none. A line each with its seconds; 1 where one failed. 10 GB, 2 cores.
+#
+#   bash scripts/check_gpu_environment.sh               in a temporary directory, removed afterwards
+#   bash scripts/check_gpu_environment.sh DIRECTORY     in this one, which stays: logs, and the environment for next time
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/venv.sh
+
+directory=${1:-}
+if [[ -z $directory ]]; then
+    directory=$(mktemp -d)
+    trap 'rm -rf "$directory"' EXIT
+fi
+mkdir -p "$directory"
+directory=$(cd "$directory" && pwd)
+env=$directory/env
+unset CONDA_PREFIX PYTHON PYTHONPATH RAY_ADDRESS VERL_PLATFORM
+export WANDB_MODE=offline HF_HUB_OFFLINE=1
+
+failed=0 number=0
+try() { # WHAT COMMAND...: run it with its output in a file; one line
+    local what=$1 began=$SECONDS log
+    shift
+    number=$((number + 1))
+    log=$directory/$number.log
+    if "$@" >"$log" 2>&1; then
+        printf '%4d s  ok    %s\n' $((SECONDS - began)) "$what"
+    else
+        failed=$((failed + 1))
+        printf '%4d s  FAIL  %s; the end of its output:\n' $((SECONDS - began)) "$what"
+        tail -n 25 "$log"
+    fi
+}
+
+install() {
+    local python
+    find_python python3.11 python3.12 python3 python
+    make_venv "$env"
+    VIRTUAL_ENV=$env FLASH_ATTN=0 bash scripts/setup_gpu.sh
+    # shellcheck disable=SC2046
+    "$env/bin/python" -m uv pip install --quiet --python "$env/bin/python" \
+        $(grep -E '^(hypothesis|psutil|pytest|pytest-timeout|pytest-xdist)==' requirements/cpu.txt)
+}
+
+dry_runs() { # as a shell with this environment active would
+    local script profile
+    for script in recipe/rpg/7b/run_dapo_7b.sh recipe/rpg/7b/run_rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28.sh \
+        recipe/rpg/4b/run_rpg_4b_ufkl1e-4_8k.sh recipe/rpg/4b/run_grpo_corrected_4b_2k.sh; do
+        for profile in gpu gpu_sdpa; do
+            DRY_RUN=1 VIRTUAL_ENV=$env bash "$script" "profile=$profile" | grep -q '^actor_rollout_ref:'
+        done
+    done
+}
+
+refusal() { # a run on no GPU: two errors, of flash-attn that cannot be built here and of GPUs that are not here
+    local said
+    said=$(VIRTUAL_ENV=$env bash recipe/rpg/7b/run_dapo_7b.sh "$@" 2>&1) && return 1
+    echo "$said"
+    grep -q 'n_gpus_per_node=8: this machine has 0' <<< "$said"
+    ! grep -q 'CPUs alone' <<< "$said"
+}
+
+tests() { OMP_NUM_THREADS=1 "$env/bin/python" -m pytest -p no:cacheprovider "$@"; }
+
+export PATH="$env/bin:$PATH"
+try "requirement.txt, but for flash-attn, and this package" install
+if ((failed)); then exit 1; fi
+try "rpg verify" "$env/bin/rpg" verify
+try "the plugin in a fresh process and in a Ray worker" "$env/bin/rpg" doctor --ray
+try "dry runs of 7b and 4b, profiles gpu and gpu_sdpa" dry_runs
+try "a run refused for want of GPUs, and not of an environment" refusal
+try "the unit tests" tests -q -m 'not e2e and not full' --numprocesses 2 --dist loadfile
+try "verl's engine under the gpu profiles' settings, over gloo" tests -q -s -m full tests/verl_plugin/test_packing.py
+try "vLLM's arguments of 7b and of 4b at 8k, up to the device" tests -q -m full tests/gpu_environment/test_rollout_arguments.py
+if ((failed)); then
+    echo "$failed failed, after $SECONDS s"
+    exit 1
+fi
+echo "all passed, after $SECONDS s"

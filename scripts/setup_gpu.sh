@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Install the GPU environment, requirement.txt and this package (editable): into the active environment (VIRTUAL_ENV,
+# CONDA_PREFIX, or the one that PYTHON is the interpreter of); where none is active into .venv-gpu, which is made and
+# which the launch scripts then take. Python 3.11 or 3.12, 10 GB, a minute or the time of the download.
+#
+#   bash scripts/setup_gpu.sh                with flash-attn where it can be built, else without, and says why
+#   FLASH_ATTN=0 bash scripts/setup_gpu.sh   without: runs then take profile=gpu_sdpa (docs/gpu.md)
+#   FLASH_ATTN=1 bash scripts/setup_gpu.sh   with, or not at all
+#
+# flash-attn has no wheel for this torch and is compiled: nvcc of torch's CUDA (13; CUDA_HOME, or on the PATH), a C++
+# compiler, MAX_JOBS compilers at once of up to 9 GB each (without it as many as memory and half of the cores allow),
+# FLASH_ATTN_CUDA_ARCHS (80 for A100, 90 for H100 and H200; without it those of the GPUs that are here).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/venv.sh
+RPG_HOME=$PWD
+. recipe/rpg/environment.sh
+
+FLASH_ATTN=${FLASH_ATTN:-}
+[[ $FLASH_ATTN =~ ^[01]?$ ]] || stop "FLASH_ATTN=$FLASH_ATTN: 1 builds flash-attn, 0 leaves it out; unset: where it can be built"
+began=$SECONDS
+choose_python gpu
+if [[ $PYTHON_FROM == PATH || $PYTHON_FROM == .venv-gpu ]]; then
+    candidates=(python3.11 python3.12 python3 python)
+    [[ $PYTHON_FROM == PATH ]] || candidates=("$PYTHON" "${candidates[@]}")
+    find_python "${candidates[@]}"
+    make_venv .venv-gpu
+    PYTHON=$PWD/.venv-gpu/bin/python PYTHON_FROM="no environment is active"
+fi
+fits "$PYTHON" || stop "$PYTHON ($PYTHON_FROM) is Python $(version "$PYTHON"); verl and vLLM want 3.11 or 3.12." \
+    "Activate an environment of one, or deactivate this one: .venv-gpu is then made"
+say "into $("$PYTHON" -c 'import sys; print(sys.prefix)') ($PYTHON_FROM)"
+
+if "$PYTHON" -m pip --version >/dev/null 2>&1; then
+    "$PYTHON" -m pip install --quiet --disable-pip-version-check "$(pinned uv)"
+    uv=("$PYTHON" -m uv)
+elif command -v uv >/dev/null; then # which makes environments without pip
+    uv=(uv)
+else
+    stop "$PYTHON has no pip, and there is no uv: $PYTHON -m ensurepip"
+fi
+install() { "${uv[@]}" pip install --quiet --python "$PYTHON" "$@"; }
+
+# What flash-attn and antlr4's runtime need to be built, which neither says; then torch, which flash-attn asks.
+install packaging wheel psutil ninja 'setuptools>=77' "$(grep '^torch==' requirement.txt)"
+grep -v '^flash-attn==' requirement.txt | install --no-build-isolation --requirement -
+install --no-build-isolation --no-deps --editable .
+"$PYTHON" -c 'import importlib.metadata, torch, rpg
+for name in ("verl", "vllm", "transformers", "ray"): importlib.metadata.version(name)'
+say "requirement.txt but for flash-attn is installed, after $((SECONDS - began)) s"
+
+# Prints why flash-attn cannot be built here, or nothing; sets FLASH_ATTN_CUDA_ARCHS.
+obstacle() {
+    local nvcc=${CUDA_HOME:+$CUDA_HOME/bin/}nvcc wanted found
+    wanted=$("$PYTHON" -c 'import torch; print((torch.version.cuda or "none").split(".")[0])')
+    if ! command -v "$nvcc" >/dev/null; then
+        echo "there is no $nvcc; it takes the CUDA toolkit $wanted"
+        return
+    fi
+    found=$("$nvcc" --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
+    if [[ $found != "$wanted" ]]; then
+        echo "$nvcc is of CUDA $found, and torch is built with CUDA $wanted; CUDA_HOME names another"
+    elif [[ -z ${FLASH_ATTN_CUDA_ARCHS:-} ]]; then
+        echo "there is no GPU to say for which; FLASH_ATTN_CUDA_ARCHS=90 builds for H100 and H200, 80 for A100"
+    fi
+}
+
+if [[ -z ${FLASH_ATTN_CUDA_ARCHS:-} ]] && command -v nvidia-smi >/dev/null; then # 9.0 -> 90, 8.0 and 8.6 -> 80
+    FLASH_ATTN_CUDA_ARCHS=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sed 's/\..*/0/' | sort -u | paste -sd ';')
+fi
+flash_attn=$(grep '^flash-attn==' requirement.txt)
+if [[ $FLASH_ATTN == 0 ]]; then
+    say "without flash-attn: runs take profile=gpu_sdpa"
+elif "$PYTHON" -c 'import flash_attn, sys; sys.exit(flash_attn.__version__ != sys.argv[1])' "${flash_attn#*==}" 2>/dev/null; then
+    say "$flash_attn is there already, and can be imported"
+elif why=$(obstacle) && [[ -n $why ]]; then
+    [[ $FLASH_ATTN != 1 ]] || stop "flash-attn cannot be built: $why"
+    say "without flash-attn: $why. Runs take profile=gpu_sdpa (docs/gpu.md); with it, run this script again"
+else
+    export FLASH_ATTN_CUDA_ARCHS FLASH_ATTENTION_FORCE_BUILD=TRUE # otherwise it looks for a wheel that is not there
+    say "building $flash_attn for sm_$FLASH_ATTN_CUDA_ARCHS on $(nproc) cores: 73 files, minutes each (docs/gpu.md)"
+    install --no-build-isolation --no-deps --no-binary flash-attn --reinstall-package flash-attn "$flash_attn" einops
+    "$PYTHON" -c 'import flash_attn' || stop "flash-attn was built and cannot be imported; the message above says why"
+    say "$flash_attn is built and can be imported"
+fi
+say "done in $((SECONDS - began)) s"

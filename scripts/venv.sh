@@ -1,0 +1,44 @@
+# How setup.sh and setup_gpu.sh find a Python 3.11 or 3.12 and make an environment of it; sourced, at the root.
+
+stop() { printf '%s: %s\n' "$(basename "$0" .sh)" "$*" >&2; exit 1; }
+say() { printf '%s: %s\n' "$(basename "$0" .sh)" "$*"; }
+version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || true; }
+fits() { [[ $(version "$1") == 3.1[12] ]]; }
+pinned() { grep "^$1==" requirements/cpu.txt; }
+
+# find_python CANDIDATE...: sets python to the first that fits, else to one that uv brings.
+find_python() {
+    local candidate uv
+    python=
+    for candidate in "$@"; do
+        if fits "$candidate"; then python=$candidate; return; fi
+    done
+    uv=$(command -v uv || true)
+    if [[ -z $uv ]]; then # any Python can fetch it
+        temporary=$(mktemp -d)
+        trap 'rm -rf "$temporary"' EXIT
+        uv=$temporary/bin/uv
+        { python3 -m venv "$temporary" >/dev/null 2>&1 &&
+            "$temporary/bin/pip" install --quiet --disable-pip-version-check "$(pinned uv)"; } \
+            || stop "no Python 3.11 or 3.12 found, nor uv, nor a python3 that could fetch uv. Install Python" \
+                "(Ubuntu 24.04: apt install python3.12-venv) or uv, or name a Python that is there:" \
+                "PYTHON=/path/to/python3.12 bash scripts/$(basename "$0")"
+    fi
+    say "no Python 3.11 or 3.12 found: uv python install 3.11 brings one, into uv's own folder"
+    UV_PYTHON_INSTALL_BIN=0 "$uv" python install --quiet 3.11 \
+        || stop "uv could not install Python 3.11; the message above says why"
+    python=$("$uv" python find --system 3.11)
+}
+
+# make_venv DIRECTORY: an environment of $python with pip in it, unless there is one.
+make_venv() {
+    if [[ -x $1/bin/pip && $(version "$1/bin/python") == "$(version "$python")" ]]; then return; fi
+    if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        "$python" -m venv --clear "$1"
+    elif command -v uv >/dev/null; then # Ubuntu's Python comes without ensurepip
+        uv venv --quiet --clear --seed --python "$python" "$1"
+    else
+        stop "$python cannot make $1, it lacks the module ensurepip:" \
+            "apt install python$(version "$python")-venv, or install uv"
+    fi
+}

@@ -1,0 +1,71 @@
+"""Builds of torch, vLLM and flash-attn that are not those of the run: named before anything is started."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from rpg.checks.builds import ATTENTION, FUSED, cross_entropy, flash_attention, gpu_builds
+from rpg.checks.machine import devices
+from tests.checks.conftest import run_of
+
+GPU = ["trainer.device=cuda", "ray_kwargs.ray_init.num_gpus=null"]
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+
+def installed(site: Path, monkeypatch, version: str) -> None:
+    """Put a vllm of this version before the one that is there."""
+    metadata = site / f"vllm-{version}.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
+    monkeypatch.syspath_prepend(str(site))
+
+
+@pytest.mark.skipif(torch.version.cuda is not None, reason="torch is built for GPUs here")
+def test_the_cpu_environment_is_named(toy, monkeypatch):
+    """Where torch.cuda.device_count() would be told as a machine without GPUs."""
+    run = run_of(toy, *GPU)
+    (finding,) = gpu_builds(run)
+    assert finding.level == "error"
+    assert f"torch {torch.__version__} and vllm " in finding.wrong
+    assert f"in {sys.prefix} are built for CPUs alone" in finding.wrong
+    assert "scripts/setup_gpu.sh" in finding.remedy
+    assert not list(devices(run))
+    monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")  # whose nodes have environments of their own
+    assert not list(gpu_builds(run_of(toy, *GPU)))
+
+
+def test_a_vllm_for_cpus_is_named(toy, tmp_path, monkeypatch):
+    installed(tmp_path, monkeypatch, "0.24.0+cpu")
+    assert "vllm 0.24.0+cpu" in next(gpu_builds(run_of(toy, *GPU))).wrong
+    assert not list(gpu_builds(run_of(toy)))  # profile=cpu
+
+
+def test_a_vllm_for_gpus_is_not(toy, tmp_path, monkeypatch):
+    installed(tmp_path, monkeypatch, "0.24.0")
+    assert not any("vllm" in finding.wrong for finding in gpu_builds(run_of(toy, *GPU)))
+
+
+def test_a_flash_attn_that_does_not_import(toy, tmp_path, monkeypatch):
+    """Installed, as pip and find_spec see it; its extension was built for another torch, or not at all."""
+    package = tmp_path / "flash_attn"
+    package.mkdir()
+    (package / "__init__.py").write_text("import flash_attn_2_cuda\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "flash_attn"]:
+        monkeypatch.delitem(sys.modules, name)
+    said = "No module named 'flash_attn_2_cuda'"
+    (finding,) = flash_attention(run_of(toy, f"{ATTENTION}=flash_attention_2"))
+    assert finding.level == "error"
+    assert said in finding.wrong
+    assert "profile=gpu_sdpa" in finding.remedy
+    (finding,) = cross_entropy(run_of(toy, *GPU))
+    assert (finding.level, finding.key) == ("warning", FUSED)
+    assert said in finding.wrong
+    assert not list(cross_entropy(run_of(toy, *GPU, f"{FUSED}=true")))
+    assert not list(cross_entropy(run_of(toy)))  # profile=cpu, whose vocabulary is small

@@ -1,0 +1,138 @@
+"""README, "Reproduce the paper", line by line as a reader types it: a fresh clone, a bare shell, up to the device.
+
+Once with nothing active and no .venv; then with conda's variables, which name the environment that is there by then.
+The hub is local files in its layout; GPUs and what a run on them leaves behind are not here: the run is refused for
+want of the first alone, and `rpg table` is given a directory of the second.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.data.published_files import FLAT, dapo_problem, dapo_row, write_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = "recipe/rpg/7b/run_rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
+ACTIVATE = "source .venv-gpu/bin/activate"
+
+pytestmark = pytest.mark.full  # 10 GB
+
+
+def lines() -> list[str]:
+    """The commands of the section, without their comments."""
+    section = (ROOT / "README.md").read_text().split("## Reproduce the paper\n", 1)[1]
+    block = re.match(r"```bash\n(.*?)```", section, re.DOTALL)
+    assert block
+    return [line.partition("  #")[0].strip() for line in block[1].splitlines()]
+
+
+def bare(**more: str) -> dict[str, str]:
+    """The environment of a shell in which nothing is active."""
+    ours = {"PYTHON", "PYTHONPATH", "VIRTUAL_ENV", "RAY_ADDRESS", "MODEL_PATH", "VERL_PLATFORM", "RPG_HOME", "DRY_RUN"}
+    ours.add("HF_HUB_OFFLINE")  # with which a model has to be here
+    kept = {name: value for name, value in os.environ.items() if name not in ours and not name.startswith("CONDA_")}
+    here = str(Path(sys.prefix) / "bin")
+    kept["PATH"] = os.pathsep.join(part for part in kept["PATH"].split(os.pathsep) if part != here)
+    return {**kept, "WANDB_MODE": "offline", **more}
+
+
+class Shell:
+    """A clone, and one shell in it that is given a line after the other, as a terminal's is."""
+
+    def __init__(self, clone: Path, environment: dict[str, str]):
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+        self.clone, self.state = clone, clone.with_suffix(".state")
+        self.environment = environment
+        self.state.write_text("")
+
+    def run(self, line: str) -> tuple[int, str]:
+        """Exit code and output; what a line sets (`source`) is there for the next."""
+        keep = f'source "{self.state}"; cd "{self.clone}"; {line}\ncode=$?; export -p > "{self.state}"; exit $code'
+        done = subprocess.run(
+            ["bash", "-c", keep], env=self.environment, capture_output=True, text=True, timeout=1800, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    """Not pytest's: that keeps three of them, of 10 GB each."""
+    with tempfile.TemporaryDirectory() as directory:
+        copies = Path(directory) / "downloads"
+        copies.mkdir()
+        for name, rows in FLAT.items():
+            write_rows(copies / f"{name}.parquet", rows)
+        rows = [dapo_row(dapo_problem(n), str(n), f"i{n}") for n in range(900)]  # more than a batch of 512
+        write_rows(copies / "dapo-math-17k-eng.parquet", rows)
+        yield Path(directory)
+
+
+def follow(shell: Shell, commands: list[str]) -> None:
+    """Every command, with what it has to say."""
+    setup, data, dry, run, table, plot = commands
+    code, said = shell.run(setup)
+    assert code == 0, said
+    assert "done in" in said
+    if shell.environment.get("CONDA_PREFIX"):
+        assert f"into {shell.environment['CONDA_PREFIX']} (CONDA_PREFIX)" in said
+    else:
+        assert f"into {shell.clone}/.venv-gpu (no environment is active)" in said
+        assert shell.run(ACTIVATE) == (0, "")
+    prefix = shell.environment.get("CONDA_PREFIX", f"{shell.clone}/.venv-gpu")
+
+    code, said = shell.run(data)
+    assert code == 0, said
+    assert f"prepare_data: {prefix}/bin/" in said
+    assert "can be trained on" in said
+    assert not (shell.clone / ".venv").exists()
+
+    code, config = shell.run(dry)
+    assert code == 0, config
+    assert f"environment: {prefix}/bin/" in config
+    assert "loss_mode: rpg_rf_urkl_clip_ppo" in config
+
+    code, said = shell.run(run)
+    assert code == 2, said
+    wrong = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert any("n_gpus_per_node=8: this machine has 0" in line for line in wrong), said
+    assert all("n_gpus_per_node" in line or "flash-attn cannot be imported" in line for line in wrong), said
+    assert "CPU" not in said
+
+    code, config = shell.run(f"{dry} 2>/dev/null")
+    finished = shell.clone / "checkpoints" / Path(SCRIPT).stem.removeprefix("run_")
+    finished.mkdir(parents=True)
+    (finished / "config.yaml").write_text(config)
+    metrics = [{"step": step, "data": {"val-core/aime24/acc/mean@1": 0.1 * step}} for step in (1, 2)]
+    (finished / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in metrics))
+    code, said = shell.run(table)
+    assert code == 0, said
+    assert "AIME24" in said
+    code, said = shell.run(plot)
+    assert code == 0, said
+
+
+def test_a_bare_shell_and_then_conda(place):
+    commands = lines()
+    assert commands[1] == ACTIVATE
+    assert f"bash {SCRIPT}" in commands
+    commands.remove(ACTIVATE)
+    if shutil.which("nvidia-smi"):
+        pytest.skip("this machine has GPUs, and the run would begin")
+    hub = {"FROM_DIR": str(place / "downloads")}
+    follow(Shell(place / "bare", bare(**hub)), commands)
+
+    environment = bare(**hub)
+    conda = place / "bare/.venv-gpu"
+    environment.update(
+        CONDA_PREFIX=str(conda), CONDA_DEFAULT_ENV="rpg", PATH=f"{conda}/bin{os.pathsep}{environment['PATH']}"
+    )
+    follow(Shell(place / "conda", environment), commands)
+    assert not (place / "conda/.venv-gpu").exists()

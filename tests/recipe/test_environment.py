@@ -1,0 +1,129 @@
+"""Which Python a launch script and prepare_data.sh take. The interpreters are scripts that say which they are."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SAYS = '#!/bin/sh\necho "{0} $*"\n'
+GPU, CPU = "7b/run_dapo_7b.sh", "cpu/run_dapo_cpu.sh"
+
+
+class Machine:
+    """A checkout, and a PATH with a python3 of its own."""
+
+    def __init__(self, root: Path):
+        self.root, self.tree = root, root / "tree"
+        shutil.copytree(ROOT / "recipe", self.tree / "recipe", ignore=shutil.ignore_patterns("__pycache__"))
+        (self.tree / "scripts").mkdir()
+        shutil.copy(ROOT / "scripts/prepare_data.sh", self.tree / "scripts")
+        self.python("bin/python3")
+
+    def python(self, name: str, text: str = SAYS) -> str:
+        """An interpreter at a path below the root; the directory of the environment that it is of."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.format(name))
+        path.chmod(0o755)
+        return str(path.parents[1])
+
+    def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        path = f"{self.root / 'bin'}{os.pathsep}{os.defpath}"
+        return subprocess.run(
+            ["bash", *command], env={"PATH": path, **environment}, cwd=self.root, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+
+    def taken(self, script: str, *overrides: str, **environment: str) -> str:
+        """The interpreter that a launch script starts."""
+        return self.run(str(self.tree / "recipe/rpg" / script), *overrides, **environment).stdout.partition(" ")[0]
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+def test_a_gpu_run_takes_what_is_active(machine):
+    machine.python("tree/.venv/bin/python")
+    assert machine.taken(GPU) == "bin/python3"  # .venv holds CPU builds
+    machine.python("tree/.venv-gpu/bin/python")
+    assert machine.taken(GPU) == "tree/.venv-gpu/bin/python"
+    conda = machine.python("conda/bin/python3")
+    assert machine.taken(GPU, CONDA_PREFIX=conda) == "conda/bin/python3"
+    venv = machine.python("venv/bin/python3")
+    assert machine.taken(GPU, CONDA_PREFIX=conda, VIRTUAL_ENV=venv) == "venv/bin/python3"
+    named = machine.python("an = odd name/bin/python3")
+    assert machine.taken(GPU, VIRTUAL_ENV=venv, PYTHON=f"{named}/bin/python3") == "an"
+
+
+def test_it_says_which(machine):
+    conda = machine.python("conda/bin/python3")
+    done = machine.run(str(machine.tree / "recipe/rpg" / GPU), CONDA_PREFIX=conda)
+    assert done.stderr == f"environment: {conda}/bin/python3 (from CONDA_PREFIX)\n"
+
+
+def test_the_cpu_profile_takes_its_own(machine):
+    """Whatever is active: conda's base is in every shell, and a GPU environment on a GPU node."""
+    venv = machine.python("venv/bin/python3")
+    assert machine.taken(CPU, VIRTUAL_ENV=venv) == "venv/bin/python3"
+    done = machine.run(str(machine.tree / "recipe/rpg" / CPU), VIRTUAL_ENV=venv)
+    assert "profile=cpu is for .venv, which bash scripts/setup.sh makes" in done.stderr
+    machine.python("tree/.venv/bin/python")
+    machine.python("tree/.venv-gpu/bin/python")
+    assert machine.taken(CPU, VIRTUAL_ENV=venv, CONDA_PREFIX=venv) == "tree/.venv/bin/python"
+    assert machine.run(str(machine.tree / "recipe/rpg" / CPU)).stderr == ""
+
+
+def test_the_profile_is_the_last_that_is_given(machine):
+    machine.python("tree/.venv/bin/python")
+    assert machine.taken(GPU, "profile=cpu", "model=toy") == "tree/.venv/bin/python"
+    assert machine.taken(CPU, "profile=gpu_sdpa") == "bin/python3"
+    assert machine.taken(GPU, "trainer.project_name=profile=cpu") == "bin/python3"
+
+
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+def test_an_environment_without_a_python(machine, variable):
+    done = machine.run(str(machine.tree / "recipe/rpg" / GPU), **{variable: "/nowhere"})
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert f"error: {variable} says /nowhere/bin/python3, and there is no such program" in done.stderr
+
+
+def test_a_python_without_verl_is_named_as_that(machine):
+    """Not a traceback of the first import."""
+    plain = machine.python("plain/bin/python3", f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    done = machine.run(str(ROOT / "recipe/rpg" / GPU), VIRTUAL_ENV=plain)
+    assert done.returncode == 2
+    (line,) = [line for line in done.stderr.splitlines() if not line.startswith("environment: ")]
+    assert "has no verl, hydra; activate the environment that bash scripts/setup_gpu.sh made" in line
+    done = machine.run(str(ROOT / "recipe/rpg" / GPU), VIRTUAL_ENV=plain, RPG_IN_JOB="1")
+    assert "the python3 of the cluster's head, has no verl, hydra" in done.stderr
+
+
+def test_prepare_data_takes_a_python_that_can_and_installs_nothing(machine):
+    prepare = str(machine.tree / "scripts/prepare_data.sh")
+    machine.python("bin/python3", f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    conda = machine.python("conda/bin/python3", f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    done = machine.run(prepare, CONDA_PREFIX=conda)
+    assert done.returncode == 2
+    lacks = "has no pyarrow, mpmath, math_verify, datasets"
+    assert f"error: CONDA_PREFIX: {conda}/bin/python3 {lacks}" in done.stderr
+    assert f"error: PATH: {machine.root}/bin/python3 {lacks}" in done.stderr
+    assert "pip install pyarrow mpmath math-verify datasets" in done.stderr
+    assert not (machine.tree / ".venv").exists()
+
+    whole = f'#!/bin/sh\n[ "$1" = -c ] && exec {sys.executable} "$@"\necho "it builds: $*"\nexit 1\n'
+    venv = machine.python("venv/bin/python3", whole)
+    done = machine.run(prepare, CONDA_PREFIX=conda, VIRTUAL_ENV=venv)
+    assert f"prepare_data: {venv}/bin/python3\n" in done.stdout
+    assert "it builds: -m rpg.cli data build aime24 --out data" in done.stdout
+    machine.python("tree/.venv/bin/python", whole)
+    assert f"prepare_data: {machine.tree}/.venv/bin/python\n" in machine.run(prepare, CONDA_PREFIX=conda).stdout
+    done = machine.run(prepare, PYTHON=f"{conda}/bin/python3", VIRTUAL_ENV=venv)  # that one or none
+    assert done.returncode == 2
+    assert f"PYTHON: {conda}/bin/python3 {lacks}" in done.stderr
