@@ -1,0 +1,89 @@
+"""A disk that is full at the start, in mid-metrics and in mid-checkpoint, and one that cannot be written to.
+
+A small tmpfs, which takes root to mount.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rpg.checkpoints.judge import newest_complete
+from tests.e2e.conftest import PATIENCE
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.full,
+    pytest.mark.skipif(os.geteuid() != 0, reason="mounting a tmpfs takes root"),
+]
+SETTINGS = ["trainer.val_before_train=false", "trainer.test_freq=-1", "trainer.save_freq=1"]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", place], check=True)
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def fill(disk: Path, leave: int) -> Path:
+    """Leave so many bytes free."""
+    free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+    file = disk / "somebody's"
+    with open(file, "wb") as stream:
+        stream.write(bytes(free - leave))
+    return file
+
+
+def remount(disk: Path, how: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{how}", disk], check=True)
+
+
+def steps(directory: Path) -> list[int]:
+    return [json.loads(line)["step"] for line in (directory / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_full_or_read_only_at_the_start(start, disk):
+    """Before Ray starts, with the file or the directory named; nothing of an earlier run has changed."""
+    here = f"trainer.default_local_dir={disk / 'run'}"
+    filled = fill(disk, 0)
+    run = start(*SETTINGS, here)
+    assert run.wait() in (1, 2), run.text()
+    assert str(disk) in run.text()
+    assert "Traceback" not in run.text()
+    filled.unlink()
+    remount(disk, "ro")
+    run = start(*SETTINGS, here)
+    assert run.wait() in (1, 2), run.text()
+    assert str(disk) in run.text()
+    assert "Traceback" not in run.text()
+
+
+def test_full_in_the_middle(start, disk):
+    """Between two checkpoints: the next one is not begun; the same command goes on when there is room."""
+    directory = disk / "run"
+    settings = [*SETTINGS, f"trainer.default_local_dir={directory}", "trainer.total_training_steps=4"]
+    run = start(*settings)
+    run.directory = directory
+    run.wait_for_step(1)
+    filled = fill(disk, 200_000)  # a few lines of metrics, no checkpoint
+    assert run.wait(PATIENCE) == 1, run.text()[-3000:]
+    assert "is not begun: " in run.text() or "No space left on device" in run.text()
+    assert run.processes() == []
+    saved = newest_complete(directory).found
+    assert saved is not None
+    filled.unlink()
+    filled = fill(disk, 0)  # not even a line
+    again = start(*settings)
+    assert again.wait(PATIENCE) != 0
+    assert str(disk) in again.text()
+    filled.unlink()
+    last = start(*settings)
+    assert last.wait(PATIENCE) == 0, last.text()[-3000:]
+    assert steps(directory) == [1, 2, 3, 4]
+    assert last.processes() == []
