@@ -280,7 +280,8 @@ def test_plugin_answers(probe, level, found):
 
 def test_versions(monkeypatch):
     found = list(doctor.versions(cpu=True))
-    assert [finding.level for finding in found] == ["ok", "skip"]
+    cpu_build = doctor.metadata.version("vllm").endswith("+cpu")  # elsewhere the pins of the GPU stack are met
+    assert [finding.level for finding in found] == ["ok", "skip" if cpu_build else "ok"]
     real = doctor.metadata.version
     monkeypatch.setattr(doctor.metadata, "version", lambda name: "5.6.0" if name == "transformers" else real(name))
     first, _ = doctor.versions(cpu=True)
