@@ -57,7 +57,7 @@ class Worker:
         config = compose_config([*RECIPE, *overrides])
         config = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
         section = config.actor_rollout_ref
-        directory = tempfile.mkdtemp(prefix="rpg-packing-")
+        directory = tempfile.gettempdir()
         section.rpg = {"reference": config.rpg.reference, "directory": directory, "nonfinite_limit": 3}
         section.model.external_lib = None  # it is about rollouts
         section.actor.use_dynamic_bsz = section.rollout.log_prob_use_dynamic_bsz = True
