@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from rpg.checks.finding import ABSENT, Finding, Run, check
 from rpg.verl_plugin import fused_head, version
 from rpg.verl_plugin.reference_settings import KEY as REFERENCE
-from rpg.verl_plugin.schedule_free import OPTIM, asked_for
 
 SWITCH = f"{version.ALLOW}=1"
 PLUGIN = "rpg/verl_plugin"
@@ -29,16 +28,8 @@ def _has_reference(run: Run) -> bool:
     return run.get(f"{REFERENCE}.mode") != "old"
 
 
-def _schedule_free(run: Run) -> bool:
-    return asked_for(run.get(OPTIM))
-
-
 def _fused_kernel(run: Run) -> bool:
     return fused_head.asked_for(run.get("actor_rollout_ref.model"))
-
-
-def _own_worker(run: Run) -> bool:
-    return _has_reference(run) or _schedule_free(run)
 
 
 def _own_rollout(run: Run) -> bool:
@@ -57,10 +48,7 @@ USED_BY: dict[str, Callable[[Run], bool]] = {
     f"{PLUGIN}/reference.py": _has_reference,
     f"{PLUGIN}/rollout.py": _own_rollout,
     f"{PLUGIN}/rollout_classes.py": _own_rollout,
-    f"{PLUGIN}/schedule_free.py": _schedule_free,
-    f"{PLUGIN}/trainer.py": _own_worker,
     f"{PLUGIN}/verl_losses.py": lambda run: False,
-    f"{PLUGIN}/worker.py": _own_worker,
     "recipe/rpg/config/profile/cpu.yaml": _preload,
     "rpg/preload/ray_ids.py": _preload,
     "rpg/preload/server.py": _preload,
@@ -74,7 +62,7 @@ def used(user: str, run: Run) -> bool:
 
 
 @check("verl's parts", f"every part of another verl ({SWITCH}) that the run uses is as in {version.VERL}",
-       "trainer.device", REFERENCE, OPTIM, "actor_rollout_ref.model", "rpg.preload",
+       "trainer.device", REFERENCE, "actor_rollout_ref.model", "rpg.preload",
        cost="verl", subject="machine")  # fmt: skip
 def verl_parts(run: Run) -> Iterator[Finding]:
     """The tables of rpg/verl_plugin/parts_of_*.py, and the keys that the recipe sets; nothing where verl is ours."""
