@@ -1,21 +1,52 @@
-"""What runs left in shared memory and in /tmp: removed at a run's end, and after a kill by this user's next run here.
+"""What runs put into shared memory and /tmp: removed at a run's end, and after a kill by this user's next run here.
 
 Only what no living process has: a file is somebody's while it is mapped, a directory while its process holds the lock
 in it.
 """
 
+import contextlib
 import os
+import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rpg.launching.scratch import remove_dead
+from recipe.rpg import signals
+from rpg.launching.scratch import Scratch, remove_dead
 
 SHARED = Path("/dev/shm")
 WEIGHTS = "verl_weights_"  # verl's buffers for weights on their way to vLLM, 16 MB to 2 GB each
 SEMAPHORES = "sem.mp-"  # Python's: vLLM's, and one of every progress bar in a process that was spawned
 # seconds; a container beside this one may share /dev/shm with it and not /proc, and has opened its own by then
 GRACE = 60.0
+
+
+@contextlib.contextmanager
+def temporary_files() -> Iterator[None]:
+    """While in this context, the temporary files of this process and of a Ray of its own have a directory of their own.
+
+    vLLM leaves its sockets there, PyTorch the file by which ranks meet, verl its locks. What is meant to outlive a run
+    stays where it would be: Ray's logs, torch's compiled kernels.
+    """
+    if os.environ.get("RAY_ADDRESS"):
+        yield
+        return
+    outer = tempfile.gettempdir()
+    scratch = Scratch("run")
+    signals.before_exit.callback(scratch.remove)
+    os.environ.setdefault("RAY_TMPDIR", os.environ.get("TMPDIR", "/tmp"))  # Ray's own rule
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(outer, f"torchinductor_{os.getuid()}"))
+    before = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch.path)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = None
+        if before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before
+        scratch.remove()
 
 
 def remove() -> list[str]:

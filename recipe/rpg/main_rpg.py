@@ -8,7 +8,6 @@ import json
 import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,6 @@ from rpg.checks import machine, secrets, verl_version
 from rpg.checks.finding import ABSENT, Finding, Refused, Run
 from rpg.launching import loopback
 from rpg.launching.overrides import BadSetting, check_text, override
-from rpg.launching.scratch import Scratch
 
 # environment variables that the configuration takes as text
 TEXTS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME")
@@ -135,34 +133,6 @@ def wandb_environment(config: DictConfig) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def temporary_files() -> Iterator[None]:
-    """While in this context, the temporary files of this process and of a Ray of its own have a directory of their own.
-
-    vLLM leaves its sockets there, PyTorch the file by which ranks meet, verl its locks. What is meant to outlive a run
-    stays where it would be: Ray's logs, torch's compiled kernels.
-    """
-    if os.environ.get("RAY_ADDRESS"):
-        yield
-        return
-    outer = tempfile.gettempdir()
-    scratch = Scratch("run")
-    signals.before_exit.callback(scratch.remove)
-    os.environ.setdefault("RAY_TMPDIR", os.environ.get("TMPDIR", "/tmp"))  # Ray's own rule
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(outer, f"torchinductor_{os.getuid()}"))
-    before = os.environ.get("TMPDIR")
-    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch.path)
-    try:
-        yield
-    finally:
-        tempfile.tempdir = None
-        if before is None:
-            del os.environ["TMPDIR"]
-        else:
-            os.environ["TMPDIR"] = before
-        scratch.remove()
-
-
-@contextlib.contextmanager
 def preloaded(config: DictConfig) -> Iterator["Preloaded | None"]:
     """While in this context, Ray's workers of this machine are forks of one process with rpg.preload imported.
 
@@ -247,7 +217,7 @@ def main(argv: list[str]) -> int:
             if not os.environ.get("RAY_ADDRESS"):
                 for gone in leftovers.remove():
                     print(f"note: removed {gone}", file=sys.stderr)
-            with temporary_files(), preloaded(config) as server:
+            with leftovers.temporary_files(), preloaded(config) as server:
                 warn(preflight.refuse(asked, ["verl"]))
                 from recipe.rpg.run import RayWasLate, run
 
