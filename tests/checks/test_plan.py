@@ -79,6 +79,7 @@ def test_traced_by_hand(small):
     assert kept[3] > update + 2 * 2 * 10 * 16384 * 64
 
 
+@pytest.mark.full  # 20 s
 def test_a_fused_head_makes_no_logits(small):
     base = f"actor_rollout_ref.model.path={small}"
     plain, fused = traced(of(base)), traced(of(base, "actor_rollout_ref.model.use_fused_kernels=true"))

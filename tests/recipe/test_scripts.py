@@ -255,6 +255,8 @@ def check_dry_run(name: str, tmp_path: Path) -> None:
     imports, said = set(), []
     for line in done.stderr.splitlines():
         imports.add(line.rsplit("|", 1)[-1].strip()) if line.startswith("import time:") else said.append(line)
+    if "profile=cpu" not in arguments(SCRIPTS[name]):  # a GPU script says which environment it took
+        assert said.pop(0).startswith("environment: ")
     assert (done.returncode, said) == (0, [])
     assert "hydra" in imports
     assert imports.isdisjoint({"torch", "ray", "verl", "vllm", "transformers", "pandas"})  # what takes seconds
