@@ -19,6 +19,7 @@ def begin(directory: Path, steps: int, *overrides: str, **environment: str) -> R
         "trainer.val_before_train=false",
         "trainer.test_freq=-1",
         "trainer.save_freq=-1",
+        "trainer.max_actor_ckpt_to_keep=null",  # each is looked at
         "rpg.console=full",
         *overrides,
     ]

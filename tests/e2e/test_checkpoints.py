@@ -22,7 +22,9 @@ SETTINGS = [
     "trainer.test_freq=-1",
     "trainer.val_before_train=false",
     "trainer.save_freq=1",
-    "reference=fixed",  # whose shards are in the checkpoint as well
+    "trainer.max_actor_ckpt_to_keep=null",
+    "reference=every_k",  # whose shards are in the checkpoint as well
+    "rpg.reference.every_k=2",
     "rpg.console=full",
 ]
 
