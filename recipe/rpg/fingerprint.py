@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rpg.checks.finding import ABSENT, Finding, Refused, Run, shown
-from rpg.launching.files import write_whole
+from rpg.launching.files import append_record, write_whole
 
 NAME = "fingerprint.json"
 HISTORY = "history.jsonl"
@@ -142,5 +142,4 @@ def record(directory: Path, run: Run, step: int, changed: dict[str, tuple[Any, A
         "after_step": step,
         "changed": {key: list(values) for key, values in changed.items()},
     }
-    with open(directory / HISTORY, "a") as stream:
-        stream.write(json.dumps(started) + "\n")
+    append_record(directory / HISTORY, started)

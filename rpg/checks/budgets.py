@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from rpg.checkpoints.judge import STEP
+from rpg.checkpoints.judge import steps
 from rpg.checks import estimate, pace
 from rpg.checks.finding import ABSENT, Finding, Level, Run, check
 from rpg.checks.machine import RUN_DIR
@@ -174,7 +174,7 @@ def checkpoints_fit(run: Run, shape: estimate.Shape) -> Iterator[Finding]:
     free = shutil.disk_usage(place).free
     there = 0
     if run.get("trainer.resume_mode") != "disable" and run.get("trainer.max_actor_ckpt_to_keep"):
-        there = min(sum(bool(STEP.fullmatch(path.name)) for path in target.glob("global_step_*")), most)
+        there = min(len(steps(target)), most)
     found = f"{most} checkpoints at once of {one}; there are {free / estimate.GB:.3g} GB free at {place}"
     if there:
         found += f", and {there} of them are there already"

@@ -1,10 +1,18 @@
 """Files of a run: names that several rooms know, and a way to write one that is whole or absent."""
 
+import json
 import os
 from pathlib import Path
 
 LEFT_OUT = "left_out.jsonl"  # responses without a reward
 SKIPPED = "skipped_steps.jsonl"  # optimizer steps whose gradient was not finite
+
+
+def append_record(path: Path, record: dict) -> None:
+    """Add a line of JSON to a file that is made where it is not there, its directory too (another node has none)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a", encoding="utf-8") as stream:
+        stream.write(json.dumps(record) + "\n")
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from rpg.checkpoints import manifest
-from rpg.checkpoints.judge import STEP
+from rpg.checkpoints.judge import steps
 from rpg.verl_plugin import weights_only
 
 RETENTION = ("max_actor_ckpt_to_keep", "remove_previous_ckpt_in_save")  # the second is the first with 1, deprecated
@@ -101,8 +101,7 @@ def earlier(run: Path, step: int, keep: int) -> list[Path]:
     """
     if not (run / f"global_step_{step}").is_dir():
         return []
-    steps = [int(match[1]) for path in run.iterdir() if (match := STEP.fullmatch(path.name)) and path.is_dir()]
-    return [run / f"global_step_{number}" for number in sorted(steps) if number <= step][-keep:]
+    return [directory for number, directory in reversed(steps(run)) if number <= step][-keep:]
 
 
 def remove_oldest(written: list[Path], keep: int | None) -> None:

@@ -5,7 +5,6 @@ of such numbers becomes such a gradient instead of an error on one rank, the ste
 SKIPPED in the run's directory; several in a row end the run.
 """
 
-import json
 import logging
 import math
 import time
@@ -18,7 +17,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rpg.launching.files import SKIPPED
+from rpg.launching.files import SKIPPED, append_record
 
 logger = logging.getLogger(__name__)
 
@@ -109,9 +108,7 @@ class SkippedSteps:
             "step": int(data["global_steps"][0]) if "global_steps" in data else None,
             "problems": _problems(data) if "raw_prompt" in data else None,
         }
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with open(self.directory / SKIPPED, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps(note) + "\n")
+        append_record(self.directory / SKIPPED, note)
         if self.in_a_row >= self.limit:
             raise FloatingPointError(
                 f"{self.in_a_row} optimizer steps in a row had a gradient that is not finite (rpg.nonfinite_limit="

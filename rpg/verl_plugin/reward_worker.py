@@ -8,7 +8,6 @@ trust_remote_code=True, whatever actor_rollout_ref.model.trust_remote_code says.
 """
 
 import asyncio
-import json
 import math
 import time
 from pathlib import Path
@@ -18,7 +17,7 @@ from verl import DataProto
 from verl.experimental.reward_loop import reward_loop
 from verl.utils import hf_tokenizer
 
-from rpg.launching.files import LEFT_OUT
+from rpg.launching.files import LEFT_OUT, append_record
 
 LONGEST = 2000  # characters of a problem or a reason
 
@@ -65,10 +64,7 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
             "problem": str(problem)[:LONGEST],
             "why": why[:LONGEST],
         }
-        file = Path(self.config.trainer.default_local_dir) / LEFT_OUT
-        file.parent.mkdir(parents=True, exist_ok=True)  # another node has none
-        with open(file, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps(note) + "\n")
+        append_record(Path(self.config.trainer.default_local_dir) / LEFT_OUT, note)
         return f"{note['uid']} of {note['data_source']}: {note['why']}"
 
 
