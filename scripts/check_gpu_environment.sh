@@ -19,29 +19,13 @@ env=$directory/env
 unset CONDA_PREFIX PYTHON PYTHONPATH RAY_ADDRESS VERL_PLATFORM
 export WANDB_MODE=offline HF_HUB_OFFLINE=1
 
-failed=0 number=0
-try() { # WHAT COMMAND...: run it with its output in a file; one line
-    local what=$1 began=$SECONDS log
-    shift
-    number=$((number + 1))
-    log=$directory/$number.log
-    if "$@" >"$log" 2>&1; then
-        printf '%4d s  ok    %s\n' $((SECONDS - began)) "$what"
-    else
-        failed=$((failed + 1))
-        printf '%4d s  FAIL  %s; the end of its output:\n' $((SECONDS - began)) "$what"
-        tail -n 25 "$log"
-    fi
-}
+. scripts/try.sh
 
 install() {
     local python
     find_python python3.11 python3.12 python3 python
     make_venv "$env"
     VIRTUAL_ENV=$env FLASH_ATTN=0 bash scripts/setup_gpu.sh
-    # shellcheck disable=SC2046
-    "$env/bin/python" -m uv pip install --quiet --python "$env/bin/python" \
-        $(grep -E '^(hypothesis|psutil|pytest|pytest-timeout|pytest-xdist)==' requirements/cpu.txt)
 }
 
 dry_runs() { # as a shell with this environment active would
@@ -71,7 +55,7 @@ try "rpg verify" "$env/bin/rpg" verify
 try "the plugin in a fresh process and in a Ray worker" "$env/bin/rpg" doctor --ray
 try "dry runs of 7b and 4b, profiles gpu and gpu_sdpa" dry_runs
 try "a run refused for want of GPUs, and not of an environment" refusal
-try "the unit tests" tests -q -m 'not e2e and not full' --numprocesses 2 --dist loadfile
+try "the unit tests" tests -q -m 'not e2e and not full and not gpu' --numprocesses 2 --dist loadfile
 try "verl's engine under the gpu profiles' settings, over gloo" tests -q -s -m full tests/verl_plugin/test_packing.py
 try "vLLM's arguments of 7b and of 4b at 8k, up to the device" tests -q -m full tests/gpu_environment/test_rollout_arguments.py
 if ((failed)); then

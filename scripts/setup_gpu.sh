@@ -45,6 +45,7 @@ install() { "${uv[@]}" pip install --quiet --python "$PYTHON" "$@"; }
 install packaging wheel psutil ninja 'setuptools>=77' "$(grep '^torch==' requirement.txt)"
 grep -v '^flash-attn==' requirement.txt | install --no-build-isolation --requirement -
 install --no-build-isolation --no-deps --editable .
+install $(for name in hypothesis pytest pytest-timeout pytest-xdist; do pinned "$name"; done) # for scripts/check_gpu.sh
 "$PYTHON" -c 'import importlib.metadata, torch, rpg
 for name in ("verl", "vllm", "transformers", "ray"): importlib.metadata.version(name)'
 say "requirement.txt but for flash-attn is installed, after $((SECONDS - began)) s"

@@ -1,4 +1,4 @@
-"""The model of the toy task: a byte-level tokenizer and a Qwen2 of half a million parameters, from scratch.
+"""The model of the toy task: a byte-level tokenizer and a Qwen2 or Qwen3 of half a million parameters, from scratch.
 
 Built and briefly trained on the machine itself, so that the demo downloads nothing. The training shows worked
 solutions with label smoothing: the model knows how to add, but at temperature 1 one token in twenty goes wrong, so
@@ -15,7 +15,13 @@ from pathlib import Path
 import torch
 from rich.console import Console
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from rpg.data.schema import Problem
 from rpg.data.template import format_prompt
@@ -29,6 +35,11 @@ CHAT_TEMPLATE = (
 )
 
 
+# the architectures of the paper's models, which vLLM runs by two model runners (docs/gpu.md)
+FAMILIES = {"qwen2": (Qwen2Config, Qwen2ForCausalLM), "qwen3": (Qwen3Config, Qwen3ForCausalLM)}
+ToyModel = Qwen2ForCausalLM | Qwen3ForCausalLM
+
+
 @dataclasses.dataclass(frozen=True)
 class ToyModelSettings:
     """Sizes and training of the toy model; the defaults are those of the demo.
@@ -37,6 +48,8 @@ class ToyModelSettings:
     accuracy: interval (low, high); a jump over it, or not reaching it, is an error.
     label_smoothing: share of the probability spread over all tokens; sampled accuracy is about
         (1 - label_smoothing) to the power of the response's 20-odd tokens.
+    family: one of FAMILIES.
+    device: torch's, on which it is trained.
     """
 
     hidden_size: int = 128
@@ -52,6 +65,8 @@ class ToyModelSettings:
     accuracy: tuple[float, float] = (0.29, 0.5)
     evaluate_every: int = 20
     seed: int = 0
+    family: str = "qwen2"
+    device: str = "cpu"
 
 
 def worked_solution(problem: Problem) -> str:
@@ -90,23 +105,26 @@ def build_tokenizer(texts: Sequence[str], vocab_size: int) -> PreTrainedTokenize
     return fast
 
 
-def build_model(tokenizer: PreTrainedTokenizerFast, settings: ToyModelSettings) -> Qwen2ForCausalLM:
-    """A randomly initialised Qwen2 whose vocabulary is the tokenizer's."""
+def build_model(tokenizer: PreTrainedTokenizerFast, settings: ToyModelSettings) -> ToyModel:
+    """A randomly initialised model of settings.family whose vocabulary is the tokenizer's."""
     torch.manual_seed(settings.seed)
-    return Qwen2ForCausalLM(
-        Qwen2Config(
+    configuration, architecture = FAMILIES[settings.family]
+    model = architecture(
+        configuration(
             vocab_size=len(tokenizer),
             hidden_size=settings.hidden_size,
             intermediate_size=2 * settings.hidden_size,
             num_hidden_layers=settings.layers,
             num_attention_heads=settings.heads,
             num_key_value_heads=settings.heads // 2,
+            head_dim=settings.hidden_size // settings.heads,  # Qwen3 would have 128
             max_position_embeddings=512,
             tie_word_embeddings=True,
             eos_token_id=tokenizer.convert_tokens_to_ids("<|im_end|>"),
             pad_token_id=tokenizer.convert_tokens_to_ids("<|endoftext|>"),  # type: ignore[arg-type]
         )
     )
+    return model.to(settings.device)
 
 
 def encode_prompt(tokenizer: PreTrainedTokenizerFast, problem: str) -> list[int]:
@@ -119,7 +137,7 @@ def encode_prompt(tokenizer: PreTrainedTokenizerFast, problem: str) -> list[int]
 
 @torch.no_grad()
 def sampled_accuracy(
-    model: Qwen2ForCausalLM,
+    model: ToyModel,
     tokenizer: PreTrainedTokenizerFast,
     problems: Sequence[Problem],
     max_new_tokens: int = 32,
@@ -128,8 +146,8 @@ def sampled_accuracy(
     prompts = [encode_prompt(tokenizer, problem.text) for problem in problems]
     width = max(map(len, prompts))
     pad = tokenizer.pad_token_id
-    ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts])
-    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts])
+    ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=model.device)
+    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device)
     model.eval()
     out = model.generate(  # pyright: ignore[reportAttributeAccessIssue]
         input_ids=ids, attention_mask=mask, max_new_tokens=max_new_tokens, do_sample=True, top_k=0, top_p=1.0
@@ -162,7 +180,7 @@ def encode_solutions(
 
 
 def train(
-    model: Qwen2ForCausalLM,
+    model: ToyModel,
     tokenizer: PreTrainedTokenizerFast,
     problems: Sequence[Problem],
     held_out: Sequence[Problem],
@@ -176,6 +194,7 @@ def train(
     low, high = settings.accuracy
     accuracy = 0.0
     ids, labels, shortest = encode_solutions(tokenizer, problems)
+    ids, labels = ids.to(model.device), labels.to(model.device)
     attention = ids.ne(int(tokenizer.pad_token_id))  # type: ignore[arg-type]
     generator = torch.Generator().manual_seed(settings.seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.01)

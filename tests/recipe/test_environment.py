@@ -127,3 +127,11 @@ def test_prepare_data_takes_a_python_that_can_and_installs_nothing(machine):
     done = machine.run(prepare, PYTHON=f"{conda}/bin/python3", VIRTUAL_ENV=venv)  # that one or none
     assert done.returncode == 2
     assert f"PYTHON: {conda}/bin/python3 {lacks}" in done.stderr
+
+
+def test_check_gpu_refuses_a_python_without_torch_for_gpus(machine):
+    bare = str(Path(sys.base_prefix) / "bin/python3")  # no packages
+    done = machine.run(str(ROOT / "scripts/check_gpu.sh"), str(machine.root / "logs"), PYTHON=bare)
+    assert done.returncode == 2
+    assert f"{bare} (from PYTHON) has no torch that is built for GPUs" in done.stderr
+    assert not (machine.root / "logs").exists()

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Ten minutes on one GPU (16 GB or more), no download: CUDA against CPU, timings, and the toy task through profile=gpu
+# with vLLM's CUDA build, killed and resumed, synchronous and asynchronous. Ends in a table to paste into an issue, and
+# with 1 where a line failed. The environment is the one that a launch script takes (scripts/setup_gpu.sh makes one).
+#
+#   bash scripts/check_gpu.sh               logs in runs/check_gpu
+#   bash scripts/check_gpu.sh DIRECTORY     logs there
+#
+# Without a GPU every line that needs none is run, the launch script up to its refusal; it then ends with 1.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+RPG_HOME=$PWD
+. recipe/rpg/environment.sh
+choose_python gpu
+export PYTHON WANDB_MODE=offline HF_HUB_OFFLINE=1
+unset RAY_ADDRESS VERL_PLATFORM
+
+cuda=$("$PYTHON" -c 'import torch; print(torch.version.cuda or "")') || cuda=
+if [[ -z $cuda ]]; then
+    echo "check_gpu.sh: $PYTHON (from $PYTHON_FROM) has no torch that is built for GPUs: bash scripts/setup_gpu.sh makes" \
+        "an environment that has, PYTHON=/path/to/python names one" >&2
+    exit 2
+fi
+gpus=$("$PYTHON" -c 'import torch; print(torch.cuda.device_count())')
+
+directory=${1:-runs/check_gpu}
+mkdir -p "$directory"
+directory=$(cd "$directory" && pwd)
+. scripts/try.sh
+
+versions() { "$PYTHON" -m tests.gpu.versions; }
+pytests() { "$PYTHON" -m pytest -p no:cacheprovider --timeout=900 -q -s "$@"; }
+benchmark() {
+    "$PYTHON" scripts/bench_losses.py --rounds 11 --rows 32 --adv-rows 1024 "$@" | tee "$directory/bench_losses.txt"
+    sed -n 's/.*\(a copy of .*\)(.*/figure: \1/p; s/^rpg_rf_urkl_clip_ppo  *[0-9.]* *\([0-9.]*\) .*/figure: rpg_rf_urkl_clip_ppo takes \1 of vanilla/p' \
+        "$directory/bench_losses.txt"
+}
+refusal() { # SCRIPT OVERRIDE...: on no GPU the launch script ends with 2 and names that alone
+    local said code=0
+    said=$(bash "$@" trainer.n_gpus_per_node=1 2>&1) || code=$?
+    echo "$said"
+    [[ $code == 2 ]]
+    grep -q 'n_gpus_per_node=1: this machine has 0' <<< "$said"
+    [[ $(grep -c '^error' <<< "$said") == 1 ]]
+}
+
+try "machine and versions" versions
+try "rpg verify" "$PYTHON" -m rpg.cli verify
+try "the plugin in a fresh process and in a Ray worker" "$PYTHON" -m rpg.cli doctor --ray
+try "toy models" "$PYTHON" -m tests.gpu.toys
+toy=recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh
+if ((gpus)); then
+    try "losses, advantages and schedule-free, CUDA against CPU" pytests tests/gpu/test_cuda.py
+    try "timings of the losses" benchmark --device cuda
+    try "Qwen2 toy: 30 steps, killed and resumed" pytests tests/gpu/test_gpu_stack.py -k qwen2
+    try "Qwen3 toy: asynchronous" pytests tests/gpu/test_gpu_stack.py -k qwen3
+else
+    for family in qwen2 qwen3; do
+        try "$family toy up to the device" refusal "$toy" profile=gpu_sdpa \
+            "actor_rollout_ref.model.path=$PWD/runs/toy_gpu/$family" \
+            "data.train_files=$PWD/runs/toy_gpu/toy_train.parquet" "data.val_files=$PWD/runs/toy_gpu/toy_test.parquet"
+    done
+fi
+
+printf '\n| check | | s | figures |\n|---|---|---|---|\n'
+printf '%s\n' "${table[@]}"
+if ((failed)); then echo "$failed of $number failed, after $SECONDS s; logs: $directory"; exit 1; fi
+if ! ((gpus)); then
+    echo "there is no GPU here: CUDA tests, timings and training were not run ($SECONDS s)"
+    exit 1
+fi
+echo "all $number passed, after $SECONDS s"

@@ -1,0 +1,20 @@
+# A check's lines, sourced by check_gpu.sh and check_gpu_environment.sh with directory set: each runs with its output in
+# a file there and prints one line. A command says what belongs into the table in lines that begin with "figure: ".
+
+failed=0 number=0
+table=()
+try() { # WHAT COMMAND...
+    local what=$1 began=$SECONDS log verdict=ok figures
+    shift
+    number=$((number + 1))
+    log=$directory/$number.log
+    "$@" >"$log" 2>&1 || verdict=FAIL
+    figures=$(sed -n 's/^\(.*[^a-z]\)\{0,1\}figure: //p' "$log" | paste -sd ';' | sed 's/;/; /g')
+    printf '%4d s  %-4s  %s%s\n' $((SECONDS - began)) "$verdict" "$what" "${figures:+: $figures}"
+    table+=("| $what | $verdict | $((SECONDS - began)) | $figures |")
+    if [[ $verdict == FAIL ]]; then
+        failed=$((failed + 1))
+        echo "the end of $log:"
+        tail -n 25 "$log"
+    fi
+}

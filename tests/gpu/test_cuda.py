@@ -1,0 +1,96 @@
+"""What runs on the device itself, against the same on the CPU."""
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+from verl.trainer.ppo.core_algos import get_adv_estimator_fn, get_policy_loss_fn
+from verl.workers.config import FSDPActorConfig
+
+from rpg.objectives import LOSS_NAMES
+from rpg.verl_plugin import register
+from rpg.verl_plugin.config import RPGPolicyLossConfig
+from tests.objectives.test_loss_robustness import SPECS, loss_and_gradient, random_inputs, spec_id
+
+pytestmark = pytest.mark.gpu
+
+DEVICE = "cuda"
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=spec_id)
+def test_token_loss(spec):
+    inputs = random_inputs((16, 300))
+    mask = torch.rand(16, 300) > 0.3
+    loss, gradient, _ = loss_and_gradient(spec, inputs, mask)
+    on_gpu = {key: tensor.to(DEVICE) for key, tensor in inputs.items()}
+    gpu_loss, gpu_gradient, _ = loss_and_gradient(spec, on_gpu, mask.to(DEVICE))
+    # exp differs in the last bits between devices
+    torch.testing.assert_close(gpu_loss.cpu(), loss, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(gpu_gradient.cpu(), gradient, rtol=1e-5, atol=1e-6)
+
+
+def policy_loss(name: str, device: str) -> tuple[torch.Tensor, torch.Tensor, dict]:
+    """Loss, gradient by log_prob and metrics of a loss as verl's actor calls it."""
+    register()
+    inputs = {key: tensor.to(device) for key, tensor in random_inputs((16, 300)).items()}
+    mask = (torch.arange(300) < torch.arange(10, 170, 10)[:, None]).to(device)
+    log_prob = inputs["log_prob"].requires_grad_()
+    config = FSDPActorConfig(
+        strategy="fsdp2", rollout_n=8, ppo_micro_batch_size_per_gpu=16, clip_ratio_c=10.0,
+        policy_loss=RPGPolicyLossConfig(loss_mode=name, kl_coef=0.1),
+    )  # fmt: skip
+    loss, metrics = get_policy_loss_fn(name)(
+        old_log_prob=inputs["old_log_prob"], log_prob=log_prob, advantages=inputs["advantages"], response_mask=mask,
+        loss_agg_mode="token-mean", config=config,
+    )  # fmt: skip
+    loss.backward()
+    return loss.detach(), log_prob.grad, metrics
+
+
+@pytest.mark.parametrize("name", LOSS_NAMES)
+def test_policy_loss_as_verl_calls_it(name):
+    loss, gradient, metrics = policy_loss(name, "cpu")
+    on_gpu = policy_loss(name, DEVICE)
+    # sums of thousands of float32 in another order
+    torch.testing.assert_close(on_gpu[0].cpu(), loss, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(on_gpu[1].cpu(), gradient, rtol=1e-4, atol=1e-8)
+    assert on_gpu[2].keys() == metrics.keys()
+
+
+@pytest.mark.parametrize("name", ["rpg", "rpg_batchmean"])
+def test_advantages(name):
+    register()
+    generator = torch.Generator().manual_seed(0)
+    mask = (torch.arange(50) < torch.randint(1, 51, (64, 1), generator=generator)).float()
+    rewards = torch.randn(64, 50, generator=generator) * mask
+    index = np.arange(64) // 8
+    config = OmegaConf.create({})
+
+    def estimate(device: str) -> torch.Tensor:
+        advantages, _ = get_adv_estimator_fn(name)(
+            token_level_rewards=rewards.to(device), response_mask=mask.to(device), index=index, config=config
+        )
+        return advantages.cpu()
+
+    torch.testing.assert_close(estimate(DEVICE), estimate("cpu"), rtol=1e-5, atol=1e-6)
+
+
+def test_schedule_free_steps():
+    """The package's own optimizer, whose foreach kernels are others on a GPU."""
+    from schedulefree import AdamWScheduleFree
+
+    def train(device: str) -> torch.Tensor:
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(64, 64)
+        batch = torch.randn(32, 64)
+        layer, batch = layer.to(device), batch.to(device)
+        optimizer = AdamWScheduleFree(layer.parameters(), lr=1e-2, warmup_steps=2)
+        optimizer.train()
+        for _ in range(10):
+            optimizer.zero_grad()
+            layer(batch).square().mean().backward()
+            optimizer.step()
+        optimizer.eval()
+        return layer.weight.detach().cpu()
+
+    torch.testing.assert_close(train(DEVICE), train("cpu"), rtol=1e-3, atol=1e-5)

@@ -1,0 +1,12 @@
+"""What a table of scripts/check_gpu.sh begins with: the GPUs and the versions."""
+
+from importlib import metadata
+
+import torch
+
+for number in range(torch.cuda.device_count()):
+    device = torch.cuda.get_device_properties(number)
+    print(f"figure: {device.name}, {device.total_memory / 2**30:.0f} GiB, compute {device.major}.{device.minor}")
+found = {distribution.name.replace("_", "-"): distribution.version for distribution in metadata.distributions()}
+names = ("verl", "vllm", "ray", "transformers", "flash-attn")
+print(f"figure: torch {torch.__version__}", *(f"{name} {found.get(name, 'missing')}" for name in names), sep=", ")
