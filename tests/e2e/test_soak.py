@@ -5,6 +5,7 @@ The table that it prints is in docs/reliability.md; scripts/test.sh --full runs 
 
 import json
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import psutil
 import pytest
 
 from recipe.rpg import leftovers
+from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
@@ -95,3 +97,28 @@ def test_nothing_grows(start, capsys):
     grown += [row for row in rows if row[:2] == ("all", "MB") and row[3] - row[4] > GROWTH_MB]
     assert grown == []
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))
+
+
+def test_one_step_of_4096_responses(start, capsys):
+    """The paper's 512 prompts and 16 optimizer steps a batch (mini-batches of 32), with 8 responses to each prompt."""
+    run = start(
+        "trainer.total_training_steps=1",
+        "data.train_batch_size=512",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=32",
+        "trainer.val_before_train=false",
+        "trainer.test_freq=-1",
+        "trainer.save_freq=1",
+    )
+    peak = 0.0
+    while run.process.poll() is None:
+        peak = max(peak, looked_at(run).get("all", {}).get("MB", 0.0))
+        time.sleep(2)
+    assert run.wait(PATIENCE) == 0, run.text()[-3000:]
+    (record,) = run.metrics()
+    saved = short_run.optimizer(run.directory, 1)["state"]
+    assert {int(state["step"]) for state in saved.values()} == {16}
+    assert record["data"]["response_length/min"] > 0
+    assert run.processes() == []
+    with capsys.disabled():
+        timings = {key: value for key, value in record["data"].items() if key.startswith("timing_s/")}
+        print({key: round(value, 1) for key, value in timings.items()}, f"peak {peak:.0f} MB", flush=True)
