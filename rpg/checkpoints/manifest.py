@@ -25,7 +25,7 @@ NAME = "manifest.json"
 UNFINISHED = "manifest.partial.json"  # from the beginning of a save to its end
 FORMAT = 1
 THREADS = 8  # more would only wait for the disk
-BLOCK = 1 << 22
+BLOCK = 1 << 20
 
 
 class ManifestError(ValueError):
