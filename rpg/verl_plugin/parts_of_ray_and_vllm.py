@@ -4,7 +4,8 @@ from rpg.verl_plugin.parts import Part
 
 PARTS: dict[str, tuple[Part, ...]] = {
     "rpg/verl_plugin/rollout_classes.py": (
-        Part("vllm.v1.engine.exceptions", "EngineDeadError", "says that the engine is dead"),
+        Part("vllm.v1.engine.async_llm", "AsyncLLM.errored", "is true once it is"),
+        Part("vllm.v1.engine.async_llm", "AsyncLLM.dead_error", "is what it then raises, an EngineDeadError"),
     ),
     "rpg/verl_plugin/cpu.py": (
         Part("vllm.plugins", "", "looks for the group of the entry point of vllm_plugin",

@@ -104,9 +104,8 @@ PARTS: dict[str, tuple[Part, ...]] = {
         )),
         Part(VLLM_SERVER, "vLLMHttpServer.__init__", "sets the variable of which vLLM's side makes it", texts=(
             'os.environ["VERL_RAY_JOB_ID"] = ray.get_runtime_context().get_job_id()',)),
-        Part(VLLM_SERVER, "vLLMHttpServer.generate", "answers a request, and raises what vLLM raises", passed=(
-            "prompt_ids", "sampling_params", "request_id"), texts=("async def generate(",)),
-        Part(VLLM_SERVER, "vLLMHttpServer", "is vLLM's side"),
+        Part(VLLM_SERVER, "vLLMHttpServer", "is vLLM's side, and holds the engine, which we ask whether it is dead",
+             sets=("engine",)),
         Part(VLLM_SERVER, "vLLMReplica", "starts the servers", sets=("server_class",)),
         Part(VLLM_SERVER, "vLLMReplica.__init__", "says which class they are",
              texts=("self.server_class = ray.remote(vLLMHttpServer)",)),

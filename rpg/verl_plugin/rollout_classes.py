@@ -2,13 +2,16 @@
 
 import os
 import sys
+import threading
+import time
 import traceback
 
 import ray
 from verl.workers.rollout.vllm_rollout import vllm_async_server, vllm_rollout
-from vllm.v1.engine.exceptions import EngineDeadError
 
 from rpg.verl_plugin.socket_name import socket_id
+
+LOOK = 1.0  # seconds between two looks at the engine
 
 
 class ServerAdapter(vllm_rollout.ServerAdapter):
@@ -33,14 +36,20 @@ class vLLMHttpServer(vllm_async_server.vLLMHttpServer):
             raise RuntimeError("verl sets no VERL_RAY_JOB_ID; this verl is not 0.9.1")
         os.environ["VERL_RAY_JOB_ID"] = socket_id()
 
-    async def generate(self, *args, **kwargs):
-        """As verl's; a server whose engine is dead ends, where verl's agent loop would ask it for ever."""
-        try:
-            return await super().generate(*args, **kwargs)
-        except EngineDeadError:
-            traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(1)  # Ray then tells whoever asks that it lost this actor (recipe/rpg/lost_workers.py)
+        threading.Thread(target=self._end_with_the_engine, daemon=True).start()
+
+    def _end_with_the_engine(self) -> None:
+        """A server whose engine is dead ends, and Ray tells whoever asks it (recipe/rpg/lost_workers.py).
+
+        Otherwise verl's agent loop would ask it for ever, or the actor wait at its socket to hand over the weights.
+        """
+        while True:
+            time.sleep(LOOK)
+            engine = getattr(self, "engine", None)  # of a replica on several nodes, the first alone has it
+            if engine is not None and engine.errored:
+                traceback.print_exception(engine.dead_error)
+                sys.stderr.flush()
+                os._exit(1)
 
 
 class vLLMReplica(vllm_async_server.vLLMReplica):

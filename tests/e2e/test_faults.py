@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import psutil
 import pytest
@@ -19,13 +20,21 @@ BRIEF = [
 def test_a_dead_vllm_engine_ends_the_run(start):
     """SIGKILL to vLLM's engine: its server ends, Ray loses it, and the run ends with an error that says so.
 
-    Also where a script started it in the background, so that SIGINT is ignored.
+    While nobody asks the engine anything: the actor is stopped, so that it would wait for it to take weights for ever.
+    Also where a script started the run in the background, so that SIGINT is ignored.
     """
     run = start(*BRIEF, background=True)
     run.wait_for_step(1)
+    for actor in run.processes():
+        if actor.cmdline()[0].startswith("ray::WorkerDict"):
+            os.kill(actor.pid, signal.SIGSTOP)
     # the engine is what vLLM's server starts by multiprocessing's spawn; rpg.preload kills it with its stand-in
     engines = [p for p in run.processes() if "spawn_main" in " ".join(p.cmdline())]
     assert engines, "no vLLM engine among the run's processes"
+    used, before = 0.0, -1.0
+    while used - before > 0.1:  # seconds of a core in three
+        before, used = used, sum(sum(engine.cpu_times()[:2]) for engine in engines)
+        time.sleep(3)
     for engine in engines:
         os.kill(engine.pid, signal.SIGKILL)
     assert run.wait() == 1, run.text()[-2000:]

@@ -151,8 +151,7 @@ def test_qwen3_asynchronous(start, tmp_path):
     )  # fmt: skip
     assert run.wait(PATIENCE) == 0, run.text()[-4000:]
     found = assert_healthy(run, steps)
-    # older rollouts than weights: the ratio is the whole distance, and no pass for old log-probs was made
+    # older rollouts than weights: the ratio is the whole distance
     assert max(step["actor/rpg_ratio_max"] - 1 for step in found) > ROLLOUT_KL
-    assert all("timing_s/old_log_prob" not in step for step in found)
     figure("asynchronous, pi_old=behavior:", f"{found[-1]['timing_s/step']:.2f} s a step; largest KL",
            f"{max(step['actor/rpg_kl'] for step in found):.3f}")  # fmt: skip
