@@ -200,11 +200,9 @@ SCHEMA: dict[str, Rule] = {
     "algorithm.rollout_correction.bypass_mode": switch("the group pi_old sets it"),
     "algorithm.rollout_correction.rollout_is": one_of("token", "sequence", null="no weights"),
     "algorithm.rollout_correction.rollout_is_threshold": Rule(
-        Annotated[float, Field(gt=0, allow_inf_nan=False)]
-        | Annotated[str, Field(pattern=r"^[\d.e-]+_[\d.e-]+$")]
-        | None,
+        number(above=0).type | Annotated[str, Field(pattern=r"^[\d.e-]+_[\d.e-]+$")] | None,
         "a number above 0, LOWER_UPPER or null",
-        "the largest weight; LOWER_UPPER drops what is outside",
+        "the largest weight; of LOWER_UPPER what is outside weighs 0",
     ),
     "algorithm.filter_groups.enable": switch(),
     "algorithm.filter_groups.metric": text(null="none", optional=True),

@@ -44,14 +44,9 @@ def test_asynchronous_killed_and_started_again(start, tmp_path):
     first.process.wait()
     assert gone(first) == []
     assert max(record["step"] for record in first.metrics()) < 6
-    kept = sorted(directory.glob("global_step_*"))
-    [after] = [int(path.name.rpartition("_")[2]) for path in kept[-1:]]
-    assert {name.split("/")[0] for name in manifest.read(kept[0])} >= {
-        "actor",
-        "data.pt",
-        "reference",
-        "transfer_queue",
-    }
+    complete = sorted(path.parent for path in directory.glob(f"global_step_*/{manifest.NAME}"))
+    parts = {name.split("/")[0] for name in manifest.read(complete[-1])}
+    assert parts >= {"actor", "data.pt", "reference", "transfer_queue"}
 
     again = start(command=command)
     assert again.wait() == 0, again.text()[-3000:]
