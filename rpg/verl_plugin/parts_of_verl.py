@@ -335,7 +335,8 @@ PARTS: dict[str, tuple[Part, ...]] = {
              passed=("external_libs",)),
     ),
     "rpg/verl_plugin/checkpoints.py": (
-        Part(TRAINER, "PPOTrainer", "is what every trainer is", sets=("config", "global_steps", "actor_rollout_wg")),
+        Part(TRAINER, "PPOTrainer", "is what every trainer is",
+             sets=("config", "global_steps", "actor_rollout_wg", "trainer_mode")),
         Part(TRAINER, "PPOTrainer.__init__", "is extended", signature="(self, config)"),
         Part(TRAINER, "PPOTrainer._save_checkpoint", "is extended: the manifest, and what is kept", signature="(self)",
              texts=(
@@ -349,6 +350,12 @@ PARTS: dict[str, tuple[Part, ...]] = {
                  "torch.load(dataloader_local_path, weights_only=False)",
                  'self.global_steps = int(global_step_folder.split("global_step_")[-1])',
              )),
+        Part(TRAINER, "PPOTrainer._load_checkpoint", "fills the queue again where a trainer is asynchronous",
+             texts=('if self.trainer_mode != "sync":', "tq.load_checkpoint(tq_ckpt_path)")),
+        Part(TRAINER, "PPOTrainer.fit", "removes a step's responses when it ends, after it was saved",
+             texts=("tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)",)),
+        Part("verl.trainer.ppo.v1.replay_buffer", "ReplayBuffer._materialize_batch", "removes their prompts before",
+             texts=("tq.kv_clear(partition_id=partition_id, keys=selected_prompt_uids)",)),
         Part("verl.single_controller.base.worker_group", "WorkerGroup.world_size", "is how many ranks save"),
     ),
     "rpg/verl_plugin/weights_only.py": (

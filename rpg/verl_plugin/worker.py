@@ -120,9 +120,8 @@ class RPGActorRolloutRefWorker(ActorRolloutRefWorker):
         self._kept: dict[int, dict[str, torch.Tensor]] = {}
 
     # What follows is called by PPOTrainerSeparateAsync alone, under the names of verl's DetachActorWorker. That one
-    # keeps no copy of weights that are in host memory (Tensor.cpu() gives the tensor itself), as on the CPU and with
-    # param_offload, so that its anchor would be the present policy; and after it put weights back, the next forward
-    # pass took embedding and output layer as FSDP2 had gathered them before.
+    # keeps no copy of weights that are in host memory, as on the CPU and with param_offload: Tensor.cpu() gives the
+    # tensor itself, and its anchor is the present policy.
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
     def save_model_to_cpu(self, n: int) -> None:
