@@ -18,11 +18,13 @@ class Response:
     """A response with its prompt, and what the loss was given of it.
 
     Attributes:
+        group: of its prompt, each time that it is asked.
         prompt, tokens: ids, (tokens,).
         rollout_log_probs, old_log_probs: (tokens,), as verl kept them.
         first, last: steps after which the policies that began and ended it were saved; 0: the initial one.
     """
 
+    group: str
     prompt: torch.Tensor
     tokens: torch.Tensor
     rollout_log_probs: torch.Tensor
@@ -37,6 +39,7 @@ def trained_on(run: Path, step: int) -> list[Response]:
     held = pickle.loads(file.read_bytes())["field_data"]  # of our own run
     return [
         Response(
+            str(held["uid"][row]),
             held["prompts"][row],
             held["responses"][row],
             held["rollout_log_probs"][row],
