@@ -1,6 +1,7 @@
 """Compose the configuration of a run without importing verl, torch or Ray: a dry run takes a second."""
 
 import importlib.util
+import math
 import os
 import re
 import shlex
@@ -16,6 +17,7 @@ from rpg.launching.overrides import BadSetting, override
 from rpg.verl_plugin.version import INSTALL
 
 CONFIG_DIR = Path(__file__).parent / "config"
+ENGINES = {"cpu": "rpg_shared_memory"}  # what takes weights to rollouts with devices of their own, by trainer.device
 
 # An element of a list of files: in quotes, or as it stands up to the next comma
 ELEMENT = re.compile(r"""(?:^|,)\s*(?:('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|([^,]*?))\s*(?=,|$)""", re.DOTALL)
@@ -38,6 +40,9 @@ def compose_config(overrides: list[str]) -> DictConfig:
         check_override(text)
     OmegaConf.register_new_resolver("rpg.files", files, replace=True)
     OmegaConf.register_new_resolver("rpg.sum", lambda *numbers: sum(numbers), replace=True)
+    OmegaConf.register_new_resolver("rpg.product", lambda *numbers: math.prod(numbers), replace=True)
+    OmegaConf.register_new_resolver("rpg.quotient", lambda whole, part: whole // part, replace=True)
+    OmegaConf.register_new_resolver("rpg.checkpoint_engine", lambda device: ENGINES.get(device, "nccl"), replace=True)
     search = override("hydra.searchpath", [f"file://{verl_config_dir()}"])
     with initialize_config_dir(version_base=None, config_dir=str(CONFIG_DIR)):
         try:

@@ -25,6 +25,8 @@ FREE = (
     "rpg.stall_limit", "rpg.time_limit", "rpg.max_num_seqs", "rpg.nonfinite_limit",
     "rpg.reward_limit", "rpg.left_out_limit",
     "algorithm.filter_groups.max_num_gen_batches",
+    # a name for what other keys do
+    "rpg.pi_old",
     # where: files are known by their content
     "trainer.default_local_dir", "trainer.default_hdfs_dir", "trainer.experiment_name", "trainer.project_name",
     "trainer.validation_data_dir", "trainer.rollout_data_dir", "rpg.data_dir", "rpg.script", "data.train_files",

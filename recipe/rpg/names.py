@@ -1,8 +1,8 @@
 """The grammar of the launch scripts' names: what a name says, and whether a configuration is what it says.
 
-name    = A "_7b" ["_" B] ["_schedulefree"] ["_7binstruct"]
-        | A "_4b" ["_" B] ["_noiterref"] ["_schedulefree"] "_" ("2k" | "4k" | "8k")
-        | A "_cpu" ["_" B] ["_schedulefree"]
+name    = A "_7b" ["_" B] ["_schedulefree"] ["_7binstruct"] ["_async"]
+        | A "_4b" ["_" B] ["_noiterref"] ["_schedulefree"] "_" ("2k" | "4k" | "8k") ["_async"]
+        | A "_cpu" ["_" B] ["_schedulefree"] ["_async"]
         | A "_7binstruct"                          the release's short form of A_7b_7binstruct
 A       = "dapo" | "grpo" | "grpo_corrected" | "rfpp" | "rfppb" | "rpg"
 B       = nothing                                  dapo, grpo, grpo_corrected; rpg without KL
@@ -48,6 +48,7 @@ ESTIMATORS = {
 KL_LOSS_TYPES = {"grpo": "low_var_kl", "rfpp": "kl", "rfppb": "kl"}  # verl's own KL loss; None of it elsewhere
 JUDGE = "reward.custom_reward_function.reward_kwargs.judge"
 OPTIMIZERS = {"adamw": "AdamW", "schedulefree": "AdamWScheduleFree"}
+CORRECTION = "algorithm.rollout_correction"
 
 
 class UnknownName(ValueError):
@@ -62,6 +63,7 @@ class Run:
     divergence: of an RPG loss; None for verl's own loss.
     context: tokens of a response; None on the toy task, which has its own length.
     model: name on the hub; None for the toy model.
+    schedule: sync or async (the group's names).
     """
 
     method: str
@@ -74,6 +76,14 @@ class Run:
     optim: str = "adamw"
     context: int | None = None
     model: str | None = None
+    schedule: str = "sync"
+
+    @property
+    def pi_old(self) -> str:
+        """Asynchronous: without a clip the policy that sampled, with one the weight to it (docs/off-policy.md)."""
+        if self.schedule == "sync":
+            return "recomputed"
+        return "behavior" if self.loss == "rf" else "decoupled"
 
     @property
     def lr(self) -> float | None:
@@ -135,6 +145,8 @@ def parse(name: str) -> Run:
     elif said["size"] == "4b":
         said["model"] = "Qwen/Qwen3-4B"
         said["context"] = parts.choose(CONTEXTS, "a context")
+    if parts.take("async"):
+        said["schedule"] = "async"
     if parts.rest:
         raise parts.error("the end")
     return Run(**said)
@@ -172,6 +184,7 @@ def settings(run: Run) -> dict[str, Any]:
         "reward.reward_kwargs.overlong_buffer_cfg.enable": not run.method.startswith("grpo"),
         JUDGE: "release",  # no name says another
         **_objective(run),
+        **_off_policy(run),
     }
     if run.lr is not None:
         values[f"{ACTOR}.optim.lr"] = run.lr
@@ -197,6 +210,18 @@ def _objective(run: Run) -> dict[str, Any]:
         values[f"{ACTOR}.policy_loss.kl_coef"] = run.beta
         values["rpg.reference.mode"] = run.reference
     return values
+
+
+def _off_policy(run: Run) -> dict[str, Any]:
+    """Schedule, how many batches rollouts are ahead, and pi_old."""
+    ahead = {"trainer.v1.colocate_async.num_warmup_batches": 1}
+    return {
+        "trainer.v1.trainer_mode": {"sync": "sync", "async": "colocate_async"}[run.schedule],
+        f"{CORRECTION}.bypass_mode": run.pi_old == "behavior",
+        f"{CORRECTION}.rollout_is": "token" if run.pi_old == "decoupled" else None,
+        **({f"{CORRECTION}.rollout_is_threshold": 2.0} if run.pi_old == "decoupled" else {}),
+        **(ahead if run.schedule == "async" else {}),
+    }
 
 
 def differences(run: Run, config: DictConfig) -> dict[str, tuple[Any, Any]]:

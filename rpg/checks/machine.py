@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from rpg.checkpoints.judge import STEP, TRACKER, UNCHECKED, verify
 from rpg.checks import builds
 from rpg.checks.finding import ABSENT, Finding, Run, check
+from rpg.checks.schema import ROLLOUT
 from rpg.verl_plugin.version import ALLOW, VERL
 
 DEVICES = ("trainer.n_gpus_per_node", "trainer.nnodes")
@@ -45,7 +46,8 @@ def environment_variables(run: Run) -> Iterator[Finding]:
 
 
 @check("devices", "the machine, or the Ray that the run starts, has the GPUs; several nodes need a cluster",
-       *DEVICES, f"{RAY}.num_gpus", subject="machine")  # fmt: skip
+       *DEVICES, f"{RAY}.num_gpus", "trainer.v1.trainer_mode", f"{ROLLOUT}.nnodes", f"{ROLLOUT}.n_gpus_per_node",
+       subject="machine")  # fmt: skip
 def devices(run: Run) -> Iterator[Finding]:
     """A cluster is asked by verl, when the run has been submitted."""
     key, wanted = DEVICES[0], run.get(DEVICES[0])
@@ -56,10 +58,14 @@ def devices(run: Run) -> Iterator[Finding]:
         wrong = "needs a cluster, and this run starts a Ray of its own"
         yield Finding(DEVICES[1], run.get(DEVICES[1]), wrong, "set RAY_ADDRESS, or NNODES=1")
         return
+    rollouts = 0
+    if run.get("trainer.v1.trainer_mode") == "separate_async":
+        rollouts = run.get(f"{ROLLOUT}.nnodes") * run.get(f"{ROLLOUT}.n_gpus_per_node")
+    more = f" and {rollouts} for the rollouts ({ROLLOUT}.n_gpus_per_node)" if rollouts else ""
     if run.logical:
         present = run.get(f"{RAY}.num_gpus")
-        remedy = f"set {RAY}.num_gpus to {wanted}"
-        wrong = f"is more than the {RAY}.num_gpus={present} that Ray is told of"
+        remedy = f"set {RAY}.num_gpus to {wanted + rollouts}"
+        wrong = f"{more} is more than the {RAY}.num_gpus={present} that Ray is told of".strip()
     else:
         import torch
 
@@ -67,8 +73,8 @@ def devices(run: Run) -> Iterator[Finding]:
             return
         present = torch.cuda.device_count()
         remedy = f"set {key}, set RAY_ADDRESS to a cluster that has them, or take profile=cpu"
-        wrong = f"this machine has {present}"
-    if present < wanted:
+        wrong = f"{more}: this machine has {present}".strip() if more else f"this machine has {present}"
+    if present < wanted + rollouts:
         yield Finding(key, wanted, wrong, remedy)
 
 

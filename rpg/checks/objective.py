@@ -82,9 +82,8 @@ def beta_reaches_the_loss(run: Run) -> Iterator[Finding]:
     yield Finding(LOSS, run.get(LOSS), wrong, "choose the loss by method=rpg, rpg_rf or rpg_rf_clip_ppo")
 
 
-@check("reference", "the settings of pi_ref fit together: mode, trigger, engine, adapter, schedule",
-       REFERENCE, LOSS, f"{ACTOR}.strategy", f"{MODEL}.lora_rank", "trainer.v1.trainer_mode",
-       f"{ACTOR}.use_dynamic_bsz")  # fmt: skip
+@check("reference", "the settings of pi_ref fit together: mode, trigger, engine, adapter",
+       REFERENCE, LOSS, f"{ACTOR}.strategy", f"{MODEL}.lora_rank", f"{ACTOR}.use_dynamic_bsz")  # fmt: skip
 def reference(run: Run) -> Iterator[Finding]:
     """A pi_ref that is a model of its own and cannot be one, or lacks its trigger."""
     mode, where = run.get(f"{REFERENCE}.mode"), f"with {REFERENCE}.mode={run.get(f'{REFERENCE}.mode')}"
@@ -103,8 +102,6 @@ def reference(run: Run) -> Iterator[Finding]:
         key = f"actor_rollout_ref.{part}.strategy"
         if run.get(key) != "fsdp2":
             yield Finding(key, run.get(key), f"must be fsdp2 {where}")
-    if run.get("trainer.v1.trainer_mode") != "sync":
-        yield Finding("trainer.v1.trainer_mode", run.get("trainer.v1.trainer_mode"), f"must be sync {where}")
     mine, actors = run.get(f"{REF}.fsdp_config.fsdp_size"), run.get(f"{ACTOR}.fsdp_config.fsdp_size")
     if mine != actors:
         wrong = f"must be the actor's {actors} {where}: each rank copies its own shards"

@@ -123,6 +123,8 @@ KL_TYPES = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3")
 BACKENDS = ("console", "file", "wandb", "tensorboard", "mlflow", "swanlab", "clearml", "trackio", "vemlp_wandb",
             "rl_insight")  # fmt: skip
 PAPER = "paper, Appendix H"
+SCHEDULES = ("sync", "colocate_async", "separate_async")
+PI_OLD = ("recomputed", "behavior", "decoupled")  # as in rpg.objectives.pi_old, which needs torch
 
 SCHEMA: dict[str, Rule] = {
     # the run
@@ -144,7 +146,12 @@ SCHEMA: dict[str, Rule] = {
     "trainer.resume_mode": one_of("auto", "disable", "resume_path"),
     "trainer.resume_from_path": path(null="none"),
     "trainer.balance_batch": switch(),
-    "trainer.v1.trainer_mode": one_of("sync", "colocate_async", "separate_async"),
+    "trainer.v1.trainer_mode": one_of(*SCHEDULES, note="the group schedule sets it"),
+    "trainer.v1.colocate_async.num_warmup_batches": number("batches that rollouts are ahead", least=0),
+    "trainer.v1.separate_async.num_warmup_batches": number("batches that rollouts are ahead", least=0),
+    "trainer.v1.separate_async.parameter_sync_step": whole(1, "mini-batches between two updates of the rollouts"),
+    "trainer.v1.sampler.max_off_policy_threshold": whole(1, "steps", null="any age"),
+    "trainer.v1.sampler.max_off_policy_strategy": one_of("drop", "wait"),
     # what verl has no key for
     "rpg.script": text(null="no script"),
     "rpg.env": Rule(
@@ -154,6 +161,7 @@ SCHEMA: dict[str, Rule] = {
     "rpg.data_dir": path(),
     "rpg.divergence": one_of(*DIVERGENCE_NAMES),
     "rpg.kl_coef": number("1e-4 in the paper; 0 for no KL", least=0),
+    "rpg.pi_old": one_of(*PI_OLD, note="the group pi_old sets it", null="verl's keys alone say it"),
     "rpg.reference.mode": one_of(*MODES),
     "rpg.reference.every_k": whole(1, "optimizer steps", null="not asked for"),
     "rpg.reference.kl_target": number("nats a token", above=0, null="not asked for"),
@@ -189,6 +197,13 @@ SCHEMA: dict[str, Rule] = {
     "algorithm.adv_estimator": text(),
     "algorithm.use_kl_in_reward": switch(),
     "algorithm.kl_ctrl.kl_coef": number(least=0),
+    "algorithm.rollout_correction.bypass_mode": switch("the group pi_old sets it"),
+    "algorithm.rollout_correction.rollout_is": one_of("token", "sequence", null="no weights"),
+    "algorithm.rollout_correction.rollout_is_threshold": Rule(
+        number(above=0).type | Annotated[str, Field(pattern=r"^[\d.e-]+_[\d.e-]+$")] | None,
+        "a number above 0, LOWER_UPPER or null",
+        "the largest weight; of LOWER_UPPER what is outside weighs 0",
+    ),
     "algorithm.filter_groups.enable": switch(),
     "algorithm.filter_groups.metric": text(null="none", optional=True),
     "algorithm.filter_groups.max_num_gen_batches": whole(0, "of train_batch_size prompts, a step; 0: no limit"),
@@ -263,6 +278,9 @@ SCHEMA: dict[str, Rule] = {
     # rollout
     f"{ROLLOUT}.name": one_of("vllm", "sglang", "trtllm"),
     f"{ROLLOUT}.n": whole(1, f"answers to a problem; 16 in the {PAPER}"),
+    f"{ROLLOUT}.calculate_log_probs": switch(),
+    f"{ROLLOUT}.nnodes": whole(0, "of rollouts with GPUs of their own"),
+    f"{ROLLOUT}.n_gpus_per_node": whole(0, "of rollouts with GPUs of their own"),
     f"{ROLLOUT}.temperature": number("log-probabilities are divided by it", above=0),
     f"{ROLLOUT}.top_p": number(above=0, most=1),
     f"{ROLLOUT}.top_k": whole(-1, "-1: all"),
@@ -286,6 +304,7 @@ SCHEMA: dict[str, Rule] = {
     f"{ROLLOUT}.enable_prefix_caching": switch(),
     f"{ROLLOUT}.enable_chunked_prefill": switch(),
     f"{ROLLOUT}.agent.num_workers": whole(1),
+    f"{ROLLOUT}.checkpoint_engine.backend": text("what takes the weights to rollouts with GPUs of their own"),
     f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes": whole(1, "MB"),
     f"{ROLLOUT}.checkpoint_engine.custom_backend_module": text(null="none", optional=True),
     f"{ROLLOUT}.engine_kwargs.vllm.distributed_executor_backend": one_of(

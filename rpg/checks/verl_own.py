@@ -18,6 +18,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from rpg.checks.finding import ABSENT, Finding, Run, check
 from rpg.checks.objective import ESTIMATOR, LOSS, REFERENCE
+from rpg.checks.off_policy import ENGINE, MODE
+from rpg.checks.reward import BACKEND, SOCKETS
 from rpg.checks.schema import SCHEMA, Rule
 
 # the sections that verl makes dataclasses of as they stand; the model's also loads the tokenizer
@@ -68,6 +70,22 @@ def reward_manager(run: Run) -> Iterator[Finding]:
         yield Finding(
             "reward.reward_manager.name", name, "verl has no such reward manager", f"known: {', '.join(known)}"
         )
+
+
+@check("checkpoint engine", "what takes the weights to rollouts with GPUs of their own is registered with verl",
+       MODE, ENGINE, BACKEND, cost="verl", subject="machine")  # fmt: skip
+def checkpoint_engine(run: Run) -> Iterator[Finding]:
+    """verl registers those whose packages are there; what a module of the user's registers is not known here."""
+    from verl.checkpoint_engine import CheckpointEngineRegistry
+
+    if run.get(MODE) != "separate_async" or run.get(BACKEND) not in (None, SOCKETS):
+        return
+    if run.get(BACKEND):
+        importlib.import_module(run.get(BACKEND))
+    try:
+        CheckpointEngineRegistry.get(run.get(ENGINE))
+    except ValueError as error:
+        yield Finding(ENGINE, run.get(ENGINE), f"verl has no such checkpoint engine here ({error})")
 
 
 @check("arguments of ray.init", "ray_kwargs.ray_init holds arguments of ray.init", "ray_kwargs.ray_init", cost="verl")

@@ -6,6 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
+import transfer_queue
 from omegaconf import DictConfig
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
@@ -37,6 +38,8 @@ class CompleteCheckpoints(PPOTrainer):
     def _load_checkpoint(self) -> None:
         with weights_only.enforced():  # data.pt; the actor's files are read where it lives
             super()._load_checkpoint()
+        if self.trainer_mode != "sync":
+            drop_trained()
         resumed = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         if (resumed / manifest.NAME).is_file():
             self._bytes = sum(entry.bytes for entry in manifest.read(resumed).values())
@@ -82,6 +85,19 @@ class CompleteCheckpoints(PPOTrainer):
         room = size * max(0, len(self._written) - max(keep - 1, 1)) if keep else 0  # which the next save makes first
         if short := lacking(directory, size - room):
             print(f"warning: the next checkpoint will not fit: {short}")
+
+
+def drop_trained() -> None:
+    """Remove the responses without a prompt that waits for them: those that the checkpoint's own step was trained on.
+
+    verl removes them when the step ends, which is after it has saved; after a restart nothing would, and each one more
+    would leave a batch in memory and in every checkpoint.
+    """
+    held = (transfer_queue.kv_list("train") or {}).get("train", {})
+    prompts = {key for key, tag in held.items() if tag.get("is_prompt", False)}
+    trained = [key for key in held if key.split("_")[0] not in prompts]
+    if trained:
+        transfer_queue.kv_clear(keys=trained, partition_id="train")
 
 
 def lacking(directory: Path, size: int) -> str:

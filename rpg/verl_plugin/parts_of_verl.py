@@ -137,7 +137,18 @@ PARTS: dict[str, tuple[Part, ...]] = {
              texts=("refill_fn=self._add_prompts_to_generate",)),
         Part("verl.trainer.ppo.v1.replay_buffer", "ReplayBuffer.sample", "gives a batch and metrics",
              signature="(self, global_steps, partition_id, batch_size)"),
-        Part(TRAINER, "PPOTrainer._add_prompts_to_generate", "is extended: a limit", signature="(self, num_prompts)"),
+        Part("verl.trainer.ppo.v1.replay_buffer", "ReplayBuffer._terminal_eviction_reasons",
+             "says what is dropped, the failed groups third", signature="(self, global_steps, partition_id)"),
+        Part("verl.trainer.ppo.v1.replay_buffer", "ReplayBufferAsync._terminal_eviction_reasons",
+             "names them, where sync keeps them", signature="(self, global_steps, partition_id)", texts=(
+                 "return stale_uids, dapo_uids, set(self.failure_keys[partition_id]), dapo_counts",)),
+        Part("verl.trainer.ppo.v1.replay_buffer", "ReplayBufferAsync.wait_for_sampleable",
+             "asks for as many as it dropped", texts=("self.refill_fn(len(evicted_uids))",)),
+        Part(TRAINER, "PPOTrainer._add_prompts_to_generate", "is called for the refill, up to a limit",
+             signature="(self, num_prompts)"),
+        Part(TRAINER, "PPOTrainer.step", "is extended: metrics of a batch in parts",
+             signature="(self, metrics, timing_raw)", texts=(
+                 "metrics_aggregator.add_step_metrics(iter_metrics, sample_count=sample_count)",)),
         Part(TRAINER, "PPOTrainer._update_actor", "is extended: names of metrics",
              signature="(self, batch, metrics)", texts=('rename_dict(output["metrics"], "actor/")',)),
         Part(TRAINER, "PPOTrainer._setup", "makes the worker of the role, and its reference", texts=(
@@ -218,6 +229,11 @@ PARTS: dict[str, tuple[Part, ...]] = {
                  "self.actor = self.actor_worker_cls(config=actor_training_config)",
                  "self.loss_fn = partial(ppo_loss, config=actor_config)",
              )),
+        Part("verl.trainer.ppo.v1.trainer_separate_async", "PPOTrainerSeparateAsync._compute_old_log_prob",
+             "keeps the anchor of a batch in parts, by our methods", texts=(
+                 "self.actor_rollout_wg.save_model_to_cpu(self.local_trigger_step)",
+                 "self.actor_rollout_wg.restore_model_from_cpu(0)",
+                 "self.actor_rollout_wg.clear_cpu_model(self.local_trigger_step)")),
         Part(WORKERS, "ActorRolloutRefWorker.update_actor", "trains by train_mini_batch",
              texts=("self.actor.train_mini_batch(data=data)",)),
         Part(WORKERS, "ActorRolloutRefWorker.compute_ref_log_prob", "asks the reference by infer_batch",
@@ -319,7 +335,8 @@ PARTS: dict[str, tuple[Part, ...]] = {
              passed=("external_libs",)),
     ),
     "rpg/verl_plugin/checkpoints.py": (
-        Part(TRAINER, "PPOTrainer", "is what every trainer is", sets=("config", "global_steps", "actor_rollout_wg")),
+        Part(TRAINER, "PPOTrainer", "is what every trainer is",
+             sets=("config", "global_steps", "actor_rollout_wg", "trainer_mode")),
         Part(TRAINER, "PPOTrainer.__init__", "is extended", signature="(self, config)"),
         Part(TRAINER, "PPOTrainer._save_checkpoint", "is extended: the manifest, and what is kept", signature="(self)",
              texts=(
@@ -333,6 +350,12 @@ PARTS: dict[str, tuple[Part, ...]] = {
                  "torch.load(dataloader_local_path, weights_only=False)",
                  'self.global_steps = int(global_step_folder.split("global_step_")[-1])',
              )),
+        Part(TRAINER, "PPOTrainer._load_checkpoint", "fills the queue again where a trainer is asynchronous",
+             texts=('if self.trainer_mode != "sync":', "tq.load_checkpoint(tq_ckpt_path)")),
+        Part(TRAINER, "PPOTrainer.fit", "removes a step's responses when it ends, after it was saved",
+             texts=("tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)",)),
+        Part("verl.trainer.ppo.v1.replay_buffer", "ReplayBuffer._materialize_batch", "removes their prompts before",
+             texts=("tq.kv_clear(partition_id=partition_id, keys=selected_prompt_uids)",)),
         Part("verl.single_controller.base.worker_group", "WorkerGroup.world_size", "is how many ranks save"),
     ),
     "rpg/verl_plugin/weights_only.py": (
@@ -370,6 +393,8 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "rpg/checks/verl_own.py": (
         Part("verl.experimental.reward_loop.reward_manager.registry", "REWARD_MANAGER", "lists the reward managers",
              names=("dapo", "naive")),
+        Part("verl.checkpoint_engine", "CheckpointEngineRegistry.get", "knows the engines that are there",
+             signature="(backend)", texts=("raise ValueError(message)",)),
         Part("verl.trainer.ppo.utils", "need_reference_policy", "is an argument of verl's validation",
              passed=("config",)),
         Part("verl.trainer.ppo.utils", "need_critic", "is another one", passed=("config",)),
@@ -390,6 +415,27 @@ PARTS: dict[str, tuple[Part, ...]] = {
                     "self.overlong_buffer_cfg.log")),
         Part(TRAINER, "PPOTrainer._resolve_filter_groups_metric", "reads the filter of groups",
              texts=('filter_groups.get("enable", False)', 'filter_groups.get("metric", None)')),
+    ),
+    "rpg/checks/off_policy.py": (
+        Part(TRAINER, "PPOTrainer._compute_old_log_prob", "takes the rollout's log-probs for the old ones", texts=(
+            'rollout_corr_config.get("bypass_mode", False)',
+            'data["old_log_probs"] = data.pop("rollout_log_probs")')),
+        Part(TRAINER, "PPOTrainer._compute_advantage", "makes the weights where it has those log-probs", texts=(
+            'rollout_corr_config is not None and "rollout_log_probs" in data.batch and not bypass_recomputing_logprobs',
+            'fields.append("rollout_is_weights")')),
+        Part("verl.trainer.ppo.rollout_corr_helper", "compute_rollout_correction_and_rejection_mask",
+             "makes none without a threshold",
+             texts=("if rollout_is is not None and rollout_is_threshold is not None:",)),
+        Part(ALGOS, "compute_policy_loss_bypass_mode", "leaves rollout_is_weights alone",
+             texts=("rollout_is_weights=None,", "rollout_is_weights=computed_is_weights,")),
+        Part("verl.trainer.ppo.v1.replay_buffer", "ReplayBufferAsync._stale_terminal_keys", "counts a response's age",
+             texts=("global_steps - prompt_global_steps.get(uid, global_steps) + 1 > self.max_off_policy_threshold",)),
+        Part("verl.trainer.ppo.v1.trainer_separate_async", "PPOTrainerSeparateAsync.__init__", "asserts what it needs",
+             texts=("assert train_batch_size == parameter_sync_step * ppo_mini_batch_size",
+                    "assert config.actor_rollout_ref.rollout.nnodes > 0",
+                    "assert config.actor_rollout_ref.rollout.n_gpus_per_node > 0",
+                    'config.actor_rollout_ref.rollout.checkpoint_engine.backend != "naive"',
+                    'config.actor_rollout_ref.get("hybrid_engine", True)')),
     ),
     "rpg/checkpoints/judge.py": (
         Part("verl.utils.checkpoint.checkpoint_manager", "get_checkpoint_tracker_filename", "names the tracker",

@@ -35,6 +35,8 @@ class RPGTrainer(PPOTrainer):
                 "nonfinite_limit": config.rpg.nonfinite_limit,
             }
         self._asked = (0, 0)
+        self._failed: set[str] = set()
+        self._of_step: dict[str, float] = {}
         super().__init__(config)
         if self.reference_settings.has_model:
             self.use_reference_policy = True
@@ -47,8 +49,16 @@ class RPGTrainer(PPOTrainer):
         for role in ROLES & self.role_worker_mapping.keys():
             self.role_worker_mapping[role] = ray.remote(RPGActorRolloutRefWorker)
 
-    def _add_prompts_to_generate(self, num_prompts: int) -> int:
-        """As verl's, which asks for more where groups are filtered; up to max_num_gen_batches batches a step."""
+    def step(self, metrics: dict, timing_raw: dict) -> Any:
+        """As verl's, which averages metrics over the parts of a batch (separate_async): ours are sums, or the last."""
+        self._of_step = {}
+        self._failed = set()
+        batch = super().step(metrics, timing_raw)
+        metrics.update(self._of_step)
+        return batch
+
+    def _refill(self, num_prompts: int) -> int:
+        """Prompts for those that the replay buffer dropped; up to max_num_gen_batches batches a step."""
         step, before = self._asked
         self._asked = (self.global_steps, num_prompts + (before if step == self.global_steps else 0))
         batch, limit = self.config.data.train_batch_size, self.config.algorithm.filter_groups.max_num_gen_batches
@@ -57,20 +67,50 @@ class RPGTrainer(PPOTrainer):
                 f"step {self.global_steps}: {limit} batches of {batch} prompts did not give one whose groups all have "
                 "answers of different worth (algorithm.filter_groups.max_num_gen_batches): the problems are too easy "
                 "or too hard, or the reward tells no answer from another"
+                + ("; here groups that failed or are too old count as well" if self.trainer_mode != "sync" else "")
             )
-        return super()._add_prompts_to_generate(num_prompts)
+        return self._add_prompts_to_generate(num_prompts)
 
     def _build_replay_buffer(self) -> Any:
-        """verl's, whose batches are counted before verl fills up what is missing."""
+        """verl's, whose batches are counted before verl fills up what is missing, and what it drops after a failure."""
         buffer = super()._build_replay_buffer()
-        sample = buffer.sample
+        sample, reasons, buffer.refill_fn = buffer.sample, buffer._terminal_eviction_reasons, self._refill
 
         def counted(*, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
             batch, metrics = sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
-            return batch, {**metrics, **self._count(batch.keys, partition_id, batch_size)}
+            counts = self._count(batch.keys, partition_id, batch_size)
+            if partition_id == "train":
+                self._add(counts)
+            return batch, {**metrics, **counts}
 
-        buffer.sample = counted
+        def noted(global_steps: int, partition_id: str) -> tuple[set[str], set[str], set[str], Any]:
+            found = reasons(global_steps, partition_id)
+            self._note_failed(found[2])
+            return found
+
+        buffer.sample, buffer._terminal_eviction_reasons = counted, noted
         return buffer
+
+    def _add(self, counts: dict[str, float]) -> None:
+        for key, value in counts.items():
+            self._of_step[key] = self._of_step.get(key, 0) + value
+
+    def _note_failed(self, groups: set[str]) -> None:
+        """Groups that an asynchronous trainer drops whole, and asks for anew, as one of their responses failed.
+
+        Raises:
+            RuntimeError: they are more of a batch than rpg.left_out_limit allows.
+        """
+        if new := groups - self._failed:
+            self._failed |= new
+            batch, limit = self.config.data.train_batch_size, self.config.rpg.left_out_limit
+            said = (
+                f"step {self.global_steps}: {len(self._failed)} groups failed, a rollout or a reward, and are made "
+                f"anew; why is in {self.config.trainer.default_local_dir}/{LEFT_OUT}, or the log"
+            )
+            if len(self._failed) > limit * batch:
+                raise RuntimeError(f"{said}. That is more than rpg.left_out_limit={limit} of {batch}")
+            print(f"warning: {said}")
 
     def _count(self, keys: list[str], partition: str, prompts: int) -> dict[str, float]:
         """Of a batch's responses, by verl's keys prompt_response_part, how many are missing, and groups of one.
@@ -95,6 +135,8 @@ class RPGTrainer(PPOTrainer):
         batch = super()._update_actor(batch, metrics)
         for key in [key for key in metrics if key.startswith("actor/reference/")]:
             metrics[key.removeprefix("actor/")] = metrics.pop(key)  # verl prefixes all that the actor reports
+        self._of_step |= {key: value for key, value in metrics.items() if key.startswith("reference/")}
+        self._add({"actor/skipped_steps": metrics["actor/skipped_steps"]})
         return batch
 
 

@@ -1,4 +1,7 @@
-"""verl's worker with a reference that moves, an optimizer that switches, and steps that may be left out."""
+"""verl's worker with a reference that moves, an optimizer that switches, and steps that may be left out.
+
+It also keeps the anchor of pi_old for trainer_mode=separate_async, where a batch comes in several parts.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from rpg.verl_plugin import fused_head
 from rpg.verl_plugin.engine import register_engine
 from rpg.verl_plugin.nonfinite import FiniteLoss, SkippedSteps, finite, require_finite_weights
-from rpg.verl_plugin.reference import Reference, ReferenceLoss
+from rpg.verl_plugin.reference import Reference, ReferenceLoss, copy_shards, local
 from rpg.verl_plugin.reference_settings import ReferenceSettings
 
 
@@ -114,6 +117,32 @@ class RPGActorRolloutRefWorker(ActorRolloutRefWorker):
             loss = ReferenceLoss(loss)
         self.actor.skipped = SkippedSteps(Path(own.directory), own.nonfinite_limit)
         self.actor.set_loss_fn(FiniteLoss(loss))
+        self._kept: dict[int, dict[str, torch.Tensor]] = {}
+
+    # What follows is called by PPOTrainerSeparateAsync alone, under the names of verl's DetachActorWorker. That one
+    # keeps no copy of weights that are in host memory, as on the CPU and with param_offload: Tensor.cpu() gives the
+    # tensor itself, and its anchor is the present policy.
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
+    def save_model_to_cpu(self, n: int) -> None:
+        """Keep a copy of this rank's weights in host memory under the number n."""
+        self._kept[n] = {name: local(tensor).to("cpu", copy=True) for name, tensor in self._weights.items()}
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
+    def restore_model_from_cpu(self, n: int) -> None:
+        """Put the copy n back into the actor."""
+        copy_shards(self._kept[n], self._weights)
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
+    def clear_cpu_model(self, n: int) -> None:
+        """Forget the copy n."""
+        del self._kept[n]
+
+    @property
+    def _weights(self) -> dict[str, torch.Tensor]:
+        """The shards that the actor trains; taking them drops what a forward pass has gathered."""
+        assert isinstance(self.actor, RPGActor)
+        return self.actor.engine.module.state_dict()
 
 
 def join(settings: ReferenceSettings, actor: RPGActor, policy: RPGReferencePolicy) -> None:

@@ -9,6 +9,8 @@ M = "actor_rollout_ref.model"
 R = "actor_rollout_ref.rollout"
 KWARGS = "reward.custom_reward_function.reward_kwargs"
 SCHEDULE_FREE = "optim=schedulefree"
+CORRECTION = "algorithm.rollout_correction"
+SEPARATE = ["schedule=separate", "pi_old=decoupled"]
 
 # of the others: the tests
 ELSEWHERE = {
@@ -125,13 +127,49 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         (["+rpg.reference.every=3"], ["rpg.reference.every=3: no such setting"]),
         (["reference=fixed", f"{A}.strategy=fsdp"], [".strategy=fsdp: must be fsdp2 with rpg.reference.mode=fixed"]),
         (["reference=fixed", f"{M}.lora_rank=8"], [f"{M}.lora_rank=8: with rpg.reference.mode=fixed: with an adapter"]),
-        (["reference=fixed", "trainer.v1.trainer_mode=colocate_async"], ["must be sync with rpg.reference.mode=fixed"]),
         (["reference=fixed", "actor_rollout_ref.ref.fsdp_config.fsdp_size=1"], ["fsdp_size=1: must be the actor's -1"]),
         (
             ["reference=fixed", f"{A}.use_dynamic_bsz=false", f"{A}.ppo_micro_batch_size_per_gpu=4",
              f"{R}.log_prob_micro_batch_size_per_gpu=4"],
             ["ref.log_prob_micro_batch_size_per_gpu=null: must be a number of sequences"],
         ),
+    ],
+    "pi_old": [
+        (["rpg.pi_old=behavior"], ["rpg.pi_old=behavior: is not what", ".bypass_mode=false", "recomputed"]),
+        (["pi_old=behavior", f"{CORRECTION}.bypass_mode=false"], ["rpg.pi_old=behavior: is not what"]),
+        (["pi_old=decoupled", f"{CORRECTION}.rollout_is=null"], ["rpg.pi_old=decoupled: is not what"]),
+        (["pi_old=recomputed", f"{CORRECTION}.rollout_is=token"], ["rpg.pi_old=recomputed: is not what", "decoupled"]),
+        ([f"{CORRECTION}.bypass_mode=true", f"{CORRECTION}.rollout_is=token"], ["rollout_is=token: is not read with"]),
+        (["pi_old=behavior", f"{R}.calculate_log_probs=false"], [f"{R}.calculate_log_probs=false: leaves pi_old"]),
+        ([f"{CORRECTION}.bypass_mode=true", f"{R}.calculate_log_probs=false"], ["=false: leaves pi_old=behavior"]),
+        ([f"{CORRECTION}.rollout_is=token", f"{R}.calculate_log_probs=false"], ["=false: leaves pi_old=decoupled"]),
+        (["pi_old=decoupled", f"{CORRECTION}.rollout_is_threshold=null"], ["rollout_is_threshold=null: with"]),
+        (["pi_old=decoupled", "method=dapo", f"{L}=bypass_mode"], [f"{L}=bypass_mode: does not multiply"]),
+    ],
+    "asynchronous pi_old": [
+        (["schedule=async"], ["trainer_mode=colocate_async: trains on samples of older policies", "pi_old=behavior"]),
+        (["schedule=separate"], ["trainer_mode=separate_async: trains on samples of older policies"]),
+        (["trainer.v1.trainer_mode=colocate_async", "method=grpo_corrected"], ["rpg_urkl would weigh the moves"]),
+    ],
+    "staleness": [
+        (
+            ["schedule=async", "pi_old=behavior", "trainer.v1.colocate_async.num_warmup_batches=7.5"],
+            ["num_warmup_batches=7.5: makes every response older than", "=8 when", "lower it to 7"],
+        ),
+    ],
+    "separate rollouts": [
+        ([*SEPARATE, "trainer.v1.separate_async.parameter_sync_step=4"], ["=4: times", "is not data.train_batch_size"]),
+        ([*SEPARATE, f"{R}.nnodes=0"], [f"{R}.nnodes=0: leaves rollouts without GPUs"]),
+        ([*SEPARATE, f"{R}.n_gpus_per_node=3", f"{R}.tensor_model_parallel_size=2"], ["=3: are no whole number"]),
+        ([*SEPARATE, f"{A}.strategy=fsdp"], [f"{A}.strategy=fsdp: must be fsdp2 with trainer.v1"]),
+        ([*SEPARATE, f"{R}.checkpoint_engine.backend=naive"], ["backend=naive: cannot reach rollouts"]),
+        (
+            [*SEPARATE, "reference=fixed", "actor_rollout_ref.hybrid_engine=false"],
+            ["hybrid_engine=false: with trainer.v1.trainer_mode=separate_async puts the reference into another"],
+        ),
+    ],
+    "checkpoint engine": [
+        ([*SEPARATE, f"{R}.checkpoint_engine.backend=ncl"], ["backend=ncl: verl has no such"]),
     ],
     "schedule-free": [
         ([SCHEDULE_FREE, f"{A}.optim.optimizer=AdamW"], ["optimizer=AdamW: with optimizer_impl=schedulefree must be"]),
@@ -162,6 +200,10 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     "devices": [
         (["trainer.nnodes=2"], ["trainer.nnodes=2: needs a cluster", "RAY_ADDRESS"]),
         (["ray_kwargs.ray_init.num_gpus=0"], ["n_gpus_per_node=1: is more than the ray_kwargs.ray_init.num_gpus=0"]),
+        (
+            [*SEPARATE, "ray_kwargs.ray_init.num_gpus=1"],
+            ["n_gpus_per_node=1: and 1 for the rollouts", "set ray_kwargs.ray_init.num_gpus to 2"],
+        ),
         (["ray_kwargs.ray_init.num_gpus=null", "trainer.n_gpus_per_node=8"], ["n_gpus_per_node=8: this machine has"]),
     ],
     "flash attention": [

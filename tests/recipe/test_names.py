@@ -34,6 +34,10 @@ READ = {
     "rpg_4b_ufkl1e-4_noiterref_4k": Run(
         "rpg", "4b", "differentiable", "ufkl", 1e-4, reference="fixed", context=4096, model=QWEN3
     ),
+    "grpo_cpu_async": Run("grpo", "cpu", beta=1e-3, clip=(0.2, 0.2), schedule="async"),
+    "rpg_4b_urkl1e-4_rf_schedulefree_4k_async": Run(
+        "rpg", "4b", "rf", "urkl", 1e-4, optim="schedulefree", context=4096, model=QWEN3, schedule="async"
+    ),
     "grpo_corrected_cpu": Run("grpo_corrected", "cpu", None, "urkl", 1e-3, (0.2, 0.2), "fixed"),
 }
 
@@ -55,6 +59,8 @@ REFUSED = {
     "rpg_7b_noiterref": "at 'noiterref'",
     "rpg_7b_urkl1e-4 ": "at 'urkl1e-4 '",
     "run_rpg_7b": "at 'run'",
+    "dapo_7b_async_7binstruct": "at '7binstruct'",  # the schedule last
+    "dapo_4b_async_4k": "at 'async'",
 }
 
 
@@ -75,6 +81,14 @@ def test_learning_rates_of_release_and_paper():
     assert parse("rpg_7b_rkl1e-4").lr == 1e-6
     assert parse("rpg_4b_urkl1e-4_rf_clip_ppo_0.2_0.28_4k").lr == 1e-6
     assert parse("rpg_cpu").lr is None
+
+
+def test_pi_old_of_an_asynchronous_run():
+    """What docs/off-policy.md recommends: the weight where there is a clip, the policy that sampled where none is."""
+    assert parse("rpg_cpu_urkl1e-4_rf_async").pi_old == "behavior"
+    for clipped in ("dapo_cpu_async", "rpg_cpu_urkl1e-4_async", "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_async"):
+        assert parse(clipped).pi_old == "decoupled"
+    assert parse("rpg_cpu_urkl1e-4_rf").pi_old == "recomputed"
 
 
 def test_the_vocabulary_is_that_of_the_losses():
@@ -100,11 +114,11 @@ def test_every_setting_that_a_name_says_is_compared(name, monkeypatch):
     assert differences(parse(name), as_said(name)) == {}
     for key, said in settings(parse(name)).items():
         config = as_said(name)
-        other = not said if isinstance(said, bool) else "other" if isinstance(said, str) else said + 1
+        other = not said if isinstance(said, bool) else "other" if isinstance(said, str | None) else said + 1
         OmegaConf.update(config, key, other)
         assert differences(parse(name), config) == {key: (said, other)}
         OmegaConf.update(config, key, None)
-        assert list(differences(parse(name), config)) == [key]
+        assert list(differences(parse(name), config)) == ([] if said is None else [key])
 
 
 @pytest.mark.parametrize(
@@ -161,6 +175,12 @@ def test_another_judge_is_told_and_renames_the_run(dry_run):
         assert code == 0
         assert "reward.custom_reward_function.reward_kwargs.judge = verified (the name says release)" in err
         assert printed.trainer.experiment_name == "dapo_7b-custom-judge=verified"
+
+
+def test_another_schedule_is_told_and_renames_the_run(dry_run):
+    _, printed, err = dry_run("schedule=async", "pi_old=decoupled")
+    assert "trainer.v1.trainer_mode = colocate_async (the name says sync)" in err
+    assert printed.trainer.experiment_name == "dapo_7b-custom-trainer_mode=colocate_async,rollout_is=token"
 
 
 def test_a_name_that_the_user_gives_stays(dry_run):

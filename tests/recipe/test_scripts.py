@@ -57,6 +57,7 @@ def _features(name: str) -> set[tuple]:
         (run.model, run.optim),
         (run.context,),
         (run.lr,),
+        (run.schedule, run.pi_old),
     }
 
 
@@ -110,6 +111,8 @@ def words(name: str) -> list[str]:
         said.append("clip={:g}_{:g}".format(*run.clip))
     if run.method == "rpg" and run.reference == "fixed":
         said.append("reference=fixed")
+    if run.schedule == "async":
+        said += ["schedule=async", f"pi_old={run.pi_old}"]
     if run.lr == 5e-7:
         said.append(f"{ACTOR}.optim.lr=5e-7")
     return said
@@ -144,6 +147,8 @@ def test_a_script_with_a_false_setting_is_found():
         "rpg.kl_coef=1e-3": "kl_coef",
         "actor_rollout_ref.actor.optim.lr=1e-6": "lr",
         "reference=fixed": "mode",
+        "schedule=async": "trainer_mode",
+        "pi_old=behavior": "bypass_mode",
     }.items():
         config = compose_config([*arguments(SCRIPTS[name]), false])
         assert key in [found.split(".")[-1] for found in differences(parse(name), config)]
@@ -160,7 +165,16 @@ def test_all_of_the_releases_names_and_the_grid_are_there():
     heads = ["dapo_{}", "grpo_{}", "grpo_corrected_{}", "rfpp_{}_1e-4", "rfppb_{}_1e-4", "rpg_{}", *objectives]
     grid = {h.format("7b") + c + d for h in heads for c in ("", "_schedulefree") for d in ("", "_7binstruct")}
     # the release's short form stands for one of them
-    assert grid - {"dapo_7b_7binstruct"} | {"dapo_7binstruct"} == {n for n in SCRIPTS if parse(n).size == "7b"}
+    sync = {n for n in SCRIPTS if parse(n).size == "7b" and parse(n).schedule == "sync"}
+    assert grid - {"dapo_7b_7binstruct"} | {"dapo_7binstruct"} == sync
+
+
+def test_the_main_methods_are_there_asynchronous():
+    main = ("grpo_{}", "dapo_{}", "rpg_{}_urkl1e-4", "rpg_{}_urkl1e-4_rf", "rpg_{}_urkl1e-4_rf_clip_ppo_0.2_0.28")
+    there = {name for name in SCRIPTS if parse(name).schedule == "async"}
+    assert there == {
+        f"{head.format(size)}{rest}_async" for head in main for size, rest in {"7b": "", "4b": "_4k", "cpu": ""}.items()
+    }
 
 
 def test_no_run_has_two_names():

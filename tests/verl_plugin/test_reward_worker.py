@@ -120,21 +120,95 @@ def trainer(monkeypatch):
             "actor_rollout_ref": {"rollout": {"n": 3, "val_kwargs": {"n": 1}}},
         }
     )
-    made.global_steps, made._asked, made.asked = 7, (0, 0), asked
+    made.global_steps, made._asked, made.asked, made._failed, made._of_step = 7, (0, 0), asked, set(), {}
+    made.trainer_mode = "sync"
     return made
 
 
 def test_groups_that_are_filtered_are_replaced_so_often(trainer):
     for _ in range(4):
-        trainer._add_prompts_to_generate(2)
+        trainer._refill(2)
     trainer.global_steps = 8
     for _ in range(4):
-        trainer._add_prompts_to_generate(2)
-    with pytest.raises(RuntimeError, match=r"step 8: 3 batches of 4 prompts .*max_num_gen_batches\)"):
-        trainer._add_prompts_to_generate(1)
+        trainer._refill(2)
+    with pytest.raises(RuntimeError, match=r"step 8: 3 batches of 4 prompts .*tells no answer from another$"):
+        trainer._refill(1)
+    trainer.trainer_mode = "colocate_async"
+    with pytest.raises(RuntimeError, match=r"groups that failed or are too old count as well$"):
+        trainer._refill(1)
     assert trainer.asked == 8 * [2]
     trainer.config.algorithm.filter_groups.max_num_gen_batches = 0
-    trainer._add_prompts_to_generate(100)
+    trainer._refill(100)
+
+
+@pytest.fixture
+def buffer(trainer, monkeypatch):
+    """What ours makes of verl's asynchronous replay buffer, and the TransferQueue that it reads, a dict."""
+    from verl.trainer.ppo.v1 import replay_buffer
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    queue: dict[str, dict] = {}
+    monkeypatch.setattr(replay_buffer.tq, "kv_list", lambda: {"train": dict(queue)})
+    monkeypatch.setattr(replay_buffer.tq, "kv_clear", lambda *, keys, partition_id: [queue.pop(key) for key in keys])
+    made = replay_buffer.ReplayBufferAsync(
+        "colocate_async", {}, 8, "drop", {}, poll_interval=0, refill_fn=trainer._add_prompts_to_generate
+    )
+    monkeypatch.setattr(PPOTrainer, "_build_replay_buffer", lambda self: made)
+    trainer.trainer_mode, made.queue = "colocate_async", queue
+    return trainer._build_replay_buffer()
+
+
+def put(queue, prompt, status, step=7):
+    queue[prompt] = {"is_prompt": True, "status": status, "global_steps": step}
+    queue |= {f"{prompt}_{session}_0": {"status": "success"} for session in range(3)}
+
+
+def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(trainer, buffer, capsys):
+    for prompt, status in {"a": "finished", "b": "failure", "c": "failure", "d": "finished", "e": "finished"}.items():
+        put(buffer.queue, prompt, status)
+    put(buffer.queue, "f", "finished")
+    batch, metrics = buffer.sample(global_steps=7, partition_id="train", batch_size=4)
+    assert sorted({key[0] for key in batch.keys}) == ["a", "d", "e", "f"]
+    assert trainer.asked == [2]
+    assert metrics["training/rollout_failure/evicted_samples"] == 2
+    assert trainer._of_step == {"training/left_out_responses": 0, "training/groups_of_one": 0}
+    assert "step 7: 2 groups failed" in capsys.readouterr().out
+    put(buffer.queue, "g", "failure")
+    with pytest.raises(RuntimeError, match=r"step 7: 3 groups failed.*rpg\.left_out_limit=0\.5 of 4"):
+        buffer.sample(global_steps=7, partition_id="train", batch_size=4)
+
+
+def test_a_response_that_is_too_old_is_not_trained_on(trainer, buffer):
+    for prompt, step in {"a": 1, "b": 0, "c": 7, "d": 7, "e": 7}.items():  # at step 8, with a threshold of 8
+        put(buffer.queue, prompt, "finished", step)
+    batch, metrics = buffer.sample(global_steps=8, partition_id="train", batch_size=4)
+    assert sorted({key[0] for key in batch.keys}) == ["a", "c", "d", "e"]
+    assert trainer.asked == [1]
+    assert metrics["training/off_policy/evicted_samples"] == 1
+
+
+def test_of_a_batch_in_parts_counts_are_summed_and_the_reference_is_as_it_stands(trainer, monkeypatch):
+    """verl takes the mean of what the parts report, under separate_async."""
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    ages = iter([2, 4])
+
+    def update(self, batch, metrics):
+        metrics.update({"actor/reference/age": next(ages), "actor/skipped_steps": 1.0})
+        return batch
+
+    def step(self, metrics, timing_raw):
+        for _ in range(2):
+            self._add({"training/left_out_responses": 3})
+            self._update_actor(None, {})
+        metrics["reference/age"] = 3.0
+        return "batch"
+
+    monkeypatch.setattr(PPOTrainer, "_update_actor", update)
+    monkeypatch.setattr(PPOTrainer, "step", step)
+    metrics = {}
+    assert trainer.step(metrics, {}) == "batch"
+    assert metrics == {"reference/age": 4, "actor/skipped_steps": 2.0, "training/left_out_responses": 6}
 
 
 def test_what_is_missing_is_counted(trainer, capsys):

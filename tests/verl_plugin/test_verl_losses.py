@@ -3,7 +3,12 @@
 import pytest
 import torch
 
+from rpg.checks.off_policy import UNWEIGHTED
+from rpg.checks.schema import PI_OLD as CHOICES
 from rpg.lab.train import VERLS
+from rpg.objectives.pi_old import PI_OLD
+from rpg.objectives.spec import LOSS_NAMES
+from rpg.verl_plugin.policy_loss import register
 from rpg.verl_plugin.verl_losses import verl_kl_loss, verl_loss
 
 torch.set_num_threads(1)
@@ -41,6 +46,47 @@ def test_weights_multiply_the_loss_of_each_token():
     weights = torch.rand_like(old) * 2
     whole = verl_loss("gpg", 0.2, 0.2, 3.0)(log_prob, old, advantages, weights)
     torch.testing.assert_close(gradient(whole, log_prob), -advantages * weights / weights.numel())
+
+
+def test_every_loss_but_those_that_are_refused_multiplies_with_the_weights():
+    """All that are registered, verl's and ours; those are refused with pi_old=decoupled (rpg/checks/off_policy.py)."""
+    from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
+    from verl.workers.config import ActorConfig, PolicyLossConfig
+
+    register()
+    config = ActorConfig(
+        strategy="fsdp2",
+        rollout_n=1,
+        ppo_micro_batch_size_per_gpu=1,
+        policy_loss=PolicyLossConfig(dro_beta=0.1),  # the one that has no default
+    )
+    assert set(POLICY_LOSS_REGISTRY) >= {*LOSS_NAMES, *VERLS, *UNWEIGHTED}
+    weighted = set()
+    for name, loss in POLICY_LOSS_REGISTRY.items():
+        log_prob, old, advantages = batch()
+        gradients = []
+        for weights in (None, torch.full_like(old, 2.0)):
+            torch.manual_seed(0)  # clip_cov draws the tokens that it clips
+            value, _ = loss(
+                old_log_prob=old,
+                log_prob=log_prob,
+                advantages=advantages,
+                response_mask=torch.ones_like(old),
+                loss_agg_mode="token-mean",
+                config=config,
+                rollout_is_weights=weights,
+            )
+            gradients.append(gradient(value, log_prob))
+        assert gradients[0].abs().sum() > 0
+        if torch.allclose(gradients[1], 2 * gradients[0], rtol=1e-5):
+            weighted.add(name)
+        else:
+            assert torch.equal(*gradients), name
+    assert set(POLICY_LOSS_REGISTRY) - weighted == set(UNWEIGHTED)
+
+
+def test_the_choices_are_those_of_the_mathematics():
+    assert CHOICES == PI_OLD  # written twice, as the checks do without torch
 
 
 def test_kl_loss_is_k3():

@@ -196,6 +196,38 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path):
     on_ranks(1, resume_and_compare, str(tmp_path))
 
 
+def keep_and_restore(case: tuple[str, str]) -> None:
+    """A batch in two parts, as PPOTrainerSeparateAsync._compute_old_log_prob asks for the second one's anchor."""
+    training = Training(*case)
+    worker, ask = training.worker, {"calculate_entropy": False, "compute_loss": False}
+
+    def log_probs() -> torch.Tensor:
+        return worker.compute_log_prob(training.data(9, **ask))["log_probs"].values()
+
+    training.iterate(0)  # with AdamW at a learning rate of 0, by verl's warm-up
+    worker.save_model_to_cpu(0)
+    anchor, at_anchor = training.weights()["actor"], log_probs()
+    training.iterate(1)
+    present, now = training.weights()["actor"], log_probs()
+    assert not torch.equal(at_anchor, now)
+    worker.save_model_to_cpu(1)
+    worker.restore_model_from_cpu(0)
+    torch.testing.assert_close(log_probs(), at_anchor, atol=0, rtol=0)
+    torch.testing.assert_close(training.weights()["actor"], anchor, atol=0, rtol=0)
+    worker.restore_model_from_cpu(1)
+    worker.clear_cpu_model(1)
+    torch.testing.assert_close(log_probs(), now, atol=0, rtol=0)
+    torch.testing.assert_close(training.weights()["actor"], present, atol=0, rtol=0)
+    with pytest.raises(KeyError):
+        worker.restore_model_from_cpu(1)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("case", [("old", "adamw"), ("every_k", "schedule_free")], ids="-".join)
+def test_the_anchor_of_a_batch_in_parts(ranks, case):
+    on_ranks(ranks, keep_and_restore, case)
+
+
 TWO = [("kl_target", "adamw"), ("every_k", "schedule_free")]
 
 

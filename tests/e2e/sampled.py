@@ -1,0 +1,92 @@
+"""What a step of an asynchronous run was trained on, from its checkpoint, and log-probs of it computed anew."""
+
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from tests.e2e import short_run
+from tests.e2e.conftest import TOY
+
+BATCH = 64  # responses at once
+
+
+@dataclass(frozen=True)
+class Response:
+    """A response with its prompt, and what the loss was given of it.
+
+    Attributes:
+        group: of its prompt, each time that it is asked.
+        prompt, tokens: ids, (tokens,).
+        rollout_log_probs, old_log_probs: (tokens,), as verl kept them.
+        first, last: steps after which the policies that began and ended it were saved; 0: the initial one.
+    """
+
+    group: str
+    prompt: torch.Tensor
+    tokens: torch.Tensor
+    rollout_log_probs: torch.Tensor
+    old_log_probs: torch.Tensor
+    first: int
+    last: int
+
+
+def trained_on(run: Path, step: int) -> list[Response]:
+    """The responses of a step: verl saves them with the checkpoint of that step, and removes them afterwards."""
+    [file] = (run / f"global_step_{step}/transfer_queue/simple_storage").glob("su_*.pkl")
+    held = pickle.loads(file.read_bytes())["field_data"]  # of our own run
+    return [
+        Response(
+            str(held["uid"][row]),
+            held["prompts"][row],
+            held["responses"][row],
+            held["rollout_log_probs"][row],
+            held["old_log_probs"][row],
+            held["extra_fields"][row]["min_global_steps"],
+            held["extra_fields"][row]["max_global_steps"],
+        )
+        for row in held["advantages"]  # those that only wait have none
+    ]
+
+
+class Policies:
+    """The policies of a run by the step after which they were saved."""
+
+    def __init__(self, run: Path):
+        self._run, self._made = run, {}
+
+    @torch.no_grad()
+    def log_probs(self, step: int, responses: list[Response]) -> list[torch.Tensor]:
+        """log pi of each response's tokens at temperature 1, by transformers in float32."""
+        if step not in self._made:
+            model = AutoModelForCausalLM.from_pretrained(TOY / "model", dtype=torch.float32)
+            if step:
+                model.load_state_dict(short_run.actor(self._run, step))
+            self._made[step] = model.eval()
+        whole = [torch.cat([response.prompt, response.tokens]) for response in responses]
+        found = []
+        for batch in torch.nn.utils.rnn.pad_sequence(whole, batch_first=True).split(BATCH):  # padding comes after all
+            log_probs = self._made[step](batch).logits[:, :-1].log_softmax(-1)
+            found += log_probs.gather(-1, batch[:, 1:, None])[..., 0].unbind()
+        return [
+            row[len(response.prompt) - 1 : len(ids) - 1]
+            for row, response, ids in zip(found, responses, whole, strict=True)
+        ]
+
+
+def written_by(response: Response, log_probs: dict[int, torch.Tensor], tolerance: float) -> list[int] | None:
+    """The step of the policy that each token is of, never an older one after a newer; None where none gives them.
+
+    log_probs: of the response by the step of the policy. The oldest that fits is taken, so that a token which several
+    give counts for the first of them.
+    """
+    found, step = [], response.first
+    for token, of_rollout in enumerate(response.rollout_log_probs):
+        while step <= response.last and abs(log_probs[step][token] - of_rollout) > tolerance:
+            step += 1
+        if step > response.last:
+            return None
+        found.append(step)
+    return found

@@ -1,0 +1,115 @@
+"""Rollouts a batch ahead of training, pi_old what sampled, a reference that moves: killed and started again.
+
+One run for all of it, as each start takes most of a minute. Its responses are long and of one length, so that more are
+under way than training waits for: those go on with the next policy, and are of two.
+"""
+
+import os
+import signal
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+
+from rpg.checkpoints import manifest
+from tests.e2e import sampled
+from tests.e2e.conftest import ROOT
+from tests.e2e.test_resume import gone
+
+pytestmark = pytest.mark.e2e
+
+SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_async.sh"  # schedule=async, pi_old=behavior
+STALENESS, SPANS = "training/off_policy/trajectory_staleness", "training/off_policy/trajectory_spans"
+PROMPTS, ANSWERS, STEPS = 32, 4, 6
+REWARD = """
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    score = sum(map(ord, solution_str)) % 8 / 8
+    return {"score": score, "acc": score, "pred": ""}
+"""
+TOLERANCE = 1e-3  # between vLLM and transformers; 6e-5 was the largest of 5880 tokens
+
+
+def test_asynchronous_killed_and_started_again(start, tmp_path):
+    directory, reward = tmp_path / "run", tmp_path / "reward.py"
+    reward.write_text(REWARD)  # what nothing ends cannot be right: any reward that differs will do
+    command = [
+        "bash",
+        str(SCRIPT),
+        f"trainer.default_local_dir={directory}",
+        f"trainer.total_training_steps={STEPS}",
+        "trainer.save_freq=1",
+        "trainer.max_actor_ckpt_to_keep=null",
+        "trainer.val_before_train=false",
+        "trainer.test_freq=-1",
+        "rpg.console=full",
+        "reference=every_k",
+        "rpg.reference.every_k=3",
+        f"reward.custom_reward_function.path={reward}",
+        "~reward.custom_reward_function.reward_kwargs.judge",
+        f"data.train_batch_size={PROMPTS}",
+        f"actor_rollout_ref.rollout.n={ANSWERS}",
+        # half of the answers that are asked for at once, and more than one look of the replay buffer takes
+        f"actor_rollout_ref.rollout.max_num_seqs={PROMPTS * ANSWERS}",
+        "actor_rollout_ref.rollout.ignore_eos=true",
+        "data.max_response_length=96",
+        # one optimizer step a batch, on all of it: its policy is that of the checkpoint before, its metrics the batch's
+        f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=32768",
+        "actor_rollout_ref.actor.optim.lr=2e-3",
+        "actor_rollout_ref.actor.optim.lr_warmup_steps=0",
+    ]
+    first = start(command=command)
+    first.directory = directory
+    first.wait_for_step(3)
+    os.kill(first.process.pid, signal.SIGKILL)
+    first.process.wait()
+    assert gone(first) == []
+    assert max(record["step"] for record in first.metrics()) < STEPS
+    complete = sorted(path.parent for path in directory.glob(f"global_step_*/{manifest.NAME}"))
+    parts = {name.split("/")[0] for name in manifest.read(complete[-1])}
+    assert parts >= {"actor", "data.pt", "reference", "transfer_queue"}
+
+    again = start(command=command)
+    assert again.wait() == 0, again.text()[-3000:]
+    again.directory = directory
+    # the batch that rollouts were ahead by is taken up, and no other asked for in its place
+    assert f"setting global step to {complete[-1].name.rpartition('_')[2]}" in again.text()
+    assert f"Restored {PROMPTS} training prompt groups" in again.text()
+    assert f"{PROMPTS} restored prompt groups already fill the {PROMPTS}-prompt prefetch window" in again.text()
+    records = {record["step"]: record["data"] for record in again.metrics()}
+    assert [record["step"] for record in again.metrics()] == list(range(1, STEPS + 1))
+    # the pass for old log-probs is gone, which measures the entropy
+    assert not any("actor/entropy" in data for data in records.values())
+    # renewed at the batch after three optimizer steps; the kill is not to be seen in it
+    assert [data["reference/age"] for data in records.values()] == [1, 2, 3, 1, 2, 3]
+    assert [data["reference/updates"] for data in records.values()] == [0, 0, 0, 1, 1, 1]
+
+    policies = sampled.Policies(directory)
+    of_two, groups = 0, Counter()
+    for step, data in records.items():
+        responses = sampled.trained_on(directory, step)
+        assert data["training/left_out_responses"] == data["actor/skipped_steps"] == 0
+        groups.update(response.group for response in responses)
+        assert len(responses) == PROMPTS * ANSWERS  # those of the step before the kill are gone
+        assert max(step - 1 - response.last for response in responses) == data[f"{STALENESS}/max"]
+        assert max(response.last - response.first + 1 for response in responses) == data[f"{SPANS}/max"]
+        oldest = min(response.first for response in responses)
+        log_probs = {number: policies.log_probs(number, responses) for number in range(oldest, step)}
+        ratios = []
+        for row, response in enumerate(responses):
+            assert torch.equal(response.old_log_probs, response.rollout_log_probs)  # pi_old is what sampled
+            mine = {number: rows[row] for number, rows in log_probs.items()}
+            wrote = sampled.written_by(response, mine, TOLERANCE)
+            assert wrote is not None, (step, row, response.first, response.last)
+            by_the_last = sampled.written_by(replace(response, first=response.last), mine, TOLERANCE)
+            of_two += len(set(wrote)) > 1 and by_the_last is None
+            ratios.append((mine[step - 1] - response.rollout_log_probs).exp())
+        ratio = torch.cat(ratios)
+        for name, value in {"max": ratio.max(), "min": ratio.min(), "mean": ratio.mean()}.items():
+            assert data[f"actor/rpg_ratio_{name}"] == pytest.approx(value.item(), rel=TOLERANCE)
+    assert set(groups.values()) == {ANSWERS}  # each answer of each prompt once
+    # tokens of two policies in one response, each with the log-prob of the one that wrote it, which no single one gives
+    assert of_two > 0
+    assert any(data[f"{STALENESS}/max"] > 0 for data in records.values())
+    assert max(data["actor/rpg_ratio_max"] for data in records.values()) > 1.5
