@@ -1,19 +1,14 @@
 """Answers to reasoning-gym's tasks: what is taken from a response, and that the score is the library's own."""
 
-import importlib.util
 import json
-import shutil
 from typing import Any
 
 import pytest
 
 from rpg.rewards import JUDGES, compute_score, gym, is_known
 from rpg.rewards.sources import GYM_TASKS
+from tests.gym_library import needs_library
 
-needs_library = pytest.mark.skipif(
-    importlib.util.find_spec("reasoning_gym") is None and shutil.which("cc") is None,
-    reason="reasoning-gym's pycosat is built with a C compiler, and there is none",
-)
 SEED = 11
 RAISED = (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError)
 IN_CI = ("chain_sum", "rearc", "countdown", "prime_factorization", "rotate_matrix", "graph_color")

@@ -16,7 +16,7 @@ from rpg.data.schema import SCHEMA
 from rpg.data.template import format_prompt
 from rpg.rewards import compute_score, gym
 from rpg.rewards.sources import GYM_TASKS
-from tests.rewards.test_gym import needs_library
+from tests.gym_library import needs_library
 
 IN_CI = ("chain_sum", "basic_arithmetic", "rearc", "word_sorting", "graph_color", "mini_sudoku")
 # with seconds of work for each problem, or files of their own to read
