@@ -22,6 +22,8 @@ MORE_DRAWS = 100
 RESERVED = ("seed", "size")  # of every configuration; --seed, --train-size and --test-size give them
 REPEATED = "repeats an earlier problem"
 UNSCORED = "its own answer does not score 1"
+NONSENSE = "no such answer"
+ANYTHING = f"{NONSENSE!r} scores 1"
 
 
 @dataclasses.dataclass
@@ -70,7 +72,8 @@ def draw(
 
     Distinct by their text, white space aside, so that no problem stands in both splits; the test problems do not
     depend on how many are for training. A problem is left out where a response that states its own answer does not
-    score 1: nothing could be learnt from it. Those without an answer of their own are kept, and counted.
+    score 1, or one that states nonsense does: nothing could be learnt from it. Those without an answer of their own
+    are kept, and counted.
 
     Raises DataError where the settings are refused, and where the stream has not that many such problems.
     """
@@ -84,8 +87,10 @@ def draw(
         key = digest(problem.text)
         if key in seen:
             drawn.left_out[REPEATED] += 1
-        elif has_answer and not _is_right(problem):
+        elif has_answer and not _is_right(gym.own_answer(problem.ground_truth), problem):
             drawn.left_out[UNSCORED] += 1
+        elif _is_right(NONSENSE, problem):
+            drawn.left_out[ANYTHING] += 1
         else:
             seen.add(key)
             drawn.unanswered += not has_answer
@@ -136,6 +141,5 @@ def _stream(task: str, settings: dict[str, Any], seed: int, size: int) -> Iterat
         yield Problem(GYM_PREFIX + task, entry["question"].strip(), text, "train"), entry["answer"] is not None
 
 
-def _is_right(problem: Problem) -> bool:
-    answer = gym.own_answer(problem.ground_truth)
+def _is_right(answer: str | None, problem: Problem) -> bool:
     return compute_score(problem.data_source, f"Answer: {answer}", problem.ground_truth)["acc"] == 1.0

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 EXTRA = "pip install '.[reasoning-gym]' in the clone, with a C compiler and Python's headers (pycosat has no wheel)"
 FREE_CHARS = 4000  # of a response that are read where the task has no answer of its own, which would say how many
+FULL = 1 - 1e-9  # a score of 1: some are sums of shares
 FIELDS = ("answer", "config", "metadata")
 MARK = re.compile(r"Answer\s*:\s*", re.IGNORECASE)
 FENCE = re.compile(r"```\w*\n(.*?)\n?```.*", re.DOTALL)

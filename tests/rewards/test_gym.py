@@ -113,10 +113,12 @@ def test_right_and_wrong_answers_score_as_the_library_scores_them(task):
             except RAISED:  # is 0.0
                 wanted = 0.0
             found = compute_score(f"reasoning-gym/{task}", f"Because.\nAnswer: {answer}", truth)
-            assert found == {"score": wanted, "acc": float(wanted >= 1.0), "pred": answer[:200]}
+            assert found == {"score": wanted, "acc": float(wanted > 0.999999), "pred": answer[:200]}
             tried, scores = tried + 1, scores | {wanted}
     assert tried >= 16
-    assert not own or {max(scores)} == {1.0} != scores
+    if own and task != "game_of_life_halting":  # where the library takes any text for right
+        assert max(scores) == pytest.approx(1.0)
+        assert min(scores) < 1
 
 
 @needs_library
