@@ -161,7 +161,7 @@ def _scored(file: Path, source: str, sample: dict[str, Any], judge: str) -> dict
     """The sample with the judge's verdict; its `score` is without the penalty for length, which is not saved."""
     try:
         verdict = compute_score(source, sample["output"], sample["gts"], judge=judge)
-    except ValueError as error:
+    except (ValueError, ModuleNotFoundError) as error:
         raise ResultsError(f"{file}: {error}") from error
     return {**sample, **verdict, "data_source": source}
 
