@@ -83,7 +83,7 @@ def load() -> dict[str, tuple[type, type]]:
     require_library()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)  # of packages that it uses, each time they are compiled
-        from reasoning_gym.factory import DATASETS
+        from reasoning_gym.factory import DATASETS  # pyright: ignore[reportMissingImports]  # an extra
     return DATASETS
 
 
@@ -158,13 +158,12 @@ def judge_response(task: str, truth: str, response: str, judge: str, boxed_fallb
         reply = pool.ask([task, truth, answer], time_limit)
     except TimeoutError:
         reply = None
-    result = (
-        {"error": f"no score within {time_limit:.2f} s of processor time and 1 GiB of memory"}
-        if reply is None
-        else json.loads(reply)
-    )
+    result: dict[str, Any]
     if reply is None:
         counts.over_limit += 1
+        result = {"error": f"no score within {time_limit:.2f} s of processor time and 1 GiB of memory"}
+    else:
+        result = json.loads(reply)
     if "error" in result:
         logger.warning("%s%s: %s; answer %.80r scores 0.0", GYM_PREFIX, task, result["error"], answer)
     return result.get("score", 0.0), answer or ""
