@@ -45,6 +45,7 @@ class Machine:
             "scripts/venv.sh",
             "pyproject.toml",
             "requirements/cpu.txt",
+            "requirements/reasoning-gym.txt",
             "requirements/vllm-name/pyproject.toml",
         ):
             (self.tree / name).parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 name    = A "_7b" ["_" B] ["_schedulefree"] ["_7binstruct"] ["_async"]
         | A "_4b" ["_" B] ["_noiterref"] ["_schedulefree"] "_" ("2k" | "4k" | "8k") ["_async"]
-        | A "_cpu" ["_" B] ["_schedulefree"] ["_async"]
+        | A "_cpu" ["_" B] ["_schedulefree"] ["_smollm2"] ["_async"]
         | A "_7binstruct"                          the release's short form of A_7b_7binstruct
 A       = "dapo" | "grpo" | "grpo_corrected" | "rfpp" | "rfppb" | "rpg"
 B       = nothing                                  dapo, grpo, grpo_corrected; rpg without KL
@@ -61,7 +61,7 @@ class Run:
 
     loss: differentiable, rf or rf_clip_ppo for rpg; None for the methods that bring their own.
     divergence: of an RPG loss; None for verl's own loss.
-    context: tokens of a response; None on the toy task, which has its own length.
+    context: tokens of a response; None on a CPU, where the data set has its own length.
     model: name on the hub; None for the toy model.
     schedule: sync or async (the group's names).
     """
@@ -87,14 +87,14 @@ class Run:
 
     @property
     def lr(self) -> float | None:
-        """1e-6 in the paper; 5e-7 in the release's REINFORCE scripts (7b), which keep it; None for the toy."""
+        """1e-6 in the paper; 5e-7 in the release's REINFORCE scripts (7b), which keep it; None on a CPU."""
         if self.size == "cpu":
             return None
         return 5e-7 if self.size == "7b" and self.loss in ("rf", "rf_clip_ppo") else 1e-6
 
     @property
     def dynamic_sampling(self) -> bool:
-        """Group filtering: all but GRPO; on the toy task DAPO only (dataset/toy.yaml)."""
+        """Group filtering: all but GRPO; on a CPU DAPO only (dataset/toy.yaml)."""
         return self.method == "dapo" if self.size == "cpu" else not self.method.startswith("grpo")
 
 
@@ -145,6 +145,8 @@ def parse(name: str) -> Run:
     elif said["size"] == "4b":
         said["model"] = "Qwen/Qwen3-4B"
         said["context"] = parts.choose(CONTEXTS, "a context")
+    elif parts.take("smollm2"):
+        said["model"] = "HuggingFaceTB/SmolLM2-135M-Instruct"
     if parts.take("async"):
         said["schedule"] = "async"
     if parts.rest:

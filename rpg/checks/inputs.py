@@ -92,23 +92,27 @@ def _readable(run: Run) -> Iterator[tuple[str, str]]:
     return ((key, name) for key, name in _data_files(run) if name not in wrong)
 
 
-@check("data sources", "every data_source is one that rpg.rewards scores", "data.train_files", "data.val_files",
-       "data.prompt_key", "reward.custom_reward_function.path", subject="files")  # fmt: skip
+@check("data sources", "every data_source is one that rpg.rewards scores, with the library that it needs",
+       "data.train_files", "data.val_files", "data.prompt_key", "reward.custom_reward_function.path",
+       subject="files")  # fmt: skip
 def data_sources(run: Run) -> Iterator[Finding]:
     """A reward function of somebody else's is not asked."""
     import pyarrow.parquet as pq
 
-    from rpg.rewards import KNOWN_DATA_SOURCES
+    from rpg.rewards import KNOWN_DATA_SOURCES, gym, is_known
+    from rpg.rewards.sources import GYM_PREFIX, gym_task
 
     if not is_ours(run.get("reward.custom_reward_function.path")):
         return
     for key, name in _readable(run):
         sources = pq.read_table(Path(name).expanduser(), columns=["data_source"])["data_source"].unique().to_pylist()
-        unknown = sorted(set(sources) - set(KNOWN_DATA_SOURCES), key=str)
+        unknown = sorted((source for source in sources if not is_known(source)), key=str)
         if unknown:
             wrong = f"data_source {', '.join(map(str, unknown))} is not scored by rpg.rewards"
-            known = ", ".join(sorted(KNOWN_DATA_SOURCES))
+            known = ", ".join([*sorted(KNOWN_DATA_SOURCES), f"{GYM_PREFIX}TASK"])
             yield Finding(key, name, wrong, f"set reward.custom_reward_function for others; known: {known}")
+        if any(is_known(source) and gym_task(source) for source in sources) and not gym.is_installed():
+            yield Finding(key, name, "is scored by reasoning-gym, which is not installed", gym.EXTRA)
 
 
 @check("enough rows", "the training files fill a batch", "data.train_files", "data.val_files",

@@ -8,11 +8,11 @@ from rpg.data.findings import Issue, warning
 from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.schema import ABILITY, STYLE
 from rpg.data.template import PREFIX, is_templated, strip_prompt
-from rpg.rewards import release
+from rpg.rewards import gym, release
 from rpg.rewards.extract import ANSWER_MARK, MAX_ANSWER_CHARS
 from rpg.rewards.normalize import normalize
 from rpg.rewards.number import as_number
-from rpg.rewards.sources import AIME_SOURCES, INTEGER_SOURCES, KNOWN_DATA_SOURCES, is_known
+from rpg.rewards.sources import AIME_SOURCES, GYM_SOURCES, INTEGER_SOURCES, KNOWN_DATA_SOURCES, is_known
 from rpg.rewards.value import quantity
 
 REQUIRED = ("data_source", "prompt", "reward_model")
@@ -50,7 +50,7 @@ def _data_source(value: Any) -> Iterator[Issue]:
     if not isinstance(value, str):
         yield Issue("data_source", f"{short(value)} is no text", f"name the problem set; {BUILD}")
     elif not is_known(value):
-        near = get_close_matches(value.strip(), KNOWN_DATA_SOURCES, n=1, cutoff=0.5)
+        near = get_close_matches(value.strip(), KNOWN_DATA_SOURCES | GYM_SOURCES, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}? " if near else ""
         known = "rpg.rewards.KNOWN_DATA_SOURCES lists what is scored"
         yield Issue("data_source", f"nothing scores {short(value)}", f"{hint}{known}")
@@ -112,7 +112,9 @@ def _reward_model(reward_model: Any, data_source: str) -> Iterator[Issue]:
     if reward_model.get("style") != STYLE:
         yield warning("reward_model.style", short(reward_model.get("style")), f"the recipe writes {STYLE!r}")
     where, truth = "reward_model.ground_truth", reward_model.get("ground_truth")
-    if truth is None:
+    if data_source in GYM_SOURCES:
+        yield from _gym_truth(truth, where)
+    elif truth is None:
         yield Issue(where, "missing", "every row needs the right answer as text; leave the row out")
     elif isinstance(truth, (int, float)) and not isinstance(truth, bool) and truth == truth:
         yield warning(where, f"{short(truth)} is a number", "write it as text")
@@ -121,6 +123,17 @@ def _reward_model(reward_model: Any, data_source: str) -> Iterator[Issue]:
         yield Issue(where, f"{short(truth)} is a {type(truth).__name__}", "write the answer as text")
     else:
         yield from _truth(truth, data_source, where)
+
+
+def _gym_truth(truth: Any, where: str) -> Iterator[Issue]:
+    build = "build the file again with `rpg data build reasoning-gym:TASK`"
+    if not isinstance(truth, str):
+        yield Issue(where, f"{short(truth)} is no JSON of reasoning-gym's", build)
+        return
+    try:
+        gym.own_answer(truth)
+    except ValueError as error:
+        yield Issue(where, str(error).partition(";")[0], build)
 
 
 def _truth(truth: str, data_source: str, where: str) -> Iterator[Issue]:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 
 from rpg.data import toy
@@ -9,13 +10,21 @@ from rpg.data.build import build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub
 from rpg.data.schema import repeated_rows, write_parquet
 from rpg.data.sources import SOURCES
+from rpg.rewards.sources import require_gym_task
+
+GYM = "reasoning-gym:"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg data`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build_parser = actions.add_parser("build", help="write the parquet file of one problem set")
-    build_parser.add_argument("name", choices=["toy", *SOURCES], metavar="NAME", help=", ".join(["toy", *SOURCES]))
+    build_parser.add_argument(
+        "name", type=_set, metavar="NAME", help=", ".join(["toy", *SOURCES]) + f", {GYM}TASK (data/README.md)"
+    )
+    build_parser.add_argument(
+        "settings", nargs="*", metavar="KEY=VALUE", help=f"of {GYM}TASK: its configuration, for example max_terms=4"
+    )
     build_parser.add_argument(
         "--from",
         dest="from_file",
@@ -39,12 +48,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="leave out problems that stand in these files, built or as published: test problems do not belong in "
         "training",
     )
-    group = build_parser.add_argument_group("toy task")
-    group.add_argument("--train-size", type=int, default=2048, help="training rows (default: 2048)")
-    group.add_argument("--test-size", type=int, default=256, help="test rows (default: 256)")
-    group.add_argument("--low", type=int, default=0, help="smallest operand (default: 0)")
-    group.add_argument("--high", type=int, default=99, help="largest operand (default: 99)")
-    group.add_argument("--seed", type=int, default=0, help="which pairs are drawn (default: 0)")
+    group = build_parser.add_argument_group("what is generated: toy, reasoning-gym")
+    group.add_argument("--train-size", type=int, default=2048, help="training problems (default: 2048)")
+    group.add_argument("--test-size", type=int, default=256, help="test problems (default: 256)")
+    group.add_argument("--seed", type=int, default=0, help="which problems are drawn (default: 0)")
+    group.add_argument("--low", type=int, default=0, help="toy: smallest operand (default: 0)")
+    group.add_argument("--high", type=int, default=99, help="toy: largest operand (default: 99)")
 
     check_parser = actions.add_parser("check", help="say what is wrong with parquet files, by row and column")
     check_parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
@@ -64,8 +73,12 @@ def run(args: argparse.Namespace) -> int:
             return 1
         return check_files(args.files, args.tokenizer, args.max_prompt_length or MAX_PROMPT_LENGTH)
     try:
+        if args.name.startswith(GYM):
+            return build_gym(args)
+        if args.settings:
+            raise DataError(f"{' '.join(args.settings)}: settings are for {GYM}TASK; leave them out")
         return build_toy(args) if args.name == "toy" else build_published(args)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ModuleNotFoundError) as error:
         print(f"rpg data build {args.name}: {error}", file=sys.stderr)
         return 1
 
@@ -82,6 +95,29 @@ def build_toy(args: argparse.Namespace) -> int:
     return 0
 
 
+def build_gym(args: argparse.Namespace) -> int:
+    """Write TASK_train.parquet and TASK_test.parquet of one of reasoning-gym's generators."""
+    from rpg.data import gym
+
+    task = args.name.removeprefix(GYM)
+    if args.from_file or args.exclude:
+        raise DataError("the problems are generated with separate splits; leave --from and --exclude out")
+    if min(args.train_size, args.test_size) < 0 or args.train_size + args.test_size < 1:
+        raise DataError(f"--train-size {args.train_size}, --test-size {args.test_size}: give sizes of 0 or more")
+    settings = gym.settings_of(task, args.settings)
+    drawn = gym.draw(task, settings, args.seed, args.test_size, args.train_size)
+    for split, problems in (("train", drawn.train), ("test", drawn.test)):
+        if problems:
+            path = args.out / f"{task}_{split}.parquet"
+            rows = write_parquet(repeated_rows(problems, args.repeat or 1), path)
+            print(f"{path}: {rows} rows")
+    for reason, count in drawn.left_out.items():
+        print(f"  {count} left out: {reason}")
+    if drawn.unanswered:
+        print(f"  {drawn.unanswered} have no answer of their own: score_answer judges by what they ask")
+    return 0
+
+
 def build_published(args: argparse.Namespace) -> int:
     """Write the file of a published set and print what became of its rows."""
     source = SOURCES[args.name]
@@ -94,6 +130,21 @@ def build_published(args: argparse.Namespace) -> int:
     report = build(source, rows, args.out, args.repeat, exclude)
     print(f"{args.out / source.file_name}:", *report.lines(), sep="\n")
     return 0
+
+
+def _set(text: str) -> str:
+    """The name of a set that can be built."""
+    known = ["toy", *SOURCES]
+    if text.startswith(GYM):
+        try:
+            require_gym_task(text.removeprefix(GYM))
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    elif text not in known:
+        near = get_close_matches(text, known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise argparse.ArgumentTypeError(f"{text!r} is no set; {hint}one of {', '.join(known)}, {GYM}TASK")
+    return text
 
 
 def _positive(text: str) -> int:

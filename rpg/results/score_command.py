@@ -24,7 +24,7 @@ from rpg.results.render import markdown
 from rpg.results.runs import ACCURACY, CONFIG, ENVIRONMENT, METRICS, Run, load_runs
 from rpg.results.samples import problem_texts, sample_file, sample_lines
 from rpg.results.table import build_table
-from rpg.rewards import JUDGES, OURS, compute_score, symbolic
+from rpg.rewards import JUDGES, OURS, compute_score, wall
 
 SCORED_FROM = "scored_from"  # in environment.json: the run whose answers these are
 
@@ -104,7 +104,7 @@ def score_run(run: Run, judge: str, files: list[Path] | None, out: Path) -> Path
 
 def _scored_steps(run: Run, judge: str, out: Path) -> Iterator[dict[str, Any]]:
     """Write the samples of every validation to `out`; yield what verl's file logger would have written."""
-    with ThreadPoolExecutor(symbolic.MAX_AT_ONCE) as threads:
+    with ThreadPoolExecutor(wall.MAX_AT_ONCE) as threads:
         for step, data in run.history.items():
             keys = {found["data_source"]: key for key in data if (found := ACCURACY.fullmatch(key))}
             try:
@@ -161,7 +161,7 @@ def _scored(file: Path, source: str, sample: dict[str, Any], judge: str) -> dict
     """The sample with the judge's verdict; its `score` is without the penalty for length, which is not saved."""
     try:
         verdict = compute_score(source, sample["output"], sample["gts"], judge=judge)
-    except ValueError as error:
+    except (ValueError, ModuleNotFoundError) as error:
         raise ResultsError(f"{file}: {error}") from error
     return {**sample, **verdict, "data_source": source}
 

@@ -1,17 +1,17 @@
 """Scores of answers, in the signature verl calls for a custom reward function.
 
 verl imports this in every reward worker, so importing it must stay cheap: no torch, no pandas, and
-math-verify only in a helper process, with the first answer that needs it.
+math-verify and reasoning-gym only in helper processes, with the first answer that needs them.
 """
 
 import math
 from numbers import Integral, Real
 from typing import TypedDict
 
-from rpg.rewards import release
+from rpg.rewards import gym, release
 from rpg.rewards.compare import answers_match
 from rpg.rewards.extract import MAX_ANSWER_CHARS, extract_answer
-from rpg.rewards.sources import INTEGER_SOURCES, KNOWN_DATA_SOURCES, TOY_SOURCES, is_known, require_known
+from rpg.rewards.sources import INTEGER_SOURCES, KNOWN_DATA_SOURCES, TOY_SOURCES, gym_task, is_known, require_known
 
 __all__ = ["JUDGES", "KNOWN_DATA_SOURCES", "Score", "compute_score", "is_known"]
 
@@ -40,12 +40,15 @@ def compute_score(
 ) -> Score:
     """Score one response: {"score": +1.0 or -1.0, "acc": 1.0 or 0.0, "pred": the extracted answer}.
 
+    For "reasoning-gym/TASK" `score` is what the task's own score_answer returns, 0 to 1 with partial credit, and
+    `acc` is 1.0 where that is 1 (gym.py).
+
     `pred` is "" where the response gives no answer. The keywords can be set as
     `reward.custom_reward_function.reward_kwargs`:
 
     - `judge`: "release", the release's rule (release.py), or "verified", ours (compare.py);
-    - `time_limit`, `release` alone: seconds of processor time for math-verify's work on one response, 5.0
-      unless given (`verified` works in bounded steps and needs none);
+    - `time_limit`, `release` alone: seconds of processor time for a library's work on one response, 5.0
+      unless given (`verified` works in bounded steps; reasoning-gym has 5.0 with either judge);
     - `boxed_fallback`, `verified` alone: whether the last \\boxed{} of a response without "Answer:"
       counts; it does unless this is False.
 
@@ -53,7 +56,8 @@ def compute_score(
     needed here.
 
     Raises ValueError for a data_source that nothing scores, an unknown judge, a time_limit that is none, or an
-    option of the other judge; TypeError for a ground truth that is neither text nor a number.
+    option of the other judge, a ground truth of reasoning-gym's that is not what `rpg data build` writes; TypeError
+    for one that is neither text nor a number; ModuleNotFoundError where the library of a data_source is not installed.
     """
     require_known(data_source)
     check_options(judge, time_limit, boxed_fallback)
@@ -63,6 +67,10 @@ def compute_score(
             "it must be text. `rpg data check FILE` names the rows"
         )
     truth = _as_text(ground_truth)
+    if task := gym_task(data_source):
+        limit = release.TIME_LIMIT if time_limit is None else time_limit
+        value, pred = gym.judge_response(task, truth, solution_str, judge, boxed_fallback is not False, limit)
+        return {"score": value, "acc": float(value >= gym.FULL), "pred": pred[:MAX_ANSWER_CHARS]}
     if judge == "verified":
         answer = extract_answer(solution_str, boxed_fallback is not False)
         correct = answers_match(answer, truth, integers_only=data_source in TOY_SOURCES)

@@ -1,18 +1,11 @@
 """The process that symbolic.py starts: math-verify loaded once, and forked children that it asks."""
 
-import gc
-import json
 import logging
-import os
-import resource
-import signal
-import socket
-import sys
 
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
-MEMORY_LIMIT = 1 << 30  # bytes of address space on top of what the helper itself maps
-PACKET = 65536
+from rpg.rewards.wall_helper import serve
+
 SHOWN = 200  # characters of an answer that are sent back
 # The release's call: truth as LaTeX, response as plain expression and LaTeX
 TRUTH_READERS = [LatexExtractionConfig()]
@@ -48,61 +41,12 @@ def judge_response(truth: str, response: str) -> str:
     return f"{right:d}{text[:SHOWN]}"
 
 
-def received(requests: socket.socket) -> str:
-    """One request, a line of JSON in packets; "" when the other end has closed."""
-    data = b""
-    while not data.endswith(b"\n"):
-        packet = requests.recv(PACKET)
-        if not packet:
-            return ""
-        data += packet
-    return data.decode()
-
-
-def reply_until_closed(requests: socket.socket) -> None:
-    """In a child: answer requests; the kernel ends the process where one passes its limits."""
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    with open("/proc/self/statm") as statm:
-        mapped = int(statm.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_LIMIT, mapped + MEMORY_LIMIT))
-    while line := received(requests):
-        truth, response, time_limit = json.loads(line)
-        signal.setitimer(signal.ITIMER_PROF, time_limit)
-        reply = judge_response(truth, response)
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        requests.send(reply.encode("utf-8", "replace"))
-
-
-def serve(forks: socket.socket) -> None:
-    """Fork a child for every socket that is sent, until the other end closes."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the children
-    while True:
-        data, descriptors, _, _ = socket.recv_fds(forks, 16, 1)
-        if not data:
-            return
-        requests = socket.socket(fileno=descriptors[0])
-        if os.fork() == 0:
-            forks.close()
-            try:
-                reply_until_closed(requests)
-            finally:  # memory or recursion ran out: no verdict, no traceback, no return to the loop
-                os._exit(0)
-        requests.close()
-
-
-def main() -> None:
-    """Load and warm the library, report ready, serve."""
+def warm_up() -> None:
+    """Judge one answer of each kind."""
     logging.disable(logging.CRITICAL)  # the library warns that its own time limits are off
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    forks = socket.socket(fileno=int(sys.argv[1]))
     for truth, answer in WARM_UP:
         judge_response(truth, f"${answer}$")
-    gc.collect()
-    gc.freeze()  # children share the helper's pages instead of copying them
-    forks.send(b"ready")
-    serve(forks)
 
 
 if __name__ == "__main__":
-    main()
+    serve(judge_response, warm_up)

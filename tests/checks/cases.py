@@ -253,6 +253,7 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     ],
     "data sources": [
         (["data.val_files={toy}/riddles.parquet"], ["data_source riddles is not scored", "custom_reward_function"]),
+        (["data.val_files={toy}/chainsum.parquet"], ["data_source reasoning-gym/chainsum is not scored"]),
     ],
     "enough rows": [
         (["data.train_batch_size=80"], ["data.train_batch_size=80: is more than the 64 rows of data.train_files"]),

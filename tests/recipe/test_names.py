@@ -38,6 +38,9 @@ READ = {
     "rpg_4b_urkl1e-4_rf_schedulefree_4k_async": Run(
         "rpg", "4b", "rf", "urkl", 1e-4, optim="schedulefree", context=4096, model=QWEN3, schedule="async"
     ),
+    "rpg_cpu_rkl1e-4_rf_schedulefree_smollm2": Run(
+        "rpg", "cpu", "rf", "rkl", 1e-4, optim="schedulefree", model="HuggingFaceTB/SmolLM2-135M-Instruct"
+    ),
     "grpo_corrected_cpu": Run("grpo_corrected", "cpu", None, "urkl", 1e-3, (0.2, 0.2), "fixed"),
 }
 
@@ -57,6 +60,8 @@ REFUSED = {
     "rpg_7b_urkl1e-4_4k": "at '4k'",
     "rpg_4b_urkl1e-4": "at the end: expected a context: 2k, 4k, 8k",
     "rpg_7b_noiterref": "at 'noiterref'",
+    "rpg_7b_smollm2": "at 'smollm2'",
+    "dapo_cpu_smollm2_schedulefree": "at 'schedulefree'",
     "rpg_7b_urkl1e-4 ": "at 'urkl1e-4 '",
     "run_rpg_7b": "at 'run'",
     "dapo_7b_async_7binstruct": "at '7binstruct'",  # the schedule last

@@ -96,9 +96,13 @@ def words(name: str) -> list[str]:
     group = {"rf": "rpg_rf", "rf_clip_ppo": "rpg_rf_clip_ppo"}.get(run.loss or "", run.method)
     said = [f"method={group}"]
     if run.size == "cpu":
-        said += ["profile=cpu", "model=toy", "dataset=toy"]
-        toy_lr = ["optim=schedulefree", f"{ACTOR}.optim.lr=3e-4"]
-        said += ["optim=toy"] if run.optim == "adamw" else toy_lr
+        said.append("profile=cpu")
+        if run.model:  # its vocabulary is a hundred times the toy's: fewer tokens at once
+            said += ["model=smollm2", "dataset=small_sums", "optim=smollm2", f"{ACTOR}.ppo_max_token_len_per_gpu=2048"]
+        else:
+            said += ["model=toy", "dataset=toy"]
+            toy_lr = ["optim=schedulefree", f"{ACTOR}.optim.lr=3e-4"]
+            said += ["optim=toy"] if run.optim == "adamw" else toy_lr
     else:
         said += [f"model={run.model.split('/')[1].lower()}", f"optim={run.optim}"]
     if run.size == "4b":

@@ -14,7 +14,7 @@ import pytest
 from hostile import KINDS, hostile_responses
 from pairs import judge
 
-from rpg.rewards import Score, symbolic
+from rpg.rewards import Score, symbolic, wall
 
 # Processor time, which a busy machine stretches little; 0.05 s is the longest seen
 SLOW, TOO_LONG = 0.25, 1.0
@@ -201,11 +201,11 @@ def is_running(process: Path) -> bool:
 
 
 def test_children_are_few_and_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(symbolic, "CALLS_PER_CHILD", 3)
+    monkeypatch.setattr(symbolic.pool, "calls_per_child", 3)
     first = children()
     for number in range(200, 212):
         assert is_equal(f"{number}+x", f"x+{number}")
-        assert len(children()) <= symbolic.MAX_AT_ONCE + 1  # one may be on its way out
+        assert len(children()) <= wall.MAX_AT_ONCE + 1  # one may be on its way out
     assert not set(children()) & set(first)
 
 

@@ -16,7 +16,7 @@ from endings import KINDS, MARKS, PIECES, endings
 from hostile import KINDS as HOSTILE_KINDS
 from hostile import hostile_responses
 
-from rpg.rewards import compute_score, release, symbolic
+from rpg.rewards import compute_score, release, symbolic, wall
 
 CORPUS = 20_000
 HEAVY = r"So $9^{9^{9^9}}$."  # takes sympy minutes, or all memory
@@ -156,8 +156,8 @@ def test_the_limit_holds_in_threads(caplog: pytest.LogCaptureFixture) -> None:
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(timed, range(16)))
     assert [acc for acc, _ in results] == [float(number % 4 == 1) for number in range(16)]
-    turns = len(results) / symbolic.MAX_AT_ONCE  # the last bomb waits for those before it
-    assert max(seconds for _, seconds in results) < turns * limit * symbolic.WALL_FACTOR + 1
+    turns = len(results) / wall.MAX_AT_ONCE  # the last bomb waits for those before it
+    assert max(seconds for _, seconds in results) < turns * limit * wall.WALL_FACTOR + 1
     assert symbolic.counts.over_limit > over
 
 
@@ -169,7 +169,7 @@ def test_hostile_responses_end_in_time(caplog: pytest.LogCaptureFixture) -> None
         for data_source in ("math-dapo", "minerva"):
             start = time.perf_counter()
             result = compute_score(data_source, response, truth, time_limit=limit)
-            assert time.perf_counter() - start < 2 * limit * symbolic.WALL_FACTOR, (response[:100], truth)
+            assert time.perf_counter() - start < 2 * limit * wall.WALL_FACTOR, (response[:100], truth)
             assert result["score"] in (1.0, -1.0)
             result["pred"].encode()
         assert compute_score("math-dapo", response, truth)["acc"] == float(rule.verdict(response, truth)[0])

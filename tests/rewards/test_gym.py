@@ -1,0 +1,183 @@
+"""Answers to reasoning-gym's tasks: what is taken from a response, and that the score is the library's own."""
+
+import json
+from typing import Any
+
+import pytest
+
+from rpg.rewards import JUDGES, compute_score, gym, is_known
+from rpg.rewards.sources import GYM_TASKS
+from tests.gym_library import needs_library
+
+SEED = 11
+RAISED = (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError)
+IN_CI = ("chain_sum", "rearc", "countdown", "prime_factorization", "rotate_matrix", "graph_color")
+EVERY = [name if name in IN_CI else pytest.param(name, marks=pytest.mark.full) for name in GYM_TASKS]
+
+
+def truth_of(entry: dict[str, Any]) -> str:
+    return gym.pack({"answer": entry["answer"], "config": {}, "metadata": entry["metadata"]})
+
+
+def dataset(task: str, size: int = 4) -> Any:
+    made, settings = gym.load()[task]
+    return made(config=settings(seed=SEED, size=size))
+
+
+def test_json_keeps_what_score_answer_compares():
+    value = {"a": (1, [2, (3,)], {}), "b": {1: "x", (2, 3): None}, "c": {"()": [1]}, "d": {"{}": 1}, "e": [0.1, True]}
+    again = gym.unpack(gym.pack(value))
+    assert again == value
+    assert type(again["a"]) is tuple
+    assert type(again["a"][1][1]) is tuple
+    for unheld in ({1, 2}, float("nan"), object()):
+        with pytest.raises((TypeError, ValueError)):
+            gym.pack(unheld)
+
+
+@pytest.mark.parametrize(
+    ("response", "own", "release", "verified"),
+    [
+        ("2+3=5\nAnswer: 5", "5", "5", "5"),
+        ("Answer: 4\nno,\nAnswer:\n  5 \n", "5", "5", "5"),
+        ("answer : a dog", "a dog", "a dog", None),  # release deletes "a " of integer sets' answers, not here
+        ("**Answer:** 5", "5", "** 5", "5"),
+        ("Answer: $5$.", "5", "$5$.", "$5$"),
+        ("Answer: $5$", "5", "$5$", "5"),
+        ("Answer: `[1, 2]`", "[1, 2]", "`[1, 2]`", "[1, 2]"),
+        ("so \\boxed{5}", "5", None, "5"),
+        ("it is 5", "5", None, None),
+        ("Answer:", "5", None, None),
+        ("", "5", None, None),
+        ("Answer: 5" + 301 * " ", "5", None, None),
+        ("Answer: " + 350 * "x", 350 * "x", 350 * "x", 350 * "x"),  # as long as the task's own
+        ("Answer:\n1 2\n3 4", "1 2\n3 4", "1 2\n3 4", "1 2\n3 4"),
+        ("Answer:\n```\n1 2\n3 4\n```\nDone.", "1 2\n3 4", "```\n1 2\n3 4\n```\nDone.", "1 2\n3 4"),
+        ("Answer: 1 2\n3 4", "1 2", "1 2", "1 2"),  # the task's own has one line
+        ("Answer: R U\nR", None, "R U\nR", "R U\nR"),  # no own: all that follows
+        ("Answer: \ud800", "x", "?", "?"),
+    ],
+)
+def test_what_is_taken_from_a_response(response, own, release, verified):
+    assert gym.stated(response, own, "release") == release
+    if verified is not None or release is None:
+        assert gym.stated(response, own, "verified") == verified
+
+
+def test_boxed_fallback_can_be_left_out():
+    assert gym.stated("so \\boxed{5}", "5", "verified", boxed_fallback=False) is None
+
+
+@pytest.mark.parametrize(
+    "truth",
+    ["75", "", "{}", "[1]", '{"answer":3,"config":{},"metadata":{}}', '{"answer":"3","config":[],"metadata":{}}'],
+)
+def test_a_ground_truth_of_another_form_is_refused(truth):
+    with pytest.raises(ValueError, match=r"rpg data build reasoning-gym:TASK"):
+        gym.own_answer(truth)
+
+
+def test_an_unknown_task_is_refused_with_the_nearest():
+    assert is_known("reasoning-gym/chain_sum")
+    assert not is_known("reasoning-gym/chainsum")
+    with pytest.raises(ValueError, match="no task 'chainsum'; the nearest name is 'chain_sum'"):
+        compute_score("reasoning-gym/chainsum", "Answer: 3", "{}")
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch):
+    monkeypatch.setattr(gym, "is_installed", lambda: False)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[reasoning-gym\]'"):
+        compute_score("reasoning-gym/chain_sum", "Answer: 3", '{"answer":"3","config":{},"metadata":{}}')
+
+
+@needs_library
+def test_the_tasks_are_the_librarys():
+    assert set(GYM_TASKS) == gym.load().keys() - {"composite"}
+
+
+@needs_library
+@pytest.mark.parametrize("task", EVERY)
+def test_right_and_wrong_answers_score_as_the_library_scores_them(task):
+    """Every answer below goes through a whole response, JSON and the helper process, and comes back the same."""
+    tried, scores, made = 0, set(), dataset(task)
+    entries = [made[index] for index in range(4)]
+    own = [entry["answer"] for entry in entries if entry["answer"] is not None]
+    for entry in entries:
+        truth = truth_of(entry)
+        assert gym.unpack(truth)["metadata"] == entry["metadata"]
+        for answer in (*own, *(f"{text} 1" for text in own[:1]), "17", "[1, 2]", "a b c", "None"):
+            if gym.stated(f"Answer: {answer}", entry["answer"], "release") != answer:
+                continue  # several lines where one is read
+            try:
+                wanted = float(made.score_answer(answer, entry))
+            except RAISED:  # is 0.0
+                wanted = 0.0
+            found = compute_score(f"reasoning-gym/{task}", f"Because.\nAnswer: {answer}", truth)
+            assert found == {"score": wanted, "acc": float(wanted > 0.999999), "pred": answer[:200]}
+            tried, scores = tried + 1, scores | {wanted}
+    assert tried >= 16
+    if own and task != "game_of_life_halting":  # where the library takes any text for right
+        assert max(scores) == pytest.approx(1.0)
+        assert min(scores) < 1
+
+
+@needs_library
+@pytest.mark.parametrize("judge", JUDGES)
+def test_partial_credit_is_the_score_and_no_accuracy(judge):
+    entry = dataset("chain_sum")[0]
+    result = compute_score("reasoning-gym/chain_sum", f"Answer: {entry['answer']}0", truth_of(entry), judge=judge)
+    assert 0 < result["score"] < 1
+    assert result["acc"] == 0.0
+
+
+@needs_library
+def test_no_answer_is_the_librarys_to_score():
+    entry = dataset("chain_sum")[0]
+    assert compute_score("reasoning-gym/chain_sum", "I do not know", truth_of(entry)) == {
+        "score": 0.0,
+        "acc": 0.0,
+        "pred": "",
+    }
+
+
+@needs_library
+def test_a_task_that_raises_scores_nothing_and_says_so(caplog):
+    entry = dataset("prime_factorization")[0]
+    result = compute_score("reasoning-gym/prime_factorization", "Answer: two", truth_of(entry))
+    assert result == {"score": 0.0, "acc": 0.0, "pred": "two"}
+    assert "score_answer raised ValueError" in caplog.text
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("task", "answer", "endless"),
+    [
+        ("countdown", "9**9**9**9", True),
+        ("countdown", "(" * 150 + ")" * 150, False),
+        ("polynomial_multiplication", "(x+1)**99999", False),
+        ("prime_factorization", "9" * 300, False),
+    ],
+)
+def test_hostile_answers_end_in_time(task, answer, endless):
+    """sympy is led to what never ends; the helper stays, and others are scored."""
+    truth, over = truth_of(dataset(task)[0]), gym.counts.over_limit
+    result = compute_score(f"reasoning-gym/{task}", f"Answer: {answer}", truth, time_limit=1.0)
+    assert result["acc"] == 0.0
+    assert 0 <= result["score"] < 0.1
+    assert gym.counts.over_limit == over + endless
+    entry = dataset("chain_sum")[1]
+    assert compute_score("reasoning-gym/chain_sum", f"Answer: {entry['answer']}", truth_of(entry))["acc"] == 1.0
+
+
+@needs_library
+def test_what_a_task_prints_stays_out_of_the_log(capfd):
+    entry = dataset("tower_of_hanoi")[0]
+    response = "Answer: Move disk 1 from Peg 2 to Peg 99\nMove disk 1 from Peg 99 to Peg 2"
+    assert compute_score("reasoning-gym/tower_of_hanoi", response, truth_of(entry))["acc"] == 0.0
+    assert capfd.readouterr().out == ""
+
+
+def test_packed_rows_are_json():
+    assert json.loads(gym.pack({"answer": "3", "config": {"a": (1, 2)}, "metadata": {}}))["config"] == {
+        "a": {"()": [1, 2]}
+    }
