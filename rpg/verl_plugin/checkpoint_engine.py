@@ -18,4 +18,4 @@ class SharedMemoryCheckpointEngine(SharedMemoryTransfer, CheckpointEngine):
 
 def register() -> None:
     """Let verl find the engine by its name; safe to call more than once."""
-    CheckpointEngineRegistry.register(BACKEND)(SharedMemoryCheckpointEngine)
+    CheckpointEngineRegistry.register(BACKEND)(SharedMemoryCheckpointEngine)  # type: ignore[attr-defined]
