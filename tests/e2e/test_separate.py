@@ -27,10 +27,14 @@ SEPARATE = [
     "actor_rollout_ref.rollout.checkpoint_engine.backend=rpg_shared_memory",
     "ray_kwargs.ray_init.num_gpus=2",
     "algorithm.rollout_correction.bypass_mode=true",  # pi_old is the policy that sampled
+    "data.train_batch_size=8",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+    "actor_rollout_ref.rollout.n=4",
+    "data.val_max_samples=8",
 ]
 ONE_MINI_BATCH = [
     "trainer.v1.separate_async.parameter_sync_step=1",
-    "actor_rollout_ref.actor.ppo_mini_batch_size=32",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=8",
 ]
 NOTED = "+actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls=tests.e2e.rollout_weights.Extension"
 STALENESS = "training/off_policy/trajectory_staleness"
