@@ -7,6 +7,8 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -296,3 +298,28 @@ def test_rollouts_on_another_machine_are_refused():
 def test_a_bucket_without_room_is_refused():
     with pytest.raises(ValueError, match="bucket_size=0"):
         SharedMemoryTransfer(0)
+
+
+FIND = """
+import rpg.verl_plugin.rollout
+from verl.checkpoint_engine import CheckpointEngine, CheckpointEngineRegistry
+try:
+    engine = CheckpointEngineRegistry.new("rpg_shared_memory", bucket_size=1 << 20, is_master=True)
+    print("FOUND", isinstance(engine, CheckpointEngine), engine.bucket_size, engine.is_master, engine.wire_format)
+except ValueError as error:
+    print("FOUND", str(error).partition(",")[0])
+"""
+
+
+@pytest.mark.full  # imports verl, twice
+@pytest.mark.parametrize(
+    ("platform", "found"),
+    [("cpu", "True 1048576 True named_tensors"), ("", "Checkpoint engine rpg_shared_memory not registered")],
+)
+def test_verl_finds_it_on_the_cpu_platform_alone(platform, found):
+    environment = {**os.environ, "VERL_PLATFORM": platform}
+    done = subprocess.run(
+        [sys.executable, "-c", FIND], capture_output=True, text=True, timeout=900, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"FOUND {found}" in done.stdout.splitlines()
