@@ -36,6 +36,10 @@ def _own_rollout(run: Run) -> bool:
     return run.get("actor_rollout_ref.model.external_lib") == "rpg.verl_plugin.rollout"
 
 
+def _own_checkpoint_engine(run: Run) -> bool:
+    return run.get("actor_rollout_ref.rollout.checkpoint_engine.backend") == "rpg_shared_memory"
+
+
 def _preload(run: Run) -> bool:
     return bool(run.get("rpg.preload.late"))
 
@@ -43,11 +47,13 @@ def _preload(run: Run) -> bool:
 # Which runs use a file of ours; one that is not named here is used by all. What is read after a run, and the
 # laboratory, are used by none.
 USED_BY: dict[str, Callable[[Run], bool]] = {
+    f"{PLUGIN}/checkpoint_engine.py": _own_checkpoint_engine,
     f"{PLUGIN}/cpu.py": lambda run: run.get("trainer.device") == "cpu",
     f"{PLUGIN}/fused_head.py": _fused_kernel,
     f"{PLUGIN}/reference.py": _has_reference,
     f"{PLUGIN}/rollout.py": _own_rollout,
     f"{PLUGIN}/rollout_classes.py": _own_rollout,
+    f"{PLUGIN}/shared_memory.py": _own_checkpoint_engine,
     f"{PLUGIN}/verl_losses.py": lambda run: False,
     "recipe/rpg/config/profile/cpu.yaml": _preload,
     "rpg/preload/ray_ids.py": _preload,

@@ -15,6 +15,7 @@ VLLM_SERVER = "verl.workers.rollout.vllm_rollout.vllm_async_server"
 VLLM_ACTOR = "verl.workers.rollout.vllm_rollout.vllm_rollout"
 VLLM_WORKER = "verl.workers.rollout.vllm_rollout.utils"
 CHECKPOINTS = "verl.utils.checkpoint.fsdp_checkpoint_manager"
+CARRIERS = "verl.checkpoint_engine.base"
 REWARDS = "verl.experimental.reward_loop.reward_loop"
 
 PARTS: dict[str, tuple[Part, ...]] = {
@@ -90,6 +91,35 @@ PARTS: dict[str, tuple[Part, ...]] = {
              "asks for it where the rollout has GPUs of its own, after the import that a key names", texts=(
                  "import_external_libs(self.rollout_config.checkpoint_engine.custom_backend_module or None)",
                  "get_rollout_class(self.rollout_config.name, self.rollout_config.mode)(")),
+    ),
+    "rpg/verl_plugin/checkpoint_engine.py": (
+        Part(CARRIERS, "CheckpointEngine", "is what ours is", abstract=(
+            "prepare", "build_topology", "init_process_group", "finalize", "send_weights", "receive_weights")),
+        Part(CARRIERS, "CheckpointEngineRegistry.register", "takes ours by its name", passed=("backend",),
+             texts=("CheckpointEngineRegistry._registry[backend] = cls",)),
+        Part(CARRIERS, "CheckpointEngineManager.__init__", "finds it there, after the import that a key names", texts=(
+            "import_external_libs(self.config.custom_backend_module or None)",
+            "CheckpointEngineRegistry.get(config.backend)")),
+    ),
+    "rpg/verl_plugin/shared_memory.py": (
+        Part(CARRIERS, "CheckpointEngineManager.build_process_group", "has the two sides meet, the trainer's ranks "
+             "first", texts=(
+                 'actor_wg.execute_checkpoint_engine(["prepare"] * actor_wg.world_size) '
+                 '+ rollout.execute_checkpoint_engine(["prepare"] * rollout.world_size)',
+                 "self.backend_cls.build_topology(actor_wg.world_size, rollout.world_size, metadata)",
+                 "actor_wg.execute_checkpoint_engine(**actor_wg_kwargs) "
+                 "+ rollout.execute_checkpoint_engine(**rollout_kwargs)")),
+        Part(CARRIERS, "CheckpointEngineManager.update_weights", "begins with that each time, and ends with finalize",
+             texts=("self.build_process_group(rollout)", '["finalize"] * rollout.world_size')),
+        Part(WORKERS, "ActorRolloutRefWorker.init_model", "makes the trainer's", texts=(
+            "backend, is_master=(torch.distributed.get_rank() == 0), bucket_size=bucket_size, **engine_kwargs",)),
+        Part(WORKERS, "ActorRolloutRefWorker.update_weights", "sends, on every rank of the trainer", texts=(
+            "await self.checkpoint_engine.send_weights(per_tensor_param, global_steps=global_steps)",)),
+        Part(CARRIERS, "CheckpointEngineWorker.__init__", "makes the rollout's",
+             texts=("CheckpointEngineRegistry.new(backend, bucket_size=bucket_size, **engine_kwargs)",)),
+        Part(CARRIERS, "CheckpointEngineWorker.update_weights", "receives, and hands the weights to vLLM", texts=(
+            "self.checkpoint_engine.receive_weights(global_steps=global_steps)",
+            'getattr(self.checkpoint_engine, "wire_format", "named_tensors")')),
     ),
     "rpg/verl_plugin/rollout_classes.py": (
         Part(VLLM_ACTOR, "ServerAdapter", "is the actor's side, which binds the socket", sets=("zmq_handle", "config")),

@@ -10,19 +10,24 @@ them. Two keys have it imported: `actor_rollout_ref.model.external_lib` in the t
 `actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module` in verl's CheckpointEngineWorker, which under
 trainer_mode=separate_async is the actor's side of a rollout with GPUs of its own. With the first alone that worker
 takes verl's class, and the two sides wait at different sockets for ever.
-As the first has it imported where the actor lives, it also has checkpoints read there as weights_only.py says.
+As the first has it imported where the actor lives, it also has checkpoints read there as weights_only.py says. Both
+have it imported where verl looks for a checkpoint engine, so that the cpu platform's is registered here.
 """
 
 from verl.workers.rollout import base
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 
-from rpg.verl_plugin import weights_only
+from rpg.verl_plugin import cpu, weights_only
 
 
 def register() -> None:
     """Let verl find our subclasses where it looks for vLLM's two sides; safe to call more than once."""
     base._ROLLOUT_REGISTRY["vllm", "async"] = "rpg.verl_plugin.rollout_classes.ServerAdapter"
     RolloutReplicaRegistry.register("vllm", _replica)
+    if cpu.requested():
+        from rpg.verl_plugin import checkpoint_engine
+
+        checkpoint_engine.register()
 
 
 def _replica() -> type[RolloutReplica]:

@@ -10,10 +10,11 @@ DIRECTORY = "RPG_TEST_ROLLOUT_WEIGHTS"
 
 
 class Extension(vLLMColocateWorkerExtension):
-    """verl's own, which vLLM makes a base of its worker; file n.pt holds vLLM's parameters after n + 1 updates."""
+    """verl's own, which vLLM makes a base of its worker; R/n.pt holds replica R's parameters after n + 1 updates."""
 
     def update_weights_from_ipc(self, *args, **kwargs):
         super().update_weights_from_ipc(*args, **kwargs)
-        directory = Path(os.environ[DIRECTORY])
+        directory = Path(os.environ[DIRECTORY]) / os.environ["VERL_REPLICA_RANK"]
+        directory.mkdir(exist_ok=True)
         weights = {name: tensor.detach().clone() for name, tensor in self.model_runner.model.named_parameters()}
         torch.save(weights, directory / f"{len(list(directory.glob('*.pt')))}.pt")

@@ -48,6 +48,22 @@ def actor(directory: Path, step: int) -> dict[str, torch.Tensor]:
     return {name: tensor.to_local() for name, tensor in torch.load(path, weights_only=True).items()}
 
 
+FUSED = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}  # vLLM's: the model's
+
+
+def rolls_out_with(rollout: dict[str, torch.Tensor], weights: dict[str, torch.Tensor]) -> bool:
+    """Whether vLLM's parameters are all of the actor's weights, bit for bit: float32 on both sides, copied."""
+    looked_at = set()
+    for name, tensor in rollout.items():
+        *_, module, _ = name.split(".")
+        parts = [name.replace(module, part) for part in FUSED.get(module, (module,))]
+        expected = torch.cat([weights[part] for part in parts])
+        if not torch.equal(tensor[: len(expected)], expected):  # vLLM fills up the rows of embeddings
+            return False
+        looked_at |= {*parts}
+    return looked_at == set(weights) - {"lm_head.weight"}  # which is the embedding
+
+
 def optimizer(directory: Path, step: int) -> dict:
     """The optimizer's state dict in the checkpoint of step."""
     return torch.load(directory / f"global_step_{step}" / "actor" / "optim_world_size_1_rank_0.pt", weights_only=True)

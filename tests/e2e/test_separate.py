@@ -1,0 +1,180 @@
+"""Rollouts with a logical GPU of their own (trainer_mode=separate_async) on the real stack: weights, versions, ends."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from recipe.rpg import leftovers
+from tests.e2e import short_run
+from tests.e2e.conftest import PATIENCE, TOY, Run
+from tests.e2e.test_kills import named
+from tests.e2e.test_resume import gone
+from tests.e2e.test_stack import ROLLOUT_KL, ROLLOUT_PROBABILITY, assert_on_the_loopback
+
+pytestmark = pytest.mark.e2e
+
+# one trains and, while it does not, rolls out as replica 0; the other one rolls out all the time, as replica 1
+SEPARATE = [
+    "trainer.v1.trainer_mode=separate_async",
+    "trainer.v1.separate_async.parameter_sync_step=2",  # mini-batches of a batch
+    "actor_rollout_ref.rollout.nnodes=1",
+    "actor_rollout_ref.rollout.n_gpus_per_node=1",
+    "actor_rollout_ref.rollout.checkpoint_engine.backend=rpg_shared_memory",
+    "ray_kwargs.ray_init.num_gpus=2",
+    "algorithm.rollout_correction.bypass_mode=true",  # pi_old is the policy that sampled
+    "data.train_batch_size=8",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+    "actor_rollout_ref.rollout.n=4",
+    "data.val_max_samples=8",
+]
+ONE_MINI_BATCH = [
+    "trainer.v1.separate_async.parameter_sync_step=1",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=8",
+]
+NOTED = "+actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls=tests.e2e.rollout_weights.Extension"
+STALENESS = "training/off_policy/trajectory_staleness"
+OLDEST = f"{STALENESS}_worst"  # of the policies that wrote a response
+RATIO = ("actor/rpg_ratio_max", "actor/rpg_ratio_min")
+
+
+def left_over() -> set[str]:
+    """What runs may leave in shared memory."""
+    kinds = (leftovers.WEIGHTS, leftovers.SEMAPHORES, "rpg")
+    return {path.name for kind in kinds for path in leftovers.SHARED.glob(f"{kind}*")}
+
+
+def test_rollouts_get_the_weights_of_each_step(start, tmp_path):
+    """All bits of them, after each step; nothing listens to a network, and nothing is left."""
+    steps, noted = 3, tmp_path / "noted"
+    noted.mkdir()
+    run = start(
+        *SEPARATE,
+        NOTED,
+        f"trainer.total_training_steps={steps}",
+        "trainer.save_freq=1",
+        "trainer.max_actor_ckpt_to_keep=null",
+        "trainer.val_before_train=true",
+        f"trainer.test_freq={steps}",
+        "rpg.console=full",
+        RPG_TEST_ROLLOUT_WEIGHTS=str(noted),
+    )
+    run.wait_for_step(1)
+    listeners = run.listeners()
+    assert run.wait() == 0, run.text()[-4000:]
+    assert run.processes() == []
+    assert_on_the_loopback(listeners)
+    records = short_run.metrics(run.directory)
+    assert [record["step"] for record in records] == list(range(steps + 1))
+    trained = records[1:]
+    # a batch is asked for before the first step, and before each step that of the next one
+    assert trained[0][f"{OLDEST}/max"] == trained[0][f"{STALENESS}/max"] == 0
+    for record in trained[1:]:
+        assert 1 <= record[f"{OLDEST}/max"] <= 2  # 1, but for answers that another batch overtook
+        assert record[f"{STALENESS}/mean"] <= record[f"{OLDEST}/mean"]
+    assert_replica_had(noted / "1", [initial(), *actors(run, range(1, steps + 1))])
+    assert len(list((noted / "1").iterdir())) == steps + 1
+    assert_replica_had(noted / "0", [initial(), *actors(run, range(steps, steps + 1))])  # for the validations
+    # the first mini-batch of the first step is of the policy that is trained, all that comes later is not
+    assert trained[-1]["actor/rpg_kl"] > 1000 * ROLLOUT_KL
+
+
+def initial() -> dict[str, torch.Tensor]:
+    return load_file(TOY / "model" / "model.safetensors")
+
+
+def actors(run: Run, steps: range) -> list[dict[str, torch.Tensor]]:
+    return [short_run.actor(run.directory, step) for step in steps]
+
+
+def assert_replica_had(noted, expected: list[dict[str, torch.Tensor]]) -> None:
+    """These weights first, one after the other."""
+    had = [torch.load(noted / f"{number}.pt") for number in range(len(expected))]
+    assert [short_run.rolls_out_with(*pair) for pair in zip(had, expected, strict=True)] == [True] * len(expected)
+    assert not short_run.rolls_out_with(had[-1], expected[-2])  # the last step moved them
+
+
+@pytest.mark.full
+def test_a_batch_that_waits_for_its_rollouts_is_of_the_present_policy(start):
+    """No batch ahead, one mini-batch: the policy that is trained is the one that sampled, in another engine."""
+    run = start(
+        *SEPARATE,
+        *ONE_MINI_BATCH,
+        "trainer.v1.separate_async.num_warmup_batches=0",
+        "trainer.total_training_steps=4",
+        "trainer.val_before_train=false",
+        "trainer.test_freq=-1",
+        "trainer.save_freq=-1",
+    )
+    assert run.wait() == 0, run.text()[-4000:]
+    records = short_run.metrics(run.directory)
+    assert len(records) == 4
+    for record in records:
+        assert record[f"{STALENESS}/max"] == 0
+        assert abs(record["actor/rpg_kl"]) < ROLLOUT_KL
+        assert [record[name] for name in RATIO] == pytest.approx([1, 1], abs=ROLLOUT_PROBABILITY)
+    assert max(record["actor/grad_norm"] for record in records) > 1e-3
+
+
+@pytest.mark.full
+def test_twenty_steps_killed_and_resumed(start, tmp_path):
+    """SIGKILL to all of the run at once; the same command goes on: each step once, its weights at the rollouts."""
+    steps, noted = 20, [tmp_path / "first", tmp_path / "second"]
+    before = left_over()
+    settings = [
+        *SEPARATE,
+        NOTED,
+        f"trainer.total_training_steps={steps}",
+        "trainer.save_freq=1",
+        "trainer.max_actor_ckpt_to_keep=null",
+        "trainer.val_before_train=true",
+        f"trainer.test_freq={steps}",
+    ]
+    for directory in noted:
+        directory.mkdir()
+    first = start(*settings, RPG_TEST_ROLLOUT_WEIGHTS=str(noted[0]))
+    first.wait_for_step(8)
+    for process in first.processes():
+        os.kill(process.pid, signal.SIGKILL)
+    first.process.wait()
+    assert gone(first) == []
+    again = start(*settings, f"trainer.default_local_dir={first.directory}", RPG_TEST_ROLLOUT_WEIGHTS=str(noted[1]))
+    assert again.wait(2 * PATIENCE) == 0, again.text()[-4000:]
+    assert again.processes() == []
+    records = short_run.metrics(first.directory)
+    assert [record["step"] for record in records] == list(range(steps + 1))
+    assert max(record[f"{OLDEST}/max"] for record in records[1:]) >= 1
+    history = [json.loads(line) for line in (first.directory / "history.jsonl").read_text().splitlines()]
+    resumed = history[-1]["after_step"]
+    assert resumed in (8, 9)
+    assert_replica_had(noted[1] / "1", actors(first, range(resumed, steps + 1)))
+    assert len(list((noted[1] / "1").iterdir())) == steps - resumed + 1
+    assert_replica_had(noted[0] / "1", [initial(), *actors(first, range(1, 9))])
+    assert left_over() - before == set()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("victim", "lost"),
+    [
+        ("ray::WorkerDict", "of WorkerDict"),  # the trainer
+        ("ray::CheckpointEngineWorker", "of CheckpointEngineWorker"),  # the rollout's side of the engine
+        ("ray::vLLMHttpServer", "of vLLMHttpServer"),
+    ],
+)
+def test_a_dead_side_ends_the_run(start, victim, lost):
+    """Exit code 1 and whose process it was, well before the stall limit."""
+    run = start(*SEPARATE, "trainer.total_training_steps=1000", "trainer.val_before_train=false",
+                "trainer.test_freq=-1", "trainer.save_freq=-1")  # fmt: skip
+    run.wait_for_step(1)
+    process = named(run, victim)[-1]
+    killed = time.monotonic()
+    os.kill(process.pid, signal.SIGKILL)
+    assert run.wait() == 1, run.text()[-4000:]
+    assert time.monotonic() - killed < 180
+    assert f"the process {process.pid} {lost}" in run.text()
+    assert run.processes() == []
