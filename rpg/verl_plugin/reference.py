@@ -190,6 +190,11 @@ class TokenMean:
         part = torch.stack([values.masked_fill(~counts, 0.0).sum(), counts.sum().to(values.dtype)])
         self._sum_and_count = part if self._sum_and_count is None else self._sum_and_count + part
 
+    @property
+    def seen(self) -> bool:
+        """Whether anything was added since the last mean."""
+        return self._sum_and_count is not None
+
     def take(self, group: Any = None) -> float:
         """The mean over group since the last call; 0 without any token. All ranks of group must call it."""
         if self._sum_and_count is None:
