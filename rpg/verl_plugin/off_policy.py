@@ -7,21 +7,22 @@ verl averages over micro-batches however many tokens each of them has.
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from tensordict import TensorDict
 from torch import Tensor
 
 from rpg.objectives.terms import MAX_LOG_RATIO
 from rpg.verl_plugin.reference import TokenMean
 
+GIVEN = ("old_log_probs", "rollout_log_probs", "rollout_is_weights")
+
 
 def token_weights(log_prob: Tensor, old_log_prob: Tensor, rollout_is_weights: Tensor | None) -> Tensor:
     """What a token's advantage is multiplied with: w = pi_theta / pi_old, times verl's weight where there is one.
 
-    All of one shape, (batch, tokens); log w is clamped as in the losses; float64.
+    All of one shape; log w is clamped as in the losses.
     """
-    log_w = (log_prob.double() - old_log_prob.double()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    return log_w.exp() if rollout_is_weights is None else log_w.exp() * rollout_is_weights.double()
+    w = (log_prob - old_log_prob).clamp_(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp_()
+    return w if rollout_is_weights is None else w * rollout_is_weights
 
 
 class MeasuredLoss:
@@ -42,18 +43,19 @@ class MeasuredLoss:
         return result
 
     def _measure(self, log_prob: Tensor, data: TensorDict) -> None:
-        from verl.workers.utils.padding import no_padding_2_padding
+        """log_prob and all of data are nested: the tokens of the responses in a row, no padding between them."""
+        from verl.workers.utils.padding import response_from_nested
 
-        names = ("response_mask", "old_log_probs", "rollout_log_probs", "rollout_is_weights")
-        fields = data.select(*names, strict=False).to_padded_tensor()
-        log_prob, mask = no_padding_2_padding(log_prob, data), fields["response_mask"]
-        weights = token_weights(log_prob, fields["old_log_probs"], fields.get("rollout_is_weights"))
-        counted = mask.bool() & weights.isfinite()
+        mask = data["response_mask"].values() != 0
+        of = {name: data[name].values() for name in GIVEN if name in data}
+        log_prob = response_from_nested(log_prob, data["response_mask"]).values()
+        weights = token_weights(log_prob, of["old_log_probs"], of.get("rollout_is_weights"))
+        counted = mask & weights.isfinite()
         self._weight.add(weights, counted)
         self._square.add(weights.square(), counted)
-        if "rollout_log_probs" in fields:
-            log_ratio = fields["rollout_log_probs"].double() - log_prob.double()
-            self._kl.add(log_ratio, mask.bool() & log_ratio.isfinite())
+        if "rollout_log_probs" in of:
+            log_ratio = of["rollout_log_probs"] - log_prob
+            self._kl.add(log_ratio, mask & log_ratio.isfinite())
 
     def take(self, group: Any = None) -> dict[str, float]:
         """Metrics of what was seen since the last call; all ranks of the data-parallel group must call it.

@@ -185,9 +185,9 @@ class TokenMean:
         self._sum_and_count: Tensor | None = None
 
     def add(self, values: Tensor, mask: Tensor) -> None:
-        """values, mask: (batch, tokens); where mask is 0, values may be anything."""
+        """values, mask: of one shape; where mask is 0, values may be anything. Summed in float64."""
         counts = mask != 0
-        part = torch.stack([values.masked_fill(~counts, 0.0).sum(), counts.sum().to(values.dtype)])
+        part = torch.stack([values.masked_fill(~counts, 0.0).sum(dtype=torch.float64), counts.sum().double()])
         self._sum_and_count = part if self._sum_and_count is None else self._sum_and_count + part
 
     @property

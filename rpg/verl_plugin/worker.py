@@ -38,7 +38,7 @@ class RPGActor(TrainingWorker):
         return output
 
     def train_mini_batch(self, data: TensorDict) -> TensorDict | None:
-        """All optimizer steps of an iteration; adds to verl's metrics what was skipped, the reference's, off-policy's."""
+        """All optimizer steps of an iteration; adds what was skipped, the reference's metrics and off-policy's."""
         self._mini_batch = self.skipped.count = 0
         output = super().train_mini_batch(data)
         skipped = self.skipped.count

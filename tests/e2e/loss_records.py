@@ -1,7 +1,8 @@
 """An external_lib of verl's that writes down what every optimizer step's loss was given and which ratio it used.
 
 It takes the place of rpg.verl_plugin.rollout, and imports it. File n.pt in the directory that RPG_TEST_LOSS_RECORDS
-names holds a list of responses: all that the actor's n-th batch had, in the order in which the loss saw them.
+names holds a list of responses: all that the actor's n-th batch had, in the order in which the loss saw them, with
+the versions of the weights between which each was written.
 """
 
 import os
@@ -22,7 +23,8 @@ _ratios: list[torch.Tensor] = []
 _responses: list[dict[str, Any]] = []
 _batches = 0
 
-_summary, _call, _train = policy_loss.token_loss_summary, nonfinite.FiniteLoss.__call__, worker.RPGActor.train_mini_batch
+_summary, _call = policy_loss.token_loss_summary, nonfinite.FiniteLoss.__call__
+_train = worker.RPGActor.train_mini_batch
 
 
 def _recorded_summary(spec, **tensors):
@@ -38,12 +40,9 @@ def _recorded_call(self, model_output, data, dp_group=None):
     for i, mask in enumerate(rows["response_mask"]):
         row = {name: values[i].clone() for name, values in rows.items()}
         row |= {"log_prob": log_prob[i, : len(mask)].clone(), "ratio": ratio[i, : len(mask)].clone()}
-        _responses.append(row | {"versions": _versions(data, i), "keys": sorted(map(str, data.keys()))})
+        wrote = data["extra_fields"][i]
+        _responses.append(row | {name: wrote[name] for name in ("min_global_steps", "max_global_steps")})
     return result
-
-
-def _versions(data, i: int) -> Any:
-    return data["extra_fields"][i] if "extra_fields" in data else None
 
 
 def _recorded_train(self, data):
@@ -55,6 +54,7 @@ def _recorded_train(self, data):
     return output
 
 
-policy_loss.token_loss_summary = _recorded_summary
-nonfinite.FiniteLoss.__call__ = _recorded_call
-worker.RPGActor.train_mini_batch = _recorded_train
+if DIRECTORY in os.environ:
+    policy_loss.token_loss_summary = _recorded_summary
+    nonfinite.FiniteLoss.__call__ = _recorded_call
+    worker.RPGActor.train_mini_batch = _recorded_train
