@@ -185,15 +185,10 @@ class TokenMean:
         self._sum_and_count: Tensor | None = None
 
     def add(self, values: Tensor, mask: Tensor) -> None:
-        """values, mask: of one shape; where mask is 0, values may be anything. Summed in float64."""
+        """values, mask: (batch, tokens); where mask is 0, values may be anything."""
         counts = mask != 0
-        part = torch.stack([values.masked_fill(~counts, 0.0).sum(dtype=torch.float64), counts.sum().double()])
+        part = torch.stack([values.masked_fill(~counts, 0.0).sum(), counts.sum().to(values.dtype)])
         self._sum_and_count = part if self._sum_and_count is None else self._sum_and_count + part
-
-    @property
-    def seen(self) -> bool:
-        """Whether anything was added since the last mean."""
-        return self._sum_and_count is not None
 
     def take(self, group: Any = None) -> float:
         """The mean over group since the last call; 0 without any token. All ranks of group must call it."""
