@@ -29,7 +29,7 @@ TRAINING_PANELS = (
 # Shown where a run has them and they are not 0 throughout, as staleness is where the trainer waits for its rollouts.
 OFF_POLICY_PANELS = (
     ("off-policy: effective sample size", "training/off_policy/ess"),
-    ("off-policy: KL of sampler from pi_theta", "training/off_policy/kl"),
+    ("off-policy: KL(sampler, trained)", "training/off_policy/kl"),
     ("off-policy: staleness (weight versions)", "training/off_policy/trajectory_staleness/mean"),
     ("off-policy: clipped above (share)", "actor/rpg_clipfrac_high"),
     ("off-policy: clipped below (share)", "actor/rpg_clipfrac_low"),

@@ -118,16 +118,17 @@ def test_the_ratio_of_every_token_is_against_the_policy_that_wrote_it(tmp_path):
 
 
 def test_sync_behavior_is_sync_recomputed(tmp_path):
-    """Where rollout and actor agree, one batch moves the weights alike with either pi_old: 1e-4 of the way."""
+    """Where rollout and actor agree, one batch moves the weights alike with either pi_old: 1e-4 of the way.
+
+    4e-6 to 1.3e-5 seen. With verl's warm-up, whose first step has a learning rate of 0 and fills AdamW's moments:
+    without it the first step moves every weight by the sign of its gradient, rounding's own gradients as far as any
+    other, and 4e-4 of the way is between the two.
+    """
     directory, saved = tmp_path / "run", tmp_path / "saved"
     saved.mkdir()
-    metrics = short_run.run(
-        directory,
-        3,
-        WARM,
-        f"actor_rollout_ref.model.external_lib={both_updates.__name__}",
-        **{both_updates.DIRECTORY: str(saved)},
-    )
+    external = f"actor_rollout_ref.model.external_lib={both_updates.__name__}"
+    metrics = short_run.run(directory, 4, external, **{both_updates.DIRECTORY: str(saved)})
+    ways = []
     for step, logged in enumerate(metrics, start=1):
         assert abs(logged["rollout_corr/kl"]) < ROLLOUT_KL
         weights = torch.load(saved / f"{step}.pt", weights_only=True)
@@ -135,8 +136,9 @@ def test_sync_behavior_is_sync_recomputed(tmp_path):
             torch.cat([tensor.flatten() for tensor in weights[name].values()]).double()
             for name in ("before", "behavior", "recomputed")
         )
-        way = (recomputed - before).norm()
-        print(f"step {step}: {((behavior - recomputed).norm() / way).item():.1e} of a way of {way:.2e}")
-        assert way > 0
-        assert (behavior - recomputed).norm() < 1e-4 * way
-        assert not torch.equal(behavior, recomputed)  # there were two updates
+        ways.append((recomputed - before).norm().item())
+        apart = (behavior - recomputed).norm().item()
+        print(f"step {step}: {apart:.1e} apart after a way of {ways[-1]:.1e}")
+        assert apart <= 1e-4 * ways[-1]
+        assert (apart > 0) == (ways[-1] > 0)  # there were two updates
+    assert min(ways[1:]) > 1e-2

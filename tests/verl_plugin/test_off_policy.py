@@ -93,8 +93,8 @@ def test_definition(loss_mode, weights):
             assert metrics.keys() == said.keys()
         found = loss.take()
         loss(*batch(some[:1]))
-        assert loss.take() == pytest.approx(expected(some[:1]), rel=1e-6)  # the next batch begins anew
-    assert found == pytest.approx(expected(some), rel=1e-6)
+        assert loss.take() == pytest.approx(expected(some[:1]), rel=1e-5)  # the next batch begins anew
+    assert found == pytest.approx(expected(some), rel=1e-5)
     assert 0.5 < found["off_policy/ess"] < 0.95  # the weights do differ
 
 
@@ -121,7 +121,7 @@ def test_what_is_not_finite_is_left_out(loss_mode, field):
     kept = [{name: tensor.clone() for name, tensor in row.items()} for row in some]
     kept[0]["response_mask"][2] = 0
     key = "off_policy/kl" if field == "rollout_log_probs" else "off_policy/ess"
-    assert found[key] == pytest.approx(expected(kept)[key], rel=1e-6)
+    assert found[key] == pytest.approx(expected(kept)[key], rel=1e-5)
 
 
 def test_a_batch_without_tokens():
@@ -145,4 +145,4 @@ def measure_a_share(path: str) -> None:
 def test_two_ranks_are_one(tmp_path):
     on_ranks(2, measure_a_share, str(tmp_path / "found"))
     for rank in (0, 1):
-        assert json.loads((tmp_path / f"found-{rank}").read_text()) == pytest.approx(expected(rows()), rel=1e-6)
+        assert json.loads((tmp_path / f"found-{rank}").read_text()) == pytest.approx(expected(rows()), rel=1e-5)
