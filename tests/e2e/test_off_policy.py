@@ -12,11 +12,14 @@ from tests.e2e.test_stack import ROLLOUT_KL
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
-WARM = "actor_rollout_ref.actor.optim.lr_warmup_steps=0"  # with it verl's first step has a learning rate of 0
-
-
 # ---- async, pi_old=behavior
 
+# Half of all answers are right, so that there is something to learn in every group.
+REWARD = """
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    right = sum(map(ord, solution_str)) % 2
+    return {"score": 2.0 * right - 1.0, "acc": float(right), "pred": ""}
+"""
 # Responses that do not end, of which 64 are written at a time: some are always half done when the weights change.
 ASYNC = [
     "trainer.v1.trainer_mode=colocate_async",
@@ -27,8 +30,7 @@ ASYNC = [
     "data.max_response_length=128",
     # one optimizer step a batch: the policy that is trained is then in a checkpoint, for every token
     "actor_rollout_ref.actor.ppo_mini_batch_size=32",
-    "actor_rollout_ref.actor.optim.lr=1e-3",
-    WARM,
+    "actor_rollout_ref.actor.optim.lr_warmup_steps=0",  # with it verl's first step has a learning rate of 0
     "trainer.save_freq=1",
     f"actor_rollout_ref.model.external_lib={loss_records.__name__}",
 ]
@@ -80,7 +82,10 @@ def test_the_ratio_of_every_token_is_against_the_policy_that_wrote_it(tmp_path):
     """colocate_async, behavior: each logged ratio is exp(log pi_theta - log mu) of two checkpoints."""
     directory, records = tmp_path / "run", tmp_path / "records"
     records.mkdir()
-    metrics = short_run.run(directory, 3, *ASYNC, **{loss_records.DIRECTORY: str(records)})
+    (tmp_path / "reward.py").write_text(REWARD)
+    reward = [f"reward.custom_reward_function.path={tmp_path / 'reward.py'}"]
+    reward.append("~reward.custom_reward_function.reward_kwargs.judge")
+    metrics = short_run.run(directory, 3, *ASYNC, *reward, **{loss_records.DIRECTORY: str(records)})
     policies, partial = Policies(directory), 0
     for step, logged in enumerate(metrics, start=1):
         rows = torch.load(records / f"{step}.pt", weights_only=True)
