@@ -111,7 +111,9 @@ def test_the_ratio_of_every_token_is_against_the_policy_that_wrote_it(tmp_path):
         print(f"step {step}: {halves} of two of {versions}, w up to {ratio.max():.1f}, log w off by {error:.1e}")
         assert error < SAME
         w = log_w.exp()
-        assert logged["training/off_policy/ess"] == pytest.approx((w.mean() ** 2 / w.square().mean()).item(), rel=SAME)
+        assert logged["training/off_policy/ess"] == pytest.approx(
+            (w.mean() ** 2 / w.square().mean()).item(), rel=3 * SAME
+        )
         assert logged["training/off_policy/kl"] == pytest.approx(-log_w.mean().item(), abs=SAME)
         assert logged["training/off_policy/trajectory_spans/max"] == int((last - first).max()) + 1
     assert partial > 0
