@@ -49,7 +49,7 @@ class MeasuredLoss:
         from verl.workers.utils.padding import response_from_nested
 
         mask = data["response_mask"].values() != 0
-        of = {name: data[name].values() for name in GIVEN if name in data}
+        of: dict[str, Any] = {name: data[name].values() for name in GIVEN if name in data}
         log_prob = response_from_nested(log_prob, data["response_mask"]).values()
         weights = token_weights(log_prob, of["old_log_probs"], of.get("rollout_is_weights"))
         counted = mask & (weights < math.inf)  # which NaN is not either
