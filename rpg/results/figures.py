@@ -1,4 +1,4 @@
-"""The paper's panels: validation accuracy of every benchmark, critic score, entropy, response length."""
+"""The paper's panels: validation accuracy of every benchmark, critic score, entropy, response length; off-policy's."""
 
 import io
 import math
@@ -26,9 +26,18 @@ TRAINING_PANELS = (
     ("entropy", "actor/entropy"),
     ("response length (tokens)", "response_length/mean"),
 )
+# Shown where a run has them and they are not 0 throughout, as staleness is where the trainer waits for its rollouts.
+OFF_POLICY_PANELS = (
+    ("off-policy: effective sample size", "training/off_policy/ess"),
+    ("off-policy: KL(sampler, trained)", "training/off_policy/kl"),
+    ("off-policy: staleness (weight versions)", "training/off_policy/trajectory_staleness/mean"),
+    ("off-policy: clipped above (share)", "actor/rpg_clipfrac_high"),
+    ("off-policy: clipped below (share)", "actor/rpg_clipfrac_low"),
+    ("off-policy: clipped at c (share)", "actor/rpg_clipfrac_c"),
+)
 # Shown instead where a run set has fewer than three benchmarks, so that there are six panels all the same.
 MORE_PANELS = (
-    ("KL from the sampling policy", "actor/ppo_kl"),
+    ("KL of pi_old from pi_theta", "actor/ppo_kl"),
     ("clipped tokens (share)", "actor/pg_clipfrac"),
 )
 PANELS = 6
@@ -73,19 +82,23 @@ def make_legend(runs: Sequence[Run], table: Table) -> Legend:
 
 
 def make_panels(runs: Sequence[Run]) -> list[Panel]:
-    """Benchmarks in the paper's order, then the training metrics that a run has; six where there are that many."""
+    """Benchmarks in the paper's order, the training metrics that a run has, those of off-policy training; six in all
+    where there are that many."""
     accuracies = [run.accuracies() for run in runs]
     seen = {name for found in accuracies for name in found}
     benchmarks = [name for name in dict.fromkeys([*BENCHMARKS, *sorted(seen)]) if name in seen]
     panels = [
         Panel(f"{name} accuracy", tuple(tuple(found.get(name, ())) for found in accuracies)) for name in benchmarks
     ]
-    for wanted in (TRAINING_PANELS, MORE_PANELS):
-        for title, metric in wanted:
-            series = tuple(tuple(run.series(metric)) for run in runs)
-            if any(series) and (wanted is TRAINING_PANELS or len(panels) < PANELS):
-                panels.append(Panel(title, series, metric))
-    return panels
+    panels += _panels(runs, TRAINING_PANELS)
+    panels += [panel for panel in _panels(runs, OFF_POLICY_PANELS) if any(y for line in panel.series for _, y in line)]
+    return panels + _panels(runs, MORE_PANELS)[: max(0, PANELS - len(panels))]
+
+
+def _panels(runs: Sequence[Run], wanted: Sequence[tuple[str, str]]) -> list[Panel]:
+    """Those of the metrics that a run has."""
+    made = [Panel(title, tuple(tuple(run.series(metric)) for run in runs), metric) for title, metric in wanted]
+    return [panel for panel in made if any(panel.series)]
 
 
 def shown_metrics(panels: Sequence[Panel]) -> list[str]:

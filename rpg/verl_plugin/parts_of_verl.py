@@ -219,6 +219,15 @@ PARTS: dict[str, tuple[Part, ...]] = {
                  'no_padding_2_padding(model_output["log_probs"], data)', 'fields.append("rollout_is_weights")',
                  'fields.append("ref_log_prob")')),
     ),
+    "rpg/verl_plugin/off_policy.py": (
+        Part("verl.workers.utils.padding", "response_from_nested", "takes a response's log-probs out of a sequence's",
+             signature="(tensor, response_mask)"),
+        Part("verl.workers.utils.losses", "ppo_loss", "is called, and takes its log-probs from there",
+             passed=("config", "model_output", "data", "dp_group"), texts=(
+                 'no_padding_2_padding(model_output["log_probs"], data)', 'fields.append("rollout_is_weights")')),
+        Part(TRAINER, "PPOTrainer._compute_old_log_prob", "has the rollout's log-probs by that name",
+             texts=('select_fields=["rollout_log_probs"]', 'fields.extend(["responses", "rollout_log_probs"])')),
+    ),
     "rpg/verl_plugin/engine.py": (
         Part("verl.utils.device", "get_device_name", "is how an engine is looked up", signature="()"),
         Part("verl.utils.device", "get_vendor", "is how it is looked up, too", signature="()"),
@@ -512,6 +521,8 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part("verl.trainer.ppo.metric_utils", "compute_data_metrics", "names metrics that are drawn",
              texts=('"critic/score/mean"', '"response_length/mean"')),
         Part(TRAINER, "PPOTrainer._compute_old_log_prob", "names the entropy", texts=('"actor/entropy"',)),
+        Part(TRAINER, "PPOTrainer._compute_metrics", "names the staleness",
+             texts=('"training/off_policy/trajectory_staleness/mean"',)),
     ),
     "rpg/results/tensorboard.py": (
         Part("verl.utils.tracking", "_TensorboardAdapter.log", "writes a scalar a metric",

@@ -20,6 +20,8 @@ from rpg.verl_plugin.reference_settings import ReferenceSettings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
 ROLES = {Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy}  # which ActorRolloutRefWorker has
+# verl puts "actor/" before all that the actor reports; off-policy's stand beside verl's staleness
+MOVED = {"actor/reference/": "reference/", "actor/off_policy/": "training/off_policy/"}
 
 
 class RPGTrainer(PPOTrainer):
@@ -133,8 +135,9 @@ class RPGTrainer(PPOTrainer):
 
     def _update_actor(self, batch: Any, metrics: dict) -> Any:
         batch = super()._update_actor(batch, metrics)
-        for key in [key for key in metrics if key.startswith("actor/reference/")]:
-            metrics[key.removeprefix("actor/")] = metrics.pop(key)  # verl prefixes all that the actor reports
+        for given, wanted in MOVED.items():
+            for key in [key for key in metrics if key.startswith(given)]:
+                metrics[wanted + key.removeprefix(given)] = metrics.pop(key)
         self._of_step |= {key: value for key, value in metrics.items() if key.startswith("reference/")}
         self._add({"actor/skipped_steps": metrics["actor/skipped_steps"]})
         return batch

@@ -15,6 +15,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from rpg.verl_plugin import fused_head
 from rpg.verl_plugin.engine import register_engine
 from rpg.verl_plugin.nonfinite import FiniteLoss, SkippedSteps, finite, require_finite_weights
+from rpg.verl_plugin.off_policy import MeasuredLoss
 from rpg.verl_plugin.reference import Reference, ReferenceLoss, copy_shards, local
 from rpg.verl_plugin.reference_settings import ReferenceSettings
 
@@ -40,7 +41,7 @@ class RPGActor(TrainingWorker):
         return output
 
     def train_mini_batch(self, data: TensorDict) -> TensorDict | None:
-        """All optimizer steps of an iteration; adds what was skipped and the metrics of the reference to verl's."""
+        """All optimizer steps of an iteration; adds what was skipped, the reference's metrics and off-policy's."""
         self._mini_batch = self.skipped.count = 0
         output = super().train_mini_batch(data)
         skipped = self.skipped.count
@@ -49,19 +50,29 @@ class RPGActor(TrainingWorker):
             output = tu.get_tensordict(
                 tensor_dict={}, non_tensor_dict={"metrics": metrics | {"skipped_steps": float(skipped)}}
             )
+        off_policy = self.measured_loss.take(self.engine.get_data_parallel_group())
+        if output is not None:
+            tu.get(output, "metrics").update(off_policy)
         if self.reference is not None:
-            kl = self.actor_loss.kl.take(self.engine.get_data_parallel_group())
+            kl = self.reference_loss.kl.take(self.engine.get_data_parallel_group())
             self.reference.end_iteration(self._mini_batch - skipped, kl)
             if output is not None:
                 tu.get(output, "metrics").update(self.reference.metrics())
         return output
 
     @property
-    def actor_loss(self) -> ReferenceLoss:
+    def measured_loss(self) -> MeasuredLoss:
+        """The loss as the engine calls it: MeasuredLoss of FiniteLoss of what init_model found."""
+        assert isinstance(self.loss_fn, MeasuredLoss)
+        return self.loss_fn
+
+    @property
+    def reference_loss(self) -> ReferenceLoss:
         """The loss inside, where there is a reference."""
-        assert isinstance(self.loss_fn, FiniteLoss)
-        assert isinstance(self.loss_fn.actor_loss, ReferenceLoss)
-        return self.loss_fn.actor_loss
+        finite_loss = self.measured_loss.actor_loss
+        assert isinstance(finite_loss, FiniteLoss)
+        assert isinstance(finite_loss.actor_loss, ReferenceLoss)
+        return finite_loss.actor_loss
 
     def save_checkpoint(self, local_path, hdfs_path=None, global_step=0, max_ckpt_to_keep=None) -> None:
         """The actor into local_path as verl does, the reference into `reference` beside it."""
@@ -116,7 +127,7 @@ class RPGActorRolloutRefWorker(ActorRolloutRefWorker):
             join(settings, self.actor, self.ref)
             loss = ReferenceLoss(loss)
         self.actor.skipped = SkippedSteps(Path(own.directory), own.nonfinite_limit)
-        self.actor.set_loss_fn(FiniteLoss(loss))
+        self.actor.set_loss_fn(MeasuredLoss(FiniteLoss(loss)))
         self._kept: dict[int, dict[str, torch.Tensor]] = {}
 
     # What follows is called by PPOTrainerSeparateAsync alone, under the names of verl's DetachActorWorker. That one

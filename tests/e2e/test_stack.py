@@ -39,6 +39,9 @@ RPG_METRICS = [
     "actor/rpg_ratio_mean",
     "actor/pg_clipfrac",
     "actor/ppo_kl",
+    "training/off_policy/ess",
+    "training/off_policy/kl",
+    "training/off_policy/trajectory_staleness/mean",
 ]
 
 
@@ -129,6 +132,8 @@ def test_two_ranks_with_two_vllm_replicas(start):
     for step in steps:
         assert step["actor/rpg_ratio_max"] == pytest.approx(1, abs=SAME_POLICY)
         assert step["actor/rpg_ratio_min"] == pytest.approx(1, abs=SAME_POLICY)
+        assert step["training/off_policy/ess"] == pytest.approx(1, abs=SAME_POLICY)
+        assert abs(step["training/off_policy/kl"]) < ROLLOUT_KL
         assert step["actor/pg_clipfrac"] == 0
     assert len(list((run.directory / "global_step_3" / "actor").glob("model_world_size_2_rank_*.pt"))) == 2
 

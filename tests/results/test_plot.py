@@ -75,6 +75,28 @@ def test_runs_that_differ_by_seed_share_a_label(tmp_path):
     assert make_legend(runs, build_table(runs)).labels == ("RPG-URKL", "RPG-URKL")
 
 
+def test_off_policy_panels_are_drawn_where_a_run_has_something_to_show(tmp_path):
+    lines = records([0.1, 0.2])
+    for _, data in lines[1:]:
+        data |= {"training/off_policy/ess": 0.9, "training/off_policy/trajectory_staleness/mean": 0.0}
+        data |= {"actor/rpg_clipfrac_high": 0.0, "actor/rpg_clipfrac_low": 0.0}
+    write_run(tmp_path / "sync", lines, config("sync"))
+    write_run(tmp_path / "older", records([0.1, 0.2]), config("older"))
+
+    def drawn() -> list[str]:
+        return [title for panel in make_panels(load_runs([tmp_path], [])) if "off" in (title := panel.title)]
+
+    assert drawn() == ["off-policy: effective sample size"]
+    lines[-1][1]["training/off_policy/trajectory_staleness/mean"] = 0.5
+    lines[-1][1]["actor/rpg_clipfrac_low"] = 0.01
+    write_run(tmp_path / "async", lines, config("async"))
+    assert drawn() == [
+        "off-policy: effective sample size",
+        "off-policy: staleness (weight versions)",
+        "off-policy: clipped below (share)",
+    ]
+
+
 def test_smooth_keeps_constants_and_length():
     assert smooth([2.0] * 7) == [2.0] * 7
     assert smooth([0.0, 3.0, 6.0]) == [1.5, 3.0, 4.5]  # windows of two, three, two
