@@ -25,16 +25,12 @@ def section(number: int) -> str:
     lines = [f"### {title} (Table {number})"]
     if own := [FILES[name] for name in table.benchmarks if name in FILES]:
         files = ",".join(f"data/{name}" for name in own)
-        lines.append(
-            f'Scripts of other tables on other sets: `rpg reproduce` validates them on these; by hand with `TEST_FILE="[{files}]"`.\n'
-        )
+        lines.append(f'Validated on other sets: `rpg reproduce` names them; by hand `TEST_FILE="[{files}]"`.\n')
     lines += [f"| method | script | {' | '.join(table.benchmarks)} |", "|" + "---|" * (2 + len(table.benchmarks))]
     for row in rows_of(number):
         if row.printed:
-            cells = [
-                f"{printed[row.method][name].last:.4f} / {printed[row.method][name].best:.4f}"
-                for name in table.benchmarks
-            ]
+            numbers = [printed[row.method][name] for name in table.benchmarks]
+            cells = [f"{cell.last:.4f} / {cell.best:.4f}" for cell in numbers]
             lines.append(f"| {row.method} | `{row.gpu}` | {' | '.join(cells)} |")
     wrong = [f"{method} on {name}: {said}." for (at, method, name), said in ERRATA.items() if at == number]
     return "\n".join([*lines, *([""] if wrong else []), *wrong, "", ""])

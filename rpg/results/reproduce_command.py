@@ -40,8 +40,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="N", help="default: 1")
     parser.add_argument("--profile", choices=["gpu", "cpu"], default="gpu", help="cpu: the same rows on the toy task")
     parser.add_argument("--steps", type=int, metavar="N", help="training steps (default: the scripts')")
-    parser.add_argument("--samples", type=int, metavar="K", help="answers to each row that the last checkpoint is "
-                        "evaluated with (default: as many as in the run's validations, whose last one it then is)")  # fmt: skip
+    parser.add_argument(
+        "--samples", type=int, metavar="K", help="answers to each row by which the last checkpoints are evaluated "
+        "(default: as many as in the runs' validations, whose last one it then is)"
+    )  # fmt: skip
     parser.add_argument("--parallel", type=int, default=1, metavar="N", help="jobs at a time; needs RAY_ADDRESS")
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: checkpoints/table<TABLE>[-cpu]")
     parser.add_argument("--gpu", choices=list(GPUS), default="h100", help="what the hours are estimated for")
@@ -67,10 +69,10 @@ def run(args: argparse.Namespace) -> int:
         fits = _show_plan(args, planned, refused, out)
     except (BadSetting, ResultsError, OSError) as error:
         return _refuse(error)
-    if args.dry_run:
-        return 0
     if not planned:
         return _refuse("nothing of it can be run")
+    if args.dry_run:
+        return 0
     if not fits:
         return _refuse("the disk has no room for it")
     out.mkdir(parents=True, exist_ok=True)
@@ -108,7 +110,8 @@ def _show_plan(args: argparse.Namespace, planned: list[Planned], refused: dict[s
     """Print the plan; whether its checkpoints fit the disk."""
     states = [made.state() for made in planned]
     wide = max((len(made.name) for made in planned), default=0)
-    count = f"{len(planned)} runs of {planned[0].steps} steps" if planned else "no run"
+    runs = f"{len(planned)} runs" if len(planned) > 1 else "one run"
+    count = f"{runs} of {planned[0].steps} steps" if planned else "no run"
     print(f"table {args.table}, profile {args.profile}: {count} in {out}")
     for state in states:
         print(f"  {state.run.name:<{wide}}  {state.run.row.method:<20}  {state.words}")
@@ -120,9 +123,7 @@ def _show_plan(args: argparse.Namespace, planned: list[Planned], refused: dict[s
     alone = [made for state in states if (made := evaluation(state.run, args.samples, out)).alone]
     missing = sum(not made.done() for made in alone)
     own = len(states) - len(alone)
-    print(
-        f"evaluation of the last checkpoints: {own} by the runs' own last validation, {missing} of {len(alone)} to do"
-    )
+    print(f"evaluation of last checkpoints: {own} by the runs' last validation, {missing} of {len(alone)} to do")
     print(forecast.time(states, GPUS[args.gpu] if args.profile == "gpu" else None, args.parallel))
     said, fits = forecast.disk(states, args.parallel, out)
     print(said, flush=True)
@@ -138,7 +139,7 @@ def _work(args: argparse.Namespace, planned: list[Planned], refused: dict[str, s
             print(f"rpg reproduce: {children.stopped.name}; the same command goes on", file=sys.stderr)
             return ENDS[children.stopped]
     failures = [*(Failure(method, why) for method, why in refused.items()), *work.failures]
-    notes = [LeftOut(f"not in this table: {failure}") for failure in failures]
+    notes: list[str] = [LeftOut(f"not in this table: {failure}") for failure in failures]
     try:
         code = _report(args, [made for made in planned if made.state().finished], notes, out)
     except (ResultsError, OSError) as error:

@@ -178,9 +178,7 @@ def refuse_others(planned: Sequence[Planned]) -> None:
             raise ResultsError(f"{run.directory} holds another training: {'; '.join(wrong)}; {remedy}")
         if (step := run.state().step) > run.steps:
             remedy = f"give --steps {step}, or another --out"
-            raise ResultsError(
-                f"{run.directory} is at step {step}, beyond the {run.steps} that are asked for; {remedy}"
-            )
+            raise ResultsError(f"{run.directory} is at step {step}, beyond the {run.steps} asked for; {remedy}")
 
 
 def differences(run: Planned) -> list[tuple[str, Any, Any]]:

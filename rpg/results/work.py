@@ -98,7 +98,7 @@ class Work:
         return True
 
     def _start(self, run: Planned) -> None:
-        """Start what the run lacks: its training, or the evaluation of its last checkpoint; nothing where it has both."""
+        """Start what the run lacks, its training or the evaluation of its last checkpoint; nothing if it has both."""
         try:
             kind, command = "training", run.command()
             if run.state().finished:
