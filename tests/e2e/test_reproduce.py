@@ -5,12 +5,16 @@ import os
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from rpg.results.paper import paper_table
 from tests.e2e.conftest import PATIENCE, ROOT, TOY
+from tests.e2e.test_cluster import head
+from tests.e2e.test_stack import ROLLOUT_KL
 
 pytestmark = pytest.mark.e2e
 
@@ -82,3 +86,36 @@ def test_killed_and_started_again(start, tmp_path):
     assert third.wait() == 0, third.text()[-4000:]
     assert "2 done, 0 begun, 0 to do" in third.text()
     assert "begins" not in third.text()
+
+
+@pytest.mark.full
+def test_two_jobs_at_once_each_with_its_own_weights(start, tmp_path):
+    """A cluster of two nodes of this machine; the command is killed meanwhile, and then follows the jobs that go on."""
+    out, methods = tmp_path / "out", {"GRPO": "grpo_cpu", "RPG-URKL": "rpg_cpu_urkl1e-4"}
+    command = [sys.executable, "-m", "rpg.cli", "reproduce", "8", *SMALL, "actor_rollout_ref.actor.optim.lr=3e-3"]
+    command += ["--profile", "cpu", "--steps", str(STEPS), "--parallel", "2", "--out", str(out), "--methods", *methods]
+    runs = [out / "runs" / f"{name}-seed1" for name in methods.values()]
+    with head(tmp_path / "cluster") as cluster:
+        cluster.start_worker()
+        environment = {**cluster.env, "RAY_ADDRESS": cluster.url, "PYTHON": sys.executable}
+        first = start(command=command, **environment)
+        first.directory = runs[1]
+        first.wait_for_step(0)
+        os.kill(first.process.pid, signal.SIGKILL)
+        _, left = psutil.wait_procs([psutil.Process(one.pid) for one in first.processes()], timeout=60)
+        again = start(command=command, **environment)
+        assert again.wait(2 * PATIENCE) == 0, again.text()[-4000:]
+    logs = [(out / "logs" / f"{run.name}.log").read_text() for run in runs]
+    assert not left
+    assert any("which goes on since an earlier start" in log for log in logs)
+    spans = []
+    for run in runs:
+        records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        assert [record["step"] for record in records] == list(range(STEPS + 1))
+        assert all(abs(record["data"]["rollout_corr/kl"]) < ROLLOUT_KL for record in records[1:])
+        assert len((run / "history.jsonl").read_text().splitlines()) == 1
+        began = time.mktime(
+            time.strptime(json.loads((run / "history.jsonl").read_text())["started"][:19], "%Y-%m-%dT%H:%M:%S")
+        )
+        spans.append((began, (run / "metrics.jsonl").stat().st_mtime))
+    assert max(began for began, _ in spans) < min(ended for _, ended in spans)  # at the same time
