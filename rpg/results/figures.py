@@ -3,7 +3,7 @@
 import io
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,22 +106,25 @@ def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
         look, gid = legend.looks[label], f"run-{legend.labels.index(label)}"
         named = zip(legend.labels, panel.series, strict=True)
         members = [points for other, points in named if other == label and points]
-        if seeds := band(members):
-            steps, values, errors = seeds
-            errors = errors if panel.metric is None else smooth(errors)
-            middle = values if panel.metric is None else smooth(values)
-            low = [value - error for value, error in zip(middle, errors, strict=True)]
-            high = [value + error for value, error in zip(middle, errors, strict=True)]
-            axes.fill_between(steps, low, high, color=look.colour, alpha=0.2, linewidth=0, gid=f"{gid}-band")
-            members = [tuple(zip(steps, values, strict=True))]
-        for points in members:
-            steps, values = zip(*points, strict=True)
-            if panel.metric is None:
-                axes.plot(steps, values, color=look.colour, linestyle=look.dash, marker="o", markersize=4, gid=gid)
-                continue
-            if not seeds:
-                axes.plot(steps, values, color=look.colour, linewidth=0.8, alpha=0.3, gid=f"{gid}-raw")
-            axes.plot(steps, smooth(values), color=look.colour, linestyle=look.dash, gid=gid)
+        marker = "o" if panel.metric is None else None
+        smoothed = members if panel.metric is None else [tuple(_smoothed(points)) for points in members]
+        if seeds := band(smoothed):
+            steps, means, errors = seeds
+            low = [mean - error for mean, error in zip(means, errors, strict=True)]
+            high = [mean + error for mean, error in zip(means, errors, strict=True)]
+            axes.fill_between(steps, low, high, color=look.colour, alpha=0.15, linewidth=0, gid=f"{gid}-band")
+            smoothed = [tuple(zip(steps, means, strict=True))]
+        elif panel.metric is not None:
+            for points in members:
+                axes.plot(*zip(*points, strict=True), color=look.colour, linewidth=0.8, alpha=0.3, gid=f"{gid}-raw")
+        for points in smoothed:
+            line = zip(*points, strict=True)
+            axes.plot(*line, color=look.colour, linestyle=look.dash, marker=marker, markersize=4, gid=gid)
+
+
+def _smoothed(points: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float]]:
+    steps, values = zip(*points, strict=True)
+    return zip(steps, smooth(values), strict=True)
 
 
 def band(members: Sequence[tuple[tuple[int, float], ...]]) -> tuple[list[int], list[float], list[float]] | None:
