@@ -1,6 +1,5 @@
 """What a reproduction will take: hours and disk, by its own runs where they have a step, else by the estimates."""
 
-import os
 import shutil
 import statistics
 from collections.abc import Sequence
@@ -73,8 +72,3 @@ def disk(states: Sequence[State], parallel: int, out: Path) -> tuple[str, bool]:
 def gigabytes(size: float) -> str:
     """Bytes in words."""
     return f"{size / GB:.0f} GB" if size > 100 * GB else f"{size / GB:.3g} GB"
-
-
-def cluster() -> bool:
-    """Whether the runs become jobs of a cluster."""
-    return bool(os.environ.get("RAY_ADDRESS"))

@@ -20,7 +20,7 @@ from rpg.results.paper import paper_table
 from rpg.results.plot_command import plot
 from rpg.results.records import LeftOut, ResultsError, exit_code
 from rpg.results.render import comma_separated, markdown
-from rpg.results.reproduction import Planned, evaluation, plan_runs, refusal, refuse_others
+from rpg.results.reproduction import Planned, cluster, evaluation, plan_runs, refusal, refuse_others
 from rpg.results.rows import choose, rows_of
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         rows = choose(rows_of(args.table), args.methods)
         planned, refused = plan_runs(rows, args.profile, args.seeds, args.steps, out, args.overrides)
         refuse_others(planned)
-        elsewhere = forecast.cluster() or args.dry_run
+        elsewhere = cluster() or args.dry_run
         for made in planned[: len(planned) // len(args.seeds)]:  # seeds do not differ in it
             if made.state().resumes_after is None and (why := refusal(made, elsewhere)):
                 refused[made.row.method] = why
@@ -93,7 +93,7 @@ def _checked(args: argparse.Namespace) -> Path:
             raise ResultsError(f"--{name} {getattr(args, name)}: 1 or more")
     if min(args.seeds) < 0 or len(set(args.seeds)) < len(args.seeds):
         raise ResultsError(f"--seeds {' '.join(map(str, args.seeds))}: different whole numbers, 0 or more")
-    if args.parallel > 1 and not forecast.cluster():
+    if args.parallel > 1 and not cluster():
         raise ResultsError(f"--parallel {args.parallel}: this machine takes one run at a time; set RAY_ADDRESS")
     default = Path("checkpoints", f"table{args.table}" + ("-cpu" if args.profile == "cpu" else ""))
     out = Path(os.path.abspath(args.out or default))

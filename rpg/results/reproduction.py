@@ -28,6 +28,7 @@ from rpg.results.runs import ACCURACY, CONFIG, METRICS
 SEEDS = ("data.seed", "actor_rollout_ref.rollout.seed", "actor_rollout_ref.actor.data_loader_seed")
 NAME, DIRECTORY, STEPS = "trainer.experiment_name", "trainer.default_local_dir", "trainer.total_training_steps"
 ANSWERS, FILES = "actor_rollout_ref.rollout.val_kwargs.n", "data.val_files"
+BY_EVALUATION = ("trainer.val_only", "trainer.val_before_train", ANSWERS)  # which an override is not to undo
 OURS = {**dict.fromkeys(SEEDS, "--seeds"), NAME: "the script and --seeds", DIRECTORY: "--out", STEPS: "--steps",
         "trainer.resume_mode": "the directory, which is gone on from",
         "trainer.resume_from_path": "the directory, which is gone on from"}  # fmt: skip
@@ -129,9 +130,8 @@ def plan_runs(
         BadSetting: a path that no configuration can hold.
     """
     for text in more:
-        key = text.lstrip("+~").partition("=")[0]
-        if key in OURS:
-            raise ResultsError(f"{text}: {OURS[key]} says that here; leave the override out")
+        if _key(text) in OURS:
+            raise ResultsError(f"{text}: {OURS[_key(text)]} says that here; leave the override out")
     common = [] if total is None else [f"{STEPS}={total}"]
     if files := validation_files(rows[0].table, profile):
         common.append(override(FILES, files))
@@ -159,6 +159,10 @@ def plan_runs(
             planned.append(Planned(row, row.script(profile), seed, name, directory, config, (*common, *own)))
             _refuse_endless(config)
     return planned, refused
+
+
+def _key(override: str) -> str:
+    return override.lstrip("+~").partition("=")[0]
 
 
 def _refuse_endless(config: dict[str, Any]) -> None:
@@ -194,15 +198,20 @@ def differences(run: Planned) -> list[tuple[str, Any, Any]]:
     return [(key, there[key], value) for key, value in here.items() if there[key] != value]
 
 
-def refusal(run: Planned, cluster: bool) -> str | None:
+def cluster() -> bool:
+    """Whether the runs become jobs of a cluster."""
+    return bool(os.environ.get("RAY_ADDRESS"))
+
+
+def refusal(run: Planned, elsewhere: bool) -> str | None:
     """What the run's own pre-flight would refuse, its checkpoints left out; None where that is nothing.
 
-    cluster: files and machine are elsewhere, and only the settings are looked at.
+    elsewhere: files and machine are not looked at, only the settings.
     """
     config = copy.deepcopy(run.config)
     put(config, "trainer.resume_mode", "disable")  # else all bytes of its checkpoints would be read
     try:
-        preflight.refuse(Asked(config), ["cheap"], ["settings"] if cluster else preflight.SUBJECTS)
+        preflight.refuse(Asked(config), ["cheap"], ["settings"] if elsewhere else preflight.SUBJECTS)
     except Refused as refused:
         return str(refused)
     return None
@@ -224,7 +233,8 @@ class Evaluation:
     def command(self) -> list[str]:
         """As `rpg eval` starts it. Raises ResultsError where there is no checkpoint."""
         run = self.run
-        return eval_command(run.script, run.checkpoint, None, self.answers, self.directory, list(run.overrides))
+        overrides = [text for text in run.overrides if _key(text) not in BY_EVALUATION]
+        return eval_command(run.script, run.checkpoint, None, self.answers, self.directory, overrides)
 
     def done(self) -> bool:
         """Whether it is there. Raises ResultsError where the directory holds one of other files."""

@@ -3,7 +3,6 @@
 Nothing is remembered here. What is to be done next follows from the runs' directories, so that it does after a kill.
 """
 
-import os
 import shlex
 import subprocess
 import time
@@ -15,7 +14,7 @@ from rpg.launching.children import Children, exit_code
 from rpg.launching.lock import RUN, held_by
 from rpg.launching.overrides import BadSetting
 from rpg.results.records import ResultsError
-from rpg.results.reproduction import Planned, evaluation
+from rpg.results.reproduction import Planned, cluster, evaluation
 
 LOOK_EVERY = 0.5  # seconds between two looks at the processes
 SAY_EVERY = 10.0  # seconds between two lines of progress, at least
@@ -86,7 +85,7 @@ class Work:
 
         On a cluster the launch script goes on following the job that holds it.
         """
-        holder = None if os.environ.get("RAY_ADDRESS") else held_by(run.directory / RUN)
+        holder = None if cluster() else held_by(run.directory / RUN)
         if holder is None:
             return False
         since = self._held.setdefault(run.name, time.monotonic())

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def recipe(tmp_path, monkeypatch) -> Path:
         script = f'exec {sys.executable} {stand_in.__file__} {made}/{name}.json "$@"\n'
         (made / f"run_{name}.sh").write_text(script)
     monkeypatch.setattr(rows, "RECIPE", made.parent)
-    monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run, cluster: None)
+    monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run, elsewhere: None)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr("rpg.results.work.LOOK_EVERY", 0.05)
     return made.parent
@@ -148,7 +149,7 @@ def test_ended_in_the_middle_and_started_again(recipe, tmp_path, monkeypatch, nu
 
 
 NO_REFUSAL = """from rpg.results import reproduce_command
-reproduce_command.refusal = lambda run, cluster: None
+reproduce_command.refusal = lambda run, elsewhere: None
 from rpg.cli"""
 
 
@@ -165,6 +166,18 @@ def test_last_checkpoints_are_evaluated_with_more_answers_once(recipe, tmp_path,
     assert steps(made) == [2]
     assert starts(out / "runs/grpo_cpu-seed1") == [0]
     assert "| GRPO | 0.2100 |" in (out / "evaluation.md").read_text()
+
+
+def test_an_override_does_not_make_an_evaluation_a_training(tmp_path):
+    run = planned(tmp_path, actor_rollout_ref={"rollout": {"val_kwargs": {"n": 1}}}, data={"val_files": "toy.parquet"})
+    stand_in.save(run.directory, 2)
+    run = replace(run, script=ROOT / "recipe/rpg/cpu/run_grpo_cpu.sh", overrides=(
+        "trainer.val_before_train=false", "+trainer.val_only=false", "actor_rollout_ref.rollout.val_kwargs.n=1", "a=1"
+    ))  # fmt: skip
+    command = reproduction.evaluation(run, 4, tmp_path).command()
+    assert command[-1] == "a=1"
+    for key, value in (("trainer.val_only", "True"), ("trainer.val_before_train", "True"), (reproduction.ANSWERS, "4")):
+        assert [word for word in command if word.lstrip("+").startswith(f"{key}=")] == [f"{key}={value}"]
 
 
 def test_a_reproduction_has_one_process(recipe, tmp_path, capsys):
