@@ -29,9 +29,8 @@ def time(states: Sequence[State], gpu: GPU | None, parallel: int) -> str:
     shape = None if gpu is None else shape_of(str(setting(missing[0].run.config, MODEL)))
     if gpu is None or shape is None:
         return "time: not known before the first step"
-    devices = setting(missing[0].run.config, "trainer.n_gpus_per_node") * setting(
-        missing[0].run.config, "trainer.nnodes"
-    )
+    trainer = missing[0].run.config["trainer"]
+    devices = trainer["n_gpus_per_node"] * trainer["nnodes"]
     fast, slow = (
         sum((s.run.steps - s.step) * pace.step(shape, s.run.config, gpu, devices, end) for s in missing) / parallel
         for end in ("fast", "slow")

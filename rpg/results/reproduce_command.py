@@ -117,6 +117,8 @@ def _show_plan(args: argparse.Namespace, planned: list[Planned], refused: dict[s
         print(f"  {state.run.name:<{wide}}  {state.run.row.method:<20}  {state.words}")
     for method, why in refused.items():
         print(f"  {method}: refused: {printable(why)}")
+    if not planned:
+        return True
     done = sum(state.finished for state in states)
     begun = sum(not state.finished and state.words != "to do" for state in states)
     print(f"{done} done, {begun} begun, {len(states) - done - begun} to do, {len(refused)} rows refused")

@@ -141,7 +141,7 @@ def plan_runs(
         try:
             return resolved(row.script(profile), common)
         except ValueError as error:
-            return str(error)
+            return one_line(error)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         configs = dict(zip(rows, pool.map(configured, rows), strict=True))
@@ -213,8 +213,13 @@ def refusal(run: Planned, elsewhere: bool) -> str | None:
     try:
         preflight.refuse(Asked(config), ["cheap"], ["settings"] if elsewhere else preflight.SUBJECTS)
     except Refused as refused:
-        return str(refused)
+        return one_line(refused)
     return None
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, its lines one after another."""
+    return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
 
 
 @dataclass(frozen=True)
