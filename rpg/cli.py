@@ -21,6 +21,7 @@ COMMANDS = {  # name: room, help
     "plot": ("results", "panels and one self-contained page of runs"),
     "eval": ("results", "validate a checkpoint, without training"),
     "score": ("results", "score the saved validation samples of runs again, by another judge"),
+    "reproduce": ("results", "run a table of the paper: what is missing, its evaluation, table, panels and page"),
     "export": ("results", "a checkpoint as a Hugging Face model directory"),
 }
 

@@ -38,6 +38,7 @@ def test_contents(wheel):
         "rpg/objectives/loss.py",
         "rpg/preload/client.py",
         "rpg/results/paper_tables.csv",
+        "rpg/results/launch_rows.csv",
         "recipe/rpg/launch.sh",
         "recipe/rpg/config/rpg_trainer.yaml",
         "recipe/rpg/config/profile/cpu.yaml",

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from rpg.checks.finding import ABSENT, Finding, Refused, Run, shown
+from rpg.launching.files import FINGERPRINT as NAME
 from rpg.launching.files import append_record, write_whole
 
-NAME = "fingerprint.json"
 HISTORY = "history.jsonl"
 
 # What may change between two starts of one run: how far, how often, where, how fast. A name stands for all below it.

@@ -71,7 +71,10 @@ class NoAgent(Exception):
 
 
 def submit(name: str, overrides: list[str]) -> int:
-    """Submit the run called name, show its log until it ends, and return its exit code."""
+    """Submit the run called name, show its log until it ends, and return its exit code.
+
+    Where the same command's job is still going on, as after Ctrl-C, that one is followed.
+    """
     from ray.job_submission import JobStatus, JobSubmissionClient
 
     address = os.environ["RAY_ADDRESS"]
@@ -84,7 +87,11 @@ def submit(name: str, overrides: list[str]) -> int:
         )
     try:
         client = JobSubmissionClient(address)
-        job = _submitted(client, entrypoint=entrypoint, runtime_env=runtime_env(), metadata={"name": name})
+        environment = runtime_env()
+        job = _going_on(client, entrypoint, environment["env_vars"]["CKPTS_DIR"])
+        followed = job is not None
+        if job is None:
+            job = _submitted(client, entrypoint=entrypoint, runtime_env=environment, metadata={"name": name})
     except NoAgent:
         print(
             f"error: RAY_ADDRESS={address}: after {AGENT_LIMIT:.0f} s the cluster's head has no agent that takes jobs. "
@@ -102,15 +109,26 @@ def submit(name: str, overrides: list[str]) -> int:
         )
         return REFUSED
     signals.raise_on_ctrl_c()
-    print(f"{name}: job {job} on {address}", file=sys.stderr)
+    going_on = ", which goes on since an earlier start" if followed else ""
+    print(f"{name}: job {job} on {address}{going_on}", file=sys.stderr)
     try:
         asyncio.run(_follow(client, job))
     except KeyboardInterrupt:
-        print(f"\nthe job goes on; ray job logs --follow {job} shows it, ray job stop {job} ends it", file=sys.stderr)
+        ways = f"the same command, or ray job logs --follow {job}, shows it; ray job stop {job} ends it"
+        print(f"\nthe job goes on; {ways}", file=sys.stderr)
         return INTERRUPTED
     info = client.get_job_info(job)
     print(f"job {job}: {info.status}: {info.message}", file=sys.stderr)
     return 0 if info.status == JobStatus.SUCCEEDED else info.driver_exit_code or 1
+
+
+def _going_on(client: Any, entrypoint: str, parent: str) -> str | None:
+    """The unfinished job of the same command, overrides and parent of run directories; None where there is none."""
+    for job in client.list_jobs():
+        variables = (job.runtime_env or {}).get("env_vars", {})
+        if job.entrypoint == entrypoint and variables.get("CKPTS_DIR") == parent and not job.status.is_terminal():
+            return job.submission_id
+    return None
 
 
 def _submitted(client: Any, **job: Any) -> str:

@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+FINGERPRINT = "fingerprint.json"  # the settings that define a training
 LEFT_OUT = "left_out.jsonl"  # responses without a reward
 SKIPPED = "skipped_steps.jsonl"  # optimizer steps whose gradient was not finite
 

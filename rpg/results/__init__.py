@@ -12,4 +12,7 @@ score.py          the samples once more, by another judge
 paper.py          the paper's tables and their errata
 table.py          runs -> rows and cells; render.py: markdown, CSV, LaTeX, JSON
 figures.py        panels as PNG and SVG; page.py: the self-contained HTML page
+
+rows.py           which launch script is which row of which table (launch_rows.csv)
+reproduction.py   the runs behind a table, and how far each is; forecast.py: what the rest takes; work.py: does it
 """

@@ -2,7 +2,8 @@
 
 import io
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ MORE_PANELS = (
 PANELS = 6
 MOST_PANELS = 60  # twenty rows; a PNG of many more pixels cannot be written
 SMOOTHING = 0.1  # a running mean over this share of the steps; raw values stay visible behind it
+BANDS = "several seeds: mean, and in the band its standard error"
 LEGEND_LETTERS = 42  # that fit below one panel
 STYLE: dict[Any, Any] = {  # matplotlib's own type lists every key
     "font.size": 11,
@@ -107,20 +109,45 @@ def shown_metrics(panels: Sequence[Panel]) -> list[str]:
 
 
 def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
-    """Draw one panel; every line has the gid run-<i>, by which the page hides it."""
+    """Draw one panel: a line a run, or a label's mean with a band where several runs share it (`band`).
+
+    Every line has the gid run-<i>, by which the page hides it; i is the label's first run.
+    """
     axes.set_title(picture(panel.title), loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-    for index, (label, points) in enumerate(zip(legend.labels, panel.series, strict=True)):
-        if not points:
-            continue
-        look = legend.looks[label]
-        steps, values = zip(*points, strict=True)
-        gid = f"run-{index}"
-        if panel.metric is None:
-            axes.plot(steps, values, color=look.colour, linestyle=look.dash, marker="o", markersize=4, gid=gid)
-        else:
-            axes.plot(steps, values, color=look.colour, linewidth=0.8, alpha=0.3, gid=f"{gid}-raw")
-            axes.plot(steps, smooth(values), color=look.colour, linestyle=look.dash, gid=gid)
+    for label in dict.fromkeys(legend.labels):
+        look, gid = legend.looks[label], f"run-{legend.labels.index(label)}"
+        named = zip(legend.labels, panel.series, strict=True)
+        members = [points for other, points in named if other == label and points]
+        marker = "o" if panel.metric is None else None
+        smoothed = members if panel.metric is None else [tuple(_smoothed(points)) for points in members]
+        if seeds := band(smoothed):
+            steps, means, errors = seeds
+            low = [mean - error for mean, error in zip(means, errors, strict=True)]
+            high = [mean + error for mean, error in zip(means, errors, strict=True)]
+            axes.fill_between(steps, low, high, color=look.colour, alpha=0.15, linewidth=0, gid=f"{gid}-band")
+            smoothed = [tuple(zip(steps, means, strict=True))]
+        elif panel.metric is not None:
+            for points in members:
+                axes.plot(*zip(*points, strict=True), color=look.colour, linewidth=0.8, alpha=0.3, gid=f"{gid}-raw")
+        for points in smoothed:
+            line = zip(*points, strict=True)
+            axes.plot(*line, color=look.colour, linestyle=look.dash, marker=marker, markersize=4, gid=gid)
+
+
+def _smoothed(points: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float]]:
+    steps, values = zip(*points, strict=True)
+    return zip(steps, smooth(values), strict=True)
+
+
+def band(members: Sequence[tuple[tuple[int, float], ...]]) -> tuple[list[int], list[float], list[float]] | None:
+    """Steps, mean and its standard error over runs; None for one run, and where their steps differ."""
+    steps = [step for step, _ in members[0]] if members else []
+    if len(members) < 2 or any([step for step, _ in points] != steps for points in members):
+        return None
+    values = list(zip(*([value for _, value in points] for points in members), strict=True))
+    errors = [statistics.stdev(at_step) / math.sqrt(len(members)) for at_step in values]
+    return steps, [statistics.fmean(at_step) for at_step in values], errors
 
 
 def smooth(values: Sequence[float]) -> list[float]:
@@ -140,7 +167,8 @@ def figure(panels: Sequence[Panel], legend: Legend) -> Figure:
         widest = max(map(len, names))
         legend_columns = max(1, min(len(shown), 4, int(LEGEND_LETTERS * columns / (widest + 8))))
         legend_rows = math.ceil(len(shown) / legend_columns)
-        height = 2.7 * rows + 0.3 * legend_rows + 0.2
+        several = len(shown) < len(legend.labels)
+        height = 2.7 * rows + 0.3 * (legend_rows + several) + 0.2
         fig = Figure(figsize=(3.6 * columns, height), layout="constrained")
         all_axes = fig.subplots(rows, columns, squeeze=False).flatten()
         for axes, panel in zip(all_axes, panels, strict=False):
@@ -152,7 +180,10 @@ def figure(panels: Sequence[Panel], legend: Legend) -> Figure:
         lines = [
             Line2D([], [], color=legend.looks[label].colour, linestyle=legend.looks[label].dash) for label in shown
         ]
-        fig.legend(lines, names, loc="outside lower center", ncols=legend_columns, frameon=False, handlelength=3)
+        title = BANDS if several else None
+        fig.legend(
+            lines, names, loc="outside lower center", ncols=legend_columns, frameon=False, handlelength=3, title=title
+        )
         return fig
 
 

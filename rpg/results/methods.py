@@ -22,7 +22,8 @@ BENCHMARKS = {
 _BENCHMARK_OF = {name: benchmark for benchmark, names in BENCHMARKS.items() for name in names}
 
 
-BASELINES = ("GRPO", "REINFORCE++", "REINFORCE++-Baseline", "DAPO")
+CORRECTED = "GRPO-corrected"  # its KL weighted by the importance ratio; not in the paper's tables
+BASELINES = ("GRPO", CORRECTED, "REINFORCE++", "REINFORCE++-Baseline", "DAPO")
 DIVERGENCES = ("FKL", "RKL", "UFKL", "URKL")
 METHODS = (*BASELINES, *(f"RPG-{d}" for d in DIVERGENCES), *(f"RPG-REINFORCE-{d}" for d in DIVERGENCES))
 
@@ -41,6 +42,7 @@ class Look:
 # Baselines grey to brown; a divergence has one hue, its REINFORCE form the darker shade.
 LOOKS = {
     "GRPO": Look("#7f7f7f", "-."),
+    CORRECTED: Look("#00868b", "-."),
     "REINFORCE++": Look("#b5a642", "-."),
     "REINFORCE++-Baseline": Look("#8c564b", "-."),
     "DAPO": Look("#111111", ":"),
@@ -57,10 +59,16 @@ OTHER_COLOURS = ("#17becf", "#bcbd22", "#e377c2", "#393b79", "#637939", "#843c39
 
 # What a run is called (the launch scripts' grammar), longest first.
 _NAME = re.compile(
-    r"(?:^|[_/])(?:(?P<baseline>dapo|grpo|rfppb|rfpp)(?=_|$)"
+    r"(?:^|[_/])(?:(?P<baseline>dapo|grpo_corrected|grpo|rfppb|rfpp)(?=_|$)"
     r"|rpg_.*?(?P<divergence>ufkl|urkl|fkl|rkl)[\d.e-]*(?P<reinforce>_rf(?P<clip>_clip_(?:ppo|hard))?)?(?=_|$))"
 )
-_BASELINE_OF = {"dapo": "DAPO", "grpo": "GRPO", "rfpp": "REINFORCE++", "rfppb": "REINFORCE++-Baseline"}
+_BASELINE_OF = {
+    "dapo": "DAPO",
+    "grpo": "GRPO",
+    "grpo_corrected": CORRECTED,
+    "rfpp": "REINFORCE++",
+    "rfppb": "REINFORCE++-Baseline",
+}
 
 
 def benchmark_of(data_source: str) -> str:
@@ -89,6 +97,8 @@ def base_method(method: str) -> str:
 def method_of_config(config: dict[str, Any]) -> str | None:
     """The paper's name of the method that a resolved configuration runs; None where it has no name there."""
     loss = setting(config, "actor_rollout_ref.actor.policy_loss.loss_mode")
+    if loss == "rpg_urkl" and setting(config, "algorithm.adv_estimator") == "grpo":
+        return CORRECTED  # GRPO's KL, weighted, is the loss of URKL (docs/mathematics.md)
     if loss in LOSS_NAMES:
         divergence, estimator, clip = LOSS_NAMES[loss]
         if estimator == "differentiable":

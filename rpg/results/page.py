@@ -23,7 +23,7 @@ def make_page(runs: Sequence[Run], panels: Sequence[Panel], legend: Legend, tabl
     text = resources.files("rpg.results").joinpath("page.html").read_text(encoding="utf-8")
     return Template(text).substitute(
         title=escape(title),
-        legend="\n".join(_button(index, run, legend) for index, run in _in_order(runs, legend)),
+        legend="\n".join(_button(label, runs, legend) for label in sorted(set(legend.labels), key=order_of)),
         panels="\n".join(f"<figure style='margin:0'>{_panel(i, p, legend)}</figure>" for i, p in enumerate(panels)),
         table=_table(table),
         runs=_differing(runs) + "\n".join(_run(run) for _, run in _in_order(runs, legend)),
@@ -34,12 +34,13 @@ def _in_order(runs: Sequence[Run], legend: Legend) -> list[tuple[int, Run]]:
     return sorted(enumerate(runs), key=lambda item: order_of(legend.labels[item[0]]))
 
 
-def _button(index: int, run: Run, legend: Legend) -> str:
-    label = legend.labels[index]
-    shared = legend.labels.count(label) > 1
-    text = f"{label}, {seed_text(run)}" if shared else label
+def _button(label: str, runs: Sequence[Run], legend: Legend) -> str:
+    """The button of a label, by the index of its first run; its lines are one mean where it has several runs."""
+    named = [run for run, other in zip(runs, legend.labels, strict=True) if other == label]
+    text = f"{label}, {', '.join(map(seed_text, named))}" if len(named) > 1 else label
     return (
-        f"<button type='button' aria-pressed='true' data-run='{index}' title='{escape(run.name)}'>"
+        f"<button type='button' aria-pressed='true' data-run='{legend.labels.index(label)}' "
+        f"title='{escape(', '.join(run.name for run in named))}'>"
         f"{_swatch(legend.looks[label])}{escape(text)}</button>"
     )
 
@@ -60,7 +61,7 @@ def seed_text(run: Run) -> str:
 def _panel(number: int, panel: Panel, legend: Legend) -> str:
     """A panel's SVG, with ids made unique in the page and data-run on every line of a run."""
     text = single(panel, legend)
-    text = re.sub(r'id="run-(\d+)(-raw)?"', r'data-run="\1"', text)
+    text = re.sub(r'id="run-(\d+)(-raw|-band)?"', r'data-run="\1"', text)
     text = re.sub(r'\bid="', f'id="p{number}-', text)
     text = re.sub(r'(url\(|href=")#', rf"\1#p{number}-", text)
     return text.replace("<svg ", f"<svg role='img' aria-label='{escape(panel.title)}' ", 1)

@@ -24,7 +24,7 @@ def paper_table(number: int) -> Table:
     chosen = [entry for entry in entries if int(entry["table"]) == number]
     if not chosen:
         known = ", ".join(sorted({entry["table"] for entry in entries}, key=int))
-        raise ResultsError(f"--paper {number}: no such table of results; the paper's are {known}")
+        raise ResultsError(f"table {number}: the paper has no such table of results; there are {known}")
     first = chosen[0]
     table = Table(f"Paper, table {number}: {first['model']}, {first['context']} context")
     rows: dict[str, Row] = {}

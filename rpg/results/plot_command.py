@@ -28,16 +28,7 @@ def run(args: argparse.Namespace) -> int:
         paper = None if args.paper is None else paper_table(args.paper)
         runs = load_runs(args.runs, notes)
         table = build_table(runs, notes, paper)
-        panels = figures.make_panels(runs)
-        if not panels:
-            raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *table.notes]))
-        for metric in figures.shown_metrics(panels):
-            table.notes += [about(run.name, note) for run in runs for note in not_shown(run, metric)]
-        if len(panels) > figures.MOST_PANELS:
-            left_out = ", ".join(panel.title for panel in panels[figures.MOST_PANELS :])
-            table.notes.append(LeftOut(f"more than {figures.MOST_PANELS} panels; left out: {left_out}"))
-            del panels[figures.MOST_PANELS :]
-        paths = draw(runs, panels, table, args.out, args.title)
+        paths = plot(runs, table, args.out, args.title)
     except (ResultsError, OSError) as error:
         print(f"rpg plot: {printable(str(error))}", file=sys.stderr)
         return 2
@@ -46,6 +37,24 @@ def run(args: argparse.Namespace) -> int:
     for note in table.notes:
         print(f"note: {printable(note)}", file=sys.stderr)
     return exit_code(table.notes)
+
+
+def plot(runs: list[Run], table: Table, out: Path, title: str) -> list[Path]:
+    """Draw the runs of a table, to whose notes what could not be shown is added; returns the paths.
+
+    Raises:
+        ResultsError: none of the runs logged a metric that the panels show.
+    """
+    panels = figures.make_panels(runs)
+    if not panels:
+        raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *table.notes]))
+    for metric in figures.shown_metrics(panels):
+        table.notes += [about(run.name, note) for run in runs for note in not_shown(run, metric)]
+    if len(panels) > figures.MOST_PANELS:
+        left_out = ", ".join(panel.title for panel in panels[figures.MOST_PANELS :])
+        table.notes.append(LeftOut(f"more than {figures.MOST_PANELS} panels; left out: {left_out}"))
+        del panels[figures.MOST_PANELS :]
+    return draw(runs, panels, table, out, title)
 
 
 def draw(runs: list[Run], panels: list[figures.Panel], table: Table, out: Path, title: str) -> list[Path]:

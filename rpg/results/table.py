@@ -115,15 +115,17 @@ def _compare(table: Table, paper: Table) -> None:
     shared = [name for name in paper.benchmarks if name in table.benchmarks]
     if not shared:
         table.notes.append(
-            f"nothing to compare: the paper's table has {', '.join(paper.benchmarks)}, none of which these runs have"
+            f"nothing to compare: the paper's table has {', '.join(paper.benchmarks)}, none of which these runs have; "
+            "its numbers stand in columns of their own"
         )
-    table.paper = {row.method: row for row in paper.rows} if shared else {}
+        table.benchmarks += paper.benchmarks
+    table.paper = {row.method: row for row in paper.rows}
     ran = {row.method for row in table.rows}
     if absent := [row.method for row in paper.rows if row.method not in ran]:
         table.notes.append(f"in the paper's table and not among these runs: {', '.join(absent)}")
-    if absent := [name for name in paper.benchmarks if name not in shared]:
+    if shared and (absent := [name for name in paper.benchmarks if name not in shared]):
         table.notes.append(f"benchmarks of the paper's table without a value of ours: {', '.join(absent)}")
-    if table.paper and (others := [judge for judge in table.judges if judge != PAPER_JUDGE]):
+    if shared and (others := [judge for judge in table.judges if judge != PAPER_JUDGE]):
         table.notes.append(
             f"the paper's judge is {PAPER_JUDGE}; a difference to rows of {', '.join(others)} is also its"
         )

@@ -32,6 +32,11 @@ class FakeClient:
         FakeClient.submitted = types.SimpleNamespace(address=self.address, **job)
         return "raysubmit_1"
 
+    jobs: list[types.SimpleNamespace] = []  # noqa: RUF012
+
+    def list_jobs(self):
+        return self.jobs
+
     async def tail_job_logs(self, job):
         for text in ("step 1\n", "step 2\n"):
             yield text
@@ -88,6 +93,32 @@ def test_what_the_hub_and_the_network_need_goes_along_and_keys_do_not(client, ca
     assert "HF_TOKEN, WANDB_API_KEY, WANDB_BASE_URL: not given to the job" in told
     assert "hf auth login" in told
     assert not any(key in told for key in ("hf_1", "w_2", "pass_3"))
+
+
+@pytest.mark.parametrize(
+    ("status", "command", "parent", "followed"),
+    [
+        ("RUNNING", ["a=1"], "here", True),
+        ("PENDING", ["a=1"], "here", True),
+        ("FAILED", ["a=1"], "here", False),
+        ("RUNNING", ["a=2"], "here", False),
+        ("RUNNING", ["a=1"], "there", False),
+    ],
+)
+def test_the_same_command_follows_its_job(client, capsys, monkeypatch, tmp_path, status, command, parent, followed):
+    job = types.SimpleNamespace(
+        submission_id="raysubmit_0",
+        status=ray.job_submission.JobStatus(status),
+        entrypoint="python3 -m recipe.rpg a=1",
+        runtime_env={"env_vars": {"CKPTS_DIR": str(tmp_path / "here")}},
+    )
+    driver = types.SimpleNamespace(**{**vars(job), "runtime_env": None})  # of somebody's own, outside the jobs
+    monkeypatch.setattr(client, "jobs", [driver, job])
+    monkeypatch.setattr(client, "submitted", None, raising=False)
+    os.environ["CKPTS_DIR"] = parent
+    assert submit.submit("name", command) == 0
+    assert (client.submitted is None) == followed
+    assert ("job raysubmit_0 on http://head:8265, which goes on" in capsys.readouterr().err) == followed
 
 
 @pytest.mark.parametrize(("tries", "code"), [(3, 0), (10**6, submit.REFUSED)])

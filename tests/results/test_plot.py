@@ -7,7 +7,7 @@ import pytest
 from synthetic import config, records, write_run
 
 from rpg.cli import main
-from rpg.results.figures import make_legend, make_panels, smooth
+from rpg.results.figures import band, make_legend, make_panels, smooth
 from rpg.results.methods import LOOKS, METHODS, looks_of, method_of_name
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
@@ -106,6 +106,8 @@ def test_smooth_keeps_constants_and_length():
     ("name", "method"),
     [
         ("dapo_7b_schedulefree", "DAPO"),
+        ("grpo_7b", "GRPO"),
+        ("grpo_corrected_4b_2k", "GRPO-corrected"),
         ("rfpp_7b_1e-4", "REINFORCE++"),
         ("rfppb_7b_1e-4_7binstruct", "REINFORCE++-Baseline"),
         ("rpg_7b_rkl1e-4_rf", "RPG-REINFORCE-RKL (no clip)"),
@@ -117,3 +119,23 @@ def test_smooth_keeps_constants_and_length():
 )
 def test_method_of_a_name(name, method):
     assert method_of_name(name) == method
+
+
+def test_seeds_of_a_method_are_one_line_with_a_band(tmp_path):
+    """Accuracies 0.2 and 0.4 at step 2: mean 0.3, standard error 0.1414 / sqrt(2) = 0.1."""
+    for seed in (1, 2):
+        write_run(tmp_path / f"s{seed}", records([0.1, 0.2 * seed]), config("r", seed=seed))
+    write_run(tmp_path / "grpo", records([0.1, 0.2]), config("grpo", loss="vanilla"))
+    members = [((0, 0.1), (2, 0.2)), ((0, 0.1), (2, 0.4))]
+    steps, means, errors = band(members)
+    assert (steps, means, errors) == ([0, 2], pytest.approx([0.1, 0.3]), pytest.approx([0.0, 0.1]))
+    assert band(members[:1]) is None
+    assert band([members[0], members[0][:1]]) is None  # of different lengths: a line each
+    assert main(["plot", str(tmp_path), "--out", str(tmp_path / "plots")]) == 0
+    page = (tmp_path / "plots" / "index.html").read_text()
+    assert re.findall(r"<button[^>]*data-run='(\d)", page) == ["0", "1"]
+    assert "RPG-URKL, seed 1, seed 2</button>" in page
+    svg = (tmp_path / "plots" / "panels.svg").read_text()
+    assert svg.count('id="run-1-band"') == svg.count('id="run-1"') > 1
+    assert 'id="run-0-band"' not in svg
+    assert 'id="run-2"' not in svg

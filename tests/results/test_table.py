@@ -69,7 +69,7 @@ def test_unknown_paper_table(capsys):
     with pytest.raises(ResultsError, match="3, 5, 6, 7, 8"):
         paper_table(4)
     assert main(["table", "--paper", "4"]) == 2
-    assert "--paper 4" in capsys.readouterr().err
+    assert "table 4: the paper has no such table" in capsys.readouterr().err
     assert main(["table"]) == 2
 
 
@@ -161,7 +161,10 @@ def test_runs_of_different_length_are_said(tmp_path):
 def test_nothing_in_common_with_the_paper(tmp_path):
     table = table_of(tmp_path, {"a": (records([0.1, 0.5], benchmark="toy_sum"), config("a"))}, paper_table(8))
     assert any(note.startswith("nothing to compare") for note in table.notes)
-    assert "paper |" not in markdown(table)
+    assert table.benchmarks == ["toy sums", "AMC23", "AIME24", "AIME25"]  # theirs in columns of their own
+    assert "| ◇ RPG-URKL | 0.5000 | 0.5000 | – | – |" in markdown(table)
+    assert "| &emsp;paper | – | – | 0.8258 | 0.8641 |" in markdown(table)
+    assert "| &emsp;difference | – | – | – | – | – | – | – | – |" in markdown(table)
 
 
 def test_formats_hold_the_same_numbers():

@@ -1,0 +1,73 @@
+"""What a reproduction will take: hours and disk, by its own runs where they have a step, else by the estimates."""
+
+import shutil
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from rpg.checkpoints.judge import steps
+from rpg.checks import pace
+from rpg.checks.estimate import GB, GPU, checkpoint, checkpoints_at_once, shape_of
+from rpg.results.config import setting
+from rpg.results.reproduction import State
+from rpg.results.work import duration
+
+MODEL = "actor_rollout_ref.model.path"
+
+
+def time(states: Sequence[State], gpu: GPU | None, parallel: int) -> str:
+    """The time of what is missing; gpu: what it is estimated for, None for a profile without estimates."""
+    missing = [state for state in states if not state.finished]
+    measured = [state.seconds for state in states if state.seconds is not None]
+    if not missing:
+        return "time: nothing is missing"
+    at_once = f", {parallel} at a time" if parallel > 1 else ", one after another"
+    if measured:
+        step = statistics.median(measured)
+        took = sum(state.run.steps - state.step for state in missing) * step / parallel
+        return f"time: {duration(took)}{at_once}: {step:.3g} s a step, measured in {len(measured)} of these runs"
+    shape = None if gpu is None else shape_of(str(setting(missing[0].run.config, MODEL)))
+    if gpu is None or shape is None:
+        return "time: not known before the first step"
+    trainer = missing[0].run.config["trainer"]
+    devices = trainer["n_gpus_per_node"] * trainer["nnodes"]
+    fast, slow = (
+        sum((s.run.steps - s.step) * pace.step(shape, s.run.config, gpu, devices, end) for s in missing) / parallel
+        for end in ("fast", "slow")
+    )
+    return (
+        f"time: {duration(fast)} to {duration(slow)}{at_once}, on {devices} x {gpu.name}; an estimate, "
+        "`rpg plan SCRIPT` says of what"
+    )
+
+
+def disk(states: Sequence[State], parallel: int, out: Path) -> tuple[str, bool]:
+    """What the checkpoints that are missing take, and whether it is there.
+
+    A run keeps its last ones; while it runs it may have one more.
+    """
+    need, more, known = 0.0, 0.0, 0
+    for state in states:
+        shape = shape_of(str(setting(state.run.config, MODEL)))
+        if shape is None or state.finished:
+            continue
+        known += 1
+        size, most = checkpoint(shape, state.run.config).size, checkpoints_at_once(state.run.config)
+        kept = min(most, setting(state.run.config, "trainer.max_actor_ckpt_to_keep") or most)
+        need += size * max(kept - len(steps(state.run.directory)), 0)
+        more = max(more, size * (most - kept) * parallel)
+    if not known:
+        missing = any(not state.finished for state in states)
+        return ("disk: the model's shape is not known here" if missing else "disk: nothing is missing"), True
+    place = next(folder for folder in (out, *out.parents) if folder.exists())
+    free, need = shutil.disk_usage(place).free, need + more
+    fits = need <= free
+    runs = f"{known} runs" if known > 1 else "one run"
+    said = f"disk: {gigabytes(need)} for the checkpoints of {runs}; there are {gigabytes(free)} at {place}"
+    remedy = "take trainer.max_actor_ckpt_to_keep=1, fewer seeds or another --out"
+    return (said if fits else f"{said}: DOES NOT FIT; {remedy}"), fits
+
+
+def gigabytes(size: float) -> str:
+    """Bytes in words."""
+    return f"{size / GB:.0f} GB" if size > 100 * GB else f"{size / GB:.3g} GB"

@@ -1,0 +1,121 @@
+"""`rpg reproduce`: killed and started again, no step twice; a row whose script is broken does not stop the others."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rpg.results.paper import paper_table
+from tests.e2e.conftest import PATIENCE, ROOT, TOY
+from tests.e2e.test_cluster import head
+from tests.e2e.test_stack import ROLLOUT_KL
+
+pytestmark = pytest.mark.e2e
+
+STEPS = 3
+ROWS = {"GRPO": "grpo_cpu", "RPG-REINFORCE-URKL": "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28", "DAPO": "dapo_cpu"}
+# as little work as makes steps, validations and checkpoints
+SMALL = [
+    "trainer.save_freq=1",
+    "data.train_batch_size=4",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+    "actor_rollout_ref.rollout.n=2",
+    "data.val_max_samples=16",
+]
+
+
+def checkout(directory: Path) -> Path:
+    """A copy of the packages in which one row's script ends with exit code 7, but for its dry run."""
+    for name in ("rpg", "recipe"):
+        shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
+    script = directory / "recipe/rpg/cpu/run_dapo_cpu.sh"
+    first, rest = script.read_text().split("\n", 1)
+    broken = '[[ ${DRY_RUN:-} ]] || { echo "broken on purpose" >&2; exit 7; }'
+    script.write_text(f"{first}\n{broken}\n{rest}")
+    return directory
+
+
+def test_killed_and_started_again(start, tmp_path):
+    copy, out = checkout(tmp_path / "copy"), tmp_path / "out"
+    command = [sys.executable, "-m", "rpg.cli", "reproduce", "8", *SMALL, "--profile", "cpu", "--steps", str(STEPS)]
+    command = ["env", "-C", str(copy), *command, "--seeds", "1", "--out", str(out), "--methods", *ROWS]
+    environment = {
+        "PYTHONPATH": str(copy),
+        "PYTHON": sys.executable,
+        "MODEL_PATH": str(TOY / "model"),
+        "TRAIN_FILE": str(TOY / "toy_train.parquet"),
+        "TEST_FILE": str(TOY / "toy_test.parquet"),
+    }
+    runs = {method: out / "runs" / f"{name}-seed1" for method, name in ROWS.items()}
+
+    first = start(command=command, **environment)
+    first.directory = runs["GRPO"]
+    first.wait_for_step(1)
+    os.kill(first.process.pid, signal.SIGKILL)
+
+    again = start(command=command, **environment)
+    assert again.wait(2 * PATIENCE) == 1, again.text()[-4000:]
+    said = again.text()
+    log = out / "logs" / "dapo_cpu-seed1.log"
+    assert f"failed: dapo_cpu-seed1: training ended with exit code 7; {log}" in said
+    assert log.read_text().endswith("broken on purpose\n")
+    starts = {}
+    for method in ("GRPO", "RPG-REINFORCE-URKL"):
+        records = [json.loads(line) for line in (runs[method] / "metrics.jsonl").read_text().splitlines()]
+        assert [record["step"] for record in records] == [0, 1, 2, 3], method
+        history = (runs[method] / "history.jsonl").read_text().splitlines()
+        starts[method] = [json.loads(line)["after_step"] for line in history]
+    assert starts["RPG-REINFORCE-URKL"] == [0]
+    assert starts["GRPO"] in ([0, 1], [0, 2])  # the step that was being made when it was killed may have been saved
+    printed = {row.method: row.cells["AMC23"] for row in paper_table(8).rows}
+    table = (out / "table.md").read_text()
+    for method in starts:
+        assert f"{method} | **" in table or f"{method} | <u>" in table or f"{method} | 0." in table
+        assert f"| {printed[method].last:.4f} | {printed[method].best:.4f} |" in table
+    assert "not in this table: dapo_cpu-seed1" in table
+    assert (out / "index.html").is_file()
+    assert again.processes() == []
+
+    third = start(command=[*command[:-1]], **environment)  # without the broken row: nothing is started
+    assert third.wait() == 0, third.text()[-4000:]
+    assert "2 done, 0 begun, 0 to do" in third.text()
+    assert "begins" not in third.text()
+
+
+@pytest.mark.full
+def test_two_jobs_at_once_each_with_its_own_weights(start, tmp_path):
+    """A cluster of two nodes of this machine; the command is killed meanwhile, and then follows the jobs that go on."""
+    out, methods = tmp_path / "out", {"GRPO": "grpo_cpu", "RPG-URKL": "rpg_cpu_urkl1e-4"}
+    command = [sys.executable, "-m", "rpg.cli", "reproduce", "8", *SMALL, "actor_rollout_ref.actor.optim.lr=3e-3"]
+    command += ["--profile", "cpu", "--steps", str(STEPS), "--parallel", "2", "--out", str(out), "--methods", *methods]
+    runs = [out / "runs" / f"{name}-seed1" for name in methods.values()]
+    with head(tmp_path / "cluster") as cluster:
+        cluster.start_worker()
+        environment = {**cluster.env, "RAY_ADDRESS": cluster.url, "PYTHON": sys.executable}
+        first = start(command=command, **environment)
+        first.directory = runs[1]
+        first.wait_for_step(0)
+        os.kill(first.process.pid, signal.SIGKILL)
+        _, left = psutil.wait_procs([psutil.Process(one.pid) for one in first.processes()], timeout=60)
+        again = start(command=command, **environment)
+        assert again.wait(2 * PATIENCE) == 0, again.text()[-4000:]
+    logs = [(out / "logs" / f"{run.name}.log").read_text() for run in runs]
+    assert not left
+    assert any("which goes on since an earlier start" in log for log in logs)
+    spans = []
+    for run in runs:
+        records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        assert [record["step"] for record in records] == list(range(STEPS + 1))
+        assert all(abs(record["data"]["rollout_corr/kl"]) < ROLLOUT_KL for record in records[1:])
+        assert len((run / "history.jsonl").read_text().splitlines()) == 1
+        began = time.mktime(
+            time.strptime(json.loads((run / "history.jsonl").read_text())["started"][:19], "%Y-%m-%dT%H:%M:%S")
+        )
+        spans.append((began, (run / "metrics.jsonl").stat().st_mtime))
+    assert max(began for began, _ in spans) < min(ended for _, ended in spans)  # at the same time

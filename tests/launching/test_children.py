@@ -1,0 +1,68 @@
+"""Commands beside this process: their output, the signals that they are handed, their end with ours."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from rpg.launching.children import Children, exit_code
+
+SAYS = ["bash", "-c", "trap 'echo interrupted; exit 9' INT; echo up; while :; do sleep 0.05; done"]
+PARENT = """
+import sys, time
+from pathlib import Path
+from rpg.launching.children import Children
+print(Children().start(["sleep", "600"], Path(sys.argv[1])).pid, flush=True)
+time.sleep(600)
+"""
+
+
+def wait_for(log, text: str) -> None:
+    until = time.monotonic() + 60
+    while text not in (log.read_text() if log.exists() else ""):
+        assert time.monotonic() < until, log
+        time.sleep(0.02)
+
+
+def test_a_signal_goes_to_every_command_and_is_kept(tmp_path):
+    children, logs = Children(), [tmp_path / "a", tmp_path / "b"]
+    before = signal.getsignal(signal.SIGINT)
+    with children.forwarding():
+        processes = [children.start(SAYS, log) for log in logs]
+        for log in logs:
+            wait_for(log, "up\n")
+        assert children.stopped is None
+        os.kill(os.getpid(), signal.SIGINT)
+        assert [process.wait(60) for process in processes] == [9, 9]
+    assert children.stopped is signal.SIGINT
+    assert [log.read_text() for log in logs] == ["up\ninterrupted\n"] * 2
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_ignored_signal_stays_ignored(tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with (children := Children()).forwarding():
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert children.stopped is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_command_ends_when_its_parent_is_killed(tmp_path):
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path / "log")], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = psutil.Process(int(parent.stdout.readline()))
+    parent.kill()
+    parent.wait()
+    gone, _ = psutil.wait_procs([child], timeout=30)
+    assert gone or child.status() == psutil.STATUS_ZOMBIE  # whose new parent is in no hurry
+
+
+@pytest.mark.parametrize(("returncode", "code"), [(0, 0), (7, 7), (-9, 137), (-15, 143)])
+def test_exit_codes_are_a_shell_s(returncode, code):
+    assert exit_code(returncode) == code

@@ -1,0 +1,77 @@
+"""launch_rows.csv: every script is of the row that it stands in, and the README's tables are made of it."""
+
+import subprocess
+import sys
+
+import pytest
+from launch_scripts import RECIPE, SCRIPTS, arguments, composed
+from omegaconf import OmegaConf
+
+from recipe.rpg import fingerprint
+from recipe.rpg.compose import compose_config
+from recipe.rpg.main_rpg import resolve
+from rpg.checks.finding import Run
+from rpg.results import reproduction
+from rpg.results.methods import method_of_config
+from rpg.results.paper import paper_table
+from rpg.results.rows import choose, rows_of
+
+TABLES = (3, 5, 6, 7, 8)
+MODELS = {"Qwen3-4B": "Qwen/Qwen3-4B", "Qwen2.5-7B-Instruct": "Qwen/Qwen2.5-7B-Instruct"}
+ROWS = [row for table in TABLES for row in rows_of(table)]
+
+
+def settings(name: str) -> dict:
+    return OmegaConf.to_container(composed(name))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.table}-{row.method}")
+def test_a_row_s_scripts_train_its_method(row):
+    title = paper_table(row.table).title  # as "Paper, table 8: Qwen2.5-7B-Instruct, 2K context"
+    model, context = title.partition(": ")[2].removesuffix("K context").split(", ")
+    config = settings(row.name("gpu"))
+    assert method_of_config(config) == row.method
+    assert config["actor_rollout_ref"]["model"]["path"] == MODELS[model]
+    assert config["data"]["max_response_length"] == 1024 * int(context)
+    toy = settings(row.name("cpu"))
+    assert method_of_config(toy) == row.method
+    assert toy["trainer"]["device"] == "cpu"
+    for key in ("loss_mode", "kl_coef"):
+        loss = toy["actor_rollout_ref"]["actor"]["policy_loss"]
+        assert loss.get(key) == config["actor_rollout_ref"]["actor"]["policy_loss"].get(key)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_printed_row_has_its_script(table):
+    printed = [row.method for row in paper_table(table).rows]
+    assert [row.method for row in choose(rows_of(table), ["paper"])] == printed
+    assert [row.method for row in choose(rows_of(table), ["all"])] == [*printed, "GRPO-corrected"]
+    assert [row.method for row in choose(rows_of(table), ["rpg-urkl", "GRPO"])] == [
+        name for name in printed if name in ("GRPO", "RPG-URKL")
+    ]
+
+
+def test_the_readme_s_tables_are_made_of_it():
+    script = RECIPE.parents[1] / "scripts/list_rows.py"
+    listed = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout
+    assert listed in (RECIPE / "README.md").read_text(), "python scripts/list_rows.py --into recipe/rpg/README.md"
+    assert listed.count(".sh`") == sum(len(paper_table(table).rows) for table in TABLES)
+
+
+def test_a_planned_run_is_what_its_script_would_resolve(tmp_path, monkeypatch):
+    """What is compared with a directory's fingerprint is the fingerprint that the run will write."""
+    monkeypatch.setenv("RPG_HOME", str(RECIPE.parents[1]))  # as launch.sh does
+    row = next(row for row in rows_of(8) if row.method == "RPG-UFKL")
+    (planned,), refused = reproduction.plan_runs([row], "cpu", [7], 5, tmp_path, ["data.train_batch_size=64"])
+    assert not refused
+    name = row.name("cpu")
+    given = [f"rpg.script={name}", *arguments(SCRIPTS[name]), *planned.command()[2:]]
+    resolved = OmegaConf.to_container(resolve(compose_config(given)))
+    assert fingerprint.defining(Run(planned.config)) == fingerprint.defining(Run(resolved))
+    assert resolved["trainer"]["experiment_name"] == f"{name}-seed7"
+    assert resolved["data"]["seed"] == 7
+    planned.directory.mkdir(parents=True)
+    fingerprint.record(planned.directory, Run(resolved), 0, {})
+    assert reproduction.differences(planned) == []
+    planned.config["data"]["train_batch_size"] = 32
+    assert reproduction.differences(planned) == [("data.train_batch_size", 64, 32)]

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""stand_in.py CONFIG OVERRIDE...: what a launch script leaves behind, without a training.
+
+CONFIG is a file with the configuration that the overrides change. A dry run prints it. Else the run's directory is
+held, gone on with after its newest complete checkpoint, and gets a record, a checkpoint with its manifest and a
+validation at every step, as the stack leaves them. Environment: STAND_IN_SECONDS a step takes; STAND_IN_FAILS names the
+run that ends with exit code 7 after its first step.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import yaml
+
+from rpg.checkpoints import manifest
+from rpg.checkpoints.judge import newest_complete
+from rpg.launching.lock import RUN, take
+from rpg.results.config import put
+
+
+def save(directory: Path, step: int) -> None:
+    """A checkpoint of a step."""
+    checkpoint = directory / f"global_step_{step}"
+    manifest.begin(checkpoint)
+    (checkpoint / "actor").mkdir()
+    (checkpoint / "actor" / "model_world_size_1_rank_0.pt").write_bytes(b"weights")
+    (checkpoint / "data.pt").write_bytes(b"data")
+    manifest.write(checkpoint)
+    (directory / "latest_checkpointed_iteration.txt").write_text(str(step))
+
+
+def main() -> int:
+    """The exit code of the run."""
+    config = json.loads(Path(sys.argv[1]).read_text())
+    for override in sys.argv[2:]:
+        key, _, value = override.partition("=")
+        put(config, key, yaml.safe_load(value))
+    if os.environ.get("DRY_RUN"):
+        print(json.dumps(config))
+        return 0
+    trainer = config["trainer"]
+    directory, name = Path(trainer["default_local_dir"]), trainer["experiment_name"]
+    directory.mkdir(parents=True, exist_ok=True)
+    _lock = take(directory / RUN)
+    (directory / "config.yaml").write_text(yaml.safe_dump(config))
+    found = newest_complete(directory).found
+    first = int(found.directory.name.removeprefix("global_step_")) if found else 0
+    if trainer["val_only"]:
+        first = int(trainer["resume_from_path"].rpartition("_")[2])
+    metrics = directory / "metrics.jsonl"
+    kept = [line for line in metrics.read_text().splitlines() if json.loads(line)["step"] <= first] if found else []
+    metrics.write_text("".join(f"{line}\n" for line in kept))
+    with open(directory / "history.jsonl", "a") as history:
+        history.write(json.dumps({"started": "now", "after_step": first, "changed": {}}) + "\n")
+    accuracy = f"val-core/toy_sum/acc/mean@{config['actor_rollout_ref']['rollout']['val_kwargs']['n']}"
+    for step in range(first, (first if trainer["val_only"] else trainer["total_training_steps"]) + 1):
+        if step > first:
+            time.sleep(float(os.environ.get("STAND_IN_SECONDS", "0")))
+            save(directory, step)
+        elif kept and json.loads(kept[-1])["step"] == first:
+            continue
+        data = {accuracy: 0.1 * step + 0.01 * config["data"]["seed"], "critic/score/mean": float(step)}
+        if step:
+            data |= {"timing_s/step": 2.0, "timing_s/testing": 1.0}
+        with open(metrics, "a") as stream:
+            stream.write(json.dumps({"step": step, "data": data}) + "\n")
+        if step and name == os.environ.get("STAND_IN_FAILS"):
+            print("broken on purpose", file=sys.stderr)
+            return 7
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

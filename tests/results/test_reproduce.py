@@ -1,0 +1,283 @@
+"""`rpg reproduce`: what it plans, does and never does twice. The training is tests/results/stand_in.py's.
+
+The real one is in tests/e2e/test_reproduce.py.
+"""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import stand_in
+from synthetic import config
+
+from rpg.checkpoints import manifest
+from rpg.cli import main
+from rpg.launching.lock import RUN, take
+from rpg.results import reproduction, rows
+from rpg.results.paper import paper_table
+from rpg.results.records import ResultsError
+
+ROOT = Path(__file__).resolve().parents[2]
+ONE = ["--profile", "cpu", "--steps", "2", "--methods", "grpo"]
+TWO = [*ONE, "rpg-urkl"]
+NAMES = ("grpo_cpu", "rpg_cpu_urkl1e-4")
+CALL = """
+import sys
+from pathlib import Path
+from rpg.results import rows
+rows.RECIPE = Path(sys.argv[1])
+from rpg.cli import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path, monkeypatch) -> Path:
+    """Launch scripts that are the stand-in; the pre-flight, which would miss their model and data, is not asked."""
+    made = tmp_path / "recipe" / "cpu"
+    made.mkdir(parents=True)
+    for name, loss in zip(NAMES, ("vanilla", "rpg_urkl"), strict=True):
+        settings = config(name, loss=loss)
+        settings["trainer"] |= {"save_freq": 1, "test_freq": 1, "val_only": False, "max_actor_ckpt_to_keep": None}
+        settings["data"]["val_files"] = "toy.parquet"
+        settings["actor_rollout_ref"] |= {"model": {"path": "/none"}, "rollout": {"val_kwargs": {"n": 1}, "seed": 42}}
+        (made / f"{name}.json").write_text(json.dumps(settings))
+        script = f'exec {sys.executable} {stand_in.__file__} {made}/{name}.json "$@"\n'
+        (made / f"run_{name}.sh").write_text(script)
+    monkeypatch.setattr(rows, "RECIPE", made.parent)
+    monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run, elsewhere: None)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr("rpg.results.work.LOOK_EVERY", 0.05)
+    return made.parent
+
+
+def reproduce(out: Path, *arguments: str) -> int:
+    return main(["reproduce", "8", *arguments, "--out", str(out)])
+
+
+def steps(directory: Path) -> list[int]:
+    return [json.loads(line)["step"] for line in (directory / "metrics.jsonl").read_text().splitlines()]
+
+
+def starts(directory: Path) -> list[int]:
+    """After which step each start began."""
+    return [json.loads(line)["after_step"] for line in (directory / "history.jsonl").read_text().splitlines()]
+
+
+def test_what_is_missing_is_run_and_what_is_done_never_again(recipe, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert reproduce(out, *TWO, "--seeds", "1", "3") == 0
+    said = capsys.readouterr().out
+    assert "0 done, 0 begun, 4 to do" in said
+    runs = [out / "runs" / f"{name}-seed{seed}" for seed in (1, 3) for name in NAMES]
+    assert [steps(run) for run in runs] == [[0, 1, 2]] * 4
+    table = (out / "table.md").read_text()
+    # accuracies at step 2: 0.21 and 0.23, whose mean is 0.22 and whose standard error sqrt(0.0002 / 2)
+    assert "| GRPO | **0.2200** ± 0.0100 | **0.2200** ± 0.0100 |" in table
+    printed = {row.method: row.cells["AMC23"] for row in paper_table(8).rows}
+    for method in ("GRPO", "RPG-URKL"):
+        assert f"{printed[method].last:.4f} | {printed[method].best:.4f}" in table
+    assert [record["runs"] for record in csv.DictReader((out / "table.csv").open())] == ["2", "2"]
+    assert all((out / name).is_file() for name in ("panels.png", "panels.svg", "index.html"))
+
+    assert reproduce(out, *TWO, "--seeds", "1", "3") == 0
+    assert "4 done, 0 begun, 0 to do" in capsys.readouterr().out
+    assert [starts(run) for run in runs] == [[0]] * 4
+
+    assert reproduce(out, *TWO, "--seeds", "3", "--steps", "3") == 0  # more steps are gone on with
+    assert [starts(run) for run in runs] == [[0], [0], [0, 2], [0, 2]]
+    assert steps(runs[2]) == [0, 1, 2, 3]
+    assert reproduce(out, *TWO, "--seeds", "3") == 2
+    assert "is at step 3, beyond the 2 asked for; give --steps 3" in capsys.readouterr().err
+
+
+def test_a_run_that_fails_is_named_and_the_rest_is_done(recipe, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("STAND_IN_FAILS", "grpo_cpu-seed1")
+    out = tmp_path / "out"
+    assert reproduce(out, *TWO) == 1
+    said = capsys.readouterr()
+    log = out / "logs" / "grpo_cpu-seed1.log"
+    assert f"failed: grpo_cpu-seed1: training ended with exit code 7; {log}" in said.err
+    assert log.read_text().endswith("broken on purpose\n")
+    table = (out / "table.md").read_text()
+    assert "RPG-URKL |" in table
+    assert "\n| GRPO |" not in table
+    assert "not in this table: grpo_cpu-seed1" in table
+    monkeypatch.delenv("STAND_IN_FAILS")
+    assert reproduce(out, *TWO) == 0
+    assert "1 done, 1 begun, 0 to do" in capsys.readouterr().out
+    assert starts(out / "runs/grpo_cpu-seed1") == [0, 1]
+    assert starts(out / "runs/rpg_cpu_urkl1e-4-seed1") == [0]
+
+
+def test_a_script_that_refuses_is_named_and_the_rest_is_done(recipe, tmp_path, capsys):
+    script = recipe / "cpu" / "run_grpo_cpu.sh"
+    script.write_text("echo 'no such thing' >&2; exit 2")
+    out = tmp_path / "out"
+    assert reproduce(out, *TWO) == 1
+    assert "failed: GRPO: " in (err := capsys.readouterr().err)
+    assert "no such thing" in err
+    assert [path.name for path in (out / "runs").iterdir()] == ["rpg_cpu_urkl1e-4-seed1"]
+    assert reproduce(tmp_path / "other", *ONE) == 2  # and nothing else is asked for
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ended_in_the_middle_and_started_again(recipe, tmp_path, monkeypatch, number, code):
+    monkeypatch.setenv("STAND_IN_SECONDS", "1")
+    out, run = tmp_path / "out", tmp_path / "out/runs/grpo_cpu-seed1"
+    arguments = ["reproduce", "8", *ONE, "--steps", "3", "--out", str(out)]
+    command = [sys.executable, "-c", CALL.replace("from rpg.cli", NO_REFUSAL), str(recipe), *arguments]
+    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+    until = time.monotonic() + 120
+    while not (run / "global_step_1" / manifest.NAME).is_file() and time.monotonic() < until:
+        time.sleep(0.05)
+    os.kill(process.pid, number)
+    assert process.wait(60) == code
+    assert main(arguments) == 0  # waits for the run, which ends with its parent
+    assert steps(run) == [0, 1, 2, 3]
+    first, again = starts(run)
+    assert first == 0
+    assert again in (1, 2)
+
+
+NO_REFUSAL = """from rpg.results import reproduce_command
+reproduce_command.refusal = lambda run, elsewhere: None
+from rpg.cli"""
+
+
+def test_last_checkpoints_are_evaluated_with_more_answers_once(recipe, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert reproduce(out, *ONE) == 0
+    assert "1 by the runs' last validation, 0 of 0 to do" in capsys.readouterr().out
+    assert not (out / "evaluations").exists()
+    for said in ("1 of 1 to do", "0 of 1 to do"):
+        assert reproduce(out, *ONE, "--samples", "4") == 0
+        assert said in capsys.readouterr().out
+    made = out / "evaluations" / "grpo_cpu-seed1-step2-n4"
+    assert starts(made) == [2]
+    assert steps(made) == [2]
+    assert starts(out / "runs/grpo_cpu-seed1") == [0]
+    assert "| GRPO | 0.2100 |" in (out / "evaluation.md").read_text()
+
+
+def test_an_override_does_not_make_an_evaluation_a_training(tmp_path):
+    run = planned(tmp_path, actor_rollout_ref={"rollout": {"val_kwargs": {"n": 1}}}, data={"val_files": "toy.parquet"})
+    stand_in.save(run.directory, 2)
+    run = replace(run, script=ROOT / "recipe/rpg/cpu/run_grpo_cpu.sh", overrides=(
+        "trainer.val_before_train=false", "+trainer.val_only=false", "actor_rollout_ref.rollout.val_kwargs.n=1", "a=1"
+    ))  # fmt: skip
+    command = reproduction.evaluation(run, 4, tmp_path).command()
+    assert command[-1] == "a=1"
+    for key, value in (("trainer.val_only", "True"), ("trainer.val_before_train", "True"), (reproduction.ANSWERS, "4")):
+        assert [word for word in command if word.lstrip("+").startswith(f"{key}=")] == [f"{key}={value}"]
+
+
+def test_a_reproduction_has_one_process(recipe, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    descriptor = take(out / "reproduce.lock")
+    assert reproduce(out, *TWO) == 2
+    assert f"{out} is in use by process {os.getpid()} on " in capsys.readouterr().err
+    assert not (out / "runs").exists()
+    os.close(descriptor)
+
+
+def test_a_directory_that_stays_in_use_is_given_up(recipe, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("rpg.results.work.ENDING", 0.2)
+    out = tmp_path / "out"
+    run = out / "runs/grpo_cpu-seed1"
+    run.mkdir(parents=True)
+    descriptor = take(run / RUN)
+    assert reproduce(out, *TWO) == 1
+    assert f"grpo_cpu-seed1: its directory is in use by process {os.getpid()}" in capsys.readouterr().err
+    os.close(descriptor)
+
+
+def planned(tmp_path, **changes) -> reproduction.Planned:
+    settings = {"trainer": {"total_training_steps": 2, "test_freq": 1, **changes.pop("trainer", {})}, **changes}
+    row = rows.rows_of(8)[0]
+    return reproduction.Planned(row, Path("s.sh"), 1, "r", tmp_path / "r", settings, ())
+
+
+def test_done_is_said_by_log_and_manifest(tmp_path):
+    run = planned(tmp_path)
+    assert run.state().words == "to do"
+    run.directory.mkdir()
+    log = run.directory / "metrics.jsonl"
+    log.write_text("".join(json.dumps({"step": step, "data": {}}) + "\n" for step in (0, 1, 2)))
+    assert run.state().words == "at step 2, goes on from its beginning"
+    for step in (1, 2):
+        stand_in.save(run.directory, step)
+    assert run.state().finished
+    log.write_text(log.read_text()[:-3])  # its last line torn by a kill
+    assert run.state().words == "at step 1, goes on after 2"
+    log.write_text(json.dumps({"step": 2, "data": {}}) + "\n")
+    (run.directory / "global_step_2/data.pt").write_bytes(b"")
+    assert run.state().words == "at step 2, goes on after 1"
+    (run.directory / "global_step_1" / manifest.NAME).rename(run.directory / "global_step_1" / manifest.UNFINISHED)
+    assert not run.state().finished
+
+
+def test_another_training_in_the_directory_is_refused(tmp_path):
+    run = planned(tmp_path, data={"seed": 1, "train_batch_size": 8})
+    run.directory.mkdir()
+    there = {"data.seed": 1, "data.train_batch_size": 32, "data.train_files (content)": ["0123"]}
+    (run.directory / "fingerprint.json").write_text(json.dumps(there))
+    with pytest.raises(ResultsError, match=r"holds another training: data.train_batch_size there 32, here 8; give the"):
+        reproduction.refuse_others([run])
+    run.config["data"]["train_batch_size"] = 32
+    reproduction.refuse_others([run])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--methods", "rpg-urk"], "--methods rpg-urk: no row of table 8; nearest: RPG-URKL"),
+        (["--methods", "grpo", "a.b=1"], "--methods a.b=1: no row of table 8; overrides stand before the options"),
+        (["--seeds", "1", "1"], "--seeds 1 1: different whole numbers"),
+        (["--steps", "0"], "--steps 0: 1 or more"),
+        (["--parallel", "2"], "--parallel 2: this machine takes one run at a time; set RAY_ADDRESS"),
+        (["data.seed=3"], "data.seed=3: --seeds says that here"),
+        (["trainer.default_local_dir=x"], "trainer.default_local_dir=x: --out says that here"),
+        (["trainer.save_freq=-1"], "trainer.save_freq is not above 0"),
+    ],
+)
+def test_refused_before_anything_is_touched(recipe, tmp_path, monkeypatch, capsys, arguments, said):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    position = next((index for index, word in enumerate(arguments) if word.startswith("--")), len(arguments))
+    options = ["--profile", "cpu", "--methods", "grpo", "--out", str(tmp_path / "out"), *arguments[position:]]
+    assert main(["reproduce", "8", *arguments[:position], *options]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_such_table(capsys):
+    assert main(["reproduce", "4"]) == 2
+    assert "the paper has no such table of results; there are 3, 5, 6, 7, 8" in capsys.readouterr().err
+
+
+def test_the_plan_of_a_table_on_gpus(tmp_path, monkeypatch, capsys):
+    """Table 7 validates on its own two sets, and its disk: 2 checkpoints of Qwen3-4B, 12 B a parameter, 4.02e9."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    out = tmp_path / "out"
+    assert main(["reproduce", "7", "--methods", "dapo", "--seeds", "1", "2", "--dry-run", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "dapo_4b_4k-seed1  DAPO" in said
+    assert "2 runs of 400 steps" in said
+    assert "disk: 193 GB for the checkpoints of 2 runs" in said  # 2 runs x 2 x 12 x 4.02e9
+    assert "on 8 x H100 80 GB; an estimate" in said
+    assert not out.exists()
+    made, refused = reproduction.plan_runs(rows.choose(rows.rows_of(7), ["dapo"]), "gpu", [1], None, out, [])
+    assert not refused
+    assert [Path(name).name for name in made[0].config["data"]["val_files"]] == [
+        "minerva-math.parquet",
+        "olympiadbench.parquet",
+    ]
