@@ -6,7 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
-import transfer_queue
+import transfer_queue as tq
 from omegaconf import DictConfig
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
@@ -93,11 +93,11 @@ def drop_trained() -> None:
     verl removes them when the step ends, which is after it has saved; after a restart nothing would, and each one more
     would leave a batch in memory and in every checkpoint.
     """
-    held = (transfer_queue.kv_list("train") or {}).get("train", {})
+    held = (tq.kv_list("train") or {}).get("train", {})
     prompts = {key for key, tag in held.items() if tag.get("is_prompt", False)}
     trained = [key for key in held if key.split("_")[0] not in prompts]
     if trained:
-        transfer_queue.kv_clear(keys=trained, partition_id="train")
+        tq.kv_clear(keys=trained, partition_id="train")
 
 
 def lacking(directory: Path, size: int) -> str:

@@ -384,13 +384,13 @@ PARTS: dict[str, tuple[Part, ...]] = {
                  'self.config.trainer.get("remove_previous_ckpt_in_save", False)',
                  'actor_ckpt_cfg.get("async_save", False)',
              )),
-        Part(TRAINER, "PPOTrainer._load_checkpoint", "is extended: the loader's state is read as data, and earlier "
-             "checkpoints count", signature="(self)", texts=(
+        Part(TRAINER, "PPOTrainer._load_checkpoint", "is extended: the loader's state is read as data, earlier "
+             "checkpoints count, and an asynchronous trainer's queue, filled again, loses what has been trained on",
+             signature="(self)", texts=(
                  "torch.load(dataloader_local_path, weights_only=False)",
                  'self.global_steps = int(global_step_folder.split("global_step_")[-1])',
+                 'if self.trainer_mode != "sync":', "tq.load_checkpoint(tq_ckpt_path)",
              )),
-        Part(TRAINER, "PPOTrainer._load_checkpoint", "fills the queue again where a trainer is asynchronous",
-             texts=('if self.trainer_mode != "sync":', "tq.load_checkpoint(tq_ckpt_path)")),
         Part(TRAINER, "PPOTrainer.fit", "removes a step's responses when it ends, after it was saved",
              texts=("tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)",)),
         Part("verl.trainer.ppo.v1.replay_buffer", "ReplayBuffer._materialize_batch", "removes their prompts before",

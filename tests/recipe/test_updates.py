@@ -6,6 +6,7 @@ one. `pytest -s` prints the table.
 """
 
 import functools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,9 @@ from launch_scripts import SCRIPTS, composed
 
 from recipe.rpg.names import parse
 
-# the schedule-free script has the loss of its AdamW twin
-NAMES = [name for name, run in ((n, parse(n)) for n in SCRIPTS) if run.size == "cpu" and run.optim == "adamw"]
+# a script with another optimizer, model or schedule has the loss of its twin
+ALIKE = {"optim": "adamw", "model": None, "schedule": "sync"}
+NAMES = [name for name in SCRIPTS if parse(name).size == "cpu" and replace(parse(name), **ALIKE) == parse(name)]
 GROUPS, SIZE, TOKENS = 4, 4, 6
 SAME = 1e-9  # relative distance of two gradients that count as one; beta is 1e-4, the numbers are float64
 

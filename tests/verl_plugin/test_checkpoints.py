@@ -24,6 +24,7 @@ class Saving(PPOTrainerSync):
         self.complete_meanwhile: list[int] = []
         self.asked_to_keep: list[object] = []
         self.fails = False
+        self.trainer_mode = "sync"
         self.resumes_at = 0
 
     def _load_checkpoint(self):
