@@ -60,8 +60,9 @@ def _watched(config: DictConfig, run_dir: Path, local: bool, preloaded: Preloade
     with redirected(log) as terminal:
         failure = preloaded.failure if preloaded else lambda: None
         watch = Watch(config, run_dir / "metrics.jsonl", terminal, failure)
+        runner = HeldRunner()
         try:
-            return _train(config, watch, preloaded)
+            return _train(config, watch, runner, preloaded)
         except KeyboardInterrupt:
             if watch.verdict:
                 print(f"error: {watch.verdict.reason}", file=terminal)
@@ -88,23 +89,47 @@ def _watched(config: DictConfig, run_dir: Path, local: bool, preloaded: Preloade
 
             children = psutil.Process().children(recursive=True) if local else []
             shared = leftovers.mapped(child.pid for child in children)
+            runner.handle = None
             ray.shutdown()
             if local:
                 end_descendants()
                 leftovers.unlink(shared)
+                leftovers.remove()  # of earlier starts, too young when this one began
 
 
-def _train(config: DictConfig, watch: Watch, preloaded: Preloaded | None) -> int:
+class HeldRunner:
+    """The task runner's class for verl's run_ppo, and its actor, which lives until the handle is given up.
+
+    run_ppo gives it up when it returns. Ray then kills the actor and, with it, what it has started, vLLM's servers
+    among them; what these have in shared memory could no longer be told from another run's.
+    """
+
+    def __init__(self) -> None:
+        self.handle: Any = None
+        self._options: dict[str, Any] = {}
+
+    def options(self, **options: Any) -> "HeldRunner":
+        """Ray's options for the actor; verl has some under nsys."""
+        self._options = options
+        return self
+
+    def remote(self) -> Any:
+        """Start the actor; its handle."""
+        from recipe.rpg.task_runner import RPGTaskRunner
+
+        self.handle = RPGTaskRunner.options(**self._options).remote()
+        return self.handle
+
+
+def _train(config: DictConfig, watch: Watch, runner: HeldRunner, preloaded: Preloaded | None) -> int:
     from verl.trainer.main_ppo import run_ppo
     from verl.utils.device import auto_set_device
-
-    from recipe.rpg.task_runner import RPGTaskRunner
 
     auto_set_device(config)
     watch.start()
     if preloaded:  # so that nothing of ours competes with the start of Ray's node
         preloaded.wait_for_early()
-    run_ppo(config, task_runner_class=RPGTaskRunner)
+    run_ppo(config, task_runner_class=runner)
     watch.finish()
     return DONE
 

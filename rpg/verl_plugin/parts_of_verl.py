@@ -356,7 +356,8 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "recipe/rpg/run.py": (
         Part("verl.trainer.main_ppo", "run_ppo", "starts Ray and the task runner",
              passed=("config", "task_runner_class"),
-             texts=("ray.init(**OmegaConf.to_container(ray_init_kwargs))", "task_runner_class.remote()")),
+             texts=("ray.init(**OmegaConf.to_container(ray_init_kwargs))", "runner = task_runner_class.remote()",
+                    'runner = task_runner_class.options(runtime_env={"nsight": nsight_options}).remote()')),
         Part("verl.utils.device", "auto_set_device", "sets the device as verl's own main does", passed=("config",)),
     ),
     "recipe/rpg/task_runner.py": (
