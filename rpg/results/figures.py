@@ -4,7 +4,7 @@ import io
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ MORE_PANELS = (
     ("KL of pi_old from pi_theta", "actor/ppo_kl"),
     ("clipped tokens (share)", "actor/pg_clipfrac"),
 )
+STEP, MINUTES = "step", "minutes"  # what panels may be drawn against
 PANELS = 6
 MOST_PANELS = 60  # twenty rows; a PNG of many more pixels cannot be written
 SMOOTHING = 0.1  # a running mean over this share of the steps; raw values stay visible behind it
@@ -64,8 +65,9 @@ class Panel:
     """One picture: `series[i]` belongs to the i-th run; validation panels (no `metric`) have dots, no smoothing."""
 
     title: str
-    series: tuple[tuple[tuple[int, float], ...], ...]
+    series: tuple[tuple[tuple[float, float], ...], ...]
     metric: str | None = None
+    against: str = STEP
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,17 @@ def _panels(runs: Sequence[Run], wanted: Sequence[tuple[str, str]]) -> list[Pane
     return [panel for panel in made if any(panel.series)]
 
 
+def against_minutes(panels: Sequence[Panel], runs: Sequence[Run]) -> list[Panel]:
+    """The panels over minutes of training (`Run.minutes`) in place of steps."""
+    times = [run.minutes() for run in runs]
+    made = []
+    for panel in panels:
+        named = zip(panel.series, times, strict=True)
+        series = tuple(tuple((time[int(step)], y) for step, y in points if step in time) for points, time in named)
+        made.append(replace(panel, series=series, against=MINUTES))
+    return made
+
+
 def shown_metrics(panels: Sequence[Panel]) -> list[str]:
     """The training metrics among the panels."""
     return [panel.metric for panel in panels if panel.metric]
@@ -114,7 +127,7 @@ def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
     Every line has the gid run-<i>, by which the page hides it; i is the label's first run.
     """
     axes.set_title(picture(panel.title), loc="left")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=panel.against == STEP, nbins=6))
     for label in dict.fromkeys(legend.labels):
         look, gid = legend.looks[label], f"run-{legend.labels.index(label)}"
         named = zip(legend.labels, panel.series, strict=True)
@@ -135,12 +148,12 @@ def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
             axes.plot(*line, color=look.colour, linestyle=look.dash, marker=marker, markersize=4, gid=gid)
 
 
-def _smoothed(points: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float]]:
+def _smoothed(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
     steps, values = zip(*points, strict=True)
     return zip(steps, smooth(values), strict=True)
 
 
-def band(members: Sequence[tuple[tuple[int, float], ...]]) -> tuple[list[int], list[float], list[float]] | None:
+def band(members: Sequence[tuple[tuple[float, float], ...]]) -> tuple[list[float], list[float], list[float]] | None:
     """Steps, mean and its standard error over runs; None for one run, and where their steps differ."""
     steps = [step for step, _ in members[0]] if members else []
     if len(members) < 2 or any([step for step, _ in points] != steps for points in members):
@@ -176,7 +189,7 @@ def figure(panels: Sequence[Panel], legend: Legend) -> Figure:
         for axes in all_axes[len(panels) :]:
             axes.set_axis_off()
         for axes in all_axes[max(0, len(panels) - columns) : len(panels)]:
-            axes.set_xlabel("step")
+            axes.set_xlabel(panels[0].against)
         lines = [
             Line2D([], [], color=legend.looks[label].colour, linestyle=legend.looks[label].dash) for label in shown
         ]
@@ -193,7 +206,7 @@ def single(panel: Panel, legend: Legend) -> str:
         fig = Figure(figsize=(4.4, 3.0), layout="constrained")
         axes = fig.subplots()
         draw(axes, panel, legend)
-        axes.set_xlabel("step")
+        axes.set_xlabel(panel.against)
         return svg(fig)
 
 

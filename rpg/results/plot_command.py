@@ -12,12 +12,20 @@ from rpg.results.records import LeftOut, ResultsError, about, exit_code
 from rpg.results.runs import Run, load_runs, not_shown
 from rpg.results.table import Table, build_table
 
+NO_TIMES = "not shown: the log lacks timing_s/step at a step, so that its minutes are not known"
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plot`."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="as for `rpg table`")
     parser.add_argument("--out", type=Path, default=Path("plots"), metavar="DIR", help="default: plots")
     parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N beside ours on the page")
+    parser.add_argument(
+        "--against",
+        choices=[figures.STEP, figures.MINUTES],
+        default=figures.STEP,
+        help="minutes: of training, without validations and saves",
+    )
     parser.add_argument("--title", default="RPG runs", help="title of the page")
 
 
@@ -28,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         paper = None if args.paper is None else paper_table(args.paper)
         runs = load_runs(args.runs, notes)
         table = build_table(runs, notes, paper)
-        paths = plot(runs, table, args.out, args.title)
+        paths = plot(runs, table, args.out, args.title, args.against)
     except (ResultsError, OSError) as error:
         print(f"rpg plot: {printable(str(error))}", file=sys.stderr)
         return 2
@@ -39,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(table.notes)
 
 
-def plot(runs: list[Run], table: Table, out: Path, title: str) -> list[Path]:
+def plot(runs: list[Run], table: Table, out: Path, title: str, against: str = figures.STEP) -> list[Path]:
     """Draw the runs of a table, to whose notes what could not be shown is added; returns the paths.
 
     Raises:
@@ -54,6 +62,9 @@ def plot(runs: list[Run], table: Table, out: Path, title: str) -> list[Path]:
         left_out = ", ".join(panel.title for panel in panels[figures.MOST_PANELS :])
         table.notes.append(LeftOut(f"more than {figures.MOST_PANELS} panels; left out: {left_out}"))
         del panels[figures.MOST_PANELS :]
+    if against == figures.MINUTES:
+        table.notes += [about(run.name, LeftOut(NO_TIMES)) for run in runs if not run.minutes()]
+        panels = figures.against_minutes(panels, runs)
     return draw(runs, panels, table, out, title)
 
 

@@ -87,6 +87,15 @@ class Run:
         """(step, value) of a metric, in order; without NaN and infinities."""
         return [(step, data[metric]) for step, data in self.history.items() if usable(data.get(metric, math.nan))]
 
+    def minutes(self) -> dict[int, float]:
+        """Step -> minutes of training until its end, validations and saves aside; {} where a step lacks its time."""
+        elapsed, found = 0.0, {}
+        for step, data in self.history.items():
+            took = data.get("timing_s/step", math.nan if step else 0.0) - data.get("timing_s/save_checkpoint", 0.0)
+            elapsed += took / 60
+            found[step] = elapsed
+        return found if usable(elapsed) else {}
+
     def unusable(self, metric: str) -> list[int]:
         """The steps at which a metric is NaN or infinite."""
         return [step for step, data in self.history.items() if metric in data and not usable(data[metric])]

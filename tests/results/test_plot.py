@@ -7,7 +7,7 @@ import pytest
 from synthetic import config, records, write_run
 
 from rpg.cli import main
-from rpg.results.figures import band, make_legend, make_panels, smooth
+from rpg.results.figures import against_minutes, band, make_legend, make_panels, smooth
 from rpg.results.methods import LOOKS, METHODS, looks_of, method_of_name
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
@@ -95,6 +95,22 @@ def test_off_policy_panels_are_drawn_where_a_run_has_something_to_show(tmp_path)
         "off-policy: staleness (weight versions)",
         "off-policy: clipped below (share)",
     ]
+
+
+def test_against_minutes_of_training(tmp_path, capsys):
+    """Steps of 60, 120, ... seconds, in which saving takes 30; a run without times is left out, and said."""
+    lines = records([0.1, 0.2, 0.3])
+    for step, data in lines[1:]:
+        data |= {"timing_s/step": 60.0 * step + 30, "timing_s/save_checkpoint": 30.0}
+    runs = [write_run(tmp_path / "timed", lines, config("timed")), write_run(tmp_path / "not", records([0.1, 0.2]))]
+    loaded = load_runs(runs, [])
+    accuracy = against_minutes(make_panels(loaded), loaded)[0]
+    assert accuracy.series == (((0.0, 0.1), (3.0, 0.2), (10.0, 0.3)), ())
+    assert main(["plot", str(runs[0]), "--out", str(tmp_path / "one"), "--against", "minutes"]) == 0
+    assert ">minutes</text>" in (tmp_path / "one" / "panels.svg").read_text()
+    capsys.readouterr()
+    assert main(["plot", *map(str, runs), "--out", str(tmp_path / "both"), "--against", "minutes"]) == 1
+    assert "not: not shown: the log lacks timing_s/step" in capsys.readouterr().err
 
 
 def test_smooth_keeps_constants_and_length():
