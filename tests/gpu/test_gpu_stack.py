@@ -47,10 +47,7 @@ ONE_GPU = [
     "+actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls=tests.e2e.rollout_weights.Extension",
 ]
 # rollouts while the batch before is trained on, and exact weights against the policy that sampled
-ASYNC = [
-    "trainer.v1.trainer_mode=colocate_async",
-    "algorithm.rollout_correction.bypass_mode=true",
-]
+ASYNC = ["schedule=async", "pi_old=behavior"]
 
 
 def settings(family: str, *overrides: str) -> list[str]:

@@ -1,0 +1,86 @@
+"""Seconds of a training step by phase, on the CPU profile: variants of one launch script in turn, on the same machine.
+
+    python scripts/bench_step.py                           # sync, pi_old=behavior, schedule=async
+    python scripts/bench_step.py plain= four="data.train_batch_size=128 actor_rollout_ref.actor.ppo_mini_batch_size=64"
+
+A variant is NAME=OVERRIDES. Every round starts each variant anew; medians and quartiles are over all rounds' steps
+but the first two of each start. Toy model and data: `rpg demo --prepare-only`.
+"""
+
+import argparse
+import json
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
+VARIANTS = ("sync=", "behavior=pi_old=behavior", "async=schedule=async pi_old=behavior")
+# verl's timers, in the order of a step; what is between them is the rest
+PHASES = ("gen", "reward", "old_log_prob", "ref", "adv", "update_actor", "update_weights")
+WARM = 2
+
+
+def main() -> None:
+    """Run what the command line asks for and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("variants", nargs="*", default=VARIANTS, metavar="NAME=OVERRIDES")
+    parser.add_argument("--script", type=Path, default=SCRIPT)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=2)
+    args = parser.parse_args()
+    variants = dict(text.split("=", 1) for text in args.variants)
+    if args.steps <= WARM:
+        parser.error(f"--steps must be more than {WARM}, which are not counted")
+    steps: dict[str, list[dict[str, float]]] = {name: [] for name in variants}
+    for number in range(args.rounds):
+        for name, overrides in variants.items():
+            print(f"round {number + 1} of {args.rounds}: {name}", file=sys.stderr, flush=True)
+            steps[name] += measured(args.script, shlex.split(overrides), args.steps)
+    print("\n".join(table(steps)))
+
+
+def measured(script: Path, overrides: list[str], steps: int) -> list[dict[str, float]]:
+    """One start; the timers of each step that counts, and `rest`, in seconds."""
+    with tempfile.TemporaryDirectory(prefix="rpg-bench-") as directory:
+        settings = [
+            f"trainer.default_local_dir={directory}/run",
+            f"trainer.total_training_steps={steps}",
+            "trainer.val_before_train=false",
+            "trainer.test_freq=-1",
+            "trainer.save_freq=-1",
+        ]
+        command = ["bash", str(script), *settings, *overrides]
+        if code := subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
+            sys.exit(f"bench_step: {shlex.join(command)} ended with exit code {code}")
+        lines = (Path(directory) / "run/metrics.jsonl").read_text().splitlines()
+    found = []
+    for data in [json.loads(line)["data"] for line in lines][WARM:]:
+        times = {phase: data.get(f"timing_s/{phase}", 0.0) for phase in PHASES}
+        found.append({**times, "rest": data["timing_s/step"] - sum(times.values()), "step": data["timing_s/step"]})
+    return found
+
+
+def table(steps: dict[str, list[dict[str, float]]]) -> list[str]:
+    """Markdown: a row a phase, a column a variant: median (lower to upper quartile); steps relative to the first."""
+    rows = ["| phase, s | " + " | ".join(steps) + " |", "|---|" + "--:|" * len(steps)]
+    for phase in (*PHASES, "rest", "step"):
+        columns = [[step[phase] for step in made] for made in steps.values()]
+        if any(any(column) for column in columns):
+            rows.append(f"| {phase} | " + " | ".join(map(spread, columns)) + " |")
+    first = statistics.median(step["step"] for step in next(iter(steps.values())))
+    ratios = [statistics.median(step["step"] for step in made) / first for made in steps.values()]
+    return [*rows, "| ratio | " + " | ".join(f"{ratio:.2f}" for ratio in ratios) + " |"]
+
+
+def spread(values: list[float]) -> str:
+    """Median and quartiles."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+
+if __name__ == "__main__":
+    main()
