@@ -9,7 +9,7 @@ has something to start from and much left to gain.
 import dataclasses
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -48,6 +48,7 @@ class ToyModelSettings:
     accuracy: interval (low, high); a jump over it, or not reaching it, is an error.
     label_smoothing: share of the probability spread over all tokens; sampled accuracy is about
         (1 - label_smoothing) to the power of the response's 20-odd tokens.
+    max_response: tokens that a sampled answer may have.
     family: one of FAMILIES.
     device: torch's, on which it is trained.
     """
@@ -65,6 +66,7 @@ class ToyModelSettings:
     accuracy: tuple[float, float] = (0.29, 0.5)
     evaluate_every: int = 20
     seed: int = 0
+    max_response: int = 32
     family: str = "qwen2"
     device: str = "cpu"
 
@@ -140,9 +142,9 @@ def sampled_accuracy(
     model: ToyModel,
     tokenizer: PreTrainedTokenizerFast,
     problems: Sequence[Problem],
-    max_new_tokens: int = 32,
+    max_response: int,
 ) -> float:
-    """Share of problems answered rightly by one sample each at temperature 1."""
+    """Share of problems answered rightly by one sample each at temperature 1, of at most max_response tokens."""
     prompts = [encode_prompt(tokenizer, problem.text) for problem in problems]
     width = max(map(len, prompts))
     pad = tokenizer.pad_token_id
@@ -150,7 +152,7 @@ def sampled_accuracy(
     mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device)
     model.eval()
     out = model.generate(  # pyright: ignore[reportAttributeAccessIssue]
-        input_ids=ids, attention_mask=mask, max_new_tokens=max_new_tokens, do_sample=True, top_k=0, top_p=1.0
+        input_ids=ids, attention_mask=mask, max_new_tokens=max_response, do_sample=True, top_k=0, top_p=1.0
     )
     texts = tokenizer.batch_decode(out[:, width:], skip_special_tokens=True)
     pairs = zip(texts, problems, strict=True)
@@ -159,16 +161,16 @@ def sampled_accuracy(
 
 
 def encode_solutions(
-    tokenizer: PreTrainedTokenizerFast, problems: Sequence[Problem]
+    tokenizer: PreTrainedTokenizerFast, problems: Sequence[Problem], solution: Callable[[Problem], str]
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Token ids and labels (problems, tokens) of prompt and worked solution; the length of the shortest prompt.
+    """Token ids and labels (problems, tokens) of prompt and solution; the length of the shortest prompt.
 
     Labels are -100 at the prompt and at the padding.
     """
     encoded = []
     for problem in problems:
         prompt = encode_prompt(tokenizer, problem.text)
-        target = [*tokenizer.encode(worked_solution(problem), add_special_tokens=False), tokenizer.eos_token_id]
+        target = [*tokenizer.encode(solution(problem), add_special_tokens=False), tokenizer.eos_token_id]
         encoded.append((prompt, target))
     width = max(len(prompt) + len(target) for prompt, target in encoded)
     ids = torch.full((len(encoded), width), int(tokenizer.pad_token_id))  # type: ignore[arg-type]
@@ -184,16 +186,17 @@ def train(
     tokenizer: PreTrainedTokenizerFast,
     problems: Sequence[Problem],
     held_out: Sequence[Problem],
+    solution: Callable[[Problem], str],
     settings: ToyModelSettings,
     console: Console,
 ) -> float:
-    """Supervised training on worked solutions (AdamW, one learning-rate cycle) until the accuracy is as wanted.
+    """Supervised training on solutions (AdamW, one learning-rate cycle) until the accuracy is as wanted.
 
     Returns the sampled accuracy on held_out. Raises RuntimeError when it is not inside settings.accuracy.
     """
     low, high = settings.accuracy
     accuracy = 0.0
-    ids, labels, shortest = encode_solutions(tokenizer, problems)
+    ids, labels, shortest = encode_solutions(tokenizer, problems, solution)
     ids, labels = ids.to(model.device), labels.to(model.device)
     attention = ids.ne(int(tokenizer.pad_token_id))  # type: ignore[arg-type]
     generator = torch.Generator().manual_seed(settings.seed)
@@ -217,7 +220,7 @@ def train(
         schedule.step()
         optimizer.zero_grad(set_to_none=True)
         if step % settings.evaluate_every == 0:
-            accuracy = sampled_accuracy(model, tokenizer, held_out)
+            accuracy = sampled_accuracy(model, tokenizer, held_out, settings.max_response)
             model.train()
             elapsed = time.monotonic() - began
             console.print(f"  step {step:3d}  {elapsed:3.0f} s  loss {loss.item():.3f}  accuracy {accuracy:.3f}")
@@ -232,21 +235,36 @@ def train(
 
 
 def build_toy_model(out: Path, settings: ToyModelSettings | None = None) -> float:
-    """Build tokenizer and model, train them, write a Hugging Face model directory to out.
+    """The model of the sums, written to out as a Hugging Face directory.
 
     Returns the held-out sampled accuracy. Raises RuntimeError, before anything is written, when it is outside
     settings.accuracy.
     """
     settings = settings or ToyModelSettings()
-    console = Console()
-    began = time.monotonic()
     train_problems = list(toy_problems("train", seed=settings.seed, count=settings.train_problems))
     test_problems = list(toy_problems("test", seed=settings.seed, count=settings.test_problems))
-    texts = [format_prompt(p.text) + "\n" + worked_solution(p) for p in train_problems[:512]]
+    return build_trained(out, train_problems, test_problems, worked_solution, settings)
+
+
+def build_trained(
+    out: Path,
+    problems: Sequence[Problem],
+    held_out: Sequence[Problem],
+    solution: Callable[[Problem], str],
+    settings: ToyModelSettings,
+) -> float:
+    """Build tokenizer and model, train them on the solutions, write a Hugging Face model directory to out.
+
+    Returns the sampled accuracy on held_out. Raises RuntimeError, before anything is written, when it is outside
+    settings.accuracy.
+    """
+    console = Console()
+    began = time.monotonic()
+    texts = [format_prompt(problem.text) + "\n" + solution(problem) for problem in problems[:512]]
     tokenizer = build_tokenizer([*texts, "<|im_start|>user\n", "<|im_start|>assistant\n"], settings.vocab_size)
     model = build_model(tokenizer, settings)
     console.print(f"toy model: {model.num_parameters():,} parameters, vocabulary {len(tokenizer)}")
-    accuracy = train(model, tokenizer, train_problems, test_problems, settings, console)
+    accuracy = train(model, tokenizer, problems, held_out, solution, settings, console)
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
     console.print(f"toy model in {out}: accuracy {accuracy:.3f}, {time.monotonic() - began:.0f} s")

@@ -67,7 +67,7 @@ def test_rollouts_get_the_weights_of_each_step(start, tmp_path):
     listeners = run.listeners()
     assert run.wait() == 0, run.text()[-4000:]
     assert run.processes() == []
-    assert_on_the_loopback(listeners)
+    assert_on_the_loopback(listeners, ("ray::WorkerDict", "ray::CheckpointEngineWorker"))
     records = short_run.metrics(run.directory)
     assert [record["step"] for record in records] == list(range(steps + 1))
     trained = records[1:]
