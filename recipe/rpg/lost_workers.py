@@ -66,7 +66,9 @@ def lost_actors() -> list[str]:
         context = actor["DeathCause"].actor_died_error_context
         if ActorDiedErrorContext.Reason.Name(context.reason) in LOST:
             words = last_words(actor["Pid"]) or "it left no word; Ray's logs and the kernel's (dmesg) may know more"
-            lines.append(f"Ray lost the process {actor['Pid']} of {actor['ActorClassName']}: {words}")
+            # some are Python's qualified name: create_colocated_worker_cls.<locals>.WorkerDict
+            name = actor["ActorClassName"].rpartition(".")[2]
+            lines.append(f"Ray lost the process {actor['Pid']} of {name}: {words}")
     return lines
 
 
