@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Table 8 of the paper on a task that has to be learned (rpg/toy/chain.py): all rows and GRPO-corrected with 16 optimizer
+# steps a batch as in the paper, the six main methods with 2 and 64; three seeds, one learning rate.
+#   bash docs/results/study.sh [OVERRIDE...]
+# Runs go to checkpoints/study_<steps a batch>; what is finished is kept, what was begun goes on.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+rpg=$root/.venv/bin/rpg
+[[ -x $rpg ]] || rpg=rpg
+cd "$root"
+
+main=(grpo dapo rpg-ufkl rpg-urkl rpg-reinforce-ufkl rpg-reinforce-urkl)
+[[ -f runs/chain/model/model.safetensors ]] || "${rpg%rpg}python" -m rpg.toy.chain runs/chain
+
+study() { # OPTIMIZER_STEPS METHODS... -- OVERRIDES...; 64 prompts with 4 answers each
+    local steps=$1 methods=()
+    shift
+    while [[ $1 != -- ]]; do methods+=("$1"); shift; done
+    shift
+    "$rpg" reproduce 8 dataset=chain model=chain data.train_batch_size=64 actor_rollout_ref.rollout.n=4 \
+        "actor_rollout_ref.actor.ppo_mini_batch_size=$((64 / steps))" trainer.test_freq=10 "$@" \
+        --profile cpu --methods "${methods[@]}" --seeds 1 2 3 --steps 40 --out "checkpoints/study_$steps"
+}
+study 16 all -- "$@"
+study 2 "${main[@]}" -- "$@"
+study 64 "${main[@]}" -- "$@"
