@@ -8,6 +8,7 @@ trust_remote_code=True, whatever actor_rollout_ref.model.trust_remote_code says.
 """
 
 import asyncio
+import logging
 import math
 import time
 from pathlib import Path
@@ -26,6 +27,8 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
     """Its scores are finite numbers, and come within rpg.reward_limit seconds. Under verl's name, which Ray shows."""
 
     def _init_reward_fn(self) -> None:
+        # a package that vLLM's server imports (model_hosting_container_standards) sets the root logger to ERROR
+        logging.getLogger("rpg").setLevel(logging.WARNING)
         trusted = self.config.actor_rollout_ref.model.get("trust_remote_code", False)
 
         def tokenizer(path: str, **arguments: Any) -> Any:
