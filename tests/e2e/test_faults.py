@@ -43,6 +43,7 @@ def test_a_dead_vllm_engine_ends_the_run(start):
     assert run.metrics()[0]["step"] == 1  # what was written stays
 
 
+@pytest.mark.full
 def test_a_worker_that_ray_loses_ends_the_run(start):
     """Ray loses TransferQueue's storage, for which the trainer would wait for ever: exit code 1, and why."""
     run = start(*BRIEF)

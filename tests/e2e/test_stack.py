@@ -59,14 +59,18 @@ def assert_weights_reached_vllm(steps: list[dict]) -> None:
 
 
 def test_demo_learns_on_one_rank(start):
-    """`rpg demo`, as scripts/demo.sh calls it: the accuracy rises by 0.30, files and checkpoints are there."""
+    """`rpg demo`, as scripts/demo.sh calls it: the accuracy rises by 0.30, files and checkpoints are there.
+
+    It is measured at both ends alone: 1024 answers take 40 s.
+    """
     directory = TOY / "demo"
-    run = start(command=[sys.executable, "-m", "rpg.cli", "demo", "--dir", str(TOY)])
+    run = start(command=[sys.executable, "-m", "rpg.cli", "demo", "--dir", str(TOY), "trainer.test_freq=30"])
     assert run.wait(3 * PATIENCE) == 0, run.text()[-3000:]
     assert run.processes() == []
 
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    accuracies = [r["data"][ACCURACY] for r in records if r["step"] % 10 == 0]
+    accuracies = [r["data"][ACCURACY] for r in records if ACCURACY in r["data"]]
+    assert len(accuracies) == 2
     assert accuracies[-1] - accuracies[0] >= GAIN  # how likely a false alarm is: rpg/toy/demo_command.py
     assert [r["step"] for r in records] == list(range(len(records)))
 
