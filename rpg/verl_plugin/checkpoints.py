@@ -15,6 +15,7 @@ from rpg.checkpoints.judge import steps
 from rpg.verl_plugin import weights_only
 
 RETENTION = ("max_actor_ckpt_to_keep", "remove_previous_ckpt_in_save")  # the second is the first with 1, deprecated
+FULL = 1_000_000  # bytes; a disk with less is full
 RANK = re.compile(r"_rank_(\d+)\.pt$")
 
 
@@ -66,6 +67,12 @@ class CompleteCheckpoints(PPOTrainer):
         config.update(dict.fromkeys(asked))  # verl shall keep all
         try:
             super()._save_checkpoint()
+        except Exception as error:  # torch's names neither file nor disk: "unexpected pos 13312 vs 13206"
+            free = shutil.disk_usage(directory.parent).free
+            if free >= FULL:
+                raise
+            full = f"{directory} was not finished: {directory.parent} has {free / 1e6:.3g} MB free"
+            raise OSError(f"{full}. With room again the same command goes on from the one before") from error
         finally:
             config.update(asked)
         began = time.monotonic()

@@ -23,7 +23,7 @@ class Saving(PPOTrainerSync):
         self.config, self.global_steps, self.actor_rollout_wg = config, 0, Workers()
         self.complete_meanwhile: list[int] = []
         self.asked_to_keep: list[object] = []
-        self.fails = False
+        self.fails: BaseException | None = None
         self.trainer_mode = "sync"
         self.resumes_at = 0
 
@@ -36,7 +36,7 @@ class Saving(PPOTrainerSync):
         step = write_verl(run, self.global_steps)
         self.complete_meanwhile.append(sum(verify(other).complete for other in step.parent.glob("global_step_*")))
         if self.fails:
-            raise KeyboardInterrupt
+            raise self.fails
 
 
 class Trainer(checkpoints.CompleteCheckpoints, Saving):
@@ -73,7 +73,7 @@ def test_a_manifest_for_every_checkpoint(trainer, tmp_path, capsys):
 def test_a_save_that_does_not_end(trainer, tmp_path):
     """All of verl's files are there, its tracker too."""
     save(trainer, 2)
-    trainer.fails = True
+    trainer.fails = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         save(trainer, 4)
     choice = newest_complete(tmp_path)
@@ -113,6 +113,20 @@ def test_a_checkpoint_that_does_not_fit(trainer, tmp_path, monkeypatch, capsys):
         save(trainer, 6)
     assert on_disk(trainer) == [2, 4]
     assert newest_complete(tmp_path).found.directory.name == "global_step_4"
+
+
+@pytest.mark.parametrize(("free", "error"), [(999_999, OSError), (1_000_000, RuntimeError)])
+def test_a_disk_that_fills_up_within_a_save_is_named(trainer, tmp_path, monkeypatch, free, error):
+    """torch's error stays the cause, and is all that is said where the disk is not full."""
+    save(trainer, 2)
+    disk = checkpoints.shutil.disk_usage(tmp_path)
+    trainer._bytes = 0  # it fits, as far as is known
+    monkeypatch.setattr(checkpoints.shutil, "disk_usage", lambda place: disk._replace(free=free))
+    trainer.fails = RuntimeError("unexpected pos 13312 vs 13206")
+    with pytest.raises(error, match="global_step_4 was not finished: .* free" if error is OSError else "pos") as raised:
+        save(trainer, 4)
+    assert trainer.fails in (raised.value, raised.value.__cause__)
+    assert newest_complete(tmp_path).found.directory.name == "global_step_2"
 
 
 def saved_once(trainer, directory):
