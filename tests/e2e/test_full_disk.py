@@ -3,6 +3,7 @@
 A small tmpfs, which takes root to mount.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -100,9 +101,9 @@ def fill_within_a_save(disk: Path, directory: Path, run: Run) -> Path:
         begun = list(directory.glob(f"global_step_*/{manifest.UNFINISHED}"))
         if not begun or newest_complete(directory).found is None:  # there is to be one to go on from
             continue
-        state = os.statvfs(disk)
-        with open(file, "wb") as stream:
-            os.posix_fallocate(stream.fileno(), 0, max(1, state.f_bavail * state.f_frsize - 100_000))
+        with open(file, "wb", buffering=0) as stream, contextlib.suppress(OSError):  # until nothing is free
+            while begun[0].exists():
+                stream.write(bytes(100_000))
         if begun[0].exists():
             return file
         file.unlink()  # too late for this one
