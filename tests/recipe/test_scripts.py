@@ -8,6 +8,7 @@ import csv
 import functools
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -275,6 +276,8 @@ def check_dry_run(name: str, tmp_path: Path) -> None:
         imports.add(line.rsplit("|", 1)[-1].strip()) if line.startswith("import time:") else said.append(line)
     if "profile=cpu" not in arguments(SCRIPTS[name]):  # a GPU script says which environment it took
         assert said.pop(0).startswith("environment: ")
+    elif Path(sys.prefix) != RECIPE.parents[1] / ".venv":  # and one for the CPU that it took another than its own
+        assert said.pop(0).startswith("note: profile=cpu is for .venv")
     assert (done.returncode, said) == (0, [])
     assert "hydra" in imports
     assert imports.isdisjoint({"torch", "ray", "verl", "vllm", "transformers", "pandas"})  # what takes seconds
