@@ -65,15 +65,17 @@ def measured(script: Path, overrides: list[str], steps: int) -> list[dict[str, f
 
 
 def table(steps: dict[str, list[dict[str, float]]]) -> list[str]:
-    """Markdown: a row a phase, a column a variant: median (lower to upper quartile); steps relative to the first."""
+    """Markdown: a row a phase, a column a variant: median (lower to upper quartile); whole steps relative to the first."""
     rows = ["| phase, s | " + " | ".join(steps) + " |", "|---|" + "--:|" * len(steps)]
     for phase in (*PHASES, "rest", "step"):
         columns = [[step[phase] for step in made] for made in steps.values()]
         if any(any(column) for column in columns):
             rows.append(f"| {phase} | " + " | ".join(map(spread, columns)) + " |")
-    first = statistics.median(step["step"] for step in next(iter(steps.values())))
-    ratios = [statistics.median(step["step"] for step in made) / first for made in steps.values()]
-    return [*rows, "| ratio | " + " | ".join(f"{ratio:.2f}" for ratio in ratios) + " |"]
+    for name in ("median", "mean"):  # asynchronous steps alternate between those that wait for rollouts and others
+        middle = getattr(statistics, name)
+        totals = [middle(step["step"] for step in made) for made in steps.values()]
+        rows.append(f"| {name}, ratio | " + " | ".join(f"{total / totals[0]:.2f}" for total in totals) + " |")
+    return rows
 
 
 def spread(values: list[float]) -> str:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # docs/off-policy.md's question on the real stack: five methods on the toy task, synchronous and with the rollouts 4, 1
-# and 2 batches ahead, with each pi_old that is another one there; table, pictures and page go to off_policy/.
+# and 2 batches ahead, with each pi_old that is another one there; table and picture go to off_policy/.
 #   bash docs/results/off_policy.sh [OVERRIDE...]
 #   AHEAD="0 4" JOBS=2 bash docs/results/off_policy.sh     those alone, two runs at a time
 # Three minutes a run on two cores, 47 runs. What is finished is kept, what was begun goes on.
@@ -51,6 +51,4 @@ while ((running > 0)); do
     wait -n
     running=$((running - 1))
 done
-mkdir -p "$out"
-"$rpg" plot "$runs" --out "$out" --title "Toy task, synchronous and asynchronous, by the choice of pi_old"
-"$rpg" table "$runs" > "$out/table.md"
+"${rpg%rpg}python" docs/results/off_policy_report.py "$runs" "$out"
