@@ -65,7 +65,7 @@ def measured(script: Path, overrides: list[str], steps: int) -> list[dict[str, f
 
 
 def table(steps: dict[str, list[dict[str, float]]]) -> list[str]:
-    """Markdown: a row a phase, a column a variant: median (lower to upper quartile); whole steps relative to the first."""
+    """Markdown: a row a phase, a column a variant: median (quartiles); whole steps relative to the first."""
     rows = ["| phase, s | " + " | ".join(steps) + " |", "|---|" + "--:|" * len(steps)]
     for phase in (*PHASES, "rest", "step"):
         columns = [[step[phase] for step in made] for made in steps.values()]
