@@ -18,7 +18,7 @@ from rpg.results import figures
 from rpg.results.methods import order_of
 from rpg.results.runs import Run, load_runs
 
-NAME = re.compile(r"(?P<script>.+)-(?P<schedule>sync|async\d+)(?:-(?P<pi_old>\w+))?")
+NAME = re.compile(r"(?:.+)-(?P<schedule>sync|async\d+)(?:-(?P<pi_old>\w+))?")
 HEAD = ("method", "rollouts", "pi_old", "staleness", "accuracy at step 8", "at 16", "score, last 4 batches",
         "s a step", "ess, median", "lowest", "largest KL", "clipped, median")  # fmt: skip
 SCORE = "critic/score/mean"
@@ -30,7 +30,8 @@ def main() -> None:
     """Write runs.md and scores.png of the runs below the first directory into the second."""
     source, out = map(Path, sys.argv[1:])
     notes: list[str] = []
-    runs = sorted(load_runs([source], notes), key=lambda run: (order_of(method(run)), ahead(run), pi_old(run)))
+    found = [run for run in load_runs([source], notes) if not run.stopped_early]
+    runs = sorted(found, key=lambda run: (order_of(run.method), ahead(run), pi_old(run)))
     out.mkdir(parents=True, exist_ok=True)
     rows = [f"| {' | '.join(HEAD)} |", f"|---|---|---|{'--:|' * (len(HEAD) - 3)}"]
     rows += [f"| {' | '.join(cells(run))} |" for run in runs]
@@ -40,15 +41,10 @@ def main() -> None:
 
 
 def _parts(run: Run) -> re.Match[str]:
-    found = NAME.fullmatch(run.name)
+    found = NAME.fullmatch(run.directory.name)
     if found is None:
         sys.exit(f"off_policy_report: {run.path}: no run of off_policy.sh")
     return found
-
-
-def method(run: Run) -> str:
-    """The paper's name, and whether it is without RPG-Style Clip."""
-    return run.method + (", no clip" if _parts(run)["script"].endswith("_rf") else "")
 
 
 def ahead(run: Run) -> int:
@@ -69,7 +65,7 @@ def cells(run: Run) -> list[str]:
         for name in ("ess", "kl", "trajectory_staleness/mean")
     )
     return [
-        method(run),
+        run.method,
         f"{ahead(run)} ahead" if ahead(run) else "sync",
         pi_old(run),
         f"{statistics.mean(stale):.2f}" if stale else "0",
@@ -85,11 +81,11 @@ def cells(run: Run) -> list[str]:
 
 def draw(runs: list[Run], path: Path) -> None:
     """A column a method; the training score against step above, against minutes of training below."""
-    columns = [list(group) for _, group in itertools.groupby(runs, method)]
+    columns = [list(group) for _, group in itertools.groupby(runs, lambda run: run.method)]
     with pyplot.rc_context(figures.STYLE):
         figure, axes = pyplot.subplots(2, len(columns), figsize=(4 * len(columns), 7), sharey=True, squeeze=False)
         for column, group in enumerate(columns):
-            axes[0, column].set_title(method(group[0]))
+            axes[0, column].set_title(group[0].method)
             axes[0, column].set_xlabel("step")
             axes[1, column].set_xlabel("minutes of training")
             for run in group:
