@@ -53,4 +53,10 @@ while ((running > 0)); do
     wait -n
     running=$((running - 1))
 done
-"${rpg%rpg}python" docs/results/off_policy_report.py "$runs" "$out"
+for run in "$runs"/*/global_step_$steps; do # what the report reads, without the names of this machine's directories
+    log=$out/logs/$(basename "${run%/*}")
+    mkdir -p "$log"
+    cp "${run%/*}"/{metrics.jsonl,environment.json} "$log"
+    sed "s#$root/##" "${run%/*}/config.yaml" > "$log/config.yaml"
+done
+"${rpg%rpg}python" docs/results/off_policy_report.py "$out/logs" "$out"
