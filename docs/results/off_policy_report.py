@@ -1,6 +1,6 @@
 """What the runs of off_policy.sh say: a line each, and a picture of the training score against step and against time.
 
-python docs/results/off_policy_report.py checkpoints/off_policy docs/results/off_policy
+python docs/results/off_policy_report.py docs/results/off_policy/logs docs/results/off_policy
 """
 
 import itertools
