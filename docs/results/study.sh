@@ -13,14 +13,16 @@ cd "$root"
 main=(grpo dapo rpg-ufkl rpg-urkl rpg-reinforce-ufkl rpg-reinforce-urkl)
 [[ -f runs/chain/model/model.safetensors ]] || "${rpg%rpg}python" -m rpg.toy.chain runs/chain
 
-study() { # OPTIMIZER_STEPS METHODS... -- OVERRIDES...; 64 prompts with 4 answers each
-    local steps=$1 methods=()
+study() { # OPTIMIZER_STEPS METHODS... -- OVERRIDES...; 512 prompts with 4 answers each, 32 at a time or one a step
+    local steps=$1 methods=() prompts
+    prompts=$((steps > 32 ? steps : 32))
     shift
     while [[ $1 != -- ]]; do methods+=("$1"); shift; done
     shift
-    "$rpg" reproduce 8 dataset=chain model=chain data.train_batch_size=64 actor_rollout_ref.rollout.n=4 \
-        "actor_rollout_ref.actor.ppo_mini_batch_size=$((64 / steps))" trainer.test_freq=10 "$@" \
-        --profile cpu --methods "${methods[@]}" --seeds 1 2 3 --steps 40 --out "checkpoints/study_$steps"
+    "$rpg" reproduce 8 dataset=chain model=chain "data.train_batch_size=$prompts" actor_rollout_ref.rollout.n=4 \
+        "actor_rollout_ref.actor.ppo_mini_batch_size=$((prompts / steps))" \
+        trainer.val_before_train=false "trainer.test_freq=$((512 / prompts))" "$@" \
+        --profile cpu --methods "${methods[@]}" --seeds 1 2 3 --steps $((512 / prompts)) --out "checkpoints/study_$steps"
 }
 study 16 all -- "$@"
 study 2 "${main[@]}" -- "$@"
