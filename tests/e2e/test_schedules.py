@@ -49,10 +49,11 @@ def test_asynchronous_killed_and_started_again(start, tmp_path):
         "~reward.custom_reward_function.reward_kwargs.judge",
         f"data.train_batch_size={PROMPTS}",
         f"actor_rollout_ref.rollout.n={ANSWERS}",
-        # half of the answers that are asked for at once, and more than one look of the replay buffer takes
-        f"actor_rollout_ref.rollout.max_num_seqs={PROMPTS * ANSWERS}",
+        # a quarter of the answers that are asked for at once: when the last of a batch are done and have still to be
+        # scored and stored, the next batch has twice as many before it, and is under way when training begins
+        f"actor_rollout_ref.rollout.max_num_seqs={PROMPTS * ANSWERS // 2}",
         "actor_rollout_ref.rollout.ignore_eos=true",
-        "data.max_response_length=96",
+        "data.max_response_length=128",
         # one optimizer step a batch, on all of it: its policy is that of the checkpoint before, its metrics the batch's
         f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
         "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=32768",
