@@ -64,7 +64,7 @@ def measure(directory: str) -> None:
 
     config = toy_config(devices)
     section = OmegaConf.create(config["actor_rollout_ref"])
-    section.rpg_reference = config["rpg"]["reference"]
+    section.rpg = {"reference": config["rpg"]["reference"], "directory": directory, "nonfinite_limit": 3}
     prompts, mini, n = config["data"]["train_batch_size"], section.actor.ppo_mini_batch_size, section.rollout.n
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         worker = RPGActorRolloutRefWorker(config=section, role="actor")
