@@ -16,16 +16,18 @@ rpg=$root/.venv/bin/rpg
 cd "$root"
 trap wait EXIT # for the others, where one has failed
 
+one_ended() {
+    wait -n
+    running=$((running - 1))
+}
+
 # Eight optimizer steps a batch where the demo has two, of an eighth of its responses: at the profile's rate of
 # 3e-4 nothing was learned in eight batches; at 1e-4 all steps together go as far as the demo's. A checkpoint to end with.
 train() {
     local name=$1 script=recipe/rpg/cpu/run_$2.sh
     shift 2
     [[ -d $runs/$name/global_step_$steps ]] && return
-    if ((running >= ${JOBS:-1})); then
-        wait -n
-        running=$((running - 1))
-    fi
+    if ((running >= ${JOBS:-1})); then one_ended; fi
     bash "$script" "trainer.default_local_dir=$runs/$name" data.train_batch_size=16 \
         actor_rollout_ref.actor.ppo_mini_batch_size=2 actor_rollout_ref.actor.optim.lr=1e-4 \
         actor_rollout_ref.rollout.val_kwargs.n=2 \
@@ -49,10 +51,7 @@ for ahead in ${AHEAD:-0 4 1 2}; do
         done
     done
 done
-while ((running > 0)); do
-    wait -n
-    running=$((running - 1))
-done
+while ((running > 0)); do one_ended; done
 for run in "$runs"/*/global_step_$steps; do # what the report reads, without the names of this machine's directories
     log=$out/logs/$(basename "${run%/*}")
     mkdir -p "$log"

@@ -92,8 +92,7 @@ def draw(runs: list[Run], path: Path) -> None:
                 look = {"color": COLOURS[pi_old(run)], "linestyle": LINES[ahead(run)],
                         "label": f"{pi_old(run)}, {ahead(run)} ahead" if ahead(run) else "sync"}  # fmt: skip
                 steps, scores = zip(*run.series(SCORE), strict=True)
-                # of three batches, as one is 128 responses
-                smooth = [statistics.mean(scores[max(0, i - 1) : i + 2]) for i in range(len(scores))]
+                smooth = figures.smooth(scores)  # of three batches, as one is 128 responses
                 minutes = run.minutes()
                 axes[0, column].plot(steps, smooth, **look)
                 axes[1, column].plot([minutes[step] for step in steps], smooth, **look)
