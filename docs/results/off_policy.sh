@@ -3,7 +3,7 @@
 # and 2 batches ahead, with each pi_old that is another one there; table and picture go to off_policy/.
 #   bash docs/results/off_policy.sh [OVERRIDE...]
 #   AHEAD="0 4" JOBS=2 bash docs/results/off_policy.sh     those alone, two runs at a time
-# Three minutes a run on two cores, 47 runs. What is finished is kept, what was begun goes on.
+# Two and a half minutes a run on two cores, 47 runs. What is finished is kept, what was begun goes on.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)

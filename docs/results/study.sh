@@ -2,6 +2,7 @@
 # Table 8 of the paper on a task that has to be learned (rpg/toy/chain.py): all rows and GRPO-corrected with 16 optimizer
 # steps a batch as in the paper, the six main methods with 2 and 64; three seeds, one learning rate.
 #   bash docs/results/study.sh [OVERRIDE...]
+#   bash docs/results/study.sh lr            how the learning rate was chosen: two methods, three rates, another seed
 # Runs go to checkpoints/study_<steps a batch>; what is finished is kept, what was begun goes on.
 set -euo pipefail
 
@@ -13,17 +14,26 @@ cd "$root"
 main=(grpo dapo rpg-ufkl rpg-urkl rpg-reinforce-ufkl rpg-reinforce-urkl)
 [[ -f runs/chain/model/model.safetensors ]] || "${rpg%rpg}python" -m rpg.toy.chain runs/chain
 
-study() { # OPTIMIZER_STEPS METHODS... -- OVERRIDES...; 512 prompts with 4 answers each, 32 at a time or one a step
-    local steps=$1 methods=() prompts
+seeds=(1 2 3)
+
+study() { # DIRECTORY OPTIMIZER_STEPS METHODS... -- OVERRIDES...; 512 prompts with 4 answers each, 32 at a time or one a step
+    local out=$1 steps=$2 methods=() prompts
     prompts=$((steps > 32 ? steps : 32))
-    shift
+    shift 2
     while [[ $1 != -- ]]; do methods+=("$1"); shift; done
     shift
     "$rpg" reproduce 8 dataset=chain model=chain "data.train_batch_size=$prompts" actor_rollout_ref.rollout.n=4 \
-        "actor_rollout_ref.actor.ppo_mini_batch_size=$((prompts / steps))" \
-        trainer.val_before_train=false "trainer.test_freq=$((512 / prompts))" "$@" \
-        --profile cpu --methods "${methods[@]}" --seeds 1 2 3 --steps $((512 / prompts)) --out "checkpoints/study_$steps"
+        "actor_rollout_ref.actor.ppo_mini_batch_size=$((prompts / steps))" "actor_rollout_ref.actor.optim.lr=$rate" \
+        trainer.val_before_train=false "trainer.test_freq=$((512 / prompts))" "$@" --profile cpu \
+        --methods "${methods[@]}" --seeds "${seeds[@]}" --steps $((512 / prompts)) --out "checkpoints/$out"
 }
-study 16 all -- "$@"
-study 2 "${main[@]}" -- "$@"
-study 64 "${main[@]}" -- "$@"
+
+if [[ ${1:-} == lr ]]; then
+    seeds=(11)
+    for rate in 5e-5 1e-4 2e-4; do study "study_lr/$rate" 16 grpo rpg-reinforce-urkl --; done
+    exit
+fi
+rate=1e-4
+study study_16 16 all -- "$@"
+study study_2 2 "${main[@]}" -- "$@"
+study study_64 64 "${main[@]}" -- "$@"
