@@ -343,6 +343,15 @@ PARTS: dict[str, tuple[Part, ...]] = {
             'self.config.get("engine_kwargs", {}).get(self._get_engine_kwargs_key(), {})',
             '"enable_sleep_mode": self.config.enable_sleep_mode,', "**engine_kwargs,")),
     ),
+    "rpg/verl_plugin/bootstrap.py": (
+        Part("verl.trainer.ppo.metric_utils", "bootstrap_metric", "is replaced, with the same draws and numbers",
+             signature="(data, subset_size, reduce_fns, n_bootstrap=1000, seed=42)", texts=(
+                 "np.random.seed(seed)",
+                 "np.random.choice(n_data, size=(n_bootstrap, subset_size), replace=True)",
+                 "float(np.mean(metric_results[fn_idx])), float(np.std(metric_results[fn_idx]))")),
+        Part("verl.trainer.ppo.metric_utils", "process_validation_metrics", "looks it up when it is called",
+             texts=("bootstrap_metric( data=var_vals, subset_size=n,", "bootstrap_metric( data=vote_data,")),
+    ),
     "rpg/verl_plugin/fused_head.py": (
         Part("verl.utils.fsdp_utils", "_select_fsdp2_wrap_targets", "is replaced: the lm_head is left out",
              signature="(model, fsdp_transformer_layer_cls_to_wrap)", texts=('{"embed_tokens", "lm_head"}',)),
