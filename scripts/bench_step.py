@@ -1,10 +1,11 @@
-"""Seconds of a training step by phase, on the CPU profile: variants of one launch script in turn, on the same machine.
+"""Seconds of a training step by phase, on the CPU profile: variants in turn, on the same machine.
 
     python scripts/bench_step.py                           # sync, pi_old=behavior, schedule=async
     python scripts/bench_step.py plain= four="data.train_batch_size=128 actor_rollout_ref.actor.ppo_mini_batch_size=64"
+    python scripts/bench_step.py dapo=run_dapo_cpu.sh rpg=run_rpg_cpu_urkl1e-4.sh
 
-A variant is NAME=OVERRIDES. Every round starts each variant anew; medians and quartiles are over all rounds' steps
-but the first two of each start. Toy model and data: `rpg demo --prepare-only`.
+A variant is NAME=[SCRIPT] OVERRIDES, the script one of recipe/rpg/cpu. Every round starts each variant anew; medians
+and quartiles are over all rounds' steps but the first two of each start. Toy model and data: `rpg demo --prepare-only`.
 """
 
 import argparse
@@ -17,10 +18,13 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
+SCRIPTS = ROOT / "recipe/rpg/cpu"
+SCRIPT = "run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
 VARIANTS = ("sync=", "behavior=pi_old=behavior", "async=schedule=async pi_old=behavior")
 # verl's timers, in the order of a step; what is between them is the rest
 PHASES = ("gen", "reward", "old_log_prob", "ref", "adv", "update_actor", "update_weights")
+PEAK = "actor/perf/max_memory_allocated_gb"  # GiB; on a CPU the actor process's largest resident set
+TOKENS = "perf/total_num_tokens"
 WARM = 2
 
 
@@ -28,7 +32,6 @@ def main() -> None:
     """Run what the command line asks for and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("variants", nargs="*", default=VARIANTS, metavar="NAME=OVERRIDES")
-    parser.add_argument("--script", type=Path, default=SCRIPT)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=2)
     args = parser.parse_args()
@@ -39,12 +42,13 @@ def main() -> None:
     for number in range(args.rounds):
         for name, overrides in variants.items():
             print(f"round {number + 1} of {args.rounds}: {name}", file=sys.stderr, flush=True)
-            steps[name] += measured(args.script, shlex.split(overrides), args.steps)
+            steps[name] += measured(shlex.split(overrides), args.steps)
     print("\n".join(table(steps)))
 
 
-def measured(script: Path, overrides: list[str], steps: int) -> list[dict[str, float]]:
-    """One start; the timers of each step that counts, and `rest`, in seconds."""
+def measured(words: list[str], steps: int, warm: int = WARM) -> list[dict[str, float]]:
+    """One start, words as of a variant; of each step that counts the timers and `rest`, in seconds, PEAK and TOKENS."""
+    script, overrides = (words[0], words[1:]) if words and words[0].endswith(".sh") else (SCRIPT, words)
     with tempfile.TemporaryDirectory(prefix="rpg-bench-") as directory:
         settings = [
             f"trainer.default_local_dir={directory}/run",
@@ -53,14 +57,15 @@ def measured(script: Path, overrides: list[str], steps: int) -> list[dict[str, f
             "trainer.test_freq=-1",
             "trainer.save_freq=-1",
         ]
-        command = ["bash", str(script), *settings, *overrides]
+        command = ["bash", str(SCRIPTS / script), *settings, *overrides]
         if code := subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
             sys.exit(f"bench_step: {shlex.join(command)} ended with exit code {code}")
         lines = (Path(directory) / "run/metrics.jsonl").read_text().splitlines()
     found = []
-    for data in [json.loads(line)["data"] for line in lines][WARM:]:
-        times = {phase: data.get(f"timing_s/{phase}", 0.0) for phase in PHASES}
-        found.append({**times, "rest": data["timing_s/step"] - sum(times.values()), "step": data["timing_s/step"]})
+    for data in [json.loads(line)["data"] for line in lines][warm:]:
+        step = {phase: data.get(f"timing_s/{phase}", 0.0) for phase in PHASES}
+        rest = data["timing_s/step"] - sum(step.values())
+        found.append({**step, "rest": rest, "step": data["timing_s/step"], PEAK: data[PEAK], TOKENS: data[TOKENS]})
     return found
 
 
@@ -75,6 +80,8 @@ def table(steps: dict[str, list[dict[str, float]]]) -> list[str]:
         middle = getattr(statistics, name)
         totals = [middle(step["step"] for step in made) for made in steps.values()]
         rows.append(f"| {name}, ratio | " + " | ".join(f"{total / totals[0]:.2f}" for total in totals) + " |")
+    peaks = [max(step[PEAK] for step in made) for made in steps.values()]
+    rows.append("| actor's peak, GiB | " + " | ".join(f"{peak:.2f}" for peak in peaks) + " |")
     return rows
 
 
