@@ -102,11 +102,8 @@ def means(runs: list[Run]) -> list[str]:
         f"|---|{'--:|' * (len(ages) + 1)}",
     ]
     for choice in CHOICES:
-        cells = [
-            f"{statistics.mean(accuracies(run)[-1] for run in clipped if (ahead(run), pi_old(run)) == (age, choice)):.3f}"
-            for age in ages
-        ]
-        rows.append(f"| `{choice}` | {start} | {' | '.join(cells)} |")
+        row = [[accuracies(run)[-1] for run in clipped if (ahead(run), pi_old(run)) == (age, choice)] for age in ages]
+        rows.append(f"| `{choice}` | {start} | {' | '.join(f'{statistics.mean(values):.3f}' for values in row)} |")
     return rows
 
 
