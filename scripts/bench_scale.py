@@ -1,7 +1,7 @@
 """How a step's time and memory grow with its responses, their length and the ranks, on the CPU profile.
 
     python scripts/bench_scale.py                                       # 64, 256, 1024 responses of 32 and 128 tokens
-    python scripts/bench_scale.py --responses 64 4096 --tokens 32 --ranks 2
+    python scripts/bench_scale.py --responses 64 4096 --ranks 1 --steps 2
 
 Every response has the whole length (ignore_eos), eight to a problem, so that what is fitted is not the policy's doing:
 
@@ -31,17 +31,19 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--steps", type=int, default=4, help="of a start, the first of them not counted")
     args = parser.parse_args()
+    if min(len(set(args.responses)), len(set(args.tokens))) < 2:
+        parser.error("the law wants two numbers of responses and two lengths")
     points = list(itertools.product(args.ranks, args.tokens, args.responses))
     if args.steps < 2:
         parser.error("--steps must be 2 or more: the first is not counted")
     found: dict[tuple[int, int, int], dict[str, float]] = {}
     for number, point in enumerate(points, 1):
-        print("{} of {}: {} ranks, {} tokens, {} responses".format(number, len(points), *point), file=sys.stderr)
+        print("{} of {}: ranks {}, {} tokens, {} responses".format(number, len(points), *point), file=sys.stderr)
         steps = measured(overrides(*point), args.steps, warm=1)
         found[point] = {key: statistics.median(step[key] for step in steps) for key in (*COLUMNS, PEAK)}
     print("\n".join([*table(found), ""]))
     for ranks in args.ranks:
-        print("\n".join([f"{ranks} ranks", "", *law({k: v for k, v in found.items() if k[0] == ranks}), ""]))
+        print("\n".join([f"ranks: {ranks}", "", *law({k: v for k, v in found.items() if k[0] == ranks}), ""]))
 
 
 def overrides(ranks: int, tokens: int, responses: int) -> list[str]:
