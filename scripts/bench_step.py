@@ -24,7 +24,6 @@ VARIANTS = ("sync=", "behavior=pi_old=behavior", "async=schedule=async pi_old=be
 # verl's timers, in the order of a step; what is between them is the rest
 PHASES = ("gen", "reward", "old_log_prob", "ref", "adv", "update_actor", "update_weights")
 PEAK = "actor/perf/max_memory_allocated_gb"  # GiB; on a CPU the actor process's largest resident set
-TOKENS = "perf/total_num_tokens"
 WARM = 2
 
 
@@ -47,7 +46,7 @@ def main() -> None:
 
 
 def measured(words: list[str], steps: int, warm: int = WARM) -> list[dict[str, float]]:
-    """One start, words as of a variant; of each step that counts the timers and `rest`, in seconds, PEAK and TOKENS."""
+    """One start, words as of a variant; of each step that counts the timers and `rest`, in seconds, and PEAK."""
     script, overrides = (words[0], words[1:]) if words and words[0].endswith(".sh") else (SCRIPT, words)
     with tempfile.TemporaryDirectory(prefix="rpg-bench-") as directory:
         settings = [
@@ -65,7 +64,7 @@ def measured(words: list[str], steps: int, warm: int = WARM) -> list[dict[str, f
     for data in [json.loads(line)["data"] for line in lines][warm:]:
         step = {phase: data.get(f"timing_s/{phase}", 0.0) for phase in PHASES}
         rest = data["timing_s/step"] - sum(step.values())
-        found.append({**step, "rest": rest, "step": data["timing_s/step"], PEAK: data[PEAK], TOKENS: data[TOKENS]})
+        found.append({**step, "rest": rest, "step": data["timing_s/step"], PEAK: data[PEAK]})
     return found
 
 
@@ -85,10 +84,10 @@ def table(steps: dict[str, list[dict[str, float]]]) -> list[str]:
     return rows
 
 
-def spread(values: list[float]) -> str:
+def spread(values: list[float], digits: int = 2) -> str:
     """Median and quartiles."""
-    low, middle, high = statistics.quantiles(values, n=4)
-    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+    low, middle, high = (f"{value:.{digits}f}" for value in statistics.quantiles(values, n=4))
+    return f"{middle} ({low} to {high})"
 
 
 if __name__ == "__main__":

@@ -12,13 +12,13 @@ both given the reference's log-probs. Every update is of one batch of whole-leng
 import argparse
 import os
 import random
-import statistics
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from bench_step import spread
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experiment_name=bench"]
@@ -64,6 +64,7 @@ class Candidate:
     def __init__(self, directory: str, prompts: int, whose: str, method: list[str], reads_reference: bool):
         from omegaconf import OmegaConf
         from verl.workers.engine_workers import ActorRolloutRefWorker
+        from verl.workers.utils.padding import response_from_nested
 
         from recipe.rpg.compose import compose_config
         from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
@@ -81,12 +82,11 @@ class Candidate:
         self.worker.init_model()
         self.rows, self.mini_batch = prompts * section.rollout.n, section.actor.ppo_mini_batch_size * section.rollout.n
         self.prompt, self.response = config["data"]["max_prompt_length"], config["data"]["max_response_length"]
-        fields = dict.fromkeys(["old_log_probs", *(["ref_log_prob"] if reads_reference else [])])
-        log_probs = self.worker.compute_log_prob(self.batch({}, calculate_entropy=False, compute_loss=False))
-        from verl.workers.utils.padding import response_from_nested
-
-        mask = self.batch({})["response_mask"]
-        self.fields = {name: list(response_from_nested(log_probs["log_probs"], mask).unbind()) for name in fields}
+        batch = self.batch({}, calculate_entropy=False, compute_loss=False)
+        mask = batch["response_mask"]
+        log_probs = response_from_nested(self.worker.compute_log_prob(batch)["log_probs"], mask).unbind()
+        names = ["old_log_probs", "ref_log_prob"] if reads_reference else ["old_log_probs"]
+        self.fields = {name: list(log_probs) for name in names}
 
     def batch(self, fields: dict[str, list[torch.Tensor]], **extra: Any) -> Any:
         """Rows of full length, the same tokens for every candidate."""
@@ -130,11 +130,7 @@ def table(seconds: dict[str, list[float]]) -> list[str]:
     rows = ["| update | s | relative to the first |", "|---|--:|--:|"]
     for name, times in seconds.items():
         ratios = [time / base for time, base in zip(times, first, strict=True)]
-        cells = []
-        for values, digits in ((times, 2), (ratios, 3)):
-            low, middle, high = (f"{value:.{digits}f}" for value in statistics.quantiles(values, n=4))
-            cells.append(f"{middle} ({low} to {high})")
-        rows.append(f"| {name} | {cells[0]} | {cells[1]} |")
+        rows.append(f"| {name} | {spread(times)} | {spread(ratios, digits=3)} |")
     return rows
 
 
