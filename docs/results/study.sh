@@ -24,7 +24,7 @@ study() { # DIRECTORY OPTIMIZER_STEPS METHODS... -- OVERRIDES...; 512 prompts wi
     shift
     "$rpg" reproduce 8 dataset=chain model=chain "data.train_batch_size=$prompts" actor_rollout_ref.rollout.n=4 \
         "actor_rollout_ref.actor.ppo_mini_batch_size=$((prompts / steps))" "actor_rollout_ref.actor.optim.lr=$rate" \
-        trainer.val_before_train=false "trainer.test_freq=$((512 / prompts))" "$@" --profile cpu \
+        trainer.val_before_train=false "trainer.test_freq=$((256 / prompts))" "$@" --profile cpu \
         --methods "${methods[@]}" --seeds "${seeds[@]}" --steps $((512 / prompts)) --out "checkpoints/$out"
 }
 
@@ -33,8 +33,8 @@ if [[ ${1:-} == lr ]]; then
     for rate in 2.5e-5 5e-5 1e-4 2e-4; do study "study_lr/$rate" 16 grpo rpg-reinforce-urkl --; done
     exit
 fi
-# `lr` on seed 11, last accuracy from 0.168, at 5e-5, 1e-4, 2e-4: GRPO 0.289, 0.281, 0.170, RPG-REINFORCE-URKL 0.314,
-# 0.209, 0.098; 2.5e-5 has not been run
+# `lr` on seed 11, last accuracy from 0.16, at 2.5e-5, 5e-5, 1e-4, 2e-4: GRPO 0.164, 0.289, 0.281, 0.170,
+# RPG-REINFORCE-URKL 0.131, 0.314, 0.209, 0.098
 rate=5e-5
 study study_16 16 all -- "$@"
 study study_2 2 "${main[@]}" -- "$@"

@@ -1,0 +1,178 @@
+"""What the runs of study.sh say: each method's accuracy over seeds, contrasts between methods, a picture.
+
+python docs/results/study_report.py docs/results/study
+
+Reads the runs in steps_<optimizer steps a batch>/ there, writes methods.md and methods.png beside them. What is
+compared with what stood here before the runs were made.
+"""
+
+import statistics
+import sys
+from pathlib import Path
+
+import matplotlib
+import numpy
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+
+from rpg.results import figures
+from rpg.results.methods import BASELINES, DIVERGENCES, LOOKS, METHODS, order_of
+from rpg.results.runs import Run, load_runs
+
+Groups = dict[str, list[Run]]  # the runs of a method, one a seed
+
+START = 0.160  # the untrained model's, as rpg.toy.chain prints it
+RPG = [f"RPG-{name}" for name in DIVERGENCES]
+REINFORCE = [f"RPG-REINFORCE-{name}" for name in DIVERGENCES]
+CONTRASTS = (  # mean of the first methods less mean of the second
+    ("RPG-REINFORCE less DAPO", REINFORCE, ["DAPO"]),
+    ("RPG-REINFORCE less GRPO", REINFORCE, ["GRPO"]),
+    ("RPG-REINFORCE less RPG", REINFORCE, RPG),
+    ("RPG less GRPO", RPG, ["GRPO"]),
+    ("DAPO less GRPO", ["DAPO"], ["GRPO"]),
+    ("unnormalised less normalised KL", [*RPG[2:], *REINFORCE[2:]], [*RPG[:2], *REINFORCE[:2]]),
+    ("reverse less forward KL", [*RPG[1::2], *REINFORCE[1::2]], [*RPG[::2], *REINFORCE[::2]]),
+    ("GRPO-corrected less GRPO", ["GRPO-corrected"], ["GRPO"]),
+)
+PERMUTATIONS = 20_000
+HEAD = ("method", "accuracy of each seed", "mean", "halfway", "entropy", "tokens a response", "largest KL of a batch",
+        "clipped", "s a step")  # fmt: skip
+
+
+def main() -> None:
+    """Write methods.md and methods.png of what is there."""
+    root = Path(sys.argv[1])
+    notes: list[str] = []
+    studies = {}
+    for folder in sorted(root.glob("steps_*"), key=steps_a_batch):
+        studies[steps_a_batch(folder)] = by_method([run for run in load_runs([folder], notes) if not run.stopped_early])
+    text: list[str] = []
+    for steps, groups in studies.items():
+        text += [f"## {steps} optimizer steps a batch", "", *lines(groups), "", *contrasts(groups), ""]
+    (root / "methods.md").write_text("\n".join(text))
+    draw(studies, root / "methods.png")
+    print(*text, *notes, sep="\n")
+
+
+def steps_a_batch(folder: Path) -> int:
+    """What a folder of runs is called after."""
+    return int(folder.name.removeprefix("steps_"))
+
+
+def by_method(runs: list[Run]) -> Groups:
+    """In the paper's order."""
+    groups: Groups = {}
+    for run in sorted(runs, key=lambda run: (order_of(run.method), run.name)):
+        groups.setdefault(run.method, []).append(run)
+    return groups
+
+
+def accuracies(run: Run) -> list[float]:
+    """Of each validation."""
+    (accuracy,) = run.accuracies().values()
+    return [value for _, value in accuracy]
+
+
+def last(runs: list[Run]) -> list[float]:
+    """The last accuracy of each run."""
+    return [accuracies(run)[-1] for run in runs]
+
+
+def lines(groups: Groups) -> list[str]:
+    """Markdown: a line a method; means over its seeds."""
+    rows = [f"| {' | '.join(HEAD)} |", f"|---|---|{'--:|' * (len(HEAD) - 2)}"]
+    for method, runs in groups.items():
+
+        def mean(name: str, reduced, runs: list[Run] = runs) -> float:
+            return statistics.mean(reduced([value for _, value in run.series(name)]) for run in runs)
+
+        cells = [
+            method,
+            ", ".join(f"{value:.3f}" for value in last(runs)),
+            f"{statistics.mean(last(runs)):.3f}",
+            f"{statistics.mean(accuracies(run)[0] for run in runs):.3f}",
+            f"{mean('actor/entropy', lambda values: values[-1]):.2f}",
+            f"{mean('response_length/mean', lambda values: values[-1]):.1f}",
+            f"{mean('training/off_policy/kl', max):.3f}",
+            f"{mean('actor/pg_clipfrac', statistics.median):.3f}",
+            f"{mean('timing_s/step', statistics.median):.1f}",
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows
+
+
+def contrasts(groups: Groups) -> list[str]:
+    """Markdown: whether methods differ at all, what their seeds could tell apart, and the contrasts."""
+    values = [last(runs) for runs in groups.values()]
+    seeds = min(map(len, values))
+    if seeds < 2 or len(values) < 2:
+        return ["One seed: nothing is compared."]
+    freedom = sum(map(len, values)) - len(values)
+    spread = (sum((len(one) - 1) * statistics.variance(one) for one in values) / freedom) ** 0.5
+    rows = [
+        f"Seeds of one method differ by a standard deviation of {spread:.3f} ({freedom} degrees of freedom), so that "
+        f"two methods with {seeds} seeds each are told apart from {2 * spread * (2 / seeds) ** 0.5:.3f} on (two "
+        f"standard errors). Methods differ by {statistics.stdev(map(statistics.mean, values)):.3f}, where equal ones would by "
+        f"{spread / seeds**0.5:.3f}: p = {chance(groups):.3f} (methods permuted within seeds).",
+        "",
+        "| contrast | difference | in standard errors |",
+        "|---|--:|--:|",
+    ]
+    for name, left, right in CONTRASTS:
+        if not {*left, *right} & set(groups):
+            continue
+        left, right = [one for one in left if one in groups], [one for one in right if one in groups]
+        if not left or not right:
+            continue
+        sides = [[statistics.mean(last(groups[one])) for one in side] for side in (left, right)]
+        variance = sum(1 / len(groups[one]) / len(side) ** 2 for side in (left, right) for one in side)
+        difference, error = statistics.mean(sides[0]) - statistics.mean(sides[1]), spread * variance**0.5
+        rows.append(f"| {name} | {difference:+.3f} ± {error:.3f} | {difference / error:+.1f} |")
+    return rows
+
+
+def chance(groups: Groups) -> float:
+    """How often methods drawn anew within each seed have means that vary as much: a permutation test."""
+    values = numpy.array([last(runs) for runs in groups.values()])
+    drawn = numpy.random.default_rng(0).permuted(numpy.tile(values, (PERMUTATIONS, 1, 1)), axis=1)
+    return float((1 + (drawn.mean(2).var(1) >= values.mean(1).var() - 1e-12).sum()) / (1 + PERMUTATIONS))
+
+
+def draw(studies: dict[int, Groups], path: Path) -> None:
+    """A column a number of optimizer steps a batch, a row a method: seeds as dots, their mean and its standard error."""
+    widest = max(studies.values(), key=len)
+    methods = [method for method in METHODS if method in widest]
+    with pyplot.rc_context(figures.STYLE):
+        figure, axes = pyplot.subplots(
+            1, len(studies), figsize=(3.2 + 3.1 * len(studies), 0.9 + 0.34 * len(methods)), sharey=True, sharex=True,
+            squeeze=False,
+        )  # fmt: skip
+        for axis, (steps, groups) in zip(axes[0], studies.items(), strict=True):
+            dots(axis, groups, methods)
+            axis.set_title(f"{steps} optimizer steps a batch", loc="left")
+            axis.set_xlabel("held-out accuracy after 512 prompts")
+        axes[0, 0].set_yticks(range(len(methods)), methods)
+        axes[0, 0].set_ylim(len(methods) - 0.5, -0.5)
+        figure.tight_layout()
+        figure.savefig(path, dpi=100)
+
+
+def dots(axis: Axes, groups: Groups, methods: list[str]) -> None:
+    """One column of the picture."""
+    axis.axvline(START, color="#999999", linewidth=1, linestyle=":")
+    axis.axhline(len(set(BASELINES) & set(methods)) - 0.5, color="#bbbbbb", linewidth=0.8)
+    for place, method in enumerate(methods):
+        if method not in groups:
+            continue
+        values, colour = last(groups[method]), LOOKS[method].colour
+        axis.plot(values, [place] * len(values), "o", color=colour, alpha=0.45, markersize=5, markeredgewidth=0)
+        error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0
+        axis.errorbar(
+            statistics.mean(values), place, xerr=error, fmt="D", color=colour, markersize=6, capsize=3, linewidth=1.6
+        )
+
+
+if __name__ == "__main__":
+    main()
