@@ -14,6 +14,7 @@ running=0
 rpg=$root/.venv/bin/rpg
 [[ -x $rpg ]] || rpg=rpg
 cd "$root"
+. docs/results/keep.sh
 trap wait EXIT # for the others, where one has failed
 
 one_ended() {
@@ -52,10 +53,5 @@ for ahead in ${AHEAD:-0 4 1 2}; do
     done
 done
 while ((running > 0)); do one_ended; done
-for run in "$runs"/*/global_step_$steps; do # what the report reads, without the names of this machine's directories
-    log=$out/logs/$(basename "${run%/*}")
-    mkdir -p "$log"
-    cp "${run%/*}"/{metrics.jsonl,environment.json} "$log"
-    sed "s#$root/##" "${run%/*}/config.yaml" > "$log/config.yaml"
-done
+for run in "$runs"/*/global_step_$steps; do keep "${run%/*}" "$out/logs/$(basename "${run%/*}")"; done
 "${rpg%rpg}python" docs/results/off_policy_report.py "$out/logs" "$out"

@@ -114,8 +114,8 @@ def contrasts(groups: Groups) -> list[str]:
     rows = [
         f"Seeds of one method differ by a standard deviation of {spread:.3f} ({freedom} degrees of freedom), so that "
         f"two methods with {seeds} seeds each are told apart from {2 * spread * (2 / seeds) ** 0.5:.3f} on (two "
-        f"standard errors). Methods differ by {statistics.stdev(map(statistics.mean, values)):.3f}, where equal ones would by "
-        f"{spread / seeds**0.5:.3f}: p = {chance(groups):.3f} (methods permuted within seeds).",
+        f"standard errors). Methods differ by {statistics.stdev(map(statistics.mean, values)):.3f}, where equal ones "
+        f"would by {spread / seeds**0.5:.3f}: p = {chance(groups):.3f} (methods permuted within seeds).",
         "",
         "| contrast | difference | in standard errors |",
         "|---|--:|--:|",
@@ -141,7 +141,7 @@ def chance(groups: Groups) -> float:
 
 
 def draw(studies: dict[int, Groups], path: Path) -> None:
-    """A column a number of optimizer steps a batch, a row a method: seeds as dots, their mean and its standard error."""
+    """A column a number of optimizer steps a batch, a row a method: seeds, their mean and standard error."""
     widest = max(studies.values(), key=len)
     methods = [method for method in METHODS if method in widest]
     with pyplot.rc_context(figures.STYLE):

@@ -29,6 +29,8 @@ SETTINGS = [
     f"actor_rollout_ref.rollout.val_kwargs.n={ANSWERS}",
     "actor_rollout_ref.actor.optim.lr=4e-4",
     "actor_rollout_ref.actor.optim.lr_scheduler_type=cosine",
+    "trainer.total_training_steps=26",
+    "trainer.test_freq=13",
 ]
 
 
