@@ -42,9 +42,10 @@ study study_64 64 "${main[@]}" -- "$@"
 
 out=docs/results/study
 for steps in 2 16 64; do
+    [[ -d checkpoints/study_$steps ]] || continue
     folder=$out/steps_$steps
     for run in "checkpoints/study_$steps/runs"/*/; do keep "$run" "$folder/$(basename "$run")"; done
     "$rpg" plot "$folder" --out "$folder"
     "$rpg" table "$folder" --paper 8 > "$folder/table.md"
 done
-"${rpg%rpg}python" docs/results/study_report.py "$out"
+"${rpg%rpg}python" docs/results/study_report.py "$out" "$out"

@@ -1,9 +1,9 @@
 """What the runs of study.sh say: each method's accuracy over seeds, contrasts between methods, a picture.
 
-python docs/results/study_report.py docs/results/study
+python docs/results/study_report.py docs/results/study docs/results/study
 
-Reads the runs in steps_<optimizer steps a batch>/ there, writes methods.md and methods.png beside them. What is
-compared with what stood here before the runs were made.
+Reads the runs in steps_<optimizer steps a batch>/ of the first directory, writes methods.md and methods.png into the
+second. What is compared with what stood here before the runs were made.
 """
 
 import statistics
@@ -18,6 +18,7 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 from rpg.results import figures
+from rpg.results.config import setting
 from rpg.results.methods import BASELINES, DIVERGENCES, LOOKS, METHODS, order_of
 from rpg.results.runs import Run, load_runs
 
@@ -38,12 +39,12 @@ CONTRASTS = (  # mean of the first methods less mean of the second
 )
 PERMUTATIONS = 20_000
 HEAD = ("method", "accuracy of each seed", "mean", "halfway", "entropy", "tokens a response", "largest KL of a batch",
-        "clipped", "s a step")  # fmt: skip
+        "lowest ess", "clipped")  # fmt: skip
 
 
 def main() -> None:
     """Write methods.md and methods.png of what is there."""
-    root = Path(sys.argv[1])
+    root, out = map(Path, sys.argv[1:])
     notes: list[str] = []
     studies = {}
     for folder in sorted(root.glob("steps_*"), key=steps_a_batch):
@@ -51,8 +52,8 @@ def main() -> None:
     text: list[str] = []
     for steps, groups in studies.items():
         text += [f"## {steps} optimizer steps a batch", "", *lines(groups), "", *contrasts(groups), ""]
-    (root / "methods.md").write_text("\n".join(text))
-    draw(studies, root / "methods.png")
+    (out / "methods.md").write_text("\n".join(text))
+    draw(studies, out / "methods.png")
     print(*text, *notes, sep="\n")
 
 
@@ -96,8 +97,8 @@ def lines(groups: Groups) -> list[str]:
             f"{mean('actor/entropy', lambda values: values[-1]):.2f}",
             f"{mean('response_length/mean', lambda values: values[-1]):.1f}",
             f"{mean('training/off_policy/kl', max):.3f}",
+            f"{mean('training/off_policy/ess', min):.3f}",
             f"{mean('actor/pg_clipfrac', statistics.median):.3f}",
-            f"{mean('timing_s/step', statistics.median):.1f}",
         ]
         rows.append(f"| {' | '.join(cells)} |")
     return rows
@@ -134,8 +135,13 @@ def contrasts(groups: Groups) -> list[str]:
 
 
 def chance(groups: Groups) -> float:
-    """How often methods drawn anew within each seed have means that vary as much: a permutation test."""
-    values = numpy.array([last(runs) for runs in groups.values()])
+    """How often methods drawn anew within each seed have means that vary as much: a permutation test.
+
+    Of the seeds that all methods have.
+    """
+    by_seed = [{setting(run.config, "data.seed"): accuracies(run)[-1] for run in runs} for runs in groups.values()]
+    seeds = set.intersection(*map(set, by_seed))
+    values = numpy.array([[found[seed] for seed in sorted(seeds)] for found in by_seed])
     drawn = numpy.random.default_rng(0).permuted(numpy.tile(values, (PERMUTATIONS, 1, 1)), axis=1)
     return float((1 + (drawn.mean(2).var(1) >= values.mean(1).var() - 1e-12).sum()) / (1 + PERMUTATIONS))
 
