@@ -84,7 +84,7 @@ def clip_rows(*bounds: float) -> Axis:
 
 def sweeps(quick: bool) -> tuple[Sweep, ...]:
     """All sweeps; quick: the same questions with fewer values."""
-    return (_steps(quick), _staleness(quick), _clip(quick), _beta(quick), _staleness_and_lr(quick))
+    return (_steps(quick), _staleness(quick), _clip(quick), _beta(quick), _staleness_and_lr(quick), _advantages(quick))
 
 
 def unique_settings(found: Sequence[Sweep]) -> list[Setting]:
@@ -219,6 +219,27 @@ def _staleness_and_lr(quick: bool) -> Sweep:
         for measured, shown in BOTH.items()
     ]  # fmt: skip
     return Sweep("lr", "Staleness against learning rate", "RPG-REINFORCE URKL; two steps a batch.", tuple(grids))
+
+
+def _advantages(quick: bool) -> Sweep:
+    rows: Axis = {
+        "less the group's mean (RPG)": {"advantages": "mean"},
+        "over its standard deviation too (GRPO, DAPO)": {"advantages": "std"},
+        "whitened over the batch (REINFORCE++)": {"advantages": "whitened"},
+    }
+    rates = values("lr", *((0.025, 0.1) if quick else (0.0125, 0.025, 0.05, 0.1, 0.2)))
+    grids = [
+        Grid(f"{measured}, {_batch(k)}", "advantages", rows, "learning rate", rates,
+             {"steps": k, "kl_coef": PAPERS_BETA}, shown)
+        for k in ((16,) if quick else (2, 16, 64))
+        for measured, shown in BOTH.items()
+    ]  # fmt: skip
+    return Sweep(
+        "advantages",
+        "What the advantages are divided by",
+        "RPG-REINFORCE URKL with RPG-Style Clip; fresh samples, 8 responses to a prompt.",
+        tuple(grids),
+    )
 
 
 def fields(setting: Setting) -> dict[str, Any]:

@@ -19,6 +19,9 @@ GROUPS = 4  # prompts of a mini-batch
 # verl's losses that look at each token or response alone: clip_cov and kl_cov rank the tokens of the whole batch,
 # which here is that of all seeds; dro has a coefficient of its own that nothing else shares
 VERLS = ("vanilla", "cispo", "gspo", "geo_mean", "sapo", "dppo_tv", "dppo_kl", "gpg")
+# mean: less the mean of the group, by our estimator; std: that over the group's standard deviation, as GRPO and DAPO
+# have it; whitened: less the mean of the batch and over its standard deviation, as REINFORCE++
+ADVANTAGES = ("mean", "std", "whitened")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Setting:
         pi_old, level, threshold: see rpg.objectives.pi_old.
         kl_coef: beta. For a loss of verl's the coefficient of its own KL loss, which needs reference "fixed".
         reference: "old" (pi_old) or "fixed" (the uniform policy that training starts from).
+        advantages: one of ADVANTAGES.
         clip_low, clip_high, clip_c: as in LossSpec, and verl's.
     """
 
@@ -48,10 +52,13 @@ class Setting:
     clip_low: float = 0.2
     clip_high: float = 0.28
     clip_c: float = 10.0
+    advantages: str = "mean"
 
     def __post_init__(self) -> None:
         if self.loss not in (*LOSS_NAMES, *VERLS):
             raise ValueError(f"loss={self.loss!r} is neither one of {', '.join(LOSS_NAMES)} nor {', '.join(VERLS)}")
+        if self.advantages not in ADVANTAGES:
+            raise ValueError(f"advantages={self.advantages!r} is none of {', '.join(ADVANTAGES)}")
         if self.reference not in ("old", "fixed"):
             raise ValueError(f"reference={self.reference!r} is neither old nor fixed")
         if self.loss in VERLS and self.kl_coef and self.reference == "old":
@@ -224,13 +231,27 @@ def sample_batch(
     old, weights = old_policy(
         setting.pi_old, behavior=behavior, anchor=of(anchor), level=setting.level, threshold=setting.threshold
     )
-    rows = rewards.numel()
-    token_rewards = torch.zeros(rows, task.positions)
-    token_rewards[:, -1] = rewards.flatten()
-    groups = torch.arange(rows // GROUP).repeat_interleave(GROUP)
-    advantages = group_mean_advantages(token_rewards, torch.ones_like(token_rewards), groups)
+    advantages = advantages_of(setting.advantages, rewards).unsqueeze(-1).expand(places.shape)
     reference = of(uniform) if setting.reference == "fixed" else None
-    return places, Batch(behavior, old, advantages.view(places.shape), reference, weights)
+    return places, Batch(behavior, old, advantages.contiguous(), reference, weights)
+
+
+def advantages_of(kind: str, rewards: Tensor) -> Tensor:
+    """Advantages, one of ADVANTAGES, of rewards (seeds, responses), GROUP responses to a prompt side by side."""
+    if kind == "whitened":
+        variance, mean = torch.var_mean(rewards, 1, keepdim=True)
+        return (rewards - mean) * (variance + 1e-8).rsqrt()  # verl's epsilons, here and below
+    one_token = rewards.reshape(-1, 1)
+    groups = torch.arange(len(one_token) // GROUP).repeat_interleave(GROUP)
+    advantages = group_mean_advantages(one_token, torch.ones_like(one_token), groups).view(rewards.shape)
+    if kind == "std":
+        advantages = advantages / (_spread(rewards) + 1e-6)
+    return advantages
+
+
+def _spread(rewards: Tensor) -> Tensor:
+    """The standard deviation of each response's group."""
+    return rewards.unflatten(1, (-1, GROUP)).std(-1).repeat_interleave(GROUP, 1)
 
 
 class _Record:

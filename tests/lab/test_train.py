@@ -2,8 +2,11 @@
 
 import math
 
+import numpy
 import pytest
 import torch
+from verl.trainer.config import AlgoConfig
+from verl.trainer.ppo import core_algos
 
 from rpg.lab import train as lab
 from rpg.lab.task import Task
@@ -44,6 +47,23 @@ def test_ours_is_a_mean_over_tokens_with_the_weights_of_rollout_correction():
     (gradient,) = torch.autograd.grad(unclipped(whole), whole.log_prob)
     w = (whole.log_prob.detach() - whole.old_log_prob).exp()
     torch.testing.assert_close(gradient, -whole.weights * w * whole.advantages / gradient.numel())
+
+
+@pytest.mark.parametrize("kind", lab.ADVANTAGES)
+def test_advantages_are_those_of_verls_estimators(kind):
+    rewards = torch.rand(2, 3 * lab.GROUP, generator=torch.Generator().manual_seed(0)).round()
+    found = lab.advantages_of(kind, rewards)
+    for seed, own in enumerate(rewards):
+        batch = {"token_level_rewards": own.unsqueeze(-1), "response_mask": torch.ones(len(own), 1)}
+        if kind == "whitened":
+            config = AlgoConfig(gamma=1.0)
+            theirs, _ = core_algos.compute_reinforce_plus_plus_outcome_advantage(**batch, config=config)
+        else:
+            groups = numpy.arange(len(own)) // lab.GROUP
+            theirs, _ = core_algos.compute_grpo_outcome_advantage(
+                **batch, index=groups, norm_adv_by_std_in_grpo=kind == "std"
+            )
+        torch.testing.assert_close(found[seed], theirs[:, 0], rtol=1e-4, atol=1e-6)
 
 
 def test_without_a_kl_three_losses_of_one_clip_are_one():
@@ -126,6 +146,7 @@ def test_a_setting_gives_the_same_numbers_again_and_another_seed_others():
         ({"loss": "grpo"}, "loss='grpo' is neither one of rpg_fkl"),
         ({"loss": "vanilla", "kl_coef": 0.1}, "verl's own KL loss of vanilla wants reference='fixed'"),
         ({"loss": "vanilla", "reference": "every_k"}, "reference='every_k' is neither old nor fixed"),
+        ({"loss": "vanilla", "advantages": "gae"}, "advantages='gae' is none of mean, std, whitened"),
         ({"loss": "vanilla", "steps": 0}, "steps=0, staleness=0: at least 1 and 0"),
     ],
 )
