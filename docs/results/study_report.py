@@ -168,6 +168,9 @@ def draw(studies: dict[int, Groups], path: Path) -> None:
 def dots(axis: Axes, groups: Groups, methods: list[str]) -> None:
     """One column of the picture."""
     axis.axvline(START, color="#999999", linewidth=1, linestyle=":")
+    axis.annotate(
+        "before\ntraining", (START, 0), (4, 0), textcoords="offset points", va="center", color="#666666", size=9
+    )
     axis.axhline(len(set(BASELINES) & set(methods)) - 0.5, color="#bbbbbb", linewidth=0.8)
     for place, method in enumerate(methods):
         if method not in groups:
