@@ -46,7 +46,9 @@ class ToyModelSettings:
 
     steps: at most so many; the training ends when the sampled accuracy on held-out problems is in `accuracy`.
     accuracy: interval (low, high); a jump over it, or not reaching it, is an error.
-    evaluate_from, evaluate_every: steps; before `evaluate_from` the model guesses, and to find that out takes time.
+    evaluate_from, evaluate_every: steps. From 340 on the likeliest answer is right for 99 of 100 problems, and the
+        sampled accuracy is what label_smoothing leaves of it; at 280 it is so for 86, and how much there is to gain
+        would go by when a lucky sample of 256 ended the training.
     label_smoothing: share of the probability spread over all tokens; sampled accuracy is about
         (1 - label_smoothing) to the power of the response's 20-odd tokens.
     max_response: tokens that a sampled answer may have.
@@ -65,7 +67,7 @@ class ToyModelSettings:
     train_problems: int = 6000
     test_problems: int = 256
     accuracy: tuple[float, float] = (0.29, 0.5)
-    evaluate_from: int = 200
+    evaluate_from: int = 340
     evaluate_every: int = 20
     seed: int = 0
     max_response: int = 32
@@ -225,7 +227,7 @@ def train(
         optimizer.step()
         schedule.step()
         optimizer.zero_grad(set_to_none=True)
-        if step >= settings.evaluate_from and step % settings.evaluate_every == 0:
+        if step == settings.steps or (step >= settings.evaluate_from and step % settings.evaluate_every == 0):
             accuracy = sampled_accuracy(model, tokenizer, held_out, settings.max_response)
             model.train()
             elapsed = time.monotonic() - began
