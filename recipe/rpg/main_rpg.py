@@ -23,6 +23,7 @@ from rpg.checks import machine, secrets, verl_version
 from rpg.checks.finding import ABSENT, Finding, Refused, Run
 from rpg.launching import loopback
 from rpg.launching.overrides import BadSetting, check_text, override
+from rpg.verl_plugin import job_queue
 
 # environment variables that the configuration takes as text
 TEXTS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME")
@@ -106,6 +107,7 @@ def set_environment(config: DictConfig) -> None:
         os.environ.setdefault(name, str(value))
     env_vars = {name: os.environ[name] for name in variables}
     env_vars["VERL_FILE_LOGGER_PATH"] = os.environ["VERL_FILE_LOGGER_PATH"] = str(run_dir / "metrics.jsonl")
+    env_vars[job_queue.OWN] = os.environ[job_queue.OWN] = "1"
 
     init = config.ray_kwargs.ray_init
     if os.environ.get("RAY_ADDRESS"):

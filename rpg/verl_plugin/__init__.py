@@ -1,4 +1,4 @@
-"""What verl sees of RPG: policy losses, advantage estimators and, where asked for, a cpu platform."""
+"""What verl sees of RPG: policy losses, advantage estimators and, where asked for, a cpu platform and a queue."""
 
 
 def register() -> None:
@@ -6,9 +6,11 @@ def register() -> None:
 
     Safe to call more than once. Raises ValueError when a name is already held by something else.
     """
-    from rpg.verl_plugin import advantage, cpu, policy_loss
+    from rpg.verl_plugin import advantage, cpu, job_queue, policy_loss
 
     if cpu.requested():
         cpu.register()
+    if job_queue.requested():
+        job_queue.install()
     policy_loss.register()
     advantage.register()

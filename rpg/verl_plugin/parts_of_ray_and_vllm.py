@@ -1,8 +1,20 @@
-"""The private parts of Ray and vLLM that are built on; what their documentation promises is not listed."""
+"""The private parts of Ray, vLLM and TransferQueue that are built on; what they promise in writing is not listed."""
 
 from rpg.verl_plugin.parts import Part
 
 PARTS: dict[str, tuple[Part, ...]] = {
+    "rpg/verl_plugin/job_queue.py": (
+        Part("transfer_queue.interface", "init", "looks for a controller, and makes one where there is none", texts=(
+            "if _init_from_existing(): return conf",
+            "_TQ_CONTROLLER = TransferQueueController.options(",
+            'name="TransferQueueController", namespace="transfer_queue"')),
+        Part("transfer_queue.interface", "_init_from_existing", "takes one that was found before", signature="()",
+             texts=("if _TQ_CONTROLLER is None:", "return True")),
+        Part("transfer_queue.interface", "_TQ_CONTROLLER", "is where that is kept"),
+        Part("transfer_queue.interface", "TransferQueueController.options", "makes it in the namespace that is given"),
+        Part("transfer_queue.interface", "_maybe_create_tq_client", "looks for it by the same function",
+             texts=("_init_from_existing()",)),
+    ),
     "rpg/verl_plugin/rollout_classes.py": (
         Part("vllm.v1.engine.async_llm", "AsyncLLM.errored", "is true once it is"),
         Part("vllm.v1.engine.async_llm", "AsyncLLM.dead_error", "is what it then raises, an EngineDeadError"),

@@ -99,15 +99,18 @@ def test_two_jobs_at_once_each_with_its_own_weights(start, tmp_path):
         cluster.start_worker()
         environment = {**cluster.env, "RAY_ADDRESS": cluster.url, "PYTHON": sys.executable}
         first = start(command=command, **environment)
-        first.directory = runs[1]
-        first.wait_for_step(0)
+        until = time.monotonic() + PATIENCE
+        while not all((run / "run.log").is_file() for run in runs):  # both have begun, and make no step yet
+            assert first.process.poll() is None, first.text()[-4000:]
+            assert time.monotonic() < until, first.text()[-4000:]
+            time.sleep(0.5)
         os.kill(first.process.pid, signal.SIGKILL)
         _, left = psutil.wait_procs([psutil.Process(one.pid) for one in first.processes()], timeout=60)
         again = start(command=command, **environment)
         assert again.wait(2 * PATIENCE) == 0, again.text()[-4000:]
     logs = [(out / "logs" / f"{run.name}.log").read_text() for run in runs]
     assert not left
-    assert any("which goes on since an earlier start" in log for log in logs)
+    assert all("which goes on since an earlier start" in log for log in logs)
     spans = []
     for run in runs:
         records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]

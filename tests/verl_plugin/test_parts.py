@@ -31,8 +31,8 @@ LISTED = [
 ALL = [part for _, part in LISTED]
 PATHS = {part.path for part in ALL}
 FILES = sorted(path for room in ("rpg", "recipe") for path in (ROOT / room).rglob("*.py"))
-# of Ray, what its documentation does not promise; of verl and vLLM, everything is an inside
-WATCHED = re.compile(r"(verl|vllm|ray\.(_\w+|actor|core)|ray\.\w+\._\w+)(\.|$)")
+# of Ray and TransferQueue, what their documentation does not promise; of verl and vLLM, everything is an inside
+WATCHED = re.compile(r"(verl|vllm|transfer_queue\.interface|ray\.(_\w+|actor|core)|ray\.\w+\._\w+)(\.|$)")
 # bases and instances that our source names in another way than by importing their classes
 INDIRECT = {
     "ScheduleFreeEngine": "verl.workers.engine.fsdp.transformer_impl.FSDPEngineWithLMHead",
