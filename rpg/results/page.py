@@ -26,7 +26,7 @@ def make_page(runs: Sequence[Run], panels: Sequence[Panel], legend: Legend, tabl
         legend="\n".join(_button(label, runs, legend) for label in sorted(set(legend.labels), key=order_of)),
         panels="\n".join(f"<figure style='margin:0'>{_panel(i, p, legend)}</figure>" for i, p in enumerate(panels)),
         table=_table(table),
-        runs=_differing(runs) + "\n".join(_run(run) for _, run in _in_order(runs, legend)),
+        runs=_differing(runs) + _runs([run for _, run in _in_order(runs, legend)]),
     )
 
 
@@ -116,20 +116,36 @@ def _differing(runs: Sequence[Run]) -> str:
     return f"<div class='wide'><table class='differing'><tr><th>setting</th>{head}</tr>{''.join(lines)}</table></div>\n"
 
 
-def _run(run: Run) -> str:
+def _runs(runs: Sequence[Run]) -> str:
+    """What all runs share, once; then each run's environment and the settings that not all have."""
+    configs = [flatten(run.config) for run in runs if run.config]
+    shared = set.intersection(*(set(_lines(config)) for config in configs)) if len(configs) > 1 else set()
+    text = ""
+    if shared:
+        text = _details("settings that all runs share", [line for line in _lines(configs[0]) if line in shared])
+    return text + "\n".join(_run(run, shared) for run in runs)
+
+
+def _lines(content: dict[str, object]) -> list[tuple[str, str]]:
+    return [(key, _shown(key, value)) for key, value in content.items()]
+
+
+def _details(title: str, lines: list[tuple[str, str]], opened: str = "") -> str:
+    rows = "".join(f"<tr><td>{escape(key)}</td><td>{shown}</td></tr>" for key, shown in lines)
+    return f"<details{opened}><summary>{title}</summary><table class='settings'>{rows}</table></details>"
+
+
+def _run(run: Run, shared: set[tuple[str, str]]) -> str:
     planned = f" of {run.planned_steps}" if run.planned_steps else ""
     parts = [
         f"<h3>{escape(run.name)}</h3>"
         f"<p class='small'>{escape(run.method)}, {run.last_step}{planned} steps, judge: {escape(run.judge)}</p>"
     ]
-    for title, content in (("environment", run.environment), ("settings", run.config)):
+    for title, content, opened in (("environment", run.environment, " open"), ("settings", run.config, "")):
         if content:
-            rows = "".join(
-                f"<tr><td>{escape(key)}</td><td>{_shown(key, value)}</td></tr>"
-                for key, value in flatten(content).items()
-            )
-            opened = " open" if title == "environment" else ""
-            parts.append(f"<details{opened}><summary>{title}</summary><table class='settings'>{rows}</table></details>")
+            lines = _lines(flatten(content))
+            own = [line for line in lines if title == "environment" or line not in shared]
+            parts.append(_details(title if len(own) == len(lines) else f"{title} of its own", own, opened))
         else:
             parts.append(f"<p class='small'>{title}: not recorded</p>")
     return "".join(parts)
