@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Table 8 of the paper on a task that has to be learned (rpg/toy/chain.py): all rows and GRPO-corrected with 16 optimizer
-# steps a batch as in the paper, the six main methods with 2 and 64; three seeds, one learning rate.
+# steps a batch as in the paper, the six main methods with 2 and 64, and two losses with the other's advantages; three
+# seeds, one learning rate.
 #   bash docs/results/study.sh [OVERRIDE...]
 #   bash docs/results/study.sh lr            how the learning rate was chosen: two methods, three rates, another seed
 # Runs go to checkpoints/study_<steps a batch>; what is finished is kept, what was begun goes on. Three minutes a run on
@@ -17,9 +18,10 @@ main=(grpo dapo rpg-ufkl rpg-urkl rpg-reinforce-ufkl rpg-reinforce-urkl)
 [[ -f runs/chain/model/model.safetensors ]] || "${rpg%rpg}python" -m rpg.toy.chain runs/chain
 
 seeds=(1 2 3)
+out=docs/results/study
 
 study() { # DIRECTORY OPTIMIZER_STEPS METHODS... -- OVERRIDES...; 384 prompts with 8 answers each, 32 at a time or one a step
-    local out=$1 steps=$2 methods=() prompts
+    local name=$1 steps=$2 methods=() prompts
     prompts=$((steps > 32 ? steps : 32))
     shift 2
     while [[ $1 != -- ]]; do methods+=("$1"); shift; done
@@ -27,20 +29,25 @@ study() { # DIRECTORY OPTIMIZER_STEPS METHODS... -- OVERRIDES...; 384 prompts wi
     "$rpg" reproduce 8 dataset=chain model=chain "data.train_batch_size=$prompts" actor_rollout_ref.rollout.n=8 \
         "actor_rollout_ref.actor.ppo_mini_batch_size=$((prompts / steps))" "actor_rollout_ref.actor.optim.lr=$rate" \
         trainer.val_before_train=false "trainer.test_freq=$((192 / prompts))" "$@" --profile cpu \
-        --methods "${methods[@]}" --seeds "${seeds[@]}" --steps $((384 / prompts)) --out "checkpoints/$out"
+        --methods "${methods[@]}" --seeds "${seeds[@]}" --steps $((384 / prompts)) --out "checkpoints/$name"
 }
 
 if [[ ${1:-} == lr ]]; then
     seeds=(11)
-    for rate in 5e-5 1e-4 2e-4; do study "study_lr/$rate" 16 grpo rpg-reinforce-urkl --; done
+    for rate in 5e-5 1e-4 2e-4; do
+        study "study_lr/$rate" 16 grpo rpg-reinforce-urkl --
+        for run in "checkpoints/study_lr/$rate/runs"/*/; do keep "$run" "$out/lr_$rate/$(basename "$run")"; done
+    done
     exit
 fi
 rate=1e-4
 study study_16 16 all -- "$@"
 study study_2 2 "${main[@]}" -- "$@"
 study study_64 64 "${main[@]}" -- "$@"
+study study_advantages/divided 16 rpg-reinforce-urkl -- algorithm.adv_estimator=grpo "$@"
+study study_advantages/not_divided 16 grpo -- algorithm.norm_adv_by_std_in_grpo=false "$@"
 
-out=docs/results/study
+for run in checkpoints/study_advantages/*/runs/*/; do keep "$run" "$out/advantages/$(basename "$run")"; done
 for steps in 2 16 64; do
     [[ -d checkpoints/study_$steps ]] || continue
     folder=$out/steps_$steps

@@ -36,7 +36,11 @@ CONTRASTS = (  # mean of the first methods less mean of the second
     ("unnormalised less normalised KL", [*RPG[2:], *REINFORCE[2:]], [*RPG[:2], *REINFORCE[:2]]),
     ("reverse less forward KL", [*RPG[1::2], *REINFORCE[1::2]], [*RPG[::2], *REINFORCE[::2]]),
     ("GRPO-corrected less GRPO", ["GRPO-corrected"], ["GRPO"]),
+    # asked when the runs with 16 steps had been seen, and before those with 2 and 64
+    ("baselines less RPG (asked afterwards)", list(BASELINES), [*RPG, *REINFORCE]),
 )
+ADVANTAGES = ("GRPO", "RPG-REINFORCE-URKL")  # the losses run with and without division; steps_16/ has one of each
+DIVIDED = "algorithm.norm_adv_by_std_in_grpo"
 PERMUTATIONS = 20_000
 HEAD = ("method", "accuracy of each seed", "mean", "halfway", "entropy", "tokens a response", "largest KL of a batch",
         "lowest ess", "clipped")  # fmt: skip
@@ -52,6 +56,7 @@ def main() -> None:
     text: list[str] = []
     for steps, groups in studies.items():
         text += [f"## {steps} optimizer steps a batch", "", *lines(groups), "", *contrasts(groups), ""]
+    text += divided(studies[16], load_runs([root / "advantages"], notes))
     (out / "methods.md").write_text("\n".join(text))
     draw(studies, out / "methods.png")
     print(*text, *notes, sep="\n")
@@ -132,6 +137,25 @@ def contrasts(groups: Groups) -> list[str]:
         difference, error = statistics.mean(sides[0]) - statistics.mean(sides[1]), spread * variance**0.5
         rows.append(f"| {name} | {difference:+.3f} ± {error:.3f} | {difference / error:+.1f} |")
     return rows
+
+
+def divided(studied: Groups, more: list[Run]) -> list[str]:
+    """Markdown: two losses, each with advantages that are divided by the group's standard deviation and with others."""
+    cells: dict[tuple[str, bool], list[float]] = {}
+    for run in [*(run for method in ADVANTAGES for run in studied[method]), *more]:
+        by_deviation = setting(run.config, "algorithm.adv_estimator") == "grpo" and setting(run.config, DIVIDED)
+        cells.setdefault((run.method, bool(by_deviation)), []).append(accuracies(run)[-1])
+    rows = ["## 16 optimizer steps a batch, what advantages are divided by", "",
+            "| loss | divided by the group's standard deviation | not divided |", "|---|---|---|"]  # fmt: skip
+    for method in ADVANTAGES:
+        shown = [f"{', '.join(f'{v:.3f}' for v in found)}: {statistics.mean(found):.3f}"
+                 for found in (cells[method, True], cells[method, False])]  # fmt: skip
+        rows.append(f"| {method} | {shown[0]} | {shown[1]} |")
+    spread = statistics.mean(statistics.variance(found) for found in cells.values()) ** 0.5
+    error = spread * sum(1 / len(found) / 4 for found in cells.values()) ** 0.5
+    grpo, rpg = ([statistics.mean(cells[method, by]) for by in (True, False)] for method in ADVANTAGES)
+    return [*rows, "", f"Divided less not: {(grpo[0] - grpo[1] + rpg[0] - rpg[1]) / 2:+.3f} ± {error:.3f}. "
+            f"{ADVANTAGES[1]} less {ADVANTAGES[0]}: {(sum(rpg) - sum(grpo)) / 2:+.3f} ± {error:.3f}.", ""]  # fmt: skip
 
 
 def chance(groups: Groups) -> float:

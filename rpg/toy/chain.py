@@ -24,9 +24,7 @@ TASK = "chain_sum"
 SETTINGS = {"min_terms": 3, "max_terms": 4, "min_digits": 1, "max_digits": 1}
 TRAIN, TEST, SEED = 6000, 512, 0
 # of the responses 4 to 40 tokens are meant to be there; the rest is room to go astray in
-MODEL = ToyModelSettings(
-    steps=700, label_smoothing=0.03, accuracy=(0.22, 0.32), evaluate_from=200, evaluate_every=20, max_response=64
-)
+MODEL = ToyModelSettings(steps=700, label_smoothing=0.03, accuracy=(0.22, 0.32), evaluate_from=200, max_response=64)
 
 
 def terms_of(question: str) -> list[int]:
