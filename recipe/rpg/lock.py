@@ -19,15 +19,18 @@ def held(directory: Path) -> Iterator[None]:
     A run that is refused inside this context leaves no directory behind that it made.
 
     Raises:
-        Refused: another process holds it; says which.
+        Refused: another process holds it; says which. Or it cannot be made, or not be written into.
     """
     new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
-    directory.mkdir(parents=True, exist_ok=True)
     file = directory / NAME
     try:
+        directory.mkdir(parents=True, exist_ok=True)
         descriptor = take(file)
     except Held as other:
         raise Refused([Finding("trainer.default_local_dir", str(directory), str(other), WAYS)]) from None
+    except OSError as error:
+        wrong, remedy = f"cannot be made or written into ({error.strerror}: {error.filename})", "set CKPTS_DIR elsewhere"
+        raise Refused([Finding("trainer.default_local_dir", str(directory), wrong, remedy)]) from None
     try:
         yield
     except Refused:

@@ -24,7 +24,7 @@ SEED = 20251121
 ODD = (
     "abc", "-1", "0", "1", "2", "2.5", "-0.5", "1e-4", "1e30", "1000000000000", "nan", "inf", "-inf", "null", "true",
     "False", "[]", "[1,2]", "[abc,null]", "{}", "{a: 1}", "''", "' '", "'300'", "'null'", "ü", "'a b'", "'a\tb'",
-    "x,", "a.b", "/nowhere", "'~'", "-", "0x10", "1_000", "2h", "'\\''",
+    "x,", "a.b", "/proc/nowhere", "'~'", "-", "0x10", "1_000", "2h", "'\\''",
 )  # fmt: skip
 # what a value of this kind is never taken for
 NEVER = {

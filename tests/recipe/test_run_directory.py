@@ -53,6 +53,16 @@ def test_a_directory_is_one_process_s(tmp_path, end):
         assert json.loads((directory / lock.NAME).read_text())["pid"] == os.getpid()
 
 
+def test_a_directory_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(Refused) as refused, lock.held(tmp_path / "file/run"):
+        pass
+    (found,) = refused.value.findings
+    assert (found.key, found.value) == ("trainer.default_local_dir", str(tmp_path / "file/run"))
+    assert "Not a directory" in str(found)
+    assert "CKPTS_DIR" in str(found)
+
+
 def test_a_refused_run_leaves_no_directory(tmp_path):
     with pytest.raises(Refused), lock.held(tmp_path / "a/b"):
         raise Refused([])
