@@ -29,8 +29,9 @@ def held(directory: Path) -> Iterator[None]:
     except Held as other:
         raise Refused([Finding("trainer.default_local_dir", str(directory), str(other), WAYS)]) from None
     except OSError as error:
-        wrong, remedy = f"cannot be made or written into ({error.strerror}: {error.filename})", "set CKPTS_DIR elsewhere"
-        raise Refused([Finding("trainer.default_local_dir", str(directory), wrong, remedy)]) from None
+        wrong = f"cannot be made or written into ({error.strerror}: {error.filename})"
+        found = Finding("trainer.default_local_dir", str(directory), wrong, "set CKPTS_DIR elsewhere")
+        raise Refused([found]) from None
     try:
         yield
     except Refused:
