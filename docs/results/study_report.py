@@ -56,7 +56,8 @@ def main() -> None:
     text: list[str] = []
     for steps, groups in studies.items():
         text += [f"## {steps} optimizer steps a batch", "", *lines(groups), "", *contrasts(groups), ""]
-    text += divided(studies[16], load_runs([root / "advantages"], notes))
+    if 16 in studies and (root / "advantages").is_dir():
+        text += divided(studies[16], load_runs([root / "advantages"], notes))
     (out / "methods.md").write_text("\n".join(text))
     draw(studies, out / "methods.png")
     print(*text, *notes, sep="\n")

@@ -1,5 +1,6 @@
 """Memory and disk: what the settings need, estimated, against what is there; asked by `rpg doctor`."""
 
+import math
 import os
 import shutil
 from collections.abc import Iterator
@@ -151,6 +152,48 @@ def _time(run: Run, shape: estimate.Shape) -> Iterator[Finding]:
     if every > 1 and every * usual > RISK:
         wrong = f"a crash costs up to {every} steps of {usual:.0f} s on {USUAL.name}, {every * usual / 3600:.0f} hours"
         yield Finding(RATE, every, wrong, f"take {max(int(RISK / usual), 1)}", "warning")
+
+
+BUCKET = f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"
+MIB = 2**20
+
+
+def _through_shared_memory(run: Run) -> estimate.Shape | None:
+    """The model whose weights vLLM gets through /dev/shm, as on every device without CUDA's; None for another."""
+    if run.get("trainer.device") != "cpu":
+        return None
+    try:
+        return estimate.shape_of(str(run.get(SHAPE[0])))
+    except ValueError:
+        return None  # `rpg doctor` says so: memory
+
+
+@check("weight bucket", "without CUDA the bucket that takes weights to vLLM holds the largest of them", *SHAPE, BUCKET,
+       "trainer.device", "actor_rollout_ref.actor.fsdp_config", subject="files")  # fmt: skip
+def weight_bucket(run: Run) -> Iterator[Finding]:
+    """verl's BucketedWeightSender sends a larger one by CUDA IPC alone, and fails at the first synchronisation."""
+    shape = _through_shared_memory(run)
+    if shape is None:
+        return
+    size = shape.largest * estimate.bytes_of(run.get("actor_rollout_ref.actor.fsdp_config.model_dtype"))
+    if size > run.get(BUCKET) * MIB:
+        wrong = f"does not hold the model's largest weight, {size / MIB:.0f} MiB"
+        yield Finding(BUCKET, run.get(BUCKET), wrong, f"set it to {math.ceil(size / MIB)} or more")
+
+
+@check("shared memory", "without CUDA /dev/shm has room for every rank's bucket", *SHAPE, BUCKET, "trainer.device",
+       "actor_rollout_ref.actor.fsdp_config", "trainer.n_gpus_per_node", subject="machine")  # fmt: skip
+def shared_memory(run: Run) -> Iterator[Finding]:
+    """A container's 64 MiB; a process that writes beyond them is killed by SIGBUS, without a word."""
+    shape = _through_shared_memory(run)
+    if shape is None or run.cluster:
+        return
+    whole = shape.parameters * estimate.bytes_of(run.get("actor_rollout_ref.actor.fsdp_config.model_dtype"))
+    need = run.get("trainer.n_gpus_per_node") * min(run.get(BUCKET) * MIB, whole)
+    free = shutil.disk_usage("/dev/shm").free
+    if need > free:
+        wrong = f"/dev/shm has {free / MIB:.0f} MiB free, and the buckets of all ranks take {need / MIB:.0f}"
+        yield Finding(BUCKET, run.get(BUCKET), wrong, "give the container more (docker run --shm-size)")
 
 
 @check("disk", "two checkpoints fit where they will be written; what is to be kept besides, or it is warned", *SHAPE,

@@ -82,6 +82,11 @@ class Shape:
         layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
         return (1 if self.tied else 2) * self.vocabulary * self.hidden + self.layers * layer + self.hidden
 
+    @property
+    def largest(self) -> int:
+        """Numbers in the largest weight: the embeddings, or a matrix of the MLP."""
+        return self.hidden * max(self.vocabulary, self.intermediate)
+
 
 def shape_of(model: str) -> Shape | None:
     """The shape of a local model directory, or of one of the paper's models by its hub name; else None.

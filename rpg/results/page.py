@@ -116,36 +116,42 @@ def _differing(runs: Sequence[Run]) -> str:
     return f"<div class='wide'><table class='differing'><tr><th>setting</th>{head}</tr>{''.join(lines)}</table></div>\n"
 
 
+Lines = list[tuple[str, str]]  # settings by dotted key, as the page shows them
+
+
 def _runs(runs: Sequence[Run]) -> str:
     """What all runs share, once; then each run's environment and the settings that not all have."""
-    configs = [flatten(run.config) for run in runs if run.config]
-    shared = set.intersection(*(set(_lines(config)) for config in configs)) if len(configs) > 1 else set()
+    of_each = [_lines(run.config) for run in runs]
+    known = [lines for lines in of_each if lines]
+    shared = set.intersection(*map(set, known)) if len(known) > 1 else set()
     text = ""
     if shared:
-        text = _details("settings that all runs share", [line for line in _lines(configs[0]) if line in shared])
-    return text + "\n".join(_run(run, shared) for run in runs)
+        text = _details("settings that all runs share", [line for line in known[0] if line in shared])
+    return text + "\n".join(_run(run, lines, shared) for run, lines in zip(runs, of_each, strict=True))
 
 
-def _lines(content: dict[str, object]) -> list[tuple[str, str]]:
-    return [(key, _shown(key, value)) for key, value in content.items()]
+def _lines(content: dict[str, object]) -> Lines:
+    return [(key, _shown(key, value)) for key, value in flatten(content).items()]
 
 
-def _details(title: str, lines: list[tuple[str, str]], opened: str = "") -> str:
+def _details(title: str, lines: Lines, opened: str = "") -> str:
     rows = "".join(f"<tr><td>{escape(key)}</td><td>{shown}</td></tr>" for key, shown in lines)
     return f"<details{opened}><summary>{title}</summary><table class='settings'>{rows}</table></details>"
 
 
-def _run(run: Run, shared: set[tuple[str, str]]) -> str:
+def _run(run: Run, config: Lines, shared: set[tuple[str, str]]) -> str:
+    """A run's environment, and of its settings those that are not shared."""
     planned = f" of {run.planned_steps}" if run.planned_steps else ""
-    parts = [
+    own = [line for line in config if line not in shared]
+    whose = "settings" if len(own) == len(config) else "settings of its own"
+    environment = _lines(run.environment)
+    return (
         f"<h3>{escape(run.name)}</h3>"
         f"<p class='small'>{escape(run.method)}, {run.last_step}{planned} steps, judge: {escape(run.judge)}</p>"
-    ]
-    for title, content, opened in (("environment", run.environment, " open"), ("settings", run.config, "")):
-        if content:
-            lines = _lines(flatten(content))
-            own = [line for line in lines if title == "environment" or line not in shared]
-            parts.append(_details(title if len(own) == len(lines) else f"{title} of its own", own, opened))
-        else:
-            parts.append(f"<p class='small'>{title}: not recorded</p>")
-    return "".join(parts)
+        + (_details("environment", environment, " open") if environment else _missing("environment"))
+        + (_details(whose, own) if config else _missing("settings"))
+    )
+
+
+def _missing(what: str) -> str:
+    return f"<p class='small'>{what}: not recorded</p>"

@@ -7,6 +7,7 @@ A = "actor_rollout_ref.actor"
 L = f"{A}.policy_loss.loss_mode"
 M = "actor_rollout_ref.model"
 R = "actor_rollout_ref.rollout"
+BUCKET = f"{R}.checkpoint_engine.update_weights_bucket_megabytes"
 KWARGS = "reward.custom_reward_function.reward_kwargs"
 SCHEDULE_FREE = "optim=schedulefree"
 CORRECTION = "algorithm.rollout_correction"
@@ -24,6 +25,7 @@ ELSEWHERE = {
     "rows": "test_doctor.py: test_data",
     "memory": "test_doctor.py: test_memory_against_a_device",
     "disk": "test_doctor.py: test_disk",
+    "shared memory": "test_doctor.py: test_a_bucket_that_shared_memory_does_not_hold",
     "secrets": "test_secrets.py: test_a_secret_in_the_configuration",
     "remote code": "test_secrets.py: test_remote_code",
 }
@@ -196,6 +198,13 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     "modules": [
         ([f"{M}.external_lib=no.such.module"], [f"{M}.external_lib=no.such.module: no such module"]),
         (["rpg.preload.late=[no_such_module]"], ["rpg.preload.late=no_such_module: no such module"]),
+    ],
+    "weight bucket": [
+        (
+            [f"{M}.path=Qwen/Qwen3-4B"],
+            [f"{BUCKET}=128: does not hold the model's largest weight, 1484 MiB; set it to 1484 or more"],
+        ),
+        ([f"{M}.path=Qwen/Qwen3-4B", f"{BUCKET}=1483"], [f"{BUCKET}=1483: does not hold"]),
     ],
     "devices": [
         (["trainer.nnodes=2"], ["trainer.nnodes=2: needs a cluster", "RAY_ADDRESS"]),

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from omegaconf import OmegaConf
@@ -180,6 +181,31 @@ def test_a_context_that_is_out_of_bounds():
     found = {finding.key: str(finding) for finding in budgets.context(Run(OmegaConf.to_container(made)))}
     assert found.keys() == {text.partition("=")[0] for text in said}
     assert "93 sequences half-way through (256 + half the response = 4352 tokens)" in found[said[0].partition("=")[0]]
+
+
+@pytest.mark.parametrize(("free", "bucket", "ranks", "level"), [
+    (64, 128, 1, "error"),  # docker's /dev/shm
+    (64, 16, 1, None),
+    (64, 48, 2, "error"),
+    (128, 128, 1, None),
+])  # fmt: skip
+def test_a_bucket_that_shared_memory_does_not_hold(tmp_path, monkeypatch, free, bucket, ranks, level):
+    """100 MB of embeddings and little else: of a bucket no more is taken than there are weights."""
+    toy = make_toy(tmp_path)
+    sizes = {"hidden_size": 1000, "num_hidden_layers": 0, "intermediate_size": 1, "num_attention_heads": 1,
+             "vocab_size": 25_000, "tie_word_embeddings": True}  # fmt: skip
+    (toy / "model" / "config.json").write_text(json.dumps(sizes))
+    there = SimpleNamespace(free=free * 2**20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: {"/dev/shm": there}[path])
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    run = run_of(toy, f"{budgets.BUCKET}={bucket}", f"trainer.n_gpus_per_node={ranks}")
+    found = list(budgets.shared_memory(run))
+    assert [finding.level for finding in found] == ([level] if level else [])
+    if found:
+        assert "/dev/shm has 64 MiB free" in str(found[0])
+        assert "(docker run --shm-size)" in str(found[0])
+    run = run_of(toy, "trainer.device=cuda")
+    assert not [*budgets.shared_memory(run), *budgets.weight_bucket(run)]  # CUDA's own way
 
 
 def shape_of_size(parameters: float) -> estimate.Shape:
