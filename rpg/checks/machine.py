@@ -45,6 +45,15 @@ def environment_variables(run: Run) -> Iterator[Finding]:
         yield Finding(name, value, wrong, "correct it" if value else f"set it, or unset {name}")
 
 
+@check("variables for workers", "what rpg.env has of these variables holds what they are for", "rpg.env")
+def variables_for_workers(run: Run) -> Iterator[Finding]:
+    """A process that cannot read one of them would end when it is started."""
+    for name, value in run.get("rpg.env").items():
+        pattern, wanted = VARIABLES.get(name, (re.compile(".*", re.DOTALL), ""))
+        if not pattern.fullmatch(str(value)):
+            yield Finding(f"rpg.env.{name}", value, f"must be {wanted}", "correct it")
+
+
 @check("devices", "the machine, or the Ray that the run starts, has the GPUs; several nodes need a cluster",
        *DEVICES, f"{RAY}.num_gpus", "trainer.v1.trainer_mode", f"{ROLLOUT}.nnodes", f"{ROLLOUT}.n_gpus_per_node",
        subject="machine")  # fmt: skip

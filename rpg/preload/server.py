@@ -225,6 +225,8 @@ def become(request: dict[str, Any], added: dict[str, str]) -> None:
     os.chdir(request["directory"])
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()  # a new process has a generator of its own
+    if "torch" in sys.modules and (threads := request["environment"].get("OMP_NUM_THREADS")):
+        sys.modules["torch"].set_num_threads(int(threads))  # it has read the server's own
 
     arguments = [*request["arguments"]]
     while arguments and arguments[0] in ("-u", "-E", "-I", "-s", "-S", "-B"):

@@ -206,6 +206,10 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         ),
         ([f"{M}.path=Qwen/Qwen3-4B", f"{BUCKET}=1483"], [f"{BUCKET}=1483: does not hold"]),
     ],
+    "variables for workers": [
+        (["rpg.env.OMP_NUM_THREADS=two"], ["rpg.env.OMP_NUM_THREADS=two: must be a whole number of threads"]),
+        (["rpg.env.VLLM_CPU_KVCACHE_SPACE=1.5"], ["rpg.env.VLLM_CPU_KVCACHE_SPACE=1.5: must be a whole number of GiB"]),
+    ],
     "devices": [
         (["trainer.nnodes=2"], ["trainer.nnodes=2: needs a cluster", "RAY_ADDRESS"]),
         (["ray_kwargs.ray_init.num_gpus=0"], ["n_gpus_per_node=1: is more than the ray_kwargs.ray_init.num_gpus=0"]),

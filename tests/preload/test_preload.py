@@ -16,7 +16,7 @@ from rpg.preload import Preloaded
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    preloaded = Preloaded(["json", "numpy"], ["decimal"], tmp_path_factory.mktemp("preload") / "log")
+    preloaded = Preloaded(["json", "numpy", "torch"], ["decimal"], tmp_path_factory.mktemp("preload") / "log")
     yield preloaded
     preloaded.close()
 
@@ -67,6 +67,15 @@ def test_open_files_are_inherited(server):
 def test_random_numbers_differ(server):
     code = "import numpy, random; print(numpy.random.rand(), random.random())"
     assert run(server, "-c", code).stdout != run(server, "-c", code).stdout
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "3"])
+def test_torch_has_the_threads_that_the_client_asks_for(server, threads):
+    """The server's own torch has one, as a fork of a process with more would not be safe."""
+    ended = run(
+        server, "-c", "import torch; print(torch.get_num_threads())", env={**os.environ, "OMP_NUM_THREADS": threads}
+    )
+    assert ended.stdout == f"{threads}\n"
 
 
 @pytest.fixture

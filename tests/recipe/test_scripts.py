@@ -98,8 +98,9 @@ def words(name: str) -> list[str]:
     said = [f"method={group}"]
     if run.size == "cpu":
         said.append("profile=cpu")
-        if run.model:  # its vocabulary is a hundred times the toy's: fewer tokens at once
+        if run.model:  # its vocabulary is a hundred times the toy's: fewer tokens at once, two threads
             said += ["model=smollm2", "dataset=small_sums", "optim=smollm2", f"{ACTOR}.ppo_max_token_len_per_gpu=2048"]
+            said.append("rpg.env.OMP_NUM_THREADS=2")
         else:
             said += ["model=toy", "dataset=toy"]
             toy_lr = ["optim=schedulefree", f"{ACTOR}.optim.lr=3e-4"]
