@@ -7,6 +7,7 @@ the controller along, for which the other then waits for ever. Here it is in the
 to each, and is neither found by others nor taken from them.
 """
 
+import functools
 import os
 from typing import Any
 
@@ -28,9 +29,11 @@ def install() -> None:
     if getattr(connect, "of_this_job", False):
         return
 
+    @functools.wraps(made)  # what was there can still be asked what it is like (parts.py)
     def options(**given: Any) -> Any:
         return made(**{**given, "namespace": None})
 
+    @functools.wraps(connect)
     def init_from_existing() -> bool:
         if interface._TQ_CONTROLLER is None:
             try:

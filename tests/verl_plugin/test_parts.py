@@ -6,6 +6,7 @@ override and what they use of self, which environment variables of verl's it nam
 
 import ast
 import importlib
+import inspect
 import re
 import textwrap
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ import yaml
 from rpg.checks.preflight import CHECKS
 from rpg.checks.schema import SCHEMA, parents
 from rpg.checks.verl_own import defaults
-from rpg.verl_plugin import parts, parts_of_ray_and_vllm, parts_of_verl
+from rpg.verl_plugin import job_queue, parts, parts_of_ray_and_vllm, parts_of_verl
 from rpg.verl_plugin.parts import Part, mismatches, sentences
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,6 +64,19 @@ def test_every_user_is_a_file_that_is_there():
 def test_a_part_is_listed_once_for_a_user():
     listed = [(user, part.path) for user, part in LISTED]
     assert len(listed) == len(set(listed))
+
+
+def test_parts_that_are_replaced_can_still_be_compared(monkeypatch):
+    """A process that has registered already may be asked, too."""
+    from transfer_queue import interface
+
+    made, before = interface.TransferQueueController.options, inspect.unwrap(interface._init_from_existing)
+    monkeypatch.setattr(interface.TransferQueueController, "options", inspect.unwrap(made))
+    monkeypatch.setattr(interface, "_init_from_existing", before)
+    job_queue.install()
+    assert interface._init_from_existing is not before
+    user = "rpg/verl_plugin/job_queue.py"
+    assert [text for part in parts_of_ray_and_vllm.PARTS[user] for text in sentences(user, part)] == []
 
 
 # ---- one that is not is named, with what is wrong
