@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Table 8 of the paper on a task that has to be learned (rpg/toy/chain.py): all rows and GRPO-corrected with 16 optimizer
 # steps a batch as in the paper, the six main methods with 2 and 64, and two losses with the other's advantages; three
-# seeds, one learning rate.
+# seeds, nine of the last, one learning rate.
 #   bash docs/results/study.sh [OVERRIDE...]
 #   bash docs/results/study.sh lr            how the learning rate was chosen: two methods, three rates, another seed
 # Runs go to checkpoints/study_<steps a batch>; what is finished is kept, what was begun goes on. Three minutes a run on
@@ -44,10 +44,14 @@ rate=1e-4
 study study_16 16 all -- "$@"
 study study_2 2 "${main[@]}" -- "$@"
 study study_64 64 "${main[@]}" -- "$@"
+seeds+=(4 5 6 7 8 9) # to see again what the first three said; so many were set before one of them was looked at
 study study_advantages/divided 16 rpg-reinforce-urkl -- algorithm.adv_estimator=grpo "$@"
 study study_advantages/not_divided 16 grpo -- algorithm.norm_adv_by_std_in_grpo=false "$@"
+seeds=(4 5 6 7 8 9)
+study study_advantages/own 16 grpo rpg-reinforce-urkl -- "$@"
 
-for run in checkpoints/study_advantages/*/runs/*/; do keep "$run" "$out/advantages/$(basename "$run")"; done
+for run in checkpoints/study_advantages/{,not_}divided/runs/*/; do keep "$run" "$out/advantages/$(basename "$run")"; done
+for run in checkpoints/study_advantages/own/runs/*/; do keep "$run" "$out/advantages_own/$(basename "$run")"; done
 for steps in 2 16 64; do
     [[ -d checkpoints/study_$steps ]] || continue
     folder=$out/steps_$steps

@@ -39,7 +39,8 @@ CONTRASTS = (  # mean of the first methods less mean of the second
     # asked when the runs with 16 steps had been seen, and before those with 2 and 64
     ("baselines less RPG (asked afterwards)", list(BASELINES), [*RPG, *REINFORCE]),
 )
-ADVANTAGES = ("GRPO", "RPG-REINFORCE-URKL")  # the losses run with and without division; steps_16/ has one of each
+ADVANTAGES = ("GRPO", "RPG-REINFORCE-URKL")  # the losses run with and without division
+SEEDS = (("Seeds 1 to 3:", 1, 3), ("Seeds 4 to 9, to see it again:", 4, 9), ("All nine:", 1, 9))
 DIVIDED = "algorithm.norm_adv_by_std_in_grpo"
 PERMUTATIONS = 20_000
 HEAD = ("method", "accuracy of each seed", "mean", "halfway", "entropy", "tokens a response", "largest KL of a batch",
@@ -56,8 +57,9 @@ def main() -> None:
     text: list[str] = []
     for steps, groups in studies.items():
         text += [f"## {steps} optimizer steps a batch", "", *lines(groups), "", *contrasts(groups), ""]
-    if 16 in studies and (root / "advantages").is_dir():
-        text += divided(studies[16], load_runs([root / "advantages"], notes))
+    own = [run for method in ADVANTAGES for run in studies.get(16, {}).get(method, [])]
+    more = [folder for folder in (root / "advantages", root / "advantages_own") if folder.is_dir()]
+    text += divided(own + [run for folder in more for run in load_runs([folder], notes)])
     (out / "methods.md").write_text("\n".join(text))
     draw(studies, out / "methods.png")
     print(*text, *notes, sep="\n")
@@ -140,23 +142,34 @@ def contrasts(groups: Groups) -> list[str]:
     return rows
 
 
-def divided(studied: Groups, more: list[Run]) -> list[str]:
+def divided(runs: list[Run]) -> list[str]:
     """Markdown: two losses, each with advantages that are divided by the group's standard deviation and with others."""
-    cells: dict[tuple[str, bool], list[float]] = {}
-    for run in [*(run for method in ADVANTAGES for run in studied[method]), *more]:
-        by_deviation = setting(run.config, "algorithm.adv_estimator") == "grpo" and setting(run.config, DIVIDED)
-        cells.setdefault((run.method, bool(by_deviation)), []).append(accuracies(run)[-1])
-    rows = ["## 16 optimizer steps a batch, what advantages are divided by", "",
-            "| loss | divided by the group's standard deviation | not divided |", "|---|---|---|"]  # fmt: skip
+    text = ["## 16 optimizer steps a batch, what advantages are divided by", ""]
+    for title, first, last in SEEDS:
+        cells: dict[tuple[str, bool], list[float]] = {}
+        for run in runs:
+            if first <= setting(run.config, "data.seed") <= last:
+                by = setting(run.config, "algorithm.adv_estimator") == "grpo" and setting(run.config, DIVIDED)
+                cells.setdefault((run.method, bool(by)), []).append(accuracies(run)[-1])
+        if len(cells) == 4:
+            text += [title, "", *exchanged(cells), ""]
+    return text
+
+
+def exchanged(cells: dict[tuple[str, bool], list[float]]) -> list[str]:
+    """Markdown: accuracies by loss and division, and both differences with the standard error that all spread gives."""
+    rows = ["| loss | divided by the group's standard deviation | not divided |", "|---|---|---|"]
     for method in ADVANTAGES:
         shown = [f"{', '.join(f'{v:.3f}' for v in found)}: {statistics.mean(found):.3f}"
                  for found in (cells[method, True], cells[method, False])]  # fmt: skip
         rows.append(f"| {method} | {shown[0]} | {shown[1]} |")
-    spread = statistics.mean(statistics.variance(found) for found in cells.values()) ** 0.5
+    freedom = sum(len(found) - 1 for found in cells.values())
+    spread = (sum(statistics.variance(found) * (len(found) - 1) for found in cells.values()) / freedom) ** 0.5
     error = spread * sum(1 / len(found) / 4 for found in cells.values()) ** 0.5
     grpo, rpg = ([statistics.mean(cells[method, by]) for by in (True, False)] for method in ADVANTAGES)
     return [*rows, "", f"Divided less not: {(grpo[0] - grpo[1] + rpg[0] - rpg[1]) / 2:+.3f} ± {error:.3f}. "
-            f"{ADVANTAGES[1]} less {ADVANTAGES[0]}: {(sum(rpg) - sum(grpo)) / 2:+.3f} ± {error:.3f}.", ""]  # fmt: skip
+            f"{ADVANTAGES[1]} less {ADVANTAGES[0]}: {(sum(rpg) - sum(grpo)) / 2:+.3f} ± {error:.3f}. "
+            f"Of one loss' seeds a standard deviation: {spread:.3f}."]  # fmt: skip
 
 
 def chance(groups: Groups) -> float:
