@@ -49,9 +49,12 @@ study study_advantages/divided 16 rpg-reinforce-urkl -- algorithm.adv_estimator=
 study study_advantages/not_divided 16 grpo -- algorithm.norm_adv_by_std_in_grpo=false "$@"
 seeds=(4 5 6 7 8 9)
 study study_advantages/own 16 grpo rpg-reinforce-urkl -- "$@"
+study study_advantages/twice 16 grpo rpg-reinforce-urkl -- "$@" # what a seed does not fix
 
 for run in checkpoints/study_advantages/{,not_}divided/runs/*/; do keep "$run" "$out/advantages/$(basename "$run")"; done
-for run in checkpoints/study_advantages/own/runs/*/; do keep "$run" "$out/advantages_own/$(basename "$run")"; done
+for name in own twice; do
+    for run in "checkpoints/study_advantages/$name/runs"/*/; do keep "$run" "$out/advantages_$name/$(basename "$run")"; done
+done
 for steps in 2 16 64; do
     [[ -d checkpoints/study_$steps ]] || continue
     folder=$out/steps_$steps

@@ -58,8 +58,11 @@ def main() -> None:
     for steps, groups in studies.items():
         text += [f"## {steps} optimizer steps a batch", "", *lines(groups), "", *contrasts(groups), ""]
     own = [run for method in ADVANTAGES for run in studies.get(16, {}).get(method, [])]
-    more = [folder for folder in (root / "advantages", root / "advantages_own") if folder.is_dir()]
-    text += divided(own + [run for folder in more for run in load_runs([folder], notes)])
+    once, twice, others = (
+        load_runs([folder], notes) if (folder := root / name).is_dir() else []
+        for name in ("advantages_own", "advantages_twice", "advantages")
+    )
+    text += [*divided([*own, *once, *twice, *others]), *of_one_seed(once, twice)]
     (out / "methods.md").write_text("\n".join(text))
     draw(studies, out / "methods.png")
     print(*text, *notes, sep="\n")
@@ -154,6 +157,30 @@ def divided(runs: list[Run]) -> list[str]:
         if len(cells) == 4:
             text += [title, "", *exchanged(cells), ""]
     return text
+
+
+def of_one_seed(once: list[Run], twice: list[Run]) -> list[str]:
+    """Markdown: how far two runs of one method and seed are apart, beside runs of different seeds."""
+    pairs: dict[str, list[list[float]]] = {}
+    for method in ADVANTAGES:
+        values = [{setting(run.config, "data.seed"): accuracies(run)[-1] for run in runs if run.method == method}
+                  for runs in (once, twice)]  # fmt: skip
+        if seeds := sorted(values[0].keys() & values[1].keys()):
+            pairs[method] = [[found[seed] for found in values] for seed in seeds]
+    if not pairs:
+        return []
+    rows = [
+        "## One seed twice",
+        "",
+        "| method | runs | mean | deviation within a seed | of all |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for method, found in pairs.items():
+        every = [value for pair in found for value in pair]
+        within = statistics.mean(statistics.variance(pair) for pair in found) ** 0.5
+        shown = f"{statistics.mean(every):.3f} | {within:.3f} | {statistics.stdev(every):.3f}"
+        rows.append(f"| {method} | {len(every)} | {shown} |")
+    return [*rows, ""]
 
 
 def exchanged(cells: dict[tuple[str, bool], list[float]]) -> list[str]:
