@@ -57,7 +57,7 @@ class Preloaded:
             listener.bind(str(address))
             listener.listen(64)  # clients that come before the imports are done wait here
             self._server = subprocess.Popen(
-                [sys.executable, HERE / "server.py", str(listener.fileno()), *early, "--", *late],
+                [sys.executable, HERE / "server.py", str(listener.fileno()), str(os.getpid()), *early, "--", *late],
                 pass_fds=[listener.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=stream,

@@ -1,4 +1,4 @@
-"""`server.py LISTENER EARLY... -- LATE...`: import the modules, then fork once for every client; see the package.
+"""`server.py LISTENER DRIVER EARLY... -- LATE...`: import the modules, then fork once for every client; see the package.
 
 The early ones are imported at once, the late ones when the first client comes, in that client's environment:
 Ray's C++ part reads the job's and the raylet's ids from it once, when it is imported, and all of a run's workers
@@ -33,9 +33,11 @@ OWN_FILES = 500  # the server's own descriptors lie from here on, out of the way
 
 
 def main() -> None:
-    descriptor, *modules = sys.argv[1:]
+    descriptor, driver, *modules = sys.argv[1:]
     early, late = modules[: modules.index("--")], modules[modules.index("--") + 1 :]
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # no server without its driver
+    if os.getppid() != int(driver):
+        sys.exit("preload: the driver was gone before the kernel was told to end the server with it")
     faulthandler.enable()
     for number in ENDING:
         signal.signal(number, _ended)

@@ -13,6 +13,8 @@ import pytest
 from rpg import preload
 from rpg.preload import Preloaded
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
@@ -206,6 +208,18 @@ def test_close_ends_the_server_and_removes_its_files(tmp_path):
     assert server.failure() is None
     server.close()
     assert not Path(server.executable).exists()
+
+
+def test_a_driver_that_is_killed_at_once_leaves_no_server(tmp_path):
+    code = (
+        "import os, signal; from pathlib import Path; from rpg.preload import Preloaded\n"
+        f"server = Preloaded(['json'], ['decimal'], Path({str(tmp_path / 'log')!r}))\n"
+        "print(server._server.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)  # before the server's Python is up\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, timeout=300)
+    assert done.returncode == -signal.SIGKILL
+    _gone(int(done.stdout))
 
 
 def test_a_module_that_cannot_be_imported_is_said(tmp_path):
