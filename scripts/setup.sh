@@ -46,7 +46,10 @@ if ! "$bin/pip" install --quiet --disable-pip-version-check --no-deps "$torch" 2
 fi
 
 grep -v '^torch==' requirements/cpu.txt > .venv/requirements-without-torch.txt
-"$bin/uv" pip install --quiet --python "$bin/python" --no-deps --requirement .venv/requirements-without-torch.txt
+# Compiled now: where PYTHONDONTWRITEBYTECODE is set, as in many images, each process would compile again what it
+# imports, and a run of the stack start 20 s later.
+"$bin/uv" pip install --quiet --compile-bytecode --python "$bin/python" --no-deps \
+    --requirement .venv/requirements-without-torch.txt
 "$bin/uv" pip install --quiet --python "$bin/python" --no-deps --no-build-isolation --editable . ./requirements/vllm-name
 if ! "$bin/uv" pip install --quiet --python "$bin/python" --no-deps --requirement requirements/reasoning-gym.txt; then
     say "without reasoning-gym, which only \`rpg data build reasoning-gym:TASK\` and its rewards use: the message above" \

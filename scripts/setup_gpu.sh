@@ -43,7 +43,8 @@ install() { "${uv[@]}" pip install --quiet --python "$PYTHON" "$@"; }
 
 # What flash-attn and antlr4's runtime need to be built, which neither says; then torch, which flash-attn asks.
 install packaging wheel psutil ninja 'setuptools>=77' "$(grep '^torch==' requirement.txt)"
-grep -v '^flash-attn==' requirement.txt | install --no-build-isolation --requirement -
+# compiled, as in setup.sh: each of a run's processes imports it all
+grep -v '^flash-attn==' requirement.txt | install --compile-bytecode --no-build-isolation --requirement -
 install --no-build-isolation --no-deps --editable .
 install $(for name in hypothesis pytest pytest-timeout pytest-xdist; do pinned "$name"; done) # for scripts/check_gpu.sh
 "$PYTHON" -c 'import importlib.metadata, torch, rpg
