@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# All checks. --fast: without the end-to-end tests (4 minutes on 2 cores). Without an option: what CI runs. --full: everything.
+# All checks. --fast: without the end-to-end and the slow unit tests (2 minutes on 2 cores). Without an option: what CI runs. --full: everything.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case ${1:-} in
-    --fast) unit='not e2e and not full and not gpu' stack='' ;;
+    --fast) unit='not e2e and not full and not gpu and not slow' stack='' ;;
     --full) unit='not e2e and not gpu' stack='e2e' ;;
     '') unit='not e2e and not full and not gpu' stack='e2e and not full' ;;
     *) echo "test.sh: unknown option $1; known: --fast, --full" >&2; exit 2 ;;

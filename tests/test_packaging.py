@@ -48,6 +48,7 @@ def test_contents(wheel):
     assert not [name for name in names if name.startswith(("tests/", "scripts/", "docs/", "data/"))]
 
 
+@pytest.mark.slow
 def test_installs_into_a_clean_environment(wheel, tmp_path):
     """The environment sees verl and the rest of this one's packages, but rpg only from the wheel."""
     clean = tmp_path / "clean"

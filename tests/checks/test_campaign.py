@@ -146,11 +146,13 @@ def _typed(section: DictConfig) -> list[str]:
     return errors
 
 
+@pytest.mark.slow
 def test_nothing_odd_reaches_ray(attempt):
     code, text, config = attempt(Setting("none"))
     assert (code, config is not None) == (0, True), text
 
 
+@pytest.mark.slow
 def test_a_hundred_settings(attempt):
     run_campaign(attempt, campaign()[:CI])
 

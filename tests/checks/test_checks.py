@@ -47,6 +47,7 @@ def furnished(tmp_path_factory) -> Path:
     return toy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "overrides", "said"), EACH, ids=[f"{name}-{o}" for name, o, _ in EACH])
 def test_what_a_check_refuses(furnished, name, overrides, said, monkeypatch):
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
@@ -115,6 +116,7 @@ def test_a_sound_run_passes_every_check(toy, monkeypatch):
     assert not [str(finding) for finding in found if finding.level != "ok"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
     [

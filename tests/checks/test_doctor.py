@@ -154,6 +154,7 @@ CONTEXTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "length"), CONTEXTS)
 def test_the_numbers_of_each_context_follow_from_the_arithmetic(model, length):
     """config/context and config/model: within every bound of the check, and not far below the bound of the cache."""

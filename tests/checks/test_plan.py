@@ -54,6 +54,7 @@ def traced(config: dict) -> list:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_traced_by_hand(small):
     """A small model on 8 ranks: what has a closed form is met exactly, and a limit that hangs on it moves with it."""
     config = of(f"actor_rollout_ref.model.path={small}")
@@ -110,6 +111,7 @@ def test_time_by_hand():
     assert took["generation"] > work.decode / (0.7 * 3.35e12)
 
 
+@pytest.mark.slow
 def test_a_reference_is_one_more_pass():
     shape = estimate.shape_of("Qwen/Qwen3-4B")
     assert shape is not None
@@ -120,6 +122,7 @@ def test_a_reference_is_one_more_pass():
     assert passes[1] == passes[2] == 2 * passes[0]
 
 
+@pytest.mark.slow
 def test_the_command(small):
     done = planned(small)
     assert (done.returncode, done.stderr) == (0, "")
@@ -133,6 +136,7 @@ def test_the_command(small):
     assert "of the reference's shards, which stay" in two.stdout
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_or_is_not_known(small):
     too_much = planned(small, "actor_rollout_ref.rollout.gpu_memory_utilization=1.0")
     assert too_much.returncode == 1

@@ -11,6 +11,7 @@ TOKEN = "planted-0123456789abcdef"
 VARIABLES = "ray_kwargs.ray_init.runtime_env"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("override", "key"),
     [

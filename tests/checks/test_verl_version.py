@@ -80,6 +80,7 @@ def test_ours_is_not_compared(toy, monkeypatch):
     assert not list(verl_version.verl_parts(run_of(toy)))
 
 
+@pytest.mark.slow
 def test_another_verl_with_the_same_parts_may_run(tried, toy):
     found = [finding for _, found in preflight.ask(run_of(toy), CHEAP_OR_VERL) for finding in found]
     assert [finding.key for finding in found if finding.level not in ("ok", "skip")] == ["verl"]
@@ -106,6 +107,7 @@ def test_a_verl_that_does_not_take_the_plugin_is_an_error(tried, toy, monkeypatc
     assert str(finding) == "rpg.verl_plugin: cannot register with verl (AttributeError: no POLICY_LOSS_REGISTRY)"
 
 
+@pytest.mark.slow
 def test_verl_is_imported_with_the_platform_of_the_run(tried, toy):
     """In a process of its own: as for a checkout whose entry point is not installed, verl without the plugin."""
     program = """
@@ -123,6 +125,7 @@ print(*verl_parts(run), sep="\\n")
     assert "cannot be imported" not in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("user", "more", "level"),
     [

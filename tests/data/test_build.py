@@ -29,6 +29,7 @@ def build(name: str, source: Path, out: Path, *options: str) -> list[dict]:
     return table.to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FLAT)
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "json"])
 def test_every_set_from_every_format(name: str, suffix: str, tmp_path: Path) -> None:

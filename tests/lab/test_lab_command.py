@@ -42,6 +42,7 @@ def test_a_cells_setting_is_its_rows_and_its_columns():
     )
 
 
+@pytest.mark.slow
 def test_command(tmp_path, capsys):
     """Two processes in one run, one in this; what they write is the same."""
     arguments = ["lab", "--quick", "--only", "lr", "--seeds", "2", "--workers", "2", "--out", str(tmp_path)]

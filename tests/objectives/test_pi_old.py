@@ -67,6 +67,7 @@ def expected_gradient(problem, choice, name):
     return gradient, log_ref
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["behavior", "decoupled"])
 @settings(max_examples=100, deadline=None)
 @given(problem=problems())

@@ -57,6 +57,7 @@ def odd_checkout(tmp_path_factory) -> Path:
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["7b/run_dapo_7b.sh", "cpu/run_grpo_cpu.sh"])
 def test_a_checkout_of_any_path(odd_checkout, script):
     config = printed("bash", odd_checkout / "recipe/rpg" / script)
@@ -89,6 +90,7 @@ def test_verl_in_a_directory_of_any_name(tmp_path, monkeypatch):
     assert resolved().trainer.experiment_name == "t"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dataset", ["dapo_math", "toy"])
 @pytest.mark.parametrize(
     ("text", "names"),
@@ -190,6 +192,7 @@ def test_a_dry_run(monkeypatch, capsys, value):
     assert OmegaConf.create(capsys.readouterr().out).trainer.experiment_name == "t"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["", "0", "false", "FALSE", "no", "off"])
 def test_no_dry_run(monkeypatch, capsys, value):
     monkeypatch.setenv("DRY_RUN", value)
@@ -204,6 +207,7 @@ def test_neither_yes_nor_no(monkeypatch, capsys, value):
     assert f"error: DRY_RUN={value}: 1, true, yes or on" in refusal(capsys)
 
 
+@pytest.mark.slow
 def test_a_link_to_a_script_is_the_script(tmp_path):
     (tmp_path / "run_x.sh").symlink_to(CPU)
     (tmp_path / "my toy").symlink_to("run_x.sh")  # a link to a link, of another name
@@ -249,6 +253,7 @@ def has_reader(pipe: Path) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "word"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung up")],

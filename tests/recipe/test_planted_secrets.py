@@ -46,6 +46,7 @@ def configuration(directory: Path, *overrides: str):
     return config
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", [None, f"http://me:{LOGIN}@head:8265"])
 def test_the_files_of_a_run_and_its_page(tmp_path, address):
     run = tmp_path / "runs/one"

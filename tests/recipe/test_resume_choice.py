@@ -74,6 +74,7 @@ def test_a_damaged_newest_one_is_passed_over(toy, launch):
     assert "steps 3 to 4 of the earlier part are replaced" in notes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said_step", ["", "abc", None, "7"])
 def test_a_tracker_that_names_none(toy, launch, said_step):
     write_complete(toy / "run", 2)
@@ -100,6 +101,7 @@ def test_none_is_complete(toy, launch):
     assert config.trainer.resume_mode == "disable"
 
 
+@pytest.mark.slow
 def test_one_of_plain_verl_is_used_with_a_warning(toy, launch):
     step = write_verl(toy / "run", 4)
     code, config, said = launch()
@@ -114,6 +116,7 @@ def test_one_of_plain_verl_is_used_with_a_warning(toy, launch):
     assert launch()[0] == 2
 
 
+@pytest.mark.slow
 def test_a_named_one_that_is_damaged_is_refused(toy, launch):
     step = write_complete(toy / "elsewhere", 4)
     named = ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={step}"]

@@ -25,6 +25,7 @@ def settings(name: str) -> dict:
     return OmegaConf.to_container(composed(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.table}-{row.method}")
 def test_a_row_s_scripts_train_its_method(row):
     title = paper_table(row.table).title  # as "Paper, table 8: Qwen2.5-7B-Instruct, 2K context"
@@ -58,6 +59,7 @@ def test_the_readme_s_tables_are_made_of_it():
     assert listed.count(".sh`") == sum(len(paper_table(table).rows) for table in TABLES)
 
 
+@pytest.mark.slow
 def test_a_planned_run_is_what_its_script_would_resolve(tmp_path, monkeypatch):
     """What is compared with a directory's fingerprint is the fingerprint that the run will write."""
     monkeypatch.setenv("RPG_HOME", str(RECIPE.parents[1]))  # as launch.sh does

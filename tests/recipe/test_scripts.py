@@ -135,6 +135,7 @@ def test_a_script_says_what_its_name_says_and_no_more(name):
     assert sorted(arguments(SCRIPTS[name])) == sorted(words(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", each(SCRIPTS))
 def test_a_script_runs_what_its_name_says(name):
     config = composed(name)
@@ -142,6 +143,7 @@ def test_a_script_runs_what_its_name_says(name):
     assert config.trainer.experiment_name == name
 
 
+@pytest.mark.slow
 def test_a_script_with_a_false_setting_is_found():
     name = "rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28"
     for false, key in {
@@ -218,6 +220,7 @@ def test_settings_are_the_releases(name):
     assert config.trainer.total_training_steps == 400  # paper, Appendix H
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", each(SCRIPTS))
 def test_the_judge_is_the_releases(name):
     """In training and in validation: verl has one reward function for both. Seen by what it says, not by its name."""
@@ -231,6 +234,7 @@ def test_the_judge_is_the_releases(name):
         assert score(data_source, "**Answer:** 204", "204")["score"] == -1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", each(SCRIPTS))
 def test_kl_is_counted_once(name):
     config = composed(name)
@@ -239,6 +243,7 @@ def test_kl_is_counted_once(name):
     assert not (rpg_loss and config.actor_rollout_ref.actor.use_kl_loss)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", each(SCRIPTS))
 def test_what_needs_a_gpu_stays_in_the_gpu_profile(name):
     config = composed(name)
@@ -248,6 +253,7 @@ def test_what_needs_a_gpu_stays_in_the_gpu_profile(name):
     assert config.actor_rollout_ref.actor.use_dynamic_bsz
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", each(SCRIPTS))
 def test_verl_accepts_it(name):
     """All that pre-flight asks of settings alone, verl's own validation included; 8 GPUs for 7b and 4b."""
@@ -289,6 +295,7 @@ def check_dry_run(name: str, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())  # a dry run leaves nothing behind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dapo_7binstruct", "rpg_cpu_urkl1e-4"])
 def test_executed_as_a_process(name, tmp_path):
     check_dry_run(name, tmp_path)

@@ -121,6 +121,7 @@ def test_the_same_command_follows_its_job(client, capsys, monkeypatch, tmp_path,
     assert ("job raysubmit_0 on http://head:8265, which goes on" in capsys.readouterr().err) == followed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tries", "code"), [(3, 0), (10**6, submit.REFUSED)])
 def test_a_head_without_an_agent_is_waited_for(client, capsys, monkeypatch, tries, code):
     """Ray's own words, seen seconds after `ray start` and for good where another Ray holds the agent's port."""
@@ -208,6 +209,7 @@ def test_what_the_job_sets_is_not_set_again():
     assert "HF_HUB_OFFLINE" not in config.ray_kwargs.ray_init.runtime_env.env_vars  # Ray would refuse it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("environment", "netrc", "mode"),
     [

@@ -16,6 +16,8 @@ from launch_scripts import SCRIPTS, composed
 
 from recipe.rpg.names import parse
 
+pytestmark = pytest.mark.slow
+
 # a script with another optimizer, model or schedule has the loss of its twin
 ALIKE = {"optim": "adamw", "model": None, "schedule": "sync"}
 NAMES = [name for name in SCRIPTS if parse(name).size == "cpu" and replace(parse(name), **ALIKE) == parse(name)]

@@ -153,6 +153,7 @@ def check_doctor(
     assert in_one_line(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_mutation_ends_a_command(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, toy_config: dict

@@ -97,6 +97,7 @@ def test_off_policy_panels_are_drawn_where_a_run_has_something_to_show(tmp_path)
     ]
 
 
+@pytest.mark.slow
 def test_against_minutes_of_training(tmp_path, capsys):
     """Steps of 60, 120, ... seconds, in which saving takes 30; a run without times is left out, and said."""
     lines = records([0.1, 0.2, 0.3])

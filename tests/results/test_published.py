@@ -16,17 +16,20 @@ STUDY = ROOT / "docs/results/study"
 FOLDERS = sorted(STUDY.glob("steps_*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_the_table_is_made_again(folder, capsys):
     assert cli.main(["table", str(folder), "--paper", "8"]) == 0
     assert capsys.readouterr().out == (folder / "table.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_report_is_made_again(tmp_path):
     subprocess.run([sys.executable, "docs/results/study_report.py", STUDY, tmp_path], cwd=ROOT, check=True)
     assert (tmp_path / "methods.md").read_text() == (STUDY / "methods.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_runs_are_whole_and_differ_by_method_and_seed_alone(folder):
     runs = load_runs([folder], [])
@@ -38,6 +41,7 @@ def test_runs_are_whole_and_differ_by_method_and_seed_alone(folder):
         assert len({setting(run.config, key) for run in runs}) == 1, key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_no_directory_of_a_machine_is_named(folder):
     for path in folder.glob("*/config.yaml"):

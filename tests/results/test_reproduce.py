@@ -71,6 +71,7 @@ def starts(directory: Path) -> list[int]:
     return [json.loads(line)["after_step"] for line in (directory / "history.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_run_and_what_is_done_never_again(recipe, tmp_path, capsys):
     out = tmp_path / "out"
     assert reproduce(out, *TWO, "--seeds", "1", "3") == 0
@@ -129,6 +130,7 @@ def test_a_script_that_refuses_is_named_and_the_rest_is_done(recipe, tmp_path, c
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ended_in_the_middle_and_started_again(recipe, tmp_path, monkeypatch, number, code):
     monkeypatch.setenv("STAND_IN_SECONDS", "1")
@@ -153,6 +155,7 @@ reproduce_command.refusal = lambda run, elsewhere: None
 from rpg.cli"""
 
 
+@pytest.mark.slow
 def test_last_checkpoints_are_evaluated_with_more_answers_once(recipe, tmp_path, capsys):
     out = tmp_path / "out"
     assert reproduce(out, *ONE) == 0
@@ -264,6 +267,7 @@ def test_no_such_table(capsys):
     assert "the paper has no such table of results; there are 3, 5, 6, 7, 8" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_table_on_gpus(tmp_path, monkeypatch, capsys):
     """Table 7 validates on its own two sets, and its disk: 2 checkpoints of Qwen3-4B, 12 B a parameter, 4.02e9."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)

@@ -23,6 +23,7 @@ def script() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_the_release_column_is_the_rule_stated_once_more(script: ModuleType) -> None:
     kinds = [kind for kind in script.KINDS if kind.data_source == "math-dapo"]
     assert len(kinds) >= 30

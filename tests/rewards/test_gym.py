@@ -96,6 +96,7 @@ def test_the_tasks_are_the_librarys():
     assert set(GYM_TASKS) == gym.load().keys() - {"composite"}
 
 
+@pytest.mark.slow
 @needs_library
 @pytest.mark.parametrize("task", EVERY)
 def test_right_and_wrong_answers_score_as_the_library_scores_them(task):

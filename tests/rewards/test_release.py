@@ -22,6 +22,7 @@ CORPUS = 20_000
 HEAVY = r"So $9^{9^{9^9}}$."  # takes sympy minutes, or all memory
 
 
+@pytest.mark.slow
 def test_no_difference_on_a_made_corpus() -> None:
     right, seen = Counter(), Counter()
     for kind, response, truth in endings(CORPUS):
@@ -141,6 +142,7 @@ def test_the_library_gets_what_the_release_gave_it() -> None:
         assert compute_score("minerva", response, truth)["acc"] == float(expected), (response, truth)
 
 
+@pytest.mark.slow
 def test_the_limit_holds_in_threads(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     compute_score("minerva", "Answer: $5$", "5")  # loads the library

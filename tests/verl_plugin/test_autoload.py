@@ -79,6 +79,7 @@ def test_what_fails_with_another_is_said_and_not_raised(load):
     assert "no core_algos" in said
 
 
+@pytest.mark.slow
 def test_a_plain_verl_of_another_version_works(tmp_path):
     """The installed entry point, in a process where verl's metadata say another version."""
     (tmp_path / "verl-0.10.0.dist-info").mkdir()

@@ -142,6 +142,7 @@ def measure_a_share(path: str) -> None:
     Path(f"{path}-{rank}").write_text(json.dumps(loss.take()))
 
 
+@pytest.mark.slow
 def test_two_ranks_are_one(tmp_path):
     on_ranks(2, measure_a_share, str(tmp_path / "found"))
     for rank in (0, 1):

@@ -105,6 +105,7 @@ def compare_ranks(path: str) -> None:
         assert two["kl_ema"] == pytest.approx(one["kl_ema"], rel=1e-3, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_two_ranks_are_one_rank(group, tmp_path):
     runs = [eight_iterations(*case) for case in CASES]
     assert all(run["updates"][-1] >= 1 for run in runs)
@@ -170,6 +171,7 @@ def kill_and_check(world_size: int, directory: Path) -> None:
     assert ended.value.exit_code == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_is_uninterrupted(group, tmp_path):
     """Each mode and each optimizer, killed two iterations after a checkpoint; equal bit for bit afterwards."""
     kill_and_check(1, tmp_path)

@@ -175,6 +175,7 @@ def finalize(sides: list[Side]) -> None:
         assert side.answer() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bucket_size", [13, TENSOR, 1 << 20], ids=["small", "a tensor", "more than all"])
 def test_all_bits_arrive_time_after_time(sides, bucket_size):
     """Two receivers and a trainer's second rank, three times over the same objects, as a run does after each step."""
