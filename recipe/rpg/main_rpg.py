@@ -16,10 +16,10 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from recipe.rpg import fingerprint, leftovers, lock, names, signals, submit
+from recipe.rpg import leftovers, lock, names, signals, submit
 from recipe.rpg.compose import compose_config
 from recipe.rpg.exit_codes import DONE, FAILED, REFUSED
-from rpg.checks import machine, secrets, verl_version
+from rpg.checks import fingerprint, machine, secrets, verl_version
 from rpg.checks.finding import ABSENT, Finding, Refused, Run
 from rpg.launching import loopback
 from rpg.launching.overrides import BadSetting, check_text, override

@@ -32,7 +32,7 @@ def run(config: DictConfig, preloaded: Preloaded | None, changed: dict[str, tupl
     """Train with verl as config says; returns the exit code (exit_codes.py).
 
     preloaded: what the workers of this machine are forks of, where they are. changed: settings that differ from those
-    of the run that is resumed (fingerprint.py). Raises RayWasLate.
+    of the run that is resumed (rpg/checks/fingerprint.py). Raises RayWasLate.
     """
     local = not os.environ.get("RAY_ADDRESS")
     if local:

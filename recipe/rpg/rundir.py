@@ -14,9 +14,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from recipe.rpg import fingerprint
 from recipe.rpg.names import JUDGE
 from rpg.checkpoints.judge import TRACKER
+from rpg.checks import fingerprint
 from rpg.checks.finding import Run
 from rpg.launching.files import LEFT_OUT, SKIPPED, write_whole
 from rpg.launching.secrets import without_login

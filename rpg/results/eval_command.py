@@ -15,7 +15,7 @@ from rpg.launching.script import call
 from rpg.results.escape import printable
 from rpg.results.records import ResultsError, exit_code
 from rpg.results.render import markdown
-from rpg.results.runs import load_runs
+from rpg.results.runs import METRICS, load_runs
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES
 
@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
     1 where something that the evaluation wrote was left out of the table, 2 where all was.
     """
     try:
+        if (args.out / METRICS).exists():  # which would be written anew
+            raise ResultsError(f"--out {args.out}: there is a run already; give a new directory")
         overrides = [f"judge={args.judge}", *args.overrides] if args.judge else args.overrides
         command = eval_command(args.script, args.checkpoint, args.files, args.samples, args.out, overrides)
     except (BadSetting, ResultsError, OSError) as error:
@@ -66,10 +68,8 @@ def eval_command(
 ) -> list[str]:
     """The launch script with the overrides that make it validate once and stop.
 
-    A new directory, because a run's metrics.jsonl is written anew by whatever runs in its directory.
-
     Raises:
-        ResultsError: a file that is not there, no samples, or an --out that is in use.
+        ResultsError: a file that is not there, or no samples.
         BadSetting: a path that no configuration can hold.
     """
     for path in [script, *(files or [])]:
@@ -77,8 +77,6 @@ def eval_command(
             raise ResultsError(f"{path}: no such file")
     if samples < 1:
         raise ResultsError(f"--samples {samples}: 1 or more answers to each row")
-    if (out / "metrics.jsonl").exists():
-        raise ResultsError(f"--out {out}: there is a run already; give a new directory")
     out = out.absolute()
     command = ["bash", str(script), "trainer.val_only=True", "trainer.val_before_train=True"]
     command += [f"actor_rollout_ref.rollout.val_kwargs.n={samples}"]

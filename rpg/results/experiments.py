@@ -3,31 +3,26 @@
 from pathlib import PurePath
 from typing import Any
 
+from rpg.checks.fingerprint import HOW_FAST, HOW_OFTEN, below
 from rpg.results.config import flatten, setting
 from rpg.results.methods import judge_of_config
 
-# Settings that do not make another experiment: where it ran, what it was called, what it printed.
+# Settings that do not make another experiment, under others of which a run may go on: where it ran and how fast, what
+# it was called and printed, how often it was saved and looked at.
 _INCIDENTAL = (
-    "ray_kwargs",
+    *HOW_OFTEN,
+    *HOW_FAST,
     "global_profiler",
-    "rpg.env",
-    "rpg.preload",
     "rpg.console",
     "rpg.data_dir",
-    "rpg.poll_interval",
     "actor_rollout_ref.rollout.trace",
     "rpg.script",
     "reward.custom_reward_function.reward_kwargs.judge",  # as `judge`, which older configurations have too
-    "rpg.stall_limit",
-    "rpg.time_limit",
     "trainer.default_local_dir",
     "trainer.experiment_name",
     "trainer.logger",
     "trainer.project_name",
-    "trainer.resume_from_path",
-    "trainer.resume_mode",
     "trainer.rollout_data_dir",
-    "trainer.save_freq",
     "trainer.validation_data_dir",
 )
 
@@ -44,9 +39,7 @@ def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
     """
     flat = flatten(config)
     kept = {
-        key: repr(value)
-        for key, value in flat.items()
-        if (seeds or not is_seed(key)) and not any(key == name or key.startswith(f"{name}.") for name in _INCIDENTAL)
+        key: repr(value) for key, value in flat.items() if (seeds or not is_seed(key)) and not below(key, _INCIDENTAL)
     }
     if config:
         kept["judge"] = judge_of_config(config) or ""

@@ -130,8 +130,7 @@ def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=panel.against == STEP, nbins=6))
     for label in dict.fromkeys(legend.labels):
         look, gid = legend.looks[label], f"run-{legend.labels.index(label)}"
-        named = zip(legend.labels, panel.series, strict=True)
-        members = [points for other, points in named if other == label and points]
+        members = _members(panel, legend, label)
         marker = "o" if panel.metric is None else None
         smoothed = members if panel.metric is None else [tuple(_smoothed(points)) for points in members]
         if seeds := band(smoothed):
@@ -148,17 +147,27 @@ def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
             axes.plot(*line, color=look.colour, linestyle=look.dash, marker=marker, markersize=4, gid=gid)
 
 
+def _members(panel: Panel, legend: Legend, label: str) -> list[tuple[tuple[float, float], ...]]:
+    """The series of the runs of one label that have any."""
+    named = zip(legend.labels, panel.series, strict=True)
+    return [points for other, points in named if other == label and points]
+
+
 def _smoothed(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
     steps, values = zip(*points, strict=True)
     return zip(steps, smooth(values), strict=True)
 
 
 def band(members: Sequence[tuple[tuple[float, float], ...]]) -> tuple[list[float], list[float], list[float]] | None:
-    """Steps, mean and its standard error over runs; None for one run, and where their steps differ."""
-    steps = [step for step, _ in members[0]] if members else []
-    if len(members) < 2 or any([step for step, _ in points] != steps for points in members):
+    """Steps that all runs have, mean and its standard error; None for one run, and where not all are as far.
+
+    A run that was resumed validates where it was, which the others do not.
+    """
+    if len(members) < 2 or len({points[-1][0] for points in members}) > 1:
         return None
-    values = list(zip(*([value for _, value in points] for points in members), strict=True))
+    by_step = [dict(points) for points in members]
+    steps = sorted(set(by_step[0]).intersection(*by_step[1:]))
+    values = [[points[step] for points in by_step] for step in steps]
     errors = [statistics.stdev(at_step) / math.sqrt(len(members)) for at_step in values]
     return steps, [statistics.fmean(at_step) for at_step in values], errors
 
@@ -180,7 +189,7 @@ def figure(panels: Sequence[Panel], legend: Legend) -> Figure:
         widest = max(map(len, names))
         legend_columns = max(1, min(len(shown), 4, int(LEGEND_LETTERS * columns / (widest + 8))))
         legend_rows = math.ceil(len(shown) / legend_columns)
-        several = len(shown) < len(legend.labels)
+        several = any(band(_members(panel, legend, label)) for panel in panels for label in shown)
         height = 2.7 * rows + 0.3 * (legend_rows + several) + 0.2
         fig = Figure(figsize=(3.6 * columns, height), layout="constrained")
         all_axes = fig.subplots(rows, columns, squeeze=False).flatten()

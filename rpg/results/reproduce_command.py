@@ -18,13 +18,22 @@ from rpg.results import forecast
 from rpg.results.escape import printable
 from rpg.results.paper import paper_table
 from rpg.results.plot_command import plot
-from rpg.results.records import LeftOut, ResultsError, exit_code
+from rpg.results.records import LeftOut, ResultsError, exit_code, read_mapping
 from rpg.results.render import comma_separated, markdown
-from rpg.results.reproduction import Planned, cluster, evaluation, plan_runs, refusal, refuse_others
+from rpg.results.reproduction import (
+    FILES,
+    Planned,
+    cluster,
+    evaluation,
+    plan_runs,
+    refusal,
+    refuse_others,
+    validation,
+)
 from rpg.results.rows import choose, rows_of
-from rpg.results.runs import load_runs
+from rpg.results.runs import CONFIG, load_runs
 from rpg.results.table import build_table
-from rpg.results.work import Failure, Work
+from rpg.results.work import Failure, Kind, Work
 
 LOCK = "reproduce.lock"
 
@@ -60,12 +69,14 @@ def run(args: argparse.Namespace) -> int:
         out = _checked(args)
         rows = choose(rows_of(args.table), args.methods)
         planned, refused = plan_runs(rows, args.profile, args.seeds, args.steps, out, args.overrides)
+        planned = _readable(planned, refused, args.samples, out)
         refuse_others(planned)
         elsewhere = cluster() or args.dry_run
-        for made in planned[: len(planned) // len(args.seeds)]:  # seeds do not differ in it
-            if made.state().resumes_after is None and (why := refusal(made, elsewhere)):
-                refused[made.row.method] = why
-        planned = [made for made in planned if made.row.method not in refused]
+        unsaved = {made.row.method: made for made in planned if made.state().resumes_after is None}
+        for method, made in unsaved.items():  # seeds do not differ in it
+            if why := refusal(made, elsewhere):
+                refused[method] = why
+        planned = [made for made in planned if made.row.method not in refused or made.state().finished]
         fits = _show_plan(args, planned, refused, out)
     except (BadSetting, ResultsError, OSError) as error:
         return _refuse(error)
@@ -75,11 +86,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not fits:
         return _refuse("the disk has no room for it")
-    out.mkdir(parents=True, exist_ok=True)
     try:
+        out.mkdir(parents=True, exist_ok=True)
         lock = take(out / LOCK)
     except Held as other:
         return _refuse(f"{out} is {other}")
+    except OSError as error:
+        return _refuse(error)
     try:
         return _work(args, planned, refused, out)
     finally:
@@ -98,7 +111,23 @@ def _checked(args: argparse.Namespace) -> Path:
     default = Path("checkpoints", f"table{args.table}" + ("-cpu" if args.profile == "cpu" else ""))
     out = Path(os.path.abspath(args.out or default))
     check_text("--out", str(out))
+    there = next(folder for folder in (out, *out.parents) if folder.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        what = "cannot be written to" if there.is_dir() else "is a file"
+        raise ResultsError(f"--out {out}: {there} {what}; give another directory")
     return out
+
+
+def _readable(planned: list[Planned], refused: dict[str, str], answers: int | None, out: Path) -> list[Planned]:
+    """The runs whose logs and configurations can be read; the others are refused by their names."""
+    found = []
+    for made in planned:
+        try:
+            evaluation(made, answers, out).done()
+            found.append(made)
+        except (ResultsError, OSError) as error:
+            refused[made.name] = str(error)
+    return found
 
 
 def _refuse(error: Exception | str) -> int:
@@ -121,7 +150,7 @@ def _show_plan(args: argparse.Namespace, planned: list[Planned], refused: dict[s
         return True
     done = sum(state.finished for state in states)
     begun = sum(not state.finished and state.words != "to do" for state in states)
-    print(f"{done} done, {begun} begun, {len(states) - done - begun} to do, {len(refused)} rows refused")
+    print(f"{done} done, {begun} begun, {len(states) - done - begun} to do, {len(refused)} refused")
     alone = [made for state in states if (made := evaluation(state.run, args.samples, out)).alone]
     missing = sum(not made.done() for made in alone)
     own = len(states) - len(alone)
@@ -141,38 +170,53 @@ def _work(args: argparse.Namespace, planned: list[Planned], refused: dict[str, s
             print(f"rpg reproduce: {children.stopped.name}; the same command goes on", file=sys.stderr)
             return ENDS[children.stopped]
     failures = [*(Failure(method, why) for method, why in refused.items()), *work.failures]
-    notes: list[str] = [LeftOut(f"not in this table: {failure}") for failure in failures]
     try:
-        code = _report(args, [made for made in planned if made.state().finished], notes, out)
+        code = _report(args, [made for made in planned if made.state().finished], failures, out)
     except (ResultsError, OSError) as error:
         print(f"rpg reproduce: {printable(str(error))}", file=sys.stderr)
         code = 1
     for failure in failures:
         print(f"failed: {printable(str(failure))}", file=sys.stderr)
-    return code
+    return code or bool(failures)
 
 
-def _report(args: argparse.Namespace, finished: list[Planned], notes: list[str], out: Path) -> int:
+def _report(args: argparse.Namespace, finished: list[Planned], failures: list[Failure], out: Path) -> int:
     """Write table.md, table.csv, panels, page and, of evaluations alone, evaluation.md; print the tables."""
     if not finished:
         raise ResultsError("no run was finished; there is no table")
-    paper = paper_table(args.table)
+    where, paper = _report_directory(args.table, finished, out), paper_table(args.table)
+    where.mkdir(exist_ok=True)
+    notes = _missing(failures, "training")
     runs = load_runs([made.directory for made in finished], notes)
     table = build_table(runs, notes, paper)
-    written = plot(runs, table, out, f"Table {args.table}, profile {args.profile}")
-    write_whole(out / "table.md", markdown(table))
-    write_whole(out / "table.csv", comma_separated(table))
+    written = plot(runs, table, where, f"Table {args.table}, profile {args.profile}")
+    write_whole(where / "table.md", markdown(table))
+    write_whole(where / "table.csv", comma_separated(table))
     print(markdown(table), end="")
-    written += [out / "table.md", out / "table.csv"]
+    written += [where / "table.md", where / "table.csv"]
     left_out = exit_code(table.notes)
     made = [evaluation(one, args.samples, out) for one in finished]
     if alone := [one.directory for one in made if one.alone and one.done()]:
-        notes = ["each value is of one checkpoint, which is Last and Best at once"]
+        notes = ["each value is of one checkpoint, which is Last and Best at once", *_missing(failures, "evaluation")]
         table = build_table(load_runs(alone, notes), notes, paper_table(args.table))
         table.title = f"Last checkpoints alone: {table.title}"
-        write_whole(out / "evaluation.md", markdown(table))
+        write_whole(where / "evaluation.md", markdown(table))
         print(f"\n{markdown(table)}", end="")
-        written.append(out / "evaluation.md")
+        written.append(where / "evaluation.md")
         left_out = max(left_out, exit_code(table.notes))
     print(*map(str, written), sep="\n")
     return left_out
+
+
+def _missing(failures: list[Failure], kind: Kind) -> list[str]:
+    return [LeftOut(f"not in this table: {failure}") for failure in failures if failure.kind == kind]
+
+
+def _report_directory(table: int, finished: list[Planned], out: Path) -> Path:
+    """`out`, or its folder for this table where the runs are another table's, whose report stands in `out`.
+
+    Tables 5 and 7 share their runs, and validate on other files.
+    """
+    others = any(validation(read_mapping(made.directory / CONFIG))[FILES] != validation(made.config)[FILES]
+                 for made in finished if (made.directory / CONFIG).is_file())  # fmt: skip
+    return out / f"table{table}" if others else out

@@ -1,6 +1,7 @@
 """The runs behind a table of the paper: what each is to be, and how far it is, by its directory alone."""
 
 import copy
+import hashlib
 import json
 import os
 import statistics
@@ -12,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from rpg.checkpoints.judge import steps, verify
-from rpg.checks import preflight
-from rpg.checks.finding import Refused
+from rpg.checks import fingerprint, preflight
+from rpg.checks.finding import Refused, shown
 from rpg.checks.finding import Run as Asked
-from rpg.launching.files import FINGERPRINT
 from rpg.launching.overrides import override
 from rpg.launching.script import resolved
 from rpg.results.config import put, setting
@@ -27,9 +27,12 @@ from rpg.results.runs import ACCURACY, CONFIG, METRICS
 # What differs from seed to seed: the order of the problems, vLLM's sampling, the mini-batches where they are shuffled.
 SEEDS = ("data.seed", "actor_rollout_ref.rollout.seed", "actor_rollout_ref.actor.data_loader_seed")
 NAME, DIRECTORY, STEPS = "trainer.experiment_name", "trainer.default_local_dir", "trainer.total_training_steps"
-ANSWERS, FILES = "actor_rollout_ref.rollout.val_kwargs.n", "data.val_files"
-BY_EVALUATION = ("trainer.val_only", "trainer.val_before_train", ANSWERS)  # which an override is not to undo
+SAMPLING, FILES = "actor_rollout_ref.rollout.val_kwargs", "data.val_files"
+MOST = "data.val_max_samples"
+ANSWERS, FIRST = f"{SAMPLING}.n", "trainer.val_before_train"
+BY_EVALUATION = ("trainer.val_only", FIRST, ANSWERS)  # which an override is not to undo
 OURS = {**dict.fromkeys(SEEDS, "--seeds"), NAME: "the script and --seeds", DIRECTORY: "--out", STEPS: "--steps",
+        "trainer.total_epochs": "--steps", "trainer.val_only": "the command, which trains and then validates,",
         "trainer.resume_mode": "the directory, which is gone on from",
         "trainer.resume_from_path": "the directory, which is gone on from"}  # fmt: skip
 
@@ -57,8 +60,14 @@ class Planned:
         return setting(self.config, STEPS)
 
     def command(self) -> list[str]:
-        """The launch script, as it would be called by hand."""
-        return ["bash", str(self.script), override(DIRECTORY, self.directory), *self.overrides]
+        """The launch script, as it would be called by hand.
+
+        A run that was ended between its last checkpoint and the record of its last step has no step left to make:
+        verl then validates before training, and that is the record. Raises ResultsError as `state` does.
+        """
+        after = self.state().resumes_after
+        last = [f"{FIRST}=true"] if after is not None and after >= self.steps else []
+        return ["bash", str(self.script), override(DIRECTORY, self.directory), *self.overrides, *last]
 
     @property
     def checkpoint(self) -> Path:
@@ -93,6 +102,11 @@ class State:
         """The newest step with a complete checkpoint; None where there is none."""
         saved = steps(self.run.directory)
         return next((step for step, path in saved if verify(path, contents=False).complete), None)
+
+    @property
+    def left(self) -> int:
+        """The steps that are to be made: those since the checkpoint that it goes on from are made again."""
+        return 0 if self.finished else max(self.run.steps - (self.resumes_after or 0), 0)
 
     @property
     def finished(self) -> bool:
@@ -167,10 +181,14 @@ def _key(override: str) -> str:
 
 def _refuse_endless(config: dict[str, Any]) -> None:
     """Raise ResultsError where nobody could tell that a run has come to its end."""
-    if setting(config, STEPS) is None:
-        raise ResultsError(f"{STEPS}=null: a run without a last step is never done; give --steps")
-    if setting(config, "trainer.save_freq") <= 0:
-        raise ResultsError("trainer.save_freq is not above 0: without checkpoints no run is done; leave it out")
+    if not isinstance(setting(config, STEPS), int):
+        raise ResultsError(f"{STEPS}={shown(setting(config, STEPS))}: without a last step no run is done; give --steps")
+    save_freq = setting(config, "trainer.save_freq")
+    if not isinstance(save_freq, int) or save_freq <= 0:
+        raise ResultsError(
+            f"trainer.save_freq={shown(save_freq)} is no whole number above 0: without checkpoints no run is done; "
+            "leave it out"
+        )
 
 
 def refuse_others(planned: Sequence[Planned]) -> None:
@@ -180,22 +198,27 @@ def refuse_others(planned: Sequence[Planned]) -> None:
         if wrong:
             remedy = "give the overrides it had, or another --out"
             raise ResultsError(f"{run.directory} holds another training: {'; '.join(wrong)}; {remedy}")
-        if (step := run.state().step) > run.steps:
+        state, own = run.state(), run.directory / CONFIG
+        if (step := state.step) > run.steps:
             remedy = f"give --steps {step}, or another --out"
             raise ResultsError(f"{run.directory} is at step {step}, beyond the {run.steps} asked for; {remedy}")
+        if state.log and not state.finished and own.is_file():
+            there, here = validation(read_mapping(own))[FILES], validation(run.config)[FILES]
+            if there != here:
+                remedy = "end it with the command that began it, or give another --out"
+                raise ResultsError(f"{run.directory} is begun, and validates on {there}, not on {here}; {remedy}")
 
 
 def differences(run: Planned) -> list[tuple[str, Any, Any]]:
-    """(key, there, here) of the settings that define a training, as far as they are settings and not files' contents.
+    """(key, there, here) of the settings that define a training, and of the contents of its files where they are here.
 
-    The launch script compares the contents when it goes on.
+    Raises ResultsError where the run's fingerprint cannot be read.
     """
-    file = run.directory / FINGERPRINT
-    if not file.is_file():
-        return []
-    there = read_mapping(file)
-    here = {key: json.loads(json.dumps(setting(run.config, key))) for key in there if not key.endswith(")")}
-    return [(key, there[key], value) for key, value in here.items() if there[key] != value]
+    try:
+        found = fingerprint.compare(run.directory, Asked(run.config))
+    except Refused as refused:
+        raise ResultsError(one_line(refused)) from refused
+    return [(key, there, here) for key, (there, here) in found.items() if here or not key.endswith(")")]
 
 
 def cluster() -> bool:
@@ -236,41 +259,41 @@ class Evaluation:
         return self.directory != self.run.directory
 
     def command(self) -> list[str]:
-        """As `rpg eval` starts it. Raises ResultsError where there is no checkpoint."""
+        """As `rpg eval` starts it, another time where one was not ended. Raises ResultsError without a checkpoint."""
         run = self.run
         overrides = [text for text in run.overrides if _key(text) not in BY_EVALUATION]
         return eval_command(run.script, run.checkpoint, None, self.answers, self.directory, overrides)
 
     def done(self) -> bool:
-        """Whether it is there. Raises ResultsError where the directory holds one of other files."""
-        if not _validated(self.directory, self.run.steps):
-            return False
-        there, here = _validation(read_mapping(self.directory / CONFIG)), _validation(self.run.config)
-        if self.alone and there[0] != here[0]:
-            raise ResultsError(f"{self.directory}: an evaluation of {there[0]}, not of {here[0]}; give another --out")
-        return True
+        """Whether it is there. Raises ResultsError where its log cannot be read."""
+        return _validated(self.directory, self.run.steps)
 
 
 def evaluation(run: Planned, answers: int | None, out: Path) -> Evaluation:
     """How the last checkpoint of a run is evaluated: by the run's own last validation where that is what is asked.
 
-    answers: to each row of the files; None for as many as the run's validations have.
+    answers: to each row of the files; None for as many as the run's validations have. An evaluation alone has a
+    directory of its own for each validation that can be asked for.
     """
-    files, usual = _validation(run.config)
-    wanted = answers or usual
+    wanted = validation(run.config)
+    wanted[ANSWERS] = answers or wanted[ANSWERS]
     own = run.directory / CONFIG
     known = read_mapping(own) if own.is_file() else run.config
     state = run.state()
     validates = not state.finished and setting(run.config, "trainer.test_freq") > 0  # its last step whatever it is
     validates = validates or _validated(run.directory, run.steps)
-    if validates and _validation(known) == (files, wanted):
-        return Evaluation(run, wanted, run.directory)
-    return Evaluation(run, wanted, out / "evaluations" / f"{run.name}-step{run.steps}-n{wanted}")
+    if validates and validation(known) == wanted:
+        return Evaluation(run, wanted[ANSWERS], run.directory)
+    which = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:8]
+    name = f"{run.name}-step{run.steps}-n{wanted[ANSWERS]}-{which}"
+    return Evaluation(run, wanted[ANSWERS], out / "evaluations" / name)
 
 
-def _validation(config: dict[str, Any]) -> tuple[list[str], int]:
+def validation(config: dict[str, Any]) -> dict[str, Any]:
+    """What a validation is of: the settings that its numbers depend on, beside the checkpoint, by dotted key."""
     files = setting(config, FILES) or []
-    return [files] if isinstance(files, str) else files, setting(config, ANSWERS)
+    sampling = {f"{SAMPLING}.{key}": value for key, value in sorted((setting(config, SAMPLING) or {}).items())}
+    return {**sampling, FILES: [files] if isinstance(files, str) else files, MOST: setting(config, MOST)}
 
 
 def _validated(directory: Path, step: int) -> bool:

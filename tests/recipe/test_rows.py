@@ -7,9 +7,9 @@ import pytest
 from launch_scripts import RECIPE, SCRIPTS, arguments, composed
 from omegaconf import OmegaConf
 
-from recipe.rpg import fingerprint
 from recipe.rpg.compose import compose_config
 from recipe.rpg.main_rpg import resolve
+from rpg.checks import fingerprint
 from rpg.checks.finding import Run
 from rpg.results import reproduction
 from rpg.results.methods import method_of_config

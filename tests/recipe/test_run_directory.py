@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from recipe.rpg import fingerprint, lock, rundir
+from recipe.rpg import lock, rundir
 from rpg.checkpoints.judge import TRACKER, newest_complete
+from rpg.checks import fingerprint
 from rpg.checks.finding import Refused, Run
 from rpg.launching.files import write_whole
 

@@ -148,6 +148,8 @@ def test_seeds_of_a_method_are_one_line_with_a_band(tmp_path):
     assert (steps, means, errors) == ([0, 2], pytest.approx([0.1, 0.3]), pytest.approx([0.0, 0.1]))
     assert band(members[:1]) is None
     assert band([members[0], members[0][:1]]) is None  # of different lengths: a line each
+    resumed = (*members[1][:-1], (members[1][-1][0] - 0.5, 9.0), members[1][-1])  # validated where it was resumed
+    assert band([members[0], resumed]) == (steps, means, errors)
     assert main(["plot", str(tmp_path), "--out", str(tmp_path / "plots")]) == 0
     page = (tmp_path / "plots" / "index.html").read_text()
     assert re.findall(r"<button[^>]*data-run='(\d)", page) == ["0", "1"]

@@ -6,6 +6,7 @@ The real one is in tests/e2e/test_reproduce.py.
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,11 +19,18 @@ import stand_in
 from synthetic import config
 
 from rpg.checkpoints import manifest
+from rpg.checks import fingerprint
+from rpg.checks.finding import Run as Asked
 from rpg.cli import main
+from rpg.launching.children import Children
 from rpg.launching.lock import RUN, take
-from rpg.results import reproduction, rows
+from rpg.results import forecast, reproduction, rows
+from rpg.results.config import put
+from rpg.results.experiments import settings
 from rpg.results.paper import paper_table
 from rpg.results.records import ResultsError
+from rpg.results.reproduce_command import _report_directory
+from rpg.results.work import Failure, Task, Work
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE = ["--profile", "cpu", "--steps", "2", "--methods", "grpo"]
@@ -46,6 +54,7 @@ def recipe(tmp_path, monkeypatch) -> Path:
     for name, loss in zip(NAMES, ("vanilla", "rpg_urkl"), strict=True):
         settings = config(name, loss=loss)
         settings["trainer"] |= {"save_freq": 1, "test_freq": 1, "val_only": False, "max_actor_ckpt_to_keep": None}
+        settings["trainer"]["val_before_train"] = True
         settings["data"]["val_files"] = "toy.parquet"
         settings["actor_rollout_ref"] |= {"model": {"path": "/none"}, "rollout": {"val_kwargs": {"n": 1}, "seed": 42}}
         (made / f"{name}.json").write_text(json.dumps(settings))
@@ -164,11 +173,68 @@ def test_last_checkpoints_are_evaluated_with_more_answers_once(recipe, tmp_path,
     for said in ("1 of 1 to do", "0 of 1 to do"):
         assert reproduce(out, *ONE, "--samples", "4") == 0
         assert said in capsys.readouterr().out
-    made = out / "evaluations" / "grpo_cpu-seed1-step2-n4"
+    [made] = (out / "evaluations").iterdir()
+    assert made.name.startswith("grpo_cpu-seed1-step2-n4-")
     assert starts(made) == [2]
     assert steps(made) == [2]
     assert starts(out / "runs/grpo_cpu-seed1") == [0]
     assert "| GRPO | 0.2100 |" in (out / "evaluation.md").read_text()
+    colder = "actor_rollout_ref.rollout.val_kwargs.temperature=0.2"  # is another evaluation
+    assert reproduce(out, *ONE, "--samples", "4", "--dry-run") == 0
+    assert main(["reproduce", "8", colder, *ONE, "--samples", "4", "--out", str(out), "--dry-run"]) == 0
+    assert re.findall(r"\d of \d to do", capsys.readouterr().out) == ["0 of 1 to do", "1 of 1 to do"]
+
+
+@pytest.mark.slow
+def test_an_evaluation_that_failed_is_named_and_made_again(recipe, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    arguments = [*ONE, "--seeds", "1", "2", "--samples", "4"]
+    assert reproduce(out, *ONE, "--seeds", "1", "2") == 0
+    monkeypatch.setenv("STAND_IN_FAILS", "grpo_cpu-seed2")
+    capsys.readouterr()
+    assert reproduce(out, *arguments) == 1
+    log = out / "logs" / "grpo_cpu-seed2-evaluation.log"
+    why = f"grpo_cpu-seed2: evaluation ended with exit code 7; {log}"
+    assert f"failed: {why}" in capsys.readouterr().err
+    assert "not in this table" not in (out / "table.md").read_text()  # which has both trainings
+    assert f"not in this table: {why}" in (out / "evaluation.md").read_text()
+    monkeypatch.delenv("STAND_IN_FAILS")
+    assert reproduce(out, *arguments) == 0
+    assert [steps(made) for made in (out / "evaluations").iterdir()] == [[2], [2]]
+    assert "| GRPO | 0.2150 ± 0.0050 |" in (out / "evaluation.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_run_that_lacks_nothing_but_its_last_record_gets_it(recipe, tmp_path):
+    """A kill in the last validation, which comes after the last checkpoint, in a run that does not validate first."""
+    out = tmp_path / "out"
+    arguments = ["reproduce", "8", "trainer.val_before_train=false", *ONE, "--out", str(out)]
+    assert main(arguments) == 0
+    run = out / "runs/grpo_cpu-seed1"
+    assert steps(run) == [1, 2]
+    log = run / "metrics.jsonl"
+    log.write_text(log.read_text().splitlines(keepends=True)[0])
+    assert main(arguments) == 0
+    assert steps(run) == [1, 2]
+    assert starts(run) == [0, 2]
+
+
+@pytest.mark.slow
+def test_what_is_wrong_with_one_run_takes_no_other_along(recipe, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    assert reproduce(out, *TWO, "--seeds", "2") == 0
+    monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run, _: "no" if "grpo" in run.name else None)
+    capsys.readouterr()
+    assert reproduce(out, *TWO, "--seeds", "1", "2") == 1
+    said = capsys.readouterr()
+    assert "failed: GRPO: no" in said.err
+    assert "2 done, 0 begun, 1 to do, 1 refused" in said.out
+    assert "| GRPO | **0.2200** |" in (out / "table.md").read_text()  # of the seed that there is
+    log = out / "runs/rpg_cpu_urkl1e-4-seed1/metrics.jsonl"
+    log.write_text("torn\n" + log.read_text())
+    assert reproduce(out, *TWO, "--seeds", "1", "2") == 1
+    assert f"failed: rpg_cpu_urkl1e-4-seed1: {log}, line 1: not a record" in capsys.readouterr().err
+    assert "RPG-URKL | **0.2200** |" in (out / "table.md").read_text()
 
 
 def test_an_override_does_not_make_an_evaluation_a_training(tmp_path):
@@ -230,14 +296,99 @@ def test_done_is_said_by_log_and_manifest(tmp_path):
 
 
 def test_another_training_in_the_directory_is_refused(tmp_path):
-    run = planned(tmp_path, data={"seed": 1, "train_batch_size": 8})
+    data = tmp_path / "train.parquet"
+    data.write_text("0123")
+    run = planned(tmp_path, data={"seed": 1, "train_batch_size": 8, "train_files": str(data)})
     run.directory.mkdir()
-    there = {"data.seed": 1, "data.train_batch_size": 32, "data.train_files (content)": ["0123"]}
-    (run.directory / "fingerprint.json").write_text(json.dumps(there))
-    with pytest.raises(ResultsError, match=r"holds another training: data.train_batch_size there 32, here 8; give the"):
-        reproduction.refuse_others([run])
-    run.config["data"]["train_batch_size"] = 32
+    fingerprint.record(run.directory, Asked(run.config), 0, {})
     reproduction.refuse_others([run])
+    for change, said in (
+        ({"train_batch_size": 32}, "data.train_batch_size there 8, here 32; give the"),
+        ({"shuffle": False}, "data.shuffle there '(not there)', here False; give the"),  # a key that it did not have
+    ):
+        other = replace(run, config={**run.config, "data": run.config["data"] | change})
+        with pytest.raises(ResultsError, match=re.escape(f"holds another training: {said}")):
+            reproduction.refuse_others([other])
+    data.write_text("4567")
+    with pytest.raises(ResultsError, match=r"holds another training: data.train_files \(content\) there "):
+        reproduction.refuse_others([run])
+    data.unlink()  # as where the files are on a cluster's nodes
+    reproduction.refuse_others([run])
+
+
+def test_tables_that_share_their_runs(tmp_path):
+    """Tables 5 and 7: what is done is evaluated on the other's files, what is begun is ended by the command of it."""
+    sampling = {"rollout": {"val_kwargs": {"n": 1, "temperature": 1.0}}}
+    run = planned(tmp_path, data={"val_files": ["aime.parquet"]}, actor_rollout_ref=sampling)
+    other = replace(run, config={**run.config, "data": {"val_files": ["minerva.parquet"]}})
+    run.directory.mkdir()
+    (run.directory / "config.yaml").write_text(json.dumps(run.config))
+    log = run.directory / "metrics.jsonl"
+    record = {"val-core/aime/acc/mean@1": 0.5}
+    log.write_text(json.dumps({"step": 1, "data": record}) + "\n")
+    reproduction.refuse_others([run])
+    with pytest.raises(ResultsError, match=r"is begun, and validates on \['aime.parquet'\], not on \['minerva"):
+        reproduction.refuse_others([other])
+    log.write_text(json.dumps({"step": 2, "data": record}) + "\n")
+    stand_in.save(run.directory, 2)
+    reproduction.refuse_others([other])
+    own, alone, more = (
+        reproduction.evaluation(made, answers, tmp_path) for made, answers in ((run, 1), (other, 1), (run, 4))
+    )
+    assert (own.alone, alone.alone, more.alone) == (False, True, True)
+    assert alone.directory != more.directory
+    assert _report_directory(7, [run], tmp_path) == tmp_path
+    assert _report_directory(7, [other], tmp_path) == tmp_path / "table7"
+
+
+def test_the_plan_s_time(tmp_path, monkeypatch):
+    """Two runs of 400 steps at 3 s: one after another, at once, and one of them begun without a checkpoint."""
+    runs = [planned(tmp_path / name, trainer={"total_training_steps": 400}) for name in "ab"]
+    log = [(step, {"timing_s/step": 3.0}) for step in range(1, 300)]
+    fresh, begun = reproduction.State(runs[0], []), reproduction.State(runs[1], log)
+    assert begun.words == "at step 299, goes on from its beginning"
+    assert begun.left == 400
+    measured = "3 s a step, measured in 1 of these runs"
+    assert forecast.time([fresh, begun], None, 1) == f"time: 40 minutes, one after another: {measured}"
+    assert forecast.time([fresh, begun], None, 100) == f"time: 20 minutes, 2 at a time: {measured}"
+    assert forecast.time([begun], None, 100) == f"time: 20 minutes: {measured}"
+
+
+def test_time_left_counts_what_was_made_in_this_start(tmp_path, monkeypatch):
+    """A run that is gone on with after 2 of 4 steps, its log at 3 until it is cut; beside one that failed after one."""
+    runs = [planned(tmp_path / name, trainer={"total_training_steps": 4}) for name in "ab"]
+    runs = [replace(run, name=name) for run, name in zip(runs, "ab", strict=True)]
+
+    def write(run, last):
+        run.directory.mkdir(parents=True, exist_ok=True)
+        lines = (json.dumps({"step": step, "data": {}}) + "\n" for step in range(last + 1))
+        (run.directory / "metrics.jsonl").write_text("".join(lines))
+
+    write(runs[0], 3)
+    stand_in.save(runs[0].directory, 2)
+    work = Work(runs, tmp_path, None, 2, Children())
+    monkeypatch.setattr("rpg.results.work.SAY_EVERY", 0.0)
+    said = []
+    monkeypatch.setattr("builtins.print", lambda text, **_: said.append(text))
+    ended = subprocess.Popen(["true"])
+    tasks = zip(runs, (3, None), strict=True)
+    work._active = [Task(run, "training", tmp_path, ended, 0.0, stale) for run, stale in tasks]
+    work._progress()
+    assert not said  # of what the launch script is about to cut
+    write(runs[0], 2)
+    write(runs[1], 1)
+    work.failures.append(Failure("b", "on purpose"))
+    work._began = time.monotonic() - 60
+    work._progress()
+    assert said == ["a 2/4, b 1/4; in all 2 of 4 steps, about 2 minutes left"]  # one step a minute, two are left
+    ended.wait()
+
+
+@pytest.mark.parametrize("key", [*fingerprint.HOW_OFTEN, *fingerprint.HOW_FAST])
+def test_seeds_of_one_row_may_differ_in_how_often_and_how_fast(key):
+    there, here = config("r"), config("r")
+    put(here, key, {"all": "below it"} if key in ("skip", "transfer_queue") else 7)
+    assert settings(there) == settings(here)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +401,13 @@ def test_another_training_in_the_directory_is_refused(tmp_path):
         (["--parallel", "2"], "--parallel 2: this machine takes one run at a time; set RAY_ADDRESS"),
         (["data.seed=3"], "data.seed=3: --seeds says that here"),
         (["trainer.default_local_dir=x"], "trainer.default_local_dir=x: --out says that here"),
-        (["trainer.save_freq=-1"], "trainer.save_freq is not above 0"),
+        (["trainer.save_freq=-1"], "trainer.save_freq=-1 is no whole number above 0"),
+        (["trainer.save_freq=null"], "trainer.save_freq=null is no whole number above 0"),
+        (["trainer.total_epochs=1"], "trainer.total_epochs=1: --steps says that here"),
+        (["trainer.val_only=true"], "trainer.val_only=true: the command, which trains and then validates, says that"),
+        (["--out", "/proc/none"], "No such file or directory: '/proc/none'"),
+        (["--out", __file__], f"--out {__file__}: {__file__} is a file; give another directory"),
+        (["--out", f"{__file__}/sub"], f"--out {__file__}/sub: {__file__} is a file; give another directory"),
     ],
 )
 def test_refused_before_anything_is_touched(recipe, tmp_path, monkeypatch, capsys, arguments, said):

@@ -16,29 +16,14 @@ from rpg.launching.files import append_record, write_whole
 HISTORY = "history.jsonl"
 
 # What may change between two starts of one run: how far, how often, where, how fast. A name stands for all below it.
-FREE = (
-    # how far and how often
-    "trainer.total_training_steps", "trainer.total_epochs", "trainer.test_freq", "trainer.save_freq",
-    "trainer.val_before_train", "trainer.val_only", "trainer.max_actor_ckpt_to_keep",
+HOW_OFTEN = (
+    "trainer.test_freq", "trainer.save_freq", "trainer.val_before_train", "trainer.max_actor_ckpt_to_keep",
     "trainer.max_critic_ckpt_to_keep", "trainer.resume_mode", "trainer.resume_from_path", "trainer.esi_redundant_time",
     "trainer.del_local_ckpt_after_load", "trainer.checkpoint_callback_class", "rpg.resume_changed",
-    "rpg.stall_limit", "rpg.time_limit", "rpg.max_num_seqs", "rpg.nonfinite_limit",
-    "rpg.reward_limit", "rpg.left_out_limit",
-    "algorithm.filter_groups.max_num_gen_batches",
-    # a name for what other keys do
-    "rpg.pi_old",
-    # where: files are known by their content
-    "trainer.default_local_dir", "trainer.default_hdfs_dir", "trainer.experiment_name", "trainer.project_name",
-    "trainer.validation_data_dir", "trainer.rollout_data_dir", "rpg.data_dir", "rpg.script", "data.train_files",
-    "actor_rollout_ref.model.path", "actor_rollout_ref.model.tokenizer_path", "actor_rollout_ref.model.hf_config_path",
-    "actor_rollout_ref.actor.optim.total_training_steps",
-    # what is logged, shown and evaluated
-    "trainer.logger", "trainer.log_val_generations", "rpg.console", "data.val_files", "data.val_batch_size",
-    "data.val_max_samples", "data.validation_shuffle", "actor_rollout_ref.rollout.val_kwargs",
-    "actor_rollout_ref.rollout.disable_log_stats", "actor_rollout_ref.rollout.prometheus",
-    "actor_rollout_ref.rollout.trace", "actor_rollout_ref.rollout.profiler", "actor_rollout_ref.actor.profiler",
-    "actor_rollout_ref.ref.profiler", "global_profiler",
-    # how fast: the update is the same
+    "rpg.stall_limit", "rpg.time_limit", "rpg.max_num_seqs", "rpg.nonfinite_limit", "rpg.reward_limit",
+    "rpg.left_out_limit", "algorithm.filter_groups.max_num_gen_batches",
+)  # fmt: skip
+HOW_FAST = (  # the update is the same
     "rpg.poll_interval", "rpg.preload", "rpg.env", "ray_kwargs", "transfer_queue", "skip", "reward.num_workers",
     "trainer.ray_wait_register_center_timeout", "data.dataloader_num_workers",
     "data.filter_overlong_prompts_workers", "actor_rollout_ref.nccl_timeout",
@@ -52,6 +37,25 @@ FREE = (
     "actor_rollout_ref.rollout.max_num_batched_tokens", "actor_rollout_ref.rollout.enable_prefix_caching",
     "actor_rollout_ref.rollout.free_cache_engine", "actor_rollout_ref.rollout.agent",
     "actor_rollout_ref.rollout.checkpoint_engine",
+)  # fmt: skip
+FREE = (
+    *HOW_OFTEN,
+    *HOW_FAST,
+    # how far
+    "trainer.total_training_steps", "trainer.total_epochs", "trainer.val_only",
+    # a name for what other keys do
+    "rpg.pi_old",
+    # where: files are known by their content
+    "trainer.default_local_dir", "trainer.default_hdfs_dir", "trainer.experiment_name", "trainer.project_name",
+    "trainer.validation_data_dir", "trainer.rollout_data_dir", "rpg.data_dir", "rpg.script", "data.train_files",
+    "actor_rollout_ref.model.path", "actor_rollout_ref.model.tokenizer_path", "actor_rollout_ref.model.hf_config_path",
+    "actor_rollout_ref.actor.optim.total_training_steps",
+    # what is logged, shown and evaluated
+    "trainer.logger", "trainer.log_val_generations", "rpg.console", "data.val_files", "data.val_batch_size",
+    "data.val_max_samples", "data.validation_shuffle", "actor_rollout_ref.rollout.val_kwargs",
+    "actor_rollout_ref.rollout.disable_log_stats", "actor_rollout_ref.rollout.prometheus",
+    "actor_rollout_ref.rollout.trace", "actor_rollout_ref.rollout.profiler", "actor_rollout_ref.actor.profiler",
+    "actor_rollout_ref.ref.profiler", "global_profiler",
 )  # fmt: skip
 # parts that are switched off define nothing; verl repeats other settings in them
 OFF = {
@@ -67,7 +71,7 @@ def defining(run: Run) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def walk(key: str, value: Any) -> None:
-        if _below(key, (*FREE, *off)):
+        if below(key, (*FREE, *off)):
             return
         if isinstance(value, dict) and value:
             for name, inner in value.items():
@@ -83,7 +87,8 @@ def defining(run: Run) -> dict[str, Any]:
     return found
 
 
-def _below(key: str, sections: tuple[str, ...]) -> bool:
+def below(key: str, sections: tuple[str, ...]) -> bool:
+    """Whether a dotted key is one of these names, or below one."""
     return any(key == section or key.startswith(f"{section}.") for section in sections)
 
 
@@ -102,7 +107,7 @@ def compare(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
     except ValueError as error:
         remedy = f"remove it, if {directory} holds the same training"
         raise Refused([Finding(str(file), ABSENT, f"cannot be read: {error}", remedy)]) from error
-    there = {key: value for key, value in there.items() if not _below(key, FREE)}  # an older version may have had fewer
+    there = {key: value for key, value in there.items() if not below(key, FREE)}  # an older version may have had fewer
     here = json.loads(json.dumps(defining(run)))
     return {
         key: (there.get(key, "(not there)"), here.get(key, "(not there)"))
