@@ -50,11 +50,14 @@ study study_advantages/not_divided 16 grpo -- algorithm.norm_adv_by_std_in_grpo=
 seeds=(4 5 6 7 8 9)
 study study_advantages/own 16 grpo rpg-reinforce-urkl -- "$@"
 study study_advantages/twice 16 grpo rpg-reinforce-urkl -- "$@" # what a seed does not fix
+study study_extremes/highest 16 reinforce++ -- "$@" # of thirteen methods, and the lowest, to see them again
+study study_extremes/lowest 16 rpg-fkl -- "$@"
 
 for run in checkpoints/study_advantages/{,not_}divided/runs/*/; do keep "$run" "$out/advantages/$(basename "$run")"; done
 for name in own twice; do
     for run in "checkpoints/study_advantages/$name/runs"/*/; do keep "$run" "$out/advantages_$name/$(basename "$run")"; done
 done
+for run in checkpoints/study_extremes/*/runs/*/; do keep "$run" "$out/extremes/$(basename "$run")"; done
 for steps in 2 16 64; do
     [[ -d checkpoints/study_$steps ]] || continue
     folder=$out/steps_$steps
