@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Table 8 of the paper on a task that has to be learned (rpg/toy/chain.py): all rows and GRPO-corrected with 16 optimizer
-# steps a batch as in the paper, the six main methods with 2 and 64, and two losses with the other's advantages; three
-# seeds, nine of the last, one learning rate.
+# steps a batch as in the paper, the six main methods with 2 and 64, three seeds each; two losses with the other's
+# advantages, and the highest and the lowest method, on more seeds; one learning rate.
 #   bash docs/results/study.sh [OVERRIDE...]
 #   bash docs/results/study.sh lr            how the learning rate was chosen: two methods, three rates, another seed
 # Runs go to checkpoints/study_<steps a batch>; what is finished is kept, what was begun goes on. Three minutes a run on

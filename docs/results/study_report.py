@@ -23,6 +23,7 @@ from rpg.results.methods import BASELINES, DIVERGENCES, LOOKS, METHODS, order_of
 from rpg.results.runs import Run, load_runs
 
 Groups = dict[str, list[Run]]  # the runs of a method, one a seed
+Cells = dict[tuple[str, bool], dict[int, list[float]]]  # accuracies by loss and division, and by seed
 
 START = 0.224  # the untrained model's: mean of 0.215 and 0.232, step 0 of the two runs that chose the learning rate
 RPG = [f"RPG-{name}" for name in DIVERGENCES]
@@ -40,6 +41,7 @@ CONTRASTS = (  # mean of the first methods less mean of the second
     ("baselines less RPG (asked afterwards)", list(BASELINES), [*RPG, *REINFORCE]),
 )
 ADVANTAGES = ("GRPO", "RPG-REINFORCE-URKL")  # the losses run with and without division
+EXTREMES = ("REINFORCE++", "RPG-FKL")  # the highest and the lowest of 16 steps a batch
 SEEDS = (("Seeds 1 to 3:", 1, 3), ("Seeds 4 to 9, to see it again:", 4, 9), ("All nine:", 1, 9))
 DIVIDED = "algorithm.norm_adv_by_std_in_grpo"
 PERMUTATIONS = 20_000
@@ -58,10 +60,11 @@ def main() -> None:
     for steps, groups in studies.items():
         text += [f"## {steps} optimizer steps a batch", "", *lines(groups), "", *contrasts(groups), ""]
     own = [run for method in ADVANTAGES for run in studies.get(16, {}).get(method, [])]
-    once, twice, others = (
+    once, twice, others, extremes = (
         load_runs([folder], notes) if (folder := root / name).is_dir() else []
-        for name in ("advantages_own", "advantages_twice", "advantages")
+        for name in ("advantages_own", "advantages_twice", "advantages", "extremes")
     )
+    text += seen_again(studies.get(16, {}), by_method([*once, *twice, *extremes]))
     text += [*divided([*own, *once, *twice, *others]), *of_one_seed(once, twice)]
     (out / "methods.md").write_text("\n".join(text))
     draw(studies, out / "methods.png")
@@ -127,7 +130,8 @@ def contrasts(groups: Groups) -> list[str]:
         f"Seeds of one method differ by a standard deviation of {spread:.3f} ({freedom} degrees of freedom), so that "
         f"two methods with {seeds} seeds each are told apart from {2 * spread * (2 / seeds) ** 0.5:.3f} on (two "
         f"standard errors). Methods differ by {statistics.stdev(map(statistics.mean, values)):.3f}, where equal ones "
-        f"would by {spread / seeds**0.5:.3f}: p = {chance(groups):.3f} (methods permuted within seeds).",
+        f"would by {spread / seeds**0.5:.3f}: p = {chance(groups):.3f} (methods permuted within seeds). "
+        f"{furthest(groups, spread)}",
         "",
         "| contrast | difference | in standard errors |",
         "|---|--:|--:|",
@@ -145,15 +149,49 @@ def contrasts(groups: Groups) -> list[str]:
     return rows
 
 
+def furthest(groups: Groups, spread: float) -> str:
+    """The method that is furthest from the mean of the others, and what the test says without it."""
+    means = {method: statistics.mean(last(runs)) for method, runs in groups.items()}
+    from_others = {one: mean - statistics.mean(v for other, v in means.items() if other != one)
+                   for one, mean in means.items()}  # fmt: skip
+    one = max(from_others, key=lambda method: abs(from_others[method]))
+    others = [runs for method, runs in groups.items() if method != one]
+    error = spread * (1 / len(groups[one]) + sum(1 / len(runs) for runs in others) / len(others) ** 2) ** 0.5
+    without = chance({method: runs for method, runs in groups.items() if method != one})
+    by = f"{from_others[one]:+.3f} ± {error:.3f}"
+    return f"Furthest from the mean of the others: {one}, by {by}; without it p = {without:.3f}."
+
+
+def seen_again(first: Groups, later: Groups) -> list[str]:
+    """Markdown: the highest and the lowest method on seeds that did not choose them, beside two others."""
+    if not all(method in first and method in later for method in (*EXTREMES, *ADVANTAGES)):
+        return []
+    rows = ["## The highest and the lowest of 16 optimizer steps a batch, on other seeds", "",
+            "| method | seeds 1 to 3 | seeds 4 to 9 | runs |", "|---|--:|---|--:|"]  # fmt: skip
+    values = {method: last(later[method]) for method in (*EXTREMES, *ADVANTAGES)}
+    for method, found in values.items():
+        shown = ", ".join(f"{value:.3f}" for value in found)
+        before = statistics.mean(last(first[method]))
+        rows.append(f"| {method} | {before:.3f} | {shown}: {statistics.mean(found):.3f} | {len(found)} |")
+    freedom = sum(len(found) - 1 for found in values.values())
+    spread = (sum(statistics.variance(found) * (len(found) - 1) for found in values.values()) / freedom) ** 0.5
+    other = statistics.mean(statistics.mean(values[method]) for method in ADVANTAGES)
+    told = []
+    for method in EXTREMES:
+        error = spread * (1 / len(values[method]) + sum(1 / len(values[one]) for one in ADVANTAGES) / 4) ** 0.5
+        told.append(f"{method} less both others: {statistics.mean(values[method]) - other:+.3f} ± {error:.3f}.")
+    return [*rows, "", f"Seeds 4 to 9: {' '.join(told)} Of one method's runs a standard deviation: {spread:.3f}.", ""]
+
+
 def divided(runs: list[Run]) -> list[str]:
     """Markdown: two losses, each with advantages that are divided by the group's standard deviation and with others."""
     text = ["## 16 optimizer steps a batch, what advantages are divided by", ""]
     for title, first, last in SEEDS:
-        cells: dict[tuple[str, bool], list[float]] = {}
+        cells: Cells = {}
         for run in runs:
-            if first <= setting(run.config, "data.seed") <= last:
+            if first <= (seed := setting(run.config, "data.seed")) <= last:
                 by = setting(run.config, "algorithm.adv_estimator") == "grpo" and setting(run.config, DIVIDED)
-                cells.setdefault((run.method, bool(by)), []).append(accuracies(run)[-1])
+                cells.setdefault((run.method, bool(by)), {}).setdefault(seed, []).append(accuracies(run)[-1])
         if len(cells) == 4:
             text += [title, "", *exchanged(cells), ""]
     return text
@@ -183,20 +221,35 @@ def of_one_seed(once: list[Run], twice: list[Run]) -> list[str]:
     return [*rows, ""]
 
 
-def exchanged(cells: dict[tuple[str, bool], list[float]]) -> list[str]:
-    """Markdown: accuracies by loss and division, and both differences with the standard error that all spread gives."""
+def exchanged(cells: Cells) -> list[str]:
+    """Markdown: accuracies by loss and division, and both differences.
+
+    Their standard errors: of all runs as they are, and of the differences within seeds.
+    """
+    every = {key: [value for found in seeds.values() for value in found] for key, seeds in cells.items()}
     rows = ["| loss | divided by the group's standard deviation | not divided |", "|---|---|---|"]
     for method in ADVANTAGES:
         shown = [f"{', '.join(f'{v:.3f}' for v in found)}: {statistics.mean(found):.3f}"
-                 for found in (cells[method, True], cells[method, False])]  # fmt: skip
+                 for found in (every[method, True], every[method, False])]  # fmt: skip
         rows.append(f"| {method} | {shown[0]} | {shown[1]} |")
-    freedom = sum(len(found) - 1 for found in cells.values())
-    spread = (sum(statistics.variance(found) * (len(found) - 1) for found in cells.values()) / freedom) ** 0.5
-    error = spread * sum(1 / len(found) / 4 for found in cells.values()) ** 0.5
-    grpo, rpg = ([statistics.mean(cells[method, by]) for by in (True, False)] for method in ADVANTAGES)
-    return [*rows, "", f"Divided less not: {(grpo[0] - grpo[1] + rpg[0] - rpg[1]) / 2:+.3f} ± {error:.3f}. "
-            f"{ADVANTAGES[1]} less {ADVANTAGES[0]}: {(sum(rpg) - sum(grpo)) / 2:+.3f} ± {error:.3f}. "
-            f"Of one loss' seeds a standard deviation: {spread:.3f}."]  # fmt: skip
+    freedom = sum(len(found) - 1 for found in every.values())
+    spread = (sum(statistics.variance(found) * (len(found) - 1) for found in every.values()) / freedom) ** 0.5
+    error = spread * sum(1 / len(found) / 4 for found in every.values()) ** 0.5
+    grpo, rpg = ADVANTAGES
+    told = []
+    for name, plus, minus in (
+        ("Divided less not", ((grpo, True), (rpg, True)), ((grpo, False), (rpg, False))),
+        (f"{rpg} less {grpo}", ((rpg, True), (rpg, False)), ((grpo, True), (grpo, False))),
+    ):
+        difference = sum(statistics.mean(every[key]) for key in plus) - sum(
+            statistics.mean(every[key]) for key in minus
+        )
+        sides = [[sum(statistics.mean(cells[key][seed]) for key in side) / 2 for seed in cells[grpo, True]]
+                 for side in (plus, minus)]  # fmt: skip
+        pairs = [left - right for left, right in zip(*sides, strict=True)]
+        paired = f"{statistics.mean(pairs):+.3f} ± {statistics.stdev(pairs) / len(pairs) ** 0.5:.3f}"
+        told.append(f"{name}: {difference / 2:+.3f} ± {error:.3f}; seed by seed {paired}.")
+    return [*rows, "", f"{' '.join(told)} Of one loss' seeds a standard deviation: {spread:.3f}."]
 
 
 def chance(groups: Groups) -> float:
