@@ -8,11 +8,19 @@ from rpg.data.findings import Issue, warning
 from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.schema import ABILITY, STYLE
 from rpg.data.template import PREFIX, is_templated, strip_prompt
-from rpg.rewards import gym, release
+from rpg.rewards import compute_score, gym, release
 from rpg.rewards.extract import ANSWER_MARK, MAX_ANSWER_CHARS
 from rpg.rewards.normalize import normalize
 from rpg.rewards.number import as_number
-from rpg.rewards.sources import AIME_SOURCES, GYM_SOURCES, INTEGER_SOURCES, KNOWN_DATA_SOURCES, is_known
+from rpg.rewards.sources import (
+    AIME_SOURCES,
+    GYM_PREFIX,
+    GYM_SOURCES,
+    INTEGER_SOURCES,
+    KNOWN_DATA_SOURCES,
+    UNANSWERED,
+    is_known,
+)
 from rpg.rewards.value import quantity
 
 REQUIRED = ("data_source", "prompt", "reward_model")
@@ -113,7 +121,7 @@ def _reward_model(reward_model: Any, data_source: str) -> Iterator[Issue]:
         yield warning("reward_model.style", short(reward_model.get("style")), f"the recipe writes {STYLE!r}")
     where, truth = "reward_model.ground_truth", reward_model.get("ground_truth")
     if data_source in GYM_SOURCES:
-        yield from _gym_truth(truth, where)
+        yield from _gym_truth(truth, data_source, where)
     elif truth is None:
         yield Issue(where, "missing", "every row needs the right answer as text; leave the row out")
     elif isinstance(truth, (int, float)) and not isinstance(truth, bool) and truth == truth:
@@ -125,15 +133,27 @@ def _reward_model(reward_model: Any, data_source: str) -> Iterator[Issue]:
         yield from _truth(truth, data_source, where)
 
 
-def _gym_truth(truth: Any, where: str) -> Iterator[Issue]:
+def _gym_truth(truth: Any, data_source: str, where: str) -> Iterator[Issue]:
     build = "build the file again with `rpg data build reasoning-gym:TASK`"
     if not isinstance(truth, str):
         yield Issue(where, f"{short(truth)} is no JSON of reasoning-gym's", build)
         return
     try:
-        gym.own_answer(truth)
+        own = gym.own_answer(truth)
     except ValueError as error:
         yield Issue(where, str(error).partition(";")[0], build)
+        return
+    task, metadata = data_source.removeprefix(GYM_PREFIX), gym.unpack(truth)["metadata"]
+    if not isinstance(metadata, dict):
+        yield Issue(where, f"metadata {short(metadata)} is no mapping", build)
+    elif (made_by := metadata.get("source_dataset", task)) != task:
+        yield Issue(where, f"it is of {short(made_by)}, not of {data_source}", f"correct data_source, or {build}")
+    elif own is None and task not in UNANSWERED:
+        yield Issue(where, f"no answer, which rows of {data_source} have", build)
+    elif own is not None and gym.is_installed():
+        score = compute_score(data_source, f"Answer: {own}", truth)["score"]
+        if score != 1.0:
+            yield Issue(where, f"its own answer, {short(own)}, scores {score:g}: nothing can be learnt", build)
 
 
 def _truth(truth: str, data_source: str, where: str) -> Iterator[Issue]:

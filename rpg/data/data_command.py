@@ -8,11 +8,22 @@ from pathlib import Path
 from rpg.data import toy
 from rpg.data.build import build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub
-from rpg.data.schema import repeated_rows, write_parquet
+from rpg.data.schema import Problem, repeated_rows, write_together
 from rpg.data.sources import SOURCES
 from rpg.rewards.sources import require_gym_task
 
 GYM = "reasoning-gym:"
+DEFAULTS = {"train_size": 2048, "test_size": 256, "seed": 0, "low": 0, "high": 99}
+TOY, TASK, PUBLISHED = "toy", f"{GYM}TASK", "published sets"
+OPTIONS = {  # whose they are; the other sets refuse them
+    "from_file": ("--from", (PUBLISHED,)),
+    "exclude": ("--exclude", (PUBLISHED, TASK)),
+    "train_size": ("--train-size", (TOY, TASK)),
+    "test_size": ("--test-size", (TOY, TASK)),
+    "seed": ("--seed", (TOY, TASK)),
+    "low": ("--low", (TOY,)),
+    "high": ("--high", (TOY,)),
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,17 +54,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--exclude",
         nargs="+",
         type=Path,
-        default=[],
         metavar="FILE",
         help="leave out problems that stand in these files, built or as published: test problems do not belong in "
-        "training",
+        "training (not for toy)",
     )
     group = build_parser.add_argument_group("what is generated: toy, reasoning-gym")
-    group.add_argument("--train-size", type=int, default=2048, help="training problems (default: 2048)")
-    group.add_argument("--test-size", type=int, default=256, help="test problems (default: 256)")
-    group.add_argument("--seed", type=int, default=0, help="which problems are drawn (default: 0)")
-    group.add_argument("--low", type=int, default=0, help="toy: smallest operand (default: 0)")
-    group.add_argument("--high", type=int, default=99, help="toy: largest operand (default: 99)")
+    group.add_argument("--train-size", type=int, help="training problems (default: 2048)")
+    group.add_argument("--test-size", type=int, help="test problems (default: 256)")
+    group.add_argument("--seed", type=int, help="which problems are drawn (default: 0)")
+    group.add_argument("--low", type=int, help="toy: smallest operand (default: 0)")
+    group.add_argument("--high", type=int, help="toy: largest operand (default: 99)")
 
     check_parser = actions.add_parser("check", help="say what is wrong with parquet files, by row and column")
     check_parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
@@ -73,11 +83,12 @@ def run(args: argparse.Namespace) -> int:
             return 1
         return check_files(args.files, args.tokenizer, args.max_prompt_length or MAX_PROMPT_LENGTH)
     try:
-        if args.name.startswith(GYM):
-            return build_gym(args)
-        if args.settings:
-            raise DataError(f"{' '.join(args.settings)}: settings are for {GYM}TASK; leave them out")
-        return build_toy(args) if args.name == "toy" else build_published(args)
+        kind = TASK if args.name.startswith(GYM) else TOY if args.name == TOY else PUBLISHED
+        _refuse_options_of_others(args, kind)
+        for name, value in DEFAULTS.items():
+            if getattr(args, name) is None:
+                setattr(args, name, value)
+        return {TOY: build_toy, TASK: build_gym, PUBLISHED: build_published}[kind](args)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         print(f"rpg data build {args.name}: {error}", file=sys.stderr)
         return 1
@@ -85,13 +96,12 @@ def run(args: argparse.Namespace) -> int:
 
 def build_toy(args: argparse.Namespace) -> int:
     """Write toy_train.parquet and toy_test.parquet."""
-    if args.from_file or args.exclude:
-        raise DataError("the toy task is generated with separate splits; leave --from and --exclude out")
-    for split, size in (("train", args.train_size), ("test", args.test_size)):
-        problems = toy.toy_problems(split, args.seed, size, args.low, args.high)
-        path = args.out / f"toy_{split}.parquet"
-        rows = write_parquet(repeated_rows(problems, args.repeat or 1), path)
-        print(f"{path}: {rows} rows")
+    _refuse_half_a_pair(args, TOY)
+    train, test = (
+        list(toy.toy_problems(split, args.seed, size, args.low, args.high))
+        for split, size in (("train", args.train_size), ("test", args.test_size))
+    )
+    _write_pair(args, TOY, train, test)
     return 0
 
 
@@ -100,17 +110,11 @@ def build_gym(args: argparse.Namespace) -> int:
     from rpg.data import gym
 
     task = args.name.removeprefix(GYM)
-    if args.from_file or args.exclude:
-        raise DataError("the problems are generated with separate splits; leave --from and --exclude out")
-    if min(args.train_size, args.test_size) < 0 or args.train_size + args.test_size < 1:
-        raise DataError(f"--train-size {args.train_size}, --test-size {args.test_size}: give sizes of 0 or more")
+    _refuse_half_a_pair(args, task)
     settings = gym.settings_of(task, args.settings)
-    drawn = gym.draw(task, settings, args.seed, args.test_size, args.train_size)
-    for split, problems in (("train", drawn.train), ("test", drawn.test)):
-        if problems:
-            path = args.out / f"{task}_{split}.parquet"
-            rows = write_parquet(repeated_rows(problems, args.repeat or 1), path)
-            print(f"{path}: {rows} rows")
+    exclude = _excluded(args)
+    drawn = gym.draw(task, settings, args.seed, args.test_size, args.train_size, exclude=exclude)
+    _write_pair(args, task, drawn.train, drawn.test)
     for reason, count in drawn.left_out.items():
         print(f"  {count} left out: {reason}")
     if drawn.unanswered:
@@ -122,14 +126,59 @@ def build_published(args: argparse.Namespace) -> int:
     """Write the file of a published set and print what became of its rows."""
     source = SOURCES[args.name]
     rows = read_file(args.from_file) if args.from_file else read_hub(source)
+    report = build(source, rows, args.out, args.repeat, _excluded(args))
+    print(f"{args.out / source.file_name}:", *report.lines(), sep="\n")
+    return 0
+
+
+def _refuse_options_of_others(args: argparse.Namespace, kind: str) -> None:
+    """Raise DataError for an option that was given and means nothing for this kind of set."""
+    if args.settings and kind != TASK:
+        raise DataError(f"{' '.join(args.settings)}: settings are for {TASK}; leave them out")
+    for name, (option, kinds) in OPTIONS.items():
+        if getattr(args, name) is not None and kind not in kinds:
+            raise DataError(f"{option} is for {' and '.join(kinds)} alone; leave it out")
+
+
+def _pair(args: argparse.Namespace, name: str) -> dict[str, Path]:
+    return {split: args.out / f"{name}_{split}.parquet" for split in ("train", "test")}
+
+
+def _refuse_half_a_pair(args: argparse.Namespace, name: str) -> None:
+    """Raise DataError for sizes that give no pair, and where a file of an earlier pair would stay beside a new one.
+
+    The problems of the one may stand in the other.
+    """
+    sizes = {"train": args.train_size, "test": args.test_size}
+    if min(sizes.values()) < 0 or not any(sizes.values()):
+        raise DataError(
+            f"--train-size {args.train_size}, --test-size {args.test_size}: give sizes of 0 or more, not both 0"
+        )
+    for split, path in _pair(args, name).items():
+        if not sizes[split] and path.exists():
+            raise DataError(
+                f"{path} is there already, and with --{split}-size 0 it would stay beside a file made without it, "
+                "which may hold its problems; give another --out, or remove it"
+            )
+
+
+def _write_pair(args: argparse.Namespace, name: str, train: list[Problem], test: list[Problem]) -> None:
+    """Write the files of both splits, or neither; none for a split of size 0."""
+    pair = _pair(args, name)
+    splits = {pair["train"]: train, pair["test"]: test}
+    files = {path: repeated_rows(problems, args.repeat or 1) for path, problems in splits.items() if problems}
+    for path, rows in write_together(files).items():
+        print(f"{path}: {rows} rows")
+
+
+def _excluded(args: argparse.Namespace) -> set[bytes]:
+    """The digests of the problems in the files of --exclude; prints how many each holds."""
     exclude: set[bytes] = set()
-    for path in args.exclude:
+    for path in args.exclude or []:
         keys = problem_keys(path)
         print(f"{path}: {len(keys)} problems to keep out")
         exclude |= keys
-    report = build(source, rows, args.out, args.repeat, exclude)
-    print(f"{args.out / source.file_name}:", *report.lines(), sep="\n")
-    return 0
+    return exclude
 
 
 def _set(text: str) -> str:

@@ -1,26 +1,37 @@
 """Problem sets made by reasoning-gym's generators, in the recipe's template and schema."""
 
+import contextlib
 import dataclasses
+import io
+import json
 import random
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import get_close_matches
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import yaml
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from rpg.data.build import digest
 from rpg.data.readers import DataError
 from rpg.data.schema import Problem
-from rpg.rewards import compute_score, gym
+from rpg.rewards import JUDGES, compute_score, gym
 from rpg.rewards.sources import GYM_PREFIX, require_gym_task
 
 PROGRESS_SECONDS = 5.0
 DRAWS = 4  # for each problem wanted, and MORE_DRAWS: then the generator is taken to have no more
 MORE_DRAWS = 100
 RESERVED = ("seed", "size")  # of every configuration; --seed, --train-size and --test-size give them
+PROGRAMS = ("codeio",)  # whose answers are what a program gives, some of them by chance or by the clock
+PLAIN = (bool, int, float, str, NoneType)  # what a setting is made of: YAML has values of it, and JSON keeps them
+LISTS = (list, tuple, Sequence)
+AS_YAML = "values are YAML: true is a bool, 1.0e-3 a float, [a, b] a list, '\"7\"' a str"
 REPEATED = "repeats an earlier problem"
+EXCLUDED = "stands in a file of --exclude"
 UNSCORED = "its own answer does not score 1"
 NONSENSE = "no such answer"
 ANYTHING = f"{NONSENSE!r} scores 1"
@@ -39,9 +50,12 @@ class Drawn:
 def settings_of(task: str, overrides: list[str]) -> dict[str, Any]:
     """The settings that "key=value" texts ask for, values read as YAML; lists become tuples where the task has those.
 
-    Raises DataError for a key that the task's configuration does not have, naming the nearest.
+    Raises DataError for a key that the task's configuration does not have, naming the nearest, for one given twice,
+    for one that holds what YAML has no values of, and for a value of another type than the key's.
     """
-    fields = {field.name: field for field in dataclasses.fields(_config_class(task)) if field.name not in RESERVED}
+    config = _config_class(task)
+    annotations = get_type_hints(config)
+    fields = {field.name: field for field in dataclasses.fields(config) if field.name not in RESERVED}
     settings: dict[str, Any] = {}
     for text in overrides:
         key, equals, value = text.partition("=")
@@ -50,14 +64,63 @@ def settings_of(task: str, overrides: list[str]) -> dict[str, Any]:
             hint = f"did you mean {near[0]}? " if near else ""
             has = ", ".join(fields) or "none"
             raise DataError(f"{text!r} is no setting of {task}; {hint}give key=value; its keys: {has}")
+        if key in settings:
+            raise DataError(f"{text!r}: {key} stands there twice; give it once")
+        default = fields[key].default
+        kind = _kind(annotations[key], default)
+        if other := [held for held in _classes(kind) if held not in (*PLAIN, *LISTS)]:
+            name = getattr(other[0], "__name__", other[0])
+            raise DataError(f"{text!r}: {key} cannot be set here: it holds a {name}; leave it out")
         try:
             settings[key] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that there is not
             raise DataError(f"{text!r}: the value cannot be read as YAML ({error})") from None
-        default = fields[key].default
+        try:
+            settings[key] = _as(kind, settings[key])
+        except ValidationError as error:
+            wrong = " or ".join(dict.fromkeys(found["msg"] for found in error.errors()))
+            raise DataError(f"{text!r}: {wrong}, not {settings[key]!r}; {AS_YAML}") from None
         if isinstance(default, tuple) and isinstance(settings[key], list):
             settings[key] = tuple(settings[key])
     return settings
+
+
+def _kind(annotation: Any, default: Any) -> Any:
+    """What a field takes: as it is annotated, in full where that is "tuple" or "tuple[str]", or as its default is.
+
+    Not every default is as annotated: rearc's diff_ub is an int of 0.2.
+    """
+    if annotation is tuple and isinstance(default, Sequence) and default:
+        annotation = tuple[type(default[0]), ...]
+    if get_origin(annotation) is tuple and len(get_args(annotation)) == 1:
+        annotation = tuple[get_args(annotation)[0], ...]
+    if type(default) in PLAIN:
+        try:
+            _as(annotation, default)
+        except ValidationError:
+            return annotation | type(default)
+    return annotation
+
+
+def _classes(kind: Any) -> Iterator[Any]:
+    """The classes that an annotation is made of."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        parts = [type(value) for value in parts]
+    elif origin not in (Union, UnionType):
+        yield origin or kind
+    for part in parts:
+        if part is not Ellipsis:
+            yield from _classes(part)
+
+
+def _as(kind: Any, value: Any) -> Any:
+    """A value read from YAML as an annotated type: without a change but for lists, which become tuples.
+
+    Raises pydantic's ValidationError for one of another type.
+    """
+    adapter = TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
+    return adapter.validate_json(json.dumps(value, default=str), strict=True)
 
 
 def _config_class(task: str) -> type:
@@ -66,39 +129,51 @@ def _config_class(task: str) -> type:
 
 
 def draw(
-    task: str, settings: dict[str, Any], seed: int, test: int, train: int, say: Callable[[str], None] = print
+    task: str,
+    settings: dict[str, Any],
+    seed: int,
+    test: int,
+    train: int,
+    exclude: Collection[bytes] = (),
+    say: Callable[[str], None] = print,
 ) -> Drawn:
     """Take `test` and then `train` distinct problems from the generator's stream of this seed.
 
-    Distinct by their text, white space aside, so that no problem stands in both splits; the test problems do not
-    depend on how many are for training. A problem is left out where a response that states its own answer does not
-    score 1, or one that states nonsense does: nothing could be learnt from it. Those without an answer of their own
-    are kept, and counted.
+    Distinct by their text, white space aside, so that no problem stands in both splits, nor one of `exclude` (digests)
+    in either; the test problems do not depend on how many are for training, but for acre, which shuffles what it is
+    asked for. A problem is left out where a response that states its own answer does not score 1 under both judges, or
+    one that states nonsense does, and where it cannot be made or kept: nothing could be learnt from it. Those without
+    an answer of their own are kept, and counted.
 
     Raises DataError where the settings are refused, and where the stream has not that many such problems.
     """
     wanted, drawn, seen = test + train, Drawn(), set()
     size = DRAWS * wanted + MORE_DRAWS
     last = time.monotonic()
-    for problem, has_answer in _stream(task, settings, seed, size):
+    for problem in _stream(task, settings, seed, size):
         if time.monotonic() - last > PROGRESS_SECONDS:
             last = time.monotonic()
             say(f"{GYM_PREFIX}{task}: {len(seen)} of {wanted} problems")
-        key = digest(problem.text)
+        if isinstance(problem, str):
+            drawn.left_out[problem] += 1
+            continue
+        key, own = digest(problem.text), gym.own_answer(problem.ground_truth)
         if key in seen:
             drawn.left_out[REPEATED] += 1
-        elif has_answer and not _is_right(gym.own_answer(problem.ground_truth), problem):
+        elif key in exclude:
+            drawn.left_out[EXCLUDED] += 1
+        elif own is not None and not all(_is_right(own, problem, judge) for judge in JUDGES):
             drawn.left_out[UNSCORED] += 1
-        elif _is_right(NONSENSE, problem):
+        elif any(_is_right(NONSENSE, problem, judge) for judge in JUDGES):
             drawn.left_out[ANYTHING] += 1
         else:
             seen.add(key)
-            drawn.unanswered += not has_answer
+            drawn.unanswered += own is None
             split = "test" if len(drawn.test) < test else "train"
             (drawn.test if split == "test" else drawn.train).append(dataclasses.replace(problem, split=split))
         if len(seen) == wanted:
             return drawn
-    reasons = "".join(f", {count} left out: {reason}" for reason, count in drawn.left_out.items())
+    reasons = "".join(f", {count} left out: {reason}" for reason, count in drawn.left_out.most_common(3))
     raise DataError(
         f"{len(seen)} distinct problems among the first {size} of seed {seed}{reasons}; {test} + {train} were asked "
         f"for. Ask for fewer (--train-size, --test-size), or widen the task: "
@@ -114,8 +189,8 @@ def _defaults(task: str, settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _stream(task: str, settings: dict[str, Any], seed: int, size: int) -> Iterator[tuple[Problem, bool]]:
-    """The generator's problems in its order, and whether each has an answer of its own."""
+def _stream(task: str, settings: dict[str, Any], seed: int, size: int) -> Iterator[Problem | str]:
+    """The generator's problems in its order; of one that cannot be made or kept, why."""
     dataset_class, config_class = gym.load()[task]
     random.seed(seed)  # some generators draw from the module's own state
     try:
@@ -124,22 +199,29 @@ def _stream(task: str, settings: dict[str, Any], seed: int, size: int) -> Iterat
         given = ", ".join(f"{key}={value}" for key, value in settings.items()) or "its defaults"
         raise DataError(f"{task} does not take {given}: {error or type(error).__name__}") from error
     packed = {key: settings[key] for key in sorted(settings)}
-    for index in range(size):
-        try:
-            entry = dataset[index]
-        except (ValueError, RuntimeError, IndexError, AssertionError) as error:
-            raise DataError(f"{task}: its generator fails at problem {index} of seed {seed}: {error}") from error
-        truth = {"answer": entry["answer"], "config": packed, "metadata": entry["metadata"]}
-        try:
-            text = gym.pack(truth)
-        except (TypeError, ValueError) as error:
-            raise DataError(
-                f"{task}, problem {index} of seed {seed}: its metadata cannot be written: {error}"
-            ) from error
-        if gym.unpack(text) != truth:
-            raise DataError(f"{task}, problem {index} of seed {seed}: JSON does not keep its metadata")
-        yield Problem(GYM_PREFIX + task, entry["question"].strip(), text, "train"), entry["answer"] is not None
+    with tempfile.TemporaryDirectory() as scratch:
+        for index in range(size):
+            try:
+                # codeio's problems are programs, which are run: what they write is not the user's
+                with contextlib.chdir(scratch), contextlib.redirect_stdout(io.StringIO()):
+                    entry = dataset[index]
+                    steady = task not in PROGRAMS or dataset[index]["answer"] == entry["answer"]
+            except (ValueError, RuntimeError, LookupError, AssertionError, TypeError, AttributeError) as error:
+                yield f"its generator fails ({error or type(error).__name__})"
+                continue
+            truth = {"answer": entry["answer"], "config": packed, "metadata": entry["metadata"]}
+            try:
+                text = gym.pack(truth)
+            except (TypeError, ValueError) as error:
+                yield f"its metadata cannot be written as JSON ({error})"
+                continue
+            if not steady:
+                yield "its program does not give the same answer twice"
+            elif gym.unpack(text) != truth:
+                yield "JSON does not keep its metadata"
+            else:
+                yield Problem(GYM_PREFIX + task, entry["question"].strip(), text, "train")
 
 
-def _is_right(answer: str | None, problem: Problem) -> bool:
-    return compute_score(problem.data_source, f"Answer: {answer}", problem.ground_truth)["acc"] == 1.0
+def _is_right(answer: str, problem: Problem, judge: str) -> bool:
+    return compute_score(problem.data_source, f"Answer: {answer}", problem.ground_truth, judge=judge)["acc"] == 1.0

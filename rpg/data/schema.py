@@ -1,7 +1,7 @@
 """The parquet schema that verl and the launch scripts read, and the one place that writes it."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,27 +59,38 @@ def repeated_rows(problems: Iterable[Problem], repeat: int = 1) -> Iterable[dict
 
 
 def write_parquet(rows: Iterable[dict], path: str | Path) -> int:
-    """Write `rows` to `path` and return their number; memory holds one row group at a time.
+    """Write `rows` to `path` and return their number; see write_together."""
+    return write_together({Path(path): rows})[Path(path)]
 
-    The file appears under its name only when it is complete, so an interrupted build leaves none
-    that a later run would take for finished. Equal rows give equal bytes.
+
+def write_together(files: Mapping[Path, Iterable[dict]]) -> dict[Path, int]:
+    """Write the rows of every file and return their numbers; memory holds one row group at a time.
+
+    The files appear under their names only when all are complete, so an interrupted build leaves none
+    that a later run would take for finished, and none beside another's. Equal rows give equal bytes.
     """
-    path = Path(path)
+    partials = {path: path.with_name(f"{path.name}.{os.getpid()}.partial") for path in files}
+    try:
+        counts = {path: _write(rows, partials[path]) for path, rows in files.items()}
+        for path, partial in partials.items():
+            partial.replace(path)
+    finally:
+        for partial in partials.values():
+            partial.unlink(missing_ok=True)
+    return counts
+
+
+def _write(rows: Iterable[dict], path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     count = 0
     group: list[dict] = []
-    try:
-        with pq.ParquetWriter(partial, SCHEMA, compression="zstd") as writer:
-            for row in rows:
-                group.append(row)
-                count += 1
-                if len(group) == ROWS_PER_GROUP:
-                    writer.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
-                    group.clear()
-            if group:
+    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+        for row in rows:
+            group.append(row)
+            count += 1
+            if len(group) == ROWS_PER_GROUP:
                 writer.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+                group.clear()
+        if group:
+            writer.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
     return count

@@ -70,7 +70,7 @@ def compute_score(
     if task := gym_task(data_source):
         limit = release.TIME_LIMIT if time_limit is None else time_limit
         value, pred = gym.judge_response(task, truth, solution_str, judge, boxed_fallback is not False, limit)
-        return {"score": value, "acc": float(value >= gym.FULL), "pred": pred[:MAX_ANSWER_CHARS]}
+        return {"score": value, "acc": float(value == 1.0), "pred": pred[:MAX_ANSWER_CHARS]}
     if judge == "verified":
         answer = extract_answer(solution_str, boxed_fallback is not False)
         correct = answers_match(answer, truth, integers_only=data_source in TOY_SOURCES)

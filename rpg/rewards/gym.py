@@ -12,18 +12,23 @@ import re
 import warnings
 from typing import Any
 
-from rpg.rewards.extract import ANSWER_MARK, last_boxed, stated_answer
+from rpg.rewards.extract import last_boxed, stated_answer
 from rpg.rewards.release import ANSWER, TAIL_CHARS, TIME_LIMIT
 from rpg.rewards.sources import GYM_PREFIX
-from rpg.rewards.wall import Counts, Pool
+from rpg.rewards.wall import WALL_FACTOR, Counts, Pool
 
 logger = logging.getLogger(__name__)
 
 EXTRA = "pip install '.[reasoning-gym]' in the clone, with a C compiler and Python's headers (pycosat has no wheel)"
 FREE_CHARS = 4000  # of a response that are read where the task has no answer of its own, which would say how many
-FULL = 1 - 1e-9  # a score of 1: some are sums of shares
 FIELDS = ("answer", "config", "metadata")
 MARK = re.compile(r"Answer\s*:\s*", re.IGNORECASE)
+# as extract.ANSWER_MARK, but with the stars and underscores by its words alone: others are part of some tasks' answers
+SOFT_MARK = re.compile(
+    r"(?P<opened>[*_]{0,2})(?<![a-z])answer(?P<closed>[*_]{0,2})[ \t]*[:\uff1a]"
+    r"(?P<late>[*_]{0,2}(?=\s|$)|\*{0,2})[ \t]*",
+    re.IGNORECASE,
+)
 FENCE = re.compile(r"```\w*\n(.*?)\n?```.*", re.DOTALL)
 WRAPPINGS = ((r"\$\$?", r"\$\$?"), (r"\\\(", r"\\\)"), (r"\\boxed\{", r"\}"), (r"\\text\{", r"\}"), ("`", "`"))
 WRAPPED = [re.compile(rf"{opening}(.*){closing}") for opening, closing in (*WRAPPINGS, (r"\*\*", r"\*\*"))]
@@ -121,10 +126,14 @@ def stated(response: str, own: str | None, judge: str, boxed_fallback: bool = Tr
             return answers[-1].strip() if (answers := ANSWER.findall(tail)) else None
         marks = list(MARK.finditer(tail))
         return tail[marks[-1].end() :].strip() or None if marks else None
-    marks = list(ANSWER_MARK.finditer(tail))
+    marks = list(SOFT_MARK.finditer(tail))
     if marks:
-        rest = tail[marks[-1].end() :]
-        text = stated_answer(rest) if one_line else rest.strip().strip("*_").strip()
+        mark, rest = marks[-1], tail[marks[-1].end() :]
+        text = stated_answer(rest) if one_line else rest.strip()
+        if not mark["closed"] and not mark["late"]:
+            text = text.removesuffix(mark["opened"]).rstrip()
+        if text.count("**") % 2:  # opened before the mark
+            text = text.removesuffix("**").rstrip()
     else:
         text = (last_boxed(tail) or "") if boxed_fallback else ""
     fenced = FENCE.match(text)
@@ -161,7 +170,8 @@ def judge_response(task: str, truth: str, response: str, judge: str, boxed_fallb
     result: dict[str, Any]
     if reply is None:
         counts.over_limit += 1
-        result = {"error": f"no score within {time_limit:.2f} s of processor time and 1 GiB of memory"}
+        limits = f"{time_limit:.2f} s of processor time, {time_limit * WALL_FACTOR:.0f} s in all and 1 GiB of memory"
+        result = {"error": f"no score within {limits}"}
     else:
         result = json.loads(reply)
     if "error" in result:

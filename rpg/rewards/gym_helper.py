@@ -1,16 +1,65 @@
 """The process that gym.py starts: reasoning-gym loaded once, and forked children that score answers with it."""
 
+import ast
 import functools
+import importlib
 import json
 import logging
 import math
 import os
+import re
 import warnings
+from typing import Any
+
+import sympy
 
 from rpg.rewards.gym import load, unpack
 from rpg.rewards.wall_helper import serve
 
 DATASETS = load()
+PACKAGE = "reasoning_gym"
+# modules whose score_answer evaluates what a model wrote, as Python's literal or as sympy's expression
+LITERALS = ("algorithmic.string_insertion", "algorithmic.spiral_matrix", "algorithmic.binary_matrix", "games.n_queens")
+EXPRESSIONS = ("algebra.simple_integration", "algebra.intermediate_integration", "algebra.polynomial_multiplication",
+               "games.puzzle24", "games.countdown")  # fmt: skip
+NO_EXPRESSION = re.compile(r"""__|['"\[\]{}\\;:=@]|\.\s*[^\W\d]""")  # names of attributes, texts, assignments
+FUNCTIONS = {name: getattr(sympy, name) for name in ("sqrt", "cbrt", "root", "Integer", "Float", "Rational", "Symbol",
+                                                     "Function", "factorial", "factorial2")}  # fmt: skip
+
+
+def names() -> dict[str, Any]:
+    """sympy's functions and constants, and none of what else it exports, nor a builtin of Python's."""
+    known = {name: getattr(sympy, name) for name in sympy.__all__}
+    mathematics = {name: value for name, value in known.items()
+                   if isinstance(value, (sympy.Basic, sympy.core.function.FunctionClass))}  # fmt: skip
+    return {**mathematics, **FUNCTIONS, "__builtins__": {}}
+
+
+NAMES = names()
+
+
+def plain_expression(text: str, *arguments: Any, **keywords: Any) -> Any:
+    """sympy's parse_expr, which runs its text as Python, for texts that are mathematics; ValueError for others."""
+    if NO_EXPRESSION.search(text):
+        raise ValueError(f"{text[:80]!r} is no plain expression")
+    return PARSE(text, *arguments, **{"global_dict": dict(NAMES), **keywords})
+
+
+PARSE = sympy.parse_expr
+
+
+def disarm() -> None:
+    """Let no score_answer run what a model wrote as a program."""
+    for name in LITERALS:
+        vars(importlib.import_module(f"{PACKAGE}.{name}"))["eval"] = ast.literal_eval  # before the builtin of that name
+    sympy.parse_expr = plain_expression
+    for name in EXPRESSIONS:
+        module = vars(importlib.import_module(f"{PACKAGE}.{name}"))
+        if "parse_expr" in module:  # the others call sympy's
+            module["parse_expr"] = plain_expression
+
+
+disarm()
 
 
 @functools.lru_cache(maxsize=8)

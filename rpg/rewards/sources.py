@@ -112,6 +112,8 @@ GYM_TASKS = (  # noqa: SIM905  # else a hundred lines of one word
 
 INTEGER_SOURCES = frozenset(TOY_SOURCES + DAPO_SOURCES + AIME_SOURCES + AMC_SOURCES)
 KNOWN_DATA_SOURCES = INTEGER_SOURCES.union(MINERVA_SOURCES, OLYMPIAD_SOURCES, MATH_SOURCES)
+# which have no answer of their own, only a judge
+UNANSWERED = ("boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour")
 GYM_SOURCES = frozenset(GYM_PREFIX + task for task in GYM_TASKS)
 
 

@@ -31,6 +31,7 @@ def reply_until_closed(requests: socket.socket, answer: Answer) -> None:
     with open("/proc/self/statm") as statm:
         mapped = int(statm.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_LIMIT, mapped + MEMORY_LIMIT))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # nothing that scores has a file to write
     while line := received(requests):
         time_limit, *request = json.loads(line)
         signal.setitimer(signal.ITIMER_PROF, time_limit)

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from rpg.data import gym
 from rpg.data.readers import DataError
-from rpg.data.schema import Problem, repeated_rows, write_parquet
+from rpg.data.schema import Problem, repeated_rows, write_together
+from rpg.toy.demo_command import is_whole
 from rpg.toy.model import ToyModelSettings, build_trained
 
 TASK = "chain_sum"
@@ -46,14 +47,14 @@ def solution(problem: Problem) -> str:
 def prepare(directory: Path) -> None:
     """Data and model in directory; what is there already is kept.
 
-    Raises DataError without reasoning-gym, RuntimeError where the model does not come out as it is meant to be.
+    Raises DataError without reasoning-gym, RuntimeError where the model does not come out as it is meant to be, OSError
+    where it cannot be written.
     """
     drawn = gym.draw(TASK, SETTINGS, SEED, test=TEST, train=TRAIN)
-    for split, problems in (("train", drawn.train), ("test", drawn.test)):
-        path = directory / f"{TASK}_{split}.parquet"
-        if not path.is_file():
-            write_parquet(repeated_rows(problems, 1), path)
-    if not (directory / "model" / "model.safetensors").is_file():
+    files = {directory / f"{TASK}_{split}.parquet": getattr(drawn, split) for split in ("train", "test")}
+    if not all(path.is_file() for path in files):
+        write_together({path: repeated_rows(problems) for path, problems in files.items()})
+    if not is_whole(directory / "model"):
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `rpg demo` does, and for its reason
         build_trained(directory / "model", drawn.train, drawn.test[: MODEL.test_problems], solution, MODEL)
 

@@ -8,12 +8,14 @@ has something to start from and much left to gain.
 
 import dataclasses
 import re
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 from rich.console import Console
+from safetensors import SafetensorError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     PreTrainedTokenizerFast,
@@ -38,6 +40,16 @@ CHAT_TEMPLATE = (
 # the architectures of the paper's models, which vLLM runs by two model runners (docs/gpu.md)
 FAMILIES = {"qwen2": (Qwen2Config, Qwen2ForCausalLM), "qwen3": (Qwen3Config, Qwen3ForCausalLM)}
 ToyModel = Qwen2ForCausalLM | Qwen3ForCausalLM
+
+# what save_pretrained of model and tokenizer may write; only a directory of these is replaced
+FILES = (
+    "config.json",
+    "generation_config.json",
+    "model.safetensors",
+    "tokenizer*.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -245,8 +257,7 @@ def train(
 def build_toy_model(out: Path, settings: ToyModelSettings | None = None) -> float:
     """The model of the sums, written to out as a Hugging Face directory.
 
-    Returns the held-out sampled accuracy. Raises RuntimeError, before anything is written, when it is outside
-    settings.accuracy.
+    Returns the held-out sampled accuracy. Raises RuntimeError and OSError as build_trained does.
     """
     settings = settings or ToyModelSettings()
     train_problems = list(toy_problems("train", seed=settings.seed, count=settings.train_problems))
@@ -264,8 +275,9 @@ def build_trained(
     """Build tokenizer and model, train them on the solutions, write a Hugging Face model directory to out.
 
     Returns the sampled accuracy on held_out. Raises RuntimeError, before anything is written, when it is outside
-    settings.accuracy.
+    settings.accuracy; OSError as `write` does, where out cannot be replaced before the training.
     """
+    require_replaceable(out)
     console = Console()
     began = time.monotonic()
     texts = [format_prompt(problem.text) + "\n" + solution(problem) for problem in problems[:512]]
@@ -273,7 +285,42 @@ def build_trained(
     model = build_model(tokenizer, settings)
     console.print(f"toy model: {model.num_parameters():,} parameters, vocabulary {len(tokenizer)}")
     accuracy = train(model, tokenizer, problems, held_out, solution, settings, console)
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
+    write(model, tokenizer, out)
     console.print(f"toy model in {out}: accuracy {accuracy:.3f}, {time.monotonic() - began:.0f} s")
     return accuracy
+
+
+def require_replaceable(out: Path) -> None:
+    """Raise OSError where out is there and not a directory of nothing but FILES."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise NotADirectoryError(f"{out}: not a directory; move it away or name another one")
+    others = sorted(path.name for path in out.iterdir() if not any(path.match(name) for name in FILES))
+    if others:
+        raise FileExistsError(
+            f"{out}: holds {', '.join(others[:3])}{', ...' * (len(others) > 3)}, which no toy model has; move the "
+            "directory away or name another one"
+        )
+
+
+def write(model: ToyModel, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
+    """Write model and tokenizer beside out and put them there when both are whole; a model that was there goes.
+
+    Raises OSError as require_replaceable does, and where they cannot be written; out has then not changed.
+    """
+    out = out.resolve()  # a link stays one
+    partial = out.with_name(f".{out.name}.partial")
+    if partial.exists():  # of a build that was killed
+        shutil.rmtree(partial)
+    try:
+        model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+        require_replaceable(out)
+        if out.exists():
+            shutil.rmtree(out)
+        partial.rename(out)
+    except SafetensorError as error:  # what a full disk is to safetensors
+        raise OSError(f"{out}: {error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

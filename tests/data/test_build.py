@@ -205,6 +205,32 @@ def test_unusable_input_is_named_and_nothing_written(
     assert not out.exists() or not list(out.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("name", "option", "value", "said"),
+    [
+        ("toy", "--from", "f.parquet", "for published sets alone"),
+        ("toy", "--exclude", "f.parquet", "for published sets and reasoning-gym:TASK alone"),
+        ("reasoning-gym:chain_sum", "--from", "f.parquet", "for published sets alone"),
+        ("reasoning-gym:chain_sum", "--low", "0", "for toy alone"),
+        ("reasoning-gym:chain_sum", "--high", "9", "for toy alone"),
+        ("aime24", "--train-size", "2048", "for toy and reasoning-gym:TASK alone"),
+        ("aime24", "--test-size", "0", "for toy and reasoning-gym:TASK alone"),
+        ("aime24", "--seed", "1", "for toy and reasoning-gym:TASK alone"),
+        ("aime24", "--low", "0", "for toy alone"),
+    ],
+)
+def test_options_of_other_sets_are_refused(
+    name: str, option: str, value: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [] if option == "--from" else [option, value]
+    if name == "aime24" or option == "--from":
+        arguments += ["--from", str(write_rows(tmp_path / "a.parquet", AIME24))]
+    out = tmp_path / "out"
+    assert main(["data", "build", name, "--out", str(out), *arguments]) == 1
+    assert f"rpg data build {name}: {option} is {said}; leave it out" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "build", "aime24", "--from", str(tmp_path / "no.parquet")]) == 1
     assert "no such file" in capsys.readouterr().err

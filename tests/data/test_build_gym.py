@@ -1,5 +1,6 @@
 """`rpg data build reasoning-gym:TASK`: what it writes, that the check accepts it, and what it refuses."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -8,14 +9,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from rpg import cli
 from rpg.data.check import check_files
-from rpg.data.gym import settings_of
+from rpg.data.gym import RESERVED, settings_of
 from rpg.data.readers import DataError
 from rpg.data.schema import SCHEMA
 from rpg.data.template import format_prompt
-from rpg.rewards import compute_score, gym
+from rpg.rewards import JUDGES, compute_score, gym
 from rpg.rewards.sources import GYM_TASKS
 from tests.gym_library import needs_library
 
@@ -26,7 +28,8 @@ ANYTHING = "game_of_life_halting"  # the library takes any text for right
 NAMES = [name for name in GYM_TASKS if name != ANYTHING]
 EVERY = [name if name in IN_CI else pytest.param(name, marks=pytest.mark.full) for name in NAMES]
 # they go through sets of texts, whose order is a process's own unless PYTHONHASHSEED is set
-UNORDERED = ("isomorphic_strings", "polynomial_multiplication", "ransom_note", "word_ladder")
+UNORDERED = ("intermediate_integration", "isomorphic_strings", "knight_swap", "polynomial_multiplication",
+             "ransom_note", "word_ladder")  # fmt: skip
 
 
 def build(out: Path, task: str, *options: str, code: int = 0) -> tuple[list[dict], list[dict]]:
@@ -51,8 +54,9 @@ def test_what_is_built_is_accepted(task, tmp_path, capsys):
         truth = row["reward_model"]["ground_truth"]
         own = gym.own_answer(truth)
         if own is not None:
-            score = compute_score(row["data_source"], f"Answer: {own}", truth)
-            assert (score["score"], score["acc"]) == (1.0, 1.0)
+            for judge in JUDGES:
+                score = compute_score(row["data_source"], f"Answer: {own}", truth, judge=judge)
+                assert (score["score"], score["acc"]) == (1.0, 1.0)
 
 
 @needs_library
@@ -74,6 +78,47 @@ def test_a_ground_truth_of_another_form_is_an_error(truth, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "error: row 1, reward_model.ground_truth" in out
     assert "rpg data build reasoning-gym:TASK" in out
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"data_source": "reasoning-gym/word_sorting"}, "it is of 'chain_sum', not of reasoning-gym/word_sorting"),
+        ({"config": {"nokey": 1}}, "scores 0: nothing can be learnt"),
+        ({"answer": None}, "no answer, which rows of reasoning-gym/chain_sum have"),
+        ({"answer": ""}, "its own answer, '', scores 0: nothing can be learnt"),
+        ({"metadata": None}, "metadata None is no mapping"),
+    ],
+)
+def test_a_row_of_which_nothing_can_be_learnt_is_an_error(change, said, tmp_path, capsys):
+    train, _ = build(tmp_path, "chain_sum", "--train-size", "3", "--test-size", "1")
+    truth = gym.unpack(train[1]["reward_model"]["ground_truth"])
+    train[1]["data_source"] = change.pop("data_source", train[1]["data_source"])
+    train[1]["reward_model"]["ground_truth"] = gym.pack(truth | change)
+    broken = tmp_path / "broken.parquet"
+    pq.write_table(pa.Table.from_pylist(train, schema=SCHEMA), broken)
+    capsys.readouterr()
+    assert check_files([broken]) == 1
+    out = capsys.readouterr().out
+    assert "error: row 1, reward_model.ground_truth" in out
+    assert said in out
+
+
+@needs_library
+def test_a_problem_that_cannot_be_kept_is_left_out(tmp_path, capsys):
+    """gsm_symbolic's metadata hold Fractions now and then."""
+    build(tmp_path, "gsm_symbolic", "--train-size", "50", "--test-size", "10")
+    assert "left out: its metadata cannot be written as JSON (Object of type Fraction" in capsys.readouterr().out
+
+
+@needs_library
+def test_what_a_program_of_codeio_writes_and_prints_is_nobody_s(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    before = set(tmp_path.rglob("*"))
+    build(tmp_path / "out", "codeio", "--train-size", "40", "--test-size", "8")
+    assert set(tmp_path.rglob("*")) - before == {tmp_path / "out", *(tmp_path / "out").iterdir()}
+    assert all("parquet" in line or "left out" in line for line in capsys.readouterr().out.splitlines())
 
 
 @needs_library
@@ -116,6 +161,8 @@ def test_a_task_that_takes_anything_for_right_is_refused(tmp_path, capsys):
         (["max_terms"], "'max_terms' is no setting"),
         (["seed=3"], "'seed=3' is no setting"),
         (["max_terms=[1"], "cannot be read as YAML"),
+        (["max_terms=2020-13-45"], "cannot be read as YAML (month must be in 1..12)"),
+        (["max_terms=4", "max_digits=2", "max_terms=4"], "'max_terms=4': max_terms stands there twice"),
     ],
 )
 def test_settings_that_there_are_not(settings, said):
@@ -126,12 +173,111 @@ def test_settings_that_there_are_not(settings, said):
 
 @needs_library
 @pytest.mark.parametrize(
+    ("task", "setting", "said"),
+    [
+        ("chain_sum", "allow_negation=1", "Input should be a valid boolean, not 1; values are YAML"),
+        ("chain_sum", "max_terms=4.5", "Input should be a valid integer, not 4.5"),
+        ("chain_sum", "max_terms=true", "Input should be a valid integer, not True"),
+        ("chain_sum", "max_terms=", "Input should be a valid integer, not None"),
+        (
+            "number_format",
+            "min_n=1e-3",
+            "Input should be a valid number, not '1e-3'; values are YAML: true is a bool, 1.0e-3",
+        ),
+        ("number_format", "min_n=.inf", "Input should be a finite number, not inf"),
+        ("codeio", "difficulty=hard", "Input should be a valid integer, not 'hard'"),
+        ("figlet_font", "static_word=12", "Input should be a valid string, not 12"),
+        ("basic_arithmetic", "operators=+", "Input should be a valid array, not '+'"),
+        ("basic_arithmetic", "format_style=plain", "Input should be 'simple' or 'natural', not 'plain'"),
+        ("countdown", "operators=[+,1]", "Input should be a valid string, not ['+', 1]"),
+        (
+            "rearc",
+            "rng_difficulty_ranges=[[0,1,2]]",
+            "Tuple should have at most 2 items after validation, not 3, not [[0, 1, 2]]",
+        ),
+    ],
+)
+def test_values_of_another_type_are_refused(task, setting, said):
+    with pytest.raises(DataError) as error:
+        settings_of(task, [setting])
+    assert str(error.value).startswith(f"{setting!r}: ")
+    assert said in str(error.value)
+
+
+@needs_library
+def test_every_default_can_be_given_but_what_no_text_holds():
+    """So that the type found for a key is the one its task has in mind."""
+    held = {}
+    for task in GYM_TASKS:
+        config = gym.load()[task][1]
+        assert settings_of(task, []) == {}
+        settings = {}
+        for field in dataclasses.fields(config):
+            default = getattr(config(), field.name)
+            if field.name in RESERVED:
+                continue
+            try:
+                text = yaml.safe_dump(default, default_flow_style=True, width=10**6)
+                settings |= settings_of(task, [f"{field.name}={text}"])
+            except (DataError, yaml.YAMLError):
+                with pytest.raises(DataError, match="cannot be set here: it holds a ") as error:
+                    settings_of(task, [f"{field.name}={{}}"])
+                held[f"{task} {field.name}"] = str(error.value).rpartition(" a ")[2].partition(";")[0]
+        config(**settings)
+        assert gym.unpack(gym.pack(settings)) == settings
+    assert held == {
+        "aiw task_types": "TaskType",
+        "arc_agi board_format_opts": "BoardFormattingOptions",
+        "rearc board_format_opts": "BoardFormattingOptions",
+        "time_intervals min_time": "time",
+        "time_intervals max_time": "time",
+        "time_intervals min_date": "date",
+        "time_intervals max_date": "date",
+        "word_sorting transformation": "TextTransformation",
+    }
+
+
+@needs_library
+def test_a_file_of_an_earlier_build_does_not_stay_beside_a_new_one(tmp_path, capsys):
+    build(tmp_path, "chain_sum", "--train-size", "40", "--test-size", "20")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    command = ["data", "build", "reasoning-gym:chain_sum", "--train-size", "100", "--test-size", "0", "--out"]
+    assert cli.main([*command, str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert f"{tmp_path / 'chain_sum_test.parquet'} is there already, and with --test-size 0" in error
+    assert "give another --out, or remove it" in error
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert cli.main([*command, str(tmp_path / "other")]) == 0
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["chain_sum_train.parquet"]
+
+
+@needs_library
+def test_contamination_is_mended_as_the_check_says(tmp_path, capsys):
+    """Problem i of seed 15 is problem i + 15 of seed 0, which is in the training file of that."""
+    sizes = ("--train-size", "30", "--test-size", "10")
+    build(tmp_path / "one", "chain_sum", *sizes, "--seed", "15")
+    build(tmp_path / "two", "chain_sum", *sizes)
+    tests, train = str(tmp_path / "one" / "chain_sum_test.parquet"), tmp_path / "two" / "chain_sum_train.parquet"
+    assert check_files([train, Path(tests)]) == 1
+    assert "contamination: build the training file with --exclude" in capsys.readouterr().out
+    written = build(tmp_path / "two", "chain_sum", *sizes, "--exclude", tests)
+    out = capsys.readouterr().out
+    assert f"{tests}: 10 problems to keep out" in out
+    assert "10 left out: stands in a file of --exclude" in out
+    assert [len(rows) for rows in written] == [30, 10]
+    assert check_files([train, Path(tests)]) == 0
+
+
+@needs_library
+@pytest.mark.parametrize(
     ("options", "said"),
     [
         (["max_terms=1"], "chain_sum does not take max_terms=1: max_terms must be >= min_terms"),
         (["max_terms=2", "max_digits=1"], "200 distinct problems among the first 9316 of seed 0"),
         (["--train-size", "-1"], "give sizes of 0 or more"),
-        (["--exclude", "other.parquet"], "leave --from and --exclude out"),
+        (["--train-size", "0", "--test-size", "0"], "give sizes of 0 or more, not both 0"),
+        (["--exclude", "other.parquet"], "other.parquet: no such file"),
+        (["allow_negation=maybe"], "Input should be a valid boolean, not 'maybe'"),
     ],
 )
 def test_what_cannot_be_built_leaves_no_file(options, said, tmp_path, capsys):

@@ -151,7 +151,8 @@ def test_kills(start, seed, capsys):
     used = leftovers.mapped(psutil.pids())  # by other runs of this machine
     left = {path.name for path in leftovers.SHARED.iterdir() if path.stat().st_ino not in used} - shared
     assert not [name for name in left if name.startswith((leftovers.WEIGHTS, leftovers.SEMAPHORES))], left
-    first, end = (records[step]["data"][demo_command.ACCURACY] for step in (0, STEPS))
+    curve = dict(demo_command.accuracy_by_step(directory / "metrics.jsonl"))
+    first, end = curve[0], curve[STEPS]
     with capsys.disabled():
         print(f"  seed {seed}: {kills} kills, {starts(directory)} starts, {passed_over} checkpoints passed over, "
               f"accuracy {first:.3f} -> {end:.3f}", flush=True)  # fmt: skip

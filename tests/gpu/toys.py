@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from rpg.toy.demo_command import is_whole
 from rpg.toy.model import FAMILIES, ToyModelSettings, build_toy_model
 from tests.e2e.conftest import ROOT
 
@@ -23,7 +24,7 @@ def build(device: str) -> None:
         command = [sys.executable, "-m", "rpg.cli", "data", "build", "toy", "--out", str(DIRECTORY)]
         subprocess.run(command, cwd=ROOT, check=True)
     for family in FAMILIES:
-        if not (model(family) / "model.safetensors").is_file():
+        if not is_whole(model(family)):
             accuracy = build_toy_model(model(family), ToyModelSettings(family=family, device=device))
             print(f"figure: {family} answers {accuracy:.2f} rightly", flush=True)
 

@@ -1,7 +1,11 @@
 """Answers to reasoning-gym's tasks: what is taken from a response, and that the score is the library's own."""
 
+import ast
+import importlib.util
 import json
 import logging
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +14,7 @@ from rpg.rewards import JUDGES, compute_score, gym, is_known
 from rpg.rewards.sources import GYM_TASKS
 from tests.gym_library import needs_library
 
+ROOT = Path(__file__).resolve().parents[2]
 SEED = 11
 RAISED = (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError)
 IN_CI = ("chain_sum", "rearc", "countdown", "prime_factorization", "rotate_matrix", "graph_color")
@@ -57,6 +62,14 @@ def test_json_keeps_what_score_answer_compares():
         ("Answer: 1 2\n3 4", "1 2", "1 2", "1 2"),  # the task's own has one line
         ("Answer: R U\nR", None, "R U\nR", "R U\nR"),  # no own: all that follows
         ("Answer: \ud800", "x", "?", "?"),
+        # underscores and stars that are the answer's own, as a board's empty squares
+        ("Answer:\n_ Q _\nQ _ _", "_ Q _\nQ _ _", "_ Q _\nQ _ _", "_ Q _\nQ _ _"),
+        ("**Answer:**\n_ Q _\nQ _ _", "_ Q _\nQ _ _", "**\n_ Q _\nQ _ _", "_ Q _\nQ _ _"),
+        ("Answer: _In, Electro", "_In, Electro", "_In, Electro", "_In, Electro"),
+        ("**Answer: 1 2\n3 4**", "1 2\n3 4", "1 2\n3 4**", "1 2\n3 4"),
+        ("**Final answer: 1 2\n3 4**", "1 2\n3 4", "1 2\n3 4**", "1 2\n3 4"),
+        ("_Answer: 1 _\n_ 4_", "1 _\n_ 4", "1 _\n_ 4_", "1 _\n_ 4"),
+        ("Answer: 2*x**2 + C", "2*x**2 + C", "2*x**2 + C", "2*x**2 + C"),
     ],
 )
 def test_what_is_taken_from_a_response(response, own, release, verified):
@@ -115,7 +128,7 @@ def test_right_and_wrong_answers_score_as_the_library_scores_them(task):
             except RAISED:  # is 0.0
                 wanted = 0.0
             found = compute_score(f"reasoning-gym/{task}", f"Because.\nAnswer: {answer}", truth)
-            assert found == {"score": wanted, "acc": float(wanted > 0.999999), "pred": answer[:200]}
+            assert found == {"score": wanted, "acc": float(wanted == 1.0), "pred": answer[:200]}
             tried, scores = tried + 1, scores | {wanted}
     assert tried >= 16
     if own and task != "game_of_life_halting":  # where the library takes any text for right
@@ -130,6 +143,58 @@ def test_partial_credit_is_the_score_and_no_accuracy(judge):
     result = compute_score("reasoning-gym/chain_sum", f"Answer: {entry['answer']}0", truth_of(entry), judge=judge)
     assert 0 < result["score"] < 1
     assert result["acc"] == 0.0
+
+
+@needs_library
+def test_a_score_next_to_1_is_no_right_answer():
+    """spell_backward adds up shares of the letters that are right, 1 - 2e-16 of them where more follows."""
+    entry = dataset("spell_backward")[0] | {"answer": "ainomma"}
+    result = compute_score("reasoning-gym/spell_backward", "Answer: ainomma or something else", truth_of(entry))
+    assert 0.999 < result["score"] < 1
+    assert result["acc"] == 0.0
+
+
+@needs_library
+@pytest.mark.parametrize("task", ["spiral_matrix", "n_queens", "string_insertion", "binary_matrix", "countdown"])
+def test_an_answer_is_not_run_as_a_program(task, tmp_path):
+    """Neither does it write a file, nor change what later answers of the same child score."""
+    entry, file = dataset(task)[0], tmp_path / "written"
+    write = f'__import__("pathlib").Path("{file}").write_text("x")'
+    change = 'setattr(__import__("__main__"),"float",lambda value:1.0)'
+    for code in (f"[{write}]", write, f"[{change}]", change, f"({change})"):
+        assert compute_score(f"reasoning-gym/{task}", f"Answer: {code}", truth_of(entry))["acc"] == 0.0
+    assert not file.exists()
+    assert compute_score(f"reasoning-gym/{task}", "Answer: 7", truth_of(entry))["acc"] == 0.0
+    if entry["answer"] and "\n" not in entry["answer"]:
+        assert compute_score(f"reasoning-gym/{task}", f"Answer: {entry['answer']}", truth_of(entry))["acc"] == 1.0
+
+
+@needs_library
+@pytest.mark.parametrize(("task", "answer", "score"), [("spiral_matrix", "[1, 2]", 0.1), ("n_queens", "[['Q']]", 0.5)])
+def test_a_literal_has_the_library_s_partial_credit(task, answer, score):
+    entry = dataset(task)[0]
+    entry |= {"answer": "1 2", "metadata": {"valid_answers": ["Q"]}}
+    result = compute_score(f"reasoning-gym/{task}", f"Answer: {answer}", truth_of(entry))
+    assert (result["score"], result["acc"]) == (score, 0.0)
+
+
+@needs_library
+def test_no_other_task_evaluates_text():
+    """Modules of the library that call eval, exec or sympy's parser: those that are disarmed, and the generators'."""
+    root = Path(importlib.util.find_spec("reasoning_gym").origin).parent
+    found = {
+        ".".join(path.relative_to(root).with_suffix("").parts)
+        for path in root.rglob("*.py")
+        if re.search(r"(?<![.\w])(eval|exec)\(|parse_expr\(|sympify\(", path.read_text())
+    }
+    helper = ast.parse((ROOT / "rpg/rewards/gym_helper.py").read_text())
+    tuples = {node.targets[0].id: ast.literal_eval(node.value) for node in helper.body
+              if isinstance(node, ast.Assign) and node.targets[0].id in ("LITERALS", "EXPRESSIONS")}  # fmt: skip
+    of_their_own_text = {"code.codeio", "algorithmic.number_sorting", "arithmetic.bitwise_arithmetic",
+                         "arithmetic.basic_arithmetic", "logic.propositional_logic",
+                         "arithmetic.gsm_symbolic.generators_00_49",
+                         "arithmetic.gsm_symbolic.generators_50_99"}  # fmt: skip
+    assert found - of_their_own_text == {*tuples["LITERALS"], *tuples["EXPRESSIONS"]}
 
 
 @needs_library
