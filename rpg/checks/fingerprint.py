@@ -24,7 +24,7 @@ HOW_OFTEN = (
     "rpg.left_out_limit", "algorithm.filter_groups.max_num_gen_batches",
 )  # fmt: skip
 HOW_FAST = (  # the update is the same
-    "rpg.poll_interval", "rpg.preload", "rpg.env", "ray_kwargs", "transfer_queue", "skip", "reward.num_workers",
+    "rpg.poll_interval", "rpg.preload", "rpg.env", "ray_kwargs", "transfer_queue", "reward.num_workers",
     "trainer.ray_wait_register_center_timeout", "data.dataloader_num_workers",
     "data.filter_overlong_prompts_workers", "actor_rollout_ref.nccl_timeout",
     "actor_rollout_ref.model.override_config.attn_implementation", "actor_rollout_ref.model.use_fused_kernels",
@@ -35,7 +35,7 @@ HOW_FAST = (  # the update is the same
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu", "actor_rollout_ref.rollout.max_num_seqs",
     "actor_rollout_ref.rollout.max_model_len",
     "actor_rollout_ref.rollout.max_num_batched_tokens", "actor_rollout_ref.rollout.enable_prefix_caching",
-    "actor_rollout_ref.rollout.free_cache_engine", "actor_rollout_ref.rollout.agent",
+    "actor_rollout_ref.rollout.free_cache_engine", "actor_rollout_ref.rollout.agent.num_workers",
     "actor_rollout_ref.rollout.checkpoint_engine",
 )  # fmt: skip
 FREE = (

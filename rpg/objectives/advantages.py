@@ -39,10 +39,12 @@ def group_mean_advantages(rewards: Tensor, mask: Tensor, groups: np.ndarray | Te
 def batch_mean_advantages(rewards: Tensor, mask: Tensor) -> Tensor:
     """Estimator `rpg_batchmean`: A = reward - mean reward of the whole batch (paper.md section 5).
 
-    Args, returns and errors as in group_mean_advantages. A batch of one has advantage 0.
+    Args, returns and errors as in group_mean_advantages. A batch of one has advantage 0. Rows without a token, with
+    which verl fills a batch up to whole mini-batches, are none of its responses.
     """
     scores = _scores(rewards, mask)
-    baseline = scores.mean() if len(scores) else 0.0
+    responses = mask.ne(0).any(dim=-1)
+    baseline = scores[responses].mean() if responses.any() else 0.0
     return _spread(scores - baseline, rewards, mask)
 
 

@@ -172,6 +172,11 @@ def band(members: Sequence[tuple[tuple[float, float], ...]]) -> tuple[list[float
     return steps, [statistics.fmean(at_step) for at_step in values], errors
 
 
+def banded(panels: Sequence[Panel], legend: Legend) -> bool:
+    """Whether a band over seeds is drawn in any panel."""
+    return any(band(_members(panel, legend, label)) for panel in panels for label in set(legend.labels))
+
+
 def smooth(values: Sequence[float]) -> list[float]:
     """Centred running mean; shorter at both ends, so that it begins and ends on data."""
     reach = max(1, math.ceil(len(values) * SMOOTHING / 2))
@@ -189,7 +194,7 @@ def figure(panels: Sequence[Panel], legend: Legend) -> Figure:
         widest = max(map(len, names))
         legend_columns = max(1, min(len(shown), 4, int(LEGEND_LETTERS * columns / (widest + 8))))
         legend_rows = math.ceil(len(shown) / legend_columns)
-        several = any(band(_members(panel, legend, label)) for panel in panels for label in shown)
+        several = banded(panels, legend)
         height = 2.7 * rows + 0.3 * (legend_rows + several) + 0.2
         fig = Figure(figsize=(3.6 * columns, height), layout="constrained")
         all_axes = fig.subplots(rows, columns, squeeze=False).flatten()

@@ -9,7 +9,7 @@ from rpg.launching.secrets import HIDDEN, names_a_secret, without_login
 from rpg.results.config import flatten
 from rpg.results.escape import html as escape
 from rpg.results.experiments import settings
-from rpg.results.figures import Legend, Panel, single
+from rpg.results.figures import BANDS, Legend, Panel, banded, single
 from rpg.results.methods import Look, family, order_of
 from rpg.results.render import COLUMNS, comparison, impossible, judged, value
 from rpg.results.runs import Run
@@ -23,6 +23,7 @@ def make_page(runs: Sequence[Run], panels: Sequence[Panel], legend: Legend, tabl
     text = resources.files("rpg.results").joinpath("page.html").read_text(encoding="utf-8")
     return Template(text).substitute(
         title=escape(title),
+        bands=f"In bands: {BANDS}." if banded(panels, legend) else "",
         legend="\n".join(_button(label, runs, legend) for label in sorted(set(legend.labels), key=order_of)),
         panels="\n".join(f"<figure style='margin:0'>{_panel(i, p, legend)}</figure>" for i, p in enumerate(panels)),
         table=_table(table),

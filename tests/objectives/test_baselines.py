@@ -55,6 +55,14 @@ def test_any_order_any_group_size(labels, tokens, seed):
     torch.testing.assert_close(group_mean_advantages(rewards, mask, as_verl), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_what_fills_a_batch_up_is_none_of_its_responses():
+    """Rewards 1, 1, -1 and verl's padding, reward 0 and no token: the mean is 1/3."""
+    rewards, mask = torch.tensor([[1.0], [1.0], [-1.0], [0.0]]), torch.tensor([[1], [1], [1], [0]])
+    expected = torch.tensor([[2 / 3], [2 / 3], [-4 / 3], [0.0]])
+    torch.testing.assert_close(batch_mean_advantages(rewards, mask), expected)
+    assert batch_mean_advantages(rewards, torch.zeros(4, 1)).tolist() == [[0.0]] * 4
+
+
 def test_group_of_one_keeps_its_reward_and_batch_of_one_has_advantage_zero():
     rewards, mask = torch.tensor([[0.25, 0.5]]), torch.tensor([[1, 1]])
     assert group_mean_advantages(rewards, mask, ["only"]).tolist() == [[0.75, 0.75]]

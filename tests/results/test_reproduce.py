@@ -26,7 +26,7 @@ from rpg.launching.children import Children
 from rpg.launching.lock import RUN, take
 from rpg.results import forecast, reproduction, rows
 from rpg.results.config import put
-from rpg.results.experiments import settings
+from rpg.results.experiments import LOOKS, settings
 from rpg.results.paper import paper_table
 from rpg.results.records import ResultsError
 from rpg.results.reproduce_command import _report_directory
@@ -387,8 +387,18 @@ def test_time_left_counts_what_was_made_in_this_start(tmp_path, monkeypatch):
 @pytest.mark.parametrize("key", [*fingerprint.HOW_OFTEN, *fingerprint.HOW_FAST])
 def test_seeds_of_one_row_may_differ_in_how_often_and_how_fast(key):
     there, here = config("r"), config("r")
-    put(here, key, {"all": "below it"} if key in ("skip", "transfer_queue") else 7)
-    assert settings(there) == settings(here)
+    put(here, key, {"all": "below it"} if key == "transfer_queue" else 7)
+    assert (settings(there) == settings(here)) == (key not in LOOKS)
+
+
+@pytest.mark.parametrize(
+    "key", ["actor_rollout_ref.rollout.agent.default_agent_loop", "skip.rollout.enable", "actor_rollout_ref.rollout.n"]
+)
+def test_what_changes_the_training_makes_another_row_and_another_run(key):
+    there, here = config("r"), config("r")
+    put(here, key, 7)
+    assert settings(there) != settings(here)
+    assert fingerprint.defining(Asked(there)) != fingerprint.defining(Asked(here))
 
 
 @pytest.mark.parametrize(
