@@ -279,19 +279,24 @@ def _beside(directory: Path, name: str, notes: list[str]) -> dict[str, Any]:
 def join_resumed(runs: list[Run]) -> list[Run]:
     """Put a run and its continuation together: W&B writes one directory for each start.
 
-    A continuation has the name of an earlier run, the same settings but for how it is resumed, and
-    begins after step 1.
+    A continuation has the name of an earlier run, the same settings and seeds but for how it is resumed, and
+    begins after step 1. Of several such runs it goes on with the newest.
     """
     joined: list[Run] = []
     for run in runs:
-        first = next((r for r in joined if r.kind == run.kind == "wandb" and r.name == run.name), None)
-        if first is None or min(run.history) <= 1 or settings(first.config) != settings(run.config):
+        first = next((earlier for earlier in reversed(joined) if _continues(run, earlier)), None)
+        if first is None:
             joined.append(run)
             continue
         notes = [*first.notes, *run.notes, f"continued in {run.path}"]
         first.history = assemble([*first.history.items(), *run.history.items()], notes)
         first.notes = notes
     return joined
+
+
+def _continues(run: Run, earlier: Run) -> bool:
+    alike = run.kind == earlier.kind == "wandb" and run.name == earlier.name and min(run.history) > 1
+    return alike and settings(run.config, seeds=True) == settings(earlier.config, seeds=True)
 
 
 def tell_names_apart(runs: list[Run], notes: list[str]) -> None:

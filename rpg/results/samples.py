@@ -42,13 +42,16 @@ class Samples:
         return min(self.total)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Percentile bootstrap of the mean over problems: what another draw of problems might have given.
+        """Percentile bootstrap of the mean over samples: what another draw of problems might have given.
 
-        Problems are drawn with replacement, their samples are kept; seeded, so that a table repeats.
+        Problems are drawn with replacement, their samples are kept; seeded, so that a table repeats. A draw's mean
+        is its correct samples by its samples, as verl's is.
         """
         means = np.array(self.correct) / np.array(self.total)
+        weights = np.array(self.total) / max(self.total)  # all 1.0 where each problem has as many samples
         drawn = np.random.default_rng(0).integers(len(means), size=(RESAMPLES, len(means)))
-        low, high = np.quantile(means[drawn].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
+        drawn_means = (weights * means)[drawn].mean(axis=1) / weights[drawn].mean(axis=1)
+        low, high = np.quantile(drawn_means, [(1 - level) / 2, (1 + level) / 2])
         return float(low), float(high)
 
     def pass_at(self, k: int) -> float:
@@ -109,31 +112,36 @@ def read_samples(run: Run, step: int, benchmarks: Iterable[str]) -> dict[str, Sa
     for _, sample in sample_lines(file, ["acc"]):
         problems.setdefault((sample["input"], str(sample["gts"])), []).append(float(sample["acc"]) > 0)
     names = list(benchmarks)
-    known = [] if len(names) == 1 else [(text, benchmark_of(source)) for text, source in problem_texts(run)]
+    known = [] if len(names) == 1 else problem_texts(run)
     grouped: dict[str, list[list[bool]]] = {}
     for (text, _), outcomes in problems.items():
-        name = names[0] if len(names) == 1 else next((n for problem, n in known if problem in text), None)
-        if name is None:
-            what = "samples of a problem that is in none of data.val_files; no interval, no pass@k"
-            run.notes.append(LeftOut(f"{file}: {what}"))
+        told = names if len(names) == 1 else sorted({benchmark_of(source) for source in sources_of(text, known)})
+        if len(told) != 1:
+            where = f"of {' and of '.join(told)}" if told else "in none of data.val_files"
+            run.notes.append(LeftOut(f"{file}: samples of a problem that is {where}; no interval, no pass@k"))
             return {}
-        grouped.setdefault(name, []).append(outcomes)
+        grouped.setdefault(told[0], []).append(outcomes)
     return {
         name: Samples(step, tuple(sum(o) for o in outcomes), tuple(len(o) for o in outcomes))
         for name, outcomes in grouped.items()
     }
 
 
-def problem_texts(run: Run) -> list[tuple[str, str]]:
-    """(text, data_source) of every problem in the run's validation files that can be read, longest first."""
+def problem_texts(run: Run) -> list[tuple[str, set[str]]]:
+    """(text, its data_sources) of every problem in the run's validation files that can be read, longest first."""
     files = setting(run.config, "data.val_files") or []
-    found: dict[str, str] = {}
+    found: dict[str, set[str]] = {}
     for name in [files] if isinstance(files, str) else files:
         try:
             for _, row in read_file(name):
                 text, source = question(row), row.get("data_source")
                 if text and text.strip() and isinstance(source, str):
-                    found[text.strip()] = source
+                    found.setdefault(text.strip(), set()).add(source)
         except (DataError, OSError) as error:
             run.notes.append(LeftOut(f"{error}; samples of its problems cannot be told apart"))
     return sorted(found.items(), key=lambda item: -len(item[0]))
+
+
+def sources_of(text: str, known: list[tuple[str, set[str]]]) -> list[str]:
+    """The data_sources of the problem that a sample's input asks; several where several sets hold it, [] where none."""
+    return sorted(next((sources for problem, sources in known if problem in text), ()))

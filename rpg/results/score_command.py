@@ -22,7 +22,7 @@ from rpg.results.config import put, setting
 from rpg.results.records import LeftOut, ResultsError, exit_code, has_file, read_mapping
 from rpg.results.render import markdown
 from rpg.results.runs import ACCURACY, CONFIG, ENVIRONMENT, METRICS, Run, load_runs
-from rpg.results.samples import problem_texts, sample_file, sample_lines
+from rpg.results.samples import problem_texts, sample_file, sample_lines, sources_of
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES, OURS, compute_score, wall
 
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 def score_run(run: Run, judge: str, files: list[Path] | None, out: Path) -> Path:
     """Write the run `out` with the verdicts of `judge` on every saved sample of `run`; returns `out`.
 
-    Steps without samples on disk are left out; those whose samples cannot be used too, and noted in run.notes.
+    Steps whose samples are not on disk or cannot be used are left out, and noted in run.notes.
     Samples do not name their data_source: it is the one that the log has at that step, or the one of the file
     that holds the problem.
 
@@ -104,12 +104,17 @@ def score_run(run: Run, judge: str, files: list[Path] | None, out: Path) -> Path
 
 def _scored_steps(run: Run, judge: str, out: Path) -> Iterator[dict[str, Any]]:
     """Write the samples of every validation to `out`; yield what verl's file logger would have written."""
+    without: list[int] = []
+    any_scored = False
     with ThreadPoolExecutor(wall.MAX_AT_ONCE) as threads:
         for step, data in run.history.items():
             keys = {found["data_source"]: key for key in data if (found := ACCURACY.fullmatch(key))}
             try:
                 file = sample_file(run, step)
-                if file is None or not keys:
+                if not keys:
+                    continue
+                if file is None:
+                    without.append(step)
                     continue
                 named = _data_sources(run, file, list(keys))
                 samples = list(threads.map(lambda pair, file=file: _scored(file, pair[0], pair[1], judge), named))
@@ -119,12 +124,15 @@ def _scored_steps(run: Run, judge: str, out: Path) -> Iterator[dict[str, Any]]:
             if not samples:
                 run.notes.append(LeftOut(f"{file}: no sample in it; the step is left out"))
                 continue
+            any_scored = True
             _write_lines(out / file.name, samples)
             accuracies = {name: [one["acc"] for one in samples if one["data_source"] == name] for name in keys}
             yield {
                 "step": step,
                 "data": {keys[name]: sum(accs) / len(accs) for name, accs in accuracies.items() if accs},
             }
+    if any_scored:  # else the whole run is left out, with the reason
+        run.notes += [LeftOut(f"no samples of step {step}; the step is left out") for step in without]
 
 
 def _require_free(out: Path) -> None:
@@ -142,19 +150,24 @@ def _require_free(out: Path) -> None:
 def _data_sources(run: Run, file: Path, names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (data_source, sample) of a file of samples."""
     known = [] if len(names) == 1 else problem_texts(run)
-    seen: dict[str, str | None] = {}  # a problem has many samples
+    seen: dict[str, list[str]] = {}  # a problem has many samples
     for number, sample in sample_lines(file, ["output"]):
         text = sample["input"]
         if text not in seen:
-            seen[text] = names[0] if len(names) == 1 else next((n for problem, n in known if problem in text), None)
-        source = seen[text]
-        if source is None:
+            seen[text] = names if len(names) == 1 else sources_of(text, known)
+        sources = seen[text]
+        if not sources:
             files = setting(run.config, "data.val_files")
             raise ResultsError(
                 f"{file}, line {number}: a problem that is in none of data.val_files ({files}), so its data_source is "
                 "not known; give the validation files of this run with --files"
             )
-        yield source, sample
+        if len(sources) > 1:
+            raise ResultsError(
+                f"{file}, line {number}: a problem of {' and of '.join(sources)} in data.val_files, so its data_source "
+                "is not known; `rpg eval --judge` evaluates a checkpoint anew, with a command for each set"
+            )
+        yield sources[0], sample
 
 
 def _scored(file: Path, source: str, sample: dict[str, Any], judge: str) -> dict[str, Any]:

@@ -153,10 +153,20 @@ def _told_apart(group: list[Run], groups: list[list[Run]]) -> list[str]:
     all_settings = [settings(rival[0].config) for rival in rivals]
     keys = sorted({key for one in all_settings for key in one})
     differing = [key for key in keys if len({one.get(key) for one in all_settings}) > 1]
+    # keys that end alike and have the same values are one setting, which verl's configuration passes on
+    alike = {(key.rpartition(".")[2], *(one.get(key) for one in all_settings)): key for key in reversed(differing)}
+    differing = sorted(alike.values())
     own = settings(group[0].config)
     if not own or not differing or len(differing) > TOLD_APART_BY:
-        return [group[0].name]
-    return [f"{key.rpartition('.')[2]} {own.get(key, 'unset')}" for key in differing]
+        return [group[0].name + (f" and {len(group) - 1} more" if len(group) > 1 else "")]
+    return [f"{_shortest(key, differing)} {own.get(key, 'unset')}" for key in differing]
+
+
+def _shortest(key: str, keys: list[str]) -> str:
+    """The fewest last parts of a dotted key that no other of `keys` ends with; all of it where there are none."""
+    parts = key.split(".")
+    ends = [".".join(parts[first:]) for first in reversed(range(len(parts)))]
+    return next((end for end in ends if sum(f".{other}".endswith(f".{end}") for other in keys) == 1), key)
 
 
 def _row(label: str, group: list[Run], notes: list[str]) -> Row:
@@ -174,8 +184,11 @@ def _row(label: str, group: list[Run], notes: list[str]) -> Row:
         having = [(run, found) for run, found in zip(group, points, strict=True) if benchmark in found]
         if len(having) < len(group):
             notes.append(f"{label}: {benchmark} in {len(having)} of {len(group)} runs only")
-        samples = [_samples(run, found[benchmark], benchmark, list(found)) for run, found in having]
-        row.cells[benchmark] = _cell([found[benchmark] for _, found in having], [one for one in samples if one])
+        read = [_samples(run, found[benchmark], benchmark, list(found)) for run, found in having]
+        samples = [one for one in read if one]
+        row.cells[benchmark] = _cell([found[benchmark] for _, found in having], samples)
+        if row.cells[benchmark].pass_at:
+            _say_samples(f"{label}: pass@k on {benchmark}", samples, len(having), notes)
         for run, found in zip(group, points, strict=True):
             if benchmark in found:
                 _say_steps(run, benchmark, found[benchmark], notes)
@@ -192,6 +205,17 @@ def _take_notes(run: Run, notes: list[str]) -> None:
     """Move a run's notes to the table's, each once: the samples are read for every benchmark."""
     notes.extend(about(run.name, note) for note in dict.fromkeys(run.notes))
     run.notes = []
+
+
+def _say_samples(what: str, samples: list[Samples], runs: int, notes: list[str]) -> None:
+    if len(samples) < runs:
+        notes.append(f"{what} of {len(samples)} of {runs} runs")
+    totals = {total for one in samples for total in one.total}
+    if any(len(set(one.total)) > 1 for one in samples):
+        notes.append(
+            f"{what} is the mean over problems, of which each counts the same; Last is the mean over their answers, "
+            f"{min(totals)} to {max(totals)} a problem"
+        )
 
 
 def _say_steps(run: Run, benchmark: str, points: list[tuple[int, float]], notes: list[str]) -> None:

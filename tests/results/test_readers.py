@@ -131,6 +131,26 @@ def test_wandb_continuation_in_a_second_directory(tmp_path):
     assert notes == []
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_wandb_continuation_goes_on_with_the_run_of_its_seed(tmp_path, seed):
+    """Two seeds of one name, of which one was resumed."""
+    for number, (of, lines) in enumerate(((1, LINES), (2, records([0.2, 0.4])), (seed, records([0.9], first=5))), 1):
+        write_wandb(tmp_path / f"offline-run-{number}" / f"run-{number}.wandb", config("same", seed=of), lines)
+    runs, _ = load(tmp_path)
+    assert {run.config["data"]["seed"]: run.last_step for run in runs} == {1: 4, 2: 2, seed: 5}
+
+
+def test_wandb_continuation_goes_on_with_the_newest_run(tmp_path):
+    """A run begun anew, of the same name and seed."""
+    for number, lines in enumerate((LINES, records([0.2, 0.4]), records([0.9], first=3)), 1):
+        write_wandb(tmp_path / f"offline-run-{number}" / f"run-{number}.wandb", config("same"), lines)
+    runs, _ = load(tmp_path)
+    assert [run.accuracies()["AIME24"] for run in runs] == [
+        [(0, 0.1), (2, 0.3), (4, 0.25)],
+        [(0, 0.2), (2, 0.4), (3, 0.9)],
+    ]
+
+
 def damage_wandb_file(file):
     """A cut-off end is noted, a flipped byte refused."""
     whole = file.read_bytes()

@@ -135,6 +135,34 @@ def test_several_sets_are_told_apart_by_their_files(tmp_path, capsys):
     assert "none.parquet: no such file" in capsys.readouterr().err
 
 
+def test_a_problem_of_two_sets_is_scored_as_neither(tmp_path, capsys):
+    run_dir = saved_run(tmp_path / "run", "release", ("aime24", "minerva"))
+    shared = [Problem("minerva", f"{source}: what is 1 + 7?", "7", "test") for source in ("aime24", "minerva")]
+    write_parquet(repeated_rows(shared), run_dir / "minerva.parquet")
+    with open(run_dir / "validation/2.jsonl", encoding="utf-8") as file:
+        lines = [line for line in file if "aime24: what is 0" in line or "minerva: what is 1" in line]
+    (run_dir / "validation/2.jsonl").write_text("".join(lines), encoding="utf-8")
+    assert score(run_dir, "--judge", "verified") == 1
+    what = "line 5: a problem of aime24 and of minerva in data.val_files, so its data_source is not known"
+    assert what in capsys.readouterr().out
+    (run,) = load_runs([run_dir / "judge-verified"], [])
+    assert list(run.history) == [2]
+    (run_dir / "validation/2.jsonl").unlink()
+    assert score(run_dir, "--judge", "verified") == 2
+    assert what in capsys.readouterr().err
+
+
+def test_steps_without_samples_are_said(tmp_path, capsys):
+    run_dir = saved_run(tmp_path / "run", "release")
+    (run_dir / "validation/2.jsonl").unlink()
+    assert score(run_dir, "--judge", "verified") == 1
+    shown = capsys.readouterr().out
+    assert "no samples of step 2; the step is left out" in shown
+    assert shown.count("no samples of step") == 1  # 1 and 3 have no validation
+    (run,) = load_runs([run_dir / "judge-verified"], [])
+    assert list(run.history) == [0, 4]
+
+
 def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "release")
     other = saved_run(tmp_path / "other", "verified")

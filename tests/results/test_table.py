@@ -113,6 +113,39 @@ def test_other_settings_are_other_rows(tmp_path):
     assert [table.rank(row, "AIME24", "last") for row in table.rows[1:]] == [2, 2]  # ties share a place
 
 
+def labels_of(tmp_path, runs):
+    return [row.label for row in table_of(tmp_path, runs).rows]
+
+
+def test_keys_that_end_alike_are_told_apart_or_said_once(tmp_path):
+    """verl passes the actor's mini-batch on to the critic; a learning rate of the critic's is its own."""
+
+    def made(name, batch, lr, critic_lr):
+        settings = config(name, lr=lr)
+        settings["actor_rollout_ref"]["actor"]["ppo_mini_batch_size"] = batch
+        settings["critic"] = {"ppo_mini_batch_size": batch, "optim": {"lr": critic_lr}}
+        return records([0.1, 0.2]), settings
+
+    assert labels_of(tmp_path / "passed_on", {"a": made("a", 2, 0.1, 0.1), "b": made("b", 16, 0.1, 0.1)}) == [
+        "RPG-URKL (ppo_mini_batch_size 16)",
+        "RPG-URKL (ppo_mini_batch_size 2)",
+    ]
+    assert labels_of(tmp_path / "own", {"a": made("a", 2, 0.1, 0.2), "b": made("b", 2, 0.2, 0.1)}) == [
+        "RPG-URKL (actor.optim.lr 0.1, critic.optim.lr 0.2)",
+        "RPG-URKL (actor.optim.lr 0.2, critic.optim.lr 0.1)",
+    ]
+
+
+def test_a_row_of_several_runs_does_not_pass_for_one(tmp_path):
+    """Too many settings differ for a label, so that a run's name says it."""
+    runs = {}
+    for name, seed, value in (("a1", 1, 1), ("a2", 2, 1), ("a3", 3, 1), ("b", 1, 2)):
+        settings = config(name, seed=seed)
+        settings["data"].update(dict.fromkeys(("w", "x", "y", "z"), value))
+        runs[name] = (records([0.1, seed / 10]), settings)
+    assert labels_of(tmp_path, runs) == ["RPG-URKL (a1 and 2 more)", "RPG-URKL (b)"]
+
+
 def test_evaluations_are_rows_by_what_they_evaluate(tmp_path):
     """The untrained model and a checkpoint differ in how the run was resumed alone; two seeds' checkpoints do not."""
     runs = {}
