@@ -71,13 +71,23 @@ def mapped(processes: Iterable[int | str]) -> set[int]:
 
 def unlink(inodes: set[int]) -> None:
     """Remove the semaphores that are these, which Python left because their processes were killed."""
-    for path in SHARED.glob(f"{SEMAPHORES}*"):
-        if path.stat().st_ino in inodes:
+    for path, found in _shared(SEMAPHORES):
+        if found.st_ino in inodes:
             path.unlink(missing_ok=True)
 
 
+def _shared(kind: str) -> Iterator[tuple[Path, os.stat_result]]:
+    """The files of /dev/shm whose names begin with kind, but for those that their processes remove meanwhile."""
+    for path in SHARED.glob(f"{kind}*"):
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            continue
+        yield path, found
+
+
 def _unmapped() -> list[Path]:
-    files = [(path, path.stat()) for kind in (WEIGHTS, SEMAPHORES) for path in SHARED.glob(f"{kind}*")]
+    files = [*_shared(WEIGHTS), *_shared(SEMAPHORES)]
     ours = {path: found for path, found in files if found.st_uid == os.getuid()}
     old = time.time() - GRACE
     living = mapped(path.name for path in Path("/proc").glob("[0-9]*")) if ours else set()

@@ -6,15 +6,17 @@ on every node: files on a shared file system, or at the same place everywhere.
 """
 
 import asyncio
+import contextlib
 import os
 import shlex
+import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from recipe.rpg import signals
-from recipe.rpg.exit_codes import INTERRUPTED, REFUSED
+from recipe.rpg.exit_codes import DONE, FAILED, INTERRUPTED, REFUSED
 from rpg.launching.secrets import has_login
 from rpg.verl_plugin.version import ALLOW
 
@@ -30,6 +32,8 @@ SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY")
 # A head that was just started has no agent for jobs, and Ray then says so, in a RuntimeError as all its refusals are.
 NO_AGENT = "No available agent to submit job"
 AGENT_LIMIT = 60.0  # seconds; each try takes the 10 that Ray itself waits
+PAUSE = 5.0  # seconds before a lost log is taken up again, and a cluster that gave no answer is asked again
+ANSWER_LIMIT = 300.0  # seconds; a head that is restarted is back by then
 HOME = Path(__file__).resolve().parents[2]
 
 
@@ -70,10 +74,27 @@ class NoAgent(Exception):
     """The cluster's head takes no jobs."""
 
 
+class NoAnswer(Exception):
+    """The cluster does not say how a job is."""
+
+
+class OtherSettings(Exception):
+    """The same command's job goes on, with another environment."""
+
+
+class Ended(SystemExit):
+    """SIGTERM or SIGHUP while a job is followed. asyncio swallows other exceptions in some of its callbacks."""
+
+    def __init__(self, number: int):
+        self.exit_code = signals.ANSWERS[signal.Signals(number)][1]
+        super().__init__(self.exit_code)
+
+
 def submit(name: str, overrides: list[str]) -> int:
     """Submit the run called name, show its log until it ends, and return its exit code.
 
-    Where the same command's job is still going on, as after Ctrl-C, that one is followed.
+    Where the same command's job is still going on, as after Ctrl-C, that one is followed, or refused if its
+    settings in the environment are others.
     """
     from ray.job_submission import JobStatus, JobSubmissionClient
 
@@ -88,10 +109,13 @@ def submit(name: str, overrides: list[str]) -> int:
     try:
         client = JobSubmissionClient(address)
         environment = runtime_env()
-        job = _going_on(client, entrypoint, environment["env_vars"]["CKPTS_DIR"])
+        job = _going_on(client, entrypoint, environment["env_vars"])
         followed = job is not None
         if job is None:
             job = _submitted(client, entrypoint=entrypoint, runtime_env=environment, metadata={"name": name})
+    except OtherSettings as error:
+        print(f"error: RAY_ADDRESS={address}: {error}", file=sys.stderr)
+        return REFUSED
     except NoAgent:
         print(
             f"error: RAY_ADDRESS={address}: after {AGENT_LIMIT:.0f} s the cluster's head has no agent that takes jobs. "
@@ -109,26 +133,59 @@ def submit(name: str, overrides: list[str]) -> int:
         )
         return REFUSED
     signals.raise_on_ctrl_c()
+    signals.raise_on_end(_end)
     going_on = ", which goes on since an earlier start" if followed else ""
-    print(f"{name}: job {job} on {address}{going_on}", file=sys.stderr)
+    ways = f"the same command, or ray job logs --follow {job}, shows it; ray job stop {job} ends it"
     try:
-        asyncio.run(_follow(client, job))
-    except KeyboardInterrupt:
-        ways = f"the same command, or ray job logs --follow {job}, shows it; ray job stop {job} ends it"
-        print(f"\nthe job goes on; {ways}", file=sys.stderr)
-        return INTERRUPTED
-    info = client.get_job_info(job)
+        print(f"{name}: job {job} on {address}{going_on}", file=sys.stderr)
+        info = _follow(client, job)
+    except (KeyboardInterrupt, Ended) as end:
+        with contextlib.suppress(OSError):  # the terminal has gone, as SIGHUP says
+            print(f"\nthe job goes on; {ways}", file=sys.stderr)
+        return end.exit_code if isinstance(end, Ended) else INTERRUPTED
+    except NoAnswer as error:
+        print(
+            f"error: RAY_ADDRESS={address}: job {job}: the cluster did not say for {ANSWER_LIMIT:.0f} s how it is: "
+            f"{error}\n"
+            f"The job may go on; once the cluster answers, {ways}",
+            file=sys.stderr,
+        )
+        return FAILED
     print(f"job {job}: {info.status}: {info.message}", file=sys.stderr)
-    return 0 if info.status == JobStatus.SUCCEEDED else info.driver_exit_code or 1
+    return DONE if info.status == JobStatus.SUCCEEDED else info.driver_exit_code or FAILED
 
 
-def _going_on(client: Any, entrypoint: str, parent: str) -> str | None:
-    """The unfinished job of the same command, overrides and parent of run directories; None where there is none."""
+def _end(number: int, frame: object) -> None:
+    raise Ended(number)
+
+
+def _going_on(client: Any, entrypoint: str, environment: dict[str, str]) -> str | None:
+    """The unfinished job of the same command, overrides and parent of run directories; None where there is none.
+
+    Raises OtherSettings where that job has another value of a variable of FORWARDED. NCCL's are no settings of a run.
+    """
     for job in client.list_jobs():
-        variables = (job.runtime_env or {}).get("env_vars", {})
-        if job.entrypoint == entrypoint and variables.get("CKPTS_DIR") == parent and not job.status.is_terminal():
-            return job.submission_id
+        its = (job.runtime_env or {}).get("env_vars", {})
+        same = job.entrypoint == entrypoint and its.get("CKPTS_DIR") == environment["CKPTS_DIR"]
+        if not same or job.status.is_terminal():
+            continue
+        others = [
+            f"{name} is {_told(its.get(name))} there and {_told(environment.get(name))} here"
+            for name in FORWARDED
+            if its.get(name) != environment.get(name)
+        ]
+        if others:
+            raise OtherSettings(
+                f"job {job.submission_id} of the same command and CKPTS_DIR goes on with other settings: "
+                f"{'; '.join(others)}. To follow it, give the values that it has; to replace it, `ray job stop "
+                f"{job.submission_id}`; to run beside it, set another CKPTS_DIR or trainer.experiment_name"
+            )
+        return job.submission_id
     return None
+
+
+def _told(value: str | None) -> str:
+    return "not set" if value is None else repr(value)
 
 
 def _submitted(client: Any, **job: Any) -> str:
@@ -147,6 +204,58 @@ def _submitted(client: Any, **job: Any) -> str:
         time.sleep(1)
 
 
-async def _follow(client: Any, job: str) -> None:
-    async for text in client.tail_job_logs(job):
-        print(text, end="", flush=True)
+def _follow(client: Any, job: str) -> Any:
+    """Show the job's log to its end, over lost connections; what Ray says of the job then.
+
+    Raises NoAnswer where the cluster cannot be asked for it.
+    """
+    shown, told, over = 0, False, False
+    while True:
+        before = shown
+        # a loop for each connection: in one, asyncio would keep a Ctrl-C back while the cluster is asked
+        shown, lost = asyncio.run(_show(client, job, shown))
+        info = _asked(client, job)
+        if info.status.is_terminal() and (over or lost is None):
+            return info
+        told = told and shown == before
+        if not told:
+            reason = "it was closed" if lost is None else f"{type(lost).__name__}: {lost}"
+            print(f"note: job {job}: lost the connection to its log ({reason}); taking it up again", file=sys.stderr)
+            told = True
+        over = info.status.is_terminal()  # what it wrote last is still to be shown, if that can be had
+        time.sleep(PAUSE)
+
+
+async def _show(client: Any, job: str, shown: int) -> tuple[int, Exception | None]:
+    """Print the log without its first characters, shown in number; how many are shown then, and what ended it."""
+    import aiohttp
+
+    log, read = client.tail_job_logs(job), 0
+    while True:
+        try:
+            text = await anext(log)
+        except StopAsyncIteration:
+            return shown, None
+        except (RuntimeError, OSError, aiohttp.ClientError) as error:  # the first is Ray's
+            return shown, error
+        print(text[max(0, shown - read) :], end="", flush=True)  # each connection begins at the log's start
+        read += len(text)
+        shown = max(shown, read)
+
+
+def _asked(client: Any, job: str) -> Any:
+    """What Ray says of the job. Raises NoAnswer after ANSWER_LIMIT seconds without an answer."""
+    from ray.exceptions import RayError
+
+    began, told = time.monotonic(), False
+    while True:
+        try:
+            return client.get_job_info(job)
+        except (RuntimeError, OSError, RayError) as error:  # Ray's refusals, those of requests, a token's
+            if time.monotonic() - began > ANSWER_LIMIT:
+                raise NoAnswer(str(error).strip()) from error
+            if not told:
+                said = f"the cluster does not say how it is ({str(error).strip()})"
+                print(f"note: job {job}: {said}; asking again for {ANSWER_LIMIT:.0f} s", file=sys.stderr)
+                told = True
+        time.sleep(PAUSE)

@@ -1,14 +1,21 @@
 """Submission to a cluster and the environment of a run; the real cluster is in tests/e2e/test_cluster.py."""
 
+import asyncio
+import itertools
 import os
+import signal
+import time
 import types
 
+import aiohttp
 import pytest
 import ray.job_submission
+import requests
 from omegaconf import OmegaConf
 
 from recipe.rpg import main_rpg, submit
 from recipe.rpg.compose import compose_config
+from recipe.rpg.exit_codes import FAILED, HUNG_UP, INTERRUPTED, TERMINATED
 
 
 @pytest.fixture(autouse=True)
@@ -42,14 +49,19 @@ class FakeClient:
             yield text
 
     def get_job_info(self, job):
-        return types.SimpleNamespace(status=self.status, message="", driver_exit_code=self.exit_code)
+        status = ray.job_submission.JobStatus(self.status)
+        return types.SimpleNamespace(status=status, message="", driver_exit_code=self.exit_code)
 
 
 @pytest.fixture
 def client(monkeypatch):
     monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", FakeClient)
+    monkeypatch.setattr(submit, "PAUSE", 0.01)
     os.environ["RAY_ADDRESS"] = "http://head:8265"
-    return FakeClient
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield FakeClient
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def test_only_an_address_outside_a_job_means_submit():
@@ -119,6 +131,126 @@ def test_the_same_command_follows_its_job(client, capsys, monkeypatch, tmp_path,
     assert submit.submit("name", command) == 0
     assert (client.submitted is None) == followed
     assert ("job raysubmit_0 on http://head:8265, which goes on" in capsys.readouterr().err) == followed
+
+
+@pytest.mark.parametrize(
+    ("its", "ours", "told"),
+    [
+        ({"MODEL_PATH": "/m/a"}, {"MODEL_PATH": "/m/b"}, "MODEL_PATH is '/m/a' there and '/m/b' here"),
+        ({"NNODES": "2"}, {}, "NNODES is '2' there and not set here"),
+        ({}, {"TEST_FILE": "/t"}, "TEST_FILE is not set there and '/t' here"),
+        ({"TRAIN_FILE": "/t", "NCCL_DEBUG": "INFO"}, {"TRAIN_FILE": "/t", "NCCL_SOCKET_IFNAME": "eth0"}, None),
+    ],
+)
+def test_the_same_command_with_other_settings_is_refused(client, capsys, monkeypatch, tmp_path, its, ours, told):
+    job = types.SimpleNamespace(
+        submission_id="raysubmit_0",
+        status=ray.job_submission.JobStatus.RUNNING,
+        entrypoint="python3 -m recipe.rpg a=1",
+        runtime_env={"env_vars": {"CKPTS_DIR": str(tmp_path / "here"), **its}},
+    )
+    monkeypatch.setattr(client, "jobs", [job])
+    monkeypatch.setattr(client, "submitted", None, raising=False)
+    os.environ.update(CKPTS_DIR="here", **ours)
+    assert submit.submit("name", ["a=1"]) == (submit.REFUSED if told else 0)
+    assert client.submitted is None
+    said = capsys.readouterr().err
+    if told:
+        assert told in said
+        assert "ray job stop raysubmit_0" in said
+    else:
+        assert "which goes on" in said
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED), (signal.SIGHUP, HUNG_UP)]
+)
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_signal_ends_the_following_and_not_the_job(client, capsys, monkeypatch, number, code, asked):
+    def end(self, job):
+        os.kill(os.getpid(), number)
+        time.sleep(5)
+
+    async def tail(self, job):
+        yield "step 1\n"
+        if not asked:
+            os.kill(os.getpid(), number)
+            await asyncio.sleep(5)
+
+    monkeypatch.setattr(client, "tail_job_logs", tail)
+    monkeypatch.setattr(client, "get_job_info", end)
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, lambda number, frame: pytest.fail("nobody's"))
+    assert submit.submit("name", []) == code
+    assert "the job goes on; the same command, or ray job logs --follow raysubmit_1" in capsys.readouterr().err
+
+
+def losing(monkeypatch, client, connections, states):
+    """The log ends as connections say, each a list of texts and errors; then the job is as states say."""
+    connections, states = iter(connections), iter(states)
+
+    async def tail(self, job):
+        for each in next(connections):
+            if isinstance(each, Exception):
+                raise each
+            yield each
+
+    def info(self, job):
+        state = next(states)
+        if isinstance(state, Exception):
+            raise state
+        return types.SimpleNamespace(status=ray.job_submission.JobStatus(state), message="", driver_exit_code=0)
+
+    monkeypatch.setattr(client, "tail_job_logs", tail)
+    monkeypatch.setattr(client, "get_job_info", info)
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [RuntimeError("WebSocket connection closed unexpectedly with close code 1006")],
+        [aiohttp.ServerDisconnectedError()],
+        [],
+    ],
+)
+def test_a_lost_log_is_taken_up_where_it_was(client, capsys, monkeypatch, ends):
+    log = ["step 1\nst", "ep 2\n", "step 3\n"]
+    away = aiohttp.ClientConnectionError("nobody there")
+    connections = [[*log[:2], *ends], [away], [away], ["step 1\n", *ends], ["".join(log)]]
+    losing(monkeypatch, client, connections, [*["RUNNING"] * 4, "SUCCEEDED"])
+    assert submit.submit("name", []) == 0
+    told = capsys.readouterr()
+    assert told.out == "".join(log)
+    assert told.err.count("lost the connection to its log") == 1
+
+
+def test_each_loss_is_told(client, capsys, monkeypatch):
+    losing(monkeypatch, client, [["a\n"], ["a\nb\n"], ["a\nb\nc\n"]], ["RUNNING", "RUNNING", "SUCCEEDED"])
+    assert submit.submit("name", []) == 0
+    told = capsys.readouterr()
+    assert told.out == "a\nb\nc\n"
+    assert told.err.count("lost the connection to its log") == 2
+
+
+def test_the_end_of_a_job_that_ended_meanwhile_is_shown(client, capsys, monkeypatch):
+    losing(monkeypatch, client, [["a\n", RuntimeError("closed")], ["a\nb\n"]], ["SUCCEEDED", "SUCCEEDED"])
+    assert submit.submit("name", []) == 0
+    assert capsys.readouterr().out == "a\nb\n"
+    losing(monkeypatch, client, [["a\n", RuntimeError("closed")], [RuntimeError("gone")]], ["FAILED", "FAILED"])
+    assert submit.submit("name", []) == FAILED  # its node has gone, with the log
+
+
+def test_a_cluster_that_is_away_is_asked_again(client, capsys, monkeypatch):
+    away = requests.exceptions.ConnectionError("refused")
+    losing(monkeypatch, client, [["a\n"], ["a\nb\n"]], [away, away, "RUNNING", "SUCCEEDED"])
+    assert submit.submit("name", []) == 0
+    assert capsys.readouterr().err.count("does not say how it is (refused)") == 1
+    monkeypatch.setattr(submit, "ANSWER_LIMIT", 0.1)
+    losing(monkeypatch, client, [["a\n"]], itertools.repeat(away))
+    assert submit.submit("name", []) == FAILED
+    told = capsys.readouterr().err
+    assert "The job may go on" in told
+    assert "ray job logs --follow raysubmit_1" in told
 
 
 @pytest.mark.slow
