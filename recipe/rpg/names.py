@@ -49,6 +49,11 @@ KL_LOSS_TYPES = {"grpo": "low_var_kl", "rfpp": "kl", "rfppb": "kl"}  # verl's ow
 JUDGE = "reward.custom_reward_function.reward_kwargs.judge"
 OPTIMIZERS = {"adamw": "AdamW", "schedulefree": "AdamWScheduleFree"}
 CORRECTION = "algorithm.rollout_correction"
+LEFT_OUT = {  # what a key is where the configuration lacks it (rpg.objectives.spec.LossSpec, which a test compares)
+    f"{ACTOR}.policy_loss.clip_scope": "reward",
+    f"{ACTOR}.policy_loss.clip_branch": "psi",
+    f"{ACTOR}.policy_loss.z_old": 1.0,
+}
 
 
 class UnknownName(ValueError):
@@ -180,6 +185,10 @@ def settings(run: Run) -> dict[str, Any]:
     values = {
         f"{ACTOR}.clip_ratio_low": low,
         f"{ACTOR}.clip_ratio_high": high,
+        f"{ACTOR}.clip_ratio_c": 10.0,
+        f"{ACTOR}.loss_agg_mode": "token-mean",
+        f"{ACTOR}.entropy_coeff": 0,
+        f"{ACTOR}.ppo_epochs": 1,
         f"{ACTOR}.optim.optimizer": OPTIMIZERS[run.optim],
         "algorithm.use_kl_in_reward": False,
         "algorithm.filter_groups.enable": run.dynamic_sampling,
@@ -211,6 +220,7 @@ def _objective(run: Run) -> dict[str, Any]:
         values[f"{ACTOR}.policy_loss.loss_mode"] = form.format(run.divergence)
         values[f"{ACTOR}.policy_loss.kl_coef"] = run.beta
         values["rpg.reference.mode"] = run.reference
+        values.update(LEFT_OUT)
     return values
 
 
@@ -233,7 +243,9 @@ def differences(run: Run, config: DictConfig) -> dict[str, tuple[Any, Any]]:
     environment variable MODEL_PATH gives the path, it is taken to hold the model of the name.
     """
     found = {
-        key: (said, actual) for key, said in settings(run).items() if (actual := OmegaConf.select(config, key)) != said
+        key: (said, actual)
+        for key, said in settings(run).items()
+        if (actual := OmegaConf.select(config, key, default=LEFT_OUT.get(key))) != said
     }
     key = "actor_rollout_ref.model.path"
     path = OmegaConf.select(config, key)

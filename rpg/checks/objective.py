@@ -44,6 +44,21 @@ def z_old(run: Run) -> Iterator[Finding]:
         yield Finding(f"{ACTOR}.policy_loss.z_old", value, wrong, "set it to 1.0, or choose a ufkl or urkl loss")
 
 
+SHAPES = {"clip_scope": ("dual", "rpg_DIVERGENCE"), "clip_branch": ("ppo", "rpg_rf_DIVERGENCE_clip_ppo")}
+
+
+@check("shape of the clip", "clip_scope and clip_branch are set where the loss reads them", LOSS,
+       *(f"{ACTOR}.policy_loss.{name}" for name in SHAPES))  # fmt: skip
+def shape_of_the_clip(run: Run) -> Iterator[Finding]:
+    """Either shapes one kind of clip (LossSpec.rule), and no other."""
+    clip = LOSS_NAMES.get(run.get(LOSS), ("", "", ""))[2]
+    for name, (read_by, losses) in SHAPES.items():
+        key = f"{ACTOR}.policy_loss.{name}"
+        if run.get(key) is not None and clip != read_by:
+            wrong = f"is not read by {LOSS}={run.get(LOSS)}"
+            yield Finding(key, run.get(key), wrong, f"leave it out, or choose a loss {losses}")
+
+
 PENALTIES = (
     (f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"),
     ("algorithm.use_kl_in_reward", "algorithm.kl_ctrl.kl_coef"),
@@ -69,17 +84,33 @@ def kl_counted_once(run: Run) -> Iterator[Finding]:
             yield Finding(switch, True, wrong, f"set it to false; the KL's strength is {ACTOR}.policy_loss.kl_coef")
 
 
+BETA, USUAL = "rpg.kl_coef", 1e-4  # rpg_trainer.yaml's, which methods with a coefficient of their own leave alone
+
+
 @check(
     "beta reaches the loss",
-    "policy_loss.kl_coef is set, under RPGPolicyLossConfig, where an RPG loss has an rpg.kl_coef",
-    LOSS, "rpg.kl_coef", f"{ACTOR}.policy_loss.kl_coef", f"{ACTOR}.policy_loss._target_",
+    "policy_loss.kl_coef is set, under RPGPolicyLossConfig, where an RPG loss has an rpg.kl_coef; one that is set "
+    "is the coefficient in force",
+    LOSS, BETA, f"{ACTOR}.policy_loss.kl_coef", f"{ACTOR}.policy_loss._target_", *sum(PENALTIES, ()),
 )  # fmt: skip
 def beta_reaches_the_loss(run: Run) -> Iterator[Finding]:
     """An RPG loss with method=grpo's configuration has no beta of its own, and would take 1e-4."""
-    if run.get(LOSS) not in LOSS_NAMES or run.get(f"{ACTOR}.policy_loss.kl_coef") is not None:
-        return
-    wrong = f"is set, and rpg.kl_coef={run.get('rpg.kl_coef')} does not reach it: the loss would take 1e-4"
-    yield Finding(LOSS, run.get(LOSS), wrong, "choose the loss by method=rpg, rpg_rf or rpg_rf_clip_ppo")
+    ours, beta, key = run.get(LOSS) in LOSS_NAMES, run.get(BETA), _in_force(run)
+    if ours and key is not None and run.get(key) is None:
+        wrong = f"is set, and {BETA}={beta} does not reach it: the loss would take 1e-4"
+        yield Finding(LOSS, run.get(LOSS), wrong, "choose the loss by method=rpg, rpg_rf or rpg_rf_clip_ppo")
+    elif key is None and beta not in (USUAL, 0):
+        yield Finding(BETA, beta, "reaches nothing: this run has no KL", "leave it out", "warning")
+    elif key is not None and beta not in (USUAL, run.get(key)):
+        wrong = f"does not reach the KL, whose coefficient in force is {key}={run.get(key)}"
+        yield Finding(BETA, beta, wrong, f"leave it out, and set {key}", "warning")
+
+
+def _in_force(run: Run) -> str | None:
+    """The key of the coefficient that the KL of the run has."""
+    if run.get(LOSS) in LOSS_NAMES:
+        return f"{ACTOR}.policy_loss.kl_coef"
+    return next((coefficient for switch, coefficient in PENALTIES if run.get(switch)), None)
 
 
 @check("reference", "the settings of pi_ref fit together: mode, trigger, engine, adapter",
@@ -87,15 +118,16 @@ def beta_reaches_the_loss(run: Run) -> Iterator[Finding]:
 def reference(run: Run) -> Iterator[Finding]:
     """A pi_ref that is a model of its own and cannot be one, or lacks its trigger."""
     mode, where = run.get(f"{REFERENCE}.mode"), f"with {REFERENCE}.mode={run.get(f'{REFERENCE}.mode')}"
-    for name in sorted(set(run.get(REFERENCE)) - {"mode", "every_k", "kl_target", "kl_ema"}):
-        key = f"{REFERENCE}.{name}"
-        yield Finding(key, run.get(key), "no such setting", "known: every_k, kl_ema, kl_target, mode")
     for name, wanted in (
         ("every_k", "a whole number of optimizer steps, at least 1"),
         ("kl_target", "a number above 0, in nats a token"),
     ):
-        if mode == name and run.get(f"{REFERENCE}.{name}") is None:
+        value = run.get(f"{REFERENCE}.{name}")
+        if mode == name and value is None:
             yield Finding(f"{REFERENCE}.{name}", None, f"must be {wanted} {where}")
+        elif mode != name and value is not None:
+            wrong = f"is not read {where}"
+            yield Finding(f"{REFERENCE}.{name}", value, wrong, f"leave it out, or take reference={name}")
     if mode == "old":
         return
     for part in ("actor", "ref"):

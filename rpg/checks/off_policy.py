@@ -1,7 +1,8 @@
 """Schedule and pi_old: which policy sampled, which one the loss is told of, and whether that was meant."""
 
+import difflib
 from collections.abc import Iterator
-from math import ceil
+from math import ceil, isfinite
 
 from rpg.checks.combinations import BATCH, MINI_BATCH
 from rpg.checks.finding import Finding, Run, check, shown
@@ -48,6 +49,65 @@ def pi_old_reaches_the_loss(run: Run) -> Iterator[Finding]:
     if done == "decoupled" and run.get(LOSS) in UNWEIGHTED:
         wrong = f"does not multiply with the weights of {WEIGHT}={run.get(WEIGHT)}"
         yield Finding(LOSS, run.get(LOSS), wrong, f"choose another loss, or set {WEIGHT}=null")
+
+
+REJECTION, LIMITS = (f"{CORRECTION}.{name}" for name in ("rollout_rs", "rollout_rs_threshold"))
+# verl's SUPPORTED_ROLLOUT_RS_OPTIONS (verl/trainer/ppo/rollout_corr_helper.py), whose import takes seconds
+CRITERIA = (
+    "token_k1", "token_k2", "token_k3", "seq_sum_k1", "seq_sum_k2", "seq_sum_k3", "seq_mean_k1", "seq_mean_k2",
+    "seq_mean_k3", "seq_max_k2", "seq_max_k3",
+)  # fmt: skip
+
+
+@check("rejection sampling", "rollout_rs names criteria of verl, each with its threshold, and reaches the batch",
+       REJECTION, LIMITS, BYPASS, LOG_PROBS)  # fmt: skip
+def rejection(run: Run) -> Iterator[Finding]:
+    """verl reads it after the first batch's rollouts, and only where it has both policies' log-probs."""
+    named = run.get(REJECTION)
+    if named is None:
+        return
+    criteria = list(dict.fromkeys(name.strip() for name in named.split(",") if name.strip()))
+    unknown = [name for name in criteria if name not in CRITERIA]
+    if unknown or not criteria:
+        wrong = f"names {unknown[0] if unknown else 'no criterion'}, and verl's are {', '.join(CRITERIA)}"
+        near = difflib.get_close_matches(unknown[0] if unknown else named, CRITERIA, n=1, cutoff=0)
+        yield Finding(REJECTION, named, wrong, f"did you mean {near[0]}?")
+    elif run.get(LIMITS) is None:
+        wrong = f"is needed by {REJECTION}={named}"
+        yield Finding(LIMITS, None, wrong, "set one for all criteria, or one for each with commas between them")
+    else:
+        yield from _thresholds(criteria, run.get(LIMITS))
+    if run.get(BYPASS):
+        wrong = f"is not read with {BYPASS}=true: there is no second policy to compare with the one that sampled"
+        yield Finding(REJECTION, named, wrong, "take pi_old=recomputed or pi_old=decoupled")
+    elif not run.get(LOG_PROBS):
+        wrong = f"leaves {REJECTION}={named} out: verl lacks the log-probs of the policy that sampled"
+        yield Finding(LOG_PROBS, False, wrong, "set it to true")
+
+
+def _thresholds(criteria: list[str], held: str | float) -> Iterator[Finding]:
+    limits = [part.strip() for part in str(held).split(",") if part.strip()]
+    if len(limits) not in (1, len(criteria)):
+        yield Finding(LIMITS, held, f"must be one threshold, or one for each of {', '.join(criteria)}")
+        return
+    for name, limit in zip(criteria, limits * len(criteria), strict=False):
+        if not threshold_is_taken(name, limit):
+            wanted = "LOWER_UPPER above 0, or UPPER from 1 on" if name.endswith("k1") else "one number above 0"
+            yield Finding(LIMITS, held, f"for {name} must be {wanted}, and it is {limit}")
+
+
+def threshold_is_taken(criterion: str, text: str) -> bool:
+    """Whether verl takes a threshold for a criterion (_parse_rollout_rs_thresholds): a k1 has two ends."""
+    ratio = criterion.endswith("k1")
+    if "_" in text and not ratio:
+        return False
+    try:
+        ends = [float(part) for part in text.split("_", 1)]
+    except ValueError:
+        return False
+    if min(ends) <= 0 or not all(map(isfinite, ends)):
+        return False
+    return not ratio or (ends[0] <= ends[1] if len(ends) == 2 else ends[0] >= 1)
 
 
 @check("asynchronous pi_old", "an RPG loss under an asynchronous schedule takes a recomputed pi_old only by name",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rpg.checks import pace
+from rpg.checks import pace, schema
 from rpg.checks.estimate import (
     GB,
     GPU,
@@ -27,6 +27,7 @@ from rpg.checks.estimate import (
     rollout,
     shape_of,
 )
+from rpg.checks.finding import Refused, Run
 from rpg.launching.script import resolved
 
 
@@ -39,16 +40,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the plan; 2 where there is none to make, 1 where a phase does not fit the GPU, else 0."""
+    """Print the plan; 2 where there is none to make, 1 where a phase or the KV cache does not fit the GPU, else 0."""
     more = [] if args.nodes is None else [f"trainer.nnodes={args.nodes}"]
     try:
         config = resolved(args.script, [*args.overrides, *more])
+        if wrong := list(schema.values(Run(config))):
+            raise Refused(wrong)
         made = plan(config, GPUS[args.gpu])
     except ValueError as error:
         print(f"rpg plan: {error}", file=sys.stderr)
         return 2
     print("\n".join(lines(made)))
-    return 0 if all(phase.size <= made.gpu.memory for phase in made.phases) else 1
+    fits = all(phase.size <= made.gpu.memory for phase in made.phases) and _sequences(made) >= 1
+    return 0 if fits else 1
 
 
 @dataclass(frozen=True)
@@ -81,15 +85,13 @@ def plan(config: dict[str, Any], gpu: GPU) -> Plan:
     """The plan of a resolved configuration on GPUs of this kind.
 
     Raises:
-        ValueError: the model's configuration is not at hand, or cannot be traced; or nodes are not at least 1.
+        ValueError: the model's configuration is not at hand, or cannot be traced.
     """
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     from rpg.checks.trace import trace
 
     trainer = config["trainer"]
     devices = trainer["n_gpus_per_node"] * trainer["nnodes"]
-    if devices < 1:
-        raise ValueError(f"trainer.nnodes={trainer['nnodes']}: must be at least 1")
     shape = shape_of(str(config["actor_rollout_ref"]["model"]["path"]))
     reference = pace.has_reference(config)
     found = trace(config, devices, reference=reference)
@@ -174,13 +176,24 @@ def lines(made: Plan) -> Iterator[str]:
     yield f"\nHost memory\n  {made.host.size / GB:.3g} GB of a node at load = {made.host.how}"
 
 
+def _tokens(made: Plan) -> float:
+    """Tokens that the KV cache holds; none where vLLM's share is used up before it."""
+    return max(0.0, kv_tokens(made.shape, made.config, made.gpu.memory))
+
+
+def _sequences(made: Plan) -> float:
+    """Sequences of full length that the KV cache holds; below one, vLLM would not start."""
+    data = made.config["data"]
+    return _tokens(made) / (data["max_prompt_length"] + data["max_response_length"])
+
+
 def _cache(made: Plan) -> Iterator[str]:
     config, data = made.config, made.config["data"]
-    tokens, length = kv_tokens(made.shape, config, made.gpu.memory), data["max_prompt_length"]
-    length += data["max_response_length"]
+    tokens, whole = _tokens(made), _sequences(made)
     half = pace.PROMPT + data["max_response_length"] / 2
     size = kv_bytes(made.shape, config) / 1e3
-    yield f"  {tokens:.0f} tokens of {size:.3g} kB: {tokens / length:.0f} sequences of full length at once,"
+    fits = "" if whole >= 1 else "  DOES NOT FIT"
+    yield f"  {tokens:.0f} tokens of {size:.3g} kB: {int(whole)} sequences of full length at once,{fits}"
     most = config["actor_rollout_ref"]["rollout"]["max_num_seqs"]
     yield f"  {tokens / half:.0f} half-way through ({half:.0f} tokens); max_num_seqs={most}"
 

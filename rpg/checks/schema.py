@@ -6,6 +6,7 @@ compared with verl's own types and defaults (verl_own.py).
 Over 300 lines, because it is a list, and one that is read as a whole.
 """
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -138,6 +139,9 @@ SCHEMA: dict[str, Rule] = {
     "trainer.device": one_of("cuda", "cpu", "npu", note="profile=cpu sets it"),
     "trainer.total_epochs": whole(1),
     "trainer.total_training_steps": whole(1, f"400 in the {PAPER}", null="as many as total_epochs gives"),
+    "trainer.use_v1": Rule(
+        Literal[True], "true", "the recipe runs verl's V1 trainer whatever it says; leave it out", optional=True
+    ),
     "trainer.val_before_train": switch(),
     "trainer.val_only": switch(),
     "trainer.test_freq": whole(-1, "-1: never"),
@@ -203,6 +207,11 @@ SCHEMA: dict[str, Rule] = {
         number(above=0).type | Annotated[str, Field(pattern=r"^[\d.e-]+_[\d.e-]+$")] | None,
         "a number above 0, LOWER_UPPER or null",
         "the largest weight; of LOWER_UPPER what is outside weighs 0",
+    ),
+    "algorithm.rollout_correction.rollout_rs": text("criteria by which answers or tokens are dropped", null="none"),
+    "algorithm.rollout_correction.rollout_rs_threshold": Rule(
+        number(above=0).type | text().type | None,
+        "a number above 0, text of one line (LOWER_UPPER; one for each criterion with commas between them), or null",
     ),
     "algorithm.filter_groups.enable": switch(),
     "algorithm.filter_groups.metric": text(null="none", optional=True),
@@ -355,3 +364,23 @@ def values(run: Run) -> Iterator[Finding]:
         elif not rule.accepts(held):
             quoted = repr(held) if isinstance(held, str) else held
             yield Finding(key, quoted, f"must be {rule.wanted}" + (f" ({rule.note})" if rule.note else ""))
+
+
+OURS = "rpg"
+
+
+@check("settings of rpg", "the section rpg has the keys that the recipe reads, and no other")
+def settings(run: Run) -> Iterator[Finding]:
+    """Misspelt keys with a + before them, which no dataclass of verl refuses."""
+    yield from _unknown(OURS, run.get(OURS))
+
+
+def _unknown(section: str, held: Any) -> Iterator[Finding]:
+    for name, value in held.items() if isinstance(held, dict) else ():
+        key = f"{section}.{name}"
+        if key in SECTIONS:
+            yield from _unknown(key, value)
+        elif key not in SCHEMA:
+            ours = [known for known in SCHEMA if known.startswith(f"{OURS}.")]
+            near = difflib.get_close_matches(key, ours, n=1, cutoff=0)
+            yield Finding(key, value, "no such setting", f"did you mean {near[0]}?")

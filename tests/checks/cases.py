@@ -11,6 +11,9 @@ BUCKET = f"{R}.checkpoint_engine.update_weights_bucket_megabytes"
 KWARGS = "reward.custom_reward_function.reward_kwargs"
 SCHEDULE_FREE = "optim=schedulefree"
 CORRECTION = "algorithm.rollout_correction"
+RS = f"{CORRECTION}.rollout_rs"
+LIMIT = f"{RS}_threshold=2.0"
+LOG_PROBS = f"{R}.calculate_log_probs=true"
 SEPARATE = ["schedule=separate", "pi_old=decoupled"]
 
 # of the others: the tests
@@ -43,6 +46,10 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         ([f"{A}.clip_ratio_c=1.0"], [f"{A}.clip_ratio_c=1.0"]),
         ([f"{A}.clip_ratio_low=-0.2", f"{A}.clip_ratio_high=-0.1"], ["clip_ratio_low=-0.2", "clip_ratio_high=-0.1"]),
         (["rpg.kl_coef=null"], ["rpg.kl_coef=null: must be a number"]),
+        (["trainer.use_v1=false"], ["trainer.use_v1=false: must be true (the recipe runs verl's V1", "leave it out"]),
+        (["trainer.use_v1=null"], ["trainer.use_v1=null: must be true"]),
+        ([f"{CORRECTION}.rollout_rs=7"], [f"{CORRECTION}.rollout_rs=7: must be text"]),
+        ([f"{CORRECTION}.rollout_rs_threshold=0"], ["rollout_rs_threshold=0: must be a number above 0"]),
         (["rpg.time_limit=2h"], ["rpg.time_limit='2h': must be a number", "(seconds)"]),
         (["rpg.time_limit='300'"], ["rpg.time_limit='300'"]),
         ([f"{R}.tensor_model_parallel_size=0"], ["tensor_model_parallel_size=0"]),
@@ -57,6 +64,11 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         ([f"+{A}.policy_loss.z_old=0"], ["z_old=0: must be a number, finite and above 0"]),
         (["+rpg.env.a-b=x"], ["rpg.env={", "names of environment variables"]),
         (["trainer.default_local_dir=/tmp/" + 256 * "x"], ["names up to 255 bytes"]),
+    ],
+    "settings of rpg": [
+        (["+rpg.kl_coeff=3"], ["rpg.kl_coeff=3: no such setting; did you mean rpg.kl_coef?"]),
+        (["+rpg.reference.every=3"], ["rpg.reference.every=3: no such setting; did you mean rpg.reference.every_k?"]),
+        (["+rpg.preload.erly=[]"], ["rpg.preload.erly=[]: no such setting; did you mean rpg.preload.early?"]),
     ],
     "mini-batches": [
         ([f"{A}.ppo_mini_batch_size=24"], [f"{A}.ppo_mini_batch_size=24: does not divide data.train_batch_size=32"]),
@@ -116,6 +128,11 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     "Z_old": [
         ([f"{L}=rpg_fkl", f"+{A}.policy_loss.z_old=2.0"], ["z_old=2.0: has no meaning for rpg_fkl"]),
     ],
+    "shape of the clip": [
+        ([f"+{A}.policy_loss.clip_scope=none"], ["clip_scope=none: is not read by", "choose a loss rpg_DIVERGENCE"]),
+        (["method=rpg", f"+{A}.policy_loss.clip_branch=psi"], ["clip_branch=psi: is not read by", "=rpg_urkl"]),
+        (["method=dapo", f"+{A}.policy_loss.clip_branch=psi"], ["clip_branch=psi: is not read by", "=vanilla"]),
+    ],
     "KL counted once": [
         ([f"{A}.use_kl_loss=true"], [f"{A}.use_kl_loss=true: with {A}.kl_loss_coef=0.001", "twice", "kl_coef"]),
         (["algorithm.use_kl_in_reward=true"], ["use_kl_in_reward=true: with algorithm.kl_ctrl.kl_coef=0.001"]),
@@ -126,7 +143,8 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     "reference": [
         (["rpg.reference.mode=every_k"], ["rpg.reference.every_k=null: must be a whole number of optimizer steps"]),
         (["rpg.reference.mode=kl_target"], ["rpg.reference.kl_target=null: must be a number above 0"]),
-        (["+rpg.reference.every=3"], ["rpg.reference.every=3: no such setting"]),
+        (["rpg.reference.every_k=3"], ["every_k=3: is not read with rpg.reference.mode=old; leave it out, or take"]),
+        (["reference=every_k", "rpg.reference.kl_target=0.1"], ["kl_target=0.1: is not read with", "=kl_target"]),
         (["reference=fixed", f"{A}.strategy=fsdp"], [".strategy=fsdp: must be fsdp2 with rpg.reference.mode=fixed"]),
         (["reference=fixed", f"{M}.lora_rank=8"], [f"{M}.lora_rank=8: with rpg.reference.mode=fixed: with an adapter"]),
         (["reference=fixed", "actor_rollout_ref.ref.fsdp_config.fsdp_size=1"], ["fsdp_size=1: must be the actor's -1"]),
@@ -147,6 +165,22 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         ([f"{CORRECTION}.rollout_is=token", f"{R}.calculate_log_probs=false"], ["=false: leaves pi_old=decoupled"]),
         (["pi_old=decoupled", f"{CORRECTION}.rollout_is_threshold=null"], ["rollout_is_threshold=null: with"]),
         (["pi_old=decoupled", "method=dapo", f"{L}=bypass_mode"], [f"{L}=bypass_mode: does not multiply"]),
+    ],
+    "rejection sampling": [
+        ([f"{RS}=token_k4", LIMIT, LOG_PROBS], [f"{RS}=token_k4: names token_k4, and verl's are token_k1, token_k2"]),
+        ([f"{RS}='token_k1,seq_k1'", LIMIT, LOG_PROBS], ["names seq_k1, and verl's are", "did you mean seq_sum_k1?"]),
+        ([f"{RS}=','", LIMIT, LOG_PROBS], ["names no criterion"]),
+        ([f"{RS}=token_k1", LOG_PROBS], [f"{RS}_threshold=null: is needed by {RS}=token_k1; set one for all"]),
+        ([f"{RS}=token_k1", f"{RS}_threshold=0.5", LOG_PROBS], ["for token_k1 must be LOWER_UPPER above 0, or UPPER"]),
+        ([f"{RS}=token_k1", f"{RS}_threshold='2_0.5'", LOG_PROBS], ["must be LOWER_UPPER above 0", "it is 2_0.5"]),
+        ([f"{RS}=token_k3", f"{RS}_threshold='0.5_2'", LOG_PROBS], ["for token_k3 must be one number above 0"]),
+        ([f"{RS}=token_k3", f"{RS}_threshold=abc", LOG_PROBS], ["for token_k3 must be one number above 0"]),
+        ([f"{RS}='token_k1,token_k3'", f"{RS}_threshold='2,2,2'", LOG_PROBS], ["one for each of token_k1, token_k3"]),
+        (
+            [f"{RS}=token_k1", LIMIT, f"{R}.calculate_log_probs=false"],
+            [f"{R}.calculate_log_probs=false: leaves {RS}=token_k1 out", "set it to true"],
+        ),
+        (["pi_old=behavior", f"{RS}=token_k1", LIMIT], [f"{RS}=token_k1: is not read with {CORRECTION}.bypass_mode"]),
     ],
     "asynchronous pi_old": [
         (["schedule=async"], ["trainer_mode=colocate_async: trains on samples of older policies", "pi_old=behavior"]),

@@ -16,10 +16,11 @@ from rpg import rewards
 from rpg.checkpoints import manifest
 from rpg.checks import preflight
 from rpg.checks.finding import CHEAP_OR_VERL, Run
+from rpg.checks.off_policy import CRITERIA, threshold_is_taken
 from rpg.checks.schema import SCHEMA
 from rpg.data.schema import SCHEMA as COLUMNS
 from tests.checkpoints.written import write_complete
-from tests.checks.cases import CASES, ELSEWHERE, KWARGS, A, L
+from tests.checks.cases import CASES, ELSEWHERE, KWARGS, LOG_PROBS, RS, A, L
 from tests.checks.conftest import make_toy, refusal, run_of, safetensors
 
 EACH = [(name, overrides, said) for name, cases in CASES.items() for overrides, said in cases]
@@ -131,6 +132,11 @@ def test_a_sound_run_passes_every_check(toy, monkeypatch):
         ["reference=every_k"],
         ["reference=every_k", "schedule=async", "pi_old=behavior"],
         ["schedule=async", "pi_old=recomputed"],
+        [LOG_PROBS, f"{RS}=token_k1", f"{RS}_threshold=2"],
+        ["pi_old=decoupled", f"{RS}='token_k1, seq_mean_k3'", f"{RS}_threshold='0.5_2,0.01'"],
+        ["method=rpg", f"+{A}.policy_loss.clip_scope=regularized"],
+        [f"+{A}.policy_loss.clip_branch=advantage"],
+        ["+rpg.env.MINE=1", "+rpg.max_num_seqs.mine=4"],
         ["schedule=async", "algorithm.rollout_correction.rollout_is=sequence"],
         ["method=grpo", "schedule=async"],
         ["trainer.logger=console"],
@@ -141,6 +147,41 @@ def test_what_is_right_though_it_is_unusual(toy, overrides, monkeypatch):
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
     run = run_of(toy, *overrides)
     preflight.refuse(run, CHEAP_OR_VERL)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["method=grpo", "rpg.kl_coef=3e-3"], f"coefficient in force is {A}.kl_loss_coef=0.001; leave it out, and set"),
+        (["method=dapo", "rpg.kl_coef=3e-3"], "rpg.kl_coef=0.003: reaches nothing: this run has no KL"),
+        (["rpg.kl_coef=3e-3", f"{A}.policy_loss.kl_coef=0.5"], f"in force is {A}.policy_loss.kl_coef=0.5"),
+        (["method=rfpp", "rpg.kl_coef=3e-3"], None),
+        (["method=grpo", "rpg.kl_coef=1e-3"], None),
+        (["method=dapo", "rpg.kl_coef=0"], None),
+        (["rpg.kl_coef=3e-3"], None),
+    ],
+)
+def test_a_beta_that_reaches_no_kl_is_told(toy, overrides, said, monkeypatch):
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    warnings = preflight.refuse(run_of(toy, *overrides), ["cheap"])
+    about = [str(finding) for finding in warnings if finding.key == "rpg.kl_coef"]
+    assert len(about) == (said is not None)
+    assert said is None or said in about[0]
+
+
+@pytest.mark.slow
+def test_the_criteria_of_rejection_are_those_of_verl():
+    from verl.trainer.ppo.rollout_corr_helper import SUPPORTED_ROLLOUT_RS_OPTIONS, _parse_rollout_rs_thresholds
+
+    assert set(CRITERIA) == SUPPORTED_ROLLOUT_RS_OPTIONS
+    for name in CRITERIA:
+        for text in ("2", "0.5", "0.5_2", "2_0.5", "1_", "_2", "0", "-1", "abc", "1e-3"):
+            try:
+                _parse_rollout_rs_thresholds([name], text)
+                taken = True
+            except (ValueError, ZeroDivisionError):
+                taken = False
+            assert threshold_is_taken(name, text) is taken, (name, text)
 
 
 def test_a_reward_function_of_ones_own(furnished, monkeypatch):

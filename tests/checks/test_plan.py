@@ -141,10 +141,18 @@ def test_what_does_not_fit_or_is_not_known(small):
     too_much = planned(small, "actor_rollout_ref.rollout.gpu_memory_utilization=1.0")
     assert too_much.returncode == 1
     assert "DOES NOT FIT" in too_much.stdout
+    no_cache = planned(small, "actor_rollout_ref.rollout.gpu_memory_utilization=0.04")
+    assert no_cache.returncode == 1
+    assert ": 0 sequences of full length at once,  DOES NOT FIT" in no_cache.stdout
+    assert "  0 tokens of" in no_cache.stdout
     unknown = planned(Path("someone/else"))
     assert unknown.returncode == 2
     assert "actor_rollout_ref.model.path=someone/else: no config.json there; set MODEL_PATH" in unknown.stderr
-    assert planned(small, "--nodes", "0").returncode == 2
+    nothing = planned(small, "actor_rollout_ref.rollout.tensor_model_parallel_size=0", "actor_rollout_ref.rollout.n=0",
+                      "trainer.save_freq=null", "--nodes", "0")  # fmt: skip
+    assert (nothing.returncode, nothing.stdout) == (2, "")
+    for key in ("rollout.tensor_model_parallel_size=0", "rollout.n=0", "trainer.save_freq=null", "trainer.nnodes=0"):
+        assert f"{key}: must be a whole number" in nothing.stderr
 
 
 @pytest.mark.full

@@ -6,6 +6,7 @@ from omegaconf import OmegaConf
 from recipe.rpg.main_rpg import main
 from recipe.rpg.names import (
     DIVERGENCES,
+    LEFT_OUT,
     LONGEST,
     Run,
     UnknownName,
@@ -14,7 +15,7 @@ from recipe.rpg.names import (
     parse,
     settings,
 )
-from rpg.objectives.spec import DIVERGENCE_NAMES, LOSS_NAMES
+from rpg.objectives.spec import DIVERGENCE_NAMES, LOSS_NAMES, LossSpec
 
 MATH, INSTRUCT, QWEN3 = "Qwen/Qwen2.5-Math-7B", "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-4B"
 
@@ -105,6 +106,11 @@ def test_the_vocabulary_is_that_of_the_losses():
             )
 
 
+def test_what_is_left_out_is_what_the_losses_take():
+    spec = LossSpec.parse("rpg_urkl")
+    assert {key: getattr(spec, key.rpartition(".")[2]) for key in LEFT_OUT} == LEFT_OUT
+
+
 def as_said(name):
     config = OmegaConf.create()
     for key, value in settings(parse(name)).items():
@@ -180,6 +186,43 @@ def test_another_judge_is_told_and_renames_the_run(dry_run):
         assert code == 0
         assert "reward.custom_reward_function.reward_kwargs.judge = verified (the name says release)" in err
         assert printed.trainer.experiment_name == "dapo_7b-custom-judge=verified"
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("clip_ratio_c=3.0", 10.0),
+        ("loss_agg_mode=seq-mean-token-mean", "token-mean"),
+        ("entropy_coeff=0.01", 0),
+        ("ppo_epochs=2", 1),
+    ],
+)
+def test_another_loss_is_told_and_renames_the_run(dry_run, override, said):
+    _, printed, err = dry_run(f"actor_rollout_ref.actor.{override}")
+    key, _, value = override.partition("=")
+    assert f"actor_rollout_ref.actor.{key} = {value} (the name says {said})" in err
+    assert printed.trainer.experiment_name == f"dapo_7b-custom-{override}"
+
+
+@pytest.mark.parametrize(
+    ("override", "renames"),
+    [
+        ("clip_branch=advantage", True),
+        ("clip_scope=none", True),
+        ("z_old=2.0", True),
+        ("clip_branch=psi", False),
+        ("clip_scope=reward", False),
+        ("z_old=1.0", False),
+    ],
+)
+def test_the_shape_of_an_rpg_loss_is_in_its_name(monkeypatch, capsys, override, renames):
+    monkeypatch.setenv("DRY_RUN", "1")
+    script, actor = "rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28", "actor_rollout_ref.actor"
+    assert main([f"rpg.script={script}", f"{actor}.optim.lr=5e-7", f"+{actor}.policy_loss.{override}"]) == 0
+    out, err = capsys.readouterr()
+    name = f"{script}-custom-{override}" if renames else script
+    assert OmegaConf.create(out).trainer.experiment_name == name
+    assert bool(err) is renames
 
 
 def test_another_schedule_is_told_and_renames_the_run(dry_run):
