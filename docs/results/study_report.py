@@ -8,6 +8,7 @@ second. What is compared with what stood here before the runs were made.
 
 import statistics
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import matplotlib
@@ -125,8 +126,7 @@ def contrasts(groups: Groups) -> list[str]:
     seeds = min(map(len, values))
     if seeds < 2 or len(values) < 2:
         return ["One seed: nothing is compared."]
-    freedom = sum(map(len, values)) - len(values)
-    spread = (sum((len(one) - 1) * statistics.variance(one) for one in values) / freedom) ** 0.5
+    freedom, spread = sum(map(len, values)) - len(values), pooled(values)
     rows = [
         f"Seeds of one method differ by a standard deviation of {spread:.3f} ({freedom} degrees of freedom), so that "
         f"two methods with {seeds} seeds each are told apart from {2 * spread * (2 / seeds) ** 0.5:.3f} on (two "
@@ -145,23 +145,32 @@ def contrasts(groups: Groups) -> list[str]:
         if not left or not right or (left, right) in told:
             continue
         told.append((left, right))
-        sides = [[statistics.mean(last(groups[one])) for one in side] for side in (left, right)]
-        variance = sum(1 / len(groups[one]) / len(side) ** 2 for side in (left, right) for one in side)
-        difference, error = statistics.mean(sides[0]) - statistics.mean(sides[1]), spread * variance**0.5
+        difference, error = apart(*([last(groups[one]) for one in side] for side in (left, right)), spread)
         rows.append(f"| {name} | {difference:+.3f} ± {error:.3f} | {difference / error:+.1f} |")
     return rows
 
 
+def pooled(values: Collection[list[float]]) -> float:
+    """The standard deviation within lists of values, taken as one for all of them."""
+    freedom = sum(map(len, values)) - len(values)
+    return (sum((len(one) - 1) * statistics.variance(one) for one in values) / freedom) ** 0.5
+
+
+def apart(left: list[list[float]], right: list[list[float]], spread: float) -> tuple[float, float]:
+    """Mean of the means of the left lists less that of the right ones, and its standard error."""
+    means = [statistics.mean(map(statistics.mean, side)) for side in (left, right)]
+    variance = sum(1 / len(one) / len(side) ** 2 for side in (left, right) for one in side)
+    return means[0] - means[1], spread * variance**0.5
+
+
 def furthest(groups: Groups, spread: float) -> str:
     """The method that is furthest from the mean of the others, and what the test says without it."""
-    means = {method: statistics.mean(last(runs)) for method, runs in groups.items()}
-    from_others = {one: mean - statistics.mean(v for other, v in means.items() if other != one)
-                   for one, mean in means.items()}  # fmt: skip
-    one = max(from_others, key=lambda method: abs(from_others[method]))
-    others = [runs for method, runs in groups.items() if method != one]
-    error = spread * (1 / len(groups[one]) + sum(1 / len(runs) for runs in others) / len(others) ** 2) ** 0.5
+    found = {one: apart([last(runs)], [last(others) for other, others in groups.items() if other != one], spread)
+             for one, runs in groups.items()}  # fmt: skip
+    one = max(found, key=lambda method: abs(found[method][0]))
+    difference, error = found[one]
     without = chance({method: runs for method, runs in groups.items() if method != one})
-    by = f"{from_others[one]:+.3f} ± {error:.3f}"
+    by = f"{difference:+.3f} ± {error:.3f}"
     return f"Furthest from the mean of the others: {one}, by {by}; without it p = {without:.3f}."
 
 
@@ -176,13 +185,11 @@ def seen_again(first: Groups, later: Groups) -> list[str]:
         shown = ", ".join(f"{value:.3f}" for value in found)
         before = statistics.mean(last(first[method]))
         rows.append(f"| {method} | {before:.3f} | {shown}: {statistics.mean(found):.3f} | {len(found)} |")
-    freedom = sum(len(found) - 1 for found in values.values())
-    spread = (sum(statistics.variance(found) * (len(found) - 1) for found in values.values()) / freedom) ** 0.5
-    other = statistics.mean(statistics.mean(values[method]) for method in ADVANTAGES)
+    spread = pooled(values.values())
     told = []
     for method in EXTREMES:
-        error = spread * (1 / len(values[method]) + sum(1 / len(values[one]) for one in ADVANTAGES) / 4) ** 0.5
-        told.append(f"{method} less both others: {statistics.mean(values[method]) - other:+.3f} ± {error:.3f}.")
+        difference, error = apart([values[method]], [values[one] for one in ADVANTAGES], spread)
+        told.append(f"{method} less both others: {difference:+.3f} ± {error:.3f}.")
     return [*rows, "", f"Seeds 4 to 9: {' '.join(told)} Of one method's runs a standard deviation: {spread:.3f}.", ""]
 
 
@@ -235,23 +242,19 @@ def exchanged(cells: Cells) -> list[str]:
         shown = [f"{', '.join(f'{v:.3f}' for v in found)}: {statistics.mean(found):.3f}"
                  for found in (every[method, True], every[method, False])]  # fmt: skip
         rows.append(f"| {method} | {shown[0]} | {shown[1]} |")
-    freedom = sum(len(found) - 1 for found in every.values())
-    spread = (sum(statistics.variance(found) * (len(found) - 1) for found in every.values()) / freedom) ** 0.5
-    error = spread * sum(1 / len(found) / 4 for found in every.values()) ** 0.5
+    spread = pooled(every.values())
     grpo, rpg = ADVANTAGES
     told = []
     for name, plus, minus in (
         ("Divided less not", ((grpo, True), (rpg, True)), ((grpo, False), (rpg, False))),
         (f"{rpg} less {grpo}", ((rpg, True), (rpg, False)), ((grpo, True), (grpo, False))),
     ):
-        difference = sum(statistics.mean(every[key]) for key in plus) - sum(
-            statistics.mean(every[key]) for key in minus
-        )
+        difference, error = apart(*([every[key] for key in side] for side in (plus, minus)), spread)
         sides = [[sum(statistics.mean(cells[key][seed]) for key in side) / 2 for seed in cells[grpo, True]]
                  for side in (plus, minus)]  # fmt: skip
         pairs = [left - right for left, right in zip(*sides, strict=True)]
         paired = f"{statistics.mean(pairs):+.3f} ± {statistics.stdev(pairs) / len(pairs) ** 0.5:.3f}"
-        told.append(f"{name}: {difference / 2:+.3f} ± {error:.3f}; seed by seed {paired}.")
+        told.append(f"{name}: {difference:+.3f} ± {error:.3f}; seed by seed {paired}.")
     return [*rows, "", f"{' '.join(told)} Of one loss' seeds a standard deviation: {spread:.3f}."]
 
 

@@ -16,8 +16,9 @@ from rpg.launching.files import append_record, write_whole
 HISTORY = "history.jsonl"
 
 # What may change between two starts of one run: how far, how often, where, how fast. A name stands for all below it.
+LOOKS = ("trainer.test_freq", "trainer.val_before_train")  # how often it is validated, which "best" goes by
 HOW_OFTEN = (
-    "trainer.test_freq", "trainer.save_freq", "trainer.val_before_train", "trainer.max_actor_ckpt_to_keep",
+    "trainer.save_freq", "trainer.max_actor_ckpt_to_keep",
     "trainer.max_critic_ckpt_to_keep", "trainer.resume_mode", "trainer.resume_from_path", "trainer.esi_redundant_time",
     "trainer.del_local_ckpt_after_load", "trainer.checkpoint_callback_class", "rpg.resume_changed",
     "rpg.stall_limit", "rpg.time_limit", "rpg.max_num_seqs", "rpg.nonfinite_limit", "rpg.reward_limit",
@@ -39,6 +40,7 @@ HOW_FAST = (  # the update is the same
     "actor_rollout_ref.rollout.checkpoint_engine",
 )  # fmt: skip
 FREE = (
+    *LOOKS,
     *HOW_OFTEN,
     *HOW_FAST,
     # how far

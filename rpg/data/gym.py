@@ -164,7 +164,7 @@ def draw(
             drawn.left_out[EXCLUDED] += 1
         elif own is not None and not all(_is_right(own, problem, judge) for judge in JUDGES):
             drawn.left_out[UNSCORED] += 1
-        elif any(_is_right(NONSENSE, problem, judge) for judge in JUDGES):
+        elif _is_right(NONSENSE, problem, JUDGES[0]):  # the judges read it alike
             drawn.left_out[ANYTHING] += 1
         else:
             seen.add(key)

@@ -20,6 +20,11 @@ def override(key: str, value: str | Path | Sequence[str | Path]) -> str:
     return f"{key}=[{','.join(quoted(key, str(element)) for element in value)}]"
 
 
+def key_of(text: str) -> str:
+    """The dotted key that an override sets, adds (+, ++) or takes away (~)."""
+    return text.partition("=")[0].strip().lstrip("+~")
+
+
 def quoted(key: str, text: str) -> str:
     """text as a value of Hydra's grammar, in quotes where it needs them. Raises BadSetting as `check_text` does."""
     check_text(key, text)

@@ -7,11 +7,10 @@ from rpg.checks.fingerprint import HOW_FAST, HOW_OFTEN, below
 from rpg.results.config import flatten, setting
 from rpg.results.methods import judge_of_config
 
-LOOKS = ("trainer.test_freq", "trainer.val_before_train")  # the best of more validations is another number
 # Settings that do not make another experiment, under others of which a run may go on: where it ran and how fast, what
-# it was called and printed, how often it was saved.
+# it was called and printed, how often it was saved. The best of more validations (LOOKS) is another number.
 _INCIDENTAL = (
-    *(key for key in HOW_OFTEN if key not in LOOKS),
+    *HOW_OFTEN,
     *HOW_FAST,
     "global_profiler",
     "rpg.console",

@@ -16,7 +16,7 @@ from rpg.checkpoints.judge import steps, verify
 from rpg.checks import fingerprint, preflight
 from rpg.checks.finding import Refused, shown
 from rpg.checks.finding import Run as Asked
-from rpg.launching.overrides import override
+from rpg.launching.overrides import key_of, override
 from rpg.launching.script import resolved
 from rpg.results.config import put, setting
 from rpg.results.eval_command import eval_command
@@ -144,8 +144,8 @@ def plan_runs(
         BadSetting: a path that no configuration can hold.
     """
     for text in more:
-        if _key(text) in OURS:
-            raise ResultsError(f"{text}: {OURS[_key(text)]} says that here; leave the override out")
+        if key_of(text) in OURS:
+            raise ResultsError(f"{text}: {OURS[key_of(text)]} says that here; leave the override out")
     common = [] if total is None else [f"{STEPS}={total}"]
     if files := validation_files(rows[0].table, profile):
         common.append(override(FILES, files))
@@ -173,10 +173,6 @@ def plan_runs(
             planned.append(Planned(row, row.script(profile), seed, name, directory, config, (*common, *own)))
             _refuse_endless(config)
     return planned, refused
-
-
-def _key(override: str) -> str:
-    return override.lstrip("+~").partition("=")[0]
 
 
 def _refuse_endless(config: dict[str, Any]) -> None:
@@ -261,7 +257,7 @@ class Evaluation:
     def command(self) -> list[str]:
         """As `rpg eval` starts it, another time where one was not ended. Raises ResultsError without a checkpoint."""
         run = self.run
-        overrides = [text for text in run.overrides if _key(text) not in BY_EVALUATION]
+        overrides = [text for text in run.overrides if key_of(text) not in BY_EVALUATION]
         return eval_command(run.script, run.checkpoint, None, self.answers, self.directory, overrides)
 
     def done(self) -> bool:

@@ -23,6 +23,7 @@ LITERALS = ("algorithmic.string_insertion", "algorithmic.spiral_matrix", "algori
 EXPRESSIONS = ("algebra.simple_integration", "algebra.intermediate_integration", "algebra.polynomial_multiplication",
                "games.puzzle24", "games.countdown")  # fmt: skip
 NO_EXPRESSION = re.compile(r"""__|['"\[\]{}\\;:=@]|\.\s*[^\W\d]""")  # names of attributes, texts, assignments
+PARSE = sympy.parse_expr  # before `disarm` puts another in its place
 FUNCTIONS = {name: getattr(sympy, name) for name in ("sqrt", "cbrt", "root", "Integer", "Float", "Rational", "Symbol",
                                                      "Function", "factorial", "factorial2")}  # fmt: skip
 
@@ -43,9 +44,6 @@ def plain_expression(text: str, *arguments: Any, **keywords: Any) -> Any:
     if NO_EXPRESSION.search(text):
         raise ValueError(f"{text[:80]!r} is no plain expression")
     return PARSE(text, *arguments, **{"global_dict": dict(NAMES), **keywords})
-
-
-PARSE = sympy.parse_expr
 
 
 def disarm() -> None:

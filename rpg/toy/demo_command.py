@@ -14,7 +14,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from rpg.launching.overrides import BadSetting, check_text, override
+from rpg.launching.overrides import BadSetting, check_text, key_of, override
 from rpg.launching.script import call
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,7 +123,7 @@ def _fail(error: Exception | str, code: int) -> int:
 def check_overrides(overrides: list[str]) -> None:
     """Raise BadSetting for an override of what the demo sets itself, alone or as a part of what is above it."""
     for text in overrides:
-        key = text.partition("=")[0].strip().lstrip("+~")
+        key = key_of(text)
         for own in OWN:
             if own == key or own.startswith(f"{key}."):
                 one_by_one = "" if own == key else f" and set other keys of {key} one by one"

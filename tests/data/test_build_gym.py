@@ -37,6 +37,17 @@ def build(out: Path, task: str, *options: str, code: int = 0) -> tuple[list[dict
     return tuple(pq.read_table(out / f"{task}_{split}.parquet").to_pylist() for split in ("train", "test"))
 
 
+def said_of_row_1(rows: list[dict], directory: Path, capsys) -> str:
+    """What the check prints of a file of these rows, of which it refuses row 1 for its ground truth."""
+    broken = directory / "broken.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), broken)
+    capsys.readouterr()
+    assert check_files([broken]) == 1
+    out = capsys.readouterr().out
+    assert "error: row 1, reward_model.ground_truth" in out
+    return out
+
+
 @needs_library
 @pytest.mark.parametrize("task", EVERY)
 def test_what_is_built_is_accepted(task, tmp_path, capsys):
@@ -72,12 +83,7 @@ def test_files_are_of_the_recipes_schema_and_can_be_mixed_with_other_sets(tmp_pa
 def test_a_ground_truth_of_another_form_is_an_error(truth, tmp_path, capsys):
     train, _ = build(tmp_path, "chain_sum", "--train-size", "3", "--test-size", "1")
     train[1]["reward_model"]["ground_truth"] = truth
-    broken = tmp_path / "broken.parquet"
-    pq.write_table(pa.Table.from_pylist(train, schema=SCHEMA), broken)
-    assert check_files([broken]) == 1
-    out = capsys.readouterr().out
-    assert "error: row 1, reward_model.ground_truth" in out
-    assert "rpg data build reasoning-gym:TASK" in out
+    assert "rpg data build reasoning-gym:TASK" in said_of_row_1(train, tmp_path, capsys)
 
 
 @needs_library
@@ -96,13 +102,7 @@ def test_a_row_of_which_nothing_can_be_learnt_is_an_error(change, said, tmp_path
     truth = gym.unpack(train[1]["reward_model"]["ground_truth"])
     train[1]["data_source"] = change.pop("data_source", train[1]["data_source"])
     train[1]["reward_model"]["ground_truth"] = gym.pack(truth | change)
-    broken = tmp_path / "broken.parquet"
-    pq.write_table(pa.Table.from_pylist(train, schema=SCHEMA), broken)
-    capsys.readouterr()
-    assert check_files([broken]) == 1
-    out = capsys.readouterr().out
-    assert "error: row 1, reward_model.ground_truth" in out
-    assert said in out
+    assert said in said_of_row_1(train, tmp_path, capsys)
 
 
 @needs_library

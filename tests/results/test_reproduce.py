@@ -26,7 +26,7 @@ from rpg.launching.children import Children
 from rpg.launching.lock import RUN, take
 from rpg.results import forecast, reproduction, rows
 from rpg.results.config import put
-from rpg.results.experiments import LOOKS, settings
+from rpg.results.experiments import settings
 from rpg.results.paper import paper_table
 from rpg.results.records import ResultsError
 from rpg.results.reproduce_command import _report_directory
@@ -384,11 +384,11 @@ def test_time_left_counts_what_was_made_in_this_start(tmp_path, monkeypatch):
     ended.wait()
 
 
-@pytest.mark.parametrize("key", [*fingerprint.HOW_OFTEN, *fingerprint.HOW_FAST])
+@pytest.mark.parametrize("key", [*fingerprint.LOOKS, *fingerprint.HOW_OFTEN, *fingerprint.HOW_FAST])
 def test_seeds_of_one_row_may_differ_in_how_often_and_how_fast(key):
     there, here = config("r"), config("r")
     put(here, key, {"all": "below it"} if key == "transfer_queue" else 7)
-    assert (settings(there) == settings(here)) == (key not in LOOKS)
+    assert (settings(there) == settings(here)) == (key not in fingerprint.LOOKS)
 
 
 @pytest.mark.parametrize(
