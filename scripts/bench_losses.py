@@ -1,6 +1,6 @@
 """Time and memory of the RPG losses and advantages, against verl's own and against a copy.
 
-    python scripts/bench_losses.py                     # 64 x 8192 tokens, one thread
+    python scripts/bench_losses.py                     # 32 x 8192 tokens with a reference, one thread
     python scripts/bench_losses.py --device cuda
 
 Every round runs each candidate in turn, so that whatever else the machine does hits all of them, twice in a row
@@ -28,21 +28,18 @@ from rpg.objectives import LOSS_NAMES, group_mean_advantages
 from rpg.verl_plugin import policy_loss
 from rpg.verl_plugin.config import RPGPolicyLossConfig
 
-# What must travel between memory and processor whatever the program, in bytes per token: forward reads
-# log_prob, old_log_prob, advantages (4 each) and the mask (1) and writes loss and slope; the sum reads the
-# loss; backward reads the slope and writes the gradient.
-NEEDED_BYTES = 3 * 4 + 1 + 2 * 4 + 4 + 2 * 4
 # rpg advantages: read rewards (4) and mask (1), write advantages (4)
 NEEDED_BYTES_ADVANTAGES = 4 + 1 + 4
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=64)
+    parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--tokens", type=int, default=8192)
     parser.add_argument("--adv-rows", type=int, default=8192)
     parser.add_argument("--adv-tokens", type=int, default=4096)
-    parser.add_argument("--rounds", type=int, default=31)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--names", nargs="*", default=list(LOSS_NAMES), choices=LOSS_NAMES, metavar="LOSS")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
@@ -52,35 +49,36 @@ def main() -> None:
     bandwidth = copy_bandwidth(device)
     name = torch.cuda.get_device_name() if device.type == "cuda" else f"cpu, {args.threads} thread(s)"
     print(f"torch {torch.__version__}, {name}; a copy of 256 MiB moves {bandwidth / 1e9:.1f} GB/s (read + write)\n")
-    losses(args, device, bandwidth)
+    losses(args, device)
     advantages(args, device, bandwidth, all_threads)
 
 
-def losses(args: argparse.Namespace, device: torch.device, bandwidth: float) -> None:
-    """Forward, backward and metrics of every loss beside verl's vanilla, and vanilla plus verl's k3 loss."""
+def losses(args: argparse.Namespace, device: torch.device) -> None:
+    """Forward, backward and metrics of every loss, plain and compiled, beside verl's vanilla plus verl's k3 loss."""
+    torch._dynamo.config.recompile_limit = 2 * len(LOSS_NAMES)  # a run trains one loss, this process all of them
     policy_loss.register()
     data = make_batch(args.rows, args.tokens, device)
     candidates: dict[str, Callable[[], None]] = {
-        "vanilla (a)": functools.partial(step, "vanilla", data, False),
-        "vanilla + k3 (b)": functools.partial(step, "vanilla", data, True),
-        **{name: functools.partial(step, name, data, False) for name in LOSS_NAMES},
+        "vanilla (a)": functools.partial(step, "vanilla", data),
+        "vanilla + k3 (b)": functools.partial(step, "vanilla + k3", data),
     }
+    for name in args.names:
+        candidates[name] = functools.partial(step, name, data)
+        candidates[f"{name}, compiled"] = functools.partial(step, name, data, compiled=True)
     times = alternate(candidates, args.rounds, device)
     memory = {name: peak_extra_bytes(run, device) for name, run in candidates.items()}
     tokens = args.rows * args.tokens
-    bound = NEEDED_BYTES * tokens / bandwidth
     print(
-        f"Losses, {args.rows} x {args.tokens} float32, forward + backward + metrics, {args.rounds} rounds. "
-        f"Memory-bandwidth bound: {NEEDED_BYTES} bytes per token, {bound * 1e3:.2f} ms\n"
+        f"Losses, {args.rows} x {args.tokens} float32 with a reference, forward + backward + metrics, "
+        f"{args.rounds} rounds\n"
     )
-    print(f"{'':<24} {'median ms':>9} {'time/(a)':>9} {'time/(b)':>9} {'B/token':>8} {'mem/(b)':>8} {'x bound':>8}")
+    print(f"{'':<32} {'median ms':>9} {'time/(a)':>9} {'time/(b)':>9} {'B/token':>8} {'mem/(b)':>8}")
     for name in candidates:
-        median = statistics.median(times[name])
-        to_a = ratio(times[name], times["vanilla (a)"])
-        to_b = ratio(times[name], times["vanilla + k3 (b)"])
-        size = memory[name] / tokens
-        share = memory[name] / memory["vanilla + k3 (b)"]
-        print(f"{name:<24} {median * 1e3:9.2f} {to_a:9.2f} {to_b:9.2f} {size:8.1f} {share:8.2f} {median / bound:8.1f}")
+        print(
+            f"{name:<32} {statistics.median(times[name]) * 1e3:9.1f} {ratio(times[name], times['vanilla (a)']):9.2f} "
+            f"{ratio(times[name], times['vanilla + k3 (b)']):9.2f} {memory[name] / tokens:8.1f} "
+            f"{memory[name] / memory['vanilla + k3 (b)']:8.2f}"
+        )
 
 
 def advantages(args: argparse.Namespace, device: torch.device, bandwidth: float, all_threads: int) -> None:
@@ -132,6 +130,7 @@ def make_batch(rows: int, tokens: int, device: torch.device) -> dict[str, torch.
     lengths = torch.randint(tokens // 2, tokens + 1, (rows, 1), generator=generator)
     batch = {
         "old_log_prob": old,
+        "ref_log_prob": old + torch.randn(rows, tokens, generator=generator) * 0.1,
         "log_prob": old + torch.randn(rows, tokens, generator=generator) * 0.2,
         "advantages": torch.randn(rows, 1, generator=generator).expand(rows, tokens).contiguous(),
         "response_mask": torch.arange(tokens) < lengths,
@@ -140,22 +139,24 @@ def make_batch(rows: int, tokens: int, device: torch.device) -> dict[str, torch.
 
 
 @functools.cache
-def actor_config() -> FSDPActorConfig:
+def actor_config(compiled: bool) -> FSDPActorConfig:
     return FSDPActorConfig(
         strategy="fsdp2",
         rollout_n=1,
         ppo_micro_batch_size_per_gpu=1,
         clip_ratio_high=0.28,
         clip_ratio_c=10.0,
+        use_torch_compile=compiled,
         policy_loss=RPGPolicyLossConfig(kl_coef=1e-4),
     )
 
 
-def step(name: str, data: dict[str, torch.Tensor], add_k3: bool) -> None:
-    """One forward and backward, as verl's ppo_loss does it."""
-    config, mask = actor_config(), data["response_mask"]
+def step(name: str, data: dict[str, torch.Tensor], compiled: bool = False) -> None:
+    """One forward and backward, as verl's ppo_loss does it; RPG's losses with the reference that k3 has."""
+    config, mask = actor_config(compiled), data["response_mask"]
     log_prob = data["log_prob"].detach().requires_grad_()
-    loss, _ = core_algos.get_policy_loss_fn(name)(
+    loss_mode, plus, _ = name.partition(" + ")
+    loss, _ = core_algos.get_policy_loss_fn(loss_mode)(
         old_log_prob=data["old_log_prob"],
         log_prob=log_prob,
         advantages=data["advantages"],
@@ -163,9 +164,10 @@ def step(name: str, data: dict[str, torch.Tensor], add_k3: bool) -> None:
         loss_agg_mode="token-mean",
         config=config,
         rollout_is_weights=None,
+        **({"ref_log_prob": data["ref_log_prob"]} if loss_mode in LOSS_NAMES else {}),
     )
-    if add_k3:  # pi_ref = pi_old, the same KL that the RPG losses contain
-        kl = core_algos.kl_penalty(log_prob, data["old_log_prob"], "low_var_kl")
+    if plus:
+        kl = core_algos.kl_penalty(log_prob, data["ref_log_prob"], "low_var_kl")
         kl_loss = core_algos.agg_loss(kl, mask, "token-mean")
         loss = loss + 1e-4 * kl_loss
         kl_loss.item()  # its metric

@@ -35,7 +35,7 @@ def wheel(tmp_path_factory) -> Path:
 def test_contents(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     for needed in (
-        "rpg/objectives/loss.py",
+        "rpg/objectives/losses.py",
         "rpg/preload/client.py",
         "rpg/results/paper_tables.csv",
         "rpg/results/launch_rows.csv",

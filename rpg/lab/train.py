@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rpg.lab.task import Task
-from rpg.objectives import LOSS_NAMES, LossSpec, group_mean_advantages, token_loss_summary
+from rpg.objectives import LOSS_NAMES, LossSpec, group_mean_advantages, token_loss
 from rpg.objectives.pi_old import old_policy
 from rpg.verl_plugin.verl_losses import verl_kl_loss, verl_loss
 
@@ -132,7 +132,7 @@ def make_loss(setting: Setting) -> Callable[[Tokens], Tensor]:
     spec = LossSpec.parse(setting.loss, kl_coef=setting.kl_coef, **clip)
 
     def ours(tokens: Tokens) -> Tensor:
-        losses, _ = token_loss_summary(
+        losses, _ = token_loss(
             spec,
             log_prob=tokens.log_prob,
             old_log_prob=tokens.old_log_prob,

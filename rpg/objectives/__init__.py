@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rpg.objectives.advantages import batch_mean_advantages, group_mean_advantages
-    from rpg.objectives.loss import token_loss, token_loss_summary
     from rpg.objectives.spec import LOSS_NAMES, LossSpec
-    from rpg.objectives.stats import Summary
-    from rpg.objectives.terms import TokenStats
+    from rpg.objectives.tokens import TokenStats, token_loss, token_loss_summary
 
 __all__ = [
     "LOSS_NAMES",
     "LossSpec",
-    "Summary",
     "TokenStats",
     "batch_mean_advantages",
     "group_mean_advantages",
@@ -26,12 +23,11 @@ __all__ = [
 _MODULES = {
     "LOSS_NAMES": "spec",
     "LossSpec": "spec",
-    "Summary": "stats",
-    "TokenStats": "terms",
+    "TokenStats": "tokens",
     "batch_mean_advantages": "advantages",
     "group_mean_advantages": "advantages",
-    "token_loss": "loss",
-    "token_loss_summary": "loss",
+    "token_loss": "tokens",
+    "token_loss_summary": "tokens",
 }
 
 

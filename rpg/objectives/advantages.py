@@ -6,8 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-ROWS_CPU = 256  # rows written at a time: the second pass over them finds them in cache
-
 
 def group_mean_advantages(rewards: Tensor, mask: Tensor, groups: np.ndarray | Tensor | Sequence) -> Tensor:
     """Estimator `rpg`: A = reward - mean reward of the prompt's group; a group of one keeps its reward.
@@ -49,18 +47,16 @@ def batch_mean_advantages(rewards: Tensor, mask: Tensor) -> Tensor:
 
 
 def _scores(rewards: Tensor, mask: Tensor) -> Tensor:
-    """(batch,), float64: the sum of each row; rows with NaN or infinity are summed again under the mask."""
+    """(batch,), float64: the sum of each row, as verl's estimators take it; of a row with NaN or infinity, the sum over
+    the tokens that count."""
     if rewards.shape != mask.shape:
         raise ValueError(f"rewards have shape {tuple(rewards.shape)}, mask has {tuple(mask.shape)}")
-    rewards = rewards.detach()
-    scores = rewards.sum(dim=-1).double()  # the means need float64, a row of mostly zeros does not
-    suspicious = ~scores.isfinite()
-    if suspicious.any():
-        rows = rewards[suspicious].masked_fill(mask[suspicious] == 0, 0.0)
-        scores[suspicious] = rows.sum(dim=-1, dtype=torch.float64)
-        if not scores.isfinite().all():
-            bad = (~scores.isfinite()).nonzero().flatten().tolist()
-            raise FloatingPointError(f"token_level_rewards: NaN or infinity in response(s) {bad[:10]}")
+    scores = rewards.detach().sum(dim=-1, dtype=torch.float64)
+    masked = rewards.detach().masked_fill(mask == 0, 0.0).sum(dim=-1, dtype=torch.float64)
+    scores = torch.where(scores.isfinite(), scores, masked)
+    if not scores.isfinite().all():
+        bad = (~scores.isfinite()).nonzero().flatten().tolist()
+        raise FloatingPointError(f"token_level_rewards: NaN or infinity in response(s) {bad[:10]}")
     return scores
 
 
@@ -75,19 +71,4 @@ def _codes(groups: np.ndarray | Tensor | Sequence, device: torch.device) -> Tens
 def _spread(values: Tensor, rewards: Tensor, mask: Tensor) -> Tensor:
     """(batch,) -> (batch, tokens), 0 where the mask is 0."""
     dtype = rewards.dtype if rewards.dtype.is_floating_point else torch.float32
-    column = values.to(dtype).unsqueeze(-1)
-    result = _empty(mask.shape, dtype, mask.device)
-    rows = ROWS_CPU if mask.device.type == "cpu" else max(1, len(values))
-    for block, counts, advantage in zip(result.split(rows), mask.split(rows), column.split(rows), strict=True):
-        # torch widens bytes several times faster than bools
-        block.copy_(counts.to(torch.bool).view(torch.uint8)).mul_(advantage)
-    return result
-
-
-def _empty(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """torch.empty; on a CPU in memory that numpy allocates, because numpy asks for huge pages and torch does
-    not: the first touch of a gigabyte in 4 KiB pages takes longer than everything else here together."""
-    in_numpy = {torch.float32: np.float32, torch.float64: np.float64}.get(dtype)
-    if device.type != "cpu" or in_numpy is None:
-        return torch.empty(shape, dtype=dtype, device=device)
-    return torch.from_numpy(np.empty(shape, dtype=in_numpy))
+    return values.to(dtype).unsqueeze(-1) * (mask != 0)

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rpg.objectives.divergences import DIVERGENCES
-from rpg.objectives.loss import token_loss
+from rpg.objectives.losses import DIVERGENCES
 from rpg.objectives.spec import LossSpec
+from rpg.objectives.tokens import token_loss
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from rpg.objectives.terms import MAX_LOG_RATIO
+from rpg.objectives.losses import MAX_LOG_RATIO
 
 PI_OLD = ("recomputed", "behavior", "decoupled")
 LEVELS = ("token", "sequence")

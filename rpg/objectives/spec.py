@@ -1,6 +1,6 @@
 """LossSpec: which divergence, which estimator, which clip, and the numbers that go with them.
 
-The sixteen loss names are a table, printed in full below; a name is looked up in it and never taken apart.
+The sixteen loss names are a table; a name is looked up in it and never taken apart.
 """
 
 import difflib
@@ -8,29 +8,20 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-DIVERGENCE_NAMES = ("fkl", "rkl", "ufkl", "urkl")
+from rpg.objectives.losses import DIVERGENCES
+
+DIVERGENCE_NAMES = tuple(DIVERGENCES)
 CLIP_SCOPES = ("reward", "regularized", "hard", "none")
 CLIP_BRANCHES = ("psi", "advantage")
-
-# name -> (divergence, estimator, clip). "dual" is shaped further by clip_scope, "ppo" by clip_branch.
-LOSS_NAMES: dict[str, tuple[str, str, str]] = {
-    "rpg_fkl": ("fkl", "differentiable", "dual"),
-    "rpg_rkl": ("rkl", "differentiable", "dual"),
-    "rpg_ufkl": ("ufkl", "differentiable", "dual"),
-    "rpg_urkl": ("urkl", "differentiable", "dual"),
-    "rpg_rf_fkl": ("fkl", "reinforce", "none"),
-    "rpg_rf_rkl": ("rkl", "reinforce", "none"),
-    "rpg_rf_ufkl": ("ufkl", "reinforce", "none"),
-    "rpg_rf_urkl": ("urkl", "reinforce", "none"),
-    "rpg_rf_fkl_clip_hard": ("fkl", "reinforce", "hard"),
-    "rpg_rf_rkl_clip_hard": ("rkl", "reinforce", "hard"),
-    "rpg_rf_ufkl_clip_hard": ("ufkl", "reinforce", "hard"),
-    "rpg_rf_urkl_clip_hard": ("urkl", "reinforce", "hard"),
-    "rpg_rf_fkl_clip_ppo": ("fkl", "reinforce", "ppo"),
-    "rpg_rf_rkl_clip_ppo": ("rkl", "reinforce", "ppo"),
-    "rpg_rf_ufkl_clip_ppo": ("ufkl", "reinforce", "ppo"),
-    "rpg_rf_urkl_clip_ppo": ("urkl", "reinforce", "ppo"),
+# Name of a loss with divergence d: estimator, clip. "dual" is shaped further by clip_scope, "ppo" by clip_branch.
+FORMS = {
+    "rpg_{d}": ("differentiable", "dual"),
+    "rpg_rf_{d}": ("reinforce", "none"),
+    "rpg_rf_{d}_clip_hard": ("reinforce", "hard"),
+    "rpg_rf_{d}_clip_ppo": ("reinforce", "ppo"),
 }
+# name: divergence, estimator, clip
+LOSS_NAMES = {form.format(d=d): (d, *parts) for form, parts in FORMS.items() for d in DIVERGENCE_NAMES}
 _NAME_OF = {parts: name for name, parts in LOSS_NAMES.items()}
 
 
@@ -98,6 +89,11 @@ class LossSpec:
     def name(self) -> str:
         """The loss name: `LossSpec.parse(name).name == name`."""
         return _NAME_OF[(self.divergence, self.estimator, self.clip)]
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """1 - eps_low and 1 + eps_high."""
+        return 1 - self.clip_low, 1 + self.clip_high
 
     @property
     def rule(self) -> str:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from rpg.objectives.exact import Estimate, Problem, loss_gradient, objective_gradient, spec_loss
-from rpg.objectives.loss import token_loss
 from rpg.objectives.pi_old import old_policy
 from rpg.objectives.spec import DIVERGENCE_NAMES, LossSpec
+from rpg.objectives.tokens import token_loss
 
 STALENESS = (0.0, 0.1, 0.3, 1.0)  # standard deviation of log pi_behaviour - log pi_anchor, before normalisation
 # name in the table: choice, threshold of the weight, whether it must be exact where nothing is clipped

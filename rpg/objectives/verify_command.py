@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from rpg.objectives import LOSS_NAMES, LossSpec, token_loss
-from rpg.objectives.divergences import DIVERGENCES
 from rpg.objectives.exact import (
     PerSampleLoss,
     Problem,
@@ -20,6 +19,7 @@ from rpg.objectives.exact import (
     random_problem,
     spec_loss,
 )
+from rpg.objectives.losses import DIVERGENCES
 from rpg.objectives.stale import CHOICES, STALENESS, mean_kl, measure_choice, stale_problems
 
 TOLERANCE = 1e-10

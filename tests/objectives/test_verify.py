@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rpg import cli
-from rpg.objectives import LOSS_NAMES, divergences
+from rpg.objectives import LOSS_NAMES, losses
 from rpg.objectives import verify_command as verify
 
 torch.set_num_threads(1)
@@ -28,8 +28,8 @@ def test_passes_and_lists_every_loss(capsys):
 
 def test_a_wrong_loss_makes_it_fail(monkeypatch, capsys):
     """RKL's weight without its "+ 1" is URKL's: right up to a baseline for w, wrong for the clipped rest."""
-    broken = divergences.RKL._replace(weight=lambda r: -2 * r.log_u * r.w)
-    monkeypatch.setitem(divergences.DIVERGENCES, "rkl", broken)
+    broken = losses.DIVERGENCES["rkl"]._replace(weight=lambda r: -2 * r.log_u * r.w)
+    monkeypatch.setitem(losses.DIVERGENCES, "rkl", broken)
     assert cli.main(["verify", "--policies", "4", "--outcomes", "5"]) == 1
     failed = capsys.readouterr().out.splitlines()[-1]
     assert failed.startswith("FAILED")
@@ -38,8 +38,8 @@ def test_a_wrong_loss_makes_it_fail(monkeypatch, capsys):
 
 
 def test_nan_counts_as_failure(monkeypatch, capsys):
-    broken = divergences.UFKL._replace(weight=lambda r: r.w * float("nan"))
-    monkeypatch.setitem(divergences.DIVERGENCES, "ufkl", broken)
+    broken = losses.DIVERGENCES["ufkl"]._replace(weight=lambda r: r.w * float("nan"))
+    monkeypatch.setitem(losses.DIVERGENCES, "ufkl", broken)
     assert cli.main(["verify", "--policies", "2", "--outcomes", "3"]) == 1
     capsys.readouterr()
 

@@ -28,7 +28,7 @@ def actor_config(kl_coef=0.0, policy_loss=None, **settings):
         clip_ratio_low=0.2,
         clip_ratio_high=0.28,
         policy_loss=policy_loss or RPGPolicyLossConfig(kl_coef=kl_coef),
-        **{"clip_ratio_c": 2.0, **settings},
+        **{"clip_ratio_c": 2.0, "use_torch_compile": False, **settings},
     )
 
 

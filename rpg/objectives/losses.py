@@ -1,0 +1,179 @@
+"""The losses of the paper: Tables 1, 2 and 4, Algorithms 1 and 2. A row a divergence, a function a clip.
+
+Only arithmetic stands here; tokens.py adds masks, precision and statistics. Every tensor has one shape, for
+example (batch, tokens). `detach` is the paper's SG. Gradients flow through log_prob alone.
+"""
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:  # the names of the divergences are needed where torch is not imported
+    from torch import Tensor
+
+    from rpg.objectives.spec import LossSpec
+
+MAX_LOG_RATIO = 20.0  # exp(20) = 4.9e8: far beyond any clip, far from overflow; verl's value
+
+
+class Ratios(NamedTuple):
+    """What the rows are written in.
+
+    Attributes:
+        x: log pi_theta.
+        log_w: log pi_theta - log pi_old.
+        log_rho: log pi_ref - log pi_old; 0 where the reference is pi_old.
+        w, rho: pi_theta / pi_old and pi_ref / pi_old, from log-ratios clamped at +-20.
+        log_u: log pi_theta - log pi_ref.
+    """
+
+    x: "Tensor"
+    log_w: "Tensor"
+    log_rho: "Tensor | float"
+    w: "Tensor"
+    rho: "Tensor | float"
+    log_u: "Tensor"
+
+    def detach(self) -> "Ratios":
+        """The paper's SG of all of them."""
+        return Ratios(*(value if isinstance(value, float) else value.detach() for value in self))  # type: ignore
+
+
+class Divergence(NamedTuple):
+    """One divergence D, as functions of the ratios. beta multiplies all of it.
+
+    Attributes:
+        loss: the KL part of the differentiable loss (Tables 1 and 2).
+        weight: C / beta, the KL part of the weight of grad log pi_theta in grad J (Table 4).
+        estimate: a value whose mean over x ~ pi_old is D (divided by Z_old where D is unnormalised).
+        normalized: whether D is defined between normalised policies; Z_old does not enter then.
+    """
+
+    loss: "Callable[[Ratios], Tensor]"
+    weight: "Callable[[Ratios], Tensor | float]"
+    estimate: "Callable[[Ratios], Tensor]"
+    normalized: bool
+
+
+DIVERGENCES = {
+    "fkl": Divergence(  # KL(pi_ref, pi_theta)
+        loss=lambda r: -r.rho * r.x,
+        weight=lambda r: r.rho,
+        estimate=lambda r: -r.rho * r.log_u,
+        normalized=True,
+    ),
+    "rkl": Divergence(  # KL(pi_theta, pi_ref)
+        loss=lambda r: r.w * r.log_u,
+        weight=lambda r: -r.w * (r.log_u + 1),
+        estimate=lambda r: r.w * r.log_u,
+        normalized=True,
+    ),
+    "ufkl": Divergence(  # FKL + mass(pi_theta) - mass(pi_ref)
+        loss=lambda r: r.w - r.rho * (r.log_w + 1),
+        weight=lambda r: r.rho - r.w,
+        estimate=lambda r: r.w - r.rho * (r.log_u + 1),
+        normalized=False,
+    ),
+    "urkl": Divergence(  # RKL + mass(pi_ref) - mass(pi_theta)
+        loss=lambda r: r.w * (r.log_u - 1),
+        weight=lambda r: -r.w * r.log_u,
+        estimate=lambda r: r.w * (r.log_u - 1) + r.rho,
+        normalized=False,
+    ),
+}
+
+
+def ratios(
+    log_prob: "Tensor", old_log_prob: "Tensor", ref_log_prob: "Tensor | None", ignored: "Tensor | None" = None
+) -> Ratios:
+    """The ratios of log-probs; w, rho and u are 1 where tokens are ignored (bool, None: nowhere), x stays as it is."""
+
+    def difference(a: "Tensor", b: "Tensor") -> "Tensor":
+        return a - b if ignored is None else (a - b).masked_fill(ignored, 0.0)
+
+    log_w = difference(log_prob, old_log_prob)
+    w = log_w.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    if ref_log_prob is None:
+        return Ratios(log_prob, log_w, 0.0, w, 1.0, log_w)
+    log_rho = difference(ref_log_prob, old_log_prob)
+    rho = log_rho.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    return Ratios(log_prob, log_w, log_rho, w, rho, log_w - log_rho)
+
+
+def clamp_ratio(r: Ratios, spec: "LossSpec") -> Ratios:
+    """The ratios with wb = clip(w, lo, hi) in the place of w; rho does not depend on the policy and stays."""
+    lo, hi = spec.bounds
+    log_w = r.log_w.clamp(math.log(lo) if lo > 0 else -math.inf, math.log(hi))
+    return r._replace(w=r.w.clamp(lo, hi), log_w=log_w, log_u=log_w - r.log_rho)
+
+
+def dual_clip(w: "Tensor", signal: "Tensor", spec: "LossSpec") -> "Tensor":
+    """-w s under the dual clip (Algorithm 1), where s is the advantage or the regularised advantage.
+
+    s >= 0: max(-w s, -clip(w, lo, hi) s)                   = -min(w, hi) s
+    s <  0: min(max(-w s, -clip(w, lo, hi) s), -c s)        = -clip(w, lo, c) s
+    """
+    lo, hi = spec.bounds
+    return -w.clamp(max=hi).where(signal >= 0, w.clamp(lo, spec.clip_c)) * signal
+
+
+def rpg_style_clip(weight: "Tensor", upper: "Tensor", r: Ratios, spec: "LossSpec") -> "Tensor":
+    """RPG-Style Clip (Algorithm 2): psi SG(w) inside the bounds, a constant outside.
+
+    weight is w A + C, upper the branch psi >= 0 (or A >= 0), l = -log pi_theta, psi = A' l with A' = weight / w.
+
+    | branch | condition  | loss         | gradient                      |
+    | upper  | w <  hi    | psi SG(w)    | -weight grad log pi_theta     |
+    | upper  | w >= hi    | psi hi       | 0                             |
+    | lower  | w <= lo    | psi lo       | 0                             |
+    | lower  | lo < w < c | psi SG(w)    | -weight grad log pi_theta     |
+    | lower  | w >= c     | psi c        | 0                             |
+
+    The paper leaves the constants open; psi times the bound keeps the loss continuous.
+    """
+    lo, hi = spec.bounds
+    w = r.w.detach()
+    held = w.clamp(max=hi).where(upper, w.clamp(lo, spec.clip_c))
+    inside = (w < hi).where(upper, (w > lo) & (w < spec.clip_c))
+    psi = -weight / w * r.x.where(inside, r.x.detach())
+    return psi * held
+
+
+def differentiable_loss(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "tuple[Tensor, Tensor]":
+    """-w A + beta * KL loss (Tables 1 and 2), clipped as spec.rule says; and the signal whose sign the clip reads."""
+    divergence, beta = DIVERGENCES[spec.divergence], spec.kl_coef
+    match spec.rule:
+        case "none":  # exact
+            return -r.w * advantages + beta * divergence.loss(r), advantages
+        case "reward":  # as the release ran: clipped reward term, exact KL term
+            return dual_clip(r.w, advantages, spec) + beta * divergence.loss(r), advantages
+        case "regularized":  # Algorithm 1: one clip around reward and KL together
+            stopped = r.detach()
+            regularized = advantages + beta * divergence.weight(stopped) / stopped.w
+            return dual_clip(r.w, regularized, spec), regularized
+        case "hard":  # the clamped ratio everywhere
+            r = clamp_ratio(r, spec)
+            return -r.w * advantages + beta * divergence.loss(r), advantages
+        case rule:
+            raise NotImplementedError(f"no differentiable loss has the clip {rule!r}")
+
+
+def reinforce_loss(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "tuple[Tensor, Tensor]":
+    """-SG(w A + C) log pi_theta (Table 4, Algorithm 2), clipped as spec.rule says; and the weight w A + C.
+
+    RPG-Style Clip takes C at the clamped ratio and the reward part at the ratio itself (paper.md section 3).
+    """
+    divergence, beta = DIVERGENCES[spec.divergence], spec.kl_coef
+    stopped = r.detach()
+    clamped = stopped if spec.rule == "none" else clamp_ratio(stopped, spec)
+    reward_ratio = clamped.w if spec.rule == "hard" else stopped.w
+    weight = reward_ratio * advantages + beta * divergence.weight(clamped)
+    match spec.rule:
+        case "none" | "hard":
+            return -weight * r.x, weight
+        case "psi":  # psi = weight l / w has the sign of the weight: w > 0 and l >= 0
+            return rpg_style_clip(weight, weight >= 0, r, spec), weight
+        case "advantage":
+            return rpg_style_clip(weight, advantages >= 0, r, spec), weight
+        case rule:
+            raise NotImplementedError(f"no REINFORCE loss has the clip {rule!r}")

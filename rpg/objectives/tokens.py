@@ -1,0 +1,197 @@
+"""token_loss: log-probs and advantages in, a loss and statistics for each token out; and the same compiled.
+
+Masks, precision and statistics stand here, the formulas in losses.py.
+"""
+
+import functools
+import math
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch._dynamo.exc import BackendCompilerFailed
+
+from rpg.objectives.losses import DIVERGENCES, Ratios, differentiable_loss, ratios, reinforce_loss
+from rpg.objectives.spec import LossSpec
+
+
+class TokenStats(NamedTuple):
+    """Statistics of each token; none carries a gradient.
+
+    Attributes:
+        ratio: w; 1 where a token does not count.
+        log_ratio: log w, not clamped at +-20; 0 where a token does not count.
+        kl: estimate of the divergence, whose mean over x ~ pi_old is D; 0 where a token does not count.
+        clipped_high, clipped_low, clipped_c: bool, held at 1 + eps_high, at 1 - eps_low, at c.
+    """
+
+    ratio: Tensor
+    log_ratio: Tensor
+    kl: Tensor
+    clipped_high: Tensor
+    clipped_low: Tensor
+    clipped_c: Tensor
+
+
+def token_loss(
+    spec: LossSpec,
+    *,
+    log_prob: Tensor,
+    old_log_prob: Tensor,
+    advantages: Tensor,
+    ref_log_prob: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> tuple[Tensor, TokenStats]:
+    """Per-token loss whose gradient, in expectation over x ~ pi_old, is -grad J, J = E[A] - beta D.
+
+    For clip_scope "none" and for `rpg_rf_<d>` the expectation is exact; see docs/mathematics.md.
+
+    Args:
+        spec: which loss.
+        log_prob: log pi_theta, the only input that a gradient flows to.
+        old_log_prob: log pi_old.
+        advantages: A.
+        ref_log_prob: log pi_ref; None means pi_ref = pi_old.
+        mask: nonzero where a token counts; None means all. Elsewhere inputs may be anything, NaN included, and
+            loss and gradient are exactly 0.
+        All tensors have one shape, e.g. (batch, tokens).
+
+    Returns:
+        loss of that shape, float64 if any log-prob or advantage is float64, else float32; and TokenStats.
+
+    Raises:
+        ValueError: shapes differ.
+    """
+    inputs = {"old_log_prob": old_log_prob, "advantages": advantages, "ref_log_prob": ref_log_prob, "mask": mask}
+    for name, tensor in inputs.items():
+        if tensor is not None and tensor.shape != log_prob.shape:
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}, log_prob has {tuple(log_prob.shape)}; "
+                "all tensors must have one shape"
+            )
+    given = [tensor for tensor in (log_prob, old_log_prob, advantages, ref_log_prob) if tensor is not None]
+    dtype = torch.float64 if any(tensor.dtype == torch.float64 for tensor in given) else torch.float32
+    ignored = None if mask is None else mask == 0
+    x, old, advantages, *ref = (tensor.to(dtype) for tensor in given)
+    if log_prob.dtype == torch.float16:
+        x = _SaturatedGradient.apply(log_prob)
+    if ignored is not None:
+        advantages = advantages.masked_fill(ignored, 0.0)
+    r = ratios(x, old, ref[0] if ref else None, ignored)
+    formula = differentiable_loss if spec.estimator == "differentiable" else reinforce_loss
+    loss, signal = formula(spec, r, advantages)
+    mass = 1.0 if DIVERGENCES[spec.divergence].normalized else spec.z_old
+    if mass != 1.0:
+        loss = mass * loss
+    if ignored is not None:
+        loss = loss.masked_fill(ignored, 0.0)
+    with torch.no_grad():
+        return loss, statistics(spec, r.detach(), signal, advantages, mass, ignored)
+
+
+class _SaturatedGradient(torch.autograd.Function):
+    """float16 to float32 with a gradient that is at most float16's largest number, 65504, where a cast gives inf."""
+
+    @staticmethod
+    def forward(ctx, tensor: Tensor) -> Tensor:
+        return tensor.float()
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        limit = torch.finfo(torch.float16).max
+        return gradient.clamp(-limit, limit).to(torch.float16)
+
+
+def statistics(
+    spec: LossSpec, r: Ratios, signal: Tensor, advantages: Tensor, mass: float, ignored: Tensor | None
+) -> TokenStats:
+    """What is logged of each token. signal: what differentiable_loss or reinforce_loss returned beside the loss.
+
+    A token whose signal is 0 has no gradient to clip and never counts as clipped, as in verl. A dual clip acts
+    strictly outside its bounds, RPG-Style Clip also on them.
+    """
+    lo, hi = spec.bounds
+    w = r.w
+    match spec.rule:
+        case "none":
+            high = low = c = torch.zeros_like(w, dtype=torch.bool)
+        case "hard":
+            high, low, c = w > hi, w < lo, torch.zeros_like(w, dtype=torch.bool)
+        case "reward" | "regularized":
+            high, low, c = (signal > 0) & (w > hi), (signal < 0) & (w < lo), (signal < 0) & (w > spec.clip_c)
+        case _:
+            upper, nonzero = (signal if spec.rule == "psi" else advantages) >= 0, signal != 0
+            high = nonzero & upper & (w >= hi)
+            low, c = nonzero & ~upper & (w <= lo), nonzero & ~upper & (w >= spec.clip_c)
+    kl = mass * DIVERGENCES[spec.divergence].estimate(r)
+    if ignored is not None:
+        kl = kl.masked_fill(ignored, 0.0)
+        high, low, c = (flag & ~ignored for flag in (high, low, c))
+    return TokenStats(w, r.log_w, kl, high, low, c)
+
+
+class Summary(NamedTuple):
+    """Statistics over the tokens that count: scalars (0-dimensional tensors) of token_loss's TokenStats.
+
+    Without a token, sums and counts are 0 and the extremes of w are 1.
+    """
+
+    tokens: Tensor
+    ratio_sum: Tensor
+    log_ratio_sum: Tensor
+    kl_sum: Tensor
+    high: Tensor
+    low: Tensor
+    c: Tensor
+    ratio_max: Tensor
+    ratio_min: Tensor
+
+
+def token_loss_summary(spec: LossSpec, *, mask: Tensor, **inputs: Tensor | None) -> tuple[Tensor, Summary]:
+    """token_loss with its statistics reduced over the tokens that count; arguments and errors are token_loss's."""
+    loss, stats = token_loss(spec, mask=mask, **inputs)  # type: ignore[arg-type]
+    counts = mask != 0
+    any_token = counts.any()
+    largest = stats.ratio.masked_fill(~counts, -math.inf).amax() if mask.numel() else stats.ratio.new_ones(())
+    smallest = stats.ratio.masked_fill(~counts, math.inf).amin() if mask.numel() else stats.ratio.new_ones(())
+    return loss, Summary(
+        tokens=counts.sum(),
+        ratio_sum=stats.ratio.masked_fill(~counts, 0.0).sum(),
+        log_ratio_sum=stats.log_ratio.sum(),
+        kl_sum=stats.kl.sum(),
+        high=stats.clipped_high.sum(),
+        low=stats.clipped_low.sum(),
+        c=stats.clipped_c.sum(),
+        ratio_max=torch.where(any_token, largest, 1.0),
+        ratio_min=torch.where(any_token, smallest, 1.0),
+    )
+
+
+@functools.cache
+def compiled(device: torch.device) -> Callable[..., tuple[Tensor, Summary]]:
+    """token_loss_summary under torch.compile with dynamic shapes; itself, with one warning, where nothing compiles.
+
+    Compiling takes 10 to 25 s at the first call of each loss.
+    """
+    function = torch.compile(token_loss_summary, dynamic=True)
+    trial = torch.zeros(2, 3, device=device)
+    try:
+        loss, _ = function(
+            LossSpec.parse("rpg_urkl"),
+            log_prob=trial.clone().requires_grad_(),
+            old_log_prob=trial,
+            advantages=trial,
+            ref_log_prob=None,
+            mask=trial,
+        )
+        loss.sum().backward()
+    except BackendCompilerFailed as error:
+        warnings.warn(
+            f"actor.use_torch_compile: torch cannot compile for {device.type} here, so the losses run uncompiled: "
+            f"{' '.join(str(error).splitlines()[:2])}",
+            stacklevel=2,
+        )
+        return token_loss_summary
+    return function
