@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch._dynamo.exc import BackendCompilerFailed
 
 from rpg.objectives.losses import DIVERGENCES, Ratios, differentiable_loss, ratios, reinforce_loss
 from rpg.objectives.spec import LossSpec
@@ -175,6 +174,8 @@ def compiled(device: torch.device) -> Callable[..., tuple[Tensor, Summary]]:
 
     Compiling takes 10 to 25 s at the first call of each loss.
     """
+    from torch._dynamo.exc import BackendCompilerFailed  # two seconds, which only who compiles pays
+
     function = torch.compile(token_loss_summary, dynamic=True)
     trial = torch.zeros(2, 3, device=device)
     try:
