@@ -20,9 +20,12 @@ MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("
 
 
 def imported(path: Path) -> set[str]:
-    """The modules of this project that a file imports, wherever in the file it does so."""
+    """The modules of this project that a file imports, wherever in the file it does so but for its type checker."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    typing = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    tree.body = [node for node in tree.body if node not in typing]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
