@@ -16,7 +16,7 @@ import random
 import time
 from collections.abc import Callable
 
-from rpg.rewards import JUDGES, compute_score, symbolic
+from rpg.rewards import JUDGES, compute_score, release
 
 GROUP = 16
 WORK = "We expand the square, collect the terms and compare both sides of the equation. " * 75  # 6,000 characters
@@ -70,13 +70,13 @@ def measure(name: str, judge: str, responses: int) -> None:
     data_source, make = MIXES[name]
     groups = [make(rng) for _ in range(max(1, responses // GROUP))]
     rows = [(f"{WORK}\n{ending}", truth) for truth, endings in groups for ending in endings]
-    calls = symbolic.counts.calls
+    calls = release.sandbox.calls
     start, own = time.perf_counter(), time.process_time()
     for response, truth in rows:
         compute_score(data_source, response, truth, judge=judge)
     seconds, own = time.perf_counter() - start, time.process_time() - own
     scored = len(rows)
-    calls = symbolic.counts.calls - calls
+    calls = release.sandbox.calls - calls
     print(f"{name:11} {judge:9} {scored:6} responses {seconds:8.2f} s {scored / seconds:9.0f} /s", end=" ")
     print(f"{8192 * own / scored:6.2f} s of this process for 8192,", end=" ")
     print(f"{calls:6} by math-verify; 8192 take {8192 * seconds / scored:.1f} s")
@@ -91,7 +91,7 @@ def main() -> None:
     args = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     start = time.perf_counter()
-    symbolic.judge_response("x+1", "$1+x$", 10.0)
+    release.judge_expression("$1+x$", "x+1", 10.0)
     print(f"loading math-verify, once a worker: {time.perf_counter() - start:.1f} s")
     for judge in JUDGES:
         measure("training", judge, args.responses)

@@ -100,7 +100,7 @@ def data_sources(run: Run) -> Iterator[Finding]:
     import pyarrow.parquet as pq
 
     from rpg.rewards import KNOWN_DATA_SOURCES, gym, is_known
-    from rpg.rewards.sources import GYM_PREFIX, gym_task
+    from rpg.rewards.data_sources import GYM_PREFIX, gym_task
 
     if not is_ours(run.get("reward.custom_reward_function.path")):
         return

@@ -8,11 +8,8 @@ from rpg.data.findings import Issue, warning
 from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.schema import ABILITY, STYLE
 from rpg.data.template import PREFIX, is_templated, strip_prompt
-from rpg.rewards import compute_score, gym, release
-from rpg.rewards.extract import ANSWER_MARK, MAX_ANSWER_CHARS
-from rpg.rewards.normalize import normalize
-from rpg.rewards.number import as_number
-from rpg.rewards.sources import (
+from rpg.rewards import compute_score, gym, release, verified
+from rpg.rewards.data_sources import (
     AIME_SOURCES,
     GYM_PREFIX,
     GYM_SOURCES,
@@ -21,7 +18,7 @@ from rpg.rewards.sources import (
     UNANSWERED,
     is_known,
 )
-from rpg.rewards.value import quantity
+from rpg.rewards.extract import ANSWER_MARK, MAX_ANSWER_CHARS
 
 REQUIRED = ("data_source", "prompt", "reward_model")
 MEDIA = ("images", "videos", "audios")
@@ -169,7 +166,7 @@ def _truth(truth: str, data_source: str, where: str) -> Iterator[Issue]:
     elif not is_balanced(text):
         yield Issue(where, f"{short(truth)} has a bracket or $ without its partner", "correct the LaTeX")
     elif data_source in INTEGER_SOURCES:
-        number = as_number(quantity(normalize(text)).value)
+        number = verified.number_in(text)
         if number is None or number.denominator != 1:
             yield Issue(where, f"{short(truth)} is no integer", f"all answers of {data_source} are integers")
         elif data_source in AIME_SOURCES and not 0 <= number <= 999:

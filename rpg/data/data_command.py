@@ -10,7 +10,7 @@ from rpg.data.build import build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub
 from rpg.data.schema import Problem, repeated_rows, write_together
 from rpg.data.sources import SOURCES
-from rpg.rewards.sources import require_gym_task
+from rpg.rewards.data_sources import require_gym_task
 
 GYM = "reasoning-gym:"
 DEFAULTS = {"train_size": 2048, "test_size": 256, "seed": 0, "low": 0, "high": 99}

@@ -20,7 +20,7 @@ from rpg.data.build import digest
 from rpg.data.readers import DataError
 from rpg.data.schema import Problem
 from rpg.rewards import JUDGES, compute_score, gym
-from rpg.rewards.sources import GYM_PREFIX, require_gym_task
+from rpg.rewards.data_sources import GYM_PREFIX, require_gym_task
 
 PROGRESS_SECONDS = 5.0
 DRAWS = 4  # for each problem wanted, and MORE_DRAWS: then the generator is taken to have no more

@@ -7,17 +7,17 @@ from typing import Any, Literal
 
 from rpg.objectives.spec import LOSS_NAMES
 from rpg.results.config import setting
-from rpg.rewards import OURS, sources
+from rpg.rewards import OURS, data_sources
 
 # What a data_source counts as in tables: the paper's names, in the paper's order; others keep their own.
 BENCHMARKS = {
-    "AIME24": tuple(name for name in sources.AIME_SOURCES if "24" in name or name == "Maxwell-Jia/AIME_2024"),
-    "AIME25": tuple(name for name in sources.AIME_SOURCES if "25" in name),
-    "AMC23": sources.AMC_SOURCES,
-    "Minerva-Math": sources.MINERVA_SOURCES,
-    "OlympiadBench": sources.OLYMPIAD_SOURCES,
-    "MATH-500": sources.MATH_SOURCES,
-    "toy sums": sources.TOY_SOURCES,
+    "AIME24": tuple(name for name in data_sources.AIME_SOURCES if "24" in name or name == "Maxwell-Jia/AIME_2024"),
+    "AIME25": tuple(name for name in data_sources.AIME_SOURCES if "25" in name),
+    "AMC23": data_sources.AMC_SOURCES,
+    "Minerva-Math": data_sources.MINERVA_SOURCES,
+    "OlympiadBench": data_sources.OLYMPIAD_SOURCES,
+    "MATH-500": data_sources.MATH_SOURCES,
+    "toy sums": data_sources.TOY_SOURCES,
 }
 _BENCHMARK_OF = {name: benchmark for benchmark, names in BENCHMARKS.items() for name in names}
 

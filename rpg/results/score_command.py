@@ -24,7 +24,7 @@ from rpg.results.render import markdown
 from rpg.results.runs import ACCURACY, CONFIG, ENVIRONMENT, METRICS, Run, load_runs
 from rpg.results.samples import problem_texts, sample_file, sample_lines, sources_of
 from rpg.results.table import build_table
-from rpg.rewards import JUDGES, OURS, compute_score, wall
+from rpg.rewards import JUDGES, OURS, compute_score, sandbox
 
 SCORED_FROM = "scored_from"  # in environment.json: the run whose answers these are
 
@@ -106,7 +106,7 @@ def _scored_steps(run: Run, judge: str, out: Path) -> Iterator[dict[str, Any]]:
     """Write the samples of every validation to `out`; yield what verl's file logger would have written."""
     without: list[int] = []
     any_scored = False
-    with ThreadPoolExecutor(wall.MAX_AT_ONCE) as threads:
+    with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:
         for step, data in run.history.items():
             keys = {found["data_source"]: key for key in data if (found := ACCURACY.fullmatch(key))}
             try:

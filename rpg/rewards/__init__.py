@@ -8,10 +8,9 @@ import math
 from numbers import Integral, Real
 from typing import TypedDict
 
-from rpg.rewards import gym, release
-from rpg.rewards.compare import answers_match
-from rpg.rewards.extract import MAX_ANSWER_CHARS, extract_answer
-from rpg.rewards.sources import INTEGER_SOURCES, KNOWN_DATA_SOURCES, TOY_SOURCES, gym_task, is_known, require_known
+from rpg.rewards import gym, release, verified
+from rpg.rewards.data_sources import INTEGER_SOURCES, KNOWN_DATA_SOURCES, TOY_SOURCES, gym_task, is_known, require_known
+from rpg.rewards.extract import MAX_ANSWER_CHARS
 
 __all__ = ["JUDGES", "KNOWN_DATA_SOURCES", "Score", "compute_score", "is_known"]
 
@@ -72,9 +71,9 @@ def compute_score(
         value, pred = gym.judge_response(task, truth, solution_str, judge, boxed_fallback is not False, limit)
         return {"score": value, "acc": float(value == 1.0), "pred": pred[:MAX_ANSWER_CHARS]}
     if judge == "verified":
-        answer = extract_answer(solution_str, boxed_fallback is not False)
-        correct = answers_match(answer, truth, integers_only=data_source in TOY_SOURCES)
-        pred = answer[:MAX_ANSWER_CHARS]
+        correct, pred = verified.judge_response(
+            solution_str, truth, boxed_fallback is not False, integers_only=data_source in TOY_SOURCES
+        )
     elif data_source in INTEGER_SOURCES:
         correct, pred = release.judge_text(solution_str, truth)
     else:

@@ -1,4 +1,4 @@
-"""Tasks of reasoning-gym: the answer of a response goes to the task's own score_answer, behind the wall (wall.py).
+"""Tasks of reasoning-gym: the answer of a response goes to the task's own score_answer, in the sandbox (sandbox.py).
 
 The row's ground_truth is JSON: what the library needs to score, exactly as the generator made it (pack). The library
 is asked for nothing else, and imported in the helper process alone.
@@ -12,10 +12,10 @@ import re
 import warnings
 from typing import Any
 
+from rpg.rewards.data_sources import GYM_PREFIX
 from rpg.rewards.extract import last_boxed, stated_answer
 from rpg.rewards.release import ANSWER, TAIL_CHARS, TIME_LIMIT
-from rpg.rewards.sources import GYM_PREFIX
-from rpg.rewards.wall import WALL_FACTOR, Counts, Pool
+from rpg.rewards.sandbox import WALL_FACTOR, Sandbox
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +33,9 @@ FENCE = re.compile(r"```\w*\n(.*?)\n?```.*", re.DOTALL)
 WRAPPINGS = ((r"\$\$?", r"\$\$?"), (r"\\\(", r"\\\)"), (r"\\boxed\{", r"\}"), (r"\\text\{", r"\}"), ("`", "`"))
 WRAPPED = [re.compile(rf"{opening}(.*){closing}") for opening, closing in (*WRAPPINGS, (r"\*\*", r"\*\*"))]
 
-counts = Counts()
-pool = Pool("rpg.rewards.gym_helper", "reasoning-gym", calls_per_child=1000)  # some tasks load files for each child
+sandbox = Sandbox(
+    "rpg.rewards.gym_child", "reasoning-gym", calls_per_child=1000
+)  # some tasks load files for each child
 
 
 def pack(value: Any) -> str:
@@ -156,24 +157,16 @@ def judge_response(task: str, truth: str, response: str, judge: str, boxed_fallb
     """The score that the library gives a response, exactly, and the answer that it was given ("" for none).
 
     0.0 where score_answer raises, where what it returns is no finite number, and where it takes more than
-    `time_limit` seconds of processor time or more memory than the wall leaves it; a warning says so. Safe in threads.
+    `time_limit` seconds of processor time or more memory than the sandbox leaves it; a warning says so.
 
     Raises ModuleNotFoundError without the library, ValueError for a ground truth that is not of this task's form.
     """
     require_library()
     answer = stated(response, own_answer(truth), judge, boxed_fallback)
-    counts.calls += 1
-    try:
-        reply = pool.ask([task, truth, answer], time_limit)
-    except TimeoutError:
-        reply = None
-    result: dict[str, Any]
-    if reply is None:
-        counts.over_limit += 1
+    result: dict[str, Any] | None = sandbox.ask(task, truth, answer, time_limit=time_limit)
+    if result is None:
         limits = f"{time_limit:.2f} s of processor time, {time_limit * WALL_FACTOR:.0f} s in all and 1 GiB of memory"
         result = {"error": f"no score within {limits}"}
-    else:
-        result = json.loads(reply)
     if "error" in result:
         logger.warning("%s%s: %s; answer %.80r scores 0.0", GYM_PREFIX, task, result["error"], answer)
     return result.get("score", 0.0), answer or ""

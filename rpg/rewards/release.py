@@ -5,9 +5,13 @@ section 8). The steps stand here in the rule's order; each works on what the one
 """
 
 import functools
+import logging
 import re
 
-from rpg.rewards import symbolic
+from rpg.rewards.sandbox import Sandbox
+
+logger = logging.getLogger(__name__)
+sandbox = Sandbox("rpg.rewards.math_verify_child", "math-verify")
 
 TAIL_CHARS = 300  # of a response that are read for an integer set
 MAX_RESPONSE_CHARS = 200_000  # for math-verify; 8192 tokens are some 30,000
@@ -71,7 +75,11 @@ def judge_expression(response: str, truth: str, time_limit: float) -> tuple[bool
     """
     if len(response) > MAX_RESPONSE_CHARS:
         return False, ""
-    return symbolic.judge_response(truth, response, time_limit)
+    verdict = sandbox.ask(truth, response, time_limit=time_limit)
+    if verdict is None:
+        logger.warning("response not judged within %.2f s: ...%r, truth %.80r", time_limit, response[-80:], truth)
+    right, said = verdict or (False, "")
+    return right, said
 
 
 def normalize(text: str) -> str:

@@ -18,7 +18,7 @@ from rpg.data.readers import DataError
 from rpg.data.schema import SCHEMA
 from rpg.data.template import format_prompt
 from rpg.rewards import JUDGES, compute_score, gym
-from rpg.rewards.sources import GYM_TASKS
+from rpg.rewards.data_sources import GYM_TASKS
 from tests.gym_library import needs_library
 
 IN_CI = ("chain_sum", "basic_arithmetic", "rearc", "word_sorting", "graph_color", "mini_sudoku")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from rpg.data.check import FileCheck, check_repeats, check_row
 from rpg.data.schema import Problem, make_row
 from rpg.rewards import JUDGES, compute_score
-from rpg.rewards.normalize import normalize
-from rpg.rewards.number import as_number
-from rpg.rewards.value import quantity
+from rpg.rewards.verified import number_in
+from rpg.rewards.verified.normalize import normalize
+from rpg.rewards.verified.numbers import as_number
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -68,7 +68,7 @@ def test_any_response_and_truth_of_the_toy_task(text: str, truth: str, judge: st
 @settings(max_examples=300, deadline=None)
 @given(text=st.text(alphabet="0123456789.,/^{}\\frac$ -+x()%°½", max_size=60))
 def test_numbers_are_read_or_refused(text: str) -> None:
-    value = as_number(quantity(normalize(text)).value)
+    value = number_in(text)
     assert value is None or isinstance(value, Fraction)
 
 

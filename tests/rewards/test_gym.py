@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rpg.rewards import JUDGES, compute_score, gym, is_known
-from rpg.rewards.sources import GYM_TASKS
+from rpg.rewards.data_sources import GYM_TASKS
 from tests.gym_library import needs_library
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -187,7 +187,7 @@ def test_no_other_task_evaluates_text():
         for path in root.rglob("*.py")
         if re.search(r"(?<![.\w])(eval|exec)\(|parse_expr\(|sympify\(", path.read_text())
     }
-    helper = ast.parse((ROOT / "rpg/rewards/gym_helper.py").read_text())
+    helper = ast.parse((ROOT / "rpg/rewards/gym_child.py").read_text())
     tuples = {node.targets[0].id: ast.literal_eval(node.value) for node in helper.body
               if isinstance(node, ast.Assign) and node.targets[0].id in ("LITERALS", "EXPRESSIONS")}  # fmt: skip
     of_their_own_text = {"code.codeio", "algorithmic.number_sorting", "arithmetic.bitwise_arithmetic",
@@ -228,11 +228,11 @@ def test_a_task_that_raises_scores_nothing_and_says_so(caplog):
 )
 def test_hostile_answers_end_in_time(task, answer, endless):
     """sympy is led to what never ends; the helper stays, and others are scored."""
-    truth, over = truth_of(dataset(task)[0]), gym.counts.over_limit
+    truth, over = truth_of(dataset(task)[0]), gym.sandbox.over_limit
     result = compute_score(f"reasoning-gym/{task}", f"Answer: {answer}", truth, time_limit=1.0)
     assert result["acc"] == 0.0
     assert 0 <= result["score"] < 0.1
-    assert gym.counts.over_limit == over + endless
+    assert gym.sandbox.over_limit == over + endless
     entry = dataset("chain_sum")[1]
     assert compute_score("reasoning-gym/chain_sum", f"Answer: {entry['answer']}", truth_of(entry))["acc"] == 1.0
 

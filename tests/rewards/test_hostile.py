@@ -14,7 +14,7 @@ import pytest
 from hostile import KINDS, hostile_responses
 from pairs import judge
 
-from rpg.rewards import Score, symbolic, wall
+from rpg.rewards import Score, release, sandbox
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ NINES, ROOT = "9^{9^9}", r"\sqrt{5}"  # a comparison that takes sympy minutes
 
 
 def children() -> list[str]:
-    helper = symbolic.pool.running_helper().process.pid
+    helper = release.sandbox.running_helper().process.pid
     return Path(f"/proc/{helper}/task/{helper}/children").read_text().split()
 
 
@@ -113,18 +113,18 @@ def test_many_threads_agree() -> None:
     assert wrong == [0.0] * len(pairs)
 
 
-# math-verify behind its wall, for the judge that asks it
+# math-verify in its sandbox
 
 
 def is_equal(answer: str, truth: str, time_limit: float = LIMIT) -> bool:
-    return symbolic.judge_response(truth, f"${answer}$", time_limit)[0]
+    return release.judge_expression(f"${answer}$", truth, time_limit)[0]
 
 
 def test_limit_holds_in_threads_and_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
     """verl scores in a thread pool, where signal.alarm cannot be used."""
     caplog.set_level(logging.ERROR)
     is_equal("1+x", "x+1")  # loads the library
-    before = symbolic.counts.over_limit
+    before = release.sandbox.over_limit
 
     def score(number: int) -> float:
         assert threading.current_thread() is not threading.main_thread()
@@ -134,13 +134,13 @@ def test_limit_holds_in_threads_and_others_go_on(caplog: pytest.LogCaptureFixtur
     with ThreadPoolExecutor(16) as pool:
         verdicts = list(pool.map(score, range(32)))
     assert verdicts == [float(number % 8 != 0) for number in range(32)]
-    assert symbolic.counts.over_limit == before + 4
+    assert release.sandbox.over_limit == before + 4
 
 
 def test_time_limit_is_the_callers() -> None:
     """Of two bombs that run side by side, the one with less time ends first."""
     is_equal("1+x", "x+1")  # loads the library
-    before, ended = symbolic.counts.over_limit, []
+    before, ended = release.sandbox.over_limit, []
 
     def burn(limit: float) -> None:
         assert not is_equal(NINES, ROOT, time_limit=limit)
@@ -149,19 +149,19 @@ def test_time_limit_is_the_callers() -> None:
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(burn, (3.0, 0.3)))
     assert ended == [0.3, 3.0]
-    assert symbolic.counts.over_limit == before + 2
+    assert release.sandbox.over_limit == before + 2
 
 
 def test_memory_bomb_ends_its_child_only() -> None:
-    pid = symbolic.pool.running_helper().process.pid
+    pid = release.sandbox.running_helper().process.pid
     assert not is_equal(r"2^{2^{40}}+x", "x", time_limit=2.0)
-    assert symbolic.pool.running_helper().process.pid == pid
+    assert release.sandbox.running_helper().process.pid == pid
     assert is_equal("105+x", "x+105")
 
 
 def test_helper_or_child_killed_from_outside_is_replaced() -> None:
     is_equal("106+x", "x+106")
-    killed = symbolic.pool.running_helper().process
+    killed = release.sandbox.running_helper().process
     victims = children()
     assert victims
     for pid in victims:
@@ -171,14 +171,14 @@ def test_helper_or_child_killed_from_outside_is_replaced() -> None:
     killed.wait()
     assert children() == []  # of a new helper
     assert is_equal("108+x", "x+108")
-    assert symbolic.pool.running_helper().process.pid != killed.pid
+    assert release.sandbox.running_helper().process.pid != killed.pid
 
 
 def test_nothing_outlives_a_killed_worker() -> None:
     code = (
-        "import sys, time; from rpg.rewards import symbolic\n"
-        "assert symbolic.judge_response('x+1', '$1+x$', 10.0)[0]\n"
-        "print(symbolic.pool.running_helper().process.pid, flush=True); time.sleep(60)"
+        "import sys, time; from rpg.rewards import release\n"
+        "assert release.judge_expression('$1+x$', 'x+1', 10.0)[0]\n"
+        "print(release.sandbox.running_helper().process.pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout
@@ -204,12 +204,12 @@ def is_running(process: Path) -> bool:
 
 def test_children_are_few_and_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a pool of the test's own: one that others have used may have children that are not asked here."""
-    own = wall.Pool(symbolic.pool.module, symbolic.pool.library, calls_per_child=3)
-    monkeypatch.setattr(symbolic, "pool", own)
+    own = sandbox.Sandbox(release.sandbox.module, release.sandbox.library, calls_per_child=3)
+    monkeypatch.setattr(release, "sandbox", own)
     seen = []
     for number in range(200, 212):
         assert is_equal(f"{number}+x", f"x+{number}")
-        assert len(children()) <= wall.MAX_AT_ONCE + 1  # one may be on its way out
+        assert len(children()) <= sandbox.MAX_AT_ONCE + 1  # one may be on its way out
         seen += [pid for pid in children() if pid not in seen]
     assert len(seen) == 4  # of three calls each
     own.running_helper().stop()

@@ -16,7 +16,7 @@ from endings import KINDS, MARKS, PIECES, endings
 from hostile import KINDS as HOSTILE_KINDS
 from hostile import hostile_responses
 
-from rpg.rewards import compute_score, release, symbolic, wall
+from rpg.rewards import compute_score, release, sandbox
 
 CORPUS = 20_000
 HEAVY = r"So $9^{9^{9^9}}$."  # takes sympy minutes, or all memory
@@ -146,7 +146,7 @@ def test_the_library_gets_what_the_release_gave_it() -> None:
 def test_the_limit_holds_in_threads(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     compute_score("minerva", "Answer: $5$", "5")  # loads the library
-    over = symbolic.counts.over_limit
+    over = release.sandbox.over_limit
     limit = 0.3
 
     def timed(number: int) -> tuple[float, float]:
@@ -158,9 +158,9 @@ def test_the_limit_holds_in_threads(caplog: pytest.LogCaptureFixture) -> None:
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(timed, range(16)))
     assert [acc for acc, _ in results] == [float(number % 4 == 1) for number in range(16)]
-    turns = len(results) / wall.MAX_AT_ONCE  # the last bomb waits for those before it
-    assert max(seconds for _, seconds in results) < turns * limit * wall.WALL_FACTOR + 1
-    assert symbolic.counts.over_limit > over
+    turns = len(results) / sandbox.MAX_AT_ONCE  # the last bomb waits for those before it
+    assert max(seconds for _, seconds in results) < turns * limit * sandbox.WALL_FACTOR + 1
+    assert release.sandbox.over_limit > over
 
 
 def test_hostile_responses_end_in_time(caplog: pytest.LogCaptureFixture) -> None:
@@ -171,16 +171,16 @@ def test_hostile_responses_end_in_time(caplog: pytest.LogCaptureFixture) -> None
         for data_source in ("math-dapo", "minerva"):
             start = time.perf_counter()
             result = compute_score(data_source, response, truth, time_limit=limit)
-            assert time.perf_counter() - start < 2 * limit * wall.WALL_FACTOR, (response[:100], truth)
+            assert time.perf_counter() - start < 2 * limit * sandbox.WALL_FACTOR, (response[:100], truth)
             assert result["score"] in (1.0, -1.0)
             result["pred"].encode()
         assert compute_score("math-dapo", response, truth)["acc"] == float(rule.verdict(response, truth)[0])
 
 
 def test_a_response_beyond_all_bounds_is_wrong_at_once() -> None:
-    calls = symbolic.counts.calls
+    calls = release.sandbox.calls
     assert compute_score("minerva", " " * 10**7 + "Answer: $5$", "5") == {"score": -1.0, "acc": 0.0, "pred": ""}
-    assert symbolic.counts.calls == calls
+    assert release.sandbox.calls == calls
     response = " " * 10**7 + "Answer: $5$"
     start = time.process_time()
     assert compute_score("aime24", response, "5")["acc"] == 1.0

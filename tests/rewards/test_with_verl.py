@@ -65,7 +65,7 @@ def test_dapo_manager_scores_with_our_function(path: str, tokenizer) -> None:
             }
         }
     )
-    responses = [r"Answer: \frac{2}{4}", "Answer: 3", r"\boxed{1/2}", "Answer: (x+1)/2 - x/2", "......Answer: 0.5"]
+    responses = [r"Answer: \frac{2}{4}", "Answer: 3", r"\boxed{1/2}", "Answer: (x+1)/2 - x/3", "......Answer: 0.5"]
 
     async def score() -> list[dict]:
         manager = load_reward_manager(config, tokenizer)  # takes the running event loop
@@ -89,8 +89,8 @@ def test_dapo_manager_scores_with_our_function(path: str, tokenizer) -> None:
 
     results = asyncio.run(score())
     info = [result["reward_extra_info"] for result in results]
-    assert [one["acc"] for one in info] == [1.0, 0.0, 0.0, 0.0, 1.0]  # numbers with letters are not worked out
-    assert [one["pred"] for one in info] == [r"\frac{2}{4}", "3", "", "(x+1)/2 - x/2", "0.5"]
+    assert [one["acc"] for one in info] == [1.0, 0.0, 0.0, 0.0, 1.0]
+    assert [one["pred"] for one in info] == [r"\frac{2}{4}", "3", "", "(x+1)/2 - x/3", "0.5"]
     # 21 characters, 1 over the 20 that are free of the 10-token buffer: 0.1 off
     assert len(responses[3]) == 21
     assert float(results[3]["reward_score"]) == pytest.approx(-1.0 - 0.1)

@@ -1,35 +1,27 @@
-"""What an answer is: a value, a list, a tuple, a set, an equation, an inequality, a region, a matrix.
+"""What an answer is: a value, several of them, a tuple, a set, an equation, an inequality, a union, a matrix.
 
-Only the outer form is read here, by its brackets, separators and relation signs; values stay text for compare.py.
+Only the outer form is read here, by its brackets, separators and relation signs; values stay text.
 """
 
 import re
 from functools import lru_cache
+from typing import NamedTuple, TypeGuard
 
-from rpg.rewards.kinds import (
-    CONNECTORS,
-    INFINITY,
-    WHOLE_LINE,
-    Items,
-    Matrix,
-    Piece,
-    Region,
-    Relation,
-    Structure,
-    Value,
-    as_point,
-    as_region,
-    is_assignment,
-    is_name,
-    text_of,
+INFINITY = "\\infty"
+NAME = re.compile(
+    r"[A-Z](?:_\{?\w\}?)?(?:\s*[A-Z](?:_\{?\w\}?)?){1,3}|"  # the segment AB
+    r"(?:[A-Za-z]|\\(?!pi\b)[a-z]+)'*(?:_(?:\{[^{}]*\}|\w|\\[a-z]+))?'*(?:\s*\(\s*(?:[A-Za-z](?:\s*,\s*[A-Za-z])*)\s*\))?"
 )
-
+NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
 OPENING, CLOSING = "([{", ")]}"
 PAIRS = (("\\{", "\\}"), ("(", ")"), ("[", "]"), ("(", "]"), ("[", ")"), ("{", "}"))
+INTERVALS = ("()", "[]", "(]", "[)")
 SEPARATOR = re.compile(r"[,;]|\\text\{\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 LIST_COMMA = re.compile(r"[0-9],(?![0-9]{3}(?![0-9]))[0-9]")  # then 54,108 are two numbers, else one
 NO_THOUSANDS = re.compile(rf"(?!(?<=[0-9]),[0-9]{{3}}(?![0-9]))(?:{SEPARATOR.pattern})")
 RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|equiv|notin|subset|to)(?![A-Za-z])|[=<>]")
+INEQUALITIES = frozenset(("<", ">", "\\le", "\\ge", "\\ne"))
+ABSOLUTE = re.compile(r"\|\s*(\S+?)\s*\|")
 UNION = re.compile(r"\\cup(?![A-Za-z])")
 WITHOUT = re.compile(r"\\setminus(?![A-Za-z])|-(?=\s*\\\{)")
 EXCEPT = re.compile(r"all real (?:numbers|values)(?: of)?(?: x)? (?:except|other than)(?: for)? (?:x ?= ?)?(.+)", re.I)
@@ -40,12 +32,80 @@ BRACKETED_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(matrix|array|smallmatrix)\}.*
 EITHER_SIGN = re.compile(r"\\(?:pm|mp)(?![A-Za-z])")
 RULE = re.compile(r"[|:]")
 MEMBER = re.compile(r"\\in(?![a-z])")
-ABSOLUTE = re.compile(r"\|\s*(\S+?)\s*\|")
 NOTHING = re.compile(
     r"none|no (?:(?:real|integer|such|possible) )?(?:solutions?|roots?|values?|numbers?|integers?)(?: exists?)?|"
     r"(?:the )?empty set|\\emptyset|\\\{ *\\\}|\{\}"
 )
 REALS = frozenset(("\\mathbb{R}", "\\mathbf{R}", "all real numbers", "all reals", "all real number", "all real values"))
+
+
+class Items(NamedTuple):
+    """Several structures; `kind` says how they belong together.
+
+    "," in any order, "{" a set, "()", "[]", "(]", "[)" a tuple or an interval; of parts of the number line "or", "and",
+    "without", "either" (parted by a comma: all hold or, where they cannot, one of them) and "in" (name, part).
+    """
+
+    kind: str
+    items: tuple
+
+
+class Relation(NamedTuple):
+    """Sides and the signs between them: x = 3, 1 < x \\le 4, 2x + y < 4."""
+
+    sides: tuple[str, ...]
+    signs: tuple[str, ...]
+
+
+class Matrix(NamedTuple):
+    """Rows of texts."""
+
+    rows: tuple[tuple[str, ...], ...]
+
+
+Structure = str | Items | Relation | Matrix
+EMPTY = Items("or", ())
+WHOLE_LINE = Items("()", ("-" + INFINITY, INFINITY))
+
+
+def is_name(text: str) -> bool:
+    """Whether this is one variable, indexed or not, or a function of variables."""
+    return bool(NAME.fullmatch(text)) and text not in NO_NAMES
+
+
+def is_assignment(item: Structure) -> TypeGuard[Relation]:
+    """Whether this is x = 3, for any name and any value."""
+    return isinstance(item, Relation) and item.signs == ("=",) and is_name(item.sides[0])
+
+
+def bounded_name(item: Structure) -> str:
+    """Return the variable that an inequality, or several, or x \\in A bound; "" for anything else."""
+    if isinstance(item, Items) and item.kind in ("or", "and", "either", "without") and item.items:
+        return bounded_name(item.items[0])
+    if isinstance(item, Items):
+        return item.items[0] if item.kind == "in" else ""
+    if not isinstance(item, Relation) or not INEQUALITIES.issuperset(item.signs):
+        return ""
+    if len(item.sides) == 3 or item.signs == ("\\ne",):
+        name = item.sides[len(item.sides) == 3]
+        return name if is_name(name) else ""
+    inside = ABSOLUTE.fullmatch(item.sides[0])
+    names = [side for side in (inside[1] if inside else item.sides[0], item.sides[1]) if is_name(side)]
+    return names[0] if len(names) == 1 and len(item.sides) == 2 else ""
+
+
+def is_region(item: Structure) -> bool:
+    """Whether this can be nothing but a part of the number line."""
+    return bool(bounded_name(item)) or (isinstance(item, Items) and item.kind in ("or", "and", "either", "without"))
+
+
+def may_be_region(item: Structure) -> bool:
+    """Whether this is one, or brackets around two values, or a set of values."""
+    if is_region(item) or not isinstance(item, Items):
+        return is_region(item)
+    if item.kind == ",":
+        return all(map(may_be_region, item.items))
+    return all(isinstance(part, str) for part in item.items) and (item.kind == "{" or len(item.items) == 2)
 
 
 def split(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
@@ -55,10 +115,7 @@ def split(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
         character = text[position]
         if text.startswith(("\\begin{", "\\end{"), position):
             depth += 1 if text.startswith("\\b", position) else -1
-        if character in OPENING:
-            depth += 1
-        elif character in CLOSING:
-            depth -= 1
+        depth += (character in OPENING) - (character in CLOSING)
         match = pattern.match(text, position) if not depth else None
         if match and match.end() > position:
             parts.append(text[start:position].strip())
@@ -88,9 +145,9 @@ def enclosed(text: str) -> tuple[str, str, str] | None:
 
 @lru_cache(maxsize=4096)
 def read(text: str) -> Structure:
-    """Return the structure of a normalized text; what has no other is a Value."""
+    """Return the structure of a normalized text; what has no other is a value."""
     if NOTHING.fullmatch(text.casefold()):
-        return Region(())
+        return EMPTY
     if text.casefold() in REALS or text in REALS:
         return WHOLE_LINE
     if match := EXCEPT.fullmatch(text.replace("\\ne ", "except ")):
@@ -98,30 +155,26 @@ def read(text: str) -> Structure:
     parts, separators = split(text, SEPARATOR if LIST_COMMA.search(text) else NO_THOUSANDS)
     if separators:
         parts = [part for part in parts if part]
-        return read_list(parts, separators) if parts else Value(text)
+        return _read_list(parts, separators) if parts else text
     if len(EITHER_SIGN.findall(text)) == 1:
         signs = (" ".join(EITHER_SIGN.sub(sign, text).split()) for sign in "+-")
         return Items(",", tuple(read(sign.removeprefix("+").strip()) for sign in signs))
     sides, signs = split(text, RELATION)
-    if signs:
-        return read_relation(sides, signs)
-    return read_term(text)
+    return _read_relation(sides, signs) if signs else _read_term(text)
 
 
-def read_list(parts: list[str], separators: list[str]) -> Structure:
-    """Read several parts: inequalities make one region, anything else is a list in any order."""
+def _read_list(parts: list[str], separators: list[str]) -> Structure:
+    """Read several parts: inequalities of one variable make one region, anything else is a list in any order."""
     items = [read(part) for part in parts]
     if len(items) == 1:
         return items[0]
-    names = {item.name for item in items if isinstance(item, Region)}
-    if names:  # "x < 1 or x = 3"
-        items = [as_point(item) if isinstance(item, Relation) and {item.sides[0]} == names else item for item in items]
-    first = items[0]
-    if all(isinstance(item, Region) for item in items) and len({item.name for item in items}) == 1 and first.name:
+    names = {bounded_name(item) for item in items} - {""}
+    bounded = [bounded_name(item) or (item.sides[0] if is_assignment(item) else "") for item in items]
+    if len(names) == 1 and names.issuperset(bounded):  # "x < 1 or x = 3"
         joined = " ".join(separators)
         return Items("or" if "or" in joined else "and" if "and" in joined else "either", tuple(items))
-    # "x = 1, 2": the name holds for all
-    if is_assignment(first) and all(isinstance(item, Value) for item in items[1:]):
+    first = items[0]
+    if is_assignment(first) and all(isinstance(item, str) for item in items[1:]):  # "x = 1, 2"
         items = [Relation((first.sides[0], part), ("=",)) for part in (first.sides[1], *parts[1:])]
     flat = []
     for item in items:
@@ -129,54 +182,23 @@ def read_list(parts: list[str], separators: list[str]) -> Structure:
     return Items(",", tuple(flat))
 
 
-def read_relation(sides: list[str], signs: list[str]) -> Structure:
-    """Read an equation, or an inequality; of one variable against numbers that is a region."""
+def _read_relation(sides: list[str], signs: list[str]) -> Structure:
     if not sides[0] and signs[0] in ("=", "\\approx"):
         sides, signs = sides[1:], signs[1:]
-        return read_relation(sides, signs) if signs else read(sides[0])
+        return _read_relation(sides, signs) if signs else read(sides[0])
     if signs == ["\\in"] and is_name(sides[0]):
         inside = read(sides[1])
         if isinstance(inside, Items) and inside.kind == "{":
-            return Items(",", tuple(Relation((sides[0], text_of(item)), ("=",)) for item in inside.items))
-        region = as_region(inside)
-        return region._replace(name=sides[0]) if region else Value(f"{sides[0]} \\in {sides[1]}")
+            return Items(",", tuple(Relation((sides[0], str(item)), ("=",)) for item in inside.items))
+        return Items("in", (sides[0], inside)) if may_be_region(inside) else f"{sides[0]} \\in {sides[1]}"
     if signs == ["="] and (names := enclosed(sides[0])) and (values := enclosed(sides[1])):
         left, right = (split(inside[1], SEPARATOR)[0] for inside in (names, values))
         if len(left) == len(right) and all(is_name(name) for name in left):
             return Items(",", tuple(Relation(pair, ("=",)) for pair in zip(left, right, strict=True)))
-    region = read_inequality(sides, signs)
-    return region or Relation(tuple(sides), tuple(signs))
+    return Relation(tuple(sides), tuple(signs))
 
 
-def read_inequality(sides: list[str], signs: list[str]) -> Region | None:
-    """Return the region of x < 3, 1 < x \\le 3 or x \\ne 3, else None."""
-    if signs == ["\\ne"] and is_name(sides[0]):
-        end = sides[1]
-        return Region((Piece("(", "-" + INFINITY, end, ")"), Piece("(", end, INFINITY, ")")), sides[0])
-    if len(sides) == 2 and (match := ABSOLUTE.fullmatch(sides[0])) and is_name(match[1]):
-        name, end = match[1], sides[1]
-        if signs[0] in ("<", "\\le"):
-            opening, closing = ("(", ")") if signs[0] == "<" else ("[", "]")
-            return Region((Piece(opening, f"-({end})", end, closing),), name)
-        if signs[0] in (">", "\\ge"):
-            opening, closing = ("(", ")") if signs[0] == ">" else ("[", "]")
-            outside = Piece("(", "-" + INFINITY, f"-({end})", closing), Piece(opening, end, INFINITY, ")")
-            return Region(outside, name)
-    if set(signs) <= {">", "\\ge"}:
-        sides, signs = sides[::-1], ["<" if sign == ">" else "\\le" for sign in signs[::-1]]
-    if not set(signs) <= {"<", "\\le"}:
-        return None
-    if len(sides) == 2 and is_name(sides[1]) and not is_name(sides[0]):
-        return Region((Piece("(" if signs[0] == "<" else "[", sides[0], INFINITY, ")"),), sides[1])
-    if len(sides) == 2 and is_name(sides[0]) and not is_name(sides[1]):
-        return Region((Piece("(", "-" + INFINITY, sides[1], ")" if signs[0] == "<" else "]"),), sides[0])
-    if len(sides) == 3 and is_name(sides[1]):
-        opening, closing = "(" if signs[0] == "<" else "[", ")" if signs[1] == "<" else "]"
-        return Region((Piece(opening, sides[0], sides[2], closing),), sides[1])
-    return None
-
-
-def read_term(text: str) -> Structure:
+def _read_term(text: str) -> Structure:
     """Read what has neither separators nor relations outside its brackets."""
     if bracketed := BRACKETED_MATRIX.fullmatch(text):
         text = bracketed[1]
@@ -185,53 +207,45 @@ def read_term(text: str) -> Structure:
         if match[1] != "cases" or "&" not in match[2]:  # with it, a function by cases
             return read(", ".join(filter(None, rows)).replace(", =", " ="))
     if match := MATRIX.fullmatch(text):
-        rows = [row for row in ROW_END.split(match[3]) if row.strip()]
-        factor = f"({match[1]})\\cdot " if match[1] else ""
-        cells = (
-            tuple(f"{factor}({cell.strip()})" if factor else cell.strip() for cell in row.split("&")) for row in rows
-        )
-        return Matrix(tuple(cells))
+        rows = [[cell.strip() for cell in row.split("&")] for row in ROW_END.split(match[3]) if row.strip()]
+        if match[1]:
+            rows = [[f"({match[1]})\\cdot ({cell})" for cell in row] for row in rows]
+        return Matrix(tuple(map(tuple, rows)))
     parts, signs = split(text, UNION)
     if signs:
-        regions = [as_region(read(part)) for part in parts]
-        if all(regions):
-            return Region(tuple(piece for region in regions if region for piece in region.pieces))
-        return Value(text)
+        united = tuple(map(read, parts))
+        return Items("or", united) if all(map(may_be_region, united)) else text
     parts, signs = split(text, WITHOUT)
-    if len(signs) == 1 and (base := as_region(read(parts[0]))) and (taken := as_region(read(parts[1]))):
-        return Items("without", (base, taken))
-    return read_brackets(text)
+    pair = tuple(map(read, parts)) if len(signs) == 1 else ()
+    if pair and all(map(may_be_region, pair)):
+        return Items("without", pair)
+    return _read_brackets(text)
 
 
-def read_brackets(text: str) -> Structure:
+def _read_brackets(text: str) -> Structure:
     """Read a tuple, a set or a bracketed value."""
     pair = enclosed(text)
     if not pair:
-        return Value(text)
+        return text
     opening, inside, closing = pair
     parts, separators = split(inside, SEPARATOR)
     if opening in ("\\{", "{") and (separators or opening == "\\{"):
         if not inside:
-            return Region(())
+            return EMPTY
         if split(inside, RULE)[1]:
-            return read_rule(inside) or Value(text)
+            return _read_rule(inside) or text
         content = read(inside)  # also \{\pm 1\}
         return Items("{", content.items if isinstance(content, Items) and content.kind == "," else (content,))
     if not separators:
-        return Value(text) if split(inside, RELATION)[1] or opening + closing != "()" else read(inside)
-    if EITHER_SIGN.search(text):
-        return Value(text)
-    return Items(opening + closing, tuple(read(part) for part in parts))
+        return text if split(inside, RELATION)[1] or opening + closing != "()" else read(inside)
+    return text if EITHER_SIGN.search(text) else Items(opening + closing, tuple(map(read, parts)))
 
 
-def read_rule(inside: str) -> Structure | None:
+def _read_rule(inside: str) -> Structure | None:
     """Return the region that \\{x \\mid x > 3\\} describes, None for any other rule of a set."""
     parts, _ = split(inside, RULE)
     name = split(parts[0], MEMBER)[0]
     if len(parts) != 2 or not is_name(name[0]) or name[1:] not in ([], ["\\mathbb{R}"]):
         return None
     region = read(parts[1])
-    joined = region.items if isinstance(region, Items) and region.kind in CONNECTORS else (region,)
-    if not all(isinstance(part, Region) and part.name == name[0] for part in joined):
-        return None
-    return region
+    return region if bounded_name(region) == name[0] else None

@@ -1,10 +1,8 @@
-"""The process that symbolic.py starts: math-verify loaded once, and forked children that it asks."""
+"""What release.py asks math-verify, in a child of the sandbox (sandbox.py)."""
 
 import logging
 
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
-
-from rpg.rewards.wall_helper import serve
 
 SHOWN = 200  # characters of an answer that are sent back
 # The release's call: truth as LaTeX, response as plain expression and LaTeX
@@ -27,26 +25,17 @@ WARM_UP = (  # loads what sympy and the parser build on first use, so that child
 )
 
 
-def read_answer(response: str) -> list:
-    """What the library reads as the answer of a whole response: expressions and, last, their text."""
-    return parse(response, RESPONSE_READERS, parsing_timeout=None)  # type: ignore[arg-type]
-
-
-def judge_response(truth: str, response: str) -> str:
-    """Verdict "1" or "0" on a whole response, and the text of the answer that the library read; its alarms are off."""
+def answer(truth: str, response: str) -> tuple[bool, str]:
+    """Whether a whole response is right, and the text that the library read as its answer. Its alarms are off."""
     wanted = parse(f"\\boxed{{{truth}}}", TRUTH_READERS, parsing_timeout=None)  # type: ignore[arg-type]
-    said = read_answer(response)
+    said = parse(response, RESPONSE_READERS, parsing_timeout=None)  # type: ignore[arg-type]
     right = bool(wanted and said) and verify(wanted, said, timeout_seconds=None)
     text = next((part for part in reversed(said) if isinstance(part, str)), "")
-    return f"{right:d}{text[:SHOWN]}"
+    return right, text[:SHOWN]
 
 
 def warm_up() -> None:
     """Judge one answer of each kind."""
     logging.disable(logging.CRITICAL)  # the library warns that its own time limits are off
-    for truth, answer in WARM_UP:
-        judge_response(truth, f"${answer}$")
-
-
-if __name__ == "__main__":
-    serve(judge_response, warm_up)
+    for truth, said in WARM_UP:
+        answer(truth, f"${said}$")

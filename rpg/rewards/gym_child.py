@@ -1,4 +1,4 @@
-"""The process that gym.py starts: reasoning-gym loaded once, and forked children that score answers with it."""
+"""What gym.py asks reasoning-gym, in a child of the sandbox (sandbox.py)."""
 
 import ast
 import functools
@@ -14,7 +14,6 @@ from typing import Any
 import sympy
 
 from rpg.rewards.gym import load, unpack
-from rpg.rewards.wall_helper import serve
 
 DATASETS = load()
 PACKAGE = "reasoning_gym"
@@ -67,15 +66,15 @@ def task_of(name: str, config: str):
     return dataset(config=settings(**unpack(config)))
 
 
-def score(task: str, truth: str, answer: str | None) -> str:
-    """JSON: {"score": what score_answer returns}, or {"error": why there is no finite one}."""
+def answer(task: str, truth: str, said: str | None) -> dict[str, Any]:
+    """{"score": what score_answer returns}, or {"error": why there is no finite one}."""
     entry = unpack(truth)
     config = json.dumps(json.loads(truth)["config"])
     try:
-        value = float(task_of(task, config).score_answer(answer, {**entry, "question": ""}))
+        value = float(task_of(task, config).score_answer(said, {**entry, "question": ""}))
     except Exception as error:  # noqa: BLE001  # whatever a task raises at what a model wrote
-        return json.dumps({"error": f"score_answer raised {type(error).__name__}: {error}"[:500]})
-    return json.dumps({"score": value} if math.isfinite(value) else {"error": f"score_answer returned {value}"})
+        return {"error": f"score_answer raised {type(error).__name__}: {error}"[:500]}
+    return {"score": value} if math.isfinite(value) else {"error": f"score_answer returned {value}"}
 
 
 def warm_up() -> None:
@@ -84,8 +83,4 @@ def warm_up() -> None:
     warnings.simplefilter("ignore")
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
-    score("chain_sum", '{"answer":"3","config":{},"metadata":{}}', "3")
-
-
-if __name__ == "__main__":
-    serve(score, warm_up)
+    answer("chain_sum", '{"answer":"3","config":{},"metadata":{}}', "3")

@@ -5,18 +5,18 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from rpg.rewards.number import as_based, as_number
-from rpg.rewards.units import Unit, read_unit
+from rpg.rewards.verified.numbers import as_based, as_number
+from rpg.rewards.verified.units import Unit, read_unit
 
-RELATIVE_TOLERANCE = Fraction(1, 10**6)  # where the truth is no integer and one side is a rounded decimal
 MEANINGLESS_SPACE = re.compile(r"(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[0-9])\s+(?=[A-Za-z])")
 WORDS = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*")
 TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 MONTH = re.compile(r"\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b", re.IGNORECASE)
-DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}/[0-9]{1,2}/[0-9]{2,4}")
 HALF_OF_DAY = r"\s*(?:\\text\{)?\s*[ap]\.?\s?m\.?\s*\}?"
-CLOCK = re.compile(
-    rf"(?:[01]?[0-9]|2[0-4]):[0-5][0-9](?::[0-5][0-9])?(?:{HALF_OF_DAY})?|(?:1[0-2]|[1-9]){HALF_OF_DAY}", re.IGNORECASE
+DATE_OR_CLOCK = re.compile(
+    r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}/[0-9]{1,2}/[0-9]{2,4}|"
+    rf"(?:[01]?[0-9]|2[0-4]):[0-5][0-9](?::[0-5][0-9])?(?:{HALF_OF_DAY})?|(?:1[0-2]|[1-9]){HALF_OF_DAY}",
+    re.IGNORECASE,
 )
 RATIO = re.compile(r":|(?<=[0-9])\s+to\s+(?=[0-9])")
 DECIMAL_POINT = re.compile(r"[0-9]*\.[0-9]")
@@ -27,21 +27,19 @@ UNIT_START = re.compile(
     r"\s*(?:\\text\s*\{|\\(?:mu|Omega|AA)(?![A-Za-z])|\\?%|\^\s*\{?\s*(?:\\circ|\\prime|')|'|\\frac\s*\{\s*\\text|"
     r"[MLR]_\s*\{?\s*\\(?:odot|oplus)|\\cdot\s*\\text|\((?=\\text)|(?<![A-Za-z\\])[A-Za-z])"
 )
+NO_VALUE_ENDS = ("\\", "+", "-", "\\cdot", "/", "^", "_", "{", "(", "=")
 LONE_LETTER = re.compile(r"[A-Za-z]")
 NEXT_QUANTITY = re.compile(r"(?<=[A-Za-z'}])\s+(?=[0-9])")
 ARTICLE = re.compile(r"(?:the|an?) (?=[a-z]{2})")
 ANGLE = read_unit("degree")
 PERCENT = read_unit("percent")
 FUNCTION = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")  # the angle of \sin 30^\circ is not the answer
-ALIASES = {
-    "limit does not exist": "does not exist",
-    "dne": "does not exist",
-    "doesn't exist": "does not exist",
-    "no limit": "does not exist",
-    "infinite": "infinitely many",
-    "infinitely many solutions": "infinitely many",
-    "infinite solutions": "infinitely many",
-    "infinite number of solutions": "infinitely many",
+SYNONYMS = {
+    **dict.fromkeys(("limit does not exist", "dne", "doesn't exist", "no limit"), "does not exist"),
+    **dict.fromkeys(
+        ("infinite", "infinitely many solutions", "infinite solutions", "infinite number of solutions"),
+        "infinitely many",
+    ),
 }
 
 
@@ -66,7 +64,7 @@ def words(text: str) -> str:
     if not WORDS.fullmatch(plain) or (sum(map(str.isalpha, plain)) < 3 and plain.casefold() != "no"):
         return ""
     plain = ARTICLE.sub("", plain.casefold().replace(".", "").replace("-", " "))
-    return ALIASES.get(plain, plain)
+    return SYNONYMS.get(plain, plain)
 
 
 @lru_cache(maxsize=16384)
@@ -76,10 +74,10 @@ def same_value(said: str, wanted: str) -> bool:
         return True
     if words(said) or words(wanted):
         return False
-    if any(DATE.fullmatch(text) or CLOCK.fullmatch(text) for text in (said, wanted)):
+    if any(DATE_OR_CLOCK.fullmatch(text) for text in (said, wanted)):
         return _clock(said) == _clock(wanted) != ""
     if RATIO.search(said) or RATIO.search(wanted):
-        return same_ratio(said, wanted)
+        return _same_ratio(said, wanted)
     if as_based(said) or as_based(wanted):
         return as_based(said) == as_based(wanted)
     measured = quantity(said), quantity(wanted)
@@ -87,10 +85,10 @@ def same_value(said: str, wanted: str) -> bool:
     a_product = len(units) < 2 and ANGLE not in units and PERCENT not in units  # "3 m" may be one
     if a_product and same_number(said.removeprefix("+"), wanted.removeprefix("+")):
         return True
-    return bool(units) and same_quantity(*measured)
+    return bool(units) and _same_quantity(*measured)
 
 
-def same_quantity(said: Quantity, wanted: Quantity) -> bool:
+def _same_quantity(said: Quantity, wanted: Quantity) -> bool:
     """Whether value and unit agree; a unit that only one side names is the one that was asked for."""
     if said.unit is None or wanted.unit is None:
         number = as_number(said.value)
@@ -105,50 +103,39 @@ def same_quantity(said: Quantity, wanted: Quantity) -> bool:
 
 
 def same_number(said: str, wanted: str, scale: Fraction = Fraction(1)) -> bool:
-    """Whether `scale` times the number or formula `said` is `wanted`."""
+    """Whether `scale` times the number or formula `said` is `wanted`.
+
+    Equality is exact, but for one part in a million where a fraction, or a number converted between units, stands
+    against a decimal. No decimal is an exact irrational: 3.14159 is not \\pi.
+    """
     said_number, wanted_number = as_number(said), as_number(wanted)
-    rounded = bool(DECIMAL_POINT.search(said) or DECIMAL_POINT.search(wanted)) or scale.denominator > 10**6
+    is_rounded = bool(DECIMAL_POINT.search(said) or DECIMAL_POINT.search(wanted)) or scale.denominator > 10**6
     if said_number is not None and wanted_number is not None:
-        return numbers_match(said_number * scale, wanted_number, rounded)
+        return numbers_match(said_number * scale, wanted_number, is_rounded)
     if not any(map(str.isalnum, said)) or said == wanted == "":
         return False
-    return _same_formula(said, wanted, scale, rounded and (wanted_number is None or wanted_number.denominator != 1))
-
-
-def numbers_match(said: Fraction, wanted: Fraction, rounded: bool) -> bool:
-    """Exact equality; one part in a million of leeway where a decimal stands for no integer."""
-    if said == wanted:
-        return True
-    if wanted.denominator == 1 or not rounded:
-        return False
-    return abs(said - wanted) <= RELATIVE_TOLERANCE * abs(wanted)
-
-
-def _same_formula(said: str, wanted: str, scale: Fraction, rounded: bool) -> bool:
-    from rpg.rewards.grammar import Node, Unreadable
-    from rpg.rewards.identity import are_equal, variables  # imports mpmath, which integer sets never need
+    # imports mpmath, which the integer sets never need
+    from rpg.rewards.verified.evaluate import LEEWAY, are_equal
+    from rpg.rewards.verified.formula import Node, Unreadable, number, read_formula
 
     try:
-        left, right = as_node(said), as_node(wanted)
-        if variables(left) and not variables(right):
-            return False
+        left, right = read_formula(said), read_formula(wanted)
         if scale != 1:
-            left = Node("mul", (left, Node("num", leaf=scale)))
-        return are_equal(left, right, rounded)
+            left = Node("mul", (left, number(scale)))
+        may_be_rounded = is_rounded and wanted_number is not None and wanted_number.denominator != 1
+        return are_equal(left, right, LEEWAY if may_be_rounded else Fraction(0))
     except Unreadable:
         return False
 
 
-def as_node(text: str):
-    """Return the tree of a number or a formula. Raises Unreadable for anything else."""
-    from rpg.rewards.formula import read_formula
-    from rpg.rewards.grammar import Node
-
-    number = as_number(text)
-    return Node("num", leaf=number) if number is not None else read_formula(text)
+def numbers_match(said: Fraction, wanted: Fraction, is_rounded: bool) -> bool:
+    """Exact equality; one part in a million of leeway where a decimal stands for no integer."""
+    if said == wanted:
+        return True
+    return is_rounded and wanted.denominator != 1 and abs(said - wanted) <= abs(wanted) / 10**6
 
 
-def same_ratio(said: str, wanted: str) -> bool:
+def _same_ratio(said: str, wanted: str) -> bool:
     """Whether two ratios have as many parts, in proportion; a ratio is no number."""
     left, right = RATIO.split(said), RATIO.split(wanted)
     if len(left) != len(right) or len(left) < 2:
@@ -160,9 +147,10 @@ def same_ratio(said: str, wanted: str) -> bool:
 
 
 def _clock(text: str) -> str:
+    if not DATE_OR_CLOCK.fullmatch(text):
+        return ""
     plain = TEXT.sub(r"\1", text).lower().replace(".", "").replace(" ", "")
-    plain = plain.removesuffix("}").replace(":00am", "am").replace(":00pm", "pm")
-    return plain.lstrip("0") if CLOCK.fullmatch(text) or DATE.fullmatch(text) else ""
+    return plain.removesuffix("}").replace(":00am", "am").replace(":00pm", "pm").lstrip("0")
 
 
 @lru_cache(maxsize=16384)
@@ -185,12 +173,10 @@ def quantity(text: str) -> Quantity:
         if not UNIT_START.match(text, position) or text[position - 1].isspace():
             continue
         value, ending = text[:position].rstrip(), text[position:]
-        if value.endswith(("\\", "+", "-", "\\cdot", "/", "^", "_", "{", "(", "=")):
+        unit = None if value.endswith(NO_VALUE_ENDS) else read_unit(ending)
+        if unit is None or (unit == ANGLE and FUNCTION.search(value)):
             continue
-        unit = read_unit(ending)
-        if unit == ANGLE and FUNCTION.search(value):
-            continue
-        if unit is None or (LONE_LETTER.fullmatch(ending.strip()) and (ending[0] != " " or as_number(value) is None)):
+        if LONE_LETTER.fullmatch(ending.strip()) and (ending[0] != " " or as_number(value) is None):
             continue
         return Quantity(value, unit)
     return Quantity(text)
@@ -199,12 +185,12 @@ def quantity(text: str) -> Quantity:
 def _total(parts: list[str]) -> Quantity | None:
     """Add up 2 hours 30 minutes, in the unit of the first part."""
     quantities = [quantity(part) for part in parts]
-    numbers = [as_number(part.value) for part in quantities]
     first = quantities[0].unit
     if first is None:
         return None
     total = Fraction(0)
-    for number, part in zip(numbers, quantities, strict=True):
+    for part in quantities:
+        number = as_number(part.value)
         if number is None or number < 0 or part.unit is None or part.unit.powers != first.powers:
             return None
         total += number * part.unit.scale / first.scale

@@ -10,56 +10,43 @@ from rpg.rewards.extract import braced
 
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
 SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+# Characters that stand for one of ASCII: full-width digits and punctuation, dashes, quotes, brackets, spaces
+ASCII = str.maketrans(
+    "".join(chr(0xFF10 + digit) for digit in range(10))
+    + "\u2212\u2010\u2011\u2012\u2013\u2014\uff0d÷∕⁄⟨⟩′\u2019\u201c\u201d"
+    + "\uff0c\u3001\uff1b\uff1a\uff08\uff09\u3002\uff1d\u00a0\u202f\u2009",
+    "0123456789" + "-------///()''\"\"" + ",,;:().=   ",
+)
 GREEK = "alpha beta gamma delta epsilon theta lambda mu mu nu rho sigma tau phi psi omega Delta Omega"
-CHARACTERS = str.maketrans(
+LATEX = str.maketrans(
     {
-        **{chr(0xFF10 + digit): str(digit) for digit in range(10)},  # full-width digits
-        **dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\uff0d", "-"),  # minus signs and dashes
-        **dict.fromkeys("×·⋅∙", "\\cdot "),
-        **dict.fromkeys("÷∕⁄", "/"),
         **{letter: f"\\{name} " for letter, name in zip("αβγδεθλμµνρστφψωΔΩ", GREEK.split(), strict=True)},
+        **dict.fromkeys("×·⋅∙", "\\cdot "),
         "π": "\\pi ",
         "√": "\\sqrt ",
         "∛": "\\sqrt[3]",
         "∞": "\\infty ",
+        "±": "\\pm ",
+        "°": "^\\circ ",
         "≤": "\\le ",
         "≥": "\\ge ",
         "≠": "\\ne ",
         "≈": "\\approx ",
-        "±": "\\pm ",
         "∪": "\\cup ",
         "∈": "\\in ",
         "∅": "\\emptyset ",
         "ℝ": "\\mathbb{R}",
         "ℤ": "\\mathbb{Z}",
-        "⟨": "(",
-        "⟩": ")",
-        "¢": " cents",
-        "°": "^\\circ ",
         "Å": "\\AA ",
         "\u212b": "\\AA ",
         "⊙": "\\odot ",
-        "…": "...",
         "½": "\\frac{1}{2}",
         "⅓": "\\frac{1}{3}",
         "⅔": "\\frac{2}{3}",
         "¼": "\\frac{1}{4}",
         "¾": "\\frac{3}{4}",
-        "′": "'",
-        "\u2019": "'",
-        "\u201c": '"',
-        "\u201d": '"',
-        "\uff0c": ",",  # full-width punctuation
-        "\u3001": ",",
-        "\uff1b": ";",
-        "\uff1a": ":",
-        "\uff08": "(",
-        "\uff09": ")",
-        "\u3002": ".",
-        "\uff1d": "=",
-        "\u00a0": " ",
-        "\u202f": " ",
-        "\u2009": " ",
+        "¢": " cents",
+        "…": "...",
         "\u200b": "",
     }
 )
@@ -73,44 +60,44 @@ WRAPPED = re.compile(rf"\\(?:{UPRIGHT})\*?\s*\{{([^{{}}]*)\}}|\{{\\rm\s+([^{{}}]
 WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 COMMAND = re.compile(r"\\([A-Za-z]+)")
 SYNONYMS = {
-    **dict.fromkeys(("dfrac", "tfrac", "cfrac"), "\\frac"),
-    **dict.fromkeys(("left", "right", "middle", "displaystyle", "textstyle", "limits"), ""),
-    **dict.fromkeys(("big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl", "biggr"), ""),
-    **dict.fromkeys(("angle", "triangle", "measuredangle"), ""),
-    **dict.fromkeys(("quad", "qquad", "enspace", "thinspace", "hspace", "space", "hfill"), " "),
-    **dict.fromkeys(("leq", "leqslant"), "\\le"),
-    **dict.fromkeys(("geq", "geqslant"), "\\ge"),
-    **dict.fromkeys(("neq", "not="), "\\ne"),
-    **dict.fromkeys(("times", "ast", "cdotp"), "\\cdot"),
-    **dict.fromkeys(("varnothing", "O"), "\\emptyset"),
-    **dict.fromkeys(("dots", "cdots", "dotsc"), "\\ldots"),
-    **dict.fromkeys(("vert", "lvert", "rvert", "mid"), "|"),
-    **dict.fromkeys(("land", "wedge"), "\\text{and}"),
-    **dict.fromkeys(("lor", "vee"), "\\text{or}"),
-    "langle": "(",
-    "rangle": ")",
-    "lt": "<",
-    "gt": ">",
-    "colon": ":",
-    "div": "/",
-    "degree": "^\\circ",
-    "lbrace": "\\{",
-    "rbrace": "\\}",
-    "lbrack": "[",
-    "rbrack": "]",
-    "lparen": "(",
-    "rparen": ")",
-    "infin": "\\infty",
-    "bigcup": "\\cup",
-    "backslash": "\\setminus",
-    "Reals": "\\mathbb{R}",
-    "lg": "\\log_{10}",
-    "varepsilon": "\\epsilon",
-    "varphi": "\\phi",
-    "euro": "€",
-    "pounds": "£",
-    "AA": "\\AA",
-    "sun": "\\odot",
+    command: replacement
+    for commands, replacement in (
+        ("dfrac tfrac cfrac", "\\frac"),
+        ("left right middle displaystyle textstyle limits angle triangle measuredangle", ""),
+        ("big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr", ""),
+        ("quad qquad enspace thinspace hspace space hfill", " "),
+        ("leq leqslant", "\\le"),
+        ("geq geqslant", "\\ge"),
+        ("neq", "\\ne"),
+        ("times ast cdotp", "\\cdot"),
+        ("varnothing O", "\\emptyset"),
+        ("dots cdots dotsc", "\\ldots"),
+        ("vert lvert rvert mid", "|"),
+        ("land wedge", "\\text{and}"),
+        ("lor vee", "\\text{or}"),
+        ("langle lparen", "("),
+        ("rangle rparen", ")"),
+        ("lbrack", "["),
+        ("rbrack", "]"),
+        ("lbrace", "\\{"),
+        ("rbrace", "\\}"),
+        ("lt", "<"),
+        ("gt", ">"),
+        ("colon", ":"),
+        ("div", "/"),
+        ("degree", "^\\circ"),
+        ("infin", "\\infty"),
+        ("bigcup", "\\cup"),
+        ("backslash", "\\setminus"),
+        ("Reals", "\\mathbb{R}"),
+        ("lg", "\\log_{10}"),
+        ("varepsilon", "\\epsilon"),
+        ("varphi", "\\phi"),
+        ("euro", "€"),
+        ("pounds", "£"),
+        ("sun", "\\odot"),
+    )
+    for command in commands.split()
 }
 NO_SPACE = re.compile(r"(?<!\\)\\!|\{,\}|\\allowbreak|\\[hv]?phantom\s*\{[^{}]*\}|\\(?:left|right)\.")
 THIN_SPACE = re.compile(r"(?<!\\)\\[,;: ]|(?!^)~")  # "~33" is about 33
@@ -146,7 +133,7 @@ DOUBT = re.compile(
 @lru_cache(maxsize=4096)  # the truth of a group, and what many of its responses answer
 def normalize(text: str) -> str:
     """Return `text` without markup, delimiters, LaTeX spacing, lead-in and end punctuation."""
-    text = raise_indices(text).translate(CHARACTERS)
+    text = raise_indices(text).translate(ASCII).translate(LATEX)
     text = text.strip(' \t\r\n*`"')
     if text.replace("\\$", "").count("$") % 2:  # no pair of delimiters
         text = MONEY.sub(r"\1\\$", text)

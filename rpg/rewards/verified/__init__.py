@@ -1,0 +1,51 @@
+r"""The verifier `verified`: what an answer says counts, not how it is written. One function: `judge_response`.
+
+extract.py finds the answer, normalize.py gives it one spelling, structure.py reads its outer form (list, tuple, set,
+equation, inequality, matrix), values.py, units.py and numbers.py read what stands in it, formula.py and evaluate.py
+give a formula's tree and value, and compare.py compares two answers. No text of a model is run, and the work is bounded
+by the sizes that are read.
+"""
+
+from fractions import Fraction
+
+from rpg.rewards.extract import MAX_ANSWER_CHARS, extract_answer
+from rpg.rewards.verified.normalize import normalize
+from rpg.rewards.verified.numbers import as_number
+from rpg.rewards.verified.structure import read
+from rpg.rewards.verified.values import compact, numbers_match, quantity
+
+
+def judge_response(
+    response: str, truth: str, boxed_fallback: bool = True, integers_only: bool = False
+) -> tuple[bool, str]:
+    """Whether the answer that a response states says what `truth` says, and that answer.
+
+    boxed_fallback: whether the last \boxed{} counts where there is no "Answer:".
+    integers_only: nothing but the number itself counts, as for the toy task: no 27 + 48.
+    """
+    answer = extract_answer(response, boxed_fallback)
+    return _says_the_same(answer, truth, integers_only), answer[:MAX_ANSWER_CHARS]
+
+
+def number_in(text: str) -> Fraction | None:
+    """Return the exact number that an answer is, its unit left out; None where it is anything else."""
+    return as_number(quantity(normalize(text)).value)
+
+
+def _says_the_same(answer: str, truth: str, integers_only: bool) -> bool:
+    if not answer or len(answer) > MAX_ANSWER_CHARS or len(truth) > MAX_ANSWER_CHARS:
+        return False
+    said, wanted = normalize(answer), normalize(truth)
+    if not said:
+        return False
+    number, wanted_number = as_number(said), as_number(wanted)
+    if number is not None and wanted_number is not None:  # most answers of the integer sets
+        return numbers_match(number, wanted_number, "." in said or "." in wanted)
+    if integers_only:
+        number = as_number(quantity(said.rsplit("=", 1)[-1].strip()).value)
+        return number is not None and number == wanted_number
+    if compact(said) == compact(wanted):
+        return True
+    from rpg.rewards.verified.compare import same  # imports mpmath, which the integer sets never need
+
+    return same(read(said), read(wanted))

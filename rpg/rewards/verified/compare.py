@@ -1,0 +1,284 @@
+"""Whether two answers say the same: their structures, compared kind by kind."""
+
+import itertools
+import re
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import NamedTuple
+
+from rpg.rewards.verified.evaluate import (
+    Number,
+    Undefined,
+    are_close,
+    constant_ratio,
+    context,
+    inexact,
+    is_real,
+    value,
+    variables,
+)
+from rpg.rewards.verified.formula import Node, Unreadable, read_formula
+from rpg.rewards.verified.normalize import DOUBT
+from rpg.rewards.verified.structure import (
+    ABSOLUTE,
+    INFINITY,
+    INTERVALS,
+    Items,
+    Matrix,
+    Relation,
+    Structure,
+    is_assignment,
+    is_name,
+    is_region,
+    read,
+)
+from rpg.rewards.verified.values import same_value
+
+MAX_ITEMS = 40  # of a list, so that matching stays cheap
+FLIPPED = {">": ("<", -1), "\\ge": ("\\le", -1)}
+ROUGHLY = Fraction(1, 100)  # of the rounded value after \\approx
+
+
+def same(said: Structure, wanted: Structure) -> bool:
+    """Whether two structures say the same."""
+    if said == wanted:
+        return True
+    if is_region(said) or is_region(wanted):
+        try:
+            return same_region(region(said), region(wanted))
+        except (Unreadable, Undefined):
+            pass  # ends with variables are compared by their text
+    if isinstance(said, Relation) or isinstance(wanted, Relation):
+        return same_relation(said, wanted)
+    if isinstance(said, Items) and isinstance(wanted, Items):
+        return same_items(said, wanted)
+    if isinstance(said, Matrix) and isinstance(wanted, Matrix):
+        shapes = [[len(row) for row in matrix.rows] for matrix in (said, wanted)]
+        cells = (itertools.chain.from_iterable(matrix.rows) for matrix in (said, wanted))
+        return shapes[0] == shapes[1] and all(map(same_value, *cells))
+    return isinstance(said, str) and isinstance(wanted, str) and same_value(said, wanted)
+
+
+def same_items(said: Items, wanted: Items) -> bool:
+    """Whether two lists agree: tuples in order, sets and plain lists in any; a set is no tuple."""
+    if len(said.items) != len(wanted.items) or len(said.items) > MAX_ITEMS:
+        return False
+    if said.kind == wanted.kind and said.kind not in (",", "{"):
+        return all(map(same, said.items, wanted.items))
+    for one, other in ((said, wanted), (wanted, said)):
+        if other.kind == "()" and one.kind == ",":
+            return _same_coordinates(one, other)
+    if {said.kind, wanted.kind} - {",", "{"}:
+        return False
+    left = list(wanted.items)
+    for one in said.items:
+        match = next((other for other in left if same(one, other)), None)
+        if match is None:
+            return False
+        left.remove(match)
+    return True
+
+
+def _same_coordinates(named: Items, point: Items) -> bool:
+    """Whether x = 3, y = 4 are the coordinates of the point (3, 4), by the alphabet."""
+    values = {item.sides[0]: read(item.sides[1]) for item in named.items if is_assignment(item)}
+    if not len(values) == len(named.items) == len(point.items):
+        return False
+    return all(same(values[name], item) for name, item in zip(sorted(values), point.items, strict=True))
+
+
+def same_relation(said: Structure, wanted: Structure) -> bool:
+    """Whether two equations or inequalities agree, or a value and one that gives it a name."""
+    if not isinstance(wanted, Relation):
+        return isinstance(said, Relation) and any(same(read(text), wanted) for text in stated_values(said))
+    if not isinstance(said, Relation):
+        return is_assignment(wanted) and same(said, read(wanted.sides[1]))
+    if said.signs == wanted.signs and len(said.sides) == len(wanted.sides):
+        *left, last = said.sides
+        *others, wanted_last = wanted.sides
+        if all(map(same_value, left, others)) and same(read(last), read(wanted_last)):
+            return True
+    return same_up_to_factor(said, wanted)
+
+
+def stated_values(relation: Relation) -> list[str]:
+    """Return what an equation says the answer is: "27 + 48 = 75" says 75, "x = \\sqrt{2} \\approx 1.414" either.
+
+    [] where its sides contradict each other, or where it is no equation.
+    """
+    sides, signs = list(relation.sides), relation.signs
+    if not {"=", "\\approx"}.issuperset(signs) or "" in sides:
+        return []
+    if len(sides) == 2 and is_name(sides[1]) and not is_name(sides[0]):
+        sides.reverse()  # 3 = x
+    if not all(_is_plain(side) for side in sides[:-1]):
+        return []
+    numbers = [_constant(side) for side in sides]
+    try:
+        for sign, (left, right) in zip(signs, itertools.pairwise(numbers), strict=True):
+            leeway = ROUGHLY if sign == "\\approx" else Fraction(0)
+            if left is not None and right is not None and not are_close(left, right, leeway):
+                return []
+    except Unreadable:  # too large to tell
+        return []
+    is_exact_too = signs[-1] == "\\approx" and not is_name(sides[-2])
+    return sides[-2:] if is_exact_too else sides[-1:]
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a side is a formula, or words that name what is asked for: "not x" is neither."""
+    if DOUBT.search(text):
+        return False
+    try:
+        return bool(read_formula(text))
+    except Unreadable:
+        return not re.search("[0-9]", text)
+
+
+def _constant(text: str) -> Number | None:
+    """Return the value of a formula without variables, None of anything else."""
+    try:
+        node = read_formula(text)
+        return None if variables(node) else value(node, {})
+    except (Unreadable, Undefined):
+        return None
+
+
+def same_up_to_factor(said: Relation, wanted: Relation) -> bool:
+    """Whether one's sides differ by a multiple of what the other's do: 2x + 4y = 6 is x + 2y = 3."""
+    if len(said.sides) != 2 or len(wanted.sides) != 2:
+        return False
+    (sign, direction), (wanted_sign, wanted_direction) = (
+        FLIPPED.get(relation.signs[0], (relation.signs[0], 1)) for relation in (said, wanted)
+    )
+    if sign != wanted_sign or sign not in ("=", "<", "\\le", "\\ne"):
+        return False
+    try:
+        ratio = constant_ratio(*(_difference(relation) for relation in (said, wanted)))
+    except Unreadable:
+        return False
+    if ratio is None or sign in ("=", "\\ne"):
+        return ratio is not None
+    return is_real(ratio) and ratio.real * direction * wanted_direction > 0
+
+
+def _difference(relation: Relation) -> Node:
+    left, right = map(read_formula, relation.sides)
+    return Node("add", (left, Node("neg", (right,))))
+
+
+class Region(NamedTuple):
+    """A part of the number line: the names of its variable, where it may begin or end, and which numbers it holds."""
+
+    names: frozenset[str]
+    ends: tuple[Number, ...]
+    holds: Callable[[Number], bool]
+
+
+def same_region(said: Region, wanted: Region) -> bool:
+    """Whether two regions hold the same numbers, of the same variable where both name one.
+
+    Compared at every end of either, between each two, and beyond the outermost.
+    """
+    points = _points(said.ends + wanted.ends)
+    return len(said.names | wanted.names) <= 1 and all(said.holds(point) == wanted.holds(point) for point in points)
+
+
+def region(item: Structure) -> Region:
+    """Return the numbers that a structure stands for.
+
+    Raises Unreadable where it is no region, or an end no real number; Undefined where an end has no value.
+    """
+    if isinstance(item, Relation):
+        return _of_relation(item)
+    if not isinstance(item, Items):
+        raise Unreadable("no region")
+    if item.kind == "in":
+        inside = region(item.items[1])
+        return inside._replace(names=inside.names | {item.items[0]})
+    if item.kind in INTERVALS and len(item.items) == 2:
+        low, high = map(_end, item.items)
+        if _less(high, low):
+            raise Unreadable("an interval that ends before it begins")
+        above, below = ("\\le" if bracket in "[]" else "<" for bracket in item.kind)
+        return Region(frozenset(), (low, high), lambda x: SIGNS[above](low, x) and SIGNS[below](x, high))
+    if item.kind == "{":
+        numbers = tuple(map(_end, item.items))
+        return Region(frozenset(), numbers, lambda x: any(_equal(x, number) for number in numbers))
+    if item.kind in INTERVALS:
+        raise Unreadable("a tuple")
+    parts = [region(part) for part in item.items]
+    ends = tuple(end for part in parts for end in part.ends)
+    kind = item.kind
+    if kind == "either":
+        kind = "and" if any(all(part.holds(point) for part in parts) for point in _points(ends)) else "or"
+    holds: dict[str, Callable[[Number], bool]] = {
+        "and": lambda x: all(part.holds(x) for part in parts),
+        "without": lambda x: parts[0].holds(x) and not parts[1].holds(x),
+    }
+    in_any = lambda x: any(part.holds(x) for part in parts)  # noqa: E731
+    return Region(frozenset().union(*(part.names for part in parts)), ends, holds.get(kind, in_any))
+
+
+def _of_relation(relation: Relation) -> Region:
+    """Return where x < 3, 1 < x \\le 3, |x| \\ge 2, x \\ne 3 or x = 3 holds."""
+    inside = ABSOLUTE.fullmatch(relation.sides[0])
+    sides = [inside[1] if inside else relation.sides[0], *relation.sides[1:]]
+    names = frozenset(filter(is_name, sides))
+    if len(names) != 1 or not SIGNS.keys() >= set(relation.signs):
+        raise Unreadable("not one variable against numbers")
+    numbers = [None if is_name(side) else _end(side) for side in sides]
+    ends = tuple(end for end in numbers if end is not None)
+
+    def holds(x: Number) -> bool:
+        x = abs(x) if inside else x
+        values = [x if number is None else number for number in numbers]
+        return all(SIGNS[sign](*pair) for sign, pair in zip(relation.signs, itertools.pairwise(values), strict=True))
+
+    return Region(names, ends + tuple(-end for end in ends) if inside else ends, holds)
+
+
+def _end(item: Structure) -> Number:
+    """Return the value of an end, as a number of mpmath. Raises Unreadable where it is not real."""
+    if not isinstance(item, str):
+        raise Unreadable("no end")
+    plain = item.replace(" ", "").lstrip("+")
+    if plain in (INFINITY, "-" + INFINITY):
+        return context().inf if plain == INFINITY else -context().inf
+    node = read_formula(item)
+    if variables(node):
+        raise Unreadable("an end with a variable")
+    number = value(node, {})
+    if not is_real(number):
+        raise Unreadable("an end that is not real")
+    return context().re(inexact(number))
+
+
+def _points(ends: Iterable[Number]) -> list[Number]:
+    """Return every finite end once, a number between each two, and one beyond either side."""
+    finite: list[Number] = []
+    for end in sorted(filter(context().isfinite, ends)):
+        if not finite or not _equal(finite[-1], end):
+            finite.append(end)
+    if not finite:
+        return [context().mpf(0)]
+    between = [(low + high) / 2 for low, high in itertools.pairwise(finite)]
+    return [finite[0] - 1, *finite, *between, finite[-1] + 1]
+
+
+def _equal(a: Number, b: Number) -> bool:
+    return a == b or (context().isfinite(a) and context().isfinite(b) and are_close(a, b))
+
+
+def _less(a: Number, b: Number) -> bool:
+    return a < b and not _equal(a, b)
+
+
+SIGNS: dict[str, Callable[[Number, Number], bool]] = {
+    "<": _less,
+    ">": lambda a, b: _less(b, a),
+    "\\le": lambda a, b: not _less(b, a),
+    "\\ge": lambda a, b: not _less(a, b),
+    "=": _equal,
+    "\\ne": lambda a, b: not _equal(a, b),
+}

@@ -1,0 +1,232 @@
+"""Units of answers: what `2.5 \\mathrm{~m} / \\mathrm{s}^{2}` or "12 square meters" is measured in.
+
+A unit is a scale and the powers of base units, so that 100 cm is 1 m, and cm^3 is not cm^2. The table below is also
+the allow-list: Pint would bring a thousand names that are variables in an answer, and 0.6 s and 32 MB a worker.
+"""
+
+import re
+from collections import Counter
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+
+class Unit(NamedTuple):
+    """`scale` of one, in the base units of `powers`: ((base, exponent), ...), sorted."""
+
+    scale: Fraction
+    powers: tuple[tuple[str, int], ...]
+
+
+PREFIXES = {"k": 3, "M": 6, "G": 9, "T": 12, "d": -1, "c": -2, "m": -3, "u": -6, "n": -9, "p": -12, "f": -15}
+PREFIX_NAMES = {"kilo": 3, "mega": 6, "giga": 9, "centi": -2, "milli": -3, "micro": -6, "nano": -9}
+# Units by line, or parted by semicolons: symbol, other names, and what one of it is in other units; a base unit has no
+# such definition. Plurals in s need no name of their own. Prefixes go with symbol and names.
+PREFIXED = """
+m meter metre
+g gram
+s second
+A ampere
+K kelvin
+mol mole
+L liter litre = 1/1000 m^3
+l = L
+N newton = kg m / s^2
+J joule = N m
+W watt = J / s
+Pa pascal = N / m^2
+Hz hertz = 1 s^-1
+C coulomb = A s
+V volt = W / A
+F farad = C / V
+ohm Ohm = V / A
+H henry = V s / A
+T tesla = V s / m^2
+Wb weber = V s
+eV electronvolt = 1.602176634e-19 J
+pc parsec = 3.0856775814913673e16 m
+yr = 31557600 s
+cal calorie = 4.184 J
+bar = 100000 Pa
+M = mol / L
+Jy = 1e-26 W / m^2 Hz
+"""
+# The names of those below are not prefixed. Units without a definition that others would convert (gallon, degree,
+# percent) stand for themselves: what they are in others is not wanted, or not fixed.
+PLAIN = """
+cms = cm
+kms = km
+kgs kilo = kg
+gm gms = g
+micron = um
+sec = s
+amp = A
+erg = 1e-7 J
+dyn dyne = 1e-5 N
+gauss G = 1e-4 T
+angstrom Angstrom = 1e-10 m
+AU au = 149597870700 m
+lightyear ly = 9460730472580800 m
+atm atmosphere = 101325 Pa
+min minute = 60 s
+hour hr hrs h = 3600 s
+day = 86400 s
+week = 604800 s
+year yrs = 31557600 s
+inch inches in = 0.0254 m
+foot feet ft = 0.3048 m
+yard yd yds = 0.9144 m
+mile mi = 1609.344 m
+mph = mile / hour
+kph kmph kmh = km / hour
+tonne = 1000 kg
+lb lbs pound = 0.45359237 kg
+oz ounce = 0.028349523125 kg
+gallon gal
+cc = cm^3
+hectare ha = 10000 m^2
+acre = 4046.8564224 m^2
+dollar usd USD buck
+cent = 0.01 dollar
+degree deg
+arcmin arcminute = 1/60 degree
+arcsec arcsecond = 1/3600 degree
+mas = 1/1000 arcsec
+celsius; fahrenheit; percent pct; euro EUR; sterling; yen; rupee Rs; M_sun; L_sun; R_sun; M_earth; R_earth
+mmHg; psi; dB; bit; byte; mag magnitude; ppm; hp horsepower; knot; rpm RPM; rad radian; sr steradian
+unit; person people; child children; man men; woman women; integer; way; point; student; solution; month
+"""
+# Words that end in s and name nothing that is counted; "33 plus", "33 is", "33 thousands"
+NO_NOUNS = """plus minus less this does thus always perhaps unless besides across thousands hundreds millions billions
+tens dozens halves thirds quarters fifths sixths sevenths eighths ninths tenths hundredths thousandths others guesses"""
+NOUN_LEADS = "distinct different possible total positive real ordered such whole prime unique"
+AREAS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
+AFTER = {"squared": 2, "cubed": 3}
+DEFINED = re.compile(r"(?:(?P<scale>[0-9][0-9./e-]*) )?(?P<unit>.+)")
+# Names in LaTeX, spelt as words before the tokens are read
+NAMED = (
+    (re.compile(r"\^\s*\{?\s*\\circ\s*\}?\s*(?:\\text\{\s*([CF])\s*\}|([CF]))(?![A-Za-z])"), None),
+    (re.compile(r"\^\s*\{?\s*\\circ\s*\}?"), " degree "),
+    (re.compile(r"\^\s*\{?\s*(?:\\prime\s*\\prime|'')\s*\}?|''"), " arcsec "),
+    (re.compile(r"\^\s*\{?\s*(?:\\prime|')\s*\}?|'"), " arcmin "),
+    (re.compile(r"(?:\\text\{)?([MLR])\}?_\s*\{?\s*(?:\\text\{)?(?:\\odot|[sS]un)\s*\}?\s*\}?"), r" \1_sun "),
+    (re.compile(r"(?:\\text\{)?([MR])\}?_\s*\{?\s*\\(?:oplus|text\{Earth\})\s*\}?"), r" \1_earth "),
+    (re.compile(r"(?:\\text\{\s*)?\\mu\s*\}?\s*(?:\\text\{\s*)?([mgsJWVACFLN])(?![A-Za-z])\}?"), r" u\1 "),
+    (re.compile(r"\\(?:text\{\\)?AA\}?|\\text\{\\AA\s*\}"), " angstrom "),
+    (re.compile(r"([kM]?)(?:\\text\{\s*)?\\Omega\s*\}?"), r" \1ohm "),
+    (re.compile(r"\\?%"), " percent "),
+    (re.compile(r"[Dd]egrees?\s+[Cc]elsius"), " celsius "),
+    (re.compile(r"[Dd]egrees?\s+[Ff]ahrenheit"), " fahrenheit "),
+    (re.compile(r"[Ss]olar mass(?:es)?"), " M_sun "),
+    (re.compile(r"[Ss]olar luminosit(?:y|ies)"), " L_sun "),
+    (re.compile(r"[Ss]olar radi(?:us|i)"), " R_sun "),
+    (re.compile(r"[Ll]ight[- ]years?"), " lightyear "),
+)
+TOKEN = re.compile(
+    r"\s*(?:(?P<word>[A-Za-z]+(?:_(?:sun|earth))?)\.?|\^\s*(?:\{\s*(?P<braced>[+-]?[0-9])\s*\}|(?P<bare>-?[0-9]))|"
+    r"(?P<sign>/|\\cdot|\*|-|\(|\))|(?P<number>[0-9]))"
+)
+
+
+def name_latex(text: str) -> str:
+    """Write the units that LaTeX has signs for as words, and take words out of \\text."""
+    for pattern, word in NAMED:
+        if word is None:
+            text = pattern.sub(lambda m: " celsius " if "C" in (m[1], m[2]) else " fahrenheit ", text)
+        else:
+            text = pattern.sub(word, text)
+    text = re.sub(r"\\frac\s*\{((?:[^{}]|\{[^{}]*\})*)\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1/(\2)", text)
+    return re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)
+
+
+@lru_cache(maxsize=4096)
+def read_unit(text: str) -> Unit | None:
+    """Return the unit that the whole of `text` names, else None."""
+    text = name_latex(text).strip()
+    position, tokens = 0, []
+    while position < len(text):
+        match = TOKEN.match(text, position)
+        if not match:
+            return None
+        tokens.append(match)
+        position = match.end()
+    return _product(tokens) if tokens else None
+
+
+def _product(tokens: list[re.Match[str]]) -> Unit | None:
+    """Multiply the factors; all that follows "/" or "per" divides, as in J/kg K."""
+    factors: list[tuple[Unit, int]] = []
+    side, area, may_be_raised, described = 1, 1, False, False
+    for token in tokens:
+        word = token["word"]
+        exponent = AFTER.get(word) or token["braced"] or token["bare"]
+        if word == "per" or token["sign"] == "/":
+            side, may_be_raised = -1, False
+        elif word in AREAS:
+            area = AREAS[word]
+        elif word in NOUN_LEADS.split():
+            described = True
+        elif exponent:
+            if not may_be_raised:
+                return None
+            factors[-1] = (factors[-1][0], factors[-1][1] * int(exponent))
+            may_be_raised = False
+        elif word:
+            unit = named_unit(word)
+            if unit is None or (described and len(word) < 4):
+                return None
+            factors.append((unit, side * area))
+            area, may_be_raised = 1, True
+        elif token["number"] or (token["sign"] in "()" and side > 0):
+            return None
+    if area != 1 or not any(token["word"] for token in tokens):
+        return None
+    scale, powers = Fraction(1), Counter[str]()
+    for unit, exponent in factors:
+        scale *= unit.scale**exponent
+        for base, power in unit.powers:
+            powers[base] += power * exponent
+    return Unit(scale, tuple(sorted((base, power) for base, power in powers.items() if power)))
+
+
+def _table(lines: str) -> dict[str, tuple[str, str]]:
+    """Name -> (its symbol, its definition or "") of a table of units."""
+    table = {}
+    for line in re.split("[\n;]", lines.strip()):
+        names, _, definition = line.partition(" = ")
+        symbol = names.split()[0]
+        table |= dict.fromkeys(names.split(), (symbol, definition))
+    return table
+
+
+SCALED, FIXED = _table(PREFIXED), _table(PLAIN)
+
+
+@lru_cache(maxsize=1024)
+def named_unit(word: str) -> Unit | None:
+    """Return the unit of one word: a known unit, one with a prefix, or a plural noun that counts itself."""
+    for name in dict.fromkeys((word, word.lower() if len(word) > 3 else word)):
+        for singular in dict.fromkeys((name, name.removesuffix("s") if len(name) > 3 else name)):
+            if unit := _known(singular):
+                return unit
+    noun = word.lower()
+    if len(noun) > 3 and noun.isalpha() and noun.endswith("s") and noun not in NO_NOUNS.split():
+        return Unit(Fraction(1), ((noun.removesuffix("s"), 1),))
+    return None
+
+
+def _known(name: str) -> Unit | None:
+    """Return the unit of the tables by this name, with a prefix or without, else None."""
+    exponent, entry = 0, FIXED.get(name) or SCALED.get(name)
+    for prefix, power in (*PREFIXES.items(), *PREFIX_NAMES.items()):
+        rest = name.removeprefix(prefix)
+        if entry is None and rest != name and rest in SCALED and (rest == SCALED[rest][0]) == (len(prefix) == 1):
+            exponent, entry = power, SCALED[rest]
+    if entry is None:
+        return None
+    symbol, definition = entry
+    match = DEFINED.fullmatch(definition)
+    of = read_unit(match["unit"]) if match else Unit(Fraction(1), ((symbol, 1),))
+    assert of is not None
+    scale = Fraction(match["scale"] or 1) if match else Fraction(1)
+    return Unit(Fraction(10) ** exponent * scale * of.scale, of.powers)
