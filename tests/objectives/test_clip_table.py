@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from rpg.objectives import LOSS_NAMES, LossSpec, token_loss
+from rpg.objectives.spec import DIVERGENCE_NAMES
+from tests.objectives.formulas import LOSSES, NORMALIZED, WEIGHTS, c_component
 
 torch.set_num_threads(1)
 
@@ -31,18 +33,6 @@ def test_the_bounds_are_hit_exactly():
     assert 1 - CLIP["clip_low"] == LO
 
 
-def c_component(divergence, w, log_rho):
-    """C / beta as a function of the ratio: paper.md section 3, with rho where the reference is not pi_old."""
-    log_rho = log_rho or 0.0
-    rho = math.exp(log_rho)
-    return {
-        "fkl": rho,
-        "ufkl": rho - w,
-        "rkl": -w * (math.log(w) - log_rho + 1),
-        "urkl": -w * (math.log(w) - log_rho),
-    }[divergence]
-
-
 def evaluate_all(spec, tokens, log_rho):
     """(loss, slope, flags) of every (log_w, advantage) in one float64 call."""
     log_w, advantages = torch.tensor(tokens, dtype=torch.float64).T
@@ -63,7 +53,7 @@ def evaluate(spec, log_w, advantage, log_rho):
 TOKENS = list(itertools.product(LOG_RATIOS, ADVANTAGES))
 
 
-@pytest.mark.parametrize("divergence", ["fkl", "rkl", "ufkl", "urkl"])
+@pytest.mark.parametrize("divergence", DIVERGENCE_NAMES)
 @pytest.mark.parametrize("branch", ["psi", "advantage"])
 def test_rpg_style_clip_is_algorithm_2(divergence, branch):
     for beta, log_rho in itertools.product(BETAS, LOG_RHOS):
@@ -107,7 +97,7 @@ def test_branch_on_psi_and_on_the_advantage_differ_where_the_kl_turns_the_sign()
     assert by_advantage[1] == 0.0
 
 
-@pytest.mark.parametrize("divergence", ["fkl", "rkl", "ufkl", "urkl"])
+@pytest.mark.parametrize("divergence", DIVERGENCE_NAMES)
 def test_hard_clip_clamps_the_ratio_in_the_whole_weight(divergence):
     for beta, log_rho in itertools.product(BETAS, LOG_RHOS):
         spec = LossSpec.parse(f"rpg_rf_{divergence}_clip_hard", kl_coef=beta, **CLIP)
@@ -133,12 +123,7 @@ def written_out(spec, x, old, advantage, ref):
         return torch.where(a_hat >= 0, clipped, torch.min(clipped, -c * a_hat))
 
     def kl(w, log_w, log_u):
-        return {
-            "fkl": lambda: -rho * x,
-            "rkl": lambda: w * log_u,
-            "ufkl": lambda: w - rho * log_w - rho,
-            "urkl": lambda: w * log_u - w,
-        }[spec.divergence]()
+        return LOSSES[spec.divergence](x, w, log_w, log_u, rho)
 
     if spec.clip_scope == "none":
         return -w * advantage + beta * kl(w, log_w, x - ref)
@@ -148,14 +133,13 @@ def written_out(spec, x, old, advantage, ref):
         wb, log_wb = w.clamp(lo, hi), log_w.clamp(math.log(lo), math.log(hi))
         return -wb * advantage + beta * kl(wb, log_wb, log_wb - (ref - old))
     with torch.no_grad():  # the regularised advantage A + C / w
-        log_u = x - ref
-        weight = {"fkl": rho, "rkl": -w * (log_u + 1), "ufkl": rho - w, "urkl": -w * log_u}[spec.divergence]
+        weight = WEIGHTS[spec.divergence](w, rho, x - ref)
         a_hat = advantage + beta * weight / w
     return dual(a_hat)
 
 
 @pytest.mark.parametrize("scope", ["none", "reward", "regularized", "hard"])
-@pytest.mark.parametrize("divergence", ["fkl", "rkl", "ufkl", "urkl"])
+@pytest.mark.parametrize("divergence", DIVERGENCE_NAMES)
 def test_differentiable_losses_against_autograd_of_the_written_formula(divergence, scope):
     """Value and gradient, also where the clamp at +-20 is active (then w is a constant)."""
     generator = torch.Generator().manual_seed(0)
@@ -226,5 +210,5 @@ def test_z_old_scales_the_unnormalised_divergences_only(name):
         token_loss(LossSpec.parse(name, kl_coef=0.2, z_old=z), log_prob=x, old_log_prob=old, advantages=advantages)[0]
         for z in (1.0, 1.7)
     ]
-    factor = 1.7 if LOSS_NAMES[name][0] in ("ufkl", "urkl") else 1.0
+    factor = 1.0 if LOSS_NAMES[name][0] in NORMALIZED else 1.7
     torch.testing.assert_close(losses[1], losses[0] * factor, rtol=1e-15, atol=0)

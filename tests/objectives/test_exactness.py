@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rpg.objectives import LossSpec, token_loss
 from rpg.objectives import exact as enumerated
 from rpg.objectives.losses import DIVERGENCES
+from tests.objectives.formulas import DEFINITIONS, NORMALIZED
 
 torch.set_num_threads(1)
 
@@ -47,12 +48,7 @@ def exact_minus_grad_j(problem, name):
     theta = problem.logits.clone().requires_grad_()
     p = torch.softmax(theta, 0)
     q = problem.log_ref.exp()
-    kl = {
-        "fkl": lambda: (q * (q / p).log()).sum(),
-        "rkl": lambda: (p * (p / q).log()).sum(),
-        "ufkl": lambda: (q * (q / p).log() + p - q).sum(),
-        "urkl": lambda: (p * (p / q).log() + q - p).sum(),
-    }[name]()
+    kl = DEFINITIONS[name](p, q).sum()
     ((p * problem.advantages).sum() - problem.kl_coef * kl).neg().backward()
     return theta.grad, kl.item()
 
@@ -65,7 +61,7 @@ def test_expected_gradient_is_minus_grad_j(problem):
         divergence = LossSpec.parse(name).divergence
         # FKL and RKL have no Z in the table: their sums run over pi_old's own masses. For the other two the
         # samples come from pi_old / Z_old and the loss carries the factor Z_old.
-        normalized = divergence in ("fkl", "rkl")
+        normalized = divergence in NORMALIZED
         measure = pi_old if normalized else pi_old / problem.z_old
         spec = LossSpec.parse(name, kl_coef=problem.kl_coef, clip_scope="none", z_old=problem.z_old)
         theta = problem.logits.clone().requires_grad_()

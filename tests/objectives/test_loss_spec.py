@@ -5,16 +5,14 @@ import dataclasses
 import pytest
 
 from rpg.objectives import LOSS_NAMES, LossSpec
+from rpg.objectives.spec import DIVERGENCE_NAMES
 
-DIVERGENCES = ("fkl", "rkl", "ufkl", "urkl")
 
-
-def test_the_names_are_the_sixteen_of_the_design():
-    expected = {f"rpg_{d}" for d in DIVERGENCES} | {
-        f"rpg_rf_{d}{clip}" for d in DIVERGENCES for clip in ("", "_clip_hard", "_clip_ppo")
+def test_the_names_are_those_of_the_design():
+    assert {"fkl", "rkl", "ufkl", "urkl"} <= {*DIVERGENCE_NAMES}
+    assert {*LOSS_NAMES} == {f"rpg_{d}" for d in DIVERGENCE_NAMES} | {
+        f"rpg_rf_{d}{clip}" for d in DIVERGENCE_NAMES for clip in ("", "_clip_hard", "_clip_ppo")
     }
-    assert set(LOSS_NAMES) == expected
-    assert len(LOSS_NAMES) == 16
 
 
 @pytest.mark.parametrize("name", LOSS_NAMES)

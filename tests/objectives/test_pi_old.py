@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rpg.objectives import LossSpec, stale, token_loss
 from rpg.objectives import verify_command as verify
 from rpg.objectives.pi_old import OldPolicy, old_policy
+from tests.objectives.formulas import DEFINITIONS
 
 torch.set_num_threads(1)
 
@@ -37,12 +38,7 @@ def minus_grad_j(theta, log_ref, advantages, beta, divergence, outcome_weight=1.
     """-grad of sum_x c(x) [p A - beta d(p, q)] written out here; c = 1 makes it J."""
     theta = theta.clone().requires_grad_()
     p, q = theta.softmax(0), log_ref.exp()
-    d = {
-        "fkl": q * (q / p).log(),
-        "rkl": p * (p / q).log(),
-        "ufkl": q * (q / p).log() + p - q,
-        "urkl": p * (p / q).log() + q - p,
-    }[divergence]
+    d = DEFINITIONS[divergence](p, q)
     (gradient,) = torch.autograd.grad(-(outcome_weight * (p * advantages - beta * d)).sum(), theta)
     return gradient
 

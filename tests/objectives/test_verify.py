@@ -18,9 +18,9 @@ def test_passes_and_lists_every_loss(capsys):
     for name in LOSS_NAMES:
         assert re.search(rf"^{name}\b", printed, re.MULTILINE), name
     exact = [line for line in printed.splitlines() if re.search(r"\bexact\b", line)]
-    # 4 differentiable, 4 REINFORCE, 4 with Z_old, corrected GRPO; two choices of pi_old at three distances, and all
-    # four where behaviour and anchor are one policy
-    assert len(exact) == 13 + 2 * 3 + 4
+    # of each divergence the differentiable and the REINFORCE loss, 4 with Z_old, corrected GRPO; two choices of pi_old
+    # at three distances, and all four where behaviour and anchor are one policy
+    assert len(exact) == 2 * len(losses.DIVERGENCES) + 5 + 2 * 3 + 4
     share = re.search(r"misses the gradient of UKL by ([\d.]+)%", printed)
     assert share is not None
     assert float(share[1]) > 5
