@@ -14,7 +14,6 @@ running=0
 rpg=$root/.venv/bin/rpg
 [[ -x $rpg ]] || rpg=rpg
 cd "$root"
-. docs/results/keep.sh
 trap wait EXIT # for the others, where one has failed
 
 one_ended() {
@@ -53,5 +52,5 @@ for ahead in ${AHEAD:-0 4 1 2}; do
     done
 done
 while ((running > 0)); do one_ended; done
-for run in "$runs"/*/global_step_$steps; do keep "${run%/*}" "$out/logs/$(basename "${run%/*}")"; done
-"${rpg%rpg}python" docs/results/off_policy_report.py "$out/logs" "$out"
+"${rpg%rpg}python" docs/results/compact.py pack "$runs" "$out"
+"${rpg%rpg}python" docs/results/off_policy_report.py "$out" "$out"

@@ -1,16 +1,17 @@
-"""What the runs of off_policy.sh say: a line each; pictures of the training score against step and time, and by age.
+"""What the runs of off_policy.sh say: a line each, the choices of pi_old compared, pictures by age and by step.
 
-python docs/results/off_policy_report.py docs/results/off_policy/logs docs/results/off_policy
+python docs/results/off_policy_report.py docs/results/off_policy OUT
+
+Reads the three files that compact.py wrote; writes runs.md, ages.png and scores.png into OUT.
 """
 
-import itertools
-import re
-import statistics
 import sys
 from pathlib import Path
 
+import compact
 import matplotlib
 import numpy
+import pandas
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
@@ -18,186 +19,145 @@ from matplotlib.figure import Figure
 
 from rpg.results import figures
 from rpg.results.methods import order_of
-from rpg.results.runs import Run, load_runs
 
-NAME = re.compile(r"(?P<script>.+)-(?P<schedule>sync|async\d+)(?:-(?P<pi_old>\w+))?")
-HEAD = ("method", "rollouts", "pi_old", "staleness", "accuracy at step 8", "at 16", "score, last 4 batches",
-        "s a step", "ess, median", "lowest", "largest KL", "clipped, median")  # fmt: skip
-UNCLIPPED = "rpg_cpu_urkl1e-4_rf"
-SCORE = "critic/score/mean"
-COLOURS = {"sync": "black", "behavior": "tab:red", "decoupled": "tab:blue", "recomputed": "tab:orange"}
+UNCLIPPED = "RPG-REINFORCE-URKL (no clip)"
+SCORE, ACCURACY = "critic/score/mean", "val-core/toy_sum/acc/mean@2"
 CHOICES = ("recomputed", "decoupled", "behavior")
+COLOURS = {"sync": "black", "behavior": "tab:red", "decoupled": "tab:blue", "recomputed": "tab:orange"}
 LINES = {0: "-", 4: "-", 1: ":", 2: "--"}  # batches that the rollouts are ahead
+OUTCOMES = ("at step 8", "at step 16", "training score")
+COLUMNS = {"staleness": 2, "at step 8": 3, "at step 16": 3, "training score": 2, "s a step": 1, "ess": 3,
+           "lowest ess": 3, "largest KL": 3, "clipped": 3}  # fmt: skip
 
 
 def main() -> None:
-    """Write runs.md, scores.png and ages.png of the runs below the first directory into the second."""
-    source, out = map(Path, sys.argv[1:])
-    notes: list[str] = []
-    found = [run for run in load_runs([source], notes) if not run.stopped_early]
-    runs = sorted(found, key=lambda run: (order_of(run.method), ahead(run), pi_old(run)))
+    """Write runs.md and the pictures."""
+    study, out = map(Path, sys.argv[1:])
+    metrics = compact.metrics_of(study)
+    runs = frame(compact.runs_of(study), metrics)
     out.mkdir(parents=True, exist_ok=True)
-    rows = [f"| {' | '.join(HEAD)} |", f"|---|---|---|{'--:|' * (len(HEAD) - 3)}"]
-    rows += [f"| {' | '.join(cells(run))} |" for run in runs]
-    rows += ["", *means(runs), "", *against_recomputed(runs)]
-    (out / "runs.md").write_text("\n".join(rows) + "\n")
-    draw(runs, out / "scores.png")
+    (out / "runs.md").write_text("\n".join([*lines(runs), "", *means(runs), "", *against_recomputed(runs)]) + "\n")
     draw_ages(runs, out / "ages.png")
-    print(*rows, *notes, sep="\n")
+    draw_scores(runs, metrics[SCORE].unstack("run"), out / "scores.png")
 
 
-def _parts(run: Run) -> re.Match[str]:
-    found = NAME.fullmatch(run.directory.name)
-    if found is None:
-        sys.exit(f"off_policy_report: {run.path}: no run of off_policy.sh")
-    return found
-
-
-def ahead(run: Run) -> int:
-    """Batches that the rollouts are ahead of training; 0: synchronous."""
-    return int(_parts(run)["schedule"].removeprefix("async") if _parts(run)["pi_old"] else 0)
-
-
-def pi_old(run: Run) -> str:
-    """`sync` where there is no choice."""
-    return _parts(run)["pi_old"] or "sync"
-
-
-def off_policy(run: Run, name: str) -> list[float]:
-    """A metric of training/off_policy, batch by batch."""
-    return [value for _, value in run.series(f"training/off_policy/{name}")]
-
-
-def accuracies(run: Run) -> list[float]:
-    """Of each validation, on the toy task."""
-    (accuracy,) = run.accuracies().values()
-    return [value for _, value in accuracy]
-
-
-def cells(run: Run) -> list[str]:
-    """One run's line."""
-    ess, kl, stale = (off_policy(run, name) for name in ("ess", "kl", "trajectory_staleness/mean"))
-    return [
-        run.method,
-        f"{ahead(run)} ahead" if ahead(run) else "sync",
-        pi_old(run),
-        f"{statistics.mean(stale):.2f}" if stale else "0",
-        *(f"{value:.3f}" for value in accuracies(run)),
-        f"{statistics.mean(value for _, value in run.series(SCORE)[-4:]):+.2f}",
-        f"{statistics.median(value for _, value in run.series('timing_s/step')[2:]):.1f}",
-        f"{statistics.median(ess):.3f}",
-        f"{min(ess):.3f}",
-        f"{max(kl):.3f}",
-        f"{statistics.median(value for _, value in run.series('actor/pg_clipfrac')):.3f}",
-    ]
-
-
-def means(runs: list[Run]) -> list[str]:
-    """Markdown: the last accuracy by choice and batches ahead, mean over the methods with a clip."""
-    clipped = [run for run in runs if _parts(run)["script"] != UNCLIPPED]
-    ages = sorted({ahead(run) for run in clipped} - {0})
-    start = f"{statistics.mean(accuracies(run)[-1] for run in clipped if not ahead(run)):.3f}"
-    rows = [
-        f"| last accuracy, mean over methods with a clip | sync | {' | '.join(f'{age} ahead' for age in ages)} |",
-        f"|---|{'--:|' * (len(ages) + 1)}",
-    ]
-    for choice in CHOICES:
-        row = [[accuracies(run)[-1] for run in clipped if (ahead(run), pi_old(run)) == (age, choice)] for age in ages]
-        rows.append(f"| `{choice}` | {start} | {' | '.join(f'{statistics.mean(values):.3f}' for values in row)} |")
-    return rows
-
-
-def against_recomputed(runs: list[Run]) -> list[str]:
-    """Markdown: last accuracy less that of `recomputed`, same method and batches ahead: mean and standard error."""
-    last = {(_parts(run)["script"], ahead(run), pi_old(run)): accuracies(run)[-1] for run in runs}
-    pairs = {key: value - last[both] for key, value in last.items() if (both := (*key[:2], "recomputed")) in last}
-    ages = sorted({age for _, age, _ in pairs})
-    rows = [
-        f"| accuracy less that of `recomputed` | {' | '.join(f'{age} ahead' for age in ages)} | all | higher |",
-        f"|---|{'--:|' * (len(ages) + 2)}",
-    ]
-    for choice, unclipped in (("decoupled", False), ("behavior", False), ("behavior", True)):
-        differences = {
-            age: [
-                value
-                for (script, its_age, its_choice), value in pairs.items()
-                if (its_age, its_choice, script == UNCLIPPED) == (age, choice, unclipped)
-            ]
-            for age in ages
+def frame(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> pandas.DataFrame:
+    """A line for each run, in the paper's order of methods."""
+    by_run = metrics.groupby("run")
+    accuracy = metrics[ACCURACY].dropna().groupby("run")
+    asynchronous = runs["trainer.v1.trainer_mode"] == "colocate_async"
+    table = pandas.DataFrame(
+        {
+            "method": runs.method,
+            "ahead": runs["trainer.v1.colocate_async.num_warmup_batches"].where(asynchronous, 0).astype(int),
+            "pi_old": runs["rpg.pi_old"].where(asynchronous, "sync"),
+            "staleness": by_run["training/off_policy/trajectory_staleness/mean"].mean(),
+            "at step 8": accuracy.first(),
+            "at step 16": accuracy.last(),
+            "training score": by_run[SCORE].mean(),
+            "s a step": by_run["timing_s/step"].apply(lambda times: times.iloc[2:].median()),
+            "ess": by_run["training/off_policy/ess"].median(),
+            "lowest ess": by_run["training/off_policy/ess"].min(),
+            "largest KL": by_run["training/off_policy/kl"].max(),
+            "clipped": by_run["actor/pg_clipfrac"].median(),
         }
-        everything = [value for values in differences.values() for value in values]
-        cells = [mean_and_error(values) for values in (*differences.values(), everything)]
-        higher = f"{sum(value > 0 for value in everything)} of {len(everything)}"
-        label = "without a clip" if unclipped else "with a clip"
-        rows.append(f"| `{choice}`, {label} | {' | '.join(cells)} | {higher} |")
-    return rows
+    )
+    table["order"] = table.method.map(order_of)
+    return table.sort_values(["order", "ahead", "pi_old"])
 
 
-def mean_and_error(values: list[float]) -> str:
-    """Of one value the value alone; of none a dash."""
-    if len(values) < 2:
-        return f"{values[0]:+.3f}" if values else "-"
-    return f"{statistics.mean(values):+.3f} ± {statistics.stdev(values) / len(values) ** 0.5:.3f}"
+def lines(runs: pandas.DataFrame) -> list[str]:
+    """Markdown: a line a run."""
+    rows = []
+    for _, run in runs.iterrows():
+        shown = [f"{run[name]:.{digits}f}" for name, digits in COLUMNS.items()]
+        rows.append([run.method, f"{run.ahead} ahead" if run.ahead else "sync", run.pi_old, *shown])
+    return compact.markdown(["method", "rollouts", "pi_old", *COLUMNS], rows, texts=3)
 
 
-def draw(runs: list[Run], path: Path) -> None:
-    """A column a method; the training score against step above, against minutes of training below."""
-    columns = [list(group) for _, group in itertools.groupby(runs, lambda run: run.method)]
+def means(runs: pandas.DataFrame) -> list[str]:
+    """Markdown: the last accuracy by choice and batches ahead, mean over the methods with a clip."""
+    clipped = runs[runs.method != UNCLIPPED]
+    start = f"{clipped[clipped.ahead == 0]['at step 16'].mean():.3f}"
+    table = clipped[clipped.ahead > 0].pivot_table(index="pi_old", columns="ahead", values="at step 16")
+    head = ["with a clip, at step 16", "sync", *(f"{age} ahead" for age in table)]
+    return compact.markdown(head, ([f"`{c}`", start, *(f"{value:.3f}" for value in table.loc[c])] for c in CHOICES))
+
+
+def against_recomputed(runs: pandas.DataFrame) -> list[str]:
+    """Markdown: each outcome less that of `recomputed`, same method and age; errors of the pooled deviation."""
+    chosen = runs[(runs.method != UNCLIPPED) & (runs.ahead > 0)]
+    ages = sorted(set(chosen.ahead))
+    rows = []
+    for outcome in OUTCOMES:
+        deviation = run_deviation(chosen, outcome)
+        table = chosen.pivot_table(index=["method", "ahead"], columns="pi_old", values=outcome)
+        for choice in CHOICES[1:]:
+            pairs = table[choice] - table["recomputed"]
+            of_ages = [pairs[pairs.index.get_level_values("ahead") == age] for age in ages]
+            shown = [f"{each.mean():+.3f} ± {deviation * (2 / len(each)) ** 0.5:.3f}" for each in (*of_ages, pairs)]
+            rows.append([f"`{choice}`, {outcome}", *shown, f"{deviation:.3f}"])
+    head = ["with a clip, less `recomputed`", *(f"{age} ahead" for age in ages), "all", "deviation of a run"]
+    return compact.markdown(head, rows)
+
+
+def run_deviation(runs: pandas.DataFrame, outcome: str) -> float:
+    """Standard deviation of a run about the sum of its method's effect and that of its choice at its age."""
+    design = numpy.hstack(
+        [
+            pandas.get_dummies(runs.pi_old + runs.ahead.astype(str), dtype=float),
+            pandas.get_dummies(runs.method, drop_first=True, dtype=float),
+        ]
+    )
+    values = runs[outcome].to_numpy()
+    fitted, *_ = numpy.linalg.lstsq(design, values, rcond=None)
+    return float((((values - design @ fitted) ** 2).sum() / (len(values) - design.shape[1])) ** 0.5)
+
+
+def draw_scores(runs: pandas.DataFrame, scores: pandas.DataFrame, path: Path) -> None:
+    """A column a method: the training score by step."""
     with pyplot.rc_context(figures.STYLE):
-        figure, axes = pyplot.subplots(2, len(columns), figsize=(4 * len(columns), 7), sharey=True, squeeze=False)
-        for column, group in enumerate(columns):
-            axes[0, column].set_title(group[0].method)
-            axes[0, column].set_xlabel("step")
-            axes[1, column].set_xlabel("minutes of training")
-            for run in group:
-                look = {"color": COLOURS[pi_old(run)], "linestyle": LINES[ahead(run)],
-                        "linewidth": 1.8 if ahead(run) in (0, 4) else 1.0,
-                        "label": f"{pi_old(run)}, {ahead(run)} ahead" if ahead(run) else "sync"}  # fmt: skip
-                steps, scores = zip(*run.series(SCORE), strict=True)
-                smooth = figures.smooth(scores)  # of three batches, as one is 128 responses
-                minutes = run.minutes()
-                axes[0, column].plot(steps, smooth, **look)
-                axes[1, column].plot([minutes[step] for step in steps], smooth, **look)
-        axes[0, 0].set_ylabel("training score, mean of 3 batches")
-        axes[1, 0].set_ylabel("training score, mean of 3 batches")
-        finish(figure, axes, path, columns=5)
+        figure, axes = pyplot.subplots(1, runs.method.nunique(), figsize=(16, 4.2), sharey=True)
+        for axis, (method, group) in zip(axes, runs.groupby("method", sort=False), strict=True):
+            for name, run in group.iterrows():
+                smooth = scores[name].rolling(3, center=True, min_periods=1).mean()
+                axis.plot(smooth.index, smooth, color=COLOURS[run.pi_old], linestyle=LINES[run.ahead],
+                          linewidth=1.8 if run.ahead in (0, 4) else 1.0,
+                          label=f"{run.pi_old}, {run.ahead} ahead" if run.ahead else "sync")  # fmt: skip
+            axis.set_title(method)
+            axis.set_xlabel("step")
+        axes[0].set_ylabel("training score, mean of 3 batches")
+        _finish(figure, axes, path, columns=5)
 
 
-def finish(figure: Figure, axes: numpy.ndarray, path: Path, columns: int) -> None:
-    """One legend of the first row's lines below all, in so many columns; write the picture."""
-    handles = {label: line for axis in axes[0] for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=columns)
-    figure.tight_layout(rect=(0, 0.03 + 0.03 * (len(handles) / columns), 1, 1))
-    figure.savefig(path, dpi=100)
-
-
-AGES = (
-    ("accuracy at the last step", lambda run: accuracies(run)[-1]),
-    ("effective sample size, median", lambda run: statistics.median(off_policy(run, "ess"))),
-    ("largest KL(mu, pi_theta) of a batch", lambda run: max(off_policy(run, "kl"))),
-)
-
-
-def draw_ages(runs: list[Run], path: Path) -> None:
+def draw_ages(runs: pandas.DataFrame, path: Path) -> None:
     """A column a method; against the batches ahead, a line a pi_old that begins with the synchronous run."""
-    columns = [list(group) for _, group in itertools.groupby(runs, lambda run: run.method)]
+    shown = {"last accuracy": "at step 16", "median ess": "ess", "largest KL(mu, pi_theta)": "largest KL"}
     with pyplot.rc_context(figures.STYLE):
         figure, axes = pyplot.subplots(
-            len(AGES), len(columns), figsize=(4 * len(columns), 9), sharex=True, sharey="row", squeeze=False
+            len(shown), runs.method.nunique(), figsize=(16, 8.5), sharex=True, sharey="row", squeeze=False
         )
-        for column, group in enumerate(columns):
-            axes[0, column].set_title(group[0].method)
+        for column, (method, group) in enumerate(runs.groupby("method", sort=False)):
+            axes[0, column].set_title(method)
             axes[-1, column].set_xlabel("batches ahead")
-            for row, (label, value) in enumerate(AGES):
+            for row, (label, value) in enumerate(shown.items()):
                 axes[row, 0].set_ylabel(label)
                 for choice in CHOICES:
-                    points = [(ahead(run), value(run)) for run in group if pi_old(run) in ("sync", choice)]
+                    points = group[group.pi_old.isin(("sync", choice))]
                     if len(points) > 1:
                         axes[row, column].plot(
-                            *zip(*points, strict=True), marker="o", color=COLOURS[choice], label=choice
+                            points.ahead, points[value], marker="o", color=COLOURS[choice], label=choice
                         )
             axes[-1, column].set_yscale("log")
-        finish(figure, axes, path, columns=len(CHOICES))
+        _finish(figure, axes[0], path, columns=len(CHOICES))
+
+
+def _finish(figure: Figure, axes: numpy.ndarray, path: Path, columns: int) -> None:
+    """One legend for all; write the picture."""
+    handles = {label: line for axis in axes for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=columns)
+    figure.tight_layout(rect=(0, 0.04 + 0.04 * (len(handles) / columns), 1, 1))
+    figure.savefig(path, dpi=75)
 
 
 if __name__ == "__main__":

@@ -4,20 +4,21 @@
 # advantages, and the highest and the lowest method, on more seeds; one learning rate.
 #   bash docs/results/study.sh [OVERRIDE...]
 #   bash docs/results/study.sh lr            how the learning rate was chosen: two methods, three rates, another seed
-# Runs go to checkpoints/study_<steps a batch>; what is finished is kept, what was begun goes on. Three minutes a run on
-# two cores. Logs, tables, pages and pictures go to study/.
+# Runs go to checkpoints/study; what is finished is kept, what was begun goes on. Three minutes a run on two cores. The
+# metrics and settings that the report needs, its tables and its pictures go to study/.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 rpg=$root/.venv/bin/rpg
 [[ -x $rpg ]] || rpg=rpg
+python=${rpg%rpg}python
 cd "$root"
-. docs/results/keep.sh
 
 main=(grpo dapo rpg-ufkl rpg-urkl rpg-reinforce-ufkl rpg-reinforce-urkl)
-[[ -f runs/chain/model/model.safetensors ]] || "${rpg%rpg}python" -m rpg.toy.chain runs/chain
+[[ -f runs/chain/model/model.safetensors ]] || "$python" -m rpg.toy.chain runs/chain
 
 seeds=(1 2 3)
+runs=checkpoints/study
 out=docs/results/study
 
 study() { # DIRECTORY OPTIMIZER_STEPS METHODS... -- OVERRIDES...; 384 prompts with 8 answers each, 32 at a time or one a step
@@ -29,40 +30,28 @@ study() { # DIRECTORY OPTIMIZER_STEPS METHODS... -- OVERRIDES...; 384 prompts wi
     "$rpg" reproduce 8 dataset=chain model=chain "data.train_batch_size=$prompts" actor_rollout_ref.rollout.n=8 \
         "actor_rollout_ref.actor.ppo_mini_batch_size=$((prompts / steps))" "actor_rollout_ref.actor.optim.lr=$rate" \
         trainer.val_before_train=false "trainer.test_freq=$((192 / prompts))" "$@" --profile cpu \
-        --methods "${methods[@]}" --seeds "${seeds[@]}" --steps $((384 / prompts)) --out "checkpoints/$name"
+        --methods "${methods[@]}" --seeds "${seeds[@]}" --steps $((384 / prompts)) --out "$runs/$name"
 }
 
 if [[ ${1:-} == lr ]]; then
     seeds=(11)
     for rate in 5e-5 1e-4 2e-4; do
-        study "study_lr/$rate" 16 grpo rpg-reinforce-urkl --
-        for run in "checkpoints/study_lr/$rate/runs"/*/; do keep "$run" "$out/lr_$rate/$(basename "$run")"; done
+        study "lr_$rate" 16 grpo rpg-reinforce-urkl --
     done
     exit
 fi
 rate=1e-4
-study study_16 16 all -- "$@"
-study study_2 2 "${main[@]}" -- "$@"
-study study_64 64 "${main[@]}" -- "$@"
+study steps_16 16 all -- "$@"
+study steps_2 2 "${main[@]}" -- "$@"
+study steps_64 64 "${main[@]}" -- "$@"
 seeds+=(4 5 6 7 8 9) # to see again what the first three said; so many were set before one of them was looked at
-study study_advantages/divided 16 rpg-reinforce-urkl -- algorithm.adv_estimator=grpo "$@"
-study study_advantages/not_divided 16 grpo -- algorithm.norm_adv_by_std_in_grpo=false "$@"
+study advantages/divided 16 rpg-reinforce-urkl -- algorithm.adv_estimator=grpo "$@"
+study advantages/not_divided 16 grpo -- algorithm.norm_adv_by_std_in_grpo=false "$@"
 seeds=(4 5 6 7 8 9)
-study study_advantages/own 16 grpo rpg-reinforce-urkl -- "$@"
-study study_advantages/twice 16 grpo rpg-reinforce-urkl -- "$@" # what a seed does not fix
-study study_extremes/highest 16 reinforce++ -- "$@" # of thirteen methods, and the lowest, to see them again
-study study_extremes/lowest 16 rpg-fkl -- "$@"
+study advantages_own 16 grpo rpg-reinforce-urkl -- "$@"
+study advantages_twice 16 grpo rpg-reinforce-urkl -- "$@" # what a seed does not fix
+study extremes/highest 16 reinforce++ -- "$@" # of thirteen methods, and the lowest, to see them again
+study extremes/lowest 16 rpg-fkl -- "$@"
 
-for run in checkpoints/study_advantages/{,not_}divided/runs/*/; do keep "$run" "$out/advantages/$(basename "$run")"; done
-for name in own twice; do
-    for run in "checkpoints/study_advantages/$name/runs"/*/; do keep "$run" "$out/advantages_$name/$(basename "$run")"; done
-done
-for run in checkpoints/study_extremes/*/runs/*/; do keep "$run" "$out/extremes/$(basename "$run")"; done
-for steps in 2 16 64; do
-    [[ -d checkpoints/study_$steps ]] || continue
-    folder=$out/steps_$steps
-    for run in "checkpoints/study_$steps/runs"/*/; do keep "$run" "$folder/$(basename "$run")"; done
-    "$rpg" plot "$folder" --out "$folder"
-    "$rpg" table "$folder" --paper 8 > "$folder/table.md"
-done
-"${rpg%rpg}python" docs/results/study_report.py "$out" "$out"
+"$python" docs/results/compact.py pack "$runs" "$out"
+"$python" docs/results/study_report.py "$out" "$out"

@@ -1,310 +1,375 @@
-"""What the runs of study.sh say: each method's accuracy over seeds, contrasts between methods, a picture.
+"""What the runs of study.sh say: tables, contrasts with their errors, pictures.
 
-python docs/results/study_report.py docs/results/study docs/results/study
+python docs/results/study_report.py docs/results/study OUT
 
-Reads the runs in steps_<optimizer steps a batch>/ of the first directory, writes methods.md and methods.png into the
-second. What is compared with what stood here before the runs were made.
+Reads the three files that compact.py wrote; writes methods.md, methods.png, contrasts.png and curves.png into OUT.
+Two outcomes of a run are compared: its mean training score over all batches, and its last held-out accuracy. The model
+of both is a sum of the method's and the seed's effect, fitted by least squares.
 """
 
-import statistics
 import sys
-from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
+import compact
 import matplotlib
+import mpmath
 import numpy
+import pandas
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 from rpg.results import figures
-from rpg.results.config import setting
-from rpg.results.methods import BASELINES, DIVERGENCES, LOOKS, METHODS, order_of
-from rpg.results.runs import Run, load_runs
+from rpg.results.methods import BASELINES, DIVERGENCES, LOOKS, METHODS
 
-Groups = dict[str, list[Run]]  # the runs of a method, one a seed
-Cells = dict[tuple[str, bool], dict[int, list[float]]]  # accuracies by loss and division, and by seed
+ACCURACY = "val-core/reasoning-gym/chain_sum/acc/mean@1"
+START = 0.224  # of the untrained model: mean of 0.215 and 0.232, step 0 of the two runs that chose the learning rate
+SCORE, LAST = "training score", "last accuracy"
+ROWS = "eight rows"  # RPG and RPG-REINFORCE with their own advantages: one method (rpg/lab/identity.py)
+DIVIDED, UNDIVIDED = "eight rows, divided", "GRPO, not divided"
+REINFORCE = tuple(f"RPG-REINFORCE-{d}" for d in DIVERGENCES)
+DIFFERENTIABLE = tuple(f"RPG-{d}" for d in DIVERGENCES)
+EIGHT = (*DIFFERENTIABLE, *REINFORCE)
+UNNORMALISED, REVERSE = (tuple(row for row in EIGHT if mark in row) for mark in ("-U", "RKL"))
+# seeds of all thirteen methods; of what was run again; both
+FIRST, LATER, ALL = (1, 2, 3), (4, 5, 6, 7, 8, 9), tuple(range(1, 10))
 
-START = 0.224  # the untrained model's: mean of 0.215 and 0.232, step 0 of the two runs that chose the learning rate
-RPG = [f"RPG-{name}" for name in DIVERGENCES]
-REINFORCE = [f"RPG-REINFORCE-{name}" for name in DIVERGENCES]
-EXTREMES = ("REINFORCE++", "RPG-FKL")  # the highest and the lowest of 16 steps a batch
-CONTRASTS = (  # mean of the first methods less mean of the second
-    ("RPG-REINFORCE less DAPO", REINFORCE, ["DAPO"]),
-    ("RPG-REINFORCE less GRPO", REINFORCE, ["GRPO"]),
-    ("RPG-REINFORCE less RPG", REINFORCE, RPG),
-    ("RPG less GRPO", RPG, ["GRPO"]),
-    ("DAPO less GRPO", ["DAPO"], ["GRPO"]),
-    ("unnormalised less normalised KL", [*RPG[2:], *REINFORCE[2:]], [*RPG[:2], *REINFORCE[:2]]),
-    ("reverse less forward KL", [*RPG[1::2], *REINFORCE[1::2]], [*RPG[::2], *REINFORCE[::2]]),
-    ("GRPO-corrected less GRPO", ["GRPO-corrected"], ["GRPO"]),
-    # asked when the runs with 16 steps had been seen, and before those with 2 and 64
-    ("baselines less RPG (asked afterwards)", list(BASELINES), [*RPG, *REINFORCE]),
-    ("the same without REINFORCE++", [name for name in BASELINES if name != EXTREMES[0]], [*RPG, *REINFORCE]),
-)
-ADVANTAGES = ("GRPO", "RPG-REINFORCE-URKL")  # the losses run with and without division
-SEEDS = (("Seeds 1 to 3:", 1, 3), ("Seeds 4 to 9, to see it again:", 4, 9), ("All nine:", 1, 9))
-DIVIDED = "algorithm.norm_adv_by_std_in_grpo"
-PERMUTATIONS = 20_000
-HEAD = ("method", "accuracy of each seed", "mean", "halfway", "entropy", "tokens a response", "largest KL of a batch",
-        "lowest ess", "clipped")  # fmt: skip
+
+class Contrast(NamedTuple):
+    """Mean of the first cells less mean of the second, in the runs with so many steps a batch and these seeds.
+
+    `by`: the column whose cells are meant. `alike`: nothing else that could make a difference differs.
+    """
+
+    name: str
+    steps: int
+    seeds: tuple[int, ...]
+    by: str
+    plus: tuple[str, ...]
+    minus: tuple[str, ...]
+    alike: bool = True
+
+
+def _rest(rows: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(row for row in EIGHT if row not in rows)
+
+
+SAME, ADVANTAGE, CONFOUNDED = "A/A tests, among the eight rows", "What the advantage changes", "Confounded"
+CONTRASTS = {
+    SAME: (
+        Contrast("REINFORCE less differentiable", 16, FIRST, "method", REINFORCE, DIFFERENTIABLE),
+        Contrast("reverse less forward KL", 16, FIRST, "method", REVERSE, _rest(REVERSE)),
+        Contrast("unnormalised less normalised KL", 16, FIRST, "method", UNNORMALISED, _rest(UNNORMALISED)),
+        Contrast("REINFORCE less differentiable, 2 steps", 2, FIRST, "method", REINFORCE, DIFFERENTIABLE),
+        Contrast("REINFORCE less differentiable, 64 steps", 64, FIRST, "method", REINFORCE, DIFFERENTIABLE),
+    ),
+    ADVANTAGE: (
+        Contrast("REINFORCE++ less eight rows, seeds 1 to 3", 16, FIRST, "cell", ("REINFORCE++",), (ROWS,)),
+        Contrast("the same, seeds 4 to 9", 16, LATER, "cell", ("REINFORCE++",), (ROWS,)),
+        Contrast("the same, all seeds", 16, ALL, "cell", ("REINFORCE++",), (ROWS,)),
+        Contrast("REINFORCE++ less eight rows with division", 16, ALL, "cell", ("REINFORCE++",), (DIVIDED,)),
+        Contrast("REINFORCE++-Baseline less eight rows", 16, FIRST, "cell", ("REINFORCE++-Baseline",), (ROWS,)),
+        Contrast("divided less not, seeds 1 to 3", 16, FIRST, "cell", ("GRPO", DIVIDED), (UNDIVIDED, ROWS)),
+        Contrast("the same, seeds 4 to 9", 16, LATER, "cell", ("GRPO", DIVIDED), (UNDIVIDED, ROWS)),
+        Contrast("the same, all seeds", 16, ALL, "cell", ("GRPO", DIVIDED), (UNDIVIDED, ROWS)),
+    ),
+    CONFOUNDED: (
+        Contrast("DAPO less eight rows", 16, FIRST, "cell", ("DAPO",), (ROWS,), False),
+        Contrast("eight rows less GRPO, both divided", 16, ALL, "cell", (DIVIDED,), ("GRPO",), False),
+        Contrast("eight rows less GRPO, both not", 16, ALL, "cell", (ROWS,), (UNDIVIDED,), False),
+        Contrast("DAPO less eight rows, 2 steps", 2, FIRST, "cell", ("DAPO",), (ROWS,), False),
+        Contrast("DAPO less eight rows, 64 steps", 64, FIRST, "cell", ("DAPO",), (ROWS,), False),
+    ),
+}
+
+
+class Estimate(NamedTuple):
+    """A difference, its standard error, and the degrees of freedom of the error."""
+
+    value: float
+    error: float
+    freedom: int
+
+    def __str__(self) -> str:
+        return f"{self.value:+.3f} ± {self.error:.3f}"
+
+    @property
+    def ratio(self) -> float:
+        """The difference in standard errors."""
+        return self.value / self.error
+
+    @property
+    def detectable(self) -> float:
+        """The true difference that a two-sided test at 5 % finds in 90 % of studies like this one."""
+        return (t_quantile(0.975, self.freedom) + t_quantile(0.9, self.freedom)) * self.error
 
 
 def main() -> None:
-    """Write methods.md and methods.png of what is there."""
-    root, out = map(Path, sys.argv[1:])
-    notes: list[str] = []
-    studies = {}
-    for folder in sorted(root.glob("steps_*"), key=steps_a_batch):
-        studies[steps_a_batch(folder)] = by_method([run for run in load_runs([folder], notes) if not run.stopped_early])
-    text: list[str] = []
-    for steps, groups in studies.items():
-        text += [f"## {steps} optimizer steps a batch", "", *lines(groups), "", *contrasts(groups), ""]
-    own = [run for method in ADVANTAGES for run in studies.get(16, {}).get(method, [])]
-    once, twice, others, extremes = (
-        load_runs([folder], notes) if (folder := root / name).is_dir() else []
-        for name in ("advantages_own", "advantages_twice", "advantages", "extremes")
+    """Write methods.md and the pictures."""
+    study, out = map(Path, sys.argv[1:])
+    metrics = compact.metrics_of(study)
+    runs = frame(compact.runs_of(study), metrics)
+    learned = runs[runs.steps > 0]
+    text = ["# The study's runs", ""]
+    for steps, group in learned[learned.folder.str.startswith("steps_")].groupby("steps"):
+        text += [f"## {steps} optimizer steps a batch", "", *methods_table(group), ""]
+    text += [*contrasts_text(learned), *exchanged(learned), *one_seed_twice(learned)]
+    text += [*rates(runs, metrics), *dapo(runs)]
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "methods.md").write_text("\n".join(text) + "\n")
+    draw_methods(learned, out / "methods.png")
+    draw_contrasts(learned, out / "contrasts.png")
+    draw_curves(learned, metrics, out / "curves.png")
+
+
+def frame(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> pandas.DataFrame:
+    """A line for each run: where it belongs, and what is compared; `steps` is 0 where the learning rate was chosen."""
+    by_run = metrics.groupby("run")
+    accuracy = metrics[ACCURACY].dropna().groupby("run")
+    folder = runs.index.str.split("/").str[0]
+    divided = (runs["algorithm.adv_estimator"] == "grpo") & runs["algorithm.norm_adv_by_std_in_grpo"].astype(bool)
+    row = runs.method.isin(EIGHT)
+    cell = runs.method.mask(row, ROWS).mask(row & divided, DIVIDED).mask((runs.method == "GRPO") & ~divided, UNDIVIDED)
+    batch = runs["data.train_batch_size"] / runs["actor_rollout_ref.actor.ppo_mini_batch_size"]
+    return pandas.DataFrame(
+        {
+            "folder": folder,
+            "method": runs.method,
+            "cell": cell,
+            "seed": runs["data.seed"],
+            "steps": batch.astype(int).where(~folder.str.startswith("lr_"), 0),
+            "rate": runs["actor_rollout_ref.actor.optim.lr"],
+            SCORE: by_run["critic/score/mean"].mean(),
+            LAST: accuracy.last(),
+            "halfway": accuracy.nth(-2).droplevel("step"),
+            "entropy": by_run["actor/entropy"].last(),
+            "tokens": by_run["response_length/mean"].last(),
+            "largest KL": by_run["training/off_policy/kl"].max(),
+            "lowest ess": by_run["training/off_policy/ess"].min(),
+            "clipped": by_run["actor/pg_clipfrac"].median(),
+            "gradient norm": by_run["actor/grad_norm"].median(),
+            "evicted": by_run["training/filter_groups/evicted_samples"].mean(),
+            "left over": by_run["training/filter_groups/discarded_surplus_samples"].mean(),
+            "prompts": runs["data.train_batch_size"],
+        }
     )
-    text += seen_again(studies.get(16, {}), by_method([*once, *twice, *extremes]))
-    text += [*divided([*own, *once, *twice, *others]), *of_one_seed(once, twice)]
-    (out / "methods.md").write_text("\n".join(text))
-    draw(studies, out / "methods.png")
-    print(*text, *notes, sep="\n")
 
 
-def steps_a_batch(folder: Path) -> int:
-    """What a folder of runs is called after."""
-    return int(folder.name.removeprefix("steps_"))
+def methods_table(group: pandas.DataFrame) -> list[str]:
+    """Markdown: a line a method, means over its seeds."""
+    columns = {
+        LAST: 3,
+        "halfway": 3,
+        SCORE: 3,
+        "entropy": 2,
+        "tokens": 1,
+        "largest KL": 3,
+        "lowest ess": 3,
+        "clipped": 3,
+    }
+    rows = []
+    for method in (method for method in METHODS if (group.method == method).any()):
+        own = group[group.method == method]
+        means = [f"{own[name].mean():.{digits}f}" for name, digits in columns.items()]
+        rows.append([method, ", ".join(f"{value:.3f}" for value in own[LAST]), *means])
+    return compact.markdown(["method", "last accuracy of each seed", *columns], rows, texts=2)
 
 
-def by_method(runs: list[Run]) -> Groups:
-    """In the paper's order."""
-    groups: Groups = {}
-    for run in sorted(runs, key=lambda run: (order_of(run.method), run.name)):
-        groups.setdefault(run.method, []).append(run)
-    return groups
+def estimate(runs: pandas.DataFrame, contrast: Contrast, outcome: str) -> Estimate:
+    """The contrast, blocked by seed; the error is that of all runs with these steps and seeds.
 
-
-def accuracies(run: Run) -> list[float]:
-    """Of each validation."""
-    (accuracy,) = run.accuracies().values()
-    return [value for _, value in accuracy]
-
-
-def last(runs: list[Run]) -> list[float]:
-    """The last accuracy of each run."""
-    return [accuracies(run)[-1] for run in runs]
-
-
-def lines(groups: Groups) -> list[str]:
-    """Markdown: a line a method; means over its seeds."""
-    rows = [f"| {' | '.join(HEAD)} |", f"|---|---|{'--:|' * (len(HEAD) - 2)}"]
-    for method, runs in groups.items():
-
-        def mean(name: str, reduced, runs: list[Run] = runs) -> float:
-            return statistics.mean(reduced([value for _, value in run.series(name)]) for run in runs)
-
-        cells = [
-            method,
-            ", ".join(f"{value:.3f}" for value in last(runs)),
-            f"{statistics.mean(last(runs)):.3f}",
-            f"{statistics.mean(accuracies(run)[0] for run in runs):.3f}",
-            f"{mean('actor/entropy', lambda values: values[-1]):.2f}",
-            f"{mean('response_length/mean', lambda values: values[-1]):.1f}",
-            f"{mean('training/off_policy/kl', max):.3f}",
-            f"{mean('training/off_policy/ess', min):.3f}",
-            f"{mean('actor/pg_clipfrac', statistics.median):.3f}",
-        ]
-        rows.append(f"| {' | '.join(cells)} |")
-    return rows
-
-
-def contrasts(groups: Groups) -> list[str]:
-    """Markdown: whether methods differ at all, what their seeds could tell apart, and the contrasts."""
-    values = [last(runs) for runs in groups.values()]
-    seeds = min(map(len, values))
-    if seeds < 2 or len(values) < 2:
-        return ["One seed: nothing is compared."]
-    freedom, spread = sum(map(len, values)) - len(values), pooled(values)
-    rows = [
-        f"Seeds of one method differ by a standard deviation of {spread:.3f} ({freedom} degrees of freedom), so that "
-        f"two methods with {seeds} seeds each are told apart from {2 * spread * (2 / seeds) ** 0.5:.3f} on (two "
-        f"standard errors). Methods differ by {statistics.stdev(map(statistics.mean, values)):.3f}, where equal ones "
-        f"would by {spread / seeds**0.5:.3f}: p = {chance(groups):.3f} (methods permuted within seeds). "
-        f"{furthest(groups, spread)}",
-        "",
-        "| contrast | difference | in standard errors |",
-        "|---|--:|--:|",
-    ]
-    told: list[tuple[list[str], list[str]]] = []
-    for name, left, right in CONTRASTS:
-        if not {*left, *right} & set(groups):
-            continue
-        left, right = [one for one in left if one in groups], [one for one in right if one in groups]
-        if not left or not right or (left, right) in told:
-            continue
-        told.append((left, right))
-        difference, error = apart(*([last(groups[one]) for one in side] for side in (left, right)), spread)
-        rows.append(f"| {name} | {difference:+.3f} ± {error:.3f} | {difference / error:+.1f} |")
-    return rows
-
-
-def pooled(values: Collection[list[float]]) -> float:
-    """The standard deviation within lists of values, taken as one for all of them."""
-    freedom = sum(map(len, values)) - len(values)
-    return (sum((len(one) - 1) * statistics.variance(one) for one in values) / freedom) ** 0.5
-
-
-def apart(left: list[list[float]], right: list[list[float]], spread: float) -> tuple[float, float]:
-    """Mean of the means of the left lists less that of the right ones, and its standard error."""
-    means = [statistics.mean(map(statistics.mean, side)) for side in (left, right)]
-    variance = sum(1 / len(one) / len(side) ** 2 for side in (left, right) for one in side)
-    return means[0] - means[1], spread * variance**0.5
-
-
-def furthest(groups: Groups, spread: float) -> str:
-    """The method that is furthest from the mean of the others, and what the test says without it."""
-    found = {one: apart([last(runs)], [last(others) for other, others in groups.items() if other != one], spread)
-             for one, runs in groups.items()}  # fmt: skip
-    one = max(found, key=lambda method: abs(found[method][0]))
-    difference, error = found[one]
-    without = chance({method: runs for method, runs in groups.items() if method != one})
-    by = f"{difference:+.3f} ± {error:.3f}"
-    return f"Furthest from the mean of the others: {one}, by {by}; without it p = {without:.3f}."
-
-
-def seen_again(first: Groups, later: Groups) -> list[str]:
-    """Markdown: the highest and the lowest method on seeds that did not choose them, beside two others."""
-    if not all(method in first and method in later for method in (*EXTREMES, *ADVANTAGES)):
-        return []
-    rows = ["## The highest and the lowest of 16 optimizer steps a batch, on other seeds", "",
-            "| method | seeds 1 to 3 | seeds 4 to 9 | runs |", "|---|--:|---|--:|"]  # fmt: skip
-    values = {method: last(later[method]) for method in (*EXTREMES, *ADVANTAGES)}
-    for method, found in values.items():
-        shown = ", ".join(f"{value:.3f}" for value in found)
-        before = statistics.mean(last(first[method]))
-        rows.append(f"| {method} | {before:.3f} | {shown}: {statistics.mean(found):.3f} | {len(found)} |")
-    spread = pooled(values.values())
-    told = []
-    for method in EXTREMES:
-        difference, error = apart([values[method]], [values[one] for one in ADVANTAGES], spread)
-        told.append(f"{method} less both others: {difference:+.3f} ± {error:.3f}.")
-    return [*rows, "", f"Seeds 4 to 9: {' '.join(told)} Of one method's runs a standard deviation: {spread:.3f}.", ""]
-
-
-def divided(runs: list[Run]) -> list[str]:
-    """Markdown: two losses, each with advantages that are divided by the group's standard deviation and with others."""
-    text = ["## 16 optimizer steps a batch, what advantages are divided by", ""]
-    for title, first, last in SEEDS:
-        cells: Cells = {}
-        for run in runs:
-            if first <= (seed := setting(run.config, "data.seed")) <= last:
-                by = setting(run.config, "algorithm.adv_estimator") == "grpo" and setting(run.config, DIVIDED)
-                cells.setdefault((run.method, bool(by)), {}).setdefault(seed, []).append(accuracies(run)[-1])
-        if len(cells) == 4:
-            text += [title, "", *exchanged(cells), ""]
-    return text
-
-
-def of_one_seed(once: list[Run], twice: list[Run]) -> list[str]:
-    """Markdown: how far two runs of one method and seed are apart, beside runs of different seeds."""
-    pairs: dict[str, list[list[float]]] = {}
-    for method in ADVANTAGES:
-        values = [{setting(run.config, "data.seed"): accuracies(run)[-1] for run in runs if run.method == method}
-                  for runs in (once, twice)]  # fmt: skip
-        if seeds := sorted(values[0].keys() & values[1].keys()):
-            pairs[method] = [[found[seed] for found in values] for seed in seeds]
-    if not pairs:
-        return []
-    rows = [
-        "## One seed twice",
-        "",
-        "| method | runs | mean | deviation within a seed | of all |",
-        "|---|--:|--:|--:|--:|",
-    ]
-    for method, found in pairs.items():
-        every = [value for pair in found for value in pair]
-        within = statistics.mean(statistics.variance(pair) for pair in found) ** 0.5
-        shown = f"{statistics.mean(every):.3f} | {within:.3f} | {statistics.stdev(every):.3f}"
-        rows.append(f"| {method} | {len(every)} | {shown} |")
-    return [*rows, ""]
-
-
-def exchanged(cells: Cells) -> list[str]:
-    """Markdown: accuracies by loss and division, and both differences.
-
-    Their standard errors: of all runs as they are, and of the differences within seeds.
+    DAPO is left out of the training score, which its filter changes: only kept groups are logged.
     """
-    every = {key: [value for found in seeds.values() for value in found] for key, seeds in cells.items()}
-    rows = ["| loss | divided by the group's standard deviation | not divided |", "|---|---|---|"]
-    for method in ADVANTAGES:
-        shown = [f"{', '.join(f'{v:.3f}' for v in found)}: {statistics.mean(found):.3f}"
-                 for found in (every[method, True], every[method, False])]  # fmt: skip
-        rows.append(f"| {method} | {shown[0]} | {shown[1]} |")
-    spread = pooled(every.values())
-    grpo, rpg = ADVANTAGES
-    told = []
-    for name, plus, minus in (
-        ("Divided less not", ((grpo, True), (rpg, True)), ((grpo, False), (rpg, False))),
-        (f"{rpg} less {grpo}", ((rpg, True), (rpg, False)), ((grpo, True), (grpo, False))),
-    ):
-        difference, error = apart(*([every[key] for key in side] for side in (plus, minus)), spread)
-        sides = [[sum(statistics.mean(cells[key][seed]) for key in side) / 2 for seed in cells[grpo, True]]
-                 for side in (plus, minus)]  # fmt: skip
-        pairs = [left - right for left, right in zip(*sides, strict=True)]
-        paired = f"{statistics.mean(pairs):+.3f} ± {statistics.stdev(pairs) / len(pairs) ** 0.5:.3f}"
-        told.append(f"{name}: {difference:+.3f} ± {error:.3f}; seed by seed {paired}.")
-    return [*rows, "", f"{' '.join(told)} Of one loss' seeds a standard deviation: {spread:.3f}."]
+    chosen = runs[(runs.steps == contrast.steps) & runs.seed.isin(contrast.seeds)]
+    if contrast.by == "method":
+        chosen = chosen[chosen.folder.str.startswith("steps_")]
+    if outcome == SCORE:
+        chosen = chosen[chosen.method != "DAPO"]
+    cells = pandas.get_dummies(chosen[contrast.by], dtype=float)
+    seeds = pandas.get_dummies(chosen.seed, drop_first=True, dtype=float)
+    design = numpy.hstack([cells, seeds])
+    values = chosen[outcome].to_numpy()
+    fitted, *_ = numpy.linalg.lstsq(design, values, rcond=None)
+    freedom = len(values) - design.shape[1]
+    variance = ((values - design @ fitted) ** 2).sum() / freedom
+    weights = numpy.zeros(design.shape[1])
+    for side, sign in ((contrast.plus, 1), (contrast.minus, -1)):
+        present = [name for name in side if name in cells]
+        for name in present:
+            weights[cells.columns.get_loc(name)] = sign / len(present)
+    error = (variance * weights @ numpy.linalg.inv(design.T @ design) @ weights) ** 0.5
+    return Estimate(weights @ fitted, error, freedom)
 
 
-def chance(groups: Groups) -> float:
-    """How often methods drawn anew within each seed have means that vary as much: a permutation test.
+def t_quantile(probability: float, freedom: int) -> float:
+    """Of Student's distribution, for a probability above one half."""
 
-    Of the seeds that all methods have.
-    """
-    by_seed = [{setting(run.config, "data.seed"): accuracies(run)[-1] for run in runs} for runs in groups.values()]
-    seeds = set.intersection(*map(set, by_seed))
-    values = numpy.array([[found[seed] for seed in sorted(seeds)] for found in by_seed])
-    drawn = numpy.random.default_rng(0).permuted(numpy.tile(values, (PERMUTATIONS, 1, 1)), axis=1)
-    return float((1 + (drawn.mean(2).var(1) >= values.mean(1).var() - 1e-12).sum()) / (1 + PERMUTATIONS))
+    def above(t: mpmath.mpf) -> mpmath.mpf:
+        return mpmath.betainc(freedom / 2, 0.5, 0, freedom / (freedom + t * t), regularized=True) / 2
+
+    return float(mpmath.findroot(lambda t: above(t) - (1 - probability), 1.5))
 
 
-def draw(studies: dict[int, Groups], path: Path) -> None:
+def contrasts_text(runs: pandas.DataFrame) -> list[str]:
+    """Markdown: all contrasts."""
+    text = [
+        "## Contrasts",
+        "",
+        "Differences of the mean training score over all batches and of the last accuracy (512 problems), blocked by "
+        "seed, each with its standard error; in brackets the difference in standard errors. 90 % power: the true "
+        "difference that nine of ten such studies would find. 16 steps a batch where nothing is said. Rows with other "
+        "reward shaping or with a filter have no comparable training score.",
+    ]
+    for title, contrasts in CONTRASTS.items():
+        rows = []
+        for contrast in contrasts:
+            cells = []
+            for outcome in (SCORE, LAST):
+                found = estimate(runs, contrast, outcome)
+                shown = [f"{found} ({found.ratio:+.1f})", f"{found.detectable:.3f}"]
+                cells += shown if contrast.alike or outcome == LAST else ["", ""]
+            rows.append([contrast.name, *cells])
+        head = ["contrast", SCORE, "90 % power", LAST, "90 % power"]
+        text += ["", f"### {title}", "", *compact.markdown(head, rows)]
+    return [*text, ""]
+
+
+def exchanged(runs: pandas.DataFrame) -> list[str]:
+    """Markdown: both outcomes with and without division, seeds 1 to 9."""
+    rows = []
+    for loss in ("GRPO", "RPG-REINFORCE-URKL"):
+        own = runs[(runs.steps == 16) & (runs.method == loss)]
+        for name, cells in (("divided", ("GRPO", DIVIDED)), ("not divided", (ROWS, UNDIVIDED))):
+            chosen = own[own.cell.isin(cells)]
+            means = [f"{chosen[column].mean():.3f}" for column in (SCORE, LAST, "gradient norm")]
+            rows.append([loss, name, str(len(chosen)), *means])
+    head = ["loss", "advantages", "runs", SCORE, LAST, "gradient norm"]
+    title = "## Advantages divided by the group's standard deviation, or not"
+    return [title, "", *compact.markdown(head, rows, texts=2), ""]
+
+
+def one_seed_twice(runs: pandas.DataFrame) -> list[str]:
+    """Markdown: how far two runs of one method and seed are apart, beside all runs of the method."""
+    repeated = runs[runs.folder.isin(("advantages_own", "advantages_twice"))]
+    rows = []
+    for method, own in repeated.groupby("method"):
+        for outcome in (SCORE, LAST):
+            within = own.groupby("seed")[outcome].var().mean() ** 0.5
+            rows.append([str(method), outcome, str(len(own)), f"{within:.3f}", f"{own[outcome].std():.3f}"])
+    head = ["method", "outcome", "runs", "deviation within a seed", "of all"]
+    return ["## One seed twice", "", *compact.markdown(head, rows, texts=2), ""]
+
+
+def rates(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> list[str]:
+    """Markdown: the runs that the learning rate rests on."""
+    rows = []
+    for name, run in runs[runs.steps == 0].sort_values(["rate", "method"]).iterrows():
+        shown = ", ".join(f"{step}: {value:.3f}" for step, value in metrics[ACCURACY][name].dropna().items())
+        rows.append([f"{run.rate:g}", run.method, shown, f"{run['lowest ess']:.2f}"])
+    head = ["rate", "method", "accuracy at batch", "lowest ess"]
+    return ["## The learning rate, on seed 11", "", *compact.markdown(head, rows, texts=3), ""]
+
+
+def dapo(runs: pandas.DataFrame) -> list[str]:
+    """Markdown: what DAPO's filter costs in prompts, and what as many prompts would have been worth to the others."""
+    chosen = runs[runs.folder == "steps_16"]
+    own, rest = chosen[chosen.method == "DAPO"], chosen[chosen.method != "DAPO"]
+    evicted, left, batch = own.evicted.mean(), own["left over"].mean(), own.prompts.mean()
+    asked = batch + evicted + left
+    gain = (rest[LAST] - rest.halfway).mean() / 6  # of 12 batches
+    more = 12 * (asked / batch - 1)
+    return [
+        "## DAPO's prompts",
+        "",
+        f"DAPO drops {evicted:.1f} groups a batch and leaves {left:.1f} over: it samples {asked:.1f} prompts a batch, "
+        f"the others {batch:.0f}. In their second half of training the others gain {gain:.3f} a batch, so that as many "
+        f"prompts would be {more:.1f} batches more for them, worth {gain * more:.3f}.",
+    ]
+
+
+def draw_methods(runs: pandas.DataFrame, path: Path) -> None:
     """A column a number of optimizer steps a batch, a row a method: seeds, their mean and standard error."""
-    widest = max(studies.values(), key=len)
-    methods = [method for method in METHODS if method in widest]
+    chosen = runs[runs.folder.str.startswith("steps_")]
+    methods = [method for method in METHODS if (chosen.method == method).any()]
     with pyplot.rc_context(figures.STYLE):
-        figure, axes = pyplot.subplots(
-            1, len(studies), figsize=(3.2 + 3.1 * len(studies), 0.9 + 0.34 * len(methods)), sharey=True, sharex=True,
-            squeeze=False,
-        )  # fmt: skip
-        for axis, (steps, groups) in zip(axes[0], studies.items(), strict=True):
-            dots(axis, groups, methods)
+        figure, axes = pyplot.subplots(1, 3, figsize=(12.5, 0.9 + 0.34 * len(methods)), sharey=True, sharex=True)
+        for axis, (steps, group) in zip(axes, chosen.groupby("steps"), strict=True):
+            axis.axvline(START, color="#999999", linewidth=1, linestyle=":")
+            axis.annotate("before\ntraining", (START, 0), (4, 0), textcoords="offset points", va="center",
+                          color="#666666", size=9)  # fmt: skip
+            axis.axhline(len(BASELINES) - 0.5, color="#bbbbbb", linewidth=0.8)
+            for place, method in enumerate(methods):
+                values, colour = group[LAST][group.method == method], LOOKS[method].colour
+                if values.empty:
+                    continue
+                axis.plot(values, [place] * len(values), "o", color=colour, alpha=0.45, markersize=5)
+                axis.errorbar(values.mean(), place, xerr=values.sem(), fmt="D", color=colour, capsize=3, markersize=5)
             axis.set_title(f"{steps} optimizer steps a batch", loc="left")
             axis.set_xlabel("held-out accuracy after 384 prompts")
-        axes[0, 0].set_yticks(range(len(methods)), methods)
-        axes[0, 0].set_ylim(len(methods) - 0.5, -0.5)
+        axes[0].set_yticks(range(len(methods)), methods)
+        axes[0].set_ylim(len(methods) - 0.5, -0.5)
         figure.tight_layout()
-        figure.savefig(path, dpi=100)
+        figure.savefig(path, dpi=90)
 
 
-def dots(axis: Axes, groups: Groups, methods: list[str]) -> None:
-    """One column of the picture."""
-    axis.axvline(START, color="#999999", linewidth=1, linestyle=":")
-    axis.annotate(
-        "before\ntraining", (START, 0), (4, 0), textcoords="offset points", va="center", color="#666666", size=9
-    )
-    axis.axhline(len(set(BASELINES) & set(methods)) - 0.5, color="#bbbbbb", linewidth=0.8)
-    for place, method in enumerate(methods):
-        if method not in groups:
-            continue
-        values, colour = last(groups[method]), LOOKS[method].colour
-        axis.plot(values, [place] * len(values), "o", color=colour, alpha=0.45, markersize=5, markeredgewidth=0)
-        error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0
-        axis.errorbar(
-            statistics.mean(values), place, xerr=error, fmt="D", color=colour, markersize=6, capsize=3, linewidth=1.6
-        )
+def draw_contrasts(runs: pandas.DataFrame, path: Path) -> None:
+    """A forest: differences with 95 % intervals, and the range that would be missed with a chance above 10 %."""
+    rows = [(title, contrast) for title, contrasts in CONTRASTS.items() for contrast in contrasts]
+    with pyplot.rc_context(figures.STYLE):
+        figure, axes = pyplot.subplots(1, 2, figsize=(12.5, 0.9 + 0.34 * (len(rows) + len(CONTRASTS))), sharey=True)
+        for axis, outcome in zip(axes, (SCORE, LAST), strict=True):
+            labels, place = {}, 0
+            for title, contrasts in CONTRASTS.items():
+                labels[place] = f"{title}:"
+                for contrast in contrasts:
+                    place += 1
+                    labels[place] = contrast.name
+                    if outcome == LAST or contrast.alike:
+                        _forest_row(axis, place, estimate(runs, contrast, outcome), contrast.alike)
+                place += 1
+            axis.axvline(0, color="black", linewidth=0.8)
+            axis.set_title(f"difference of the {outcome}", loc="left")
+            axis.locator_params(axis="x", nbins=6)
+        axes[0].set_yticks(list(labels), list(labels.values()))
+        for label in axes[0].get_yticklabels():
+            label.set_fontweight("bold" if label.get_text().endswith(":") else "normal")
+        axes[0].set_ylim(place - 0.4, -0.6)
+        figure.text(0.99, 0.01, "bar: 95 % interval; grey: below 90 % power; hollow: confounded", ha="right", size=9)
+        figure.tight_layout(rect=(0, 0.02, 1, 1))
+        figure.savefig(path, dpi=90)
+
+
+def _forest_row(axis: Axes, place: int, found: Estimate, alike: bool) -> None:
+    width, reach = t_quantile(0.975, found.freedom) * found.error, found.detectable
+    axis.fill_betweenx([place - 0.36, place + 0.36], -reach, reach, color="#e4e4e4", linewidth=0)
+    axis.errorbar(found.value, place, xerr=width, fmt="o", color="#08519c", capsize=3, linewidth=1.6,
+                  markerfacecolor="#08519c" if alike else "white")  # fmt: skip
+
+
+def draw_curves(runs: pandas.DataFrame, metrics: pandas.DataFrame, path: Path) -> None:
+    """By batch, with 16 steps a batch: means over runs with the same shaping and no filter, bands of one error."""
+    shown = {
+        "training score": "critic/score/mean",
+        "entropy of a token, nats": "actor/entropy",
+        "tokens a response": "response_length/mean",
+    }
+    colours = {ROWS: "#d62728", DIVIDED: "#08519c", "REINFORCE++": "#b5a642", "REINFORCE++-Baseline": "#8c564b"}
+    with pyplot.rc_context(figures.STYLE):
+        figure, axes = pyplot.subplots(1, len(shown), figsize=(12.5, 4))
+        for axis, (title, key) in zip(axes, shown.items(), strict=True):
+            for cell, colour in colours.items():
+                chosen = runs[(runs.steps == 16) & (runs.cell == cell)]
+                table = metrics[key].unstack("run")[chosen.index]
+                mean, error = table.mean(axis=1), table.sem(axis=1)
+                axis.plot(mean.index, mean, color=colour, label=f"{cell} ({len(chosen)} runs)")
+                axis.fill_between(mean.index, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
+            axis.set_title(title, loc="left")
+            axis.set_xlabel("batch")
+        axes[0].legend(fontsize=9)
+        figure.tight_layout()
+        figure.savefig(path, dpi=90)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Four methods on the toy task, then an evaluation of each with 8 samples a problem; tables, pictures and page go here:
+# Four methods on the toy task, then an evaluation of each with 8 samples a problem; tables and picture go here:
 #   SEEDS="1 2" bash docs/results/toy.sh [OVERRIDE...]
 # About five minutes a run and one an evaluation on two idle cores. What is finished is kept and not run again.
 set -euo pipefail
@@ -21,6 +21,7 @@ for seed in ${SEEDS:-1 2}; do
 done
 [[ -d $evaluations/untrained/validation ]] ||
     "$rpg" eval recipe/rpg/cpu/run_grpo_cpu.sh --samples 8 --out "$evaluations/untrained"
-"$rpg" plot "$runs" --out docs/results --title "Toy task, four methods, seeds ${SEEDS:-1 2}"
+"$rpg" plot "$runs" --out checkpoints/toy_page --title "Toy task, four methods, seeds ${SEEDS:-1 2}"
+cp checkpoints/toy_page/panels.png docs/results
 "$rpg" table "$runs" > docs/results/table.md
 "$rpg" table "$evaluations" > docs/results/evaluation.md

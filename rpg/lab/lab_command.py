@@ -17,10 +17,10 @@ SAID_EVERY = 20  # settings
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg lab`."""
-    names = [sweep.name for sweep in sweeps(quick=False)]
+    names = ["identity", *(sweep.name for sweep in sweeps(quick=False))]
     parser.add_argument("--quick", action="store_true", help="fewer values and half the training: a minute")
     parser.add_argument(
-        "--only", nargs="+", choices=names, metavar="SWEEP", help=f"these sweeps alone: {', '.join(names)}"
+        "--only", nargs="+", choices=names, metavar="PART", help=f"these parts alone: {', '.join(names)}"
     )
     parser.add_argument("--out", type=Path, default=Path("lab"), metavar="DIR", help="default: lab")
     parser.add_argument("--seeds", type=_positive, default=64, help="trained at once in every setting (64)")
@@ -33,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
     import torch
 
     from rpg.lab import bias, report
+    from rpg.lab.identity import identity_csv
     from rpg.lab.run import measure_all
 
     started = time.monotonic()
@@ -40,6 +41,12 @@ def run(args: argparse.Namespace) -> int:
     settings = unique_settings(found)
     scale = Scale(seeds=args.seeds, updates=QUICK_UPDATES if args.quick else Scale.updates, seed=args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
+    if not args.only or "identity" in args.only:
+        identity = identity_csv()
+        (args.out / "identity.csv").write_text(identity)
+        print(identity)
+    if not found:
+        return 0
     print(f"{len(settings)} settings, {scale.seeds} seeds each, in {args.workers} processes", flush=True)
 
     def tell(done: int) -> None:

@@ -94,6 +94,8 @@ def unique_settings(found: Sequence[Sweep]) -> list[Setting]:
 
 RATES = values("lr", 0.025, 0.05, 0.1, 0.2)
 
+MANY_STEPS = ((64, 16), (16, 64))  # batches, optimizer steps a batch: 1,024 steps both
+
 BOTH = {"final reward": "reward", "mean over training": "reward_mean"}
 
 
@@ -101,25 +103,32 @@ def _batch(steps: int) -> str:
     return f"{steps} step{'s' * (steps > 1)} a batch"
 
 
+def _fixed(batches: int, steps: int) -> dict[str, int]:
+    return {"batches": batches, "steps": steps}
+
+
 def _steps(quick: bool) -> Sweep:
-    steps = values("steps", *((1, 16, 64) if quick else (1, 4, 16, 32, 64)))
+    batches = 4 if quick else 64
+    steps = values("steps", *((1, 16, 64) if quick else (1, 4, 16, 64)))
     methods = {name: METHODS[name] for name in list(METHODS)[:: 3 if quick else 1]}
     grids = [
-        Grid(f"{measured}, lr 0.05", "", methods, "optimizer steps a batch", steps, {}, shown)
+        Grid(f"{measured}, {batches} batches, lr 0.05", "", methods, "optimizer steps a batch", steps,
+             {"batches": batches}, shown)
         for measured, shown in BOTH.items()
-    ]
+    ]  # fmt: skip
     if not quick:
         apart = {name: METHODS[name] for name in METHODS if name not in SAME}
-        for k in (16, 64):
-            grids += [
-                Grid(f"{measured}, {_batch(k)}", "", apart, "learning rate", RATES, {"steps": k}, shown)
-                for measured, shown in BOTH.items()
-            ]
+        grids += [
+            Grid(f"{measured}, {n} batches of {k} steps", "", apart, "learning rate", RATES, _fixed(n, k), shown)
+            for n, k in MANY_STEPS
+            for measured, shown in BOTH.items()
+        ]
     return Sweep(
         "steps",
         "Optimizer steps a batch",
-        "Samples and optimizer steps are the same in all columns: a batch of k steps is k mini-batches, and its last "
-        "step uses samples that are k - 1 steps old.",
+        "The number of batches is the same in all columns of a picture. A batch of k steps is k mini-batches of 32 "
+        "responses, each used once; its last step uses samples that are k - 1 steps old. More steps are more samples "
+        "as well, so compare methods within a column.",
         tuple(grids),
     )
 
@@ -157,11 +166,12 @@ def _staleness(quick: bool) -> Sweep:
 def _clip(quick: bool) -> Sweep:
     bounds = clip_rows(*((0.1, 0.4, math.inf) if quick else (0.05, 0.1, 0.2, 0.4, 0.8, math.inf)))
     steps = values("steps", *((1, 16, 64) if quick else (1, 4, 16, 64)))
-    beta = {"kl_coef": PAPERS_BETA}
+    batches = 4 if quick else 64
+    beta = {"kl_coef": PAPERS_BETA, "batches": batches}
     many, late = {**beta, "steps": 16}, {**STALE, "staleness": 16}
     title = "mean over training, "
     grids = [
-        Grid(f"{title}fresh samples", "clip", bounds, "optimizer steps a batch", steps, beta, "reward_mean"),
+        Grid(f"{title}{batches} batches", "clip", bounds, "optimizer steps a batch", steps, beta, "reward_mean"),
         Grid(f"{title}staleness 16", "clip", bounds, "pi_old", THREE, late, "reward_mean"),
     ]
     if not quick:
@@ -173,7 +183,8 @@ def _clip(quick: bool) -> Sweep:
     return Sweep(
         "clip",
         "Clip bounds",
-        "RPG-REINFORCE URKL with RPG-Style Clip; the same bound on both sides but in the last picture.",
+        "RPG-REINFORCE URKL with RPG-Style Clip; the same bound on both sides but in the last picture. The number of "
+        "batches is fixed; the second picture takes two steps a batch.",
         tuple(grids),
     )
 
@@ -184,7 +195,7 @@ def _beta(quick: bool) -> Sweep:
     losses = {f"{d.upper()}, RPG-Style Clip": {"loss": f"rpg_rf_{d}_clip_ppo"} for d in names}
     losses |= {f"{d.upper()}, no clip": {"loss": f"rpg_rf_{d}"} for d in names}
     fixed: Axis = {
-        "verl vanilla + its KL loss (k3)": {"loss": "vanilla"},
+        "verl vanilla + its KL loss (k3, clamped at 10)": {"loss": "vanilla"},
         "RPG URKL, dual clip (corrected k3)": {"loss": "rpg_urkl"},
         "RPG-REINFORCE URKL, RPG-Style Clip": {"loss": CLIPPED},
         "RPG-REINFORCE URKL, no clip": {"loss": UNCLIPPED},
@@ -192,19 +203,19 @@ def _beta(quick: bool) -> Sweep:
     some = values("kl_coef", *((0.01, 0.1) if quick else (0.01, 0.03, 0.1, 0.3)))
     shown = {"final reward": "reward", "largest KL from it": "kl"}
     grids = [
-        Grid(f"pi_ref = pi_old: {measured}", "", losses, "beta", betas, {"steps": 64}, field)
+        Grid(f"pi_ref = pi_old: {measured}", "", losses, "beta", betas, _fixed(2 if quick else 16, 64), field)
         for measured, field in shown.items()
     ]
     grids += [
         Grid(f"fixed, {_batch(k)}: J below its maximum", "", fixed, "beta", some,
-             {"steps": k, "reference": "fixed"}, "gap")
-        for k in ((16,) if quick else (1, 16))
+             {**_fixed(n, k), "reference": "fixed"}, "gap")
+        for n, k in (((8, 16),) if quick else ((256, 1), (64, 16)))
     ]  # fmt: skip
     return Sweep(
         "beta",
         "The coefficient of the KL",
-        "First with pi_old as the reference, 64 steps a batch. Then with the uniform policy that training starts from, "
-        "and the number is how far E[R] - beta KL(pi, uniform) of whole responses ends below its exact maximum.",
+        "First with pi_old as the reference, 16 batches of 64 steps. Then with the uniform policy that training starts "
+        "from, and the number is how far E[R] - beta KL(pi, uniform) of whole responses ends below its exact maximum.",
         tuple(grids),
     )
 
@@ -230,8 +241,8 @@ def _advantages(quick: bool) -> Sweep:
     rates = values("lr", *((0.025, 0.1) if quick else (0.0125, 0.025, 0.05, 0.1, 0.2)))
     grids = [
         Grid(f"{measured}, {_batch(k)}", "advantages", rows, "learning rate", rates,
-             {"steps": k, "kl_coef": PAPERS_BETA}, shown)
-        for k in ((16,) if quick else (2, 16, 64))
+             {**_fixed(n, k), "kl_coef": PAPERS_BETA}, shown)
+        for n, k in (((8, 16),) if quick else ((128, 2), *MANY_STEPS))
         for measured, shown in BOTH.items()
     ]  # fmt: skip
     return Sweep(

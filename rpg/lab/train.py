@@ -37,6 +37,7 @@ class Setting:
         kl_coef: beta. For a loss of verl's the coefficient of its own KL loss, which needs reference "fixed".
         reference: "old" (pi_old) or "fixed" (the uniform policy that training starts from).
         advantages: one of ADVANTAGES.
+        batches: batches to train on, of `steps` optimizer steps each; 0: as many as fill Scale.updates.
         clip_low, clip_high, clip_c: as in LossSpec, and verl's.
     """
 
@@ -53,6 +54,7 @@ class Setting:
     clip_high: float = 0.28
     clip_c: float = 10.0
     advantages: str = "mean"
+    batches: int = 0
 
     def __post_init__(self) -> None:
         if self.loss not in (*LOSS_NAMES, *VERLS):
@@ -63,13 +65,16 @@ class Setting:
             raise ValueError(f"reference={self.reference!r} is neither old nor fixed")
         if self.loss in VERLS and self.kl_coef and self.reference == "old":
             raise ValueError(f"kl_coef={self.kl_coef!r}: verl's own KL loss of {self.loss} wants reference='fixed'")
-        if self.steps < 1 or self.staleness < 0:
-            raise ValueError(f"steps={self.steps}, staleness={self.staleness}: at least 1 and 0")
+        if self.steps < 1 or self.staleness < 0 or self.batches < 0:
+            raise ValueError(
+                f"steps={self.steps}, staleness={self.staleness}, batches={self.batches}: at least 1, 0 and 0"
+            )
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is spent on a setting: seeds at once, optimizer steps, how often is measured, the first seed."""
+    """How much is spent on a setting: seeds at once, optimizer steps where the setting does not fix its batches,
+    how often is measured, the first seed."""
 
     seeds: int = 64
     updates: int = 256
@@ -177,13 +182,14 @@ def train(setting: Setting, scale: Scale, task: Task | None = None) -> Measured:
     with torch.no_grad():
         uniform = policy.log_probs()
     older = [uniform]  # the policies that batches began with; the first of them samples
-    every, record, update = max(1, scale.updates // scale.measured), _Record(task, uniform), 0
-    while update < scale.updates:
+    updates = setting.batches * setting.steps or scale.updates
+    every, record, update = max(1, updates // scale.measured), _Record(task, uniform), 0
+    while update < updates:
         with torch.no_grad():
             anchor = policy.log_probs()
         older = [*older, anchor][-(setting.staleness + 1) :]
         places, batch = sample_batch(setting, task, older[0], anchor, uniform, generator)
-        for k in range(min(setting.steps, scale.updates - update)):
+        for k in range(min(setting.steps, updates - update)):
             part = slice(k * GROUPS * GROUP, (k + 1) * GROUPS * GROUP)
             present = policy.log_probs()
             log_prob = present.flatten(1).gather(1, places[:, part].flatten(1)).view(places[:, part].shape)

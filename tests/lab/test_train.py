@@ -109,6 +109,16 @@ def test_the_policy_that_samples_is_as_old_as_asked(monkeypatch):
     assert not torch.allclose(samplers[4], uniform)
 
 
+@pytest.mark.parametrize(("fixed", "batches"), [({"batches": 5}, 5), ({}, 2)])
+def test_batches_are_fixed_where_asked(fixed, batches, monkeypatch):
+    """Without `batches` the eight updates of the scale are two batches of four steps."""
+    asked = []
+    sample = Task.sample
+    monkeypatch.setattr(Task, "sample", lambda self, *more: asked.append(1) or sample(self, *more))
+    train(Setting("rpg_rf_urkl", steps=4, **fixed), SHORT, SMALL)
+    assert len(asked) == batches
+
+
 def test_it_learns():
     measured = train(Setting("rpg_rf_urkl_clip_ppo", lr=0.1), Scale(seeds=4, updates=80, measured=4), SMALL)
     assert (measured.reward > 0.6).all()
@@ -147,7 +157,7 @@ def test_a_setting_gives_the_same_numbers_again_and_another_seed_others():
         ({"loss": "vanilla", "kl_coef": 0.1}, "verl's own KL loss of vanilla wants reference='fixed'"),
         ({"loss": "vanilla", "reference": "every_k"}, "reference='every_k' is neither old nor fixed"),
         ({"loss": "vanilla", "advantages": "gae"}, "advantages='gae' is none of mean, std, whitened"),
-        ({"loss": "vanilla", "steps": 0}, "steps=0, staleness=0: at least 1 and 0"),
+        ({"loss": "vanilla", "steps": 0}, "steps=0, staleness=0, batches=0: at least 1, 0 and 0"),
     ],
 )
 def test_what_is_refused(fields, said):

@@ -1,5 +1,7 @@
-"""What docs/results/study shows is what the logs beside it say."""
+"""docs/results: its tables are made again from the committed files, and its pages say what the tables say."""
 
+import csv
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,42 +10,82 @@ import pytest
 import yaml
 
 from rpg import cli
-from rpg.results.config import setting
-from rpg.results.runs import load_runs
 
 ROOT = Path(__file__).resolve().parents[2]
-STUDY = ROOT / "docs/results/study"
-FOLDERS = sorted(STUDY.glob("steps_*"))
+RESULTS = ROOT / "docs/results"
+REPORTS = (
+    ("study_report.py", "docs/results/study", "study/methods.md"),
+    ("off_policy_report.py", "docs/results/off_policy", "off_policy/runs.md"),
+    ("paper_report.py", None, "paper.md"),
+)
+STUDIES = ("study", "off_policy")
+PAGES = ("docs/results/README.md", "docs/results/laboratory.md", "docs/off-policy.md", "README.md")
+WITH_ERROR = re.compile(r"([+-]?\d+(?:\.\d+)?) ± ?(\d+(?:\.\d+)?)")
+
+
+def run(script, *arguments):
+    subprocess.run([sys.executable, RESULTS / script, *map(str, arguments)], cwd=ROOT, check=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_the_table_is_made_again(folder, capsys):
+@pytest.mark.parametrize(("script", "study", "made"), REPORTS, ids=[script for script, _, _ in REPORTS])
+def test_the_report_is_made_again(script, study, made, tmp_path):
+    run(script, *filter(None, [study]), tmp_path)
+    assert (tmp_path / Path(made).name).read_text() == (RESULTS / made).read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("study", STUDIES)
+def test_unpacked_runs_are_a_table_and_pack_to_the_same_metrics(study, tmp_path, capsys):
+    run("compact.py", "unpack", RESULTS / study, tmp_path / "runs")
+    folder = tmp_path / "runs" / ("steps_16" if study == "study" else "")
     assert cli.main(["table", str(folder), "--paper", "8"]) == 0
-    assert capsys.readouterr().out == (folder / "table.md").read_text()
+    assert "RPG-REINFORCE-URKL" in capsys.readouterr().out
+    for environment in (path.with_name("environment.json") for path in tmp_path.rglob("metrics.jsonl")):
+        environment.write_text('{"git_commit": "0"}')
+    run("compact.py", "pack", tmp_path / "runs", tmp_path / "again")
+    assert (tmp_path / "again/metrics.csv").read_text() == (RESULTS / study / "metrics.csv").read_text()
+    shared = [yaml.safe_load((folder / "settings.yaml").read_text()) for folder in (tmp_path / "again", RESULTS / study)]
+    assert shared[0] == shared[1]
 
 
-@pytest.mark.slow
-def test_the_report_is_made_again(tmp_path):
-    subprocess.run([sys.executable, "docs/results/study_report.py", STUDY, tmp_path], cwd=ROOT, check=True)
-    assert (tmp_path / "methods.md").read_text() == (STUDY / "methods.md").read_text()
+@pytest.mark.parametrize("steps", [2, 16, 64])
+def test_each_method_has_three_seeds_and_nothing_else_differs(steps):
+    with open(RESULTS / "study/runs.csv") as file:
+        runs = [row for row in csv.DictReader(file) if row["run"].startswith(f"steps_{steps}/")]
+    assert len({(row["method"], row["data.seed"]) for row in runs}) == len(runs)
+    assert {row["data.seed"] for row in runs} == {"1", "2", "3"}
+    for key in ("data.train_batch_size", "actor_rollout_ref.actor.optim.lr",
+                "actor_rollout_ref.actor.ppo_mini_batch_size"):  # fmt: skip
+        assert len({row[key] for row in runs}) == 1, key
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_runs_are_whole_and_differ_by_method_and_seed_alone(folder):
-    runs = load_runs([folder], [])
-    assert not [run.name for run in runs if run.stopped_early]
-    found = {(run.method, setting(run.config, "data.seed")) for run in runs}
-    assert len(found) == len(runs)
-    for key in ("data.train_batch_size", "actor_rollout_ref.rollout.n", "actor_rollout_ref.actor.optim.lr",
-                "actor_rollout_ref.actor.ppo_mini_batch_size", "actor_rollout_ref.model.path"):  # fmt: skip
-        assert len({setting(run.config, key) for run in runs}) == 1, key
+def published():
+    """Every value ± error in the generated files, as pairs of numbers."""
+    found = set()
+    for _, _, made in REPORTS:
+        found |= {(float(value), float(error)) for value, error in WITH_ERROR.findall((RESULTS / made).read_text())}
+    measured = []
+    for name in ("lab/lab.csv", "lab/gradient.csv"):
+        with open(RESULTS / name) as file:
+            for row in csv.DictReader(file):
+                measured += [(float(row[key]), float(row[f"{key}_se"])) for key in row if f"{key}_se" in row]
+    return found, measured
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_no_directory_of_a_machine_is_named(folder):
-    for path in folder.glob("*/config.yaml"):
-        config = yaml.safe_load(path.read_text())
-        assert not Path(config["trainer"]["default_local_dir"]).is_absolute()
+@pytest.mark.parametrize("page", PAGES)
+def test_numbers_with_an_error_are_those_of_the_files(page):
+    """Numbers of the laboratory are rounded on the page; those of the reports stand there as they were made."""
+    made, measured = published()
+    text = (ROOT / page).read_text()
+    pairs = [match.groups() for match in WITH_ERROR.finditer(text)]
+    for value, error in pairs:
+        digits = len(error.partition(".")[2])
+        pair = (float(value), float(error))
+        assert pair in made or any((round(v, digits), round(e, digits)) == pair for v, e in measured), (page, pair)
+
+
+def test_it_stays_small():
+    files = [path for path in RESULTS.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert len(files) <= 60
+    assert sum(path.stat().st_size for path in files) < 5e6

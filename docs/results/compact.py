@@ -1,0 +1,111 @@
+"""A study's runs in three small files, and back into run directories.
+
+python docs/results/compact.py pack RUNS STUDY      RUNS/<any folders>/<run>/metrics.jsonl -> STUDY
+python docs/results/compact.py unpack STUDY RUNS    the same directories again; `rpg table` and `rpg plot` read them
+
+metrics.csv holds a line for each run and step, with the METRICS alone; runs.csv a line for each run, with its method,
+its commit and the settings in which any two runs differ; settings.yaml the settings that all runs share.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas
+import yaml
+
+from rpg.results.config import flatten, put
+from rpg.results.runs import load_runs
+
+METRICS = (
+    "critic/score/mean",
+    "actor/entropy",
+    "actor/grad_norm",
+    "actor/pg_clipfrac",
+    "response_length/mean",
+    "training/off_policy/ess",
+    "training/off_policy/kl",
+    "training/off_policy/trajectory_staleness/mean",
+    "training/filter_groups/evicted_samples",
+    "training/filter_groups/discarded_surplus_samples",
+    "timing_s/step",
+)
+VALIDATION = "val-core/"
+# Where a run's files are on the machine that made them.
+NOT_SETTINGS = ("trainer.default_local_dir", "trainer.validation_data_dir", "trainer.rollout_data_dir", "ray_kwargs")
+
+
+def pack(source: Path, out: Path) -> None:
+    """Write metrics.csv, runs.csv and settings.yaml of the finished runs below `source`."""
+    root = Path.cwd()
+    runs, metrics, settings = [], [], {}
+    finished = [run for run in load_runs([source], []) if not run.stopped_early]
+    for run in sorted(finished, key=lambda run: str(run.directory)):
+        parts = run.directory.relative_to(source).parts
+        name = "/".join(part for part in parts if part != "runs")  # where `rpg reproduce` puts them
+        environment = json.loads((run.directory / "environment.json").read_text())
+        runs.append({"run": name, "method": run.method, "commit": environment["git_commit"]})
+        settings[name] = {
+            key: value.replace(f"{root}/", "") if isinstance(value, str) else value
+            for key, value in flatten(run.config).items()
+            if not key.startswith(NOT_SETTINGS)
+        }
+        for step, values in run.history.items():
+            kept = {key: values[key] for key in values if key in METRICS or key.startswith(VALIDATION)}
+            metrics.append({"run": name, "step": step, **kept})
+    keys = list(dict.fromkeys(key for each in settings.values() for key in each))
+    shared: dict[str, Any] = {}
+    for key in keys:
+        values = [each.get(key) for each in settings.values()]
+        if all(value == values[0] for value in values):
+            put(shared, key, values[0])
+            continue
+        for row, value in zip(runs, values, strict=True):
+            row[key] = json.dumps(value)
+    out.mkdir(parents=True, exist_ok=True)
+    pandas.DataFrame(runs).to_csv(out / "runs.csv", index=False, lineterminator="\n")
+    pandas.DataFrame(metrics).to_csv(out / "metrics.csv", index=False, float_format="%.7g", lineterminator="\n")
+    (out / "settings.yaml").write_text(yaml.safe_dump(shared, sort_keys=False))
+
+
+def runs_of(study: Path) -> pandas.DataFrame:
+    """A line for each run, by its name; settings as values."""
+    table = pandas.read_csv(study / "runs.csv", index_col="run", dtype=str, keep_default_na=False)
+    for key in table.columns:
+        if "." in key:
+            table[key] = table[key].map(json.loads)
+    return table
+
+
+def metrics_of(study: Path) -> pandas.DataFrame:
+    """A line for each run and step; a metric that was not logged there is NaN."""
+    return pandas.read_csv(study / "metrics.csv", index_col=["run", "step"])
+
+
+def unpack(study: Path, out: Path) -> None:
+    """Write metrics.jsonl and config.yaml of every run into a directory of its name."""
+    metrics = metrics_of(study)
+    for name, row in runs_of(study).iterrows():
+        directory = out / str(name)
+        directory.mkdir(parents=True)
+        config = yaml.safe_load((study / "settings.yaml").read_text())
+        for key in row.index:
+            if "." in key:
+                put(config, key, row[key])
+        (directory / "config.yaml").write_text(yaml.safe_dump(config))
+        with open(directory / "metrics.jsonl", "w") as lines:
+            for step, values in metrics.loc[name].iterrows():
+                lines.write(json.dumps({"step": step, "data": values.dropna().to_dict()}) + "\n")
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> list[str]:
+    """Lines of a table; columns from the `texts`-th on are numbers and aligned to the right."""
+    rule = ["---" if column < texts else "--:" for column in range(len(head))]
+    return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
+
+
+if __name__ == "__main__":
+    command, source, target = sys.argv[1:]
+    {"pack": pack, "unpack": unpack}[command](Path(source), Path(target))

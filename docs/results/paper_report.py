@@ -1,0 +1,52 @@
+"""RPG-REINFORCE less DAPO in the paper's own tables: python docs/results/paper_report.py OUT
+
+By erratum E1 (docs/mathematics.md) the release's RPG-REINFORCE scripts train one algorithm, so that rows of one table
+differ by chance alone; what is compared with DAPO is then their mean. Writes paper.md into OUT.
+"""
+
+import sys
+from importlib import resources
+from pathlib import Path
+
+import compact
+import pandas
+
+HEAD = ("table", "model", "benchmark", "column", "rows", "mean less DAPO", "highest less DAPO", "deviation of the rows")
+
+
+def main() -> None:
+    """Write paper.md."""
+    (out,) = map(Path, sys.argv[1:])
+    columns = leads()
+    rows = [
+        [str(one.table), one.model, one.benchmark, one.column, str(one.rows), f"{one.mean:+.3f}", f"{one.highest:+.3f}",
+         f"{one.deviation:.3f}"]
+        for one in columns.itertuples()
+    ]  # fmt: skip
+    last, best = (columns[columns.column == name]["mean"].mean() for name in ("last", "best"))
+    text = [
+        *compact.markdown(HEAD, rows, texts=4),
+        "",
+        f"Over all {len(columns)} columns the mean of RPG-REINFORCE is {columns['mean'].mean():+.3f} above DAPO "
+        f"({last:+.3f} Last, {best:+.3f} Best). The highest row in any column is {columns.highest.max():+.3f} above "
+        f"it. The rows of one column differ by a standard deviation of {(columns.deviation**2).mean() ** 0.5:.3f}.",
+    ]
+    (out / "paper.md").write_text("\n".join(text) + "\n")
+
+
+def leads() -> pandas.DataFrame:
+    """A line for each AIME column of the paper's tables."""
+    with resources.files("rpg.results").joinpath("paper_tables.csv").open(encoding="utf-8") as file:
+        printed = pandas.read_csv(file)
+    printed["model"] += ", " + printed.context
+    keys = ["table", "model", "benchmark", "column"]
+    aime = printed[printed.benchmark.str.startswith("AIME")]
+    values = aime.melt([*keys[:-1], "method"], ["last", "best"], "column")
+    rows = values[values.method.str.startswith("RPG-REINFORCE")].groupby(keys).value
+    dapo = values[values.method == "DAPO"].set_index(keys).value
+    found = {"rows": rows.size(), "mean": rows.mean() - dapo, "highest": rows.max() - dapo, "deviation": rows.std()}
+    return pandas.DataFrame(found).reset_index()
+
+
+if __name__ == "__main__":
+    main()

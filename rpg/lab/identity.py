@@ -1,0 +1,86 @@
+"""How far the gradients of the paper's eight RPG rows are apart, token by token, where pi_ref is pi_old."""
+
+import csv
+import io
+import itertools
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rpg.objectives import LossSpec, token_loss
+
+DIVERGENCES = ("fkl", "rkl", "ufkl", "urkl")
+SPREADS = (0.01, 0.03, 0.1, 0.15, 0.3, 1.0)  # standard deviations of log w before it is normalised; runs: 0.15
+POLICIES, VOCABULARY = 512, 16
+KL_COEF = 1e-4
+
+
+class Difference(NamedTuple):
+    """The largest difference of two gradients at one spread of log w.
+
+    Attributes:
+        kinds: of any sample, |a - b| / |b|: a differentiable, b REINFORCE, of the same divergence, unclipped.
+        divergences: root mean square over pi_old, relative to b's: any two divergences, unclipped.
+        rows: the same of any two of the eight rows as they are trained: reward dual-clipped, RPG-Style Clip.
+    """
+
+    kinds: float
+    divergences: float
+    rows: float
+
+
+def differences(spread: float, kl_coef: float = KL_COEF, seed: int = 0) -> Difference:
+    """Random policies and normal advantages; log w has the given standard deviation."""
+    generator = torch.Generator().manual_seed(seed)
+    logits, move, advantages = (
+        torch.randn(POLICIES, VOCABULARY, generator=generator, dtype=torch.float64) for _ in range(3)
+    )
+    old = logits.log_softmax(-1)
+    present = (old + spread * move).log_softmax(-1)
+    unclipped = {
+        (kind, d): _slope(LossSpec.parse(f"{kind}{d}", kl_coef=kl_coef, **scope), present, old, advantages)
+        for kind, scope in (("rpg_", {"clip_scope": "none"}), ("rpg_rf_", {}))
+        for d in DIVERGENCES
+    }
+    clip = {"clip_low": 0.2, "clip_high": 0.28, "clip_c": 10.0}
+    trained = [
+        _slope(LossSpec.parse(name.format(d), kl_coef=kl_coef, **clip), present, old, advantages)
+        for name in ("rpg_{}", "rpg_rf_{}_clip_ppo")
+        for d in DIVERGENCES
+    ]
+    weight = old.exp()
+    return Difference(
+        max(
+            ((unclipped["rpg_", d] - unclipped["rpg_rf_", d]) / unclipped["rpg_rf_", d]).abs().max().item()
+            for d in DIVERGENCES
+        ),
+        _largest([unclipped["rpg_rf_", d] for d in DIVERGENCES], weight),
+        _largest(trained, weight),
+    )
+
+
+def _slope(spec: LossSpec, present: Tensor, old: Tensor, advantages: Tensor) -> Tensor:
+    """d loss / d log pi_theta of every token."""
+    log_prob = present.clone().requires_grad_()
+    loss, _ = token_loss(spec, log_prob=log_prob, old_log_prob=old, advantages=advantages)
+    (slope,) = torch.autograd.grad(loss.sum(), log_prob)
+    return slope
+
+
+def _largest(slopes: list[Tensor], weight: Tensor) -> float:
+    """The largest relative difference of any two, in root mean square."""
+    return max(
+        ((weight * (a - b).square()).sum() / (weight * b.square()).sum()).sqrt().item()
+        for a, b in itertools.permutations(slopes, 2)
+    )
+
+
+def identity_csv() -> str:
+    """A line for each spread of log w."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["spread", *Difference._fields])
+    for spread in SPREADS:
+        writer.writerow([spread, *(f"{value:.2g}" for value in differences(spread))])
+    return out.getvalue()

@@ -1,0 +1,57 @@
+"""Which gradients are one: the paper's eight rows at its beta, and GRPO's k3 on-policy."""
+
+import csv
+
+import pytest
+import torch
+
+from rpg import cli
+from rpg.lab.identity import SPREADS, differences
+from rpg.verl_plugin.verl_losses import verl_kl_loss
+
+torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_the_eight_rows_differ_by_parts_in_ten_thousand(spread):
+    found = differences(spread)
+    assert found.kinds < 1e-12
+    assert 1e-5 < found.divergences < 5e-4
+    assert 1e-5 < found.rows < 5e-4
+
+
+def test_at_a_large_beta_the_divergences_differ_and_the_two_kinds_do_not():
+    found = differences(0.15, kl_coef=0.1)
+    assert found.kinds < 1e-12
+    assert found.divergences > 0.1
+
+
+def test_the_command_writes_the_table(tmp_path):
+    assert cli.main(["lab", "--only", "identity", "--out", str(tmp_path)]) == 0
+    rows = list(csv.DictReader((tmp_path / "identity.csv").open()))
+    assert [float(row["spread"]) for row in rows] == list(SPREADS)
+
+
+def test_k3_without_a_weight_has_the_gradient_of_the_forward_kl_on_policy():
+    """E_pi[grad k3(ref / pi)] = -E_pi[(ref / pi) grad log pi] = grad KL(ref, pi); the reverse KL's is another."""
+    generator = torch.Generator().manual_seed(0)
+    logits, reference = (torch.randn(8, generator=generator, dtype=torch.float64) * 0.5 for _ in range(2))
+    logits.requires_grad_()
+    present, reference = logits.log_softmax(0), reference.log_softmax(0)
+    k3 = torch.stack([verl_kl_loss(present[i].view(1, 1), reference[i].view(1, 1)) for i in range(8)])
+
+    def gradient(value):
+        return torch.autograd.grad(value, logits, retain_graph=True)[0]
+
+    found = gradient((present.exp().detach() * k3).sum())
+    torch.testing.assert_close(found, gradient((reference.exp() * (reference - present)).sum()))
+    reverse = gradient((present.exp() * (present - reference)).sum())
+    assert (found - reverse).norm() > 0.2 * reverse.norm()
+
+
+@pytest.mark.parametrize(("log_ratio", "pulled"), [(2.6, True), (2.7, False)])
+def test_verls_clamp_ends_the_gradient_of_a_token_that_became_rare(log_ratio, pulled):
+    """k3 = r - log r - 1 is 9.9 at log r = 2.6 and 11.2 at 2.7; verl clamps it at 10."""
+    present = torch.full((1, 1), -2.0 - log_ratio, requires_grad=True)
+    verl_kl_loss(present, torch.full((1, 1), -2.0)).backward()
+    assert (present.grad.item() != 0) == pulled
