@@ -45,7 +45,9 @@ def test_unpacked_runs_are_a_table_and_pack_to_the_same_metrics(study, tmp_path,
         environment.write_text('{"git_commit": "0"}')
     run("compact.py", "pack", tmp_path / "runs", tmp_path / "again")
     assert (tmp_path / "again/metrics.csv").read_text() == (RESULTS / study / "metrics.csv").read_text()
-    shared = [yaml.safe_load((folder / "settings.yaml").read_text()) for folder in (tmp_path / "again", RESULTS / study)]
+    shared = [
+        yaml.safe_load((folder / "settings.yaml").read_text()) for folder in (tmp_path / "again", RESULTS / study)
+    ]
     assert shared[0] == shared[1]
 
 
