@@ -66,7 +66,7 @@ class Candidate:
         from verl.workers.engine_workers import ActorRolloutRefWorker
         from verl.workers.utils.padding import response_from_nested
 
-        from recipe.rpg.compose import compose_config
+        from rpg.launching.compose import compose_config
         from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
         config: Any = OmegaConf.to_container(

@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from recipe.rpg.compose import compose_config
-from rpg.launching.files import write_whole
+from rpg.files.whole import write_whole
+from rpg.launching.compose import compose_config
 
 BEGIN, END = "<!-- scripts/plan_table.py: begin -->\n", "<!-- scripts/plan_table.py: end -->\n"
 ROWS = {
@@ -28,7 +28,7 @@ ROW = """
 import json, sys
 from rpg.checks import pace
 from rpg.checks.estimate import GPUS, checkpoint, checkpoints_at_once, kv_tokens
-from rpg.checks.plan_command import plan
+from rpg.launching.plan_command import plan
 from rpg.checks.pace import step
 made = plan(json.load(sys.stdin), GPUS["h100"])
 size = {phase.name: f"{phase.size / 1e9:.1f}" for phase in made.phases}

@@ -62,7 +62,7 @@ def test_installs_into_a_clean_environment(wheel, tmp_path):
     (site / "behind.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")) + "\n")
     code = (
         "import rpg, verl; from pathlib import Path\n"
-        "from recipe.rpg.compose import compose_config\n"
+        "from rpg.launching.compose import compose_config\n"
         "from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY as losses\n"
         f"assert Path(rpg.__file__).is_relative_to({str(clean)!r}), rpg.__file__\n"
         "assert 'rpg_rf_urkl_clip_ppo' in losses\n"

@@ -10,9 +10,11 @@ from rpg.cli import COMMANDS, command
 
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = (
-    {"rpg", "rpg.objectives", "rpg.rewards", "rpg.launching", "rpg.preload", "rpg.checkpoints"},
-    {"rpg.data", "rpg.verl_plugin"},
-    {"rpg.checks", "rpg.results", "rpg.toy", "rpg.lab"},
+    {"rpg", "rpg.objectives", "rpg.rewards", "rpg.data", "rpg.files", "rpg.preload"},
+    {"rpg.verl_plugin"},
+    {"rpg.checks"},
+    {"rpg.launching"},
+    {"rpg.results", "rpg.toy", "rpg.lab"},
     {"rpg.cli", "recipe.rpg", "scripts"},
 )
 FILES = sorted(path for room in ("rpg", "recipe", "scripts") for path in (ROOT / room).rglob("*.py"))

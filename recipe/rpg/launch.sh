@@ -6,20 +6,25 @@ trap 'echo "interrupted before the run began" >&2; exit 130' INT
 trap 'echo "terminated before the run began" >&2; exit 143' TERM
 trap 'echo "hung up before the run began" >&2; exit 129' HUP
 
-RPG_HOME=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
-export RPG_HOME
-if [[ $RPG_HOME == *:* ]]; then
-    echo "error: $RPG_HOME: Python cannot import from a directory with a colon in its path; move the checkout" >&2
+recipe=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+root=$(cd "$recipe/../.." && pwd)
+if [[ $root == *:* ]]; then
+    echo "error: $root: Python cannot import from a directory with a colon in its path; move the checkout" >&2
     exit 2
 fi
-export PYTHONPATH="$RPG_HOME${PYTHONPATH:+:$PYTHONPATH}"
+if [[ $recipe == */recipe/rpg ]]; then
+    export RPG_HOME=$root # a checkout; an installed package has its data and runs where you are
+else
+    export RPG_HOME=${RPG_HOME:-$PWD}
+fi
+export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
 name=$(basename "$1" .sh)
 shift
 profile=gpu # rpg_trainer.yaml's; of several the last counts, as for Hydra
 for argument in "$@"; do
     [[ $argument != profile=* ]] || profile=${argument#profile=}
 done
-. "$RPG_HOME/recipe/rpg/environment.sh"
+. "$recipe/environment.sh"
 choose_python "$profile"
 if [[ $profile != cpu ]]; then
     echo "environment: $(command -v "$PYTHON") (from $PYTHON_FROM)" >&2
@@ -31,4 +36,4 @@ fi
 # tenth of a second ends in a traceback. env alone would take a PYTHON with = in it for an assignment.
 hold=(env --block-signal=INT,TERM,HUP sh -c 'exec "$@"' sh)
 "${hold[@]}" true 2>/dev/null || hold=()
-exec "${hold[@]}" "$PYTHON" -m recipe.rpg "--script=${name#run_}" "$@"
+exec "${hold[@]}" "$PYTHON" -m rpg.launching "--script=${name#run_}" "$@"

@@ -6,10 +6,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from rpg.checkpoints.judge import steps
 from rpg.checks import estimate, pace
 from rpg.checks.finding import ABSENT, Finding, Level, Run, check
 from rpg.checks.machine import RUN_DIR
+from rpg.files.judge import steps
 
 SHAPE = ("actor_rollout_ref.model.path",)
 NUMBERS = (

@@ -1,5 +1,6 @@
 """What a check is, and what it finds."""
 
+import copy
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -8,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from rpg.checkpoints.judge import Choice, newest_complete
+from rpg.files.judge import Choice, newest_complete
 
 # cheap: without importing verl, a second in all; verl: asks verl itself, whose import takes seconds; thorough: reads
 # all rows, loads the tokenizer, starts processes.
@@ -55,6 +56,19 @@ def shown(value: Any) -> str:
     return str(value)
 
 
+def leaves(value: Any, key: str = "", *, into_lists: bool = False) -> Iterator[tuple[str, Any]]:
+    """Every dotted key of nested dictionaries with its value. into_lists: elements by their number."""
+    if isinstance(value, dict) and value:
+        named = value.items()
+    elif isinstance(value, list) and into_lists:
+        named = enumerate(value)
+    else:
+        yield key, value
+        return
+    for name, inner in named:
+        yield from leaves(inner, f"{key}.{name}" if key else str(name), into_lists=into_lists)
+
+
 class Refused(ValueError):
     """The run cannot work; findings says why, each with its remedy."""
 
@@ -64,14 +78,18 @@ class Refused(ValueError):
 
 
 class Run:
-    """A run as the checks see it: its configuration without interpolations.
+    """The configuration of a run, without interpolations: what checks, fingerprint and verl get. Not to be changed.
 
     Attributes:
         config: nested dictionaries, as YAML would hold them.
     """
 
-    def __init__(self, config: dict[str, Any]):
+    def __init__(self, config: dict[str, Any], choice: Choice | None = None):
+        """choice: the checkpoints that were looked at for trainer.resume_mode=auto, where they were."""
         self.config = config
+        if choice is not None:
+            self.newest_checkpoint = choice
+        self.resumes_by_choice = choice is not None or self.get("trainer.resume_mode") == "auto"
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value at a dotted key, default where there is none."""
@@ -82,6 +100,16 @@ class Run:
             value = value[name]
         return value
 
+    def copy(self) -> dict[str, Any]:
+        """A configuration to be changed."""
+        return copy.deepcopy(self.config)
+
+    def yaml(self) -> str:
+        """The configuration as YAML."""
+        from omegaconf import OmegaConf
+
+        return OmegaConf.to_yaml(OmegaConf.create(self.config))
+
     @cached_property
     def cluster(self) -> bool:
         """Whether the run's devices are those of a running Ray."""
@@ -89,8 +117,8 @@ class Run:
 
     @cached_property
     def logical(self) -> bool:
-        """Whether Ray is told how many GPUs there are, as in the cpu profile."""
-        return self.get("ray_kwargs.ray_init.num_gpus") is not None
+        """Whether its GPUs are Ray's logical ones: those of a CPU, or as many as Ray is told."""
+        return self.get("trainer.device") == "cpu" or self.get("ray_kwargs.ray_init.num_gpus") is not None
 
     @property
     def devices(self) -> int:

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rpg.checks.finding import ABSENT, Finding, Refused, Run, shown
-from rpg.launching.files import FINGERPRINT as NAME
-from rpg.launching.files import append_record, write_whole
+from rpg.checks.finding import ABSENT, Finding, Refused, Run, leaves, shown
+from rpg.files.whole import FINGERPRINT as NAME
+from rpg.files.whole import append_record, write_whole
 
 HISTORY = "history.jsonl"
 
@@ -70,18 +70,7 @@ OFF = {
 def defining(run: Run) -> dict[str, Any]:
     """The settings that define a training, by dotted key, and the content of the files that it trains on."""
     off = [section for section, switch in OFF.items() if not run.get(switch)]
-    found: dict[str, Any] = {}
-
-    def walk(key: str, value: Any) -> None:
-        if below(key, (*FREE, *off)):
-            return
-        if isinstance(value, dict) and value:
-            for name, inner in value.items():
-                walk(f"{key}.{name}" if key else str(name), inner)
-        else:
-            found[key] = value
-
-    walk("", run.config)
+    found = {key: value for key, value in leaves(run.config) if not below(key, (*FREE, *off))}
     files = [Path(name).expanduser() for name in run.files("train")]
     found["data.train_files (content)"] = [_content(file) for file in files if file.is_file()]
     config = run.model / "config.json"

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from rpg.checkpoints.judge import STEP, TRACKER, UNCHECKED, verify
 from rpg.checks import builds
 from rpg.checks.finding import ABSENT, Finding, Run, check
 from rpg.checks.schema import ROLLOUT
+from rpg.files.judge import STEP, TRACKER, UNCHECKED, verify
 from rpg.verl_plugin.version import ALLOW, VERL
 
 DEVICES = ("trainer.n_gpus_per_node", "trainer.nnodes")
@@ -132,7 +132,7 @@ def directories(run: Run) -> Iterator[Finding]:
 def checkpoint(run: Run) -> Iterator[Finding]:
     """verl would find out when it loads it, or start anew without a word. The checkpoint's bytes are all read."""
     try:
-        if run.get("trainer.resume_mode") == "auto":
+        if run.resumes_by_choice:
             yield from _newest(run)
         elif run.get("trainer.resume_mode") == "resume_path" and run.get("trainer.resume_from_path") is not None:
             yield from _named(run.get("trainer.resume_from_path"))

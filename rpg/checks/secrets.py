@@ -1,32 +1,51 @@
-"""Secrets in what a run writes down, and code that a model's directory brings along."""
+"""Which texts of a run are secrets, whether its files would hold one, and code from a model's directory."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from rpg.checks.finding import ABSENT, Finding, Run, check
-from rpg.launching.secrets import has_login, in_environment, names_a_secret
+from rpg.checks.finding import ABSENT, Finding, Run, check, leaves
+
+# The last word of a variable's name, as WANDB_API_KEY, HF_TOKEN, RAY_AUTH_TOKEN, AWS_SECRET_ACCESS_KEY have it.
+LAST_WORDS = frozenset({"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS"})
+SHORTEST = 8  # characters; a shorter value of such a variable also stands in texts by chance
+# user:password@, or on the web also a token alone, between an address's scheme and its host
+LOGIN = re.compile(r"(?<=://)[^/?#\s@]*:[^/?#\s]*@|(?<=http://)[^/?#\s]+@|(?<=https://)[^/?#\s]+@")
+HIDDEN = "***"
+
+
+def names_a_secret(variable: str) -> bool:
+    """Whether an environment variable of this name holds a secret, by the last word of the name."""
+    return variable.upper().rpartition("_")[2] in LAST_WORDS
+
+
+def has_login(text: str) -> bool:
+    """Whether a text has an address in it with a login: https://user:token@host, https://token@host."""
+    return LOGIN.search(text) is not None
+
+
+def without_login(text: str) -> str:
+    """The text with *** where its addresses have a login."""
+    return LOGIN.sub(f"{HIDDEN}@", text)
+
+
+def in_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The secrets among environment variables (those of this process), by name."""
+    variables = os.environ if environment is None else environment
+    return {name: value for name, value in variables.items() if names_a_secret(name) and len(value) >= SHORTEST}
+
 
 # Sections whose keys are names of variables or of secrets; elsewhere a key ends in these words too (data.prompt_key)
 NAMED = ("rpg.env", "ray_kwargs.ray_init", "ray_kwargs.ray_init.runtime_env.env_vars")
 ELSEWHERE = "a local run's processes inherit it, those of a cluster what `ray start` was given"
 
 
-def _values(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Every value in a container, as text, with its dotted key."""
-    if isinstance(value, (dict, list)):
-        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _values(f"{key}.{name}" if key else str(name), inner)
-    else:
-        yield key, str(value)
-
-
 @check("secrets", "no token, password or login in an address stands in the configuration, which is written down")
 def secrets(run: Run) -> Iterator[Finding]:
     """config.yaml, run.log, W&B and the page show the configuration; so no value is shown here."""
     known = in_environment()
-    for key, text in _values("", run.config):
-        yield from _secret(key, text, key.startswith(tuple(f"{section}." for section in NAMED)), known)
+    for key, value in leaves(run.config, into_lists=True):
+        yield from _secret(key, str(value), key.startswith(tuple(f"{section}." for section in NAMED)), known)
     given = run.get("rpg.env")
     if isinstance(given, dict):  # a variable that is set already wins over rpg.env, and is written down in its place
         already = {name: os.environ[name] for name in given if name in os.environ and not names_a_secret(name)}
@@ -59,8 +78,8 @@ TRUST = "trust_remote_code"
 @check("remote code", f"no {TRUST}: code from a model's directory is not run unless it is asked for")
 def remote_code(run: Run) -> Iterator[Finding]:
     """It may be meant, so it is a warning."""
-    for key, text in _values("", run.config):
-        if key.rpartition(".")[2] == TRUST and text == "True":
+    for key, value in leaves(run.config):
+        if key.rpartition(".")[2] == TRUST and str(value) == "True":
             wrong = (
                 "Python code that lies with the model or the tokenizer, or that its hub repository names, is run in "
                 "the driver and in every worker, with all that this user may do"

@@ -1,1 +1,10 @@
-"""How this package starts a launch script: overrides that hold any text, its configuration, Ctrl-C."""
+"""A run's life: from a script's name to the frozen configuration, its directory, its watch, a job of a cluster.
+
+`compose.py` makes the configuration, `settle.py` freezes it, `start.py` is the order of everything else.
+"""
+
+IN_JOB = "RPG_IN_JOB"  # set in a job's environment, where Ray sets RAY_ADDRESS as well
+
+
+class RayWasLate(Exception):
+    """Ray's node did not start in Ray's time, on a machine that is busy with other work; nothing was begun."""

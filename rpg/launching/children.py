@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 
+from rpg.launching.signals import ENDS
+
 PR_SET_PDEATHSIG = 1
-# The signals that end us, and the exit code that says so.
-ENDS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
 class Children:
@@ -27,8 +27,8 @@ class Children:
         self.stopped: signal.Signals | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, command: list[str], log: Path) -> subprocess.Popen[bytes]:
-        """Start a command; what it prints is added to log."""
+    def start(self, command: list[str], log: Path | None = None) -> subprocess.Popen[bytes]:
+        """Start a command; what it prints is added to log, or goes where this process prints."""
         parent, libc = os.getpid(), ctypes.CDLL(None, use_errno=True)
 
         def end_with_parent() -> None:
@@ -36,10 +36,10 @@ class Children:
             if os.getppid() != parent:  # it was killed before the kernel was told
                 os._exit(ENDS[signal.SIGTERM])
 
-        with open(log, "ab") as stream:
+        with open(log, "ab") if log else nullcontext() as stream:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, process_group=0,
-                preexec_fn=end_with_parent,
+                command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT if log else None,
+                process_group=0, preexec_fn=end_with_parent,
             )  # fmt: skip
         self._processes.append(process)
         if self.stopped:  # it came while the command was started
@@ -71,6 +71,13 @@ class Children:
     def _send(process: subprocess.Popen[bytes], number: int) -> None:
         if process.poll() is None:
             process.send_signal(number)
+
+
+def call(command: list[str]) -> int:
+    """Run a launch script on this terminal; its exit code, as a shell gives it. A signal goes to the script."""
+    children = Children()
+    with children.forwarding():
+        return exit_code(children.start(command).wait())
 
 
 def exit_code(returncode: int) -> int:

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rpg.launching.scratch import Scratch
+from rpg.files.lock import Scratch
 
 HERE = Path(__file__).parent
 

@@ -9,9 +9,9 @@ import shlex
 import sys
 from pathlib import Path
 
-from rpg.checkpoints.judge import STEP, verify
+from rpg.files.judge import STEP, verify
+from rpg.launching.children import call
 from rpg.launching.overrides import BadSetting, override
-from rpg.launching.script import call
 from rpg.results.escape import printable
 from rpg.results.records import ResultsError, exit_code
 from rpg.results.render import markdown

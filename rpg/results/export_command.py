@@ -7,8 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rpg.checkpoints.judge import UNCHECKED, newest_complete, steps, verify
 from rpg.data.template import format_prompt
+from rpg.files.judge import UNCHECKED, newest_complete, steps, verify
 from rpg.results.records import ResultsError, brief, read_mapping
 
 QUESTION = "What is 27 + 15?"

@@ -5,9 +5,9 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from rpg.checkpoints.judge import steps
 from rpg.checks import pace
 from rpg.checks.estimate import GB, GPU, Shape, checkpoint, checkpoints_at_once, shape_of
+from rpg.files.judge import steps
 from rpg.results.config import setting
 from rpg.results.reproduction import State
 from rpg.results.work import duration

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib import resources
 from string import Template
 
-from rpg.launching.secrets import HIDDEN, names_a_secret, without_login
+from rpg.checks.secrets import HIDDEN, names_a_secret, without_login
 from rpg.results.config import flatten
 from rpg.results.escape import html as escape
 from rpg.results.experiments import settings

@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 from rpg.checks.estimate import GPUS
-from rpg.launching.children import ENDS, Children
-from rpg.launching.files import write_whole
-from rpg.launching.lock import Held, take
+from rpg.files.lock import Held, take
+from rpg.files.whole import write_whole
+from rpg.launching.children import Children
 from rpg.launching.overrides import BadSetting, check_text
+from rpg.launching.signals import ENDS
 from rpg.results import forecast
 from rpg.results.escape import printable
 from rpg.results.paper import paper_table

@@ -6,18 +6,18 @@ import json
 import os
 import statistics
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rpg.checkpoints.judge import steps, verify
 from rpg.checks import fingerprint, preflight
 from rpg.checks.finding import Refused, shown
 from rpg.checks.finding import Run as Asked
+from rpg.files.judge import steps, verify
+from rpg.launching import scripts
+from rpg.launching.compose import of_script
 from rpg.launching.overrides import key_of, override
-from rpg.launching.script import resolved
 from rpg.results.config import put, setting
 from rpg.results.eval_command import eval_command
 from rpg.results.records import Record, ResultsError, brief, read_jsonl, read_mapping
@@ -153,12 +153,11 @@ def plan_runs(
 
     def configured(row: Row) -> dict[str, Any] | str:
         try:
-            return resolved(row.script(profile), common)
+            return of_script(scripts.find(row.script(profile)), common).copy()
         except ValueError as error:
             return one_line(error)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        configs = dict(zip(rows, pool.map(configured, rows), strict=True))
+    configs = {row: configured(row) for row in rows}
     refused = {row.method: config for row, config in configs.items() if isinstance(config, str)}
     planned: list[Planned] = []
     for seed in seeds:

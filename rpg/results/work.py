@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from rpg.files.lock import RUN, held_by
 from rpg.launching.children import Children, exit_code
-from rpg.launching.lock import RUN, held_by
 from rpg.launching.overrides import BadSetting
 from rpg.results.records import ResultsError
 from rpg.results.reproduction import Planned, cluster, evaluation

@@ -10,8 +10,8 @@ import transfer_queue as tq
 from omegaconf import DictConfig
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
-from rpg.checkpoints import manifest
-from rpg.checkpoints.judge import steps
+from rpg.files import manifest
+from rpg.files.judge import steps
 from rpg.verl_plugin import weights_only
 
 RETENTION = ("max_actor_ckpt_to_keep", "remove_previous_ckpt_in_save")  # the second is the first with 1, deprecated

@@ -11,7 +11,7 @@ from typing import Any
 
 from verl.utils import tracking
 
-from rpg.launching.files import write_whole
+from rpg.files.whole import write_whole
 
 
 class AppendingFileLogger(tracking.FileLogger):

@@ -17,7 +17,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rpg.launching.files import SKIPPED, append_record
+from rpg.files.whole import SKIPPED, append_record
 
 logger = logging.getLogger(__name__)
 

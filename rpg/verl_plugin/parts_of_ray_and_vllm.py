@@ -45,31 +45,31 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part("ray._raylet", "UniqueID.from_random", "draws an id, to see whether two forks draw the same"),
         Part("ray._raylet", "UniqueID.binary", "gives its bytes"),
     ),
-    "recipe/rpg/main_rpg.py": (
+    "rpg/launching/start.py": (
         Part("ray._private.runtime_env.context", "RuntimeEnvContext.exec_worker",
              "starts a worker by py_executable, in a shell",
              texts=('executable = ["exec", self.py_executable]',)),
         Part("ray._private.runtime_env.constants", "RAY_JOB_CONFIG_JSON_ENV_VAR", "holds the environment of a job"),
     ),
-    "rpg/launching/loopback.py": (
+    "rpg/launching/settle.py": (
         Part("ray._private.ray_constants", "", "reads the variable that switches clusters off", texts=(
             'ENABLE_RAY_CLUSTERS_ENV_VAR = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"',)),
         Part("ray._private.services", "get_node_ip_address", "takes the loopback then", texts=(
             "if not ray_constants.ENABLE_RAY_CLUSTER:", "return get_localhost_ip()")),
     ),
-    "recipe/rpg/run.py": (
+    "rpg/launching/run.py": (
         Part("ray._private.node", "Node", "says that it was late, in words that we look for",
              texts=('"The current node timed out during startup.',)),
     ),
-    "recipe/rpg/submit.py": (
+    "rpg/launching/submit.py": (
         Part("ray.dashboard.modules.job.job_head", "JobHead.submit_job", "says that there is no agent, in words that "
              "we look for", texts=('"No available agent to submit job',)),
     ),
-    "recipe/rpg/task_runner.py": (
+    "rpg/verl_plugin/task_runner.py": (
         Part("ray.actor", "_ActorClassMetadata", "keeps the class that was decorated", sets=("modified_class",)),
         Part("ray.actor", "ActorClass", "holds that", sets=("__ray_metadata__",)),
     ),
-    "recipe/rpg/lost_workers.py": (
+    "rpg/launching/lost_workers.py": (
         Part("ray._private.state", "actors", "tells the dead actors of a job", passed=("job_id", "actor_state_name")),
         Part("ray._private.state", "GlobalState", "says these things of an actor",
              texts=('"ActorClassName":', '"DeathCause":', '"Pid":')),

@@ -328,7 +328,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part(FSDP, "CPUOffloadPolicy", "is torch's when the plugin replaces it there, and only then taken over"),
         Part(FSDP, "FSDPEngine", "asks for pinned memory", texts=("CPUOffloadPolicy(pin_memory=True)",)),
     ),
-    "recipe/rpg/compose.py": (
+    "rpg/launching/compose.py": (
         Part("verl.trainer.config", "", "is where ppo_trainer.yaml lies, which our configuration extends"),
     ),
     "recipe/rpg/config/rpg_trainer.yaml": (  # keys that are not in verl's YAML; the others: rpg/checks/verl_version.py
@@ -362,14 +362,14 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part("verl.models.transformers.dense_common", "forward_with_torch_backend",
              "reads the head's weight, which is why", texts=("vocab_weights=self.lm_head.weight",)),
     ),
-    "recipe/rpg/run.py": (
+    "rpg/launching/run.py": (
         Part("verl.trainer.main_ppo", "run_ppo", "starts Ray and the task runner",
              passed=("config", "task_runner_class"),
              texts=("ray.init(**OmegaConf.to_container(ray_init_kwargs))", "runner = task_runner_class.remote()",
                     'runner = task_runner_class.options(runtime_env={"nsight": nsight_options}).remote()')),
         Part("verl.utils.device", "auto_set_device", "sets the device as verl's own main does", passed=("config",)),
     ),
-    "recipe/rpg/task_runner.py": (
+    "rpg/verl_plugin/task_runner.py": (
         Part("verl.trainer.main_ppo", "TaskRunnerV1.__ray_metadata__.modified_class", "is the class that ours extends"),
         Part("verl.trainer.main_ppo", "TaskRunnerV1.__ray_metadata__.modified_class.run", "is extended: our trainer",
              signature="(self, config)", texts=("trainer_cls = get_trainer_cls(config.trainer.v1.trainer_mode)",)),
@@ -425,7 +425,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part("verl.utils.tracking", "Tracking.__init__", "looks the class up when it is made",
              texts=("FileLogger(project_name, experiment_name)",)),
     ),
-    "recipe/rpg/watch.py": (
+    "rpg/launching/watch.py": (
         Part("verl.utils.tracking", "FileLogger.log", "writes a line a step", signature="(self, data, step)",
              texts=('data = {"step": step, "data": data}',)),
         Part(TRAINER, "PPOTrainer._val_metrics_update", "names the accuracy", texts=(

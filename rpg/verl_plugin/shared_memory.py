@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from rpg.launching.scratch import Scratch
+from rpg.files.lock import Scratch
 
 PATIENCE = 300.0  # seconds to find each other; verl asks both sides in the same moment
 COPIED = b"\1"

@@ -11,12 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from omegaconf import OmegaConf
 
-from recipe.rpg import main_rpg
-from recipe.rpg.compose import compose_config
 from rpg.checks.machine import VARIABLES
 from rpg.checks.schema import SCHEMA, SECTIONS
+from rpg.launching.compose import compose_config, resolve
 from tests.checks.conftest import CPU, safetensors
 
 SEED = 20251121
@@ -100,7 +98,7 @@ class Setting:
 
 def leaves() -> dict[str, Any]:
     """Every key of the toy run that is no section, with its value."""
-    plain = OmegaConf.to_container(main_rpg.resolve(compose_config(CPU)))
+    plain = resolve(compose_config(CPU)).config
     found: dict[str, Any] = {}
 
     def walk(key: str, value: Any) -> None:

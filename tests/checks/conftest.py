@@ -13,12 +13,11 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from recipe.rpg import main_rpg
-from recipe.rpg.compose import compose_config
 from rpg.checks import preflight
 from rpg.checks.finding import Refused, Run
 from rpg.data.schema import repeated_rows, write_parquet
 from rpg.data.toy import toy_problems
+from rpg.launching.compose import compose_config, resolve
 
 CPU = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experiment_name=t"]
 
@@ -79,7 +78,7 @@ def run_of(toy: Path, *more: str) -> Run:
         for override in parsed:
             if override not in groups:
                 OmegaConf.update(config, override.key_or_group, override.value(), force_add=override.is_add())
-    return Run(OmegaConf.to_container(main_rpg.resolve(config)))  # type: ignore[arg-type]
+    return resolve(config)
 
 
 def refusal(run: Run) -> str:

@@ -16,7 +16,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from recipe.rpg import main_rpg
+from rpg.launching import start
 from tests.checks.campaign import Setting, campaign
 from tests.checks.conftest import make_toy, overrides
 
@@ -60,7 +60,7 @@ def attempt(template, tmp_path, monkeypatch, capfd):
                 given = [text for text in given if not text.startswith(f"{key}=")]
         os.chdir(tmp_path)
         try:
-            code = main_rpg.main([*given, "rpg.preload.late=[]", "rpg.console=full", *setting.overrides])
+            code = start.main([*given, "rpg.preload.late=[]", "rpg.console=full", *setting.overrides])
         finally:
             os.environ.clear()
             os.environ.update(before)

@@ -13,15 +13,15 @@ import pytest
 import yaml
 
 from rpg import rewards
-from rpg.checkpoints import manifest
 from rpg.checks import preflight
 from rpg.checks.finding import CHEAP_OR_VERL, Run
 from rpg.checks.off_policy import CRITERIA, threshold_is_taken
 from rpg.checks.schema import SCHEMA
 from rpg.data.schema import SCHEMA as COLUMNS
-from tests.checkpoints.written import write_complete
+from rpg.files import manifest
 from tests.checks.cases import CASES, ELSEWHERE, KWARGS, LOG_PROBS, RS, A, L
 from tests.checks.conftest import make_toy, refusal, run_of, safetensors
+from tests.files.written import write_complete
 
 EACH = [(name, overrides, said) for name, cases in CASES.items() for overrides, said in cases]
 

@@ -6,15 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from omegaconf import OmegaConf
 
-from recipe.rpg.compose import compose_config
-from recipe.rpg.main_rpg import resolve
 from rpg.checks import budgets, estimate, machine, preflight, rows
-from rpg.checks import doctor_command as doctor
 from rpg.checks.finding import Refused, Run
 from rpg.checks.objective import RPG_ESTIMATORS
 from rpg.data.schema import Problem, repeated_rows, write_parquet
+from rpg.launching import doctor_command as doctor
+from rpg.launching.compose import compose_config, resolve
 from tests.checks.conftest import make_toy, run_of
 
 ROOT = Path(__file__).parents[2]
@@ -159,13 +157,12 @@ CONTEXTS = [
 def test_the_numbers_of_each_context_follow_from_the_arithmetic(model, length):
     """config/context and config/model: within every bound of the check, and not far below the bound of the cache."""
     made = resolve(compose_config([f"model={model}", f"context={length}", "rpg.script=x"]))
-    run = Run(OmegaConf.to_container(made))
-    rollout = run.config["actor_rollout_ref"]["rollout"]
-    assert not list(budgets.context(run))
+    rollout = made.config["actor_rollout_ref"]["rollout"]
+    assert not list(budgets.context(made))
     assert rollout["max_model_len"] == 2048 + int(length[0]) * 1024
     if rollout["max_num_seqs"] < 512:  # above, vLLM has no CUDA graph
         rollout["max_num_seqs"] += 8
-        assert "max_num_seqs" in "".join(map(str, budgets.context(run)))
+        assert "max_num_seqs" in "".join(map(str, budgets.context(made)))
 
 
 def test_sequences_of_a_context_by_hand():
@@ -179,7 +176,7 @@ def test_a_context_that_is_out_of_bounds():
     wrong = ["rollout.max_num_seqs=256", "rollout.gpu_memory_utilization=0.9", "rollout.max_model_len=null"]
     said = [f"actor_rollout_ref.{text}" for text in wrong] + ["rpg.stall_limit=7200", "trainer.save_freq=20"]
     made = resolve(compose_config(["model=qwen3-4b", "context=8k", "rpg.script=x", *said]))
-    found = {finding.key: str(finding) for finding in budgets.context(Run(OmegaConf.to_container(made)))}
+    found = {finding.key: str(finding) for finding in budgets.context(made)}
     assert found.keys() == {text.partition("=")[0] for text in said}
     assert "93 sequences half-way through (256 + half the response = 4352 tokens)" in found[said[0].partition("=")[0]]
 
@@ -314,18 +311,6 @@ def test_versions(monkeypatch):
     first, _ = doctor.versions(cpu=True)
     assert first.level == "error"
     assert "transformers 5.6.0, wanted" in first.wrong
-
-
-def test_script_that_is_not_there_or_refuses(tmp_path):
-    with pytest.raises(ValueError, match="no such file"):
-        doctor.resolved(tmp_path / "x.sh", [])
-    script = tmp_path / "run_x.sh"
-    script.write_text("echo 'error in the configuration: some.key' >&2; exit 2\n")
-    with pytest.raises(ValueError, match=r"some\.key"):
-        doctor.resolved(script, [])
-    script.write_text("echo hello\n")
-    with pytest.raises(ValueError, match="no configuration of verl"):
-        doctor.resolved(script, [])
 
 
 @pytest.mark.full

@@ -8,11 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
-from recipe.rpg.compose import compose_config
-from recipe.rpg.main_rpg import resolve
 from rpg.checks import estimate, pace
+from rpg.launching.compose import compose_config, resolve
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 1000,
@@ -36,7 +34,7 @@ def planned(small: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 
 def of(*overrides: str) -> dict:
-    return OmegaConf.to_container(resolve(compose_config(["rpg.script=x", *overrides])))  # type: ignore[return-value]
+    return resolve(compose_config(["rpg.script=x", *overrides])).config
 
 
 TRACED = """

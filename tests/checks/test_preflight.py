@@ -5,14 +5,13 @@ import re
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
-from recipe.rpg import main_rpg
 from rpg.checks.finding import Run
 from rpg.checks.machine import VARIABLES, environment_variables
+from rpg.launching import scripts, settle, start
 from tests.checks.cases import KWARGS
 from tests.checks.conftest import overrides, refusal, run_of
 
@@ -24,7 +23,7 @@ def errors(text: str) -> list[str]:
 def test_everything_that_is_wrong_is_shown(toy, capsys):
     wrong = ["data.train_batch_size=80", "actor_rollout_ref.rollout.n=0", "rpg.time_limit=2h", f"{KWARGS}.judge=strict"]
     wrong += ["data.val_files=/nowhere/test.parquet", "actor_rollout_ref.model.path=/nowhere/model"]
-    assert main_rpg.main([*overrides(toy), *wrong]) == 2
+    assert start.main([*overrides(toy), *wrong]) == 2
     found = errors(capsys.readouterr().err)
     keys = [line.partition("=")[0] for line in found]
     assert sorted(keys) == sorted(item.partition("=")[0] for item in wrong)
@@ -32,7 +31,7 @@ def test_everything_that_is_wrong_is_shown(toy, capsys):
 
 
 def test_an_unknown_choice_of_a_group(toy, capsys):
-    assert main_rpg.main([*overrides(toy), "judge=strict"]) == 2
+    assert start.main([*overrides(toy), "judge=strict"]) == 2
     assert "Available options in 'judge':\n\trelease\n\tverified" in capsys.readouterr().err
 
 
@@ -40,7 +39,7 @@ def test_a_refusal_by_verl_leaves_nothing_behind(toy, capsys):
     """The import server was started meanwhile, with its log in the run's directory."""
     loss = "actor_rollout_ref.actor.policy_loss.loss_mode=gsp"
     preload = ["rpg.preload.early=[]", "rpg.preload.late=[rpg.preload.ray_ids]"]
-    assert main_rpg.main([*overrides(toy), loss, *preload]) == 2
+    assert start.main([*overrides(toy), loss, *preload]) == 2
     (line,) = errors(capsys.readouterr().err)
     assert line.startswith(f"{loss}: is not registered with verl")
     assert not (toy / "run").exists()
@@ -52,7 +51,7 @@ def test_environment_variables(name, monkeypatch, capsys):
     pattern, wanted = VARIABLES[name]
     for value in ("", *[odd for odd in ("abc", "-1", "2.5", "2(") if not pattern.fullmatch(odd)]):
         monkeypatch.setenv(name, value)
-        assert main_rpg.main(["trainer.experiment_name=t"]) == 2
+        assert start.main(["trainer.experiment_name=t"]) == 2
         (line,) = errors(capsys.readouterr().err)
         assert line.startswith(f"{name}={value}: ")
         assert wanted in line
@@ -73,10 +72,9 @@ def test_busy_port(toy):
 def test_a_home_directory_is_what_it_says(toy, monkeypatch):
     """CKPTS_DIR=~/ck, quoted, made a directory called ~."""
     monkeypatch.setenv("HOME", str(toy))
-    config = main_rpg.resolve(main_rpg.compose_config([*overrides(toy), "trainer.default_local_dir='~/ck'"]))
-    main_rpg.settle_directories(config)
-    assert config.trainer.default_local_dir == str(toy / "ck")
-    assert config.trainer.validation_data_dir == str(toy / "ck/validation")
+    run = settle.settle(run_of(toy, "trainer.default_local_dir='~/ck'"))
+    assert run.get("trainer.default_local_dir") == str(toy / "ck")
+    assert run.get("trainer.validation_data_dir") == str(toy / "ck/validation")
 
 
 @pytest.mark.parametrize(
@@ -91,13 +89,13 @@ def test_a_home_directory_is_what_it_says(toy, monkeypatch):
     ],
 )
 def test_configuration_errors_have_exit_code_2(toy, override, said, capsys):
-    assert main_rpg.main([*overrides(toy), override]) == 2
+    assert start.main([*overrides(toy), override]) == 2
     assert said in capsys.readouterr().err
 
 
 def test_as_a_process(toy):
     """The launch script itself: exit code 2, one line, no directory made, no process left."""
-    script = Path(main_rpg.__file__).parent / "cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
+    script = scripts.RECIPE / "cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
     environment = {**os.environ, "PYTHON": sys.executable, "MODEL_PATH": "/nowhere/model"}
     ended = subprocess.run(
         ["bash", str(script), *overrides(toy)[5:7], f"trainer.default_local_dir={toy / 'run'}"],
@@ -115,6 +113,6 @@ def test_as_a_process(toy):
 
 def test_dry_run_needs_nothing(capsys, monkeypatch):
     monkeypatch.setenv("DRY_RUN", "1")
-    assert main_rpg.main(["trainer.experiment_name=t"]) == 0
+    assert start.main(["trainer.experiment_name=t"]) == 0
     printed = OmegaConf.create(capsys.readouterr().out)
     assert printed.actor_rollout_ref.actor.policy_loss.loss_mode == "rpg_rf_urkl_clip_ppo"

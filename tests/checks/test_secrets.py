@@ -2,8 +2,8 @@
 
 import pytest
 
-from recipe.rpg import main_rpg
 from rpg.checks import preflight, secrets
+from rpg.launching import start
 from tests.checks.cases import M
 from tests.checks.conftest import overrides, refusal, run_of
 
@@ -35,7 +35,7 @@ def test_a_secret_in_the_configuration(toy, override, key, monkeypatch, capfd):
     """A dry run is refused as well: what it prints is kept in files."""
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     monkeypatch.setenv("DRY_RUN", "1")
-    code = main_rpg.main([*overrides(toy), override])
+    code = start.main([*overrides(toy), override])
     out, err = capfd.readouterr()
     assert TOKEN not in out + err
     errors = [line.removeprefix("error: ") for line in err.splitlines() if line.startswith("error: ")]
@@ -47,7 +47,7 @@ def test_a_secret_in_the_configuration(toy, override, key, monkeypatch, capfd):
 
 def test_a_secret_is_refused_before_anything_shows_it(toy, capfd):
     """Another check's message would show the whole of rpg.env."""
-    assert main_rpg.main([*overrides(toy), f"+rpg.env.HF_TOKEN={TOKEN}", "+rpg.env.a-b=x"]) == 2
+    assert start.main([*overrides(toy), f"+rpg.env.HF_TOKEN={TOKEN}", "+rpg.env.a-b=x"]) == 2
     out, err = capfd.readouterr()
     assert TOKEN not in out + err
     assert not (toy / "run").exists()

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 import rpg.verl_plugin
-from recipe.rpg import main_rpg
 from rpg.checks import preflight, verl_own, verl_version
 from rpg.checks.finding import CHEAP_OR_VERL, Run
+from rpg.launching import compose, start
 from rpg.verl_plugin import parts_of_ray_and_vllm, parts_of_verl, version
 from rpg.verl_plugin.parts import Part
 from tests.checks.conftest import overrides, refusal, run_of
@@ -48,8 +48,8 @@ REFUSAL = (
 def test_another_verl_is_refused(other, toy, monkeypatch, capsys, dry):
     """Before its configuration is read, on which ours might not even fit."""
     monkeypatch.setenv("DRY_RUN", dry)
-    monkeypatch.setattr(main_rpg, "compose_config", lambda overrides: pytest.fail("it was composed"))
-    assert main_rpg.main(overrides(toy)) == 2
+    monkeypatch.setattr(compose, "compose_config", lambda overrides: pytest.fail("it was composed"))
+    assert start.main(overrides(toy)) == 2
     assert capsys.readouterr().err == f"error: {REFUSAL}\n"
     assert not (toy / "run").exists()
 
@@ -65,7 +65,7 @@ def test_as_a_check_it_says_the_same_and_verl_is_not_asked(other, toy):
 def test_no_verl_at_all(monkeypatch, capsys):
     monkeypatch.setattr(version, "installed", lambda: None)
     monkeypatch.setenv(version.ALLOW, "1")
-    assert main_rpg.main(["trainer.experiment_name=t"]) == 2
+    assert start.main(["trainer.experiment_name=t"]) == 2
     said = "error: verl: is not installed; bash scripts/setup.sh, or pip install verl==0.9.1\n"
     assert capsys.readouterr().err == said
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from recipe.rpg.compose import compose_config
 from rpg.data import gym
+from rpg.launching.compose import compose_config
 from rpg.rewards import compute_score
 from rpg.toy import chain, model
 from tests.gym_library import needs_library

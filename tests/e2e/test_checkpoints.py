@@ -10,8 +10,8 @@ import sys
 import pytest
 import yaml
 
-from rpg.checkpoints import manifest
-from rpg.checkpoints.judge import verify
+from rpg.files import manifest
+from rpg.files.judge import verify
 from tests.e2e.conftest import PATIENCE, ROOT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]

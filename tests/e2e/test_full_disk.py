@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rpg.checkpoints import manifest
-from rpg.checkpoints.judge import newest_complete
+from rpg.files import manifest
+from rpg.files.judge import newest_complete
 from tests.e2e.conftest import PATIENCE, Run
 
 pytestmark = [

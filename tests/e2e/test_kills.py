@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from recipe.rpg import leftovers
-from rpg.checkpoints import manifest
-from rpg.checkpoints.judge import newest_complete
+from rpg.files import manifest
+from rpg.files.judge import newest_complete
+from rpg.launching import leftovers
 from rpg.toy import demo_command
 from tests.e2e.conftest import PATIENCE, Run
 

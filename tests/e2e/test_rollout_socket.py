@@ -48,11 +48,11 @@ def test_verl_finds_our_two_sides():
 SEPARATE = """
 import sys
 import ray
-from recipe.rpg.compose import compose_config
-from recipe.rpg.main_rpg import resolve
+from rpg.launching.compose import compose_config
+from rpg.launching.compose import resolve
 
 overrides = ["profile=cpu", "model=toy", "dataset=toy", "rpg.script=x", f"actor_rollout_ref.model.path={sys.argv[1]}"]
-config = resolve(compose_config(overrides)).actor_rollout_ref
+config = OmegaConf.create(resolve(compose_config(overrides)).config).actor_rollout_ref
 ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
 
 @ray.remote(max_calls=1)  # each in a process that has imported nothing of ours but the plugin

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rpg.checkpoints import manifest
+from rpg.files import manifest
 from tests.e2e import sampled
 from tests.e2e.conftest import ROOT
 from tests.e2e.test_resume import gone

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from recipe.rpg import leftovers
+from rpg.launching import leftovers
 from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE, TOY, Run
 from tests.e2e.test_kills import named

@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from recipe.rpg import leftovers
+from rpg.launching import leftovers
 from rpg.toy import demo_command
 from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE

@@ -14,8 +14,8 @@ import psutil
 import pytest
 import torch
 
-from recipe.rpg import leftovers
-from rpg.checkpoints.judge import newest_complete
+from rpg.files.judge import newest_complete
+from rpg.launching import leftovers
 from rpg.toy import demo_command
 from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE, Run

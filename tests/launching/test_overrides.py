@@ -10,8 +10,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rpg.launching.children import call
 from rpg.launching.overrides import BadSetting, override
-from rpg.launching.script import call
 
 TRICKY = ["null", "True", "nan", "1e-4", "it's", 'a"b', "\\", "x\\'", "a,b", "a=b", "(", "[", "{", "$x", "ü", " ", ""]
 TEXT = st.text(st.sampled_from("ab_/.-'\"\\ ,=()[]{}$ü1\n") | st.characters(exclude_categories=["Cs"])).filter(
@@ -51,7 +51,7 @@ def test_what_no_configuration_can_hold(text):
 def test_ctrl_c_is_the_scripts():
     """It takes a second to end, and has it."""
     script = "trap 'sleep 1; echo ended; exit 130' INT; echo up; sleep 60 & wait"
-    code = f"from rpg.launching.script import call; print(call(['bash', '-c', {script!r}]))"
+    code = f"from rpg.launching.children import call; print(call(['bash', '-c', {script!r}]))"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"

@@ -4,10 +4,9 @@ import functools
 import shlex
 from pathlib import Path
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-from recipe.rpg.compose import compose_config
-from recipe.rpg.main_rpg import resolve
+from rpg.launching.compose import compose_config, resolve
 
 RECIPE = Path(__file__).parents[2] / "recipe" / "rpg"
 SCRIPTS = {
@@ -27,4 +26,4 @@ def arguments(path: Path) -> list[str]:
 @functools.cache
 def composed(name: str) -> DictConfig:
     """The resolved configuration of a script; not to be changed."""
-    return resolve(compose_config([f"rpg.script={name}", *arguments(SCRIPTS[name])]))
+    return OmegaConf.create(resolve(compose_config([f"rpg.script={name}", *arguments(SCRIPTS[name])])).config)

@@ -3,7 +3,6 @@
 import pytest
 from omegaconf import OmegaConf
 
-from recipe.rpg.main_rpg import main
 from recipe.rpg.names import (
     DIVERGENCES,
     LEFT_OUT,
@@ -15,6 +14,7 @@ from recipe.rpg.names import (
     parse,
     settings,
 )
+from rpg.launching.start import main
 from rpg.objectives.spec import DIVERGENCE_NAMES, LOSS_NAMES, LossSpec
 
 MATH, INSTRUCT, QWEN3 = "Qwen/Qwen2.5-Math-7B", "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-4B"

@@ -7,10 +7,9 @@ import pytest
 from launch_scripts import RECIPE, SCRIPTS, arguments, composed
 from omegaconf import OmegaConf
 
-from recipe.rpg.compose import compose_config
-from recipe.rpg.main_rpg import resolve
 from rpg.checks import fingerprint
 from rpg.checks.finding import Run
+from rpg.launching.compose import compose_config, resolve
 from rpg.results import reproduction
 from rpg.results.methods import method_of_config
 from rpg.results.paper import paper_table
@@ -68,7 +67,7 @@ def test_a_planned_run_is_what_its_script_would_resolve(tmp_path, monkeypatch):
     assert not refused
     name = row.name("cpu")
     given = [f"rpg.script={name}", *arguments(SCRIPTS[name]), *planned.command()[2:]]
-    resolved = OmegaConf.to_container(resolve(compose_config(given)))
+    resolved = resolve(compose_config(given)).config
     assert fingerprint.defining(Run(planned.config)) == fingerprint.defining(Run(resolved))
     assert resolved["trainer"]["experiment_name"] == f"{name}-seed7"
     assert resolved["data"]["seed"] == 7

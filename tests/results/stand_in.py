@@ -1,23 +1,27 @@
 #!/usr/bin/env python3
 """stand_in.py CONFIG OVERRIDE...: what a launch script leaves behind, without a training.
 
-CONFIG is a file with the configuration that the overrides change. A dry run prints it. Else the run's directory is
-held, gone on with after its newest complete checkpoint, and gets a record, a checkpoint with its manifest and a
-validation at every step, as the stack leaves them. Environment: STAND_IN_SECONDS a step takes; STAND_IN_FAILS names the
-run that ends with exit code 7 after its first step, and whose evaluation does with an empty log.
+CONFIG is a file with the configuration that the overrides change. The run's directory is held, gone on with after its
+newest complete checkpoint, and gets a record, a checkpoint with its manifest and a validation at every step, as the
+stack leaves them. Environment: STAND_IN_SECONDS a step takes; STAND_IN_FAILS names the run that ends with exit code 7
+after its first step, and whose evaluation does with an empty log.
 """
 
 import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from rpg.checkpoints import manifest
-from rpg.checkpoints.judge import newest_complete
-from rpg.launching.lock import RUN, take
+from rpg.checks.finding import Run
+from rpg.files import manifest
+from rpg.files.judge import newest_complete
+from rpg.files.lock import RUN, take
+from rpg.launching.scripts import Script
 from rpg.results.config import put
 
 
@@ -32,15 +36,23 @@ def save(directory: Path, step: int) -> None:
     (directory / "latest_checkpointed_iteration.txt").write_text(str(step))
 
 
-def main() -> int:
-    """The exit code of the run."""
-    config = json.loads(Path(sys.argv[1]).read_text())
-    for override in sys.argv[2:]:
+def settings(file: Path, overrides: Sequence[str]) -> dict[str, Any]:
+    """The configuration of a file, changed by overrides."""
+    config = json.loads(file.read_text())
+    for override in overrides:
         key, _, value = override.partition("=")
         put(config, key, yaml.safe_load(value))
-    if os.environ.get("DRY_RUN"):
-        print(json.dumps(config))
-        return 0
+    return config
+
+
+def of_script(script: Script, overrides: Sequence[str]) -> Run:
+    """In place of rpg.launching.compose.of_script: the configuration beside the stand-in's script."""
+    return Run(settings(script.path.with_name(f"{script.name}.json"), [*script.overrides, *overrides]))
+
+
+def main() -> int:
+    """The exit code of the run."""
+    config = settings(Path(sys.argv[1]), sys.argv[2:])
     trainer = config["trainer"]
     directory, name = Path(trainer["default_local_dir"]), trainer["experiment_name"]
     directory.mkdir(parents=True, exist_ok=True)

@@ -13,11 +13,10 @@ from random import Random
 
 import mutations
 import pytest
-import yaml
 
-from rpg.checks import doctor_command
-from rpg.checks.finding import ABSENT, Finding
+from rpg.checks.finding import ABSENT, Finding, Run
 from rpg.cli import main
+from rpg.launching import doctor_command
 from rpg.results import export_command as export
 from tests.checks.conftest import make_toy, run_of
 
@@ -144,9 +143,8 @@ def check_doctor(
     settings["trainer"]["default_local_dir"] = str(run)
     if random.random() < 0.3:
         settings["trainer"].update(resume_mode="resume_path", resume_from_path=str(run / "global_step_4"))
-    script = run.parent / "run_x.sh"
-    script.write_text(f"cat <<'YAML'\n{yaml.safe_dump(settings)}\nYAML\n")
-    code, out, _ = rpg(capsys, "doctor", script)
+    monkeypatch.setattr(doctor_command, "of_script", lambda script, overrides: Run(settings))
+    code, out, _ = rpg(capsys, "doctor", "grpo_cpu")
     assert code in (0, 1)
     assert (code == 1) == ("FAIL  " in out)
     assert "configuration: " in out

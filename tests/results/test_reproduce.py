@@ -18,12 +18,12 @@ import pytest
 import stand_in
 from synthetic import config
 
-from rpg.checkpoints import manifest
 from rpg.checks import fingerprint
 from rpg.checks.finding import Run as Asked
 from rpg.cli import main
+from rpg.files import manifest
+from rpg.files.lock import RUN, take
 from rpg.launching.children import Children
-from rpg.launching.lock import RUN, take
 from rpg.results import forecast, reproduction, rows
 from rpg.results.config import put
 from rpg.results.experiments import settings
@@ -41,6 +41,9 @@ import sys
 from pathlib import Path
 from rpg.results import rows
 rows.RECIPE = Path(sys.argv[1])
+from rpg.results import reproduction
+from tests.results import stand_in
+reproduction.of_script = stand_in.of_script
 from rpg.cli import main
 sys.exit(main(sys.argv[2:]))
 """
@@ -58,8 +61,12 @@ def recipe(tmp_path, monkeypatch) -> Path:
         settings["data"]["val_files"] = "toy.parquet"
         settings["actor_rollout_ref"] |= {"model": {"path": "/none"}, "rollout": {"val_kwargs": {"n": 1}, "seed": 42}}
         (made / f"{name}.json").write_text(json.dumps(settings))
-        script = f'exec {sys.executable} {stand_in.__file__} {made}/{name}.json "$@"\n'
-        (made / f"run_{name}.sh").write_text(script)
+        (made / f"run_{name}.sh").write_text(f'exec bash "{made}/launch.sh" "$0" "$@"\n')
+    launch = 'name=$(basename "$1" .sh)\nexec "$PYTHON" "$STAND_IN" "${1%/*}/${name#run_}.json" "${@:2}"\n'
+    (made / "launch.sh").write_text(launch)
+    monkeypatch.setenv("PYTHON", sys.executable)
+    monkeypatch.setenv("STAND_IN", stand_in.__file__)
+    monkeypatch.setattr(reproduction, "of_script", stand_in.of_script)
     monkeypatch.setattr(rows, "RECIPE", made.parent)
     monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run, elsewhere: None)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -129,11 +136,11 @@ def test_a_run_that_fails_is_named_and_the_rest_is_done(recipe, tmp_path, monkey
 
 def test_a_script_that_refuses_is_named_and_the_rest_is_done(recipe, tmp_path, capsys):
     script = recipe / "cpu" / "run_grpo_cpu.sh"
-    script.write_text("echo 'no such thing' >&2; exit 2")
+    script.write_text("no_such_thing")
     out = tmp_path / "out"
     assert reproduce(out, *TWO) == 1
     assert "failed: GRPO: " in (err := capsys.readouterr().err)
-    assert "no such thing" in err
+    assert "not a command of launch.sh" in err
     assert [path.name for path in (out / "runs").iterdir()] == ["rpg_cpu_urkl1e-4-seed1"]
     assert reproduce(tmp_path / "other", *ONE) == 2  # and nothing else is asked for
     assert not (tmp_path / "other").exists()

@@ -264,7 +264,7 @@ def test_eval_takes_a_judge(tmp_path, capsys):
 def test_a_run_says_its_judge(tmp_path):
     from omegaconf import OmegaConf
 
-    from recipe.rpg.rundir import prepare
+    from rpg.launching.rundir import prepare
 
     settings = with_judge(config("r"), "release")
     settings["trainer"].update(default_local_dir=str(tmp_path / "r"), resume_mode="auto")

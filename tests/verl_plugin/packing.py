@@ -51,7 +51,7 @@ class Worker:
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")  # verl's worker reads them; the group is there
         from omegaconf import OmegaConf
 
-        from recipe.rpg.compose import compose_config
+        from rpg.launching.compose import compose_config
         from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
         config = compose_config([*RECIPE, *overrides])

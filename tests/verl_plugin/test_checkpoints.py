@@ -6,10 +6,10 @@ import pytest
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-from rpg.checkpoints import manifest
-from rpg.checkpoints.judge import newest_complete, verify
+from rpg.files import manifest
+from rpg.files.judge import newest_complete, verify
 from rpg.verl_plugin import checkpoints
-from tests.checkpoints.written import write_verl
+from tests.files.written import write_verl
 
 
 class Workers:

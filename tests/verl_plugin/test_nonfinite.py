@@ -7,7 +7,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from rpg.launching.files import SKIPPED
+from rpg.files.whole import SKIPPED
 from rpg.verl_plugin import nonfinite
 from rpg.verl_plugin.nonfinite import FiniteLoss, SkippedSteps, StepAwareEngine
 

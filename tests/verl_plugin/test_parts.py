@@ -136,7 +136,7 @@ def part_of(path: str, user: str) -> Part:
 def test_a_part_of_verl_that_was_removed(monkeypatch):
     from verl.utils import tracking
 
-    part = part_of("verl.utils.tracking.FileLogger.log", "recipe/rpg/watch.py")
+    part = part_of("verl.utils.tracking.FileLogger.log", "rpg/launching/watch.py")
     monkeypatch.delattr(tracking.FileLogger, "log")
     assert list(mismatches(part)) == ["is not there: verl.utils.tracking.FileLogger has no log"]
 

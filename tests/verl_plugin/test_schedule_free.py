@@ -131,7 +131,7 @@ def test_adamw_is_left_as_verl_has_it(group):
 
 
 def composed(*overrides: str):
-    from recipe.rpg.compose import compose_config
+    from rpg.launching.compose import compose_config
 
     base = ["profile=cpu", "dataset=toy", "model=toy", "optim=schedulefree", "trainer.experiment_name=x"]
     return compose_config([*base, *overrides])

@@ -19,7 +19,7 @@ CONFIG = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.exper
 def toy_config(devices: int) -> dict:
     from omegaconf import OmegaConf
 
-    from recipe.rpg.compose import compose_config
+    from rpg.launching.compose import compose_config
 
     return OmegaConf.to_container(compose_config([*CONFIG, f"trainer.n_gpus_per_node={devices}"]), resolve=True)  # type: ignore[return-value]
 

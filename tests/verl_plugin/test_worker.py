@@ -61,7 +61,7 @@ class Training:
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")  # verl's worker reads them; the group is there
         from omegaconf import OmegaConf
 
-        from recipe.rpg.compose import compose_config
+        from rpg.launching.compose import compose_config
         from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
         base = ["profile=cpu", "model=toy", "dataset=toy", "trainer.experiment_name=x"]

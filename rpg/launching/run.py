@@ -1,0 +1,188 @@
+"""Run verl's trainer under watch, and leave nothing behind: processes, half a terminal, a silent hang."""
+
+import contextlib
+import ctypes
+import os
+import shlex
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import psutil
+from omegaconf import OmegaConf
+
+from rpg.checks.finding import Run
+from rpg.launching import RayWasLate, leftovers, signals
+from rpg.launching.rundir import prepare
+from rpg.launching.signals import DONE, FAILED, INTERRUPTED
+from rpg.launching.watch import INTERRUPT, Watch
+from rpg.preload import Preloaded
+
+PR_SET_CHILD_SUBREAPER = 36
+# Ray gives the node that it starts 30 s to appear, a constant, and then raises an exception without a class of its own
+RAY_WAS_LATE = "The current node timed out during startup"
+
+
+def train(run: Run, preloaded: Preloaded | None, changed: dict[str, tuple[Any, Any]]) -> int:
+    """Train with verl; returns the exit code (signals.py).
+
+    preloaded: what the workers of this machine are forks of, where they are. changed: settings that differ from those
+    of the run that is resumed (rpg/checks/fingerprint.py). Raises RayWasLate.
+    """
+    if not run.cluster:
+        # orphans of Ray's workers (vLLM's engine is one when its server is killed) become children of
+        # this process, so that they can be found at the end
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    before = {number: signal.getsignal(number) for number in (*signals.ENDS, INTERRUPT)}
+    signals.raise_from_now()
+    signal.signal(INTERRUPT, signal.default_int_handler)
+    try:
+        try:
+            run_dir = prepare(run, changed)
+        except OSError as error:
+            print(f"error: {error.filename}: {error.strerror}; the run was not begun", file=sys.stderr)
+            return FAILED
+        return _watched(run, run_dir, preloaded)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _watched(run: Run, run_dir: Path, preloaded: Preloaded | None) -> int:
+    log = run_dir / "run.log" if run.get("rpg.console") == "progress" else None
+    with redirected(log) as terminal:
+        failure = preloaded.failure if preloaded else lambda: None
+        watch = Watch(run, run_dir / "metrics.jsonl", terminal, failure)
+        runner = HeldRunner()
+        try:
+            return _train(run, watch, runner, preloaded)
+        except KeyboardInterrupt:
+            if watch.verdict:
+                print(f"error: {watch.verdict.reason}", file=terminal)
+                _explain(log, terminal)
+                return watch.verdict.code
+            print("interrupted; what was saved is in", run_dir, file=terminal)
+            return INTERRUPTED
+        except SystemExit as stop:
+            return int(stop.code or 0)
+        except Exception as error:
+            if not run.cluster and RAY_WAS_LATE in str(error):
+                raise RayWasLate(str(error)) from error
+            traceback.print_exc()
+            print(f"error: the run failed: {_last_line(error)}", file=terminal)
+            _explain(log, terminal)
+            for lost in watch.lost():
+                print(f"error: {lost}", file=terminal)
+            return FAILED
+        finally:
+            for number in (signal.SIGINT, INTERRUPT):  # a second one would leave processes behind
+                signal.signal(number, signal.SIG_IGN)
+            watch.stop()
+            import ray
+
+            children = [] if run.cluster else psutil.Process().children(recursive=True)
+            shared = leftovers.mapped(child.pid for child in children)
+            runner.handle = None
+            ray.shutdown()
+            if not run.cluster:
+                end_descendants()
+                leftovers.unlink(shared)
+                leftovers.remove()  # of earlier starts, too young when this one began
+
+
+class HeldRunner:
+    """The task runner's class for verl's run_ppo, and its actor, which lives until the handle is given up.
+
+    run_ppo gives it up when it returns. Ray then kills the actor and, with it, what it has started, vLLM's servers
+    among them; what these have in shared memory could no longer be told from another run's.
+    """
+
+    def __init__(self) -> None:
+        self.handle: Any = None
+        self._options: dict[str, Any] = {}
+
+    def options(self, **options: Any) -> "HeldRunner":
+        """Ray's options for the actor; verl has some under nsys."""
+        self._options = options
+        return self
+
+    def remote(self) -> Any:
+        """Start the actor; its handle."""
+        from rpg.verl_plugin.task_runner import RPGTaskRunner
+
+        self.handle = RPGTaskRunner.options(**self._options).remote()
+        return self.handle
+
+
+def _train(run: Run, watch: Watch, runner: HeldRunner, preloaded: Preloaded | None) -> int:
+    from verl.trainer.main_ppo import run_ppo
+    from verl.utils.device import auto_set_device
+
+    config = OmegaConf.create(run.copy())  # verl writes into its configuration
+    auto_set_device(config)
+    watch.start()
+    if preloaded:
+        runtime_env = config.ray_kwargs.ray_init.runtime_env
+        runtime_env.env_vars["RPG_PRELOADED_PYTHON"] = str(preloaded.executable)
+        runtime_env.py_executable = shlex.quote(str(preloaded.executable))  # Ray makes it part of a shell's command
+        preloaded.wait_for_early()  # so that nothing of ours competes with the start of Ray's node
+    run_ppo(config, task_runner_class=runner)
+    watch.finish()
+    return DONE
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else type(error).__name__
+
+
+def _explain(log: Path | None, terminal: TextIO, lines: int = 30) -> None:
+    """Show the end of the log on the terminal where the log went to a file."""
+    if log is None:
+        return
+    with open(log, errors="replace") as stream:
+        tail = stream.readlines()[-lines:]
+    print(f"--- last lines of {log} ---", *[line.rstrip() for line in tail], sep="\n", file=terminal)
+
+
+@contextlib.contextmanager
+def redirected(log: Path | None) -> Iterator[TextIO]:
+    """Send this process's stdout and stderr, Ray's forwarded lines included, to log.
+
+    Yields the stream of the terminal, which is stderr as it was. With log None nothing is redirected.
+    """
+    if log is None:
+        yield sys.stderr
+        return
+    saved_out, saved_err = os.dup(1), os.dup(2)
+    with (
+        open(log, "ab", buffering=0) as target,
+        os.fdopen(saved_err, "w", buffering=1, closefd=False) as terminal,
+    ):
+        os.dup2(target.fileno(), 1)
+        os.dup2(target.fileno(), 2)
+        try:
+            yield terminal
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.dup2(saved_out, 1)
+            os.dup2(saved_err, 2)
+            os.close(saved_out)
+    os.close(saved_err)
+
+
+def end_descendants(grace: float = 5.0) -> None:
+    """End every process that this run started and that still lives: ask, wait grace seconds, then kill."""
+    remaining = psutil.Process().children(recursive=True)
+    for process in remaining:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    _, remaining = psutil.wait_procs(remaining, timeout=grace)
+    for process in remaining:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(remaining, timeout=grace)

@@ -1,0 +1,54 @@
+"""Exit codes, and what SIGINT, SIGTERM and SIGHUP do. The standard library only: it is imported before all else.
+
+While Python imports, an exception may be swallowed by a module that catches everything, so a signal ends the process
+where it stands (`end_at_once`). launch.sh blocks the signals until these handlers are installed. Later a signal raises
+(`raise_from_now`).
+"""
+
+import contextlib
+import os
+import signal
+from types import FrameType
+from typing import NoReturn
+
+DONE = 0
+FAILED = 1
+REFUSED = 2  # before Ray started
+TIMED_OUT = 124  # as timeout(1)
+INTERRUPTED = 130
+ENDS = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: 143, signal.SIGHUP: 129}
+WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
+before_exit = contextlib.ExitStack()  # closed before a signal ends the process
+
+
+def end_at_once() -> None:
+    """From now on these signals end the process with one line and its exit code.
+
+    An ignored one, as SIGINT in a script's background and SIGHUP under nohup, stays ignored.
+    """
+    for each in ENDS:
+        if each == signal.SIGTERM or signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, _end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
+
+
+def raise_from_now() -> None:
+    """From now on Ctrl-C raises KeyboardInterrupt, SIGTERM and SIGHUP raise SystemExit; ignored ones stay ignored."""
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, _exit)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    for each in ENDS:
+        signal.signal(each, signal.SIG_IGN)
+    before_exit.close()
+    each = signal.Signals(number)
+    os.write(2, f"{WORDS[each]} before the run began\n".encode())  # print may be in use where the signal came
+    os._exit(ENDS[each])
+
+
+def _exit(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(ENDS[signal.Signals(number)])

@@ -1,0 +1,141 @@
+"""A run as a job of a Ray cluster, by Ray's job client, with this package in the runtime environment.
+
+The nodes need verl and the packages of requirement.txt, not ours: rpg/ travels with the job, and
+VERL_USE_EXTERNAL_MODULES stands for the entry point that an installed package would have. Paths mean the same
+on every node: files on a shared file system, or at the same place everywhere.
+"""
+
+import asyncio
+import contextlib
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rpg.checks.secrets import has_login
+from rpg.launching import IN_JOB, signals
+from rpg.launching.scripts import home
+from rpg.verl_plugin.version import ALLOW
+
+PLUGIN = "rpg.verl_plugin.autoload"
+FORWARDED = (
+    "MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "NNODES", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE",
+    "WANDB_MODE", "WANDB_BASE_URL", "GLOO_SOCKET_IFNAME", ALLOW,
+)  # fmt: skip
+FORWARDED_FAMILY = "NCCL_"  # all variables that begin so
+# The dashboard shows a job's environment to all its users, so these stay here; and so does a URL with a password in it.
+SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY")
+PAUSE = 5.0  # seconds between two questions to the cluster
+ANSWER_LIMIT = 300.0  # seconds without an answer; a head that is restarted is back by then
+
+
+def wanted() -> bool:
+    """Whether RAY_ADDRESS names a cluster and this process is not already a job on it."""
+    return bool(os.environ.get("RAY_ADDRESS")) and IN_JOB not in os.environ
+
+
+def withheld() -> list[str]:
+    """The variables of this environment that a job would want, and that would be shown to others with it."""
+    urls = [name for name in FORWARDED if has_login(os.environ.get(name, ""))]
+    return [name for name in SECRETS if os.environ.get(name)] + urls
+
+
+def runtime_env() -> dict[str, Any]:
+    """What the job brings along: the package, the plugin's registration, and variables of this environment."""
+    plugins = [name for name in os.environ.get("VERL_USE_EXTERNAL_MODULES", "").split(",") if name and name != PLUGIN]
+    names = [*FORWARDED, *(name for name in sorted(os.environ) if name.startswith(FORWARDED_FAMILY))]
+    return {
+        "py_modules": [str(Path(__file__).parents[1])],
+        "excludes": ["__pycache__"],
+        "env_vars": {
+            IN_JOB: "1",
+            "RPG_HOME": os.environ.get("RPG_HOME", str(home())),
+            "CKPTS_DIR": os.path.abspath(os.environ.get("CKPTS_DIR", "checkpoints")),
+            "VERL_USE_EXTERNAL_MODULES": ",".join([*plugins, PLUGIN]),
+            **{name: os.environ[name] for name in names if name in os.environ and name not in withheld()},
+        },
+    }
+
+
+def submit(name: str, overrides: list[str]) -> int:
+    """Submit the run called name, show its log until it ends, and return its exit code.
+
+    A signal leaves the job running. A second job of a run that goes on is refused there, by the run's lock.
+    """
+    from ray.job_submission import JobStatus, JobSubmissionClient
+
+    address = os.environ["RAY_ADDRESS"]
+    if kept := withheld():
+        print(
+            f"warning: {', '.join(kept)}: not given to the job, as the dashboard shows a job's environment; where the "
+            "run needs it, log in on every node (hf auth login, wandb login) or set it there before `ray start`",
+            file=sys.stderr,
+        )
+    try:
+        client = JobSubmissionClient(address)
+        job = client.submit_job(
+            entrypoint=shlex.join(["python3", "-m", "rpg.launching", *overrides]),
+            runtime_env=runtime_env(),
+            metadata={"name": name},
+        )
+    except Exception as error:  # noqa: BLE001 - Ray raises ConnectionError, RuntimeError and its own; all are told
+        print(
+            f"error: RAY_ADDRESS={address}: {str(error).strip()}\nGive the dashboard's address, as http://HEAD:8265; "
+            "a cluster of Ray 2.60 also wants RAY_AUTH_MODE=token and its token (recipe/rpg/README.md)",
+            file=sys.stderr,
+        )
+        return signals.REFUSED
+    signals.raise_from_now()
+    ways = f"ray job logs --follow {job} shows it; ray job stop {job} ends it"
+    try:
+        print(f"{name}: job {job} on {address}", file=sys.stderr)
+        info = _follow(client, job)
+    except (KeyboardInterrupt, SystemExit) as end:
+        with contextlib.suppress(OSError):  # the terminal has gone, as SIGHUP says
+            print(f"\nthe job goes on; {ways}", file=sys.stderr)
+        return signals.INTERRUPTED if isinstance(end, KeyboardInterrupt) else int(end.code or 0)
+    except TimeoutError as error:
+        print(f"error: RAY_ADDRESS={address}: {error}\nThe job may go on; {ways}", file=sys.stderr)
+        return signals.FAILED
+    print(f"job {job}: {info.status}: {info.message}", file=sys.stderr)
+    return signals.DONE if info.status == JobStatus.SUCCEEDED else info.driver_exit_code or signals.FAILED
+
+
+def _follow(client: Any, job: str) -> Any:
+    """Show the job's log until the job ends, over lost connections; what Ray says of the job then.
+
+    Raises TimeoutError after ANSWER_LIMIT seconds without an answer of the cluster.
+    """
+    import aiohttp
+    from ray.exceptions import RayError
+
+    shown, answered = 0, time.monotonic()
+
+    async def show() -> None:
+        nonlocal shown
+        read = 0
+        async for text in client.tail_job_logs(job):
+            print(text[max(0, shown - read) :], end="", flush=True)  # each connection begins at the log's start
+            read += len(text)
+            shown = max(shown, read)
+
+    told = ""
+    while True:
+        # a loop for each connection: in one, a Ctrl-C would wait for the cluster's answer
+        with contextlib.suppress(RuntimeError, OSError, aiohttp.ClientError):  # the first is Ray's
+            asyncio.run(show())
+        try:
+            info = client.get_job_info(job)
+            if info.status.is_terminal():
+                return info
+            answered, reason = time.monotonic(), "lost the connection to its log"
+        except (RuntimeError, OSError, RayError) as error:  # Ray's refusals, those of requests, a token's
+            reason = str(error).strip()
+        if time.monotonic() - answered > ANSWER_LIMIT:
+            raise TimeoutError(f"job {job}: no answer for {ANSWER_LIMIT:.0f} s: {reason}")
+        if reason != told:
+            print(f"note: job {job}: {reason}; asking again", file=sys.stderr)
+            told = reason
+        time.sleep(PAUSE)

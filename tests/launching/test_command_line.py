@@ -1,0 +1,333 @@
+"""From the command line to the configuration: any path, lists of files, DRY_RUN, links to scripts, early signals."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from rpg.data.schema import repeated_rows, write_parquet
+from rpg.data.toy import toy_problems
+from rpg.launching import compose, signals, start
+from rpg.launching.overrides import BadSetting
+from rpg.launching.scripts import RECIPE as LINK
+from rpg.launching.scripts import paths
+
+ODD = "a b,c='d'\"([{}$x\\ü#;&*"
+VARIABLES = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "NNODES", "RAY_ADDRESS", "DRY_RUN")
+RECIPE = LINK.resolve()
+CPU = paths()["grpo_cpu"]
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+
+
+def launched(*command: str | Path, **environment: str) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "PYTHON": sys.executable, **environment}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def printed(*command: str | Path, **environment: str) -> dict:
+    """The configuration of a dry run, whose stdout is YAML and nothing else."""
+    done = launched(*command, **{"DRY_RUN": "1", **environment})
+    assert done.returncode == 0, done.stderr
+    return yaml.safe_load(done.stdout)
+
+
+def resolved(*overrides: str):
+    return compose.resolve(compose.compose_config(["trainer.experiment_name=t", *overrides]))
+
+
+@pytest.fixture(scope="module")
+def odd_checkout(tmp_path_factory) -> Path:
+    """This checkout's packages in a directory of an odd name."""
+    root = tmp_path_factory.mktemp("checkout") / ODD
+    for package in ("rpg", "recipe"):
+        source = RECIPE.parents[1] / package
+        shutil.copytree(source, root / package, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    return root
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["7b/run_dapo_7b.sh", "cpu/run_grpo_cpu.sh"])
+def test_a_checkout_of_any_path(odd_checkout, script):
+    config = printed("bash", odd_checkout / "recipe/rpg" / script)
+    assert config["rpg"]["data_dir"] == f"{odd_checkout}/data"
+    files = config["data"]["val_files"]
+    assert all(Path(name).is_relative_to(odd_checkout) for name in ([files] if isinstance(files, str) else files))
+
+
+def test_paths_of_any_letters(odd_checkout):
+    paths = {name: f"/data/{ODD}/{name}" for name in ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR")}
+    link = odd_checkout / f"python {ODD}"
+    link.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    link.chmod(0o755)
+    config = printed("bash", CPU, **paths, PYTHON=str(link))
+    assert config["actor_rollout_ref"]["model"]["path"] == paths["MODEL_PATH"]
+    assert config["data"]["train_files"] == paths["TRAIN_FILE"]
+    assert config["data"]["val_files"] == paths["TEST_FILE"]
+    assert config["trainer"]["default_local_dir"] == f"{paths['CKPTS_DIR']}/grpo_cpu"
+
+
+def test_a_script_of_any_name(tmp_path):
+    script = tmp_path / f"run_{ODD}.sh"
+    script.write_text(f'exec bash "{RECIPE}/launch.sh" "$0" method=dapo "$@"\n')
+    assert printed("bash", script)["trainer"]["experiment_name"] == ODD
+
+
+def test_verl_in_a_directory_of_any_name(tmp_path, monkeypatch):
+    (tmp_path / ODD).symlink_to(compose.verl_config_dir())
+    monkeypatch.setattr(compose, "verl_config_dir", lambda: tmp_path / ODD)
+    assert resolved().get("trainer.experiment_name") == "t"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dataset", ["dapo_math", "toy"])
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("[a.parquet,b.parquet]", ["a.parquet", "b.parquet"]),
+        ("[ a b.parquet , /ü/it's(1)=.parquet ]", ["a b.parquet", "/ü/it's(1)=.parquet"]),
+        ("['a,b.parquet',\"it's, c.parquet\",'it\\'s']", ["a,b.parquet", "it's, c.parquet", "it's"]),
+        ("['x'y.parquet]", ["'x'y.parquet"]),
+        ("[one.parquet]", ["one.parquet"]),
+        ("[]", []),
+        ("one.parquet", "one.parquet"),
+        ("[a] and [b].parquet", "[a] and [b].parquet"),
+    ],
+)
+def test_files_of_the_environment(monkeypatch, dataset, text, names):
+    monkeypatch.setenv("TRAIN_FILE", text)
+    monkeypatch.setenv("TEST_FILE", text)
+    run = resolved(f"dataset={dataset}")
+    assert (run.get("data.train_files"), run.get("data.val_files")) == (names, names)
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1), min_size=1))
+def test_a_list_of_any_quoted_names_is_read_back(names):
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    text = f"[{','.join(QuotedString(name, Quote.double).with_quotes() for name in names)}]"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAIN_FILE", text)
+        assert compose.files("TRAIN_FILE", "") == names
+
+
+def refusal(capsys, *overrides: str) -> str:
+    assert start.main(["trainer.experiment_name=t", *overrides]) == 2
+    ended = capsys.readouterr()
+    assert ended.out == ""
+    return ended.err
+
+
+def test_a_list_with_a_nameless_element_is_refused(monkeypatch, capsys):
+    monkeypatch.setenv("TRAIN_FILE", "[a.parquet,]")
+    assert "TRAIN_FILE=[a.parquet,]: an element without a name" in refusal(capsys)
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("data.train_files=/a,b", "'data.train_files='\"'\"'/a,b'\"'\"''"),
+        ("trainer.project_name=ü", "'trainer.project_name='\"'\"'ü'\"'\"''"),
+        ("data.train_files=/a=b", "quote the value for Hydra and again for the shell"),
+        ("data.train_files=it's", "quote the value for Hydra and again for the shell"),
+        ("data.train_files=[a(,b]", "in a list each element"),
+        ("data.train_files=/a/${x", "${ begins an interpolation"),
+        ("--help", "an override is KEY=VALUE"),
+    ],
+)
+def test_an_override_that_hydra_cannot_read_says_how_to_write_it(capsys, text, remedy):
+    said = refusal(capsys, text)
+    assert text in said
+    assert remedy in said
+
+
+def test_the_remedy_works(capsys):
+    said = refusal(capsys, f"trainer.project_name={ODD}")
+    [line] = [line for line in said.splitlines() if "for the shell: " in line]
+    remedy = line.split("for the shell: ")[1].removesuffix(" (in a list each element)")
+    script = 'exec "$PYTHON" -m recipe.rpg trainer.experiment_name=t ' + remedy
+    assert printed("bash", "-c", script)["trainer"]["project_name"] == ODD
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("MODEL_PATH", "/a/${x}", "MODEL_PATH=/a/${x}: ${ begins an interpolation"),
+        ("TRAIN_FILE", "[/a/${x}/b,c]", "TRAIN_FILE=[/a/${x}/b,c]: ${ begins an interpolation"),
+        ("CKPTS_DIR", "/a/\udcff", "CKPTS_DIR='/a/\\udcff': not UTF-8"),
+    ],
+)
+def test_what_no_configuration_can_hold_is_refused(monkeypatch, capsys, variable, value, said):
+    monkeypatch.setenv(variable, value)
+    assert f"error: {said}" in refusal(capsys)
+
+
+def test_an_escaped_interpolation_is_refused(capsys):
+    said = refusal(capsys, "data.train_files=[/b,'/a/\\${x}']")
+    assert "error: data.train_files.1=/a/${x}: ${ begins an interpolation" in said
+
+
+def test_a_directory_that_ray_would_read_otherwise_is_refused(monkeypatch, capsys):
+    monkeypatch.setenv("PRICE", "1")
+    assert "default_local_dir=/a/$PRICE: Ray would read it as /a/1" in refusal(
+        capsys, "trainer.default_local_dir=/a/$PRICE"
+    )
+
+
+@pytest.mark.parametrize("value", ["1", "true", "YES", "On"])
+def test_a_dry_run(monkeypatch, capsys, value):
+    monkeypatch.setenv("DRY_RUN", value)
+    assert start.main(["trainer.experiment_name=t"]) == 0
+    assert OmegaConf.create(capsys.readouterr().out).trainer.experiment_name == "t"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", ["", "0", "false", "FALSE", "no", "off"])
+def test_no_dry_run(monkeypatch, capsys, value):
+    monkeypatch.setenv("DRY_RUN", value)
+    monkeypatch.setenv("TRAIN_FILE", "/nowhere/train.parquet")  # a run, refused in time
+    said = refusal(capsys, "profile=cpu", "dataset=toy", "model=toy", "optim=toy")
+    assert "/nowhere/train.parquet" in said
+
+
+@pytest.mark.parametrize("value", ["2", "maybe", "dry"])
+def test_neither_yes_nor_no(monkeypatch, capsys, value):
+    monkeypatch.setenv("DRY_RUN", value)
+    assert f"error: DRY_RUN={value}: 1, true, yes or on" in refusal(capsys)
+
+
+@pytest.mark.slow
+def test_a_link_to_a_script_is_the_script(tmp_path):
+    (tmp_path / "run_x.sh").symlink_to(CPU)
+    (tmp_path / "my toy").symlink_to("run_x.sh")  # a link to a link, of another name
+    (tmp_path / "recipes").symlink_to(RECIPE)
+    for link in ("run_x.sh", "my toy", "recipes/cpu/run_grpo_cpu.sh"):
+        config = printed("bash", tmp_path / link)
+        assert config["trainer"]["experiment_name"] == "grpo_cpu"
+    (tmp_path / "launch").symlink_to(RECIPE / "launch.sh")
+    assert printed("bash", tmp_path / "launch", "mine", "method=dapo")["rpg"]["script"] == "mine"
+
+
+def test_a_checkout_that_python_cannot_import_from_is_refused(tmp_path):
+    (tmp_path / "a:b/recipe/rpg").mkdir(parents=True)
+    shutil.copy(RECIPE / "launch.sh", tmp_path / "a:b/recipe/rpg/launch.sh")
+    done = launched("bash", tmp_path / "a:b/recipe/rpg/launch.sh", "mine")
+    assert done.returncode == 2
+    assert f"{tmp_path}/a:b: Python cannot import from a directory with a colon" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def waiting_run(tmp_path_factory) -> dict[str, str]:
+    """The environment of a run that gets as far as the model's config.json, a pipe that nothing writes into."""
+    directory = tmp_path_factory.mktemp("waiting")
+    write_parquet(repeated_rows(toy_problems("train", seed=0, count=64)), directory / "train.parquet")
+    (directory / "model").mkdir()
+    os.mkfifo(directory / "model/config.json")
+    files = {name: str(directory / "train.parquet") for name in ("TRAIN_FILE", "TEST_FILE")}
+    return {**files, "MODEL_PATH": str(directory / "model"), "CKPTS_DIR": str(directory / "runs")}
+
+
+def until(happened, process: subprocess.Popen) -> None:
+    end = time.monotonic() + 120
+    while not happened():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def has_reader(pipe: Path) -> bool:
+    with contextlib.suppress(OSError):  # ENXIO while nobody reads
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        return True
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung up")],
+)
+@pytest.mark.parametrize("moment", [0.0, 0.1, 0.3, 1.0, "in pre-flight"])
+def test_a_signal_in_the_first_seconds(waiting_run, number, code, word, moment):
+    """moment: seconds after the script has handed over to Python, or when that reads the model's config.json."""
+    process = subprocess.Popen(
+        ["bash", str(CPU)],
+        env={**os.environ, "PYTHON": sys.executable, **waiting_run},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    if isinstance(moment, float):
+        python = os.fsencode(sys.executable)
+        until(lambda: Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(python), process)
+        time.sleep(moment)
+    else:
+        until(lambda: has_reader(Path(waiting_run["MODEL_PATH"]) / "config.json"), process)
+    os.killpg(process.pid, number)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out, err) == (code, "", f"{word} before the run began\n")
+    assert not Path(waiting_run["CKPTS_DIR"]).exists()
+
+
+def test_a_signal_after_the_import_server_was_started_ends_it_too(tmp_path):
+    code = (
+        "import os, signal, sys\n"
+        "from rpg.checks.finding import Run\n"
+        "from rpg.launching import signals, start\n"
+        "run = Run({'rpg': {'preload': {'early': ['json'], 'late': ['decimal']}},\n"
+        "    'trainer': {'default_local_dir': sys.argv[1] + '/run'}})\n"
+        "signals.end_at_once()\n"
+        "with start.preloaded(run) as server:\n"
+        "    print(server.executable, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    print('still here')\n"
+    )
+    done = launched(sys.executable, "-c", code, tmp_path)
+    assert done.returncode == 130
+    executable = Path(done.stdout.removesuffix("\n"))
+    assert executable.name == "python"
+    assert not executable.parent.exists()
+
+
+def test_ignored_in_the_background_stays_ignored():
+    """As in a job that a script starts with &; the answer to Ctrl-C in mid-run is KeyboardInterrupt as ever."""
+    with restored_signals():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signals.end_at_once()
+        signals.raise_from_now()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signals.end_at_once()
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        signals.raise_from_now()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@contextlib.contextmanager
+def restored_signals():
+    saved = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in saved.items():
+            signal.signal(number, handler)
+
+
+def test_bad_setting_is_no_hydra_error():
+    with pytest.raises(BadSetting):
+        compose.compose_config(["a=b,c"])

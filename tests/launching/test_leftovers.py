@@ -1,0 +1,124 @@
+"""What dead runs left is removed, what living ones have is not."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from multiprocessing import shared_memory
+from pathlib import Path
+
+from rpg.launching import leftovers
+
+START = """
+import sys
+import tempfile
+import time
+from pathlib import Path
+from rpg.preload import Preloaded
+server = Preloaded(["json"], ["decimal"], Path(sys.argv[1]))
+print(server.executable.parent, flush=True)
+sys.stdin.read()
+server.close()
+"""
+
+
+def starter(log: Path, **environment: str) -> tuple[subprocess.Popen, Path]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", START, str(log)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    assert process.stdout is not None
+    return process, Path(process.stdout.readline().strip())
+
+
+def test_directories_of_import_servers(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dead, gone = starter(tmp_path / "log", TMPDIR=str(tmp_path))
+    living, kept = starter(tmp_path / "log", TMPDIR=str(tmp_path))
+    os.kill(dead.pid, signal.SIGKILL)
+    dead.wait()
+    assert f"{gone}, of a run that is dead" in leftovers.remove()
+    assert not gone.exists()
+    assert kept.exists()
+    living.communicate()
+    assert not kept.exists()
+
+
+def test_buffers_of_weights():
+    name = f"{leftovers.WEIGHTS}test_{os.getpid()}"
+    buffer = shared_memory.SharedMemory(name, create=True, size=4096)
+    file = leftovers.SHARED / name
+    assert str(file) not in " ".join(leftovers.remove())
+    assert file.exists()
+    buffer.close()  # what a kill does: unmapped, and still there
+    assert f"{file}, of a run that is dead" in leftovers.remove()
+    assert not file.exists()
+
+
+SEMAPHORE = """
+import multiprocessing, sys
+lock = multiprocessing.get_context("spawn").Lock()
+print(lock._semlock.name, flush=True)
+sys.stdin.read()
+"""
+
+
+def semaphore() -> tuple[subprocess.Popen, Path]:
+    """A process with a semaphore as vLLM's engine has it."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SEMAPHORE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    return process, leftovers.SHARED / f"sem.{process.stdout.readline().strip().lstrip('/')}"
+
+
+def kill(process: subprocess.Popen) -> None:
+    """With the process of Python's that would have tidied up."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_semaphores():
+    """At a run's end those of its own processes; at the next start those that nobody has, but for very young ones."""
+    ours, own = semaphore()
+    others, other = semaphore()
+    shared = leftovers.mapped([ours.pid])
+    kill(ours)
+    assert own.exists()
+    leftovers.unlink(shared)
+    assert not own.exists()
+    assert other.exists()
+    kill(others)
+    assert str(other) not in " ".join(leftovers.remove())
+    os.utime(other, (time.time() - 100,) * 2)
+    living, kept = semaphore()
+    os.utime(kept, (time.time() - 100,) * 2)
+    assert f"{other}, of a run that is dead" in leftovers.remove()
+    assert kept.exists()
+    kill(living)
+    kept.unlink()
+
+
+def test_a_file_that_goes_while_it_is_looked_at(tmp_path, monkeypatch):
+    """Its process drops it between the listing and the look; a link to nothing is listed, and has nothing to see."""
+    monkeypatch.setattr(leftovers, "SHARED", tmp_path)
+    for kind in (leftovers.WEIGHTS, leftovers.SEMAPHORES):
+        (tmp_path / f"{kind}gone").symlink_to(tmp_path / "nothing")
+    kept = tmp_path / f"{leftovers.SEMAPHORES}kept"
+    kept.touch()
+    leftovers.unlink({kept.stat().st_ino})
+    assert not kept.exists()
+    old = tmp_path / f"{leftovers.SEMAPHORES}old"
+    old.touch()
+    before = time.time() - 100
+    os.utime(old, (before, before))
+    assert f"{old}, of a run that is dead" in leftovers.remove()

@@ -1,0 +1,120 @@
+"""Planted tokens: in no file that a run writes about itself, not in the page, not in a job.
+
+What verl, Ray and vLLM write in a run: tests/e2e/test_stack.py.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+import ray.job_submission
+import yaml
+
+from rpg.checks.finding import Run
+from rpg.cli import main
+from rpg.launching import rundir, settle, start
+from rpg.launching.compose import compose_config, resolve
+from tests.launching.test_submit import FakeClient
+
+PLANTED = {
+    "WANDB_API_KEY": "planted-wandb-0123456789",
+    "HF_TOKEN": "planted-hf-0123456789",
+    "RAY_AUTH_TOKEN": "planted-ray-0123456789",
+}
+LOGIN = "planted-login-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def planted(monkeypatch, tmp_path):
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    monkeypatch.setattr(os, "environ", {**kept, **PLANTED})
+    monkeypatch.chdir(tmp_path)
+
+
+def assert_nowhere(directory: Path) -> None:
+    """No file below holds a planted token."""
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        content = path.read_bytes()
+        assert [token for token in (*PLANTED.values(), LOGIN) if token.encode() in content] == [], path
+
+
+def settled(directory: Path, *overrides: str) -> Run:
+    given = ["rpg.script=rpg_cpu", "profile=cpu", f"trainer.default_local_dir={directory}", *overrides]
+    return settle.settle(resolve(compose_config(given)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("address", [None, f"http://me:{LOGIN}@head:8265"])
+def test_the_files_of_a_run_and_its_page(tmp_path, address):
+    run = tmp_path / "runs/one"
+    run.mkdir(parents=True)
+    if address:
+        os.environ["RAY_ADDRESS"] = address
+    rundir.prepare(settled(run, "trainer.logger=[console,file,wandb]"), {})
+    (run / "metrics.jsonl").write_text('{"step": 0, "data": {"val-core/toy/acc/mean@1": 0.5}}\n')
+    assert {"config.yaml", "environment.json", "fingerprint.json", "history.jsonl"} <= {p.name for p in run.iterdir()}
+    assert "http://***@head:8265" in (run / "environment.json").read_text() or not address
+    assert main(["plot", str(tmp_path / "runs"), "--out", str(tmp_path / "page")]) == 0
+    assert_nowhere(tmp_path)
+
+
+def test_the_page_of_a_run_that_was_recorded_with_them(tmp_path):
+    """Plain verl's, say: config.yaml is as it is, the page shows none."""
+    run = tmp_path / "runs/one"
+    run.mkdir(parents=True)
+    variables = {**PLANTED, "HF_ENDPOINT": f"https://me:{LOGIN}@host", "OMP_NUM_THREADS": "13"}
+    settings = {"ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": variables}}}, "data": {"prompt_key": "prompt"}}
+    (run / "config.yaml").write_text(yaml.safe_dump(settings))
+    (run / "metrics.jsonl").write_text('{"step": 0, "data": {"val-core/toy/acc/mean@1": 0.5}}\n')
+    assert main(["plot", str(run), "--out", str(tmp_path / "page")]) == 0
+    assert_nowhere(tmp_path / "page")
+    page = (tmp_path / "page/index.html").read_text()
+    for shown in ("<td>13</td>", "<td>prompt</td>", "https://***@host", "env_vars.HF_TOKEN</td><td>***</td>"):
+        assert shown in page
+
+
+def test_a_job(monkeypatch):
+    monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", FakeClient)
+    os.environ["RAY_ADDRESS"] = "http://head:8265"
+    assert start.main(["rpg.script=dapo_7b", "method=dapo"]) == 0
+    job = str(vars(FakeClient.submitted))
+    assert "rpg.launching" in job
+    assert [token for token in PLANTED.values() if token in job] == []
+    assert not PLANTED.keys() & FakeClient.submitted.runtime_env["env_vars"].keys()
+
+
+def test_a_job_that_would_show_one(monkeypatch, capsys):
+    """What is sent along stands in the dashboard: a secret in a variable that is needed refuses the job."""
+    monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", FakeClient)
+    monkeypatch.setattr(FakeClient, "submitted", None, raising=False)
+    home = f"/data/{PLANTED['HF_TOKEN']}"
+    os.environ.update({"RAY_ADDRESS": "http://head:8265", "HF_HOME": home})
+    assert start.main(["rpg.script=dapo_7b", "method=dapo"]) == 2
+    told = capsys.readouterr().err
+    assert "the job's environment.HF_HOME: " in told
+    assert home not in told
+    assert FakeClient.submitted is None
+
+
+def test_a_login_stays_behind(monkeypatch, capsys):
+    monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", FakeClient)
+    address = f"https://me:{LOGIN}@wandb.host"
+    os.environ.update({"RAY_ADDRESS": "http://head:8265", "WANDB_BASE_URL": address})
+    assert start.main(["rpg.script=dapo_7b", "method=dapo"]) == 0
+    assert LOGIN not in str(vars(FakeClient.submitted))
+    said = capsys.readouterr()
+    assert "WANDB_BASE_URL" in said.err
+    assert LOGIN not in said.err + said.out
+
+
+def test_a_local_run_is_on_the_loopback_and_a_cluster_is_not():
+    run = Run({"ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": {}}}}})
+    for address, expected in (("10.0.0.1:6379", (None, None)), ("", ("0", "lo"))):
+        os.environ["RAY_ADDRESS"] = address
+        settle.export(Run(run.config))
+        assert (os.environ.get("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"), os.environ.get("GLOO_SOCKET_IFNAME")) == expected
+    os.environ["GLOO_SOCKET_IFNAME"] = "eth0"
+    settle.export(Run(run.config))
+    assert os.environ["GLOO_SOCKET_IFNAME"] == "eth0"  # it was set by hand

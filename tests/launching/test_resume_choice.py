@@ -1,0 +1,128 @@
+"""Which checkpoint a start goes on from, and what it says: the whole launch but for verl's own run."""
+
+import json
+
+import pytest
+
+import rpg.launching.run
+from rpg.checks.finding import Run
+from rpg.files import manifest
+from rpg.launching import rundir, start
+from rpg.results.records import assemble
+from tests.checks.conftest import make_toy, overrides
+from tests.files.written import write_complete, write_verl
+
+OPTIM = "actor/optim_world_size_2_rank_1.pt"
+TRACKER = "latest_checkpointed_iteration.txt"
+
+
+@pytest.fixture
+def toy(tmp_path):
+    return make_toy(tmp_path)
+
+
+@pytest.fixture
+def launch(toy, monkeypatch, capsys):
+    """Start with further overrides; the exit code, the frozen run, and what stands on stderr."""
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("VERL_FILE_LOGGER_PATH", "set by the run, so taken back at the end")
+
+    def launcher(*more: str) -> tuple[int, Run | None, str]:
+        given: list[Run] = []
+
+        def train(run, *_):
+            given.append(run)
+            return 0
+
+        monkeypatch.setattr(rpg.launching.run, "train", train)
+        code = start.main([*overrides(toy), "rpg.preload.early=[]", "rpg.preload.late=[]", *more])
+        return code, given[0] if given else None, capsys.readouterr().err
+
+    return launcher
+
+
+def test_a_whole_newest_one_is_left_to_verl(toy, launch):
+    write_complete(toy / "run", 2)
+    write_complete(toy / "run", 4)
+    code, config, said = launch()
+    assert code == 0
+    assert config is not None
+    assert (config.get("trainer.resume_mode"), config.get("trainer.resume_from_path")) == ("auto", None)
+    assert "global_step" not in said
+
+
+def test_a_damaged_newest_one_is_passed_over(toy, launch):
+    """The configuration, which is saved as config.yaml, says from where; verl's tracker stays as it is."""
+    write_complete(toy / "run", 2)
+    (write_complete(toy / "run", 4) / OPTIM).write_bytes(b"")
+    code, config, said = launch()
+    assert code == 0
+    assert config is not None
+    assert config.get("trainer.resume_mode") == "resume_path"
+    assert config.get("trainer.resume_from_path") == str(toy / "run/global_step_2")
+    assert f"warning: trainer.default_local_dir={toy / 'run'}: global_step_4 is passed over: {OPTIM} is empty" in said
+    assert "the run goes on from global_step_2" in said
+    assert (toy / "run" / TRACKER).read_text() == "4"
+    # the steps after it go from the metrics, or make way where they are read
+    assert rundir.resumed_step(config) == 2
+    (toy / "run/metrics.jsonl").write_text("".join(json.dumps({"step": n, "data": {}}) + "\n" for n in range(5)))
+    rundir.cut_metrics(toy / "run/metrics.jsonl", 2)
+    assert [json.loads(line)["step"] for line in (toy / "run/metrics.jsonl").read_text().splitlines()] == [0, 1, 2]
+    assert assemble([(step, {"x": 1.0}) for step in (0, 1, 2, 3, 4, 2, 3)], notes := []).keys() == {0, 1, 2, 3}
+    assert "steps 3 to 4 of the earlier part are replaced" in notes[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("said_step", ["", "abc", None, "7"])
+def test_a_tracker_that_names_none(toy, launch, said_step):
+    write_complete(toy / "run", 2)
+    tracker = toy / "run" / TRACKER
+    tracker.unlink() if said_step is None else tracker.write_text(said_step)
+    code, config, said = launch()
+    assert code == 0
+    assert config is not None
+    assert config.get("trainer.resume_from_path") == str(toy / "run/global_step_2")
+    assert f"{TRACKER} in it " + ("is missing" if said_step is None else f"says {said_step!r}") in said
+
+
+def test_none_is_complete(toy, launch):
+    """Not begun anew without a word; trainer.resume_mode=disable does that."""
+    manifest.begin(toy / "run/global_step_2")
+    code, config, said = launch()
+    assert (code, config) == (2, None)
+    assert "global_step_2 cannot be resumed from: manifest.json is missing: the save did not come to its end" in said
+    assert "trainer.resume_mode=disable starts anew" in said
+    assert [path.name for path in (toy / "run").iterdir()] == ["global_step_2"]
+    code, config, _ = launch("trainer.resume_mode=disable")
+    assert code == 0
+    assert config is not None
+    assert config.get("trainer.resume_mode") == "disable"
+
+
+@pytest.mark.slow
+def test_one_of_plain_verl_is_used_with_a_warning(toy, launch):
+    step = write_verl(toy / "run", 4)
+    code, config, said = launch()
+    assert code == 0
+    assert config is not None
+    assert config.get("trainer.resume_mode") == "auto"
+    assert "warning: " in said
+    assert "global_step_4 has no manifest.json (of an older version, or of plain verl)" in said
+    _, _, said = launch("trainer.resume_mode=resume_path", f"trainer.resume_from_path={step}")
+    assert f"warning: trainer.resume_from_path={step}: has no manifest.json" in said
+    (step / OPTIM).write_bytes(b"")
+    assert launch()[0] == 2
+
+
+@pytest.mark.slow
+def test_a_named_one_that_is_damaged_is_refused(toy, launch):
+    step = write_complete(toy / "elsewhere", 4)
+    named = ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={step}"]
+    assert launch(*named)[0] == 0
+    content = bytearray((step / OPTIM).read_bytes())
+    content[99] ^= 1
+    (step / OPTIM).write_bytes(content)
+    code, config, said = launch(*named)
+    assert (code, config) == (2, None)
+    assert f"error: trainer.resume_from_path={step}: {OPTIM} is not what was written: CRC-32 " in said

@@ -1,0 +1,208 @@
+"""What a run's directory keeps: one living process, one training, files that are whole."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from rpg.checks import fingerprint
+from rpg.checks.finding import Refused, Run
+from rpg.files.judge import TRACKER, newest_complete
+from rpg.files.whole import write_whole
+from rpg.launching import rundir
+
+HOLD = """
+import sys
+from pathlib import Path
+from rpg.launching import rundir
+with rundir.held(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def holder(directory: Path) -> subprocess.Popen:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+@pytest.mark.parametrize("end", ["kill", "close"])
+def test_a_directory_is_one_process_s(tmp_path, end):
+    directory = tmp_path / "deep/run"
+    process = holder(directory)
+    with (
+        pytest.raises(Refused, match=rf"in use by process {process.pid} on .+, since 2.*; wait for it"),
+        rundir.held(directory),
+    ):
+        pytest.fail("held by two")
+    assert (directory / rundir.RUN).is_file()
+    if end == "kill":
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    else:
+        process.communicate()
+    with rundir.held(directory):
+        assert json.loads((directory / rundir.RUN).read_text())["pid"] == os.getpid()
+
+
+def test_a_directory_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(Refused) as refused, rundir.held(tmp_path / "file/run"):
+        pass
+    (found,) = refused.value.findings
+    assert (found.key, found.value) == ("trainer.default_local_dir", str(tmp_path / "file/run"))
+    assert "Not a directory" in str(found)
+    assert "CKPTS_DIR" in str(found)
+
+
+def test_a_refused_run_leaves_no_directory(tmp_path):
+    with pytest.raises(Refused), rundir.held(tmp_path / "a/b"):
+        raise Refused([])
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "a").mkdir()
+    with pytest.raises(Refused), rundir.held(tmp_path / "a"):
+        raise Refused([])
+    assert (tmp_path / "a").exists()
+
+
+def config(tmp_path: Path, **changes) -> Run:
+    made = {
+        "trainer": {"default_local_dir": str(tmp_path), "resume_mode": "auto", "total_training_steps": 4, "nnodes": 1},
+        "data": {"train_files": [], "seed": 1},
+        "actor_rollout_ref": {"model": {"path": "/none"}, "rollout": {"n": 4, "val_kwargs": {"n": 1}}},
+        "rpg": {"resume_changed": False},
+    }
+    for key, value in changes.items():
+        OmegaConf.update(place := OmegaConf.create(made), key.replace("__", "."), value)
+        made = OmegaConf.to_container(place)
+    return Run(made)
+
+
+def test_a_run_is_not_continued_as_another(tmp_path):
+    assert fingerprint.refuse_another(tmp_path, config(tmp_path)) == {}
+    fingerprint.record(tmp_path, config(tmp_path), 0, {})
+    free = config(tmp_path, trainer__total_training_steps=9, actor_rollout_ref__rollout__val_kwargs={"n": 8})
+    assert fingerprint.refuse_another(tmp_path, free) == {}
+    other = config(tmp_path, data__seed=2, actor_rollout_ref__rollout__n=8)
+    with pytest.raises(Refused) as caught:
+        fingerprint.refuse_another(tmp_path, other)
+    rollout, seed = map(str, sorted(caught.value.findings, key=lambda finding: finding.key))
+    assert seed.startswith(f"data.seed=2: the run in {tmp_path} has 1, and would be continued; name this run otherwise")
+    assert rollout.startswith("actor_rollout_ref.rollout.n=8: ")
+    assert "rpg.resume_changed=true" in seed
+    allowed = config(tmp_path, data__seed=2, rpg__resume_changed=True)
+    changed = fingerprint.refuse_another(tmp_path, allowed)
+    assert changed == {"data.seed": (1, 2)}
+    fingerprint.record(tmp_path, allowed, 3, changed)
+    lines = [json.loads(line) for line in (tmp_path / fingerprint.HISTORY).read_text().splitlines()]
+    assert [(line["after_step"], line["changed"]) for line in lines] == [(0, {}), (3, {"data.seed": [1, 2]})]
+    assert fingerprint.refuse_another(tmp_path, config(tmp_path, data__seed=2)) == {}
+    assert fingerprint.refuse_another(tmp_path, config(tmp_path, data__seed=5, trainer__resume_mode="disable")) == {}
+
+
+def test_a_training_file_is_known_by_its_content(tmp_path):
+    for name, content in (("a", b"1"), ("b", b"1"), ("c", b"2")):
+        (tmp_path / name).write_bytes(content)
+    fingerprint.record(tmp_path, config(tmp_path, data__train_files=[str(tmp_path / "a")]), 0, {})
+    assert not fingerprint.compare(tmp_path, config(tmp_path, data__train_files=[str(tmp_path / "b")]))
+    assert list(fingerprint.compare(tmp_path, config(tmp_path, data__train_files=[str(tmp_path / "c")]))) == [
+        "data.train_files (content)"
+    ]
+
+
+def test_a_fingerprint_that_cannot_be_read(tmp_path):
+    (tmp_path / fingerprint.NAME).write_text("{")
+    with pytest.raises(Refused, match=r"fingerprint\.json: cannot be read"):
+        fingerprint.compare(tmp_path, config(tmp_path))
+
+
+def test_the_list_of_what_may_change_is_in_the_docs():
+    text = (Path(__file__).parents[2] / "docs/reliability.md").read_text()
+    assert not [name for name in fingerprint.FREE if f"`{name}`" not in text]
+
+
+def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path, capsys):
+    """Its checkpoints included, which a kill before the first new one would otherwise go on from."""
+    rundir.put_aside(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    for step in (10, 20):
+        (tmp_path / f"global_step_{step}/actor").mkdir(parents=True)
+    (tmp_path / TRACKER).write_text("20")
+    (tmp_path / "metrics.jsonl").write_bytes(line(20))
+    (tmp_path / "left_out.jsonl").write_text("{}")
+    os.utime(tmp_path / "metrics.jsonl", (2e9, 2e9))  # 2033-05-18
+    rundir.put_aside(tmp_path)
+    (aside,) = tmp_path.glob("checkpoints.until-203305*")
+    assert sorted(path.name for path in aside.iterdir()) == ["global_step_10", "global_step_20", TRACKER]
+    kept = sorted(path.name.split(".")[0] for path in tmp_path.glob("*.until-203305*.jsonl"))
+    assert kept == ["left_out", "metrics"]
+    assert newest_complete(tmp_path).found is None
+    assert "2 checkpoints of the earlier run are in" in capsys.readouterr().err
+    rundir.put_aside(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def line(step: int) -> bytes:
+    return json.dumps({"step": step, "data": {"x": 1.0}}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "step", "after", "said"),
+    [
+        ([line(0), line(1)], 1, [line(0), line(1)], ""),
+        ([line(0), line(1), line(2), line(3)], 1, [line(0), line(1)], "steps 2 to 3, after the checkpoint of step 1"),
+        ([line(0), line(1), b'{"step": 2, "da'], 1, [line(0), line(1)], "1 torn lines"),
+        ([line(0), b"\0\0\n", line(1)], 1, [line(0), line(1)], "1 torn lines"),
+        ([line(0), line(1)], 0, [line(0)], "step 1, after"),
+    ],
+)
+def test_metrics_up_to_the_checkpoint(tmp_path, before, step, after, said, capsys):
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_bytes(b"".join(before))
+    rundir.cut_metrics(metrics, step)
+    assert metrics.read_bytes() == b"".join(after)
+    assert said in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
+
+
+def test_a_file_is_whole_or_absent(tmp_path, monkeypatch):
+    write_whole(tmp_path / "a", "old")
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        write_whole(tmp_path / "a", "new")
+    assert caught.value.filename == str(tmp_path / "a")
+    assert (tmp_path / "a").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_metrics_are_continued(tmp_path, monkeypatch):
+    from rpg.verl_plugin.file_logger import AppendingFileLogger
+
+    metrics = tmp_path / "metrics.jsonl"
+    monkeypatch.setenv("VERL_FILE_LOGGER_PATH", str(metrics))
+    for steps in ([0, 1, 2], [2, 3]):  # the second validates before it goes on from step 2
+        logger = AppendingFileLogger("p", "e")
+        for step in steps:
+            logger.log({"x": float(step)}, step)
+        logger.finish()
+    assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [0, 1, 2, 3]
+    logger = AppendingFileLogger("p", "e")
+    logger.log({"x": 9.0, "y": 1.0}, 3)  # something new of the same step
+    logger.log({"x": 4.0}, 4)
+    logger.finish()
+    records = [json.loads(line) for line in metrics.read_text().splitlines()]
+    assert [record["step"] for record in records] == [0, 1, 2, 3, 4]
+    assert records[3]["data"] == {"x": 3.0, "y": 1.0}

@@ -1,0 +1,263 @@
+"""Submission to a cluster and the environment of a run; the real cluster is in tests/e2e/test_cluster.py."""
+
+import asyncio
+import itertools
+import os
+import signal
+import time
+import types
+
+import aiohttp
+import pytest
+import ray.job_submission
+import requests
+
+from rpg.checks.finding import Run
+from rpg.launching import IN_JOB, start, submit
+from rpg.launching.compose import compose_config, resolve
+from rpg.launching.scripts import home
+from rpg.launching.settle import settle, wandb_environment
+from rpg.launching.signals import ENDS, FAILED, REFUSED
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch, tmp_path):
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    monkeypatch.setattr(os, "environ", {**kept, "HOME": str(tmp_path)})
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path.replace("~", str(tmp_path)))
+    monkeypatch.chdir(tmp_path)
+
+
+class FakeClient:
+    """Ray's JobSubmissionClient as far as submit uses it."""
+
+    status, exit_code = "SUCCEEDED", 0
+    submitted: types.SimpleNamespace
+
+    def __init__(self, address):
+        self.address = address
+
+    def submit_job(self, **job):
+        FakeClient.submitted = types.SimpleNamespace(address=self.address, **job)
+        return "raysubmit_1"
+
+    async def tail_job_logs(self, job):
+        for text in ("step 1\n", "step 2\n"):
+            yield text
+
+    def get_job_info(self, job):
+        status = ray.job_submission.JobStatus(self.status)
+        return types.SimpleNamespace(status=status, message="", driver_exit_code=self.exit_code)
+
+
+@pytest.fixture
+def client(monkeypatch):
+    monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", FakeClient)
+    monkeypatch.setattr(submit, "PAUSE", 0.01)
+    os.environ["RAY_ADDRESS"] = "http://head:8265"
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield FakeClient
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_only_an_address_outside_a_job_means_submit():
+    assert not submit.wanted()
+    os.environ["RAY_ADDRESS"] = "http://head:8265"
+    assert submit.wanted()
+    os.environ[IN_JOB] = "1"  # Ray sets RAY_ADDRESS in a job as well
+    assert not submit.wanted()
+
+
+def test_the_job_brings_the_packages_and_the_plugin(tmp_path):
+    os.environ.update(NNODES="2", MODEL_PATH="/models/m", CKPTS_DIR="here", WANDB_API_KEY="secret", OTHER="x")
+    env = submit.runtime_env()
+    assert [os.path.basename(path) for path in env["py_modules"]] == ["rpg"]
+    (package,) = env["py_modules"]
+    assert os.path.isfile(f"{package}/recipe/config/rpg_trainer.yaml")  # through the link
+    assert env["env_vars"] == {
+        IN_JOB: "1",
+        "RPG_HOME": str(home()),
+        "CKPTS_DIR": str(tmp_path / "here"),  # the job runs in a directory of Ray's
+        "VERL_USE_EXTERNAL_MODULES": "rpg.verl_plugin.autoload",
+        "MODEL_PATH": "/models/m",
+        "NNODES": "2",
+    }
+
+
+def test_what_the_hub_and_the_network_need_goes_along_and_keys_do_not(client, capsys):
+    plain = {
+        "HF_ENDPOINT": "https://mirror.example.org",
+        "HF_HUB_OFFLINE": "1",
+        "NCCL_SOCKET_IFNAME": "eth0",
+        "NCCL_DEBUG": "INFO",
+        "GLOO_SOCKET_IFNAME": "eth0",
+    }
+    secret = {"HF_TOKEN": "hf_1", "WANDB_API_KEY": "w_2", "WANDB_BASE_URL": "https://me:pass_3@wandb.example.org"}
+    os.environ.update(plain, **secret)
+    assert submit.submit("name", []) == 0
+    sent = client.submitted.runtime_env["env_vars"]
+    assert plain.items() <= sent.items()
+    assert not any(key in str(client.submitted) for key in ("hf_1", "w_2", "pass_3"))
+    told = capsys.readouterr().err
+    assert "HF_TOKEN, WANDB_API_KEY, WANDB_BASE_URL: not given to the job" in told
+    assert "hf auth login" in told
+    assert not any(key in told for key in ("hf_1", "w_2", "pass_3"))
+
+
+@pytest.mark.parametrize(("number", "code"), ENDS.items())
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_signal_ends_the_following_and_not_the_job(client, capsys, monkeypatch, number, code, asked):
+    def end(self, job):
+        os.kill(os.getpid(), number)
+        time.sleep(5)
+
+    async def tail(self, job):
+        yield "step 1\n"
+        if not asked:
+            os.kill(os.getpid(), number)
+            await asyncio.sleep(5)
+
+    monkeypatch.setattr(client, "tail_job_logs", tail)
+    monkeypatch.setattr(client, "get_job_info", end)
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, lambda number, frame: pytest.fail("nobody's"))
+    assert submit.submit("name", []) == code
+    assert "the job goes on; ray job logs --follow raysubmit_1" in capsys.readouterr().err
+
+
+def losing(monkeypatch, client, connections, states):
+    """The log ends as connections say, each a list of texts and errors; then the job is as states say."""
+    connections, states = iter(connections), iter(states)
+
+    async def tail(self, job):
+        for each in next(connections):
+            if isinstance(each, Exception):
+                raise each
+            yield each
+
+    def info(self, job):
+        state = next(states)
+        if isinstance(state, Exception):
+            raise state
+        return types.SimpleNamespace(status=ray.job_submission.JobStatus(state), message="", driver_exit_code=0)
+
+    monkeypatch.setattr(client, "tail_job_logs", tail)
+    monkeypatch.setattr(client, "get_job_info", info)
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [RuntimeError("WebSocket connection closed unexpectedly with close code 1006")],
+        [aiohttp.ServerDisconnectedError()],
+        [],
+    ],
+)
+def test_a_lost_log_is_taken_up_where_it_was(client, capsys, monkeypatch, ends):
+    log = ["step 1\nst", "ep 2\n", "step 3\n"]
+    away = aiohttp.ClientConnectionError("nobody there")
+    connections = [[*log[:2], *ends], [away], [away], ["step 1\n", *ends], ["".join(log)]]
+    losing(monkeypatch, client, connections, [*["RUNNING"] * 4, "SUCCEEDED"])
+    assert submit.submit("name", []) == 0
+    assert capsys.readouterr().out == "".join(log)
+
+
+def test_a_cluster_that_is_away_is_asked_again(client, capsys, monkeypatch):
+    away = requests.exceptions.ConnectionError("refused")
+    losing(monkeypatch, client, [["a\n"], ["a\nb\n"], ["a\nb\n"], ["a\nb\n"]], [away, away, "RUNNING", "SUCCEEDED"])
+    assert submit.submit("name", []) == 0
+    assert capsys.readouterr().out == "a\nb\n"
+    monkeypatch.setattr(submit, "ANSWER_LIMIT", 0.1)
+    losing(monkeypatch, client, itertools.repeat(["a\n"]), itertools.repeat(away))
+    assert submit.submit("name", []) == FAILED
+    told = capsys.readouterr().err
+    assert "refused" in told
+    assert "ray job logs --follow raysubmit_1" in told
+
+
+def test_a_refusal_of_the_cluster_is_told(client, capsys, monkeypatch):
+    def refuse(self, **job):
+        raise RuntimeError("Request failed with status code 500: disk full.")
+
+    monkeypatch.setattr(client, "submit_job", refuse)
+    assert submit.submit("name", []) == REFUSED
+    assert "disk full" in capsys.readouterr().err
+
+
+def test_plugins_of_others_stay():
+    os.environ["VERL_USE_EXTERNAL_MODULES"] = "mine,rpg.verl_plugin.autoload"
+    assert submit.runtime_env()["env_vars"]["VERL_USE_EXTERNAL_MODULES"] == "mine,rpg.verl_plugin.autoload"
+
+
+def test_main_submits_its_own_overrides(client, capsys):
+    overrides = ["rpg.script=dapo_7b", "method=dapo", "trainer.project_name='a b'"]
+    assert start.main(overrides) == 0
+    assert client.submitted.address == "http://head:8265"
+    assert client.submitted.metadata == {"name": "dapo_7b"}
+    command = "python3 -m rpg.launching rpg.script=dapo_7b method=dapo "
+    assert client.submitted.entrypoint == command + "'trainer.project_name='\"'\"'a b'\"'\"''"  # for a shell
+    assert capsys.readouterr().out == "step 1\nstep 2\n"
+
+
+@pytest.mark.parametrize(("status", "code", "expected"), [("FAILED", 2, 2), ("FAILED", None, 1), ("STOPPED", None, 1)])
+def test_the_jobs_exit_code_is_ours(client, monkeypatch, status, code, expected):
+    monkeypatch.setattr(client, "status", status)
+    monkeypatch.setattr(client, "exit_code", code)
+    assert submit.submit("name", []) == expected
+
+
+def test_no_cluster_there(capsys):
+    os.environ["RAY_ADDRESS"] = "http://127.0.0.1:9"
+    assert submit.submit("name", []) == REFUSED
+    told = capsys.readouterr().err
+    assert "RAY_ADDRESS=http://127.0.0.1:9" in told
+    assert "RAY_AUTH_MODE=token" in told
+
+
+def settled(*overrides) -> Run:
+    return settle(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", *overrides])))
+
+
+def test_a_local_ray_is_described_and_a_cluster_is_not():
+    local = settled().get("ray_kwargs.ray_init")
+    assert (local["num_gpus"], local["address"]) == (1, "local")
+    os.environ["RAY_ADDRESS"] = "10.0.0.1:6379"
+    cluster = settled().get("ray_kwargs.ray_init")
+    assert set(cluster) == {"runtime_env"}  # ray.init refuses num_cpus and num_gpus there
+    assert cluster["runtime_env"]["env_vars"]["VERL_PLATFORM"] == "cpu"
+
+
+def test_what_the_job_sets_is_not_set_again():
+    os.environ["RAY_ADDRESS"] = "10.0.0.1:6379"
+    os.environ["RAY_JOB_CONFIG_JSON_ENV_VAR"] = '{"runtime_env": {"env_vars": {"HF_HUB_OFFLINE": "1"}}}'
+    assert "HF_HUB_OFFLINE" not in settled().get("ray_kwargs.ray_init.runtime_env.env_vars")  # Ray would refuse it
+
+
+def test_what_stands_in_the_environment_wins():
+    os.environ["OMP_NUM_THREADS"] = "3"
+    assert settled().get("ray_kwargs.ray_init.runtime_env.env_vars.OMP_NUM_THREADS") == "3"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("environment", "netrc", "mode"),
+    [
+        ({}, None, "offline"),
+        ({"WANDB_API_KEY": "k"}, None, None),
+        ({"WANDB_MODE": "disabled"}, None, None),
+        ({}, "machine api.wandb.ai login user password k\n", None),
+        ({}, "machine elsewhere.org login user password k\n", "offline"),
+        ({"WANDB_BASE_URL": "https://wandb.mine.org"}, "machine wandb.mine.org login user password k\n", None),
+    ],
+)
+def test_wandb_without_a_key_is_offline(environment, netrc, mode, tmp_path):
+    os.environ.update(environment)
+    if netrc:
+        (tmp_path / ".netrc").write_text(netrc)
+        (tmp_path / ".netrc").chmod(0o600)
+    config = {"trainer": {"logger": ["console", "wandb"], "default_local_dir": "/runs/x"}}
+    variables = wandb_environment(config)
+    assert variables.get("WANDB_MODE") == mode
+    assert variables["WANDB_DIR"] == "/runs/x"
+    assert wandb_environment({"trainer": {"logger": ["console"]}}) == {}

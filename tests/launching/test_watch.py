@@ -1,0 +1,84 @@
+"""The watch over a run: what it notices ends the run, its own errors included, and it shows what is new."""
+
+import io
+import json
+import signal
+
+import pytest
+
+from rpg.checks.finding import Run
+from rpg.launching.signals import FAILED
+from rpg.launching.watch import INTERRUPT, Watch
+from rpg.preload import Preloaded
+
+
+@pytest.fixture
+def watched(tmp_path):
+    """Watches over metrics in tmp_path, whose interrupts are counted."""
+    interrupts: list[int] = []
+    before = signal.signal(INTERRUPT, lambda number, frame: interrupts.append(number))
+    made: list[Watch] = []
+
+    def watch(**limits) -> tuple[Watch, list[int]]:
+        rpg = {"stall_limit": None, "time_limit": None, "console": "full", **limits}
+        config = Run({"rpg": rpg, "trainer": {"total_training_steps": 9}})
+        made.append(Watch(config, tmp_path / "metrics.jsonl", io.StringIO(), lambda: None))
+        return made[-1], interrupts
+
+    yield watch
+    for each in made:
+        each.stop()
+    signal.signal(INTERRUPT, before)
+
+
+def test_an_error_in_the_watch_ends_the_run(watched, tmp_path):
+    watch, interrupts = watched()
+    watch.start()
+    (tmp_path / "metrics.jsonl").write_text("[]\n")
+    watch.join(timeout=120)
+    assert watch.verdict is not None
+    assert watch.verdict.code == FAILED
+    assert watch.verdict.reason.startswith("the run's watch failed: TypeError: ")
+    assert interrupts == [INTERRUPT]
+
+
+def test_what_an_earlier_start_wrote_is_not_shown_again(watched, tmp_path):
+    lines = [json.dumps({"step": step, "data": {}}) + "\n" for step in range(5)]
+    (tmp_path / "metrics.jsonl").write_text("".join(lines[:4]))
+    watch, _ = watched(console="progress")
+    watch.start()
+    with open(tmp_path / "metrics.jsonl", "a") as stream:
+        stream.write(lines[4])
+    watch.finish()
+    shown = watch._terminal.getvalue().splitlines()
+    assert [line.split()[:2] for line in shown] == [["step", "4/9"]]
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("import no_such_part", "ModuleNotFoundError: No module named 'no_such_part'"),
+        ("raise RuntimeError('one\\ntwo')", "RuntimeError: one two"),
+        ("raise SystemExit('gone')", "SystemExit: gone"),
+    ],
+)
+def test_a_failed_import_ends_the_run_with_1_and_names_the_module(tmp_path, monkeypatch, source, why):
+    (tmp_path / "broken_module.py").write_text(f"{source}\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    limits = {"stall_limit": None, "time_limit": None, "console": "full"}
+    config = Run({"rpg": limits, "trainer": {"total_training_steps": 2}})
+    interrupts = []
+    before = signal.signal(INTERRUPT, lambda number, frame: interrupts.append(number))
+    server = Preloaded(["json", "broken_module"], [], tmp_path / "preload.log")
+    watch = Watch(config, tmp_path / "metrics.jsonl", io.StringIO(), server.failure)
+    try:
+        watch.start()
+        watch.join(timeout=120)
+        assert watch.verdict is not None
+        assert watch.verdict.code == FAILED == 1
+        assert f"preload: importing broken_module failed: {why} ({tmp_path / 'preload.log'})" in watch.verdict.reason
+        assert interrupts == [INTERRUPT]
+    finally:
+        watch.stop()
+        server.close()
+        signal.signal(INTERRUPT, before)
