@@ -1,5 +1,6 @@
 """The wheel: it installs into an environment of its own and brings configuration, scripts and tables along."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -22,9 +24,9 @@ def wheel(tmp_path_factory) -> Path:
         text=True,
     ).stdout.split("\0")
     for name in filter(None, files):
-        if (ROOT / name).is_file():
+        if (ROOT / name).exists():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, source / name)
+            shutil.copy(ROOT / name, source / name, follow_symlinks=False)
     out = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "uv", "build", "--wheel", "--no-build-isolation", "--out-dir", str(out)]
     subprocess.run([*command, "--python", sys.executable, str(source)], check=True, capture_output=True, timeout=600)
@@ -39,13 +41,13 @@ def test_contents(wheel):
         "rpg/preload/client.py",
         "rpg/results/paper_tables.csv",
         "rpg/results/launch_rows.csv",
-        "recipe/rpg/launch.sh",
-        "recipe/rpg/config/rpg_trainer.yaml",
-        "recipe/rpg/config/profile/cpu.yaml",
-        "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh",
+        "rpg/recipe/launch.sh",
+        "rpg/recipe/config/rpg_trainer.yaml",
+        "rpg/recipe/config/profile/cpu.yaml",
+        "rpg/recipe/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh",
     ):
         assert needed in names
-    assert not [name for name in names if name.startswith(("tests/", "scripts/", "docs/", "data/"))]
+    assert {name.partition("/")[0] for name in names} == {"rpg", "rpg_verl-0.1.0.dist-info"}
 
 
 @pytest.mark.slow
@@ -62,15 +64,21 @@ def test_installs_into_a_clean_environment(wheel, tmp_path):
     (site / "behind.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")) + "\n")
     code = (
         "import rpg, verl; from pathlib import Path\n"
-        "from rpg.launching.compose import compose_config\n"
         "from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY as losses\n"
         f"assert Path(rpg.__file__).is_relative_to({str(clean)!r}), rpg.__file__\n"
         "assert 'rpg_rf_urkl_clip_ppo' in losses\n"
-        "print(compose_config(['profile=cpu', 'trainer.experiment_name=t']).rpg.kl_coef)\n"
     )
     ended = subprocess.run([str(python), "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr[-2000:]
-    assert ended.stdout.strip().endswith("0.0001")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    train = [str(clean / "bin" / "rpg"), "train", "grpo_cpu"]
+    environment = {**os.environ, "PYTHONPATH": "", "DRY_RUN": "1"}
+    ended = subprocess.run(train, cwd=empty, env=environment, capture_output=True, text=True, timeout=600)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    printed = yaml.safe_load(ended.stdout)
+    assert printed["trainer"]["experiment_name"] == "grpo_cpu"
+    assert printed["actor_rollout_ref"]["model"]["path"] == str(empty / "runs/toy/model")
     entry = subprocess.run([str(clean / "bin" / "rpg"), "--help"], capture_output=True, text=True, timeout=900)
     assert "verify" in entry.stdout
 

@@ -45,25 +45,19 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part("ray._raylet", "UniqueID.from_random", "draws an id, to see whether two forks draw the same"),
         Part("ray._raylet", "UniqueID.binary", "gives its bytes"),
     ),
-    "rpg/launching/start.py": (
-        Part("ray._private.runtime_env.context", "RuntimeEnvContext.exec_worker",
-             "starts a worker by py_executable, in a shell",
-             texts=('executable = ["exec", self.py_executable]',)),
-        Part("ray._private.runtime_env.constants", "RAY_JOB_CONFIG_JSON_ENV_VAR", "holds the environment of a job"),
-    ),
     "rpg/launching/settle.py": (
+        Part("ray._private.runtime_env.constants", "RAY_JOB_CONFIG_JSON_ENV_VAR", "holds the environment of a job"),
         Part("ray._private.ray_constants", "", "reads the variable that switches clusters off", texts=(
             'ENABLE_RAY_CLUSTERS_ENV_VAR = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"',)),
         Part("ray._private.services", "get_node_ip_address", "takes the loopback then", texts=(
             "if not ray_constants.ENABLE_RAY_CLUSTER:", "return get_localhost_ip()")),
     ),
     "rpg/launching/run.py": (
+        Part("ray._private.runtime_env.context", "RuntimeEnvContext.exec_worker",
+             "starts a worker by py_executable, in a shell",
+             texts=('executable = ["exec", self.py_executable]',)),
         Part("ray._private.node", "Node", "says that it was late, in words that we look for",
              texts=('"The current node timed out during startup.',)),
-    ),
-    "rpg/launching/submit.py": (
-        Part("ray.dashboard.modules.job.job_head", "JobHead.submit_job", "says that there is no agent, in words that "
-             "we look for", texts=('"No available agent to submit job',)),
     ),
     "rpg/verl_plugin/task_runner.py": (
         Part("ray.actor", "_ActorClassMetadata", "keeps the class that was decorated", sets=("modified_class",)),

@@ -486,7 +486,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
                     'config.actor_rollout_ref.rollout.checkpoint_engine.backend != "naive"',
                     'config.actor_rollout_ref.get("hybrid_engine", True)')),
     ),
-    "rpg/checkpoints/judge.py": (
+    "rpg/files/judge.py": (
         Part("verl.utils.checkpoint.checkpoint_manager", "get_checkpoint_tracker_filename", "names the tracker",
              texts=('"latest_checkpointed_iteration.txt"',)),
         Part("verl.utils.checkpoint.checkpoint_manager", "find_latest_ckpt_path", "names a checkpoint by its step",

@@ -262,14 +262,13 @@ def test_eval_takes_a_judge(tmp_path, capsys):
 
 
 def test_a_run_says_its_judge(tmp_path):
-    from omegaconf import OmegaConf
-
+    from rpg.checks.finding import Run
     from rpg.launching.rundir import prepare
 
     settings = with_judge(config("r"), "release")
     settings["trainer"].update(default_local_dir=str(tmp_path / "r"), resume_mode="auto")
     (tmp_path / "r").mkdir()
-    directory = prepare(OmegaConf.create(settings), {})
+    directory = prepare(Run(settings), {})
     assert json.loads((directory / "environment.json").read_text())["judge"] == "release"
     written = yaml.safe_load((directory / "config.yaml").read_text())
     assert judge_of_config(written) == "release"
