@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 NAME = "cpu"
-PRELOADED_PYTHON = "RPG_PRELOADED_PYTHON"  # path of rpg.preload's executable, set by recipe/rpg/main_rpg.py
+PRELOADED_PYTHON = "RPG_PRELOADED_PYTHON"  # path of rpg.preload's executable, set by rpg/launching
 
 
 def requested() -> bool:

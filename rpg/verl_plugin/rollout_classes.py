@@ -39,7 +39,7 @@ class vLLMHttpServer(vllm_async_server.vLLMHttpServer):
         threading.Thread(target=self._end_with_the_engine, daemon=True).start()
 
     def _end_with_the_engine(self) -> None:
-        """A server whose engine is dead ends, and Ray tells whoever asks it (recipe/rpg/lost_workers.py).
+        """A server whose engine is dead ends, and Ray tells whoever asks it (rpg/launching/lost_workers.py).
 
         Otherwise verl's agent loop would ask it for ever, or the actor wait at its socket to hand over the weights.
         """
