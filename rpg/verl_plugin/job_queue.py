@@ -11,7 +11,7 @@ import functools
 import os
 from typing import Any
 
-OWN = "RPG_JOB_QUEUE"  # set to 1 by recipe/rpg/main_rpg.py for all processes of a run; plain verl stays as it is
+OWN = "RPG_JOB_QUEUE"  # set to 1 by rpg/launching for all processes of a run; plain verl stays as it is
 NAME = "TransferQueueController"
 
 
