@@ -38,7 +38,7 @@ def test_contents(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     for needed in (
         "rpg/objectives/losses.py",
-        "rpg/preload/client.py",
+        "rpg/verl_plugin/cpu/preload/client.py",
         "rpg/results/paper_tables.csv",
         "rpg/results/launch_rows.csv",
         "rpg/recipe/launch.sh",

@@ -47,7 +47,7 @@ def ask(
     """Every check of these costs and subjects with what it found.
 
     A check that reads a key whose type or range is wrong is left out: it could only stumble over it. So are those
-    that ask a verl which is not ours, or not as ours.
+    that ask a verl of another version.
     """
     wrong: set[str] = set()
     strange = False
@@ -61,8 +61,8 @@ def ask(
         findings = list(check(run))
         if check is schema.values:
             wrong.update(finding.key for finding in findings)
-        if check in (verl_version.verl_version, verl_version.verl_parts):
-            strange = strange or any(finding.level == "error" for finding in findings)
+        if check is verl_version.verl_version:
+            strange = any(finding.level == "error" for finding in findings)
         yield check, findings
 
 

@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import psutil
 from omegaconf import OmegaConf
@@ -19,14 +19,16 @@ from rpg.launching import RayWasLate, leftovers, signals
 from rpg.launching.rundir import prepare
 from rpg.launching.signals import DONE, FAILED, INTERRUPTED
 from rpg.launching.watch import INTERRUPT, Watch
-from rpg.preload import Preloaded
+
+if TYPE_CHECKING:
+    from rpg.verl_plugin.cpu.preload import Preloaded
 
 PR_SET_CHILD_SUBREAPER = 36
 # Ray gives the node that it starts 30 s to appear, a constant, and then raises an exception without a class of its own
 RAY_WAS_LATE = "The current node timed out during startup"
 
 
-def train(run: Run, preloaded: Preloaded | None, changed: dict[str, tuple[Any, Any]]) -> int:
+def train(run: Run, preloaded: "Preloaded | None", changed: dict[str, tuple[Any, Any]]) -> int:
     """Train with verl; returns the exit code (signals.py).
 
     preloaded: what the workers of this machine are forks of, where they are. changed: settings that differ from those
@@ -51,7 +53,7 @@ def train(run: Run, preloaded: Preloaded | None, changed: dict[str, tuple[Any, A
             signal.signal(number, handler)
 
 
-def _watched(run: Run, run_dir: Path, preloaded: Preloaded | None) -> int:
+def _watched(run: Run, run_dir: Path, preloaded: "Preloaded | None") -> int:
     log = run_dir / "run.log" if run.get("rpg.console") == "progress" else None
     with redirected(log) as terminal:
         failure = preloaded.failure if preloaded else lambda: None
@@ -117,7 +119,7 @@ class HeldRunner:
         return self.handle
 
 
-def _train(run: Run, watch: Watch, runner: HeldRunner, preloaded: Preloaded | None) -> int:
+def _train(run: Run, watch: Watch, runner: HeldRunner, preloaded: "Preloaded | None") -> int:
     from verl.trainer.main_ppo import run_ppo
     from verl.utils.device import auto_set_device
 

@@ -12,7 +12,7 @@ from typing import Any
 from rpg.checks import machine
 from rpg.checks.finding import Run
 from rpg.launching.overrides import check_text
-from rpg.verl_plugin import job_queue
+from rpg.verl_plugin.patches import job_queue
 
 # of ray.init: these describe a Ray to be started, and are refused where one runs already
 OF_A_NEW_RAY = ("num_cpus", "num_gpus", "include_dashboard", "dashboard_host", "dashboard_port")

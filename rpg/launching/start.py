@@ -14,7 +14,7 @@ from rpg.launching.compose import configured
 from rpg.launching.overrides import BadSetting, override
 
 if TYPE_CHECKING:
-    from rpg.preload import Preloaded
+    from rpg.verl_plugin.cpu.preload import Preloaded
 
 STARTS = 3
 STARTED = "RPG_STARTS_TRIED"  # set for the next try
@@ -77,14 +77,14 @@ def _run_here(asked: Run) -> int:
 
 @contextlib.contextmanager
 def preloaded(run: Run) -> Iterator["Preloaded | None"]:
-    """While in this context, Ray's workers of this machine are forks of one process with rpg.preload imported.
+    """While in this context, Ray's workers of this machine are forks of one process with the imports of rpg.preload.
 
     Yields None where nothing is preloaded.
     """
     if not run.get("rpg.preload.late") or run.cluster:
         yield None
         return
-    from rpg.preload import Preloaded
+    from rpg.verl_plugin.cpu.preload import Preloaded
 
     log = Path(run.get("trainer.default_local_dir")) / "preload.log"
     server = Preloaded(run.get("rpg.preload.early"), run.get("rpg.preload.late"), log)

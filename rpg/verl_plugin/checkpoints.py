@@ -12,7 +12,7 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from rpg.files import manifest
 from rpg.files.judge import steps
-from rpg.verl_plugin import weights_only
+from rpg.verl_plugin.patches import weights_only
 
 RETENTION = ("max_actor_ckpt_to_keep", "remove_previous_ckpt_in_save")  # the second is the first with 1, deprecated
 FULL = 1_000_000  # bytes; a disk with less is full

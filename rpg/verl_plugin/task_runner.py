@@ -6,7 +6,7 @@ import ray
 from omegaconf import DictConfig
 from verl.trainer.main_ppo import TaskRunnerV1
 
-from rpg.verl_plugin import file_logger, reward_worker
+from rpg.verl_plugin.patches import file_logger, reward_worker
 
 _VerlTaskRunner = TaskRunnerV1.__ray_metadata__.modified_class  # type: ignore[attr-defined]
 

@@ -15,7 +15,6 @@ from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer, get_trainer_cls
 
 from rpg.files.whole import LEFT_OUT
-from rpg.verl_plugin import bootstrap
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
 from rpg.verl_plugin.reference_settings import ReferenceSettings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
@@ -40,7 +39,6 @@ class RPGTrainer(PPOTrainer):
         self._asked = (0, 0)
         self._failed: set[str] = set()
         self._of_step: dict[str, float] = {}
-        bootstrap.install()
         super().__init__(config)
         if self.reference_settings.has_model:
             self.use_reference_policy = True

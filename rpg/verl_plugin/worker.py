@@ -1,7 +1,4 @@
-"""verl's worker with a reference that moves, an optimizer that switches, and steps that may be left out.
-
-It also keeps the anchor of pi_old for trainer_mode=separate_async, where a batch comes in several parts.
-"""
+"""verl's worker with our actor loss, a moving reference, schedule-free AdamW, and skipped optimizer steps counted."""
 
 from pathlib import Path
 from typing import Any
@@ -12,11 +9,12 @@ from tensordict import TensorDict
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
-from rpg.verl_plugin import fused_head
 from rpg.verl_plugin.engine import register_engine
 from rpg.verl_plugin.nonfinite import FiniteLoss, SkippedSteps, finite, require_finite_weights
 from rpg.verl_plugin.off_policy import MeasuredLoss
-from rpg.verl_plugin.reference import Reference, ReferenceLoss, copy_shards, local
+from rpg.verl_plugin.patches import fused_head
+from rpg.verl_plugin.patches.anchor import AnchorWorker
+from rpg.verl_plugin.reference import Reference, ReferenceLoss
 from rpg.verl_plugin.reference_settings import ReferenceSettings
 
 
@@ -103,7 +101,7 @@ class RPGReferencePolicy(TrainingWorker):
         return super().infer_batch(data)
 
 
-class RPGActorRolloutRefWorker(ActorRolloutRefWorker):
+class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
     """verl's worker of actor, rollout and reference; its config has the section `rpg` besides (trainer.py)."""
 
     actor_worker_cls = RPGActor
@@ -113,7 +111,7 @@ class RPGActorRolloutRefWorker(ActorRolloutRefWorker):
     def init_model(self) -> None:
         """Build the engines as verl does, and join actor and reference."""
         register_engine(self.config.actor.strategy)
-        if fused_head.asked_for(self.config.model):
+        if self.config.model.get("use_fused_kernels"):
             fused_head.install()
         super().init_model()
         if self.actor is None:
@@ -128,32 +126,6 @@ class RPGActorRolloutRefWorker(ActorRolloutRefWorker):
             loss = ReferenceLoss(loss)
         self.actor.skipped = SkippedSteps(Path(own.directory), own.nonfinite_limit)
         self.actor.set_loss_fn(MeasuredLoss(FiniteLoss(loss)))
-        self._kept: dict[int, dict[str, torch.Tensor]] = {}
-
-    # What follows is called by PPOTrainerSeparateAsync alone, under the names of verl's DetachActorWorker. That one
-    # keeps no copy of weights that are in host memory, as on the CPU and with param_offload: Tensor.cpu() gives the
-    # tensor itself, and its anchor is the present policy.
-
-    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
-    def save_model_to_cpu(self, n: int) -> None:
-        """Keep a copy of this rank's weights in host memory under the number n."""
-        self._kept[n] = {name: local(tensor).to("cpu", copy=True) for name, tensor in self._weights.items()}
-
-    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
-    def restore_model_from_cpu(self, n: int) -> None:
-        """Put the copy n back into the actor."""
-        copy_shards(self._kept[n], self._weights)
-
-    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
-    def clear_cpu_model(self, n: int) -> None:
-        """Forget the copy n."""
-        del self._kept[n]
-
-    @property
-    def _weights(self) -> dict[str, torch.Tensor]:
-        """The shards that the actor trains; taking them drops what a forward pass has gathered."""
-        assert isinstance(self.actor, RPGActor)
-        return self.actor.engine.module.state_dict()
 
 
 def join(settings: ReferenceSettings, actor: RPGActor, policy: RPGReferencePolicy) -> None:

@@ -20,7 +20,6 @@ SEPARATE = ["schedule=separate", "pi_old=decoupled"]
 ELSEWHERE = {
     "environment variables": "test_preflight.py: test_environment_variables",
     "verl's version": "test_verl_version.py: test_another_verl_is_refused",
-    "verl's parts": "test_verl_version.py: test_a_part_that_differs_is_named_and_verl_is_asked_nothing_more",
     "ports": "test_preflight.py: test_busy_port",
     "W&B": "test_doctor.py: test_wandb",
     "builds for GPUs": "test_builds.py: test_the_cpu_environment_is_named",

@@ -38,7 +38,7 @@ def test_an_unknown_choice_of_a_group(toy, capsys):
 def test_a_refusal_by_verl_leaves_nothing_behind(toy, capsys):
     """The import server was started meanwhile, with its log in the run's directory."""
     loss = "actor_rollout_ref.actor.policy_loss.loss_mode=gsp"
-    preload = ["rpg.preload.early=[]", "rpg.preload.late=[rpg.preload.ray_ids]"]
+    preload = ["rpg.preload.early=[]", "rpg.preload.late=[rpg.verl_plugin.cpu.preload.ray_ids]"]
     assert start.main([*overrides(toy), loss, *preload]) == 2
     (line,) = errors(capsys.readouterr().err)
     assert line.startswith(f"{loss}: is not registered with verl")

@@ -16,7 +16,7 @@ import subprocess, sys
 import ray
 import transfer_queue as tq
 from omegaconf import OmegaConf
-from rpg.verl_plugin import job_queue
+from rpg.verl_plugin.patches import job_queue
 
 name, address = sys.argv[1:]
 if job_queue.requested():

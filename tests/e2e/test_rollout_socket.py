@@ -15,16 +15,17 @@ pytestmark = pytest.mark.e2e
 IDS = """
 import ray
 ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
-from rpg.verl_plugin.socket_name import socket_id
+from rpg.verl_plugin.patches.socket_name import socket_id
 there = ray.get(ray.remote(socket_id).remote())
 print("IDS", ray.get_runtime_context().get_job_id(), socket_id(), there)
 """
 CLASSES = """
-from rpg.verl_plugin import rollout, rollout_classes
+from rpg.verl_plugin import rollout
+from rpg.verl_plugin.patches import socket_name
 from verl.workers.rollout.base import get_rollout_class
 from verl.workers.rollout.replica import get_rollout_replica_class
-assert get_rollout_class("vllm", "async") is rollout_classes.ServerAdapter
-assert get_rollout_replica_class("vllm") is rollout_classes.vLLMReplica
+assert get_rollout_class("vllm", "async") is socket_name.ServerAdapter
+assert get_rollout_replica_class("vllm") is socket_name.vLLMReplica
 """
 
 
@@ -72,7 +73,7 @@ without = config.rollout.copy()
 without.checkpoint_engine.custom_backend_module = None
 handles = [actors_side.remote(omega_conf_to_dataclass(rollout), model) for rollout in (config.rollout, without)]
 
-from rpg.verl_plugin.socket_name import socket_id
+from rpg.verl_plugin.patches.socket_name import socket_id
 print("OURS", *(f"zmq-{socket_id()}-replica-0" in handle for handle in ray.get(handles)))
 """
 

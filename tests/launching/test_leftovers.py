@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from rpg.preload import Preloaded
+from rpg.verl_plugin.cpu.preload import Preloaded
 server = Preloaded(["json"], ["decimal"], Path(sys.argv[1]))
 print(server.executable.parent, flush=True)
 sys.stdin.read()

@@ -189,7 +189,7 @@ def test_a_file_is_whole_or_absent(tmp_path, monkeypatch):
 
 
 def test_metrics_are_continued(tmp_path, monkeypatch):
-    from rpg.verl_plugin.file_logger import AppendingFileLogger
+    from rpg.verl_plugin.patches.file_logger import AppendingFileLogger
 
     metrics = tmp_path / "metrics.jsonl"
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", str(metrics))

@@ -9,7 +9,7 @@ import pytest
 from rpg.checks.finding import Run
 from rpg.launching.signals import FAILED
 from rpg.launching.watch import INTERRUPT, Watch
-from rpg.preload import Preloaded
+from rpg.verl_plugin.cpu.preload import Preloaded
 
 
 @pytest.fixture

@@ -1,9 +1,13 @@
 """RPGPolicyLossConfig as verl makes it; what is refused before Ray starts is tested in tests/checks."""
 
+import inspect
+from dataclasses import fields
+
 import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.config import PolicyLossConfig
 
 from rpg.verl_plugin.config import RPGPolicyLossConfig
 
@@ -24,6 +28,11 @@ def test_verl_builds_the_dataclass_from_yaml():
     assert isinstance(built, RPGPolicyLossConfig)
     assert (built.kl_coef, built.clip_scope, built.clip_branch, built.z_old) == (1e-4, "none", "psi", 1.0)
     assert built.get("loss_mode") == "vanilla"
+
+
+def test_no_setting_of_ours_takes_the_name_of_one_of_verls():
+    ours = inspect.get_annotations(RPGPolicyLossConfig)
+    assert ours.keys().isdisjoint(field.name for field in fields(PolicyLossConfig))
 
 
 def test_unknown_key_is_refused_by_the_dataclass():

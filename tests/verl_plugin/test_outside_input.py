@@ -14,7 +14,8 @@ from tokenizers.models import WordLevel
 from verl.experimental.reward_loop import reward_loop
 from verl.utils.checkpoint.fsdp_checkpoint_manager import FSDPCheckpointManager
 
-from rpg.verl_plugin import checkpoints, reward_worker, rollout, weights_only
+from rpg.verl_plugin import checkpoints, rollout
+from rpg.verl_plugin.patches import reward_worker, weights_only
 from tests.verl_plugin.test_checkpoints import Saving
 from tests.verl_plugin.tiny_fsdp import build, full_state, process_group
 

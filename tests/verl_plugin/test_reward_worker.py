@@ -56,7 +56,7 @@ def test_left_out(tmp_path):
     from verl.trainer.ppo.reward import load_reward_manager
 
     from rpg.files.whole import LEFT_OUT
-    from rpg.verl_plugin.reward_worker import RewardLoopWorker
+    from rpg.verl_plugin.patches.reward_worker import RewardLoopWorker
 
     (tmp_path / "function.py").write_text(FUNCTION)
     config = OmegaConf.create(

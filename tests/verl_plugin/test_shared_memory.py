@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import torch
 
-from rpg.verl_plugin import shared_memory
-from rpg.verl_plugin.shared_memory import ConnectionEnded, SharedMemoryTransfer
+from rpg.verl_plugin.cpu import shared_memory
+from rpg.verl_plugin.cpu.shared_memory import ConnectionEnded, SharedMemoryTransfer
 
 LIMIT = 120  # seconds that only a side passes that waits for ever
 TENSOR = 4 * 33 * 7  # bytes of the largest tensor below
@@ -137,7 +137,7 @@ def receive(transfer: SharedMemoryTransfer, fault: str = "") -> list[tuple[str, 
 @pytest.fixture
 def sides() -> Iterator[Callable]:
     """Make a sender, gatherers and receivers; what is left of them is killed."""
-    multiprocessing.set_forkserver_preload(["pytest", "rpg.verl_plugin.shared_memory"])
+    multiprocessing.set_forkserver_preload(["pytest", "rpg.verl_plugin.cpu.shared_memory"])
     made: list[Side] = []
 
     def make(bucket_size: int, gatherers: int = 0, receivers: int = 1) -> list[Side]:

@@ -1,8 +1,9 @@
-"""Checkpoints are read as data: a file in one that holds code is refused, where verl 0.9.1 would run it.
+"""verl 0.9.1 runs code that a checkpoint file holds: it reads every file by torch.load(weights_only=False).
 
-verl reads every file of a checkpoint by torch.load(weights_only=False). torch has a switch of its own over that
-argument, an environment variable that it looks at in each call; it is on while a checkpoint is read, and no longer, as
-verl also moves batches between its processes by torch.load.
+torch has a switch over that argument, an environment variable that each call reads. It is on only while a checkpoint is
+read, because verl also moves batches between its processes by torch.load.
+
+May go when verl's FSDPCheckpointManager.load_checkpoint and PPOTrainer._load_checkpoint pass weights_only=True.
 """
 
 import functools
@@ -15,16 +16,16 @@ import torch
 import torch.distributed.tensor  # lets torch read the tensors of FSDP2
 
 SWITCH = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-# What verl's checkpoints hold beside tensors and Python's own types: the state of numpy's generator, an array
+# in verl's checkpoints beside tensors and Python's own types: the state of numpy's generator, an array
 ARRAY = [numpy.empty(0).__reduce__()[0], numpy.ndarray, numpy.dtype, numpy.dtypes.UInt32DType]
 
 
 @contextmanager
 def enforced() -> Iterator[None]:
-    """While in this context, torch.load of this process reads tensors and plain data, whatever its caller asks for.
+    """While in this context, torch.load of this process reads only tensors and plain data, whatever its caller asks.
 
-    A file that names something else ends in torch's pickle.UnpicklingError, which says what; a module that
-    actor_rollout_ref.model.external_lib imports can let it pass by torch.serialization.add_safe_globals.
+    A file that names anything else raises torch's pickle.UnpicklingError, which says what; a module that
+    actor_rollout_ref.model.external_lib imports can allow it by torch.serialization.add_safe_globals.
     """
     before = os.environ.get(SWITCH)
     os.environ[SWITCH] = "1"
@@ -39,7 +40,7 @@ def enforced() -> Iterator[None]:
 
 
 def install() -> None:
-    """Have verl's FSDP engines of this process read their checkpoints so; safe to call more than once."""
+    """Make verl's FSDP engines of this process read their checkpoints this way; safe to call more than once."""
     from verl.utils.checkpoint.fsdp_checkpoint_manager import FSDPCheckpointManager
 
     verls = FSDPCheckpointManager.load_checkpoint

@@ -7,7 +7,7 @@ platform; a run takes it by `actor_rollout_ref.rollout.checkpoint_engine.backend
 
 from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegistry
 
-from rpg.verl_plugin.shared_memory import SharedMemoryTransfer
+from rpg.verl_plugin.cpu.shared_memory import SharedMemoryTransfer
 
 BACKEND = "rpg_shared_memory"
 

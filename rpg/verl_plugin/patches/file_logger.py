@@ -1,6 +1,8 @@
-"""metrics.jsonl is continued by a run that is resumed; verl's file logger begins it anew.
+"""verl 0.9.1: its file logger empties metrics.jsonl when a run is resumed.
 
-So nothing has to be put together at the end, and a run that is killed leaves the whole.
+Here a resumed run continues the file, so that it holds all steps even after a kill.
+
+May go when verl's FileLogger opens its file to append, and writes no second record of the step before the resumption.
 """
 
 import io
@@ -15,14 +17,14 @@ from rpg.files.whole import write_whole
 
 
 class AppendingFileLogger(tracking.FileLogger):
-    """verl's file logger behind what the file holds already.
+    """verl's file logger, appending.
 
-    A record of the last step that stands there, of the validation before a resumed run goes on, becomes part of it:
-    every step has one line.
+    A resumed run validates before it trains and logs that under the last step in the file; the new metrics are merged
+    into that step's record, so that every step has one line.
     """
 
     def __init__(self, project_name: str, experiment_name: str):
-        """As verl's, whose own opens the file that VERL_FILE_LOGGER_PATH names to write it anew."""
+        """Replaces verl's, which truncates the file that VERL_FILE_LOGGER_PATH names."""
         self.project_name = project_name
         self.experiment_name = experiment_name
         self.filepath = os.environ["VERL_FILE_LOGGER_PATH"]
@@ -33,7 +35,7 @@ class AppendingFileLogger(tracking.FileLogger):
         self.fp = open(path, "ab", buffering=0)  # noqa: SIM115  # closed by verl, in finish()
 
     def log(self, data: dict[str, Any], step: int) -> None:
-        """Write a record; of the file's last step only what is not known yet, into its record."""
+        """Write a record; for the file's last step, add the metrics that its record lacks."""
         last, known = self._last
         if step != last:
             super().log(data, step)
@@ -43,12 +45,12 @@ class AppendingFileLogger(tracking.FileLogger):
     def _add(self, data: dict[str, Any], step: int) -> None:
         *lines, line = Path(self.filepath).read_bytes().splitlines(keepends=True)
         self.fp.close()
-        with io.BytesIO() as self.fp:  # verl's way to write numbers
+        with io.BytesIO() as self.fp:  # verl's own format of numbers
             super().log({**json.loads(line)["data"], **data}, step)
             write_whole(Path(self.filepath), b"".join(lines) + self.fp.getvalue())
         self.fp = open(self.filepath, "ab", buffering=0)  # noqa: SIM115  # as above
 
 
 def install() -> None:
-    """Have verl's Tracking of this process take AppendingFileLogger."""
+    """Make verl's Tracking of this process use AppendingFileLogger."""
     tracking.FileLogger = AppendingFileLogger  # type: ignore[misc]

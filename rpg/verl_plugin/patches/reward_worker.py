@@ -1,10 +1,13 @@
-"""verl's reward worker, with an answer to a reward function that raises, hangs or returns what is no number.
+"""verl 0.9.1: a reward function that raises, hangs or returns NaN loses responses, stops or spoils a run unnoticed.
 
-The response is left out: verl drops what its agent loop could not finish, and the rest of the prompt's group is trained
-on. Why is written to LEFT_OUT in the run's directory, and the trainer counts (trainer.py).
+verl drops a response whose reward raises and trains on the rest of the group, without a count; a reward that never
+returns stops the run; NaN enters the advantages. Here each of these leaves the response out, the reason is written to
+LEFT_OUT in the run's directory, and the trainer counts (trainer.py).
 
-It runs a tokenizer's own code only where that is asked for: verl 0.9.1 loads the tokenizer in it with
-trust_remote_code=True, whatever actor_rollout_ref.model.trust_remote_code says.
+A second fault of the same class: verl loads the tokenizer in this worker with trust_remote_code=True, whatever
+actor_rollout_ref.model.trust_remote_code says.
+
+May go when verl limits the time of a reward, refuses NaN, counts the responses it drops, and obeys the key.
 """
 
 import asyncio
@@ -24,7 +27,7 @@ LONGEST = 2000  # characters of a problem or a reason
 
 
 class RewardLoopWorker(reward_loop.RewardLoopWorker):
-    """Its scores are finite numbers, and come within rpg.reward_limit seconds. Under verl's name, which Ray shows."""
+    """Scores are finite and arrive within rpg.reward_limit seconds. The class keeps verl's name, which Ray shows."""
 
     def _init_reward_fn(self) -> None:
         # a package that vLLM's server imports (model_hosting_container_standards) sets the root logger to ERROR
@@ -41,7 +44,7 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         """verl's result for one response: reward_score and reward_extra_info.
 
         Raises:
-            RuntimeError: there is none; the message says which response and why.
+            RuntimeError: the response has no reward; the message names the response and the reason.
         """
         limit = self.config.rpg.reward_limit
         try:
@@ -56,7 +59,7 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         return result
 
     def _left_out(self, data: DataProto, why: str) -> str:
-        """Note a response that has no reward; the sentence for the log."""
+        """Write a response without a reward to LEFT_OUT; returns the message for the log."""
         row = {key: values[-1] for key, values in data.non_tensor_batch.items()}
         problem = row["raw_prompt"][-1]["content"]
         note = {
@@ -72,11 +75,11 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
 
 
 def require_numbers(result: dict[str, Any]) -> None:
-    """The score, and every number beside it, is finite.
+    """Check that the score and every number beside it are finite.
 
     Raises:
-        TypeError: the score is no number.
-        ValueError: a number is not finite.
+        TypeError: the score is not a number.
+        ValueError: a number is NaN or infinite.
     """
     score = float(result["reward_score"])
     numbers = {key: value for key, value in result["reward_extra_info"].items() if isinstance(value, float)}
@@ -86,5 +89,5 @@ def require_numbers(result: dict[str, Any]) -> None:
 
 
 def install() -> None:
-    """Have the reward loops that this process starts take ours."""
+    """Make the reward loops that this process starts use our worker."""
     reward_loop.RewardLoopWorker = RewardLoopWorker  # type: ignore[misc]

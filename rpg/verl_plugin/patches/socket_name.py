@@ -1,17 +1,25 @@
-"""verl's vLLM rollout under the socket name of rollout.py; the names of the classes are verl's, which Ray shows."""
+"""verl 0.9.1: two runs on one machine name the socket between actor and vLLM alike, and get each other's weights.
+
+The name holds Ray's job id. A run that starts its own Ray is job 1 there, so two such runs share a name: they wait for
+each other forever, or the vLLM of one run receives the weights of the other. Here the name also holds the id of the Ray
+node, which is random. The actor's side binds the socket in ServerAdapter; vLLM's workers read the environment variable
+that vLLMHttpServer sets. The classes keep verl's names, which Ray shows.
+
+May go when verl names the socket by more than Ray's job id (ServerAdapter.__init__, vLLMHttpServer.__init__).
+"""
 
 import os
-import sys
-import threading
-import time
-import traceback
 
 import ray
 from verl.workers.rollout.vllm_rollout import vllm_async_server, vllm_rollout
 
-from rpg.verl_plugin.socket_name import socket_id
+from rpg.verl_plugin.patches import dead_engine
 
-LOOK = 1.0  # seconds between two looks at the engine
+
+def socket_id() -> str:
+    """The part of the socket's name that replaces Ray's job id; the same in all processes of a run on one node."""
+    context = ray.get_runtime_context()
+    return f"{context.get_job_id()}-{context.get_node_id()[:16]}"
 
 
 class ServerAdapter(vllm_rollout.ServerAdapter):
@@ -20,7 +28,7 @@ class ServerAdapter(vllm_rollout.ServerAdapter):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         if self.config.disaggregation.enabled:
-            return  # verl then starts servers of its own past its registry; both sides keep verl's name
+            return  # verl then starts servers past its registry; both sides keep verl's name
         job = f"zmq-{ray.get_runtime_context().get_job_id()}-"
         if job not in self.zmq_handle:
             raise RuntimeError(f"verl's socket {self.zmq_handle} has no {job!r}; this verl is not 0.9.1")
@@ -28,28 +36,14 @@ class ServerAdapter(vllm_rollout.ServerAdapter):
 
 
 class vLLMHttpServer(vllm_async_server.vLLMHttpServer):
-    """vLLM's side: its workers make the name from this environment variable."""
+    """vLLM's side, which also ends with its engine (dead_engine.py)."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         if "VERL_RAY_JOB_ID" not in os.environ:
             raise RuntimeError("verl sets no VERL_RAY_JOB_ID; this verl is not 0.9.1")
         os.environ["VERL_RAY_JOB_ID"] = socket_id()
-
-        threading.Thread(target=self._end_with_the_engine, daemon=True).start()
-
-    def _end_with_the_engine(self) -> None:
-        """A server whose engine is dead ends, and Ray tells whoever asks it (rpg/launching/lost_workers.py).
-
-        Otherwise verl's agent loop would ask it for ever, or the actor wait at its socket to hand over the weights.
-        """
-        while True:
-            time.sleep(LOOK)
-            engine = getattr(self, "engine", None)  # of a replica on several nodes, the first alone has it
-            if engine is not None and engine.errored:
-                traceback.print_exception(engine.dead_error)
-                sys.stderr.flush()
-                os._exit(1)
+        dead_engine.watch(self)
 
 
 class vLLMReplica(vllm_async_server.vLLMReplica):

@@ -24,7 +24,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from rpg.preload import SINGLE_THREADED
+from rpg.verl_plugin.cpu.preload import SINGLE_THREADED
 
 PR_SET_PDEATHSIG = 1
 LENGTH = struct.Struct("!I")
@@ -63,7 +63,7 @@ def preload(modules: list[str]) -> dict[str, str]:
         if "ray._raylet" in sys.modules and _ray_id_of_a_child() == _ray_id_of_a_child():
             raise RuntimeError(
                 f"preload: importing {name} drew from Ray's random generator, so that all forks would have the same "
-                "ids; leave it out of rpg.preload.late, or find what draws (rpg/preload/ray_ids.py)"
+                "ids; leave it out of rpg.preload.late, or find what draws (ray_ids.py)"
             )
     gc.collect()
     gc.freeze()  # the collector then leaves the shared pages alone

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rpg import preload
-from rpg.preload import Preloaded
+from rpg.verl_plugin.cpu import preload
+from rpg.verl_plugin.cpu.preload import Preloaded
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +94,7 @@ def test_forks_make_ids_of_their_own(tmp_path, remote_class, forks):
 
     Chance of a false alarm: two equal numbers among 1000 of 37 bits or more (tempfile's names), 1000^2 / 2^38 = 4e-6.
     """
-    server = Preloaded(["json", "numpy"], ["rpg.preload.ray_ids", remote_class], tmp_path / "log")
+    server = Preloaded(["json", "numpy"], ["rpg.verl_plugin.cpu.preload.ray_ids", remote_class], tmp_path / "log")
     code = (
         "import ray._raylet, os, random, tempfile, uuid, numpy; print(ray._raylet.UniqueID.from_random().hex(), "
         "uuid.uuid4(), random.random(), numpy.random.rand(), next(tempfile._get_candidate_names()), flush=True); "
@@ -191,7 +191,7 @@ def test_multiprocessing_spawn_works_through_it(server, tmp_path):
 def test_waiting_ends_with_the_early_imports_or_with_the_server(tmp_path):
     (tmp_path / "marked.py").write_text(f"import time; time.sleep(1); open({str(tmp_path / 'mark')!r}, 'w').close()\n")
     code = (
-        "import sys; from pathlib import Path; from rpg.preload import Preloaded\n"
+        "import sys; from pathlib import Path; from rpg.verl_plugin.cpu.preload import Preloaded\n"
         f"s = Preloaded([sys.argv[1]], ['decimal'], Path({str(tmp_path / 'log')!r}))\n"
         "s.wait_for_early(); print(Path(sys.argv[2]).exists()); s.close()\n"
     )
@@ -212,7 +212,7 @@ def test_close_ends_the_server_and_removes_its_files(tmp_path):
 
 def test_a_driver_that_is_killed_at_once_leaves_no_server(tmp_path):
     code = (
-        "import os, signal; from pathlib import Path; from rpg.preload import Preloaded\n"
+        "import os, signal; from pathlib import Path; from rpg.verl_plugin.cpu.preload import Preloaded\n"
         f"server = Preloaded(['json'], ['decimal'], Path({str(tmp_path / 'log')!r}))\n"
         "print(server._server.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)  # before the server's Python is up\n"
@@ -238,7 +238,7 @@ def test_a_module_that_starts_a_thread_is_refused(tmp_path):
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     code = (
-        "import sys, time; from pathlib import Path; from rpg.preload import Preloaded\n"
+        "import sys, time; from pathlib import Path; from rpg.verl_plugin.cpu.preload import Preloaded\n"
         f"s = Preloaded(['threaded'], ['decimal'], Path({str(tmp_path / 'log')!r}))\n"
         "while s.failure() is None: time.sleep(0.05)\n"
         "s.close()\n"
@@ -259,7 +259,7 @@ def test_it_works_from_a_directory_of_any_name(tmp_path):
     shutil.copytree(Path(preload.__file__).parent, package / "preload")
     (package / "__init__.py").touch()
     code = (
-        "import subprocess; from pathlib import Path; from rpg.preload import HERE, Preloaded\n"
+        "import subprocess; from pathlib import Path; from rpg.verl_plugin.cpu.preload import HERE, Preloaded\n"
         "print(HERE, flush=True); s = Preloaded(['json'], ['decimal'], Path('log'))\n"
         "subprocess.run([s.executable, '-c', 'print(40 + 2)'], check=True, timeout=300); s.close()\n"
     )

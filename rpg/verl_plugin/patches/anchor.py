@@ -1,0 +1,42 @@
+"""verl 0.9.1: with weights in host memory, trainer_mode=separate_async takes the present policy for pi_old.
+
+There a batch arrives in several parts, and PPOTrainerSeparateAsync puts the weights of the batch's beginning back to
+recompute old log-probs. verl's DetachActorWorker keeps them by Tensor.cpu(), which copies nothing when the weights are
+in host memory already, as on a CPU and with param_offload. Here they are copied.
+
+May go when verl's save_model_to_cpu copies tensors that are on the CPU.
+"""
+
+from typing import Any
+
+import torch
+from verl.single_controller.base.decorator import Dispatch, register
+
+from rpg.verl_plugin.reference import copy_shards, local
+
+
+class AnchorWorker:
+    """Mixed in before verl's ActorRolloutRefWorker; the methods have the names of verl's DetachActorWorker."""
+
+    actor: Any
+    _kept: dict[int, dict[str, torch.Tensor]]
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
+    def save_model_to_cpu(self, n: int) -> None:
+        """Keep a copy of this rank's weights in host memory under the number n."""
+        self._kept = getattr(self, "_kept", {})
+        self._kept[n] = {name: local(tensor).to("cpu", copy=True) for name, tensor in self._weights().items()}
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
+    def restore_model_from_cpu(self, n: int) -> None:
+        """Put copy n back into the actor."""
+        copy_shards(self._kept[n], self._weights())
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
+    def clear_cpu_model(self, n: int) -> None:
+        """Drop copy n."""
+        del self._kept[n]
+
+    def _weights(self) -> dict[str, torch.Tensor]:
+        """The shards that the actor trains; taking them also drops what a forward pass has gathered."""
+        return self.actor.engine.module.state_dict()

@@ -1,0 +1,30 @@
+"""verl 0.9.1: the fused cross-entropy fails under FSDP2 for a model with an untied output layer (Qwen2.5-7B).
+
+verl shards the lm_head of such a model as a unit of its own, whose weights are whole only during its own forward pass.
+The fused kernel reads lm_head.weight without a forward pass and meets a shard: "got mixed torch.Tensor and DTensor".
+Here a model with the kernel leaves its lm_head to the outermost unit, whose weights are whole during the model's
+forward pass: 1.1 GB of bfloat16 for Qwen2.5-7B.
+
+May go when tests/verl_plugin/test_packing.py passes for qwen2 with profile=gpu_sdpa without this file.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+
+def install() -> None:
+    """Make verl leave the lm_head of models with the fused kernel to the outermost unit; safe to call repeatedly."""
+    from verl.utils import fsdp_utils
+
+    original = fsdp_utils._select_fsdp2_wrap_targets
+    if not isinstance(original, functools.partial):  # a partial is ours
+        fsdp_utils._select_fsdp2_wrap_targets = functools.partial(_units, original)
+
+
+def _units(original: Callable[..., list], model: Any, classes: Any) -> list:
+    modules = original(model, classes)
+    if getattr(model, "_verl_fused_kernels_backend", None) is None:  # verl sets it on a model with the kernel
+        return modules
+    head = model.get_output_embeddings()
+    return [module for module in modules if module is not head]

@@ -1,0 +1,45 @@
+"""TransferQueue 0.1.11: two verl runs on one Ray cluster share one queue, and train on each other's responses.
+
+TransferQueue has one controller per cluster, an actor with a fixed name and namespace, so that one job can serve
+another's data (Ascend/TransferQueue, pull request 115). verl's runs all use the partition "train" in it, and the first
+run that ends takes the controller along; the other then waits for it forever. Here the controller lives in the job's
+own namespace, where other runs cannot find it.
+
+May go when tests/e2e/test_job_queue.py passes without this file.
+"""
+
+import os
+from typing import Any
+
+OWN = "RPG_JOB_QUEUE"  # the recipe sets it to 1 for all processes of a run; plain verl stays as it is
+NAME = "TransferQueueController"
+
+
+def requested() -> bool:
+    """Whether this process belongs to a run that has a TransferQueue of its own."""
+    return os.environ.get(OWN) == "1"
+
+
+def install() -> None:
+    """Make TransferQueue create and find its controller in this job's namespace; safe to call more than once."""
+    import ray
+    from transfer_queue import interface
+
+    create, connect = interface.TransferQueueController.options, interface._init_from_existing
+    if getattr(connect, "of_this_job", False):
+        return
+
+    def options(**given: Any) -> Any:
+        return create(**{**given, "namespace": None})
+
+    def init_from_existing() -> bool:
+        if interface._TQ_CONTROLLER is None:
+            try:
+                interface._TQ_CONTROLLER = ray.get_actor(NAME)
+            except ValueError:
+                return False
+        return connect()
+
+    init_from_existing.of_this_job = True  # type: ignore[attr-defined]
+    interface.TransferQueueController.options = options
+    interface._init_from_existing = init_from_existing

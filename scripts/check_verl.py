@@ -1,0 +1,138 @@
+"""Compare the installed verl, vLLM, TransferQueue and Ray with what this project relies on; for a new version of verl.
+
+python scripts/check_verl.py
+
+Prints a line for each difference and exits with 1 if there are any. Four questions: does everything that our source
+imports exist, do our overrides take the parameters of what they override, are the lines of
+tests/verl_plugin/verl_contract.yaml still there, and are the keys that the recipe sets still keys of verl's.
+"""
+
+import ast
+import importlib
+import inspect
+import os
+import pkgutil
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rpg.checks.finding import ABSENT, Run
+from rpg.checks.schema import SCHEMA
+from rpg.checks.verl_own import defaults
+
+ROOT = Path(__file__).resolve().parents[1]
+CONTRACT = ROOT / "tests/verl_plugin/verl_contract.yaml"
+THEIRS = ("verl", "vllm", "transfer_queue", "ray")
+VAR = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def find(path: str) -> Any:
+    """The object at a dotted path. Raises ImportError or AttributeError where it does not exist."""
+    names = path.split(".")
+    for count in range(len(names), 0, -1):
+        module = ".".join(names[:count])
+        try:
+            found = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise  # the module exists, and one that it imports does not
+            continue
+        for name in names[count:]:
+            found = getattr(found, name)
+        return found
+    raise ImportError(f"no module {names[0]}")
+
+
+def imported() -> dict[str, str]:
+    """Every path outside of this project's packages that our source imports, with the file that imports it."""
+    paths: dict[str, str] = {}
+    for file in (file for room in ("rpg", "recipe") for file in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            paths |= {name: str(file.relative_to(ROOT)) for name in names if name.split(".")[0] in THEIRS}
+    return paths
+
+
+def missing_imports() -> Iterator[str]:
+    """Imports of ours that verl, vLLM, TransferQueue or Ray no longer offer."""
+    for path, file in sorted(imported().items()):
+        try:
+            find(path)
+        except (ImportError, AttributeError) as error:
+            yield f"{file} imports {path}: {error}"
+
+
+def overrides() -> Iterator[tuple[type, str, Any, Any]]:
+    """Our classes, the names of methods that they override, ours, and theirs."""
+    import rpg.verl_plugin
+    from rpg.verl_plugin import engine
+
+    mixed = engine.register_engine("fsdp2")  # our mixins before verl's engine
+    modules = [
+        importlib.import_module(name)
+        for _, name, package in pkgutil.walk_packages(rpg.verl_plugin.__path__, "rpg.verl_plugin.")
+        if not package and not name.endswith(("autoload", "preload.client", "preload.server", "preload.ray_ids"))
+    ]
+    classes = {cls for module in modules for cls in vars(module).values() if isinstance(cls, type)} | {mixed}
+    for cls in classes:
+        order = [base for base in cls.__mro__ if base is not object]
+        ours = [base for base in order if base.__module__.startswith("rpg.")]
+        for theirs in (base for base in order if base.__module__.split(".")[0] in THEIRS):
+            for base in ours:
+                for name in vars(base).keys() & vars(theirs).keys():
+                    if inspect.isfunction(vars(base)[name]) and inspect.isfunction(vars(theirs)[name]):
+                        yield base, name, vars(base)[name], vars(theirs)[name]
+
+
+def changed_signatures() -> Iterator[str]:
+    """Methods that take other parameters than what they override; *args and **kwargs take any."""
+    for cls, name, ours, theirs in overrides():
+        mine, verls = (inspect.signature(function).parameters.values() for function in (ours, theirs))
+        anything = any(p.kind in VAR for p in (*mine, *verls)) or (name == "__init__" and is_dataclass(cls))
+        if not anything and [p.name for p in mine] != [p.name for p in verls]:
+            yield f"{cls.__name__}.{name}{inspect.signature(ours)} overrides {name}{inspect.signature(theirs)}"
+
+
+def changed_lines(contract: dict[str, list[str]]) -> Iterator[str]:
+    """Lines of a contract that are no longer in the source of their object."""
+    for path, lines in contract.items():
+        try:
+            found = find(path)
+        except (ImportError, AttributeError) as error:
+            yield f"{path} does not exist: {error}"
+            continue
+        source = _squeezed(textwrap.dedent(inspect.getsource(inspect.unwrap(found)))) if lines else ""
+        yield from (f"{path} no longer says {line!r}" for line in lines if _squeezed(line) not in source)
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+def unknown_keys() -> Iterator[str]:
+    """Keys that the recipe sets and that verl's configuration does not have, so that nobody would read them."""
+    theirs = Run(defaults())
+    for key, rule in SCHEMA.items():
+        if not rule.optional and not key.startswith("rpg.") and theirs.get(key, ABSENT) is ABSENT:
+            yield f"{key} is no key of verl's configuration"
+
+
+def main() -> int:
+    os.environ.setdefault("VERL_PLATFORM", "cpu")  # verl chooses a platform when it is imported
+    contract = yaml.safe_load(CONTRACT.read_text())
+    found = [*missing_imports(), *changed_signatures(), *changed_lines(contract), *unknown_keys()]
+    print("\n".join(found) or "no differences")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
