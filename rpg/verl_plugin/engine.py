@@ -1,18 +1,31 @@
-"""verl's FSDP engine with what is ours, in a worker's process."""
+"""verl's FSDP engine with our two mixins before it, in a worker's process."""
 
+import math
 import os
 
-from rpg.verl_plugin.nonfinite import StepAwareEngine
 from rpg.verl_plugin.schedule_free import ScheduleFreeEngine
+
+
+class StepAwareEngine:
+    """Mixed in before verl's FSDP engine: remembers on every rank whether the last optimizer step was skipped."""
+
+    last_step_skipped = False
+
+    def optimizer_step(self) -> float:
+        """As verl's, which skips a step whose gradient norm is not finite; returns that norm."""
+        norm = super().optimizer_step()  # type: ignore[misc]
+        self.last_step_skipped = not math.isfinite(norm)
+        return norm
+
 
 OURS = (StepAwareEngine, ScheduleFreeEngine)
 
 
 def register_engine(strategy: str) -> type:
-    """Make verl's engine registry of this process answer with a language model's engine that has OURS before it.
+    """Register the engine of language models for this process; returns the class that verl's registry then gives.
 
-    The registry looks for (device, vendor) before the device alone, where the stock engine is. Call it in the
-    worker, before the actor is built; idempotent. Returns the class that the registry answers with.
+    The registry looks for (device, vendor) before the device alone, where verl's own engine is. Call it in the
+    worker before the actor is built; safe to call more than once.
     """
     from verl.utils.device import get_device_name, get_vendor
     from verl.workers.engine import EngineRegistry

@@ -1,84 +1,30 @@
-"""What is not a finite number costs one optimizer step, not the run, and never the weights.
+"""Skipped optimizer steps: counted, noted in SKIPPED in the run's directory, and the end of the run after several.
 
-verl's engine leaves an optimizer step out whose gradient norm is not finite, which all ranks know alike. Here the loss
-of such numbers becomes such a gradient instead of an error on one rank, the step is counted and its rows are noted in
-SKIPPED in the run's directory; several in a row end the run.
+NaN or infinity skips one optimizer step instead of ending the run (actor_loss.py), and never reaches the weights.
 """
 
-import logging
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from tensordict import TensorDict
-from torch import Tensor
 
 from rpg.files.whole import SKIPPED, append_record
-
-logger = logging.getLogger(__name__)
-
-INPUTS = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")  # of a loss, beside log_prob
-
-
-class StepAwareEngine:
-    """Mixed in before verl's FSDP engine: remembers on every rank whether the last optimizer step was left out."""
-
-    last_step_skipped = False
-
-    def optimizer_step(self) -> float:
-        """As verl's, with its result: the gradient norm, by which it skips."""
-        norm = super().optimizer_step()  # type: ignore[misc]
-        self.last_step_skipped = not math.isfinite(norm)
-        return norm
-
-
-class FiniteLoss:
-    """verl's actor loss, with a gradient of NaN where the loss is not finite or the policy loss refuses its input.
-
-    An error would end one rank, and the others would wait for it. The metrics are then those of the same micro-batch
-    with zeros for what is not finite: all ranks need the same ones.
-    """
-
-    def __init__(self, actor_loss: Callable[..., tuple[Tensor, dict[str, Any]]]):
-        """actor_loss: what verl would call, ppo_loss with its config bound."""
-        self.actor_loss = actor_loss
-
-    def __call__(self, model_output: Any, data: TensorDict, dp_group: Any = None) -> tuple[Tensor, dict[str, Any]]:
-        """As verl's ppo_loss."""
-        try:
-            loss, metrics = self.actor_loss(model_output=model_output, data=data, dp_group=dp_group)
-            if loss.detach().isfinite():
-                return loss, metrics
-            logger.error("the loss is %s", loss.item())
-        except FloatingPointError as error:
-            logger.error("%s", error)
-        clean = data.copy()
-        for name in INPUTS:
-            if name in clean:
-                clean[name] = _zeroed(clean[name])
-        output = {**model_output, "log_probs": _zeroed(model_output["log_probs"])}
-        loss, metrics = self.actor_loss(model_output=output, data=clean, dp_group=dp_group)
-        return loss * math.nan, metrics
-
-
-def _zeroed(tensor: Tensor) -> Tensor:
-    """A tensor, nested or not, with 0 where it is not finite."""
-    return torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0)
+from rpg.verl_plugin.actor_loss import INPUTS
 
 
 @dataclass
 class SkippedSteps:
-    """Optimizer steps that were left out.
+    """Optimizer steps that verl's engine skipped.
 
     Attributes:
         directory: the run's.
-        limit: as many in a row end the run (rpg.nonfinite_limit).
-        in_a_row: how many there are at present.
-        count: how many there were since this was last set to 0.
+        limit: so many in a row end the run (rpg.nonfinite_limit).
+        in_a_row: skipped steps since the last one that was taken.
+        count: skipped steps since this was last set to 0.
     """
 
     directory: Path
@@ -87,24 +33,25 @@ class SkippedSteps:
     count: int = 0
 
     def taken(self) -> None:
-        """Note an optimizer step that was not left out."""
+        """Note an optimizer step that was taken."""
         self.in_a_row = 0
 
     def skipped(self, data: TensorDict, mini_batch: int, rank: int) -> None:
-        """Note one that was, and the rows of this rank's part of it.
+        """Note a skipped step, with what this rank's rows held.
 
         Raises:
-            FloatingPointError: it is one too many; every rank raises it at the same step.
+            FloatingPointError: it is the last one allowed; every rank raises it at the same step.
         """
         self.in_a_row += 1
         self.count += 1
-        bad = {name: _count(data[name]) for name in INPUTS if name in data}
-        bad = {name: count for name, count in bad.items() if count}
+        inputs: dict[str, Any] = {name: data[name] for name in INPUTS if name in data}
+        # all 0: the policy's own log-probs, their gradient, or another rank's rows
+        counts = {name: int((~nested.values().isfinite()).sum()) for name, nested in inputs.items()}
         note = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "mini_batch": mini_batch,
             "rank": rank,
-            "not_finite": bad,  # empty: the policy's own log-probs, or their gradient, or on another rank
+            "not_finite": {name: count for name, count in counts.items() if count},
             "step": int(data["global_steps"][0]) if "global_steps" in data else None,
             "problems": _problems(data) if "raw_prompt" in data else None,
         }
@@ -117,20 +64,15 @@ class SkippedSteps:
             )
 
 
-def _count(tensor: Tensor) -> int:
-    values = tensor.values() if tensor.is_nested else tensor
-    return int((~values.isfinite()).sum())
-
-
 def _problems(data: TensorDict) -> dict[str, str]:
-    """Of the rows of a batch: verl's id of the prompt, and its last message."""
+    """Of each row of a batch: verl's id of the prompt, and the prompt's last message."""
     uids: Any = data["uid"]
     prompts: Any = data["raw_prompt"]
     return {uid: messages[-1]["content"] for uid, messages in zip(uids, prompts, strict=True)}
 
 
 def finite(metrics: dict[str, Any]) -> dict[str, Any]:
-    """Metrics without what is not finite: verl takes means, of which one such value would make nothing."""
+    """Metrics without NaN and infinity, one of which would spoil verl's means."""
     kept = {}
     for key, value in metrics.items():
         numbers = [number for number in value if math.isfinite(number)] if isinstance(value, list) else value
@@ -141,10 +83,10 @@ def finite(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_finite_weights(module: torch.nn.Module) -> None:
-    """This rank's shards of all parameters are finite; with others no step, rollout or checkpoint is any good.
+    """Check this rank's shards of all parameters.
 
     Raises:
-        FloatingPointError: which are not.
+        FloatingPointError: a parameter holds NaN or infinity; the message names one.
     """
     shards = {name: getattr(part, "_local_tensor", part.detach()) for name, part in module.named_parameters()}
     with torch.no_grad():

@@ -1,15 +1,12 @@
-"""pi_ref beside the actor: fixed, renewed every K optimizer steps, or when the KL passes a target.
+"""pi_ref as a model of its own: fixed, renewed every K optimizer steps, or when the KL passes a target.
 
 The paper's section 4: pi_ref <- pi_theta every K optimizer steps, or when a moving average of the token-level
-KL passes kappa. In the reported runs pi_ref is pi_old (mode `old`): nothing of this file is then in use, no
-reference is in memory and none is evaluated. In the other modes verl's own reference engine lives in the
-actor's process on the same mesh, so that each rank copies its own shards and nothing is gathered.
+KL passes kappa. In the reported runs pi_ref is pi_old (mode `old`): then nothing of this file is used, no
+reference is in memory and none is evaluated. In the other modes verl's reference engine lives in the actor's
+process on the same mesh, so that each rank copies its own shards and nothing is gathered.
 """
 
-import functools
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +16,6 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from rpg.objectives.losses import MAX_LOG_RATIO
 from rpg.verl_plugin.reference_settings import KEY, ReferenceSettings
 
 
@@ -73,7 +69,7 @@ class Reference:
             self.state = ReferenceState(updates=self.state.updates + 1)
 
     def end_iteration(self, steps: int, kl: float) -> None:
-        """Note the optimizer steps of this iteration and its token-level KL (see TokenMean)."""
+        """Note the optimizer steps of this iteration and its token-level KL (actor_loss.token_kl)."""
         decay = self.settings.kl_ema
         self.state.age += steps
         self.state.kl_ema = decay * self.state.kl_ema + (1 - decay) * kl
@@ -166,72 +162,3 @@ def copy_shards(source: dict[str, Tensor], target: dict[str, Tensor]) -> None:
         if ours.shape != theirs.shape:
             raise ValueError(f"{name}: shard of shape {tuple(theirs.shape)} into one of {tuple(ours.shape)}")
         ours.copy_(theirs)
-
-
-def token_kl(old_log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
-    """k3(pi_ref / pi_old) = rho - 1 - log rho of every token; any shape, computed in float64.
-
-    The paper's section 2: its mean over x ~ pi_old is the KL of pi_old from pi_ref, without a ratio, because
-    pi_old sampled the tokens; never negative. log rho is clamped as in the losses.
-    """
-    log_rho = (ref_log_prob.double() - old_log_prob.double()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    return torch.expm1(log_rho) - log_rho
-
-
-class TokenMean:
-    """Mean over the tokens of all micro-batches and ranks, however they were split."""
-
-    def __init__(self) -> None:
-        self._sum_and_count: Tensor | None = None
-
-    def add(self, values: Tensor, mask: Tensor) -> None:
-        """values, mask: (batch, tokens); where mask is 0, values may be anything."""
-        counts = mask != 0
-        part = torch.stack([values.masked_fill(~counts, 0.0).sum(), counts.sum().to(values.dtype)])
-        self._sum_and_count = part if self._sum_and_count is None else self._sum_and_count + part
-
-    def take(self, group: Any = None) -> float:
-        """The mean over group since the last call; 0 without any token. All ranks of group must call it."""
-        if self._sum_and_count is None:
-            raise RuntimeError("no micro-batch has been seen since the last mean")
-        total, self._sum_and_count = self._sum_and_count, None
-        torch.distributed.all_reduce(total, group=group)
-        return (total[0] / total[1].clamp(min=1)).item()
-
-
-class ReferenceLoss:
-    """verl's actor loss with ref_log_prob handed to the policy loss, which verl's own call leaves out.
-
-    kl: the token-level KL of pi_old from pi_ref over the micro-batches seen.
-    """
-
-    def __init__(self, actor_loss: Callable[..., Any]):
-        """actor_loss: what verl would call, ppo_loss with its config bound."""
-        self._actor_loss = actor_loss
-        self.kl = TokenMean()
-
-    def __call__(self, model_output: Any, data: Any, dp_group: Any = None) -> Any:
-        """As verl's ppo_loss; data must hold ref_log_prob, nested (batch, tokens) like old_log_probs."""
-        fields = data.select("response_mask", "old_log_probs", "ref_log_prob").to_padded_tensor()
-        ref_log_prob = fields["ref_log_prob"]
-        with _policy_losses_given(ref_log_prob=ref_log_prob):
-            result = self._actor_loss(model_output=model_output, data=data, dp_group=dp_group)
-        self.kl.add(token_kl(fields["old_log_probs"], ref_log_prob), fields["response_mask"])  # which is finite
-        return result
-
-
-@contextmanager
-def _policy_losses_given(**arguments: Any) -> Iterator[None]:
-    """While in this context, the policy loss that verl's ppo_loss looks up gets these arguments as well.
-
-    ppo_loss has no place for them, and the alternative is a copy of it.
-    """
-    from verl.workers.utils import losses
-
-    names: dict[str, Any] = losses.__dict__
-    look_up = names["get_policy_loss_fn"]
-    names["get_policy_loss_fn"] = lambda name: functools.partial(look_up(name), **arguments)
-    try:
-        yield
-    finally:
-        names["get_policy_loss_fn"] = look_up

@@ -9,25 +9,26 @@ from tensordict import TensorDict
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
+from rpg.verl_plugin.actor_loss import ActorLoss
 from rpg.verl_plugin.engine import register_engine
-from rpg.verl_plugin.nonfinite import FiniteLoss, SkippedSteps, finite, require_finite_weights
-from rpg.verl_plugin.off_policy import MeasuredLoss
+from rpg.verl_plugin.nonfinite import SkippedSteps, finite, require_finite_weights
 from rpg.verl_plugin.patches import fused_head
 from rpg.verl_plugin.patches.anchor import AnchorWorker
-from rpg.verl_plugin.reference import Reference, ReferenceLoss
+from rpg.verl_plugin.reference import Reference
 from rpg.verl_plugin.reference_settings import ReferenceSettings
 
 
 class RPGActor(TrainingWorker):
-    """verl's actor, which counts its optimizer steps and tells its reference, saved and loaded with it, of them."""
+    """verl's actor; counts its optimizer steps for the reference, which is saved and loaded with it."""
 
     engine: Any
+    loss_fn: ActorLoss
     reference: Reference | None = None
     skipped: SkippedSteps
     _mini_batch = 0
 
     def train_batch(self, data: TensorDict) -> TensorDict:
-        """One optimizer step on one mini-batch; without one where the gradient is not finite."""
+        """One optimizer step on one mini-batch, which verl's engine skips where the gradient is not finite."""
         output = super().train_batch(data)
         if self.engine.last_step_skipped:
             self.skipped.skipped(data, self._mini_batch, torch.distributed.get_rank())
@@ -39,38 +40,19 @@ class RPGActor(TrainingWorker):
         return output
 
     def train_mini_batch(self, data: TensorDict) -> TensorDict | None:
-        """All optimizer steps of an iteration; adds what was skipped, the reference's metrics and off-policy's."""
+        """All optimizer steps of an iteration, with metrics of skipped steps, off-policyness and reference."""
         self._mini_batch = self.skipped.count = 0
         output = super().train_mini_batch(data)
         skipped = self.skipped.count
-        if output is not None:  # None on all but one rank of a sequence-parallel group
-            metrics = finite(tu.get(output, "metrics")) if skipped else tu.get(output, "metrics")
-            output = tu.get_tensordict(
-                tensor_dict={}, non_tensor_dict={"metrics": metrics | {"skipped_steps": float(skipped)}}
-            )
-        off_policy = self.measured_loss.take(self.engine.get_data_parallel_group())
-        if output is not None:
-            tu.get(output, "metrics").update(off_policy)
+        ours, reference_kl = self.loss_fn.take(self.engine.get_data_parallel_group())
         if self.reference is not None:
-            kl = self.reference_loss.kl.take(self.engine.get_data_parallel_group())
-            self.reference.end_iteration(self._mini_batch - skipped, kl)
-            if output is not None:
-                tu.get(output, "metrics").update(self.reference.metrics())
-        return output
-
-    @property
-    def measured_loss(self) -> MeasuredLoss:
-        """The loss as the engine calls it: MeasuredLoss of FiniteLoss of what init_model found."""
-        assert isinstance(self.loss_fn, MeasuredLoss)
-        return self.loss_fn
-
-    @property
-    def reference_loss(self) -> ReferenceLoss:
-        """The loss inside, where there is a reference."""
-        finite_loss = self.measured_loss.actor_loss
-        assert isinstance(finite_loss, FiniteLoss)
-        assert isinstance(finite_loss.actor_loss, ReferenceLoss)
-        return finite_loss.actor_loss
+            self.reference.end_iteration(self._mini_batch - skipped, reference_kl)
+            ours |= self.reference.metrics()
+        if output is None:  # on all but one rank of a sequence-parallel group
+            return None
+        metrics = finite(tu.get(output, "metrics")) if skipped else tu.get(output, "metrics")
+        metrics = metrics | {"skipped_steps": float(skipped)} | ours
+        return tu.get_tensordict(tensor_dict={}, non_tensor_dict={"metrics": metrics})
 
     def save_checkpoint(self, local_path, hdfs_path=None, global_step=0, max_ckpt_to_keep=None) -> None:
         """The actor into local_path as verl does, the reference into `reference` beside it."""
@@ -119,13 +101,12 @@ class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
         assert isinstance(self.actor, RPGActor)
         own = self.config.rpg
         settings = ReferenceSettings(**own.reference)
-        loss: Any = self.loss_fn
         if settings.has_model:
             assert isinstance(self.ref, RPGReferencePolicy)
             join(settings, self.actor, self.ref)
-            loss = ReferenceLoss(loss)
         self.actor.skipped = SkippedSteps(Path(own.directory), own.nonfinite_limit)
-        self.actor.set_loss_fn(MeasuredLoss(FiniteLoss(loss)))
+        ppo_loss: Any = self.loss_fn
+        self.actor.set_loss_fn(ActorLoss(ppo_loss, has_reference=settings.has_model))
 
 
 def join(settings: ReferenceSettings, actor: RPGActor, policy: RPGReferencePolicy) -> None:

@@ -1,0 +1,165 @@
+"""The actor's loss of one micro-batch: verl's ppo_loss with the steps that verl leaves out, in order.
+
+1. Replace NaN and infinity among the inputs by 0, and remember that there were some.
+2. Call verl's ppo_loss, which calls the policy loss; hand it ref_log_prob where pi_ref is a model of its own.
+3. Return NaN as the loss of such a micro-batch. verl's engine then skips the optimizer step, on all ranks; an exception
+   would end one rank while the others wait for it.
+4. Add to the sums from which `take` makes the metrics of a batch. verl averages what a loss reports over micro-batches,
+   however many tokens each of them has.
+"""
+
+import functools
+import logging
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rpg.objectives.losses import MAX_LOG_RATIO
+
+logger = logging.getLogger(__name__)
+
+INPUTS = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")  # of the loss, beside log_probs
+
+
+class Measured(NamedTuple):
+    """Of all tokens of a batch, however they were split over micro-batches and ranks.
+
+    Attributes:
+        metrics: off_policy/ess, the effective sample size (sum w)^2 / (n sum w^2) in (0, 1], where w is pi_theta /
+            pi_old times verl's rollout_is_weights; off_policy/kl, the mean of log mu - log pi_theta in nats per token,
+            an unbiased estimate of KL(mu || pi_theta) for the policy mu that sampled, only with rollout_log_probs.
+        reference_kl: the mean of token_kl, in nats; 0 without a reference.
+    """
+
+    metrics: dict[str, float]
+    reference_kl: float
+
+
+class ActorLoss:
+    """verl's actor loss with the steps above; called as verl's engine calls ppo_loss."""
+
+    def __init__(self, ppo_loss: Callable[..., tuple[Tensor, dict[str, Any]]], has_reference: bool = False):
+        """ppo_loss: verl's, with its config bound. has_reference: whether the policy loss is given ref_log_prob."""
+        self.ppo_loss = ppo_loss
+        self.has_reference = has_reference
+        self._sums: Tensor | None = None
+
+    def __call__(self, model_output: Any, data: TensorDict, dp_group: Any = None) -> tuple[Tensor, dict[str, Any]]:
+        """Loss and metrics of verl's ppo_loss.
+
+        Args:
+            model_output: log_probs, nested (batch, prompt and response tokens), one place ahead of its tokens.
+            data: response_mask, old_log_probs, advantages; rollout_is_weights, rollout_log_probs and ref_log_prob
+                where there are some; all nested (batch, response tokens).
+        """
+        from verl.workers.utils.padding import response_from_nested
+
+        mask = data["response_mask"].values() != 0
+        log_prob = response_from_nested(model_output["log_probs"].detach(), data["response_mask"]).values()
+        inputs: dict[str, Tensor] = {name: data[name].values() for name in INPUTS if name in data}
+        finite = {name: tensor.isfinite() for name, tensor in {"log_probs": log_prob, **inputs}.items()}
+        all_finite = torch.stack([*finite.values()]).all(dim=0)
+        *not_finite, every_token = torch.stack(
+            [*((~good & mask).sum() for good in finite.values()), all_finite.all()]
+        ).tolist()  # one transfer from the device
+
+        if not every_token:  # also where the mask is 0: 0 * NaN is NaN
+            data = data.copy()
+            for name in inputs:
+                data[name] = _zeroed(data[name])
+            model_output = {**model_output, "log_probs": _zeroed(model_output["log_probs"])}
+
+        with _policy_loss_given(_padded(data, "ref_log_prob")) if self.has_reference else nullcontext():
+            loss, metrics = self.ppo_loss(model_output=model_output, data=data, dp_group=dp_group)
+
+        if any(not_finite) or not loss.detach().isfinite():
+            named = [f"{name} ({count} tokens)" for name, count in zip(finite, not_finite, strict=True) if count]
+            logger.error("NaN or infinity in %s; this optimizer step is skipped", ", ".join(named) or "the loss")
+            loss = loss * math.nan
+
+        rollout = data["rollout_log_probs"].values() if "rollout_log_probs" in data else None
+        sums = _sums(log_prob, inputs, rollout, mask, counted=mask & all_finite)
+        self._sums = sums if self._sums is None else self._sums + sums
+        return loss, metrics
+
+    def take(self, group: Any = None) -> Measured:
+        """What was measured since the last call; all ranks of the data-parallel group must call it."""
+        total, self._sums = self._sums, None
+        assert total is not None, "no micro-batch since the last call"
+        torch.distributed.all_reduce(total, group=group)
+        tokens, weight, square, of_sampler, sampler_kl, of_reference, reference_kl = total.tolist()
+        metrics = {}
+        if square:
+            metrics["off_policy/ess"] = weight**2 / (tokens * square)
+        if of_sampler:
+            metrics["off_policy/kl"] = sampler_kl / of_sampler
+        return Measured(metrics, reference_kl / max(1.0, of_reference))
+
+
+def token_kl(old_log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
+    """k3(pi_ref / pi_old) = rho - 1 - log rho of every token; any shape, computed in float64.
+
+    The paper's section 2: its mean over x ~ pi_old is the KL of pi_old from pi_ref, without a ratio, because
+    pi_old sampled the tokens; never negative. log rho is clamped as in the losses.
+    """
+    log_rho = (ref_log_prob.double() - old_log_prob.double()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    return torch.expm1(log_rho) - log_rho
+
+
+def token_weights(log_prob: Tensor, old_log_prob: Tensor, rollout_is_weights: Tensor | None) -> Tensor:
+    """The factor of a token's advantage: w = pi_theta / pi_old, times verl's rollout_is_weights where given.
+
+    All of one shape; log w is clamped as in the losses.
+    """
+    w = (log_prob - old_log_prob).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    return w if rollout_is_weights is None else w * rollout_is_weights
+
+
+def _sums(log_prob: Tensor, inputs: dict[str, Tensor], rollout: Tensor | None, mask: Tensor, counted: Tensor) -> Tensor:
+    """Tokens, sum w, sum w^2; tokens and sum of log mu - log pi_theta; tokens and sum of token_kl. (7,) float64.
+
+    All tensors: (tokens of the responses,). counted: where mask is nonzero and all inputs of the loss are finite.
+    """
+    old, zero = inputs["old_log_probs"], torch.zeros((), device=log_prob.device)
+    weights = token_weights(log_prob, old, inputs.get("rollout_is_weights")).masked_fill(~counted, 0.0)
+    sums = [counted.sum(), weights.sum(), weights.dot(weights), zero, zero, zero, zero]
+    if rollout is not None:
+        log_ratio = rollout - log_prob
+        sampled = mask & log_ratio.isfinite()
+        sums[3:5] = [sampled.sum(), log_ratio.masked_fill(~sampled, 0.0).sum()]
+    if "ref_log_prob" in inputs:
+        kl = token_kl(old, inputs["ref_log_prob"])
+        sums[5:7] = [counted.sum(), kl.masked_fill(~counted, 0.0).sum()]
+    return torch.stack([each.double() for each in sums])
+
+
+def _zeroed(tensor: Tensor) -> Tensor:
+    """A tensor, nested or not, with 0 for NaN and infinity."""
+    return torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _padded(data: TensorDict, name: str) -> Tensor:
+    """A field as (batch, tokens), padded as verl's ppo_loss pads its fields."""
+    return data.select("response_mask", name).to_padded_tensor()[name]
+
+
+@contextmanager
+def _policy_loss_given(ref_log_prob: Tensor) -> Iterator[None]:
+    """While in this context, the policy loss that verl's ppo_loss looks up gets ref_log_prob as well.
+
+    ppo_loss has no argument for it; the alternative is a copy of ppo_loss.
+    """
+    from verl.workers.utils import losses
+
+    names: dict[str, Any] = losses.__dict__
+    look_up = names["get_policy_loss_fn"]
+    names["get_policy_loss_fn"] = lambda name: functools.partial(look_up(name), ref_log_prob=ref_log_prob)
+    try:
+        yield
+    finally:
+        names["get_policy_loss_fn"] = look_up
