@@ -24,6 +24,7 @@ from rpg.objectives.losses import MAX_LOG_RATIO
 logger = logging.getLogger(__name__)
 
 INPUTS = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")  # of the loss, beside log_probs
+FIELDS = ("response_mask", "rollout_log_probs", *INPUTS)
 
 
 class Measured(NamedTuple):
@@ -59,10 +60,10 @@ class ActorLoss:
         """
         from verl.workers.utils.padding import response_from_nested
 
-        mask = data["response_mask"].values() != 0
+        fields: dict[str, Any] = {name: data[name].values() for name in FIELDS if name in data}
+        mask, rollout = fields.pop("response_mask") != 0, fields.pop("rollout_log_probs", None)
         log_prob = response_from_nested(model_output["log_probs"].detach(), data["response_mask"]).values()
-        inputs: dict[str, Tensor] = {name: data[name].values() for name in INPUTS if name in data}
-        finite = {name: tensor.isfinite() for name, tensor in {"log_probs": log_prob, **inputs}.items()}
+        finite = {name: tensor.isfinite() for name, tensor in {"log_probs": log_prob, **fields}.items()}
         all_finite = torch.stack([*finite.values()]).all(dim=0)
         *not_finite, every_token = torch.stack(
             [*((~good & mask).sum() for good in finite.values()), all_finite.all()]
@@ -70,7 +71,7 @@ class ActorLoss:
 
         if not every_token:  # also where the mask is 0: 0 * NaN is NaN
             data = data.copy()
-            for name in inputs:
+            for name in fields:
                 data[name] = _zeroed(data[name])
             model_output = {**model_output, "log_probs": _zeroed(model_output["log_probs"])}
 
@@ -82,8 +83,7 @@ class ActorLoss:
             logger.error("NaN or infinity in %s; this optimizer step is skipped", ", ".join(named) or "the loss")
             loss = loss * math.nan
 
-        rollout = data["rollout_log_probs"].values() if "rollout_log_probs" in data else None
-        sums = _sums(log_prob, inputs, rollout, mask, counted=mask & all_finite)
+        sums = _sums(log_prob, fields, rollout, mask, counted=mask & all_finite)
         self._sums = sums if self._sums is None else self._sums + sums
         return loss, metrics
 

@@ -14,7 +14,7 @@ from verl.workers.utils.padding import no_padding_2_padding
 
 import rpg.verl_plugin.rollout  # noqa: F401 - what this module stands in for
 from rpg.objectives import token_loss
-from rpg.verl_plugin import nonfinite, policy_loss, worker
+from rpg.verl_plugin import actor_loss, policy_loss, worker
 
 DIRECTORY = "RPG_TEST_LOSS_RECORDS"
 FIELDS = ("prompts", "responses", "response_mask", "old_log_probs", "rollout_log_probs", "advantages")
@@ -23,7 +23,7 @@ _ratios: list[torch.Tensor] = []
 _responses: list[dict[str, Any]] = []
 _batches = 0
 
-_summary, _call = policy_loss.token_loss_summary, nonfinite.FiniteLoss.__call__
+_summary, _call = policy_loss.token_loss_summary, actor_loss.ActorLoss.__call__
 _train = worker.RPGActor.train_mini_batch
 
 
@@ -56,5 +56,5 @@ def _recorded_train(self, data):
 
 if DIRECTORY in os.environ:
     policy_loss.token_loss_summary = _recorded_summary
-    nonfinite.FiniteLoss.__call__ = _recorded_call
+    actor_loss.ActorLoss.__call__ = _recorded_call
     worker.RPGActor.train_mini_batch = _recorded_train

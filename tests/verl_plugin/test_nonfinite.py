@@ -1,4 +1,4 @@
-"""What is not finite: the loss that takes it, the count of steps, the metrics, the weights. See test_worker.py too."""
+"""Skipped steps, metrics and weights that are not finite; test_actor_loss.py and test_worker.py have the loss."""
 
 import json
 import math
@@ -9,54 +9,12 @@ from tensordict import TensorDict
 
 from rpg.files.whole import SKIPPED
 from rpg.verl_plugin import nonfinite
-from rpg.verl_plugin.nonfinite import FiniteLoss, SkippedSteps, StepAwareEngine
+from rpg.verl_plugin.engine import StepAwareEngine
+from rpg.verl_plugin.nonfinite import SkippedSteps
 
 
-def actor_loss(model_output, data, dp_group=None):
-    """As verl's: refuses what is not finite where rpg's losses do, else takes it as verl's own losses do."""
-    log_prob = model_output["log_probs"]
-    log_prob = log_prob.values() if log_prob.is_nested else log_prob
-    old = data["old_log_probs"].values() if data["old_log_probs"].is_nested else data["old_log_probs"]
-    if data["strict"].all() and not old.isfinite().all():
-        raise FloatingPointError("NaN or infinity in: old_log_prob")
-    loss = -(torch.exp(log_prob - old) * data["advantages"].reshape(old.shape)).mean()
-    return loss, {"actor/ppo_kl": (old - log_prob).mean().item()}
-
-
-def batch(nested: bool, strict: bool, bad: float | None):
-    weights = torch.full((6,), -1.0, requires_grad=True)
-    log_prob, old = weights.reshape(2, 3), torch.full((2, 3), -1.5)
-    if bad is not None:
-        old[1, 2] = bad
-    if nested:
-        offsets = torch.tensor([0, 3, 6])
-        log_prob = torch.nested.nested_tensor_from_jagged(log_prob.reshape(-1), offsets)
-        old = torch.nested.nested_tensor_from_jagged(old.reshape(-1), offsets)
-    fields = {"old_log_probs": old, "advantages": torch.ones(2, 3), "strict": torch.full((2, 1), strict)}
-    return weights, {"log_probs": log_prob}, TensorDict(fields, batch_size=2)
-
-
-@pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize("strict", [False, True], ids=["verl's loss", "rpg's loss"])
-@pytest.mark.parametrize("bad", [math.nan, -math.inf])
-def test_a_loss_that_is_not_finite_has_a_gradient_that_says_so(nested, strict, bad):
-    weights, output, data = batch(nested, strict, bad)
-    loss, metrics = FiniteLoss(actor_loss)(output, data)
-    loss.backward()
-    assert weights.grad.isnan().all()
-    assert math.isfinite(metrics["actor/ppo_kl"])
-    assert not data["old_log_probs"].isfinite().all() if not nested else True  # the batch stays as it was
-
-
-@pytest.mark.parametrize("nested", [False, True])
-def test_a_finite_loss_is_verls_own(nested):
-    weights, output, data = batch(nested, True, None)
-    loss, metrics = FiniteLoss(actor_loss)(output, data)
-    same, said = actor_loss(output, data)
-    assert loss.item() == same.item()
-    assert metrics == said
-    loss.backward()
-    assert weights.grad.isfinite().all()
+def nested(rows: list[list[float]]) -> torch.Tensor:
+    return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
 
 
 def rows() -> TensorDict:
@@ -64,8 +22,8 @@ def rows() -> TensorDict:
 
     return TensorDict(
         {
-            "old_log_probs": torch.tensor([[0.0, math.nan], [0.0, 0.0]]),
-            "advantages": torch.tensor([[1.0, math.inf], [-math.inf, 0.0]]),
+            "old_log_probs": nested([[0.0, math.nan], [0.0]]),
+            "advantages": nested([[1.0, math.inf], [-math.inf]]),
             "global_steps": torch.tensor([7, 7]),
             "uid": NonTensorStack("a", "b"),
             "raw_prompt": NonTensorStack(*[[{"role": "user", "content": text}] for text in ("1 + 1?", "2 + 2?")]),

@@ -7,7 +7,8 @@ from schedulefree import AdamWScheduleFree
 from tiny_fsdp import batches, build, log_prob
 
 from rpg.objectives import LossSpec, token_loss
-from rpg.verl_plugin.reference import Reference, TokenMean, token_kl
+from rpg.verl_plugin.actor_loss import token_kl
+from rpg.verl_plugin.reference import Reference
 from rpg.verl_plugin.reference_settings import ReferenceSettings
 from rpg.verl_plugin.schedule_free import ScheduleFreeEngine
 
@@ -65,7 +66,6 @@ class Run:
         self.actor = build()
         self.engine = Engine(self.actor, optimizer_for(self.optimizer, self.actor.parameters()))
         self.reference = Reference(settings, self.actor, build(offload=True)) if settings.has_model else None
-        self.kl = TokenMean()
 
     def iterate(self, iteration: int, before_update=lambda: None, after_step=lambda tokens, loss: None) -> None:
         """Old log-probs, reference log-probs, STEPS optimizer steps."""
@@ -78,12 +78,12 @@ class Run:
                 self.reference.begin_iteration()
                 ref = [log_prob(self.reference.model, tokens) for tokens in data]
         before_update()
-        losses = []
+        losses, kls = [], []
         with self.engine.train_mode():
             for tokens, o, r in zip(data, old, ref, strict=True):
                 with self.engine.train_mode():  # verl enters it for each mini-batch once more
                     if r is not None:
-                        self.kl.add(token_kl(o, r), torch.ones_like(o))
+                        kls.append(token_kl(o, r).mean())
                     # reward 1 for every even token: something to learn, and the same on any number of ranks
                     advantages = 1.0 - 2.0 * (tokens[:, 1:] % 2)
                     x = log_prob(self.actor, tokens)
@@ -95,6 +95,8 @@ class Run:
                     after_step(tokens, loss)
         entry = {"losses": losses, "old": old, "ref": ref, "lr": self.engine.lr_scheduler_step()}
         if self.reference is not None:
-            self.reference.end_iteration(STEPS, self.kl.take())
+            kl = torch.stack(kls).mean()  # all mini-batches and ranks have equally many tokens
+            torch.distributed.all_reduce(kl)
+            self.reference.end_iteration(STEPS, kl.item() / self.world_size)
             entry |= self.reference.metrics()
         self.trace.append(entry)

@@ -1,0 +1,233 @@
+"""The actor loss over verl's own ppo_loss: NaN, the reference, and metrics over micro-batches and ranks."""
+
+import json
+import math
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from tensordict import TensorDict
+from tiny_fsdp import on_ranks, process_group
+from verl.utils import tensordict_utils as tu
+from verl.utils.metric import Metric
+from verl.workers.config import FSDPActorConfig
+from verl.workers.utils.losses import ppo_loss
+
+from rpg.verl_plugin import policy_loss
+from rpg.verl_plugin.actor_loss import INPUTS, ActorLoss, token_kl
+from rpg.verl_plugin.config import RPGPolicyLossConfig
+
+PROMPT = 2
+LENGTHS = (5, 1, 3, 2, 4, 1)
+
+
+def rows(weights: bool = True) -> list[dict[str, torch.Tensor]]:
+    """Responses of LENGTHS; the last token of the third does not count."""
+    generator = torch.Generator().manual_seed(0)
+    made = []
+    for length in LENGTHS:
+        old = -3 * torch.rand(length, generator=generator)
+        row = {
+            "prompts": torch.ones(PROMPT, dtype=torch.int64),
+            "responses": torch.ones(length, dtype=torch.int64),
+            "response_mask": torch.ones(length, dtype=torch.int64),
+            "old_log_probs": old,
+            "rollout_log_probs": old + 0.3 * torch.randn(length, generator=generator),
+            "ref_log_prob": old + 0.3 * torch.randn(length, generator=generator),
+            "advantages": torch.randn(length, generator=generator),
+            "log_prob": old + 0.5 * torch.randn(length, generator=generator),
+        }
+        if weights:
+            row["rollout_is_weights"] = torch.rand(length, generator=generator) + 0.5
+        made.append(row)
+    made[2]["response_mask"][-1] = 0
+    return made
+
+
+def batch(some: list[dict[str, torch.Tensor]], dp_size: int = 1) -> tuple[dict[str, torch.Tensor], TensorDict]:
+    """What verl's engine hands to a loss: log-probs of whole sequences, moved by one token, and the rest."""
+    log_probs = [torch.cat([torch.full((PROMPT - 1,), 9.0), row["log_prob"], torch.full((1,), 9.0)]) for row in some]
+    names = [name for name in some[0] if name != "log_prob"]
+    fields = {n: torch.nested.as_nested_tensor([row[n] for row in some], layout=torch.jagged) for n in names}
+    data = TensorDict(fields, batch_size=len(some))
+    tu.assign_non_tensor(data, dp_size=dp_size, batch_num_tokens=15, global_batch_size=6)
+    return {"log_probs": torch.nested.as_nested_tensor(log_probs, layout=torch.jagged)}, data
+
+
+def actor_loss(loss_mode: str, has_reference: bool = False) -> ActorLoss:
+    policy_loss.register()
+    config = FSDPActorConfig(
+        strategy="fsdp2",
+        rollout_n=1,
+        ppo_micro_batch_size_per_gpu=1,
+        use_torch_compile=False,
+        policy_loss=RPGPolicyLossConfig(loss_mode=loss_mode, kl_coef=0.3),
+    )
+    return ActorLoss(partial(ppo_loss, config=config), has_reference)
+
+
+def expected(some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
+    """Both definitions, token by token in Python's floats."""
+    weights, log_ratios = [], []
+    for row in some:
+        for t, counts in enumerate(row["response_mask"].tolist()):
+            if counts:
+                value = {name: float(tensor[t]) for name, tensor in row.items() if name != "prompts"}
+                w = math.exp(value["log_prob"] - value["old_log_probs"])
+                weights.append(w * value.get("rollout_is_weights", 1.0))
+                log_ratios.append(value["rollout_log_probs"] - value["log_prob"])
+    ess = sum(weights) ** 2 / (len(weights) * sum(w * w for w in weights))
+    return {"off_policy/ess": ess, "off_policy/kl": sum(log_ratios) / len(log_ratios)}
+
+
+@pytest.mark.parametrize("weights", [False, True], ids=["plain", "rollout_is"])
+@pytest.mark.parametrize("loss_mode", ["rpg_rf_urkl_clip_ppo", "vanilla"])
+def test_metrics_by_definition(loss_mode, weights):
+    """In uneven micro-batches of 1, 3 and 2 responses. The loss itself is verl's."""
+    some, loss = rows(weights), actor_loss(loss_mode)
+    with process_group():
+        for part in (slice(0, 1), slice(1, 4), slice(4, 6)):
+            value, metrics = loss(*batch(some[part]))
+            same, said = loss.ppo_loss(model_output=batch(some[part])[0], data=batch(some[part])[1])
+            assert value.item() == same.item()
+            assert metrics.keys() == said.keys()
+        found = loss.take().metrics
+        loss(*batch(some[:1]))
+        assert loss.take().metrics == pytest.approx(expected(some[:1]), rel=1e-5)  # the next batch begins anew
+    assert found == pytest.approx(expected(some), rel=1e-5)
+    assert 0.5 < found["off_policy/ess"] < 0.95  # the weights do differ
+
+
+def test_weights_of_one_are_an_effective_sample_size_of_one():
+    some, loss = rows(weights=False), actor_loss("rpg_urkl")
+    for row in some:
+        row["log_prob"] = row["old_log_probs"].clone()
+        del row["rollout_log_probs"]
+    with process_group():
+        loss(*batch(some))
+        assert loss.take().metrics == {"off_policy/ess": 1.0}  # no KL without the sampler's log-probs
+
+
+@pytest.mark.parametrize("loss_mode", ["rpg_urkl", "vanilla"])
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
+@pytest.mark.parametrize("field", [*INPUTS, "log_prob"])
+def test_what_is_not_finite_makes_the_gradient_nan(loss_mode, value, field):
+    """verl's engine then skips the step; the metrics are finite, have verl's keys and leave that token out."""
+    some, loss = rows(), actor_loss(loss_mode, has_reference=loss_mode != "vanilla")
+    some[0][field][2] = value
+    output, data = batch(some)
+    weights = output["log_probs"].values().requires_grad_()
+    output["log_probs"] = torch.nested.nested_tensor_from_jagged(weights, output["log_probs"].offsets())
+    with process_group():
+        result, metrics = loss(output, data)
+        found = loss.take().metrics
+    result.backward()
+    assert weights.grad.isnan().any()
+    assert not data[field].values().isfinite().all() if field in data else True  # the batch stays as it was
+    assert metrics.keys() == loss.ppo_loss(model_output=batch(rows())[0], data=batch(rows())[1])[1].keys()
+    assert all(
+        math.isfinite(number.aggregate() if isinstance(number, Metric) else number) for number in metrics.values()
+    )
+    if field in ("advantages", "ref_log_prob"):
+        return
+    kept = [{name: tensor.clone() for name, tensor in row.items()} for row in some]
+    kept[0]["response_mask"][2] = 0
+    assert found == pytest.approx(expected(kept) | {"off_policy/kl": found["off_policy/kl"]}, rel=1e-5)
+
+
+@pytest.mark.parametrize("field", [*INPUTS, "rollout_log_probs", "log_prob"])
+def test_what_does_not_count_may_be_anything(field):
+    some, clean, loss = rows(), rows(), actor_loss("rpg_urkl", has_reference=True)
+    some[2][field][-1] = math.nan  # where response_mask is 0
+    with process_group():
+        (got, _), found = loss(*batch(some)), loss.take()
+        (want, _), without = loss(*batch(clean)), loss.take()
+    assert got.item() == want.item()
+    assert found == without
+
+
+def test_a_sampler_that_is_not_finite_is_left_out_of_its_kl_alone():
+    some, loss = rows(), actor_loss("rpg_urkl")
+    some[0]["rollout_log_probs"][2] = math.nan
+    with process_group():
+        result, _ = loss(*batch(some))
+        found = loss.take().metrics
+    kept = [{name: tensor.clone() for name, tensor in row.items()} for row in some]
+    kept[0]["response_mask"][2] = 0
+    assert found["off_policy/kl"] == pytest.approx(expected(kept)["off_policy/kl"], rel=1e-5)
+    assert found["off_policy/ess"] == pytest.approx(expected(some)["off_policy/ess"], rel=1e-5)
+    assert result.isfinite()
+
+
+def test_a_batch_without_tokens():
+    some, loss = rows(), actor_loss("rpg_urkl")
+    for row in some:
+        row["response_mask"].zero_()
+    with process_group():
+        loss(*batch(some))
+        assert loss.take() == ({}, 0.0)
+
+
+@pytest.mark.parametrize("name", ["rpg_urkl", "rpg_rf_fkl_clip_ppo"])
+def test_the_policy_loss_gets_the_reference(name):
+    """The loss is policy_loss with that ref_log_prob, and the KL is in it once."""
+    some, loss = rows(weights=False), actor_loss(name, has_reference=True)
+    output, data = batch(some)
+    with process_group():
+        got, metrics = loss(output, data)
+        measured = loss.take()
+    config = loss.ppo_loss.keywords["config"]
+    padded = {key: torch.nn.utils.rnn.pad_sequence([row[key] for row in some], batch_first=True) for key in some[0]}
+    arguments = {
+        "old_log_prob": padded["old_log_probs"],
+        "log_prob": padded["log_prob"],
+        "advantages": padded["advantages"],
+        "response_mask": padded["response_mask"].bool(),
+        "config": config,
+    }
+    want, _ = policy_loss.policy_loss(name, **arguments, ref_log_prob=padded["ref_log_prob"])
+    without, _ = policy_loss.policy_loss(name, **arguments)
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)  # one sum of fifteen float32 terms of order 1
+    assert abs(want - without) > 1e-3
+    assert "kl_loss" not in metrics  # verl's own
+    kl = token_kl(padded["old_log_probs"], padded["ref_log_prob"])[padded["response_mask"].bool()].mean().item()
+    assert measured.reference_kl == pytest.approx(kl)
+    again, _ = loss.ppo_loss(model_output=output, data=data)  # outside of ActorLoss verl's look-up is as it was
+    torch.testing.assert_close(again, without, rtol=1e-5, atol=1e-6)
+
+
+def measure_a_share(path: str) -> None:
+    """Each rank has every second response, in two micro-batches."""
+    rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    loss, mine = actor_loss("rpg_urkl", has_reference=True), rows()[rank::ranks]
+    for part in (slice(0, 1), slice(1, None)):
+        loss(*batch(mine[part], dp_size=ranks))
+    Path(f"{path}-{rank}").write_text(json.dumps(loss.take()))
+
+
+@pytest.mark.slow
+def test_two_ranks_are_one(tmp_path):
+    on_ranks(2, measure_a_share, str(tmp_path / "found"))
+    loss = actor_loss("rpg_urkl", has_reference=True)
+    with process_group():
+        loss(*batch(rows()))
+        one = loss.take()
+    for rank in (0, 1):
+        metrics, kl = json.loads((tmp_path / f"found-{rank}").read_text())
+        assert metrics == pytest.approx(expected(rows()), rel=1e-5)
+        assert kl == pytest.approx(one.reference_kl, rel=1e-5)
+
+
+class TestTokenKl:
+    def test_by_hand(self):
+        # rho = 2: 2 - 1 - ln 2; rho = 1/2: 1/2 - 1 + ln 2; rho = 1: 0
+        old = torch.log(torch.tensor([0.25, 0.5, 0.5], dtype=torch.float64))
+        ref = torch.log(torch.tensor([0.5, 0.25, 0.5], dtype=torch.float64))
+        ln2 = 0.6931471805599453
+        torch.testing.assert_close(token_kl(old, ref), torch.tensor([1 - ln2, ln2 - 0.5, 0.0], dtype=torch.float64))
+
+    def test_expectation_is_the_kl(self):
+        old, ref = torch.tensor([0.2, 0.3, 0.5]).double(), torch.tensor([0.1, 0.6, 0.3]).double()
+        mean = (old * token_kl(old.log(), ref.log())).sum()
+        torch.testing.assert_close(mean, (old * (old / ref).log()).sum())
