@@ -11,7 +11,7 @@ PROGRAM = """
 import sys
 import rpg.verl_plugin
 from omegaconf import OmegaConf
-from recipe.rpg.compose import compose_config
+from rpg.launching.compose import compose_config
 from rpg.checks import preflight
 from rpg.checks.finding import Run
 
@@ -20,7 +20,8 @@ rpg.verl_plugin.vllm_plugin()
 config = compose_config(["profile=gpu", "trainer.experiment_name=x", "rpg.script=run_rpg_7b_urkl1e-4"])
 assert OmegaConf.select(config, "trainer.device") == "cuda"
 asked = list(preflight.ask(Run(OmegaConf.to_container(config, resolve=True)), ["cheap", "verl"], ["settings"]))
-import rpg.verl_plugin.rollout, rpg.verl_plugin.trainer, recipe.rpg.task_runner, recipe.rpg.main_rpg, recipe.rpg.run
+import rpg.verl_plugin.rollout, rpg.verl_plugin.trainer
+import rpg.verl_plugin.task_runner, rpg.launching.start, rpg.launching.run
 print("ASKED", len(asked), *(name for name in sys.modules if name.startswith("rpg.verl_plugin.cpu")))
 """
 
