@@ -1,8 +1,8 @@
-"""What the runs of off_policy.sh say: a line each, the choices of pi_old compared, pictures by age and by step.
+"""What the runs of off_policy.sh say: a line each, the choices of pi_old compared, a picture by age.
 
 python docs/results/off_policy_report.py docs/results/off_policy OUT
 
-Reads the three files that compact.py wrote; writes runs.md, ages.png and scores.png into OUT.
+Reads the three files that compact.py wrote; writes runs.md and ages.png into OUT.
 """
 
 import sys
@@ -15,7 +15,6 @@ import pandas
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
-from matplotlib.figure import Figure
 
 from rpg.results import figures
 from rpg.results.methods import order_of
@@ -23,22 +22,20 @@ from rpg.results.methods import order_of
 UNCLIPPED = "RPG-REINFORCE-URKL (no clip)"
 SCORE, ACCURACY = "critic/score/mean", "val-core/toy_sum/acc/mean@2"
 CHOICES = ("recomputed", "decoupled", "behavior")
-COLOURS = {"sync": "black", "behavior": "tab:red", "decoupled": "tab:blue", "recomputed": "tab:orange"}
-LINES = {0: "-", 4: "-", 1: ":", 2: "--"}  # batches that the rollouts are ahead
+COLOURS = {"behavior": "tab:red", "decoupled": "tab:blue", "recomputed": "tab:orange"}
 OUTCOMES = ("at step 8", "at step 16", "training score")
 COLUMNS = {"staleness": 2, "at step 8": 3, "at step 16": 3, "training score": 2, "s a step": 1, "ess": 3,
            "lowest ess": 3, "largest KL": 3, "clipped": 3}  # fmt: skip
 
 
 def main() -> None:
-    """Write runs.md and the pictures."""
+    """Write runs.md and ages.png."""
     study, out = map(Path, sys.argv[1:])
     metrics = compact.metrics_of(study)
     runs = frame(compact.runs_of(study), metrics)
     out.mkdir(parents=True, exist_ok=True)
     (out / "runs.md").write_text("\n".join([*lines(runs), "", *means(runs), "", *against_recomputed(runs)]) + "\n")
     draw_ages(runs, out / "ages.png")
-    draw_scores(runs, metrics[SCORE].unstack("run"), out / "scores.png")
 
 
 def frame(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> pandas.DataFrame:
@@ -114,22 +111,6 @@ def run_deviation(runs: pandas.DataFrame, outcome: str) -> float:
     return float((((values - design @ fitted) ** 2).sum() / (len(values) - design.shape[1])) ** 0.5)
 
 
-def draw_scores(runs: pandas.DataFrame, scores: pandas.DataFrame, path: Path) -> None:
-    """A column a method: the training score by step."""
-    with pyplot.rc_context(figures.STYLE):
-        figure, axes = pyplot.subplots(1, runs.method.nunique(), figsize=(16, 4.2), sharey=True)
-        for axis, (method, group) in zip(axes, runs.groupby("method", sort=False), strict=True):
-            for name, run in group.iterrows():
-                smooth = scores[name].rolling(3, center=True, min_periods=1).mean()
-                axis.plot(smooth.index, smooth, color=COLOURS[run.pi_old], linestyle=LINES[run.ahead],
-                          linewidth=1.8 if run.ahead in (0, 4) else 1.0,
-                          label=f"{run.pi_old}, {run.ahead} ahead" if run.ahead else "sync")  # fmt: skip
-            axis.set_title(method)
-            axis.set_xlabel("step")
-        axes[0].set_ylabel("training score, mean of 3 batches")
-        _finish(figure, axes, path, columns=5)
-
-
 def draw_ages(runs: pandas.DataFrame, path: Path) -> None:
     """A column a method; against the batches ahead, a line a pi_old that begins with the synchronous run."""
     shown = {"last accuracy": "at step 16", "median ess": "ess", "largest KL(mu, pi_theta)": "largest KL"}
@@ -149,15 +130,10 @@ def draw_ages(runs: pandas.DataFrame, path: Path) -> None:
                             points.ahead, points[value], marker="o", color=COLOURS[choice], label=choice
                         )
             axes[-1, column].set_yscale("log")
-        _finish(figure, axes[0], path, columns=len(CHOICES))
-
-
-def _finish(figure: Figure, axes: numpy.ndarray, path: Path, columns: int) -> None:
-    """One legend for all; write the picture."""
-    handles = {label: line for axis in axes for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=columns)
-    figure.tight_layout(rect=(0, 0.04 + 0.04 * (len(handles) / columns), 1, 1))
-    figure.savefig(path, dpi=75)
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="lower center", ncols=len(CHOICES))
+        figure.tight_layout(rect=(0, 0.05, 1, 1))
+        figure.savefig(path, dpi=75)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,126 @@
+"""The study's contrasts, their least-squares estimates and their power.
+
+An outcome of a run is modelled as the sum of its method's and its seed's effect.
+"""
+
+from typing import NamedTuple
+
+import mpmath
+import numpy
+import pandas
+
+from rpg.results.methods import DIVERGENCES
+
+SCORE, LAST = "training score", "last accuracy"
+ROWS = "eight rows"  # RPG and RPG-REINFORCE with their own advantages: one method (rpg/lab/identity.py)
+DIVIDED, UNDIVIDED = "eight rows, divided", "GRPO, not divided"
+REINFORCE = tuple(f"RPG-REINFORCE-{d}" for d in DIVERGENCES)
+DIFFERENTIABLE = tuple(f"RPG-{d}" for d in DIVERGENCES)
+EIGHT = (*DIFFERENTIABLE, *REINFORCE)
+UNNORMALISED, REVERSE = (tuple(row for row in EIGHT if mark in row) for mark in ("-U", "RKL"))
+# seeds of all thirteen methods; of what was run again; both
+FIRST, LATER, ALL = (1, 2, 3), (4, 5, 6, 7, 8, 9), tuple(range(1, 10))
+
+
+class Contrast(NamedTuple):
+    """Mean of the first cells less mean of the second, in the runs with so many steps a batch and these seeds.
+
+    `by`: the column whose cells are meant. `alike`: nothing else that could make a difference differs.
+    """
+
+    name: str
+    steps: int
+    seeds: tuple[int, ...]
+    by: str
+    plus: tuple[str, ...]
+    minus: tuple[str, ...]
+    alike: bool = True
+
+
+def _rest(rows: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(row for row in EIGHT if row not in rows)
+
+
+SAME, ADVANTAGE, CONFOUNDED = "A/A tests, among the eight rows", "What the advantage changes", "Confounded"
+CONTRASTS = {
+    SAME: (
+        Contrast("REINFORCE less differentiable", 16, FIRST, "method", REINFORCE, DIFFERENTIABLE),
+        Contrast("reverse less forward KL", 16, FIRST, "method", REVERSE, _rest(REVERSE)),
+        Contrast("unnormalised less normalised KL", 16, FIRST, "method", UNNORMALISED, _rest(UNNORMALISED)),
+        Contrast("REINFORCE less differentiable, 2 steps", 2, FIRST, "method", REINFORCE, DIFFERENTIABLE),
+        Contrast("REINFORCE less differentiable, 64 steps", 64, FIRST, "method", REINFORCE, DIFFERENTIABLE),
+    ),
+    ADVANTAGE: (
+        Contrast("REINFORCE++ less eight rows, seeds 1 to 3", 16, FIRST, "cell", ("REINFORCE++",), (ROWS,)),
+        Contrast("the same, seeds 4 to 9", 16, LATER, "cell", ("REINFORCE++",), (ROWS,)),
+        Contrast("the same, all seeds", 16, ALL, "cell", ("REINFORCE++",), (ROWS,)),
+        Contrast("REINFORCE++ less eight rows with division", 16, ALL, "cell", ("REINFORCE++",), (DIVIDED,)),
+        Contrast("REINFORCE++-Baseline less eight rows", 16, FIRST, "cell", ("REINFORCE++-Baseline",), (ROWS,)),
+        Contrast("divided less not, seeds 1 to 3", 16, FIRST, "cell", ("GRPO", DIVIDED), (UNDIVIDED, ROWS)),
+        Contrast("the same, seeds 4 to 9", 16, LATER, "cell", ("GRPO", DIVIDED), (UNDIVIDED, ROWS)),
+        Contrast("the same, all seeds", 16, ALL, "cell", ("GRPO", DIVIDED), (UNDIVIDED, ROWS)),
+    ),
+    CONFOUNDED: (
+        Contrast("DAPO less eight rows", 16, FIRST, "cell", ("DAPO",), (ROWS,), False),
+        Contrast("eight rows less GRPO, both divided", 16, ALL, "cell", (DIVIDED,), ("GRPO",), False),
+        Contrast("eight rows less GRPO, both not", 16, ALL, "cell", (ROWS,), (UNDIVIDED,), False),
+        Contrast("DAPO less eight rows, 2 steps", 2, FIRST, "cell", ("DAPO",), (ROWS,), False),
+        Contrast("DAPO less eight rows, 64 steps", 64, FIRST, "cell", ("DAPO",), (ROWS,), False),
+    ),
+}
+
+
+class Estimate(NamedTuple):
+    """A difference, its standard error, and the degrees of freedom of the error."""
+
+    value: float
+    error: float
+    freedom: int
+
+    def __str__(self) -> str:
+        return f"{self.value:+.3f} ± {self.error:.3f}"
+
+    @property
+    def ratio(self) -> float:
+        """The difference in standard errors."""
+        return self.value / self.error
+
+    @property
+    def detectable(self) -> float:
+        """The true difference that a two-sided test at 5 % finds in 90 % of studies like this one."""
+        return (t_quantile(0.975, self.freedom) + t_quantile(0.9, self.freedom)) * self.error
+
+
+def estimate(runs: pandas.DataFrame, contrast: Contrast, outcome: str) -> Estimate:
+    """The contrast, blocked by seed; the error is that of all runs with these steps and seeds.
+
+    DAPO is left out of the training score, which its filter changes: only kept groups are logged.
+    """
+    chosen = runs[(runs.steps == contrast.steps) & runs.seed.isin(contrast.seeds)]
+    if contrast.by == "method":
+        chosen = chosen[chosen.folder.str.startswith("steps_")]
+    if outcome == SCORE:
+        chosen = chosen[chosen.method != "DAPO"]
+    cells = pandas.get_dummies(chosen[contrast.by], dtype=float)
+    seeds = pandas.get_dummies(chosen.seed, drop_first=True, dtype=float)
+    design = numpy.hstack([cells, seeds])
+    values = chosen[outcome].to_numpy()
+    fitted, *_ = numpy.linalg.lstsq(design, values, rcond=None)
+    freedom = len(values) - design.shape[1]
+    variance = ((values - design @ fitted) ** 2).sum() / freedom
+    weights = numpy.zeros(design.shape[1])
+    for side, sign in ((contrast.plus, 1), (contrast.minus, -1)):
+        present = [name for name in side if name in cells]
+        for name in present:
+            weights[cells.columns.get_loc(name)] = sign / len(present)
+    error = (variance * weights @ numpy.linalg.inv(design.T @ design) @ weights) ** 0.5
+    return Estimate(weights @ fitted, error, freedom)
+
+
+def t_quantile(probability: float, freedom: int) -> float:
+    """Of Student's distribution, for a probability above one half."""
+
+    def above(t: mpmath.mpf) -> mpmath.mpf:
+        return mpmath.betainc(freedom / 2, 0.5, 0, freedom / (freedom + t * t), regularized=True) / 2
+
+    return float(mpmath.findroot(lambda t: above(t) - (1 - probability), 1.5))
