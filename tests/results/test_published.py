@@ -87,6 +87,14 @@ def test_numbers_with_an_error_are_those_of_the_files(page):
         assert pair in made or any((round(v, digits), round(e, digits)) == pair for v, e in measured), (page, pair)
 
 
+@pytest.mark.parametrize("page", PAGES[:2])
+def test_numbers_with_three_decimals_are_those_of_the_files(page):
+    texts = "".join((RESULTS / made).read_text() for _, _, made in REPORTS)
+    _, measured = published()
+    for number in re.findall(r"\b\d+\.\d{3}\b", (ROOT / page).read_text()):
+        assert number in texts or any(round(abs(value), 3) == float(number) for value, _ in measured), number
+
+
 def test_it_stays_small():
     files = [path for path in RESULTS.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert len(files) <= 60
