@@ -41,8 +41,8 @@ class Shown(NamedTuple):
 
 
 SHOWN = {
-    "reward": Shown(0.5, 1.0, 3),
-    "reward_mean": Shown(0.2, 0.85, 3),
+    "reward": Shown(0.6, 1.0, 3),
+    "reward_mean": Shown(0.3, 0.95, 3),
     "gap": Shown(0.0, 0.5, 3),
     "silenced": Shown(0.0, 1.0, 3),
     "kl": Shown(0.0, 10.0, 2),
