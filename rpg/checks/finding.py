@@ -1,7 +1,6 @@
-"""What a check is, and what it finds."""
+"""What a check is: what it asks of a run, and what it may read."""
 
 import copy
-import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,6 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from rpg.data.findings import ABSENT as ABSENT
+from rpg.data.findings import Finding as Finding
+from rpg.data.findings import Level as Level
+from rpg.data.findings import shown as shown
 from rpg.files.judge import Choice, newest_complete
 
 # cheap: without importing verl, a second in all; verl: asks verl itself, whose import takes seconds; thorough: reads
@@ -16,44 +19,8 @@ from rpg.files.judge import Choice, newest_complete
 Cost = Literal["cheap", "verl", "thorough"]
 # What an answer depends on. A run that is submitted to a cluster has its files and machine there.
 Subject = Literal["settings", "files", "machine"]
-Level = Literal["error", "warning", "ok", "skip"]
 CHEAP_OR_VERL: tuple[Cost, ...] = ("cheap", "verl")  # those that a run passes before Ray starts
 MARKS = {"ok": "ok  ", "warning": "warn", "error": "FAIL", "skip": "skip"}
-ABSENT = type("Absent", (), {"__repr__": lambda self: "absent"})()
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One outcome of a check.
-
-    Attributes:
-        key: the configuration's key, an environment variable, or what else was looked at.
-        value: what it holds; ABSENT where it is not a value that is wrong.
-        wrong: what is wrong with it; for level ok or skip, what was found.
-        remedy: what to do.
-        level: error (the run cannot work, or would not do what it says), warning, ok or skip (not looked at).
-    """
-
-    key: str
-    value: Any
-    wrong: str
-    remedy: str = ""
-    level: Level = "error"
-
-    def __str__(self) -> str:
-        where = self.key if self.value is ABSENT else f"{self.key}={shown(self.value)}"
-        return f"{where}: {self.wrong}" + (f"; {self.remedy}" if self.remedy else "")
-
-
-def shown(value: Any) -> str:
-    """A value as an override would hold it: null, true, text as it stands."""
-    if isinstance(value, str):
-        return value if value.isprintable() else repr(value)
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if isinstance(value, list):
-        return f"[{','.join(map(shown, value))}]"
-    return str(value)
 
 
 def leaves(value: Any, key: str = "", *, into_lists: bool = False) -> Iterator[tuple[str, Any]]:

@@ -30,7 +30,7 @@ def rows(run: Run) -> Iterator[Finding]:
             yield Finding(name, ABSENT, "is not on this machine", level="skip")
     check_overlap(checked)
     for file in checked:
-        errors = file.findings.count(errors=True)
+        errors = file.findings.count("error")
         first = next((line.strip() for line in file.findings.lines()), "")
         if errors:
             yield Finding(str(file.path), ABSENT, f"{errors} errors, first: {first}", f"rpg data check {file.path}")

@@ -1,4 +1,4 @@
-"""Build one problem set: read, filter, deduplicate and write in one pass of bounded memory."""
+"""Build one published problem set: read, filter, deduplicate and write in one pass of bounded memory."""
 
 import hashlib
 import time
@@ -6,22 +6,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from rpg.data.published import problems_in, to_problem
-from rpg.data.readers import DataError, read_file
-from rpg.data.schema import Problem, repeated_rows, write_parquet
-from rpg.data.sources import Source
+from rpg.data.parquet import Problem, repeated_rows, write_together
+from rpg.data.published import Source, problems_in, to_problem
+from rpg.data.readers import DataError, Rows, read_file
 
 PROGRESS_SECONDS = 5.0
-DUPLICATE = "repeats an earlier problem"
-CONFLICT = "repeats an earlier problem with another answer"
 EXCLUDED = "stands in an excluded file"
 
 
 @dataclass
 class Report:
-    """What became of the rows of one build."""
+    """What became of the rows of one build: counts, and the first row of each reason to leave one out."""
 
     read: int = 0
     kept: int = 0
@@ -30,10 +26,22 @@ class Report:
     examples: dict[str, str] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
-        """Yield the report as text: rows read, kept, written, and each reason with its first row."""
+        """Yield the report as text."""
         yield f"{self.read} rows read, {self.kept} problems kept, {self.written} rows written"
         for reason, count in self.left_out.most_common():
             yield f"  {count} left out: {reason} (first: {self.examples[reason]})"
+
+
+class Progress:
+    """Prints a line every PROGRESS_SECONDS."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say, self.last = say, time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        if time.monotonic() - self.last > PROGRESS_SECONDS:
+            self.last = time.monotonic()
+            self.say(text)
 
 
 def digest(text: str) -> bytes:
@@ -44,34 +52,28 @@ def digest(text: str) -> bytes:
 def problem_keys(path: Path) -> set[bytes]:
     """Return the digests of all problems in a file, for `exclude`: test problems stay out of training.
 
-    Reads what `build` reads: built files and published ones, of whichever set.
-    Raises DataError where not one problem is found: a guard that knows none lets everything through.
+    Reads what `build` reads: built files and published ones, of any set.
+    Raises DataError where not one problem is found: such a file would exclude nothing.
     """
     keys = {digest(text) for place, row in read_file(path) for text in problems_in(row, place)}
     if not keys:
-        raise DataError(f"{path}: no problem in it to exclude; every row is empty, or there is none. Give another file")
+        raise DataError(f"{path}: no problem in it to exclude; give another file")
     return keys
 
 
 def distinct_problems(
-    rows: Iterable[tuple[str, dict[str, Any]]],
-    source: Source,
-    report: Report,
-    exclude: Collection[bytes],
-    say: Callable[[str], None],
+    rows: Rows, source: Source, report: Report, exclude: Collection[bytes], say: Callable[[str], None]
 ) -> Iterator[Problem]:
     """Yield each usable problem once, counting in `report` why the other rows go.
 
-    Memory: two short hashes for each distinct problem; no text is kept. Of a problem that stands
-    there with two answers the first is kept, and the others are reported.
+    Memory: two short hashes for each distinct problem. Of a problem with two answers the first is kept, and the others
+    are reported. Raises DataError at the end where not one problem is usable.
     """
     seen: dict[bytes, bytes] = {}
-    last = time.monotonic()
+    progress = Progress(say)
     for place, row in rows:
         report.read += 1
-        if time.monotonic() - last > PROGRESS_SECONDS:
-            last = time.monotonic()
-            say(f"{source.name}: {report.read} rows read, {report.kept} problems kept")
+        progress(f"{source.name}: {report.read} rows read, {report.kept} problems kept")
         result = to_problem(row, source, place)
         if isinstance(result, Problem):
             key, answer = digest(result.text), digest(result.ground_truth)
@@ -84,14 +86,17 @@ def distinct_problems(
                 yield result
                 continue
             else:
-                result = DUPLICATE if earlier == answer else CONFLICT
+                result = "repeats an earlier problem" + ("" if earlier == answer else " with another answer")
         report.left_out[result] += 1
         report.examples.setdefault(result, place)
+    if not report.kept:
+        reasons = "; ".join(report.lines())
+        raise DataError(f"{source.name}: no usable problem in the input ({reasons}); give a file of this set")
 
 
 def build(
     source: Source,
-    rows: Iterable[tuple[str, dict[str, Any]]],
+    rows: Rows,
     out: Path,
     repeat: int | None = None,
     exclude: Collection[bytes] = (),
@@ -103,14 +108,6 @@ def build(
     """
     report = Report()
     problems = distinct_problems(rows, source, report, exclude, say)
-    path = out / source.file_name
-    written = repeated_rows(_at_least_one(problems, source, report), repeat or source.repeat)
-    report.written = write_parquet(written, path)
+    written: Iterable[dict] = repeated_rows(problems, repeat or source.repeat)
+    report.written = sum(write_together({out / source.file_name: written}).values())
     return report
-
-
-def _at_least_one(problems: Iterator[Problem], source: Source, report: Report) -> Iterator[Problem]:
-    yield from problems
-    if not report.kept:
-        reasons = "; ".join(report.lines())
-        raise DataError(f"{source.name}: no usable problem in the input ({reasons}); give a file of this set")

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from rpg.data.build import digest
-from rpg.data.check_rows import REQUIRED, row_issues, short
-from rpg.data.findings import Findings, Issue, warning
+from rpg.data.findings import ABSENT, Finding, Findings, Level
 from rpg.data.published import problem_text
 from rpg.data.readers import DataError, open_parquet, read_batches
+from rpg.data.row_model import row_findings, short
 
 MAX_PROMPT_LENGTH = 2048  # of the launch scripts
+REQUIRED = ("data_source", "prompt", "reward_model")
+TRUTH = "reward_model.ground_truth"
 PromptLength = Callable[[list[dict[str, str]]], int]
 
 
@@ -40,6 +42,10 @@ class FileCheck:
     problems: dict[bytes, Seen] = field(default_factory=dict)
     too_long: int | None = None  # None where no tokenizer was given
 
+    def add(self, key: str, wrong: str, remedy: str, row: int | None = None, level: Level = "error") -> None:
+        """Record what is wrong with a column, of one row or of the whole file."""
+        self.findings.add(Finding(key, ABSENT, wrong, remedy, level), row)
+
     @property
     def role(self) -> str:
         """'train', 'test', or 'unknown' where extra_info.split does not say."""
@@ -52,10 +58,9 @@ class FileCheck:
             return f"{self.path}: {self.rows} rows"
         repeats = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
         sources = ", ".join(f"{name:.40} ({count})" for name, count in self.sources.most_common(5))
-        truths = self.findings.count(errors=True, column="reward_model.ground_truth")
         return (
-            f"{self.path}: {self.rows} rows, {len(counts)} problems, each {repeats} times; "
-            f"data_source {sources}; split {self.role}; {truths} ground truths unusable"
+            f"{self.path}: {self.rows} rows, {len(counts)} problems, each {repeats} times; data_source {sources}; "
+            f"split {self.role}; {self.findings.count('error', TRUTH)} ground truths unusable"
             + ("" if self.too_long is None else f"; {self.too_long} problems too long")
         )
 
@@ -63,21 +68,19 @@ class FileCheck:
 def check_files(paths: list[Path], tokenizer: str | None = None, max_prompt_length: int = MAX_PROMPT_LENGTH) -> int:
     """Check every file and print what is wrong; 0 only where all of them can be trained on."""
     length: PromptLength | None = None
-    broken = 0
+    errors = 0
     if tokenizer:
         try:
             length = prompt_length(tokenizer)
         except DataError as error:
             print(f"error: --tokenizer: {error}")
-            broken = 1
+            errors = 1
     checks = [check_file(path, length, max_prompt_length) for path in paths]
     check_overlap(checks)
     for check in checks:
-        print(check.summary())
-        for line in check.findings.lines():
-            print(line)
-    errors = broken + sum(check.findings.count(errors=True) for check in checks)
-    warnings = sum(check.findings.count(errors=False) for check in checks)
+        print(check.summary(), *check.findings.lines(), sep="\n")
+    errors += sum(check.findings.count("error") for check in checks)
+    warnings = sum(check.findings.count("warning") for check in checks)
     verdict = "not ready to train on" if errors else "can be trained on"
     print(f"{len(checks)} files, {errors} errors, {warnings} warnings: {verdict}")
     return 1 if errors else 0
@@ -87,7 +90,7 @@ def check_file(path: Path, length: PromptLength | None = None, max_prompt_length
     """Check one file by itself; problems with reading it become findings."""
     check = FileCheck(path, too_long=0 if length else None)
     if path.suffix != ".parquet":
-        check.findings.add(Issue("file", f"name ends in {path.suffix!r}", "verl reads by name; rename to .parquet"))
+        check.add("file", f"name ends in {path.suffix!r}", "verl reads by name; rename to .parquet")
         return check
     try:
         with open_parquet(path) as parquet:
@@ -99,13 +102,13 @@ def check_file(path: Path, length: PromptLength | None = None, max_prompt_length
                     check.rows += 1
     except DataError as error:
         what, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
-        check.findings.add(Issue("file", what, remedy))
+        check.add("file", what, remedy)
         return check
     if not check.rows:
-        check.findings.add(Issue("file", "no rows", "build or download it again"))
+        check.add("file", "no rows", "build or download it again")
     if check.too_long and check.too_long == len(check.problems):
         what = f"all {check.rows} rows are over {max_prompt_length} tokens, and verl drops them: nothing is left"
-        check.findings.add(Issue("prompt", what, "raise data.max_prompt_length"))
+        check.add("prompt", what, "raise data.max_prompt_length")
     check_repeats(check)
     return check
 
@@ -114,32 +117,29 @@ def check_columns(check: FileCheck, names: list[str]) -> bool:
     """Report missing and doubled columns; False where rows cannot be read by name."""
     for name in REQUIRED:
         if name not in names:
-            found = f"columns are {', '.join(names)}"
-            check.findings.add(
-                Issue(name, f"no such column; {found}", "build it with `rpg data build NAME --from FILE`")
-            )
+            what = f"no such column; the file has {', '.join(names)}"
+            check.add(name, what, "build it with `rpg data build NAME --from FILE`")
     if "extra_info" not in names:
-        check.findings.add(warning("extra_info", "no such column", "verl then numbers every row 0"))
+        check.add("extra_info", "no such column", "verl then numbers every row 0", level="warning")
     doubled = [name for name, count in Counter(names).items() if count > 1]
     for name in doubled:
-        check.findings.add(Issue(name, "column stands there twice", "keep one of them"))
+        check.add(name, "the file has this column twice", "keep one of them")
     return not doubled
 
 
 def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None, max_prompt_length: int) -> None:
     """Record what is wrong with `row` and remember its problem for the checks across rows."""
-    broken_prompt = False
-    for issue in row_issues(row):
-        check.findings.add(issue, check.rows)
-        broken_prompt |= issue.is_error and issue.column.startswith("prompt")
+    is_prompt_broken = False
+    for finding in row_findings(row):
+        check.findings.add(finding, check.rows)
+        is_prompt_broken |= finding.level == "error" and finding.key.startswith("prompt")
+    structs = (row.get(name) for name in ("extra_info", "reward_model"))
+    extra, reward_model = (value if isinstance(value, dict) else {} for value in structs)
     check.sources[str(row.get("data_source"))] += 1
-    extra = row.get("extra_info")
-    extra = extra if isinstance(extra, dict) else {}
     check.splits[str(extra.get("split") or "unknown")] += 1
-    problem, reward_model = problem_text(row), row.get("reward_model")
-    if not problem or broken_prompt:
+    problem, truth, index = problem_text(row), reward_model.get("ground_truth"), extra.get("index")
+    if not problem or is_prompt_broken:
         return
-    truth = reward_model.get("ground_truth") if isinstance(reward_model, dict) else None
     key, answer = digest(problem), digest(str(truth))
     seen = check.problems.get(key)
     if seen is None:
@@ -147,64 +147,56 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None
         if length and (tokens := length(row["prompt"])) > max_prompt_length:
             check.too_long = (check.too_long or 0) + 1
             # verl drops the row: a smaller training set, but another test set
-            make = warning if extra.get("split") == "train" else Issue
+            level: Level = "warning" if extra.get("split") == "train" else "error"
             remedy = "verl drops such rows; raise data.max_prompt_length or leave the problem out"
-            check.findings.add(make("prompt", f"{tokens} tokens, over {max_prompt_length}", remedy), check.rows)
+            check.add("prompt", f"{tokens} tokens, over {max_prompt_length}", remedy, check.rows, level)
     elif seen.answer != answer:
         what = f"{short(truth)}, but row {seen.first_row} asks the same and has another answer"
-        check.findings.add(
-            Issue("reward_model.ground_truth", what, "find out which is right, drop the other"), check.rows
-        )
+        check.add(TRUTH, what, "find out which is right, drop the other", check.rows)
     seen.count += 1
-    index = extra.get("index")
     if isinstance(index, int):
         seen.low_index, seen.high_index = min(seen.low_index, index), max(seen.high_index, index)
 
 
 def check_repeats(check: FileCheck) -> None:
-    """Check splits, how often each problem stands there, and how the repeats are numbered."""
-    findings, problems = check.findings, check.problems.values()
+    """Check splits, how often each problem is repeated, and how the repeats are numbered."""
+    problems = check.problems.values()
     if len(check.splits) > 1:
         what = ", ".join(f"{name} ({count})" for name, count in check.splits.most_common())
-        findings.add(Issue("extra_info.split", f"mixed: {what}", "one file holds one split; write two files"))
-    usual = Counter(seen.count for seen in problems).most_common(1)[0][0] if problems else 0
-    if check.role == "train" or (check.role == "unknown" and usual != max((s.count for s in problems), default=0)):
-        extra = sum(seen.count - 1 for seen in problems)
-        if extra:
-            what = f"{extra} rows repeat {len(problems)} problems"
-            findings.add(
-                warning("prompt", what, "an epoch then takes that much longer; deduplicate with `rpg data build`")
-            )
+        check.add("extra_info.split", f"mixed: {what}", "one file has one split; write two files")
+    counts = Counter(seen.count for seen in problems)
+    usual = counts.most_common(1)[0][0] if counts else 0
+    extra = sum(seen.count - 1 for seen in problems)
+    if extra and (check.role == "train" or (check.role == "unknown" and usual != max(counts))):
+        remedy = "an epoch then takes that much longer; deduplicate with `rpg data build`"
+        check.add("prompt", f"{extra} rows repeat {len(problems)} problems", remedy, level="warning")
     elif check.role == "test":
         for seen in problems:
             if seen.count != usual:
-                what = f"problem stands there {seen.count} times, most stand {usual} times"
-                findings.add(Issue("prompt", what, "repeat every problem equally, or means are skewed"), seen.first_row)
+                what = f"the problem has {seen.count} rows, most have {usual}"
+                check.add("prompt", what, "repeat every problem equally, or means are skewed", seen.first_row)
     for seen in problems:
-        numbered = (seen.low_index, seen.high_index) == (0, seen.count - 1)
-        problem_number = seen.low_index == seen.high_index  # as in the released AIME24 file: read both
-        if seen.high_index >= 0 and not numbered and not problem_number:
+        is_numbered = (seen.low_index, seen.high_index) == (0, seen.count - 1)
+        is_problem_number = seen.low_index == seen.high_index  # as in the released AIME24 file: read both
+        if seen.high_index >= 0 and not is_numbered and not is_problem_number:
             what = f"repeats are numbered {seen.low_index}..{seen.high_index}, there are {seen.count}"
-            findings.add(warning("extra_info.index", what, "number the repeats 0..K-1"), seen.first_row)
+            check.add("extra_info.index", what, "number the repeats 0..K-1", seen.first_row, "warning")
 
 
 def check_overlap(checks: list[FileCheck]) -> None:
-    """Find problems that stand in two files: an error unless both files are known to be of one split."""
+    """Find problems that are in two files: an error unless both files are known to be of one split."""
     for one, other in combinations(checks, 2):
         if one.path.resolve() == other.path.resolve():
-            other.findings.add(Issue("file", "given twice", "name each file once"))
+            other.add("file", "given twice", "name each file once")
             continue
+        level: Level = "error"
+        remedy = "contamination: build the training file with --exclude THIS FILE"
+        if one.role == other.role != "unknown":
+            level, remedy = "warning", "both are of one split: they count twice"
         shared = one.problems.keys() & other.problems.keys()
-        same_role = one.role == other.role != "unknown"
-        make = warning if same_role else Issue
-        remedy = (
-            "both are of one split: they count twice"
-            if same_role
-            else "contamination: build the training file with --exclude THIS FILE"
-        )
         for key in sorted(shared, key=lambda key: other.problems[key].first_row):
             what = f"also row {one.problems[key].first_row} of {one.path}"
-            other.findings.add(make("prompt", what, remedy), other.problems[key].first_row)
+            other.add("prompt", what, remedy, other.problems[key].first_row, level)
 
 
 def prompt_length(tokenizer: str) -> PromptLength:

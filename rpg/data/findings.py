@@ -1,60 +1,75 @@
-"""What a check found: by file, row and column, each with its remedy; counted, and shown in part."""
+"""What a check finds: one type for rows, settings and machine, and a collection that stays readable."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
+Level = Literal["error", "warning", "ok", "skip"]
+ABSENT = type("Absent", (), {"__repr__": lambda self: "absent"})()
 SHOWN_ROWS = 5
 
 
 @dataclass(frozen=True)
-class Issue:
-    """One thing wrong with one row: where, what, and what to do. Warnings do not stop a training."""
+class Finding:
+    """One outcome of a check.
 
-    column: str
-    what: str
-    remedy: str
-    is_error: bool = True
+    Attributes:
+        key: the configuration's key, the column, an environment variable, or what else was looked at.
+        value: what it holds; ABSENT where it is not a value that is wrong.
+        wrong: what is wrong with it; for level ok or skip, what was found.
+        remedy: what to do.
+        level: error (the run cannot work, or would not do what it says), warning, ok or skip (not looked at).
+    """
+
+    key: str
+    value: Any
+    wrong: str
+    remedy: str = ""
+    level: Level = "error"
+
+    def __str__(self) -> str:
+        return self.statement + (f"; {self.remedy}" if self.remedy else "")
+
+    @property
+    def statement(self) -> str:
+        """What is wrong, without the remedy."""
+        return f"{self.key if self.value is ABSENT else f'{self.key}={shown(self.value)}'}: {self.wrong}"
 
 
-def warning(column: str, what: str, remedy: str) -> Issue:
-    """Return an Issue that does not stop a training."""
-    return Issue(column, what, remedy, is_error=False)
-
-
-@dataclass
-class _Group:
-    is_error: bool
-    column: str
-    remedy: str
-    count: int = 0
-    shown: list[str] = field(default_factory=list)
+def shown(value: Any) -> str:
+    """A value as an override would hold it: null, true, text as it stands."""
+    if isinstance(value, str):
+        return value if value.isprintable() else repr(value)
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(shown, value))}]"
+    return str(value)
 
 
 @dataclass
 class Findings:
-    """All issues of one file, grouped by column and remedy, so that a million rows stay readable."""
+    """All findings of one file, grouped by key and remedy: [how many, the first few] of each."""
 
-    groups: dict[tuple[str, str], _Group] = field(default_factory=dict)
+    groups: dict[tuple[str, str, Level], list[Any]] = field(default_factory=dict)
 
-    def add(self, issue: Issue, row: int | None = None) -> None:
-        """Record `issue`, of one row or, without a row, of the whole file."""
-        key = (issue.column, issue.remedy)
-        group = self.groups.setdefault(key, _Group(issue.is_error, issue.column, issue.remedy))
-        group.count += 1
-        if len(group.shown) < SHOWN_ROWS:
-            group.shown.append(f"{'all rows' if row is None else f'row {row}'}, {issue.column}: {issue.what}")
+    def add(self, finding: Finding, row: int | None = None) -> None:
+        """Record `finding`, of one row or, without a row, of the whole file."""
+        group = self.groups.setdefault((finding.key, finding.remedy, finding.level), [0, []])
+        group[0] += 1
+        if len(group[1]) < SHOWN_ROWS:
+            group[1].append(f"{'all rows' if row is None else f'row {row}'}, {finding.statement}")
 
-    def count(self, errors: bool, column: str | None = None) -> int:
-        """Return how many errors, or warnings, there are, in all columns or in one."""
-        groups = (group for group in self.groups.values() if column in (None, group.column))
-        return sum(group.count for group in groups if group.is_error == errors)
+    def count(self, level: Level, key: str = "") -> int:
+        """Return how many findings of a level there are, in all columns or in one."""
+        groups = self.groups.items()
+        return sum(group[0] for (name, _, found), group in groups if found == level and key in ("", name))
 
     def lines(self) -> Iterator[str]:
         """Yield the findings as text, errors first, at most five rows of a kind and then their number."""
-        for group in sorted(self.groups.values(), key=lambda group: not group.is_error):
-            label = "error" if group.is_error else "warning"
-            for text in group.shown:
-                yield f"  {label}: {text}"
-            if group.count > len(group.shown):
-                yield f"  {label}: and {group.count - len(group.shown)} more of this kind in {group.column}"
-            yield f"    -> {group.remedy}"
+        for (key, remedy, level), (count, rows) in sorted(self.groups.items(), key=lambda item: item[0][2]):
+            yield from (f"  {level}: {row}" for row in rows)
+            if count > len(rows):
+                yield f"  {level}: and {count - len(rows)} more of this kind in {key}"
+            yield f"    -> {remedy}"

@@ -7,7 +7,7 @@ import hashlib
 import random
 from collections.abc import Iterator
 
-from rpg.data.schema import Problem
+from rpg.data.parquet import Problem
 
 DATA_SOURCE = "toy_sum"
 SPLITS = ("train", "test")

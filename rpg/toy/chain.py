@@ -15,9 +15,9 @@ import re
 import sys
 from pathlib import Path
 
-from rpg.data import gym
+from rpg.data import generated
+from rpg.data.parquet import Problem, repeated_rows, write_together
 from rpg.data.readers import DataError
-from rpg.data.schema import Problem, repeated_rows, write_together
 from rpg.toy.demo_command import is_whole
 from rpg.toy.model import ToyModelSettings, build_trained
 
@@ -50,7 +50,7 @@ def prepare(directory: Path) -> None:
     Raises DataError without reasoning-gym, RuntimeError where the model does not come out as it is meant to be, OSError
     where it cannot be written.
     """
-    drawn = gym.draw(TASK, SETTINGS, SEED, test=TEST, train=TRAIN)
+    drawn = generated.draw(TASK, SETTINGS, SEED, test=TEST, train=TRAIN)
     files = {directory / f"{TASK}_{split}.parquet": getattr(drawn, split) for split in ("train", "test")}
     if not all(path.is_file() for path in files):
         write_together({path: repeated_rows(problems) for path, problems in files.items()})

@@ -25,7 +25,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from rpg.data.schema import Problem
+from rpg.data.parquet import Problem
 from rpg.data.template import format_prompt
 from rpg.data.toy import toy_problems
 from rpg.rewards import compute_score

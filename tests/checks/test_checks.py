@@ -17,7 +17,7 @@ from rpg.checks import preflight
 from rpg.checks.finding import CHEAP_OR_VERL, Run
 from rpg.checks.off_policy import CRITERIA, threshold_is_taken
 from rpg.checks.schema import SCHEMA
-from rpg.data.schema import SCHEMA as COLUMNS
+from rpg.data.parquet import SCHEMA as COLUMNS
 from rpg.files import manifest
 from tests.checks.cases import CASES, ELSEWHERE, KWARGS, LOG_PROBS, RS, A, L
 from tests.checks.conftest import make_toy, refusal, run_of, safetensors

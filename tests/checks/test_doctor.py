@@ -10,7 +10,7 @@ import pytest
 from rpg.checks import budgets, estimate, machine, preflight, rows
 from rpg.checks.finding import Refused, Run
 from rpg.checks.objective import RPG_ESTIMATORS
-from rpg.data.schema import Problem, repeated_rows, write_parquet
+from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.launching import doctor_command as doctor
 from rpg.launching.compose import compose_config, resolve
 from tests.checks.conftest import make_toy, run_of

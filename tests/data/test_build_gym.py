@@ -6,16 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from rpg import cli
 from rpg.data.check import check_files
-from rpg.data.gym import RESERVED, settings_of
+from rpg.data.generated import RESERVED, settings_of
+from rpg.data.parquet import SCHEMA
 from rpg.data.readers import DataError
-from rpg.data.schema import SCHEMA
+from rpg.data.row_model import row_findings
 from rpg.data.template import format_prompt
 from rpg.rewards import JUDGES, compute_score, gym
 from rpg.rewards.data_sources import GYM_TASKS
@@ -35,17 +35,6 @@ UNORDERED = ("intermediate_integration", "isomorphic_strings", "knight_swap", "p
 def build(out: Path, task: str, *options: str, code: int = 0) -> tuple[list[dict], list[dict]]:
     assert cli.main(["data", "build", f"reasoning-gym:{task}", *options, "--out", str(out)]) == code
     return tuple(pq.read_table(out / f"{task}_{split}.parquet").to_pylist() for split in ("train", "test"))
-
-
-def said_of_row_1(rows: list[dict], directory: Path, capsys) -> str:
-    """What the check prints of a file of these rows, of which it refuses row 1 for its ground truth."""
-    broken = directory / "broken.parquet"
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), broken)
-    capsys.readouterr()
-    assert check_files([broken]) == 1
-    out = capsys.readouterr().out
-    assert "error: row 1, reward_model.ground_truth" in out
-    return out
 
 
 @needs_library
@@ -71,7 +60,7 @@ def test_what_is_built_is_accepted(task, tmp_path, capsys):
 
 
 @needs_library
-def test_files_are_of_the_recipes_schema_and_can_be_mixed_with_other_sets(tmp_path):
+def test_files_are_of_the_recipes_schema(tmp_path):
     build(tmp_path, "chain_sum", "--train-size", "3", "--test-size", "2", "--repeat", "2")
     table = pq.read_table(tmp_path / "chain_sum_test.parquet")
     assert table.schema.equals(SCHEMA)
@@ -79,30 +68,27 @@ def test_files_are_of_the_recipes_schema_and_can_be_mixed_with_other_sets(tmp_pa
 
 
 @needs_library
-@pytest.mark.parametrize("truth", ["75", None, '{"answer":"3"}', "{"])
-def test_a_ground_truth_of_another_form_is_an_error(truth, tmp_path, capsys):
-    train, _ = build(tmp_path, "chain_sum", "--train-size", "3", "--test-size", "1")
-    train[1]["reward_model"]["ground_truth"] = truth
-    assert "rpg data build reasoning-gym:TASK" in said_of_row_1(train, tmp_path, capsys)
-
-
-@needs_library
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change",
     [
-        ({"data_source": "reasoning-gym/word_sorting"}, "it is of 'chain_sum', not of reasoning-gym/word_sorting"),
-        ({"config": {"nokey": 1}}, "scores 0: nothing can be learnt"),
-        ({"answer": None}, "no answer, which rows of reasoning-gym/chain_sum have"),
-        ({"answer": ""}, "its own answer, '', scores 0: nothing can be learnt"),
-        ({"metadata": None}, "metadata None is no mapping"),
+        *({"truth": truth} for truth in ("75", None, '{"answer":"3"}', "{")),
+        {"data_source": "reasoning-gym/word_sorting"},
+        {"config": {"nokey": 1}},
+        {"answer": None},
+        {"answer": ""},
+        {"metadata": None},
     ],
+    ids=str,
 )
-def test_a_row_of_which_nothing_can_be_learnt_is_an_error(change, said, tmp_path, capsys):
-    train, _ = build(tmp_path, "chain_sum", "--train-size", "3", "--test-size", "1")
-    truth = gym.unpack(train[1]["reward_model"]["ground_truth"])
-    train[1]["data_source"] = change.pop("data_source", train[1]["data_source"])
-    train[1]["reward_model"]["ground_truth"] = gym.pack(truth | change)
-    assert said in said_of_row_1(train, tmp_path, capsys)
+def test_a_row_of_which_nothing_can_be_learnt_is_an_error(change, tmp_path):
+    train, _ = build(tmp_path, "chain_sum", "--train-size", "2", "--test-size", "1")
+    row, change = train[1], dict(change)
+    truth = gym.unpack(row["reward_model"]["ground_truth"])
+    row["data_source"] = change.pop("data_source", row["data_source"])
+    row["reward_model"]["ground_truth"] = change.pop("truth") if "truth" in change else gym.pack(truth | change)
+    (found,) = row_findings(row)
+    assert (found.key, found.level) == ("reward_model.ground_truth", "error")
+    assert "rpg data build reasoning-gym:TASK" in found.remedy
 
 
 @needs_library
@@ -155,53 +141,33 @@ def test_a_task_that_takes_anything_for_right_is_refused(tmp_path, capsys):
 
 @needs_library
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("task", "settings"),
     [
-        (["max_term=3"], "'max_term=3' is no setting of chain_sum; did you mean max_terms?"),
-        (["max_terms"], "'max_terms' is no setting"),
-        (["seed=3"], "'seed=3' is no setting"),
-        (["max_terms=[1"], "cannot be read as YAML"),
-        (["max_terms=2020-13-45"], "cannot be read as YAML (month must be in 1..12)"),
-        (["max_terms=4", "max_digits=2", "max_terms=4"], "'max_terms=4': max_terms stands there twice"),
+        ("chain_sum", "max_term=3"),
+        ("chain_sum", "max_terms"),
+        ("chain_sum", "seed=3"),
+        ("chain_sum", "max_terms=[1"),
+        ("chain_sum", "max_terms=2020-13-45"),
+        ("chain_sum", "max_terms=4 max_digits=2 max_terms=4"),
+        ("chain_sum", "allow_negation=1"),
+        ("chain_sum", "max_terms=4.5"),
+        ("chain_sum", "max_terms=true"),
+        ("chain_sum", "max_terms="),
+        ("number_format", "min_n=1e-3"),
+        ("number_format", "min_n=.inf"),
+        ("codeio", "difficulty=hard"),
+        ("figlet_font", "static_word=12"),
+        ("basic_arithmetic", "operators=+"),
+        ("basic_arithmetic", "format_style=plain"),
+        ("countdown", "operators=[+,1]"),
+        ("rearc", "rng_difficulty_ranges=[[0,1,2]]"),
     ],
 )
-def test_settings_that_there_are_not(settings, said):
+def test_settings_that_do_not_exist_or_are_of_another_type_are_refused(task, settings):
     with pytest.raises(DataError) as error:
-        settings_of("chain_sum", settings)
-    assert said in str(error.value)
-
-
-@needs_library
-@pytest.mark.parametrize(
-    ("task", "setting", "said"),
-    [
-        ("chain_sum", "allow_negation=1", "Input should be a valid boolean, not 1; values are YAML"),
-        ("chain_sum", "max_terms=4.5", "Input should be a valid integer, not 4.5"),
-        ("chain_sum", "max_terms=true", "Input should be a valid integer, not True"),
-        ("chain_sum", "max_terms=", "Input should be a valid integer, not None"),
-        (
-            "number_format",
-            "min_n=1e-3",
-            "Input should be a valid number, not '1e-3'; values are YAML: true is a bool, 1.0e-3",
-        ),
-        ("number_format", "min_n=.inf", "Input should be a finite number, not inf"),
-        ("codeio", "difficulty=hard", "Input should be a valid integer, not 'hard'"),
-        ("figlet_font", "static_word=12", "Input should be a valid string, not 12"),
-        ("basic_arithmetic", "operators=+", "Input should be a valid array, not '+'"),
-        ("basic_arithmetic", "format_style=plain", "Input should be 'simple' or 'natural', not 'plain'"),
-        ("countdown", "operators=[+,1]", "Input should be a valid string, not ['+', 1]"),
-        (
-            "rearc",
-            "rng_difficulty_ranges=[[0,1,2]]",
-            "Tuple should have at most 2 items after validation, not 3, not [[0, 1, 2]]",
-        ),
-    ],
-)
-def test_values_of_another_type_are_refused(task, setting, said):
-    with pytest.raises(DataError) as error:
-        settings_of(task, [setting])
-    assert str(error.value).startswith(f"{setting!r}: ")
-    assert said in str(error.value)
+        settings_of(task, settings.split(" "))
+    assert str(error.value).startswith(repr(settings.split(" ")[-1]))
+    assert settings != "max_term=3" or "did you mean max_terms?" in str(error.value)
 
 
 @needs_library
@@ -220,9 +186,9 @@ def test_every_default_can_be_given_but_what_no_text_holds():
                 text = yaml.safe_dump(default, default_flow_style=True, width=10**6)
                 settings |= settings_of(task, [f"{field.name}={text}"])
             except (DataError, yaml.YAMLError):
-                with pytest.raises(DataError, match="cannot be set here: it holds a ") as error:
+                with pytest.raises(DataError, match="cannot be set here: it is of type ") as error:
                     settings_of(task, [f"{field.name}={{}}"])
-                held[f"{task} {field.name}"] = str(error.value).rpartition(" a ")[2].partition(";")[0]
+                held[f"{task} {field.name}"] = str(error.value).rpartition(" type ")[2].partition(";")[0]
         config(**settings)
         assert gym.unpack(gym.pack(settings)) == settings
     assert held == {
@@ -243,9 +209,7 @@ def test_a_file_of_an_earlier_build_does_not_stay_beside_a_new_one(tmp_path, cap
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     command = ["data", "build", "reasoning-gym:chain_sum", "--train-size", "100", "--test-size", "0", "--out"]
     assert cli.main([*command, str(tmp_path)]) == 1
-    error = capsys.readouterr().err
-    assert f"{tmp_path / 'chain_sum_test.parquet'} is there already, and with --test-size 0" in error
-    assert "give another --out, or remove it" in error
+    assert str(tmp_path / "chain_sum_test.parquet") in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert cli.main([*command, str(tmp_path / "other")]) == 0
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["chain_sum_train.parquet"]
@@ -277,7 +241,7 @@ def test_contamination_is_mended_as_the_check_says(tmp_path, capsys):
         (["--train-size", "-1"], "give sizes of 0 or more"),
         (["--train-size", "0", "--test-size", "0"], "give sizes of 0 or more, not both 0"),
         (["--exclude", "other.parquet"], "other.parquet: no such file"),
-        (["allow_negation=maybe"], "Input should be a valid boolean, not 'maybe'"),
+        (["allow_negation=maybe"], "allow_negation=maybe"),
     ],
 )
 def test_what_cannot_be_built_leaves_no_file(options, said, tmp_path, capsys):
@@ -295,11 +259,6 @@ def test_an_unknown_task_or_set_is_refused_with_the_nearest(capsys):
             cli.main(["data", "build", name])
         assert ended.value.code == 2
         assert said in capsys.readouterr().err
-
-
-def test_settings_are_for_reasoning_gym_alone(capsys):
-    assert cli.main(["data", "build", "toy", "max_terms=3"]) == 1
-    assert "settings are for reasoning-gym:TASK" in capsys.readouterr().err
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch, capsys):

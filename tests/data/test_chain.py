@@ -2,7 +2,7 @@
 
 import pytest
 
-from rpg.data import gym
+from rpg.data import generated
 from rpg.launching.compose import compose_config
 from rpg.rewards import compute_score
 from rpg.toy import chain, model
@@ -13,7 +13,7 @@ pytestmark = needs_library
 
 @pytest.fixture(scope="module")
 def problems():
-    return gym.draw(chain.TASK, chain.SETTINGS, chain.SEED, test=64, train=64).train
+    return generated.draw(chain.TASK, chain.SETTINGS, chain.SEED, test=64, train=64).train
 
 
 def test_terms_have_their_signs():

@@ -2,26 +2,49 @@
 
 import copy
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from corruptions import ROW_CORRUPTIONS, TABLE_CORRUPTIONS, Rows, good_rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from published_files import FLAT, dapo_problem, dapo_row, write_dapo, write_rows
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from rpg.cli import main
-from rpg.data.schema import SCHEMA, Problem, make_row
-from rpg.data.template import format_prompt
+from rpg.data.check import FileCheck, check_repeats, check_row
+from rpg.data.parquet import SCHEMA, Problem, make_row
+from rpg.data.row_model import row_findings
+from rpg.data.template import PREFIX, SUFFIX, format_prompt
+from rpg.rewards import JUDGES, compute_score
+from rpg.rewards.verified import number_in
+from rpg.rewards.verified.normalize import normalize
+from rpg.rewards.verified.numbers import as_number
+
+Rows = list[dict[str, Any]]
+Corruption = Callable[[dict[str, Any]], None]
+TRUTH = "reward_model.ground_truth"
+
+
+def good_rows(split: str = "train", data_source: str = "math-dapo", repeat: int = 1) -> Rows:
+    problems = [Problem(data_source, f"What is the {n}th prime of {split}?", str(n), split) for n in range(6)]
+    return [make_row(problem, index) for problem in problems for index in range(repeat)]
 
 
 def check(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str]:
     code = main(["data", "check", *map(str, arguments)])
-    out = capsys.readouterr()
-    assert "Traceback" not in out.out + out.err
-    return code, out.out
+    return code, capsys.readouterr().out
+
+
+def put(row: Any, path: tuple[str | int, ...], value: Any) -> None:
+    """Put a value at a place of a row."""
+    for key in path[:-1]:
+        row = row[key]
+    row[path[-1]] = value
 
 
 @pytest.mark.parametrize("name", [*FLAT, "dapo-math-17k-eng", "toy"])
@@ -32,91 +55,138 @@ def test_accepts_what_build_writes(name: str, tmp_path: Path, capsys: pytest.Cap
     capsys.readouterr()
     code, out = check(capsys, *sorted(tmp_path.glob("*.parquet")))
     assert code == 0, out
-    assert "0 errors, 0 warnings: can be trained on" in out
+    assert "0 errors, 0 warnings" in out
 
 
-@pytest.mark.parametrize(
-    ("corrupt", "column", "message", "remedy"),
-    [pytest.param(*case[1:], id=case[0]) for case in ROW_CORRUPTIONS],
-)
-def test_corrupt_row(
-    corrupt: Callable[[dict], None],
-    column: str,
-    message: str,
-    remedy: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+CONTENT, RAW, SPLIT = ("prompt", 0, "content"), ("extra_info", "raw_problem"), ("extra_info", "split")
+TRUTH_AT = ("reward_model", "ground_truth")
+BOXED = "What is 2 + 2? Put it within \\boxed{}."
+# where, value, the key named, a word of the remedy; the level is "error" unless it is given
+CORRUPTIONS = [
+    (("data_source",), "gsm8k", "data_source", "KNOWN_DATA_SOURCES"),
+    (("data_source",), "math-dappo", "data_source", "'math-dapo'"),
+    (("data_source",), "math-dapo ", "data_source", "'math-dapo'"),
+    (("data_source",), None, "data_source", "name the problem set"),
+    (("data_source",), "", "data_source", "KNOWN_DATA_SOURCES"),
+    (("data_source",), 7, "data_source", "name the problem set"),
+    (("prompt",), None, "prompt", '"role": "user"'),
+    (("prompt",), "2 + 2?", "prompt", '"role": "user"'),
+    (("prompt",), [], "prompt", '"role": "user"'),
+    (("prompt",), [None], "prompt[0]", '"role": "user"'),
+    (("prompt",), ["2?"], "prompt[0]", '"role": "user"'),
+    (CONTENT, None, "prompt[0].content", '"role": "user"'),
+    (CONTENT, "", "prompt", "leave the row out"),
+    (CONTENT, PREFIX + " " + SUFFIX, "prompt", "leave the row out"),
+    (CONTENT, format_prompt(format_prompt("p")), "prompt", "once"),
+    (CONTENT, "What is 2 + 2?", "prompt", "format_prompt"),
+    (CONTENT, format_prompt("Let \ufffd"), "prompt[0].content", "UTF-8"),
+    (CONTENT, BOXED, "prompt", "judge=verified", "warning"),
+    (CONTENT, BOXED + " Begin with 'Answer: '.", "prompt", "rpg data build", "warning"),
+    (CONTENT, format_prompt("设 $a$ 是正整数"), "prompt", "English", "warning"),
+    (("prompt", 0, "role"), None, "prompt[0].role", '"role": "user"'),
+    (("prompt", 0, "role"), "human", "prompt[0].role", '"role": "user"'),
+    (("prompt", 0, "role"), "assistant", "prompt", "must be the user's"),
+    (("reward_model",), None, "reward_model", "ground_truth"),
+    (("reward_model",), "5", "reward_model", "ground_truth"),
+    (("reward_model", "style"), "rule", "reward_model.style", "", "warning"),
+    (TRUTH_AT, None, TRUTH, "leave the row out"),
+    (TRUTH_AT, ["5"], TRUTH, "as text"),
+    (TRUTH_AT, " ", TRUTH, "leave the row out"),
+    (TRUTH_AT, "nan", TRUTH, "give the answer"),
+    (TRUTH_AT, "many", TRUTH, "are integers"),
+    (TRUTH_AT, "1/2", TRUTH, "are integers"),
+    (TRUTH_AT, "Answer: 5", TRUTH, "bare answer"),
+    (TRUTH_AT, "2+2=4\n4", TRUTH, "bare answer"),
+    (TRUTH_AT, "1" * 201, TRUTH, "never scores"),
+    (TRUTH_AT, "\\frac{1}{2", TRUTH, "correct the LaTeX"),
+    (TRUTH_AT, "5$", TRUTH, "correct the LaTeX"),
+    (TRUTH_AT, "025", TRUTH, "write 25", "warning"),
+    (TRUTH_AT, "27.0", TRUTH, "write 27", "warning"),
+    (TRUTH_AT, 27, TRUTH, "as text", "warning"),
+    (RAW, "Another?", "extra_info.raw_problem", "rpg data build"),
+    (("extra_info",), "x", "extra_info", "{index"),
+    (("extra_info",), None, "extra_info", "numbers every row 0", "warning"),
+    (("extra_info", "index"), "0-0", "extra_info.index", "", "warning"),
+    (SPLIT, "dev", "extra_info.split", "", "warning"),
+    (("ability",), "CODE", "ability", "", "warning"),
+    (("images",), ["a.png"], "images", "text only"),
+]
+
+
+@pytest.mark.parametrize("case", CORRUPTIONS, ids=lambda case: f"{case[2]} {str(case[1])[:30]!r}")
+def test_corrupt_value(case: tuple) -> None:
+    path, value, key, remedy, level = (*case, "error")[:5]
+    row = good_rows()[3]
+    put(row, path, value)
+    if path == CONTENT:
+        row["extra_info"]["raw_problem"] = None
+    (found,) = row_findings(row)  # one corruption, one finding
+    assert (found.key, found.level) == (key, level)
+    assert remedy in found.remedy
+
+
+def test_sound_values() -> None:
+    row = good_rows()[3]
+    for truth in ("$1,000$", "-4", "7 cm"):
+        put(row, TRUTH_AT, truth)
+        assert not list(row_findings(row))
+    put(row, ("data_source",), "aime24")
+    put(row, TRUTH_AT, "1000")
+    assert [found.key for found in row_findings(row)] == [TRUTH]  # AIME's are 0 to 999
+
+
+def test_the_report_names_row_column_value_and_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = good_rows()
-    corrupt(rows[3])
+    rows[3]["data_source"] = "gsm8k"
     code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
-    assert code == 1, out
-    place = "all rows" if message == "mixed" else "row 3"
-    found = [line for line in out.splitlines() if f"error: {place}, {column}: " in line]
-    assert len(found) == 1, out
-    assert message in found[0]
-    after = out.splitlines()[out.splitlines().index(found[0]) + 1]
-    assert after.startswith("    -> ")
-    assert remedy in after
-    assert out.count("error: ") == 1, out  # nothing else is reported for one corruption
+    assert code == 1
+    lines = out.splitlines()
+    (place,) = (number for number, line in enumerate(lines) if "error: row 3, data_source='gsm8k'" in line)
+    assert lines[place + 1].startswith("    -> ")
+    assert out.count("error: ") == 1
+
+
+def without(name: str) -> Callable[[pa.Table], pa.Table]:
+    return lambda table: table.drop_columns([name])
 
 
 @pytest.mark.parametrize(
-    ("corrupt", "message", "remedy"), [pytest.param(*case[1:], id=case[0]) for case in TABLE_CORRUPTIONS]
-)
-def test_corrupt_table(
-    corrupt: Callable[[Rows], pa.Table],
-    message: str,
-    remedy: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    path = tmp_path / "x.parquet"
-    pq.write_table(corrupt(good_rows()), path)
-    code, out = check(capsys, path)
-    assert code == 1, out
-    assert f"error: {message}" in out
-    assert remedy in out[out.index(message) :]
-
-
-def make_file(kind: str, path: Path) -> Path:
-    write_rows(path, good_rows(), SCHEMA)
-    data = path.read_bytes()
-    if kind == "missing":
-        path.unlink()
-    elif kind == "folder":
-        path.unlink()
-        path.mkdir()
-    elif kind == "empty":
-        path.write_bytes(b"")
-    elif kind == "text":
-        path.write_text("data_source,prompt\n")
-    elif kind == "truncated":
-        path.write_bytes(data[: len(data) // 2])
-    elif kind == "damaged":
-        path.write_bytes(data[:8] + bytes(200) + data[208:])
-    elif kind == "name":
-        return path.rename(path.with_suffix(".pq"))
-    return path
-
-
-@pytest.mark.parametrize(
-    ("kind", "message", "remedy"),
+    ("corrupt", "key"),
     [
-        ("missing", "no such file", "rpg data build"),
-        ("folder", "not a file", "name the parquet files"),
-        ("empty", "not readable as parquet", "again"),
-        ("text", "not readable as parquet", "again"),
-        ("truncated", "not readable as parquet", "again"),
-        ("damaged", "damaged data", "again"),
-        ("name", "name ends in '.pq'", "rename to .parquet"),
+        (without("data_source"), "data_source"),
+        (without("prompt"), "prompt"),
+        (without("reward_model"), "reward_model"),
+        (lambda table: table.append_column("prompt", table.column("prompt")), "prompt"),
+        (lambda table: table.slice(0, 0), "file"),
     ],
 )
-def test_corrupt_file(kind: str, message: str, remedy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out = check(capsys, make_file(kind, tmp_path / "x.parquet"))
+def test_corrupt_table(
+    corrupt: Callable[[pa.Table], pa.Table], key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(corrupt(pa.Table.from_pylist(good_rows(), schema=SCHEMA)), path)
+    code, out = check(capsys, path)
     assert code == 1
-    assert f"error: all rows, file: {message}" in out
-    assert remedy in out
+    assert f"error: all rows, {key}: " in out
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "empty", "text", "truncated", "damaged", "name"])
+def test_corrupt_file(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_rows(tmp_path / "x.parquet", good_rows(), SCHEMA)
+    data = path.read_bytes()
+    path.unlink()
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "name":
+        path = path.with_suffix(".pq")
+    if kind not in ("missing", "folder"):
+        damaged = data[:8] + bytes(200) + data[208:]
+        parts = {"empty": b"", "text": b"a,b\n", "truncated": data[: len(data) // 2], "damaged": damaged, "name": data}
+        path.write_bytes(parts[kind])
+    code, out = check(capsys, path)
+    assert code == 1
+    assert "error: all rows, file: " in out
+    assert "\n    -> " in out
 
 
 def test_two_answers_for_one_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,7 +194,15 @@ def test_two_answers_for_one_problem(tmp_path: Path, capsys: pytest.CaptureFixtu
     rows[6]["reward_model"]["ground_truth"] = "77"
     code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
     assert code == 1
-    assert "error: row 6, reward_model.ground_truth: '77', but row 2 asks the same" in out
+    assert f"error: row 6, {TRUTH}: '77', but row 2 " in out
+
+
+def test_a_file_has_one_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = good_rows()
+    put(rows[3], SPLIT, "test")
+    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
+    assert code == 1
+    assert "error: all rows, extra_info.split: " in out
 
 
 def test_uneven_repeats_of_a_test_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,26 +210,18 @@ def test_uneven_repeats_of_a_test_file(tmp_path: Path, capsys: pytest.CaptureFix
     del rows[9]
     code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
     assert code == 1
-    assert "error: row 8, prompt: problem stands there 3 times, most stand 4 times" in out
+    assert "error: row 8, prompt: " in out
     assert "warning: row 8, extra_info.index: repeats are numbered 0..3, there are 3" in out
-
-
-def test_aime_answers_are_in_range(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = good_rows("test", "aime24")
-    rows[1]["reward_model"]["ground_truth"] = "1000"
-    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
-    assert code == 1
-    assert "row 1, reward_model.ground_truth: '1000' is not in 0..999" in out
 
 
 @pytest.mark.parametrize("test_split", ["test", None])
 def test_contamination(test_split: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train, test = good_rows(), good_rows("test")
     test[4] = copy.deepcopy(train[1])
-    test[4]["prompt"][0]["content"] = format_prompt("What is  the 1th prime of train? ")  # spaces do not hide it
-    test[4]["extra_info"]["raw_problem"] = None
+    put(test[4], CONTENT, format_prompt("What is  the 1th prime of train? "))  # spaces do not hide it
+    put(test[4], RAW, None)
     for row in test:
-        row["extra_info"]["split"] = test_split
+        put(row, SPLIT, test_split)
     paths = [write_rows(tmp_path / f"{n}.parquet", rows, SCHEMA) for n, rows in enumerate((train, test))]
     code, out = check(capsys, *paths)
     assert code == 1
@@ -175,16 +245,8 @@ def test_released_files_are_read_with_warnings(tmp_path: Path, capsys: pytest.Ca
     code, out = check(capsys, path)
     assert code == 0, out
     assert "72 rows, 24 problems, each 3 times; data_source math_dapo (72); split unknown" in out
-    assert "warning: row 0, extra_info.index: '0-0'" in out
+    assert "warning: row 0, extra_info.index='0-0'" in out
     assert "and 67 more of this kind" in out
-    assert "not English" in out
-
-
-def test_counts_of_a_good_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_rows(tmp_path / "x.parquet", good_rows("test", "aime25", repeat=32), SCHEMA)
-    code, out = check(capsys, path)
-    assert code == 0
-    assert "192 rows, 6 problems, each 32 times; data_source aime25 (192); split test; 0 ground truths unusable" in out
 
 
 def save_tokenizer(folder: Path, chat_template: str | None) -> Path:
@@ -209,55 +271,71 @@ def test_long_prompts(split: str, code: int, label: str, tmp_path: Path, capsys:
     got, out = check(capsys, path, *limit, str(words - 1))
     assert got == code
     assert f"{label}: row 6, prompt: {words} tokens, over {words - 1}" in out
-    assert "raise data.max_prompt_length" in out
-    assert out.count(" tokens, over") == 1
     assert "; 1 problems too long" in out
     got, out = check(capsys, path, *limit, str(words))
     assert got == 0
     assert "tokens, over" not in out
     got, out = check(capsys, path, *limit, "3")  # of a training file too: with no row left there is no training
     assert got == 1
-    assert "error: all rows, prompt: all 7 rows are over 3 tokens, and verl drops them: nothing is left" in out
+    assert "error: all rows, prompt: " in out
     assert main(["data", "check", str(path), "--max-prompt-length", "3"]) == 1
-    assert "give --tokenizer" in capsys.readouterr().err
 
 
 def test_tokenizer_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_rows(tmp_path / "x.parquet", good_rows(), SCHEMA)
     (tmp_path / "nothing").mkdir()
-    code, out = check(capsys, path, "--tokenizer", tmp_path / "nothing")
-    assert (code, "no tokenizer" in out) == (1, True)
-    code, out = check(capsys, path, "--tokenizer", save_tokenizer(tmp_path / "bare", None))
-    assert (code, "no chat template" in out) == (1, True)
+    for folder in (tmp_path / "nothing", save_tokenizer(tmp_path / "bare", None)):
+        code, out = check(capsys, path, "--tokenizer", folder)
+        assert (code, "error: --tokenizer: " in out) == (1, True)
 
 
-def test_there_are_enough_corruptions() -> None:
-    assert len(ROW_CORRUPTIONS) + len(TABLE_CORRUPTIONS) >= 25
-
-
-@pytest.mark.parametrize(
-    ("change", "said", "remedy"),
-    [
-        ({"truth": "025"}, "'025': judge release wants it letter by letter", "write 25"),
-        ({"truth": "27.0"}, "'27.0': judge release wants it letter by letter", "write 27"),
-        ({"truth": "$1,000$"}, None, None),
-        ({"prompt": "What is 2 + 2? Put it within \\boxed{}."}, "asks for \\boxed{}", "judge=verified"),
-        ({"prompt": "What is 2 + 2? End with 'Answer: ' and \\boxed{}."}, "another template", "rpg data build"),
-    ],
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["role", "content", "ground_truth", "index", "split", "x"]), inner, max_size=3
+        )
+    ),
+    max_leaves=6,
 )
-def test_what_judge_release_would_call_wrong_is_warned_of(
-    change: dict, said: str | None, remedy: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = good_rows()
-    if "truth" in change:
-        rows[3]["reward_model"]["ground_truth"] = change["truth"]
-    else:
-        rows[3]["prompt"][0]["content"] = change["prompt"]
-        rows[3]["extra_info"]["raw_problem"] = None
-    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
-    assert code == 0, out
-    found = [line for line in out.splitlines() if "warning: row 3" in line]
-    assert len(found) == (0 if said is None else 1), out
-    if said is not None and remedy is not None:
-        assert said in found[0]
-        assert remedy in out.splitlines()[out.splitlines().index(found[0]) + 1]
+PATHS = sorted({case[0] for case in CORRUPTIONS} | {("prompt", 0)}, key=str)
+
+
+@settings(max_examples=300, deadline=None)
+@given(path=st.sampled_from(PATHS), value=ANYTHING)
+def test_any_value_in_any_place(path: tuple, value: Any) -> None:
+    row = make_row(Problem("math-dapo", "What is 2 + 2?", "4", "train"))
+    put(row, path, value)
+    state = FileCheck(Path("x.parquet"))
+    check_row(state, row, None, 100)
+    state.rows = 1
+    check_repeats(state)
+    assert state.summary()
+    assert all(isinstance(line, str) for line in state.findings.lines())
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.text(max_size=400), truth=st.text(max_size=30), judge=st.sampled_from(JUDGES))
+def test_any_response_and_truth_of_the_toy_task(text: str, truth: str, judge: str) -> None:
+    result = compute_score("toy_sum", f"Answer: {text}", truth, judge=judge)
+    assert result["score"] in (1.0, -1.0)
+    assert set(result) == {"score", "acc", "pred"}
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.text(alphabet="0123456789.,/^{}\\frac$ -+x()%°½", max_size=60))
+def test_numbers_are_read_or_refused(text: str) -> None:
+    assert isinstance(number_in(text), (Fraction, type(None)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(above=st.integers(-(10**9), 10**9), below=st.integers(1, 10**6))
+def test_ways_to_write_a_fraction_agree(above: int, below: int) -> None:
+    value = Fraction(above, below)
+    sign = "-" if above < 0 else ""
+    ways = [f"{above}/{below}", rf"\frac{{{above}}}{{{below}}}", rf"${sign}\dfrac{{{abs(above)}}}{{{below}}}$"]
+    if value.denominator == 1:
+        ways += [f"{int(value)}", f"{int(value):,}", f"{int(value)}.0", rf"\boxed{{{int(value)}}}"]
+    for way in ways:
+        assert as_number(normalize(way)) == value, way

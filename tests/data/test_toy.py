@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg.cli import main
-from rpg.data.schema import SCHEMA, make_row, write_together
+from rpg.data.parquet import SCHEMA, make_row, write_together
 from rpg.data.template import format_prompt
 from rpg.data.toy import problem_text, split_of, toy_problems
 from rpg.rewards import compute_score
@@ -79,10 +79,10 @@ def contents(folder: Path) -> dict[str, bytes]:
     ("options", "said"),
     [
         (["--train-size", "10", "--test-size", "99999"], "99999 rows asked for"),
-        (["--train-size", "10", "--test-size", "0"], "toy_test.parquet is there already"),
-        (["--train-size", "0", "--test-size", "10"], "toy_train.parquet is there already"),
-        (["--train-size", "0", "--test-size", "0"], "give sizes of 0 or more, not both 0"),
-        (["--train-size", "10", "--test-size", "-1"], "give sizes of 0 or more, not both 0"),
+        (["--train-size", "10", "--test-size", "0"], "toy_test.parquet"),
+        (["--train-size", "0", "--test-size", "10"], "toy_train.parquet"),
+        (["--train-size", "0", "--test-size", "0"], "--train-size"),
+        (["--train-size", "10", "--test-size", "-1"], "--train-size"),
     ],
 )
 def test_what_would_leave_one_file_of_another_build_changes_none(options, said, tmp_path, capsys) -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from rpg.data.schema import repeated_rows, write_parquet
+from rpg.data.parquet import repeated_rows, write_parquet
 from rpg.data.toy import toy_problems
 from rpg.launching import compose, signals, start
 from rpg.launching.overrides import BadSetting

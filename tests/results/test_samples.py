@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from synthetic import config, records, write_run
 
-from rpg.data.schema import Problem, repeated_rows, write_parquet
+from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
 from rpg.results.records import LeftOut, ResultsError
 from rpg.results.runs import load_runs

@@ -10,7 +10,7 @@ import yaml
 from synthetic import config, records, write_run
 
 from rpg.cli import main
-from rpg.data.schema import Problem, repeated_rows, write_parquet
+from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
 from rpg.results import figures
 from rpg.results.methods import judge_of_config

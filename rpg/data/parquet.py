@@ -1,8 +1,9 @@
-"""The parquet schema that verl and the launch scripts read, and the one place that writes it."""
+"""The columns that verl and the launch scripts read, and the one place that writes them."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,10 +21,7 @@ SCHEMA = pa.schema(
         ("prompt", pa.list_(pa.struct([("content", pa.string()), ("role", pa.string())]))),
         ("ability", pa.string()),
         ("reward_model", pa.struct([("ground_truth", pa.string()), ("style", pa.string())])),
-        (
-            "extra_info",
-            pa.struct([("index", pa.int64()), ("raw_problem", pa.string()), ("split", pa.string())]),
-        ),
+        ("extra_info", pa.struct([("index", pa.int64()), ("raw_problem", pa.string()), ("split", pa.string())])),
     ]
 )
 
@@ -66,12 +64,12 @@ def write_parquet(rows: Iterable[dict], path: str | Path) -> int:
 def write_together(files: Mapping[Path, Iterable[dict]]) -> dict[Path, int]:
     """Write the rows of every file and return their numbers; memory holds one row group at a time.
 
-    The files appear under their names only when all are complete, so an interrupted build leaves none
-    that a later run would take for finished, and none beside another's. Equal rows give equal bytes.
+    The files get their names only when all are complete, so an interrupted build leaves none that a later run would
+    take for finished, and none beside another's. Equal rows give equal bytes.
     """
     partials = {path: path.with_name(f"{path.name}.{os.getpid()}.partial") for path in files}
     try:
-        counts = {path: _write(rows, partials[path]) for path, rows in files.items()}
+        counts = {path: _write(iter(rows), partials[path]) for path, rows in files.items()}
         for path, partial in partials.items():
             partial.replace(path)
     finally:
@@ -80,17 +78,11 @@ def write_together(files: Mapping[Path, Iterable[dict]]) -> dict[Path, int]:
     return counts
 
 
-def _write(rows: Iterable[dict], path: Path) -> int:
+def _write(rows: Iterator[dict], path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     count = 0
-    group: list[dict] = []
     with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
-        for row in rows:
-            group.append(row)
-            count += 1
-            if len(group) == ROWS_PER_GROUP:
-                writer.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
-                group.clear()
-        if group:
+        while group := list(islice(rows, ROWS_PER_GROUP)):
             writer.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
+            count += len(group)
     return count

@@ -6,7 +6,6 @@ import io
 import json
 import random
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import get_close_matches
@@ -16,13 +15,12 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from rpg.data.build import digest
+from rpg.data.build import Progress, digest
+from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
-from rpg.data.schema import Problem
 from rpg.rewards import JUDGES, compute_score, gym
 from rpg.rewards.data_sources import GYM_PREFIX, require_gym_task
 
-PROGRESS_SECONDS = 5.0
 DRAWS = 4  # for each problem wanted, and MORE_DRAWS: then the generator is taken to have no more
 MORE_DRAWS = 100
 RESERVED = ("seed", "size")  # of every configuration; --seed, --train-size and --test-size give them
@@ -30,11 +28,7 @@ PROGRAMS = ("codeio",)  # whose answers are what a program gives, some of them b
 PLAIN = (bool, int, float, str, NoneType)  # what a setting is made of: YAML has values of it, and JSON keeps them
 LISTS = (list, tuple, Sequence)
 AS_YAML = "values are YAML: true is a bool, 1.0e-3 a float, [a, b] a list, '\"7\"' a str"
-REPEATED = "repeats an earlier problem"
-EXCLUDED = "stands in a file of --exclude"
-UNSCORED = "its own answer does not score 1"
 NONSENSE = "no such answer"
-ANYTHING = f"{NONSENSE!r} scores 1"
 
 
 @dataclasses.dataclass
@@ -51,7 +45,7 @@ def settings_of(task: str, overrides: list[str]) -> dict[str, Any]:
     """The settings that "key=value" texts ask for, values read as YAML; lists become tuples where the task has those.
 
     Raises DataError for a key that the task's configuration does not have, naming the nearest, for one given twice,
-    for one that holds what YAML has no values of, and for a value of another type than the key's.
+    for one of a type that YAML has no values of, and for a value of another type than the key's.
     """
     config = _config_class(task)
     annotations = get_type_hints(config)
@@ -65,21 +59,19 @@ def settings_of(task: str, overrides: list[str]) -> dict[str, Any]:
             has = ", ".join(fields) or "none"
             raise DataError(f"{text!r} is no setting of {task}; {hint}give key=value; its keys: {has}")
         if key in settings:
-            raise DataError(f"{text!r}: {key} stands there twice; give it once")
+            raise DataError(f"{text!r}: {key} is given twice; give it once")
         default = fields[key].default
         kind = _kind(annotations[key], default)
         if other := [held for held in _classes(kind) if held not in (*PLAIN, *LISTS)]:
             name = getattr(other[0], "__name__", other[0])
-            raise DataError(f"{text!r}: {key} cannot be set here: it holds a {name}; leave it out")
+            raise DataError(f"{text!r}: {key} cannot be set here: it is of type {name}; leave it out")
         try:
-            settings[key] = yaml.safe_load(value)
-        except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that there is not
-            raise DataError(f"{text!r}: the value cannot be read as YAML ({error})") from None
-        try:
-            settings[key] = _as(kind, settings[key])
+            settings[key] = _as(kind, yaml.safe_load(value))
         except ValidationError as error:
             wrong = " or ".join(dict.fromkeys(found["msg"] for found in error.errors()))
-            raise DataError(f"{text!r}: {wrong}, not {settings[key]!r}; {AS_YAML}") from None
+            raise DataError(f"{text!r}: {wrong}; {AS_YAML}") from None
+        except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
+            raise DataError(f"{text!r}: the value cannot be read as YAML ({error})") from None
         if isinstance(default, tuple) and isinstance(settings[key], list):
             settings[key] = tuple(settings[key])
     return settings
@@ -123,11 +115,6 @@ def _as(kind: Any, value: Any) -> Any:
     return adapter.validate_json(json.dumps(value, default=str), strict=True)
 
 
-def _config_class(task: str) -> type:
-    require_gym_task(task)
-    return gym.load()[task][1]
-
-
 def draw(
     task: str,
     settings: dict[str, Any],
@@ -139,54 +126,54 @@ def draw(
 ) -> Drawn:
     """Take `test` and then `train` distinct problems from the generator's stream of this seed.
 
-    Distinct by their text, white space aside, so that no problem stands in both splits, nor one of `exclude` (digests)
+    Distinct by their text, white space aside, so that no problem is in both splits, nor one of `exclude` (digests)
     in either; the test problems do not depend on how many are for training, but for acre, which shuffles what it is
     asked for. A problem is left out where a response that states its own answer does not score 1 under both judges, or
     one that states nonsense does, and where it cannot be made or kept: nothing could be learnt from it. Those without
     an answer of their own are kept, and counted.
 
-    Raises DataError where the settings are refused, and where the stream has not that many such problems.
+    Raises DataError where the settings are refused, and where the stream has too few such problems.
     """
     wanted, drawn, seen = test + train, Drawn(), set()
     size = DRAWS * wanted + MORE_DRAWS
-    last = time.monotonic()
+    progress = Progress(say)
     for problem in _stream(task, settings, seed, size):
-        if time.monotonic() - last > PROGRESS_SECONDS:
-            last = time.monotonic()
-            say(f"{GYM_PREFIX}{task}: {len(seen)} of {wanted} problems")
-        if isinstance(problem, str):
-            drawn.left_out[problem] += 1
+        progress(f"{GYM_PREFIX}{task}: {len(seen)} of {wanted} problems")
+        reason = problem if isinstance(problem, str) else _unusable(problem, seen, exclude)
+        if isinstance(problem, str) or reason:
+            drawn.left_out[reason] += 1
             continue
-        key, own = digest(problem.text), gym.own_answer(problem.ground_truth)
-        if key in seen:
-            drawn.left_out[REPEATED] += 1
-        elif key in exclude:
-            drawn.left_out[EXCLUDED] += 1
-        elif own is not None and not all(_is_right(own, problem, judge) for judge in JUDGES):
-            drawn.left_out[UNSCORED] += 1
-        elif _is_right(NONSENSE, problem, JUDGES[0]):  # the judges read it alike
-            drawn.left_out[ANYTHING] += 1
-        else:
-            seen.add(key)
-            drawn.unanswered += own is None
-            split = "test" if len(drawn.test) < test else "train"
-            (drawn.test if split == "test" else drawn.train).append(dataclasses.replace(problem, split=split))
+        seen.add(digest(problem.text))
+        drawn.unanswered += gym.own_answer(problem.ground_truth) is None
+        split = "test" if len(drawn.test) < test else "train"
+        (drawn.test if split == "test" else drawn.train).append(dataclasses.replace(problem, split=split))
         if len(seen) == wanted:
             return drawn
     reasons = "".join(f", {count} left out: {reason}" for reason, count in drawn.left_out.most_common(3))
+    config = dataclasses.asdict(_config_class(task)(**settings))
     raise DataError(
         f"{len(seen)} distinct problems among the first {size} of seed {seed}{reasons}; {test} + {train} were asked "
         f"for. Ask for fewer (--train-size, --test-size), or widen the task: "
-        f"{', '.join(f'{key}={value}' for key, value in _defaults(task, settings).items())}"
+        f"{', '.join(f'{key}={value}' for key, value in config.items() if key not in RESERVED)}"
     )
 
 
-def _defaults(task: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Every setting of the task with its value."""
-    config = _config_class(task)(**settings)
-    return {
-        field.name: getattr(config, field.name) for field in dataclasses.fields(config) if field.name not in RESERVED
-    }
+def _config_class(task: str) -> type:
+    require_gym_task(task)
+    return gym.load()[task][1]
+
+
+def _unusable(problem: Problem, seen: Collection[bytes], exclude: Collection[bytes]) -> str:
+    """Why a problem is left out, "" where it is not."""
+    key, own = digest(problem.text), gym.own_answer(problem.ground_truth)
+    if key in seen:
+        return "repeats an earlier problem"
+    if key in exclude:
+        return "stands in a file of --exclude"
+    if own is not None and not all(_is_right(own, problem, judge) for judge in JUDGES):
+        return "its own answer does not score 1"
+    # both judges read it alike
+    return f"{NONSENSE!r} scores 1" if _is_right(NONSENSE, problem, JUDGES[0]) else ""
 
 
 def _stream(task: str, settings: dict[str, Any], seed: int, size: int) -> Iterator[Problem | str]:

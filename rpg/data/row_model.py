@@ -1,0 +1,224 @@
+"""What one row must be, column by column: one pydantic model, and its errors as findings."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from rpg.data.findings import Finding
+from rpg.data.parquet import ABILITY, STYLE
+from rpg.data.published import NOT_ENGLISH, problem_text
+from rpg.data.template import PREFIX, is_templated, strip_prompt
+from rpg.rewards import compute_score, gym, release, verified
+from rpg.rewards.data_sources import (
+    AIME_SOURCES,
+    GYM_PREFIX,
+    GYM_SOURCES,
+    INTEGER_SOURCES,
+    KNOWN_DATA_SOURCES,
+    UNANSWERED,
+    is_known,
+)
+from rpg.rewards.extract import ANSWER_MARK, MAX_ANSWER_CHARS
+
+NO_ANSWERS = frozenset(("nan", "none", "null", "n/a", "na", "unknown", "?", "-", "[invalid]"))
+BUILD = "build the file again with `rpg data build`"
+BUILD_GYM = "build the file again with `rpg data build reasoning-gym:TASK`"
+REMEDIES = {  # of a value of another type, by column
+    "data_source": f"name the problem set; {BUILD}",
+    "prompt": 'give [{"role": "user", "content": ...}]',
+    "reward_model": "give {ground_truth, style}",
+    "extra_info": "give {index, raw_problem, split}; verl reads it",
+}
+# Columns of which verl and rpg read nothing that a training depends on
+HARMLESS = ("ability", "reward_model.style", "extra_info.index", "extra_info.split")
+
+
+def wrong(what: str, remedy: str, level: Literal["error", "warning"] = "error") -> PydanticCustomError:
+    """Return the exception of a validator: what is wrong, what to do, and whether it only deserves a warning."""
+    return PydanticCustomError(level, "{what}", {"what": what, "remedy": remedy})
+
+
+def row_findings(row: dict[str, Any]) -> Iterator[Finding]:
+    """Yield what is wrong with `row` by itself, at most one finding a field; missing columns are not looked at."""
+    try:
+        Row.model_validate(row, context={"data_source": str(row.get("data_source")), "problem": problem_text(row)})
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in one["loc"]).removeprefix(".")
+            column = str(one["loc"][0])
+            remedy = one.get("ctx", {}).get("remedy", REMEDIES.get(column, BUILD))
+            level = "warning" if one["type"] == "warning" or key in HARMLESS else "error"
+            yield Finding(key, short(one["input"]), one["msg"], remedy, level)
+
+
+def short(value: Any) -> str:
+    """Return `value` for a message, cut to 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def is_balanced(text: str) -> bool:
+    """Whether braces pair up, \\left and \\right too, and dollars come in twos (but for one price sign)."""
+    plain = text.replace("\\{", "").replace("\\}", "").replace("\\$", "")
+    level = 0
+    for character in plain:
+        level += (character == "{") - (character == "}")
+        if level < 0:
+            return False
+    if text.count("\\left") - text.count("\\leftarrow") != text.count("\\right") - text.count("\\rightarrow"):
+        return False
+    return level == 0 and (plain.count("$") % 2 == 0 or plain.startswith("$"))
+
+
+def _data_source(value: str) -> str:
+    if not is_known(value):
+        near = get_close_matches(value.strip(), KNOWN_DATA_SOURCES | GYM_SOURCES, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise wrong("nothing scores it", f"{hint}rpg.rewards.KNOWN_DATA_SOURCES lists what is scored")
+    return value
+
+
+def _content(content: str) -> str:
+    if "\ufffd" in content or "\x00" in content:
+        raise wrong("has U+FFFD or NUL", "read the source as UTF-8; text was lost")
+    return content
+
+
+def _asks_for_an_answer(messages: list["Message"]) -> list["Message"]:
+    """Check the last message: a user's, one problem, in a template that tells how to answer, in English."""
+    if messages[-1].role != "user":
+        raise wrong(f"ends with role {messages[-1].role!r}", "the last message must be the user's")
+    content = messages[-1].content
+    problem = strip_prompt(content)
+    if not problem.strip():
+        raise wrong("no problem in it", "leave the row out")
+    if content.count(PREFIX.strip()) > 1:
+        raise wrong("the template is around it twice", "apply format_prompt to the bare problem once")
+    has_mark, has_box = ANSWER_MARK.search(content), "\\boxed" in content
+    if not has_mark and not has_box:
+        raise wrong(
+            "nothing tells the model how to answer",
+            'ask for a last line "Answer: ..." (rpg.data.template.format_prompt); other answers score -1',
+        )
+    if not has_mark:
+        what = 'asks for \\boxed{}, which judge=release does not take in the integer sets without "Answer:"'
+        raise wrong(what, f"{BUILD}, or take judge=verified", "warning")
+    if not is_templated(content):
+        raise wrong("another template than the release's", f"to compare with the paper, {BUILD}", "warning")
+    if NOT_ENGLISH.search(problem):
+        raise wrong("not English", f"the paper trains on English; {BUILD}", "warning")
+    return messages
+
+
+def _ground_truth(truth: Any, info: ValidationInfo) -> Any:
+    data_source = info.context["data_source"]  # type: ignore[index]
+    if data_source in GYM_SOURCES:
+        _gym_truth(truth, data_source)
+        return truth
+    is_number = isinstance(truth, (int, float)) and not isinstance(truth, bool)
+    if not isinstance(truth, str) and not is_number:
+        raise wrong(f"is a {type(truth).__name__}", "every row needs the right answer as text; leave the row out")
+    text = str(truth).strip()
+    if not text:
+        raise wrong("empty", "every row needs the right answer as text; leave the row out")
+    if text.lower() in NO_ANSWERS:
+        raise wrong("is no answer", "give the answer, or leave the row out")
+    if ANSWER_MARK.search(text) or "\n" in text or "####" in text:
+        raise wrong("is a response", "give the bare answer")
+    if len(text) > MAX_ANSWER_CHARS:
+        raise wrong(f"{len(text)} characters", f"an answer over {MAX_ANSWER_CHARS} never scores; leave it out")
+    if not is_balanced(text):
+        raise wrong("has a bracket or $ without its partner", "correct the LaTeX")
+    if data_source in INTEGER_SOURCES:
+        number = verified.number_in(text)
+        if number is None or number.denominator != 1:
+            raise wrong("is no integer", f"all answers of {data_source} are integers")
+        if data_source in AIME_SOURCES and not 0 <= number <= 999:
+            raise wrong("is not in 0..999", "answers of AIME are; correct the row")
+        if release.normalize(text) != str(number):
+            raise wrong("judge=release compares letter by letter", f"write {number}", "warning")
+    if is_number:
+        raise wrong("is a number", "write it as text", "warning")
+    return truth
+
+
+def _gym_truth(truth: Any, data_source: str) -> None:
+    if not isinstance(truth, str):
+        raise wrong("is no JSON of reasoning-gym's", BUILD_GYM)
+    try:
+        own = gym.own_answer(truth)
+    except ValueError as error:
+        raise wrong(str(error).partition(";")[0], BUILD_GYM) from None
+    task, metadata = data_source.removeprefix(GYM_PREFIX), gym.unpack(truth)["metadata"]
+    if not isinstance(metadata, dict):
+        raise wrong(f"metadata {short(metadata)} is no mapping", BUILD_GYM)
+    if (made_by := metadata.get("source_dataset", task)) != task:
+        raise wrong(f"is of {short(made_by)}, not of {data_source}", f"correct data_source, or {BUILD_GYM}")
+    if own is None and task not in UNANSWERED:
+        raise wrong(f"no answer, which rows of {data_source} have", BUILD_GYM)
+    if own is not None and gym.is_installed():
+        score = compute_score(data_source, f"Answer: {own}", truth)["score"]
+        if score != 1.0:
+            raise wrong(f"its own answer, {short(own)}, scores {score:g}: nothing can be learnt", BUILD_GYM)
+
+
+def _raw_problem(raw: Any, info: ValidationInfo) -> Any:
+    problem = info.context["problem"]  # type: ignore[index]
+    if isinstance(raw, str) and raw.strip() and problem and raw.strip() not in problem:
+        raise wrong("is not what the prompt asks", BUILD)
+    return raw
+
+
+def _given(extra: Any) -> Any:
+    if extra is None:
+        raise wrong("missing", f"verl then numbers every row 0; {BUILD}", "warning")
+    return extra
+
+
+def _no_media(value: Any) -> Any:
+    if value:
+        raise wrong("has media", "the models of this recipe read text only; leave the row out")
+    return value
+
+
+Media = Annotated[Any, AfterValidator(_no_media)]
+
+
+class Message(BaseModel):
+    """One message of a prompt."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Annotated[str, AfterValidator(_content)]
+
+
+class RewardModel(BaseModel):
+    """The answer, and verl's name for how it is compared, which nothing reads."""
+
+    ground_truth: Annotated[Any, AfterValidator(_ground_truth)] = Field(default=None, validate_default=True)
+    style: Literal[STYLE] = STYLE  # type: ignore[valid-type]
+
+
+class ExtraInfo(BaseModel):
+    """What rpg writes there; other keys are not looked at."""
+
+    index: Annotated[int, Field(strict=True, ge=0)]
+    raw_problem: Annotated[Any, AfterValidator(_raw_problem)] = None
+    split: Literal["train", "test"] | None = None
+
+
+class Row(BaseModel):
+    """A row in verl's columns; a default stands for a column that the file does not have."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    data_source: Annotated[str, AfterValidator(_data_source)] = ""
+    prompt: Annotated[list[Message], Field(min_length=1), AfterValidator(_asks_for_an_answer)] = []
+    ability: Literal[ABILITY] = ABILITY  # type: ignore[valid-type]
+    reward_model: RewardModel = None  # type: ignore[assignment]
+    extra_info: Annotated[ExtraInfo, BeforeValidator(_given)] = None  # type: ignore[assignment]
+    images: Media = None
+    videos: Media = None
+    audios: Media = None
