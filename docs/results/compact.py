@@ -87,14 +87,14 @@ def metrics_of(study: Path) -> pandas.DataFrame:
 def unpack(study: Path, out: Path) -> None:
     """Write metrics.jsonl and config.yaml of every run into a directory of its name."""
     metrics = metrics_of(study)
+    config = yaml.safe_load((study / "settings.yaml").read_text())
     for name, row in runs_of(study).iterrows():
         directory = out / str(name)
         directory.mkdir(parents=True)
-        config = yaml.safe_load((study / "settings.yaml").read_text())
         for key in row.index:
             if "." in key:
                 put(config, key, row[key])
-        (directory / "config.yaml").write_text(yaml.safe_dump(config))
+        (directory / "config.yaml").write_text(yaml.dump(config, Dumper=yaml.CSafeDumper))
         with open(directory / "metrics.jsonl", "w") as lines:
             for step, values in metrics.loc[name].iterrows():
                 lines.write(json.dumps({"step": step, "data": values.dropna().to_dict()}) + "\n")
