@@ -1,46 +1,37 @@
-"""`verified` against the hand-written key, and where in a response it looks for the answer."""
+"""`verified` against the hand-written pairs, and where in a response it looks for the answer."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
-from answer_key import KEY
-from pairs import FILE, Pair, judge, read_pairs
-
-PAIRS = read_pairs()
+from pairs import KEY, PAIRS, Pair, judge, read_pairs
 
 
-def test_the_pairs_are_many_and_fair() -> None:
-    """Right and wrong in equal parts, of every kind both, none twice."""
-    assert len(PAIRS) == len({(pair.answer, pair.truth) for pair in PAIRS}) >= 500
-    right = sum(pair.verdict for pair in PAIRS)
-    assert abs(2 * right - len(PAIRS)) <= 0.02 * len(PAIRS)
-    kinds = Counter((pair.kind, pair.verdict) for pair in PAIRS)
+@pytest.mark.parametrize(("file", "least", "rejected"), [(PAIRS, 500, 0.49), (KEY, 150, 0.25)])
+def test_the_pairs_are_many_and_fair(file: Path, least: int, rejected: float) -> None:
+    """A verifier that says yes to everything must fail, and one that says no; no pair stands there twice."""
+    pairs = read_pairs(file)
+    assert len(pairs) == len({(pair.answer, pair.truth) for pair in pairs}) >= least
+    right = sum(pair.verdict for pair in pairs)
+    assert rejected <= 1 - right / len(pairs) <= 0.51
+    kinds = Counter((pair.kind, pair.verdict) for pair in pairs)
     assert all(kinds[kind, verdict] >= 3 for kind, _ in kinds for verdict in (True, False))
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair.kind}: {pair.answer!r} for {pair.truth!r}")
+@pytest.mark.parametrize(
+    "pair", [*read_pairs(PAIRS), *read_pairs(KEY)], ids=lambda pair: f"{pair.kind}: {pair.answer!r} for {pair.truth!r}"
+)
 def test_pair(pair: Pair) -> None:
     result = judge(f"Some work.\nAnswer: {pair.answer}", pair.truth)
-    assert result["score"] == (1.0 if pair.verdict else -1.0), result
+    assert (result["score"], result["acc"]) == ((1.0, 1.0) if pair.verdict else (-1.0, 0.0)), result
 
 
 @pytest.mark.parametrize("line", ["* 12", "12", "+"])
-def test_a_line_of_no_form_is_an_error(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(FILE), "read_text", lambda *_, **__: f"[kind]\ntruth: 12\n{line}\n")
-    with pytest.raises(ValueError, match=r"pairs\.txt"):
-        read_pairs()
-
-
-def test_the_key_is_large_and_fair() -> None:
-    assert len(KEY) == len({(answer, truth) for answer, truth, _ in KEY}) >= 150
-    rejected = sum(not verdict for _, _, verdict in KEY)
-    assert rejected >= 50  # a scorer that says yes to everything must fail
-
-
-@pytest.mark.parametrize(("answer", "truth", "verdict"), KEY)
-def test_verdict(answer: str, truth: str, verdict: bool) -> None:
-    result = judge(f"Some work.\nAnswer: {answer}", truth)
-    assert (result["score"], result["acc"]) == ((1.0, 1.0) if verdict else (-1.0, 0.0)), result
+def test_a_line_of_no_form_is_an_error(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.txt"
+    file.write_text(f"[kind]\ntruth: 12\n{line}\n")
+    with pytest.raises(ValueError, match=r"x\.txt"):
+        read_pairs(file)
 
 
 RESPONSES = [
