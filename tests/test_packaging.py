@@ -40,6 +40,7 @@ def test_contents(wheel):
         "rpg/objectives/losses.py",
         "rpg/verl_plugin/cpu/preload/client.py",
         "rpg/results/paper_tables.csv",
+        "rpg/rewards/verified/units.txt",
         "rpg/results/launch_rows.csv",
         "rpg/recipe/launch.sh",
         "rpg/recipe/config/rpg_trainer.yaml",

@@ -116,20 +116,6 @@ def test_dapo_is_stripped_deduplicated_and_english(tmp_path: Path, capsys: pytes
         assert line in report
 
 
-def test_excluded_problems_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    build("aime24", write_rows(tmp_path / "a.parquet", AIME24), tmp_path)
-    rows = [dapo_row(text, "5", "i") for text in ("Find   $a+b$.", "Find $c$.")]
-    train = build(
-        "dapo-math-17k-eng",
-        write_rows(tmp_path / "d.parquet", rows),
-        tmp_path,
-        "--exclude",
-        str(tmp_path / "aime24.parquet"),
-    )
-    assert [row["extra_info"]["raw_problem"] for row in train] == ["Find $c$."]
-    assert "1 left out: stands in an excluded file" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("name", FLAT)
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "built"])
 def test_excluded_files_may_be_as_published(

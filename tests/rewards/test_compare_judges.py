@@ -35,11 +35,6 @@ def test_the_release_column_is_the_rule_stated_once_more(script: ModuleType) -> 
         assert found[kind].accepted[0] == found[kind].count * share.pop(), kind.name
 
 
-def test_names_are_told_apart(script: ModuleType) -> None:
-    names = [kind.name for kind in script.KINDS]
-    assert len(set(names)) == len(names)
-
-
 @pytest.mark.full
 def test_the_table_in_the_documentation_is_the_scripts(script: ModuleType) -> None:
     page = (ROOT / "docs" / "judges.md").read_text()

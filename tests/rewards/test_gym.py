@@ -2,7 +2,6 @@
 
 import ast
 import importlib.util
-import json
 import logging
 import re
 from pathlib import Path
@@ -243,9 +242,3 @@ def test_what_a_task_prints_stays_out_of_the_log(capfd):
     response = "Answer: Move disk 1 from Peg 2 to Peg 99\nMove disk 1 from Peg 99 to Peg 2"
     assert compute_score("reasoning-gym/tower_of_hanoi", response, truth_of(entry))["acc"] == 0.0
     assert capfd.readouterr().out == ""
-
-
-def test_packed_rows_are_json():
-    assert json.loads(gym.pack({"answer": "3", "config": {"a": (1, 2)}, "metadata": {}}))["config"] == {
-        "a": {"()": [1, 2]}
-    }

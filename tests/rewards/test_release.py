@@ -6,7 +6,6 @@ import logging
 import re
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -142,27 +141,6 @@ def test_the_library_gets_what_the_release_gave_it() -> None:
         assert compute_score("minerva", response, truth)["acc"] == float(expected), (response, truth)
 
 
-@pytest.mark.slow
-def test_the_limit_holds_in_threads(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.ERROR)
-    compute_score("minerva", "Answer: $5$", "5")  # loads the library
-    over = release.sandbox.over_limit
-    limit = 0.3
-
-    def timed(number: int) -> tuple[float, float]:
-        start = time.perf_counter()
-        response = (HEAVY, f"Answer: ${number}$", "Answer: $" * 20_000, "\\[ " * 50_000)[number % 4]
-        result = compute_score("minerva", response, str(number), time_limit=limit)
-        return result["acc"], time.perf_counter() - start
-
-    with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(timed, range(16)))
-    assert [acc for acc, _ in results] == [float(number % 4 == 1) for number in range(16)]
-    turns = len(results) / sandbox.MAX_AT_ONCE  # the last bomb waits for those before it
-    assert max(seconds for _, seconds in results) < turns * limit * sandbox.WALL_FACTOR + 1
-    assert release.sandbox.over_limit > over
-
-
 def test_hostile_responses_end_in_time(caplog: pytest.LogCaptureFixture) -> None:
     """What they are called is the rule's affair; that a verdict comes, of the right form and in time, is ours."""
     caplog.set_level(logging.ERROR)
@@ -185,17 +163,3 @@ def test_a_response_beyond_all_bounds_is_wrong_at_once() -> None:
     start = time.process_time()
     assert compute_score("aime24", response, "5")["acc"] == 1.0
     assert time.process_time() - start < 0.01
-
-
-def test_model_output_is_not_run(tmp_path: Path) -> None:
-    marker = tmp_path / "run"
-    code = f"open('{marker}','w')"
-    for response in (
-        f"Answer: {code}",
-        f"Answer: $ {code} $",
-        f"Answer: 1+{code}",
-        rf"\boxed{{{code}}}",
-        f"(1+{code})",
-    ):
-        compute_score("minerva", response, r"\sqrt{2}")
-    assert not marker.exists()

@@ -1,6 +1,6 @@
 """Units of answers: what `2.5 \\mathrm{~m} / \\mathrm{s}^{2}` or "12 square meters" is measured in.
 
-A unit is a scale and the powers of base units, so that 100 cm is 1 m, and cm^3 is not cm^2. The table below is also
+A unit is a scale and the powers of base units, so that 100 cm is 1 m, and cm^3 is not cm^2. units.txt is also
 the allow-list: Pint would bring a thousand names that are variables in an answer, and 0.6 s and 32 MB a worker.
 """
 
@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from fractions import Fraction
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -20,82 +21,6 @@ class Unit(NamedTuple):
 
 PREFIXES = {"k": 3, "M": 6, "G": 9, "T": 12, "d": -1, "c": -2, "m": -3, "u": -6, "n": -9, "p": -12, "f": -15}
 PREFIX_NAMES = {"kilo": 3, "mega": 6, "giga": 9, "centi": -2, "milli": -3, "micro": -6, "nano": -9}
-# Units by line, or parted by semicolons: symbol, other names, and what one of it is in other units; a base unit has no
-# such definition. Plurals in s need no name of their own. Prefixes go with symbol and names.
-PREFIXED = """
-m meter metre
-g gram
-s second
-A ampere
-K kelvin
-mol mole
-L liter litre = 1/1000 m^3
-l = L
-N newton = kg m / s^2
-J joule = N m
-W watt = J / s
-Pa pascal = N / m^2
-Hz hertz = 1 s^-1
-C coulomb = A s
-V volt = W / A
-F farad = C / V
-ohm Ohm = V / A
-H henry = V s / A
-T tesla = V s / m^2
-Wb weber = V s
-eV electronvolt = 1.602176634e-19 J
-pc parsec = 3.0856775814913673e16 m
-yr = 31557600 s
-cal calorie = 4.184 J
-bar = 100000 Pa
-M = mol / L
-Jy = 1e-26 W / m^2 Hz
-"""
-# The names of those below are not prefixed. Units without a definition that others would convert (gallon, degree,
-# percent) stand for themselves: what they are in others is not wanted, or not fixed.
-PLAIN = """
-cms = cm
-kms = km
-kgs kilo = kg
-gm gms = g
-micron = um
-sec = s
-amp = A
-erg = 1e-7 J
-dyn dyne = 1e-5 N
-gauss G = 1e-4 T
-angstrom Angstrom = 1e-10 m
-AU au = 149597870700 m
-lightyear ly = 9460730472580800 m
-atm atmosphere = 101325 Pa
-min minute = 60 s
-hour hr hrs h = 3600 s
-day = 86400 s
-week = 604800 s
-year yrs = 31557600 s
-inch inches in = 0.0254 m
-foot feet ft = 0.3048 m
-yard yd yds = 0.9144 m
-mile mi = 1609.344 m
-mph = mile / hour
-kph kmph kmh = km / hour
-tonne = 1000 kg
-lb lbs pound = 0.45359237 kg
-oz ounce = 0.028349523125 kg
-gallon gal
-cc = cm^3
-hectare ha = 10000 m^2
-acre = 4046.8564224 m^2
-dollar usd USD buck
-cent = 0.01 dollar
-degree deg
-arcmin arcminute = 1/60 degree
-arcsec arcsecond = 1/3600 degree
-mas = 1/1000 arcsec
-celsius; fahrenheit; percent pct; euro EUR; sterling; yen; rupee Rs; M_sun; L_sun; R_sun; M_earth; R_earth
-mmHg; psi; dB; bit; byte; mag magnitude; ppm; hp horsepower; knot; rpm RPM; rad radian; sr steradian
-unit; person people; child children; man men; woman women; integer; way; point; student; solution; month
-"""
 # Words that end in s and name nothing that is counted; "33 plus", "33 is", "33 thousands"
 NO_NOUNS = """plus minus less this does thus always perhaps unless besides across thousands hundreds millions billions
 tens dozens halves thirds quarters fifths sixths sevenths eighths ninths tenths hundredths thousandths others guesses"""
@@ -189,17 +114,21 @@ def _product(tokens: list[re.Match[str]]) -> Unit | None:
     return Unit(scale, tuple(sorted((base, power) for base, power in powers.items() if power)))
 
 
-def _table(lines: str) -> dict[str, tuple[str, str]]:
-    """Name -> (its symbol, its definition or "") of a table of units."""
-    table = {}
-    for line in re.split("[\n;]", lines.strip()):
-        names, _, definition = line.partition(" = ")
-        symbol = names.split()[0]
-        table |= dict.fromkeys(names.split(), (symbol, definition))
-    return table
+def _tables() -> dict[str, dict[str, tuple[str, str]]]:
+    """Section of units.txt -> name -> (its symbol, its definition or "")."""
+    tables: dict[str, dict[str, tuple[str, str]]] = {}
+    table: dict[str, tuple[str, str]] = {}
+    for line in Path(__file__).with_name("units.txt").read_text().splitlines():
+        if line.startswith("["):
+            table = tables[line.strip("[]")] = {}
+        elif line and not line.startswith("#"):
+            for unit in line.split(";"):
+                names, _, definition = unit.partition(" = ")
+                table |= dict.fromkeys(names.split(), (names.split()[0], definition))
+    return tables
 
 
-SCALED, FIXED = _table(PREFIXED), _table(PLAIN)
+SCALED, FIXED = (_tables()[section] for section in ("prefixed", "plain"))
 
 
 @lru_cache(maxsize=1024)
