@@ -7,6 +7,15 @@ import re
 from functools import lru_cache
 
 from rpg.rewards.extract import braced
+from rpg.rewards.verified.tables import read_table
+
+
+def spaced(text: str) -> str:
+    """Return LaTeX with a space after a command that ends it, a word with one before."""
+    if text.isalpha():
+        return f" {text}"
+    return text + " " if "\\" in text and text[-1].isalpha() else text
+
 
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
 SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
@@ -17,39 +26,8 @@ ASCII = str.maketrans(
     + "\uff0c\u3001\uff1b\uff1a\uff08\uff09\u3002\uff1d\u00a0\u202f\u2009",
     "0123456789" + "-------///()''\"\"" + ",,;:().=   ",
 )
-GREEK = "alpha beta gamma delta epsilon theta lambda mu mu nu rho sigma tau phi psi omega Delta Omega"
-LATEX = str.maketrans(
-    {
-        **{letter: f"\\{name} " for letter, name in zip("αβγδεθλμµνρστφψωΔΩ", GREEK.split(), strict=True)},
-        **dict.fromkeys("×·⋅∙", "\\cdot "),
-        "π": "\\pi ",
-        "√": "\\sqrt ",
-        "∛": "\\sqrt[3]",
-        "∞": "\\infty ",
-        "±": "\\pm ",
-        "°": "^\\circ ",
-        "≤": "\\le ",
-        "≥": "\\ge ",
-        "≠": "\\ne ",
-        "≈": "\\approx ",
-        "∪": "\\cup ",
-        "∈": "\\in ",
-        "∅": "\\emptyset ",
-        "ℝ": "\\mathbb{R}",
-        "ℤ": "\\mathbb{Z}",
-        "Å": "\\AA ",
-        "\u212b": "\\AA ",
-        "⊙": "\\odot ",
-        "½": "\\frac{1}{2}",
-        "⅓": "\\frac{1}{3}",
-        "⅔": "\\frac{2}{3}",
-        "¼": "\\frac{1}{4}",
-        "¾": "\\frac{3}{4}",
-        "¢": " cents",
-        "…": "...",
-        "\u200b": "",
-    }
-)
+TABLES = read_table("synonyms.txt")
+CHARACTERS = str.maketrans({word: spaced(right) for word, (_, right) in TABLES["characters"].items()} | {"\u200b": ""})
 SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 SCALE = re.compile(rf"(?<=[0-9])\s*(?:\\text\{{)?\s*({'|'.join(SCALES)})(?![a-z])\s*\}}?")
 FONTS = "mathbf|mathit|mathsf|mathcal|boldsymbol|bm|textbf|textit|emph|fbox|framebox|boxed|mathstrut|underline"
@@ -60,44 +38,9 @@ WRAPPED = re.compile(rf"\\(?:{UPRIGHT})\*?\s*\{{([^{{}}]*)\}}|\{{\\rm\s+([^{{}}]
 WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 COMMAND = re.compile(r"\\([A-Za-z]+)")
 SYNONYMS = {
-    command: replacement
-    for commands, replacement in (
-        ("dfrac tfrac cfrac", "\\frac"),
-        ("left right middle displaystyle textstyle limits angle triangle measuredangle", ""),
-        ("big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr", ""),
-        ("quad qquad enspace thinspace hspace space hfill", " "),
-        ("leq leqslant", "\\le"),
-        ("geq geqslant", "\\ge"),
-        ("neq", "\\ne"),
-        ("times ast cdotp", "\\cdot"),
-        ("varnothing O", "\\emptyset"),
-        ("dots cdots dotsc", "\\ldots"),
-        ("vert lvert rvert mid", "|"),
-        ("land wedge", "\\text{and}"),
-        ("lor vee", "\\text{or}"),
-        ("langle lparen", "("),
-        ("rangle rparen", ")"),
-        ("lbrack", "["),
-        ("rbrack", "]"),
-        ("lbrace", "\\{"),
-        ("rbrace", "\\}"),
-        ("lt", "<"),
-        ("gt", ">"),
-        ("colon", ":"),
-        ("div", "/"),
-        ("degree", "^\\circ"),
-        ("infin", "\\infty"),
-        ("bigcup", "\\cup"),
-        ("backslash", "\\setminus"),
-        ("Reals", "\\mathbb{R}"),
-        ("lg", "\\log_{10}"),
-        ("varepsilon", "\\epsilon"),
-        ("varphi", "\\phi"),
-        ("euro", "€"),
-        ("pounds", "£"),
-        ("sun", "\\odot"),
-    )
-    for command in commands.split()
+    **{word: spaced(right) for word, (_, right) in TABLES["commands"].items()},
+    **dict.fromkeys(TABLES["removed commands"], ""),
+    **dict.fromkeys(TABLES["commands for a space"], " "),
 }
 NO_SPACE = re.compile(r"(?<!\\)\\!|\{,\}|\\allowbreak|\\[hv]?phantom\s*\{[^{}]*\}|\\(?:left|right)\.")
 THIN_SPACE = re.compile(r"(?<!\\)\\[,;: ]|(?!^)~")  # "~33" is about 33
@@ -133,7 +76,7 @@ DOUBT = re.compile(
 @lru_cache(maxsize=4096)  # the truth of a group, and what many of its responses answer
 def normalize(text: str) -> str:
     """Return `text` without markup, delimiters, LaTeX spacing, lead-in and end punctuation."""
-    text = raise_indices(text).translate(ASCII).translate(LATEX)
+    text = raise_indices(text).translate(ASCII).translate(CHARACTERS)
     text = text.strip(' \t\r\n*`"')
     if text.replace("\\$", "").count("$") % 2:  # no pair of delimiters
         text = MONEY.sub(r"\1\\$", text)
@@ -217,10 +160,7 @@ def strip_sentence(text: str) -> str:
 
 
 def _synonym(match: re.Match[str]) -> str:
-    replacement = SYNONYMS.get(match[1])
-    if replacement is None:
-        return match.group()
-    return replacement + " " if replacement[:1] == "\\" and replacement[-1:].isalpha() else replacement
+    return SYNONYMS.get(match[1], match.group())
 
 
 def _as_text(match: re.Match[str]) -> str:

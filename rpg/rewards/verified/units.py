@@ -8,8 +8,9 @@ import re
 from collections import Counter
 from fractions import Fraction
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
+
+from rpg.rewards.verified.tables import read_table
 
 
 class Unit(NamedTuple):
@@ -114,21 +115,8 @@ def _product(tokens: list[re.Match[str]]) -> Unit | None:
     return Unit(scale, tuple(sorted((base, power) for base, power in powers.items() if power)))
 
 
-def _tables() -> dict[str, dict[str, tuple[str, str]]]:
-    """Section of units.txt -> name -> (its symbol, its definition or "")."""
-    tables: dict[str, dict[str, tuple[str, str]]] = {}
-    table: dict[str, tuple[str, str]] = {}
-    for line in Path(__file__).with_name("units.txt").read_text().splitlines():
-        if line.startswith("["):
-            table = tables[line.strip("[]")] = {}
-        elif line and not line.startswith("#"):
-            for unit in line.split(";"):
-                names, _, definition = unit.partition(" = ")
-                table |= dict.fromkeys(names.split(), (names.split()[0], definition))
-    return tables
-
-
-SCALED, FIXED = (_tables()[section] for section in ("prefixed", "plain"))
+TABLES = read_table("units.txt")
+SCALED, FIXED = TABLES["prefixed"], TABLES["plain"]
 
 
 @lru_cache(maxsize=1024)
