@@ -41,7 +41,6 @@ def test_contents(wheel):
         "rpg/verl_plugin/cpu/preload/client.py",
         "rpg/results/paper_tables.csv",
         "rpg/rewards/verified/units.txt",
-        "rpg/results/launch_rows.csv",
         "rpg/recipe/launch.sh",
         "rpg/recipe/config/rpg_trainer.yaml",
         "rpg/recipe/config/profile/cpu.yaml",

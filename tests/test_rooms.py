@@ -10,7 +10,7 @@ from rpg.cli import COMMANDS, command
 
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = (
-    {"rpg", "rpg.objectives", "rpg.rewards", "rpg.data", "rpg.files"},
+    {"rpg", "rpg.objectives", "rpg.methods", "rpg.rewards", "rpg.data", "rpg.files"},
     {"rpg.verl_plugin"},
     {"rpg.checks"},
     {"rpg.launching"},

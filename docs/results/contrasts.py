@@ -9,11 +9,10 @@ import mpmath
 import numpy
 import pandas
 
-from rpg.results.methods import DIVERGENCES
-
 SCORE, LAST = "training score", "last accuracy"
 ROWS = "eight rows"  # RPG and RPG-REINFORCE with their own advantages: one method (rpg/lab/identity.py)
 DIVIDED, UNDIVIDED = "eight rows, divided", "GRPO, not divided"
+DIVERGENCES = ("FKL", "RKL", "UFKL", "URKL")  # of the study
 REINFORCE = tuple(f"RPG-REINFORCE-{d}" for d in DIVERGENCES)
 DIFFERENTIABLE = tuple(f"RPG-{d}" for d in DIVERGENCES)
 EIGHT = (*DIFFERENTIABLE, *REINFORCE)

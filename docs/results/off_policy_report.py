@@ -16,8 +16,8 @@ import pandas
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
+from rpg.methods.labels import order_of
 from rpg.results import figures
-from rpg.results.methods import order_of
 
 UNCLIPPED = "RPG-REINFORCE-URKL (no clip)"
 SCORE, ACCURACY = "critic/score/mean", "val-core/toy_sum/acc/mean@2"

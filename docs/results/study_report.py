@@ -18,8 +18,8 @@ from contrasts import CONTRASTS, DIVIDED, EIGHT, LAST, ROWS, SCORE, UNDIVIDED, E
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
+from rpg.methods.labels import BASELINES, LOOKS, METHODS
 from rpg.results import figures
-from rpg.results.methods import BASELINES, LOOKS, METHODS
 
 ACCURACY = "val-core/reasoning-gym/chain_sum/acc/mean@1"
 START = 0.224  # of the untrained model: mean of 0.215 and 0.232, step 0 of the two runs that chose the learning rate

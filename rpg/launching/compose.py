@@ -21,7 +21,7 @@ from rpg.checks import machine, secrets, verl_version
 from rpg.checks.finding import ABSENT, Finding, Refused, Run, leaves
 from rpg.launching.overrides import BadSetting, check_text, override
 from rpg.launching.scripts import RECIPE, Script, home
-from rpg.recipe import names
+from rpg.methods import names
 from rpg.verl_plugin.version import INSTALL
 
 CONFIG_DIR = RECIPE.resolve() / "config"

@@ -19,7 +19,7 @@ from rpg.checks.secrets import without_login
 from rpg.files.judge import TRACKER
 from rpg.files.lock import RUN, Held, take
 from rpg.files.whole import LEFT_OUT, SKIPPED, write_whole
-from rpg.recipe.names import JUDGE
+from rpg.methods.names import JUDGE
 
 WAYS = "wait for it, end it, or give this run another directory (CKPTS_DIR, trainer.experiment_name)"
 PACKAGES = [

@@ -6,13 +6,13 @@ config.py         the settings that results read, and of which types; experiment
 escape.py         names and other foreign text, escaped for every format
 wandb_offline.py  the records of a .wandb file
 tensorboard.py    the records of event files
-methods.py        which method a run is, its colour and mark; which benchmark a data_source is
+benchmarks.py     which benchmark a data_source is
 samples.py        validation samples on disk -> confidence interval and pass@k
 score.py          the samples once more, by another judge
 paper.py          the paper's tables and their errata
 table.py          runs -> rows and cells; render.py: markdown, CSV, LaTeX, JSON
 figures.py        panels as PNG and SVG; page.py: the self-contained HTML page
 
-rows.py           which launch script is which row of which table (launch_rows.csv)
+rows.py           which launch script is which row of which table (rpg/methods)
 reproduction.py   the runs behind a table, and how far each is; forecast.py: what the rest takes; work.py: does it
 """

@@ -5,7 +5,7 @@ from typing import Any
 
 from rpg.checks.fingerprint import HOW_FAST, HOW_OFTEN, below
 from rpg.results.config import flatten, setting
-from rpg.results.methods import judge_of_config
+from rpg.rewards import OURS
 
 # Settings that do not make another experiment, under others of which a run may go on: where it ran and how fast, what
 # it was called and printed, how often it was saved. The best of more validations (LOOKS) is another number.
@@ -30,6 +30,21 @@ _INCIDENTAL = (
 def is_seed(key: str) -> bool:
     """Whether a dotted key is a seed."""
     return key.endswith("seed")
+
+
+def judge_of_config(config: dict[str, Any]) -> str | None:
+    """Which judge scored a run: release, verified, or the reward function where it is not rpg.rewards.
+
+    A configuration of ours without the key is of a time when the judge was `verified` and no other.
+    None without a configuration.
+    """
+    if not config:
+        return None
+    function = setting(config, "reward.custom_reward_function") or {}
+    if judge := setting(function, "reward_kwargs.judge"):
+        return judge
+    path = function.get("path", OURS)
+    return "verified" if path == OURS else PurePath(path).name if path else "verl's own"
 
 
 def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:

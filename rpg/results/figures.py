@@ -16,8 +16,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from rpg.methods.labels import looks_of, order_of
+from rpg.methods.table import Look
+from rpg.results.benchmarks import BENCHMARKS
 from rpg.results.escape import picture
-from rpg.results.methods import BENCHMARKS, Look, looks_of, order_of
 from rpg.results.runs import Run
 from rpg.results.table import Table
 

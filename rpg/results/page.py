@@ -6,11 +6,12 @@ from importlib import resources
 from string import Template
 
 from rpg.checks.secrets import HIDDEN, names_a_secret, without_login
+from rpg.methods.labels import family, order_of
+from rpg.methods.table import Look
 from rpg.results.config import flatten
 from rpg.results.escape import html as escape
 from rpg.results.experiments import settings
 from rpg.results.figures import BANDS, Legend, Panel, banded, single
-from rpg.results.methods import Look, family, order_of
 from rpg.results.render import COLUMNS, comparison, impossible, judged, value
 from rpg.results.runs import Run
 from rpg.results.table import Table

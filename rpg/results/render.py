@@ -5,8 +5,8 @@ import io
 import json
 from collections.abc import Callable
 
+from rpg.methods.labels import family
 from rpg.results import escape
-from rpg.results.methods import family
 from rpg.results.table import Cell, Row, Table
 
 COLUMNS = ("last", "best")

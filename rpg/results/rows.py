@@ -1,15 +1,12 @@
-"""Which launch script is which row of which table of the paper: launch_rows.csv.
+"""Which launch script is which row of which table of the paper, by the table of methods (rpg/methods)."""
 
-GRPO-corrected is in no table of the paper; a reproduction has it beside where it is asked for.
-"""
-
-import csv
 import difflib
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Literal
 
+from rpg.methods.names import table_script
+from rpg.methods.table import ROWS
 from rpg.results.paper import paper_table
 from rpg.results.records import ResultsError
 
@@ -48,12 +45,11 @@ def rows_of(table: int) -> list[Row]:
     Raises:
         ResultsError: the paper has no such table of results.
     """
-    printed = {row.method for row in paper_table(table).rows}
-    text = resources.files("rpg.results").joinpath("launch_rows.csv").read_text(encoding="utf-8")
+    printed = [row.method for row in paper_table(table).rows]
+    beside = [method.label for method in ROWS if method.beside]
     return [
-        Row(table, entry["method"], entry["gpu"], entry["cpu"], entry["method"] in printed)
-        for entry in csv.DictReader(text.splitlines())
-        if int(entry["table"]) == table
+        Row(table, label, table_script(label, table), table_script(label, table, "cpu"), label in printed)
+        for label in [*printed, *beside]
     ]
 
 

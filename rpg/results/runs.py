@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rpg.methods.labels import method_of_config, method_of_name
+from rpg.results.benchmarks import benchmark_of
 from rpg.results.config import keep_usable, setting
-from rpg.results.experiments import settings
-from rpg.results.methods import benchmark_of, judge_of_config, method_of_config, method_of_name
+from rpg.results.experiments import judge_of_config, settings
 from rpg.results.records import (
     LeftOut,
     Record,

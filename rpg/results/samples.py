@@ -13,8 +13,8 @@ import numpy as np
 
 from rpg.data.published import question
 from rpg.data.readers import DataError, read_file
+from rpg.results.benchmarks import benchmark_of
 from rpg.results.config import setting
-from rpg.results.methods import benchmark_of
 from rpg.results.records import LeftOut, brief, has_file, read_lines
 from rpg.results.runs import Run
 

@@ -5,8 +5,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rpg.methods.labels import order_of
+from rpg.results.benchmarks import BENCHMARKS
 from rpg.results.experiments import settings
-from rpg.results.methods import BENCHMARKS, order_of
 from rpg.results.records import LeftOut, ResultsError, about
 from rpg.results.runs import Run
 from rpg.results.samples import Samples, read_samples

@@ -14,7 +14,7 @@ import torch
 import torch.distributed.tensor  # lets torch.load read the tensors of FSDP2
 from safetensors.torch import load_file
 
-from recipe.rpg.names import parse
+from rpg.methods.names import parse
 from tests.e2e.test_stack import ROLLOUT_KL
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]

@@ -1,7 +1,4 @@
-"""launch_rows.csv: every script is of the row that it stands in, and the README's tables are made of it."""
-
-import subprocess
-import sys
+"""Every script is of the row of the paper's tables that it stands in."""
 
 import pytest
 from launch_scripts import RECIPE, SCRIPTS, arguments, composed
@@ -10,8 +7,8 @@ from omegaconf import OmegaConf
 from rpg.checks import fingerprint
 from rpg.checks.finding import Run
 from rpg.launching.compose import compose_config, resolve
+from rpg.methods.labels import method_of_config
 from rpg.results import reproduction
-from rpg.results.methods import method_of_config
 from rpg.results.paper import paper_table
 from rpg.results.rows import choose, rows_of
 
@@ -49,13 +46,6 @@ def test_every_printed_row_has_its_script(table):
     assert [row.method for row in choose(rows_of(table), ["rpg-urkl", "GRPO"])] == [
         name for name in printed if name in ("GRPO", "RPG-URKL")
     ]
-
-
-def test_the_readme_s_tables_are_made_of_it():
-    script = RECIPE.parents[1] / "scripts/list_rows.py"
-    listed = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout
-    assert listed in (RECIPE / "README.md").read_text(), "python scripts/list_rows.py --into recipe/rpg/README.md"
-    assert listed.count(".sh`") == sum(len(paper_table(table).rows) for table in TABLES)
 
 
 @pytest.mark.slow

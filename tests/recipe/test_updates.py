@@ -14,7 +14,7 @@ import pytest
 import torch
 from launch_scripts import SCRIPTS, composed
 
-from recipe.rpg.names import parse
+from rpg.methods.names import parse
 
 pytestmark = pytest.mark.slow
 

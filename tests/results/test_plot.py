@@ -7,8 +7,8 @@ import pytest
 from synthetic import config, records, write_run
 
 from rpg.cli import main
+from rpg.methods.labels import LOOKS, METHODS, looks_of, method_of_name
 from rpg.results.figures import against_minutes, band, make_legend, make_panels, smooth
-from rpg.results.methods import LOOKS, METHODS, looks_of, method_of_name
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# RPG-REINFORCE, URKL, beta 1e-4, unclipped; Qwen3-4B, 4K context; asynchronous
+# RPG-REINFORCE-URKL (no clip), beta 1e-4; Qwen3-4B, 4K context, asynchronous
 script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
-    model=qwen3-4b optim=adamw context=4k \
-    method=rpg_rf rpg.divergence=urkl rpg.kl_coef=1e-4 \
-    schedule=async pi_old=behavior "$@"
+    model=qwen3-4b optim=adamw context=4k method=rpg_rf rpg.divergence=urkl rpg.kl_coef=1e-4 schedule=async \
+    pi_old=behavior "$@"

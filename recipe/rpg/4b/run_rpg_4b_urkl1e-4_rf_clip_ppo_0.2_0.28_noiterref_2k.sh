@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# RPG-REINFORCE, URKL, beta 1e-4, RPG-Style Clip (0.2, 0.28), reference fixed at the initial model; Qwen3-4B, 2K context
+# RPG-REINFORCE-URKL, beta 1e-4, clip (0.2, 0.28), reference fixed at the initial model; Qwen3-4B, 2K context
 script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
-    model=qwen3-4b optim=adamw context=2k \
-    method=rpg_rf_clip_ppo rpg.divergence=urkl rpg.kl_coef=1e-4 clip=0.2_0.28 reference=fixed "$@"
+    model=qwen3-4b optim=adamw context=2k method=rpg_rf_clip_ppo rpg.divergence=urkl rpg.kl_coef=1e-4 \
+    clip=0.2_0.28 reference=fixed "$@"

@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
-# GRPO; Qwen2.5-Math-7B; asynchronous
+# GRPO; Qwen2.5-Math-7B, asynchronous
 script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
-    model=qwen2.5-math-7b optim=adamw \
-    method=grpo \
-    schedule=async pi_old=decoupled "$@"
+    model=qwen2.5-math-7b optim=adamw method=grpo schedule=async pi_old=decoupled "$@"

@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# GRPO with the importance-weighted KL; Qwen2.5-Math-7B
+# GRPO-corrected; Qwen2.5-Math-7B
 script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
     model=qwen2.5-math-7b optim=adamw method=grpo_corrected "$@"

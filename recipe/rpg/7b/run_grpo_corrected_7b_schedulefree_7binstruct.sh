@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# GRPO with the importance-weighted KL; Qwen2.5-7B-Instruct, schedule-free AdamW
+# GRPO-corrected; Qwen2.5-7B-Instruct, schedule-free AdamW
 script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
     model=qwen2.5-7b-instruct optim=schedulefree method=grpo_corrected "$@"

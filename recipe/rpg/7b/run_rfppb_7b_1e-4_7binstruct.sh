@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# REINFORCE++-baseline, beta 1e-4; Qwen2.5-7B-Instruct
+# REINFORCE++-Baseline, beta 1e-4; Qwen2.5-7B-Instruct
 script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
     model=qwen2.5-7b-instruct optim=adamw method=rfppb rpg.kl_coef=1e-4 "$@"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# RPG-REINFORCE, FKL, beta 1e-4, RPG-Style Clip (0.1, 0.1); Qwen2.5-Math-7B
+# RPG-REINFORCE-FKL, beta 1e-4, clip (0.1, 0.1); Qwen2.5-Math-7B
 # lr: 5e-7 in the release's REINFORCE scripts, 1e-6 in the paper
 script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
     model=qwen2.5-math-7b optim=adamw method=rpg_rf_clip_ppo rpg.divergence=fkl rpg.kl_coef=1e-4 clip=0.1_0.1 \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# RPG-REINFORCE, UFKL, beta 1e-4, unclipped; Qwen2.5-7B-Instruct
+# RPG-REINFORCE-UFKL (no clip), beta 1e-4; Qwen2.5-7B-Instruct
 # lr: 5e-7 in the release's REINFORCE scripts, 1e-6 in the paper
 script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
-    model=qwen2.5-7b-instruct optim=adamw \
-    method=rpg_rf rpg.divergence=ufkl rpg.kl_coef=1e-4 actor_rollout_ref.actor.optim.lr=5e-7 "$@"
+    model=qwen2.5-7b-instruct optim=adamw method=rpg_rf rpg.divergence=ufkl rpg.kl_coef=1e-4 \
+    actor_rollout_ref.actor.optim.lr=5e-7 "$@"

@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# GRPO with the importance-weighted KL; toy task, CPU profile
+# GRPO-corrected; toy task, CPU profile
 script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
     profile=cpu model=toy dataset=toy optim=toy method=grpo_corrected "$@"

@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# RPG-REINFORCE, FKL, beta 1e-4, unclipped; toy task, CPU profile
+# RPG-REINFORCE-FKL (no clip), beta 1e-4; toy task, CPU profile
 script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
     profile=cpu model=toy dataset=toy optim=toy method=rpg_rf rpg.divergence=fkl rpg.kl_coef=1e-4 "$@"

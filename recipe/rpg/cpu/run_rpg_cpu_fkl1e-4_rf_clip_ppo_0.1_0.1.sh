@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# RPG-REINFORCE, FKL, beta 1e-4, RPG-Style Clip (0.1, 0.1); toy task, CPU profile
+# RPG-REINFORCE-FKL, beta 1e-4, clip (0.1, 0.1); toy task, CPU profile
 script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
-    profile=cpu model=toy dataset=toy optim=toy \
-    method=rpg_rf_clip_ppo rpg.divergence=fkl rpg.kl_coef=1e-4 clip=0.1_0.1 "$@"
+    profile=cpu model=toy dataset=toy optim=toy method=rpg_rf_clip_ppo rpg.divergence=fkl rpg.kl_coef=1e-4 \
+    clip=0.1_0.1 "$@"

@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# RPG, UFKL, beta 1e-4; toy task, CPU profile
+# RPG-UFKL, beta 1e-4; toy task, CPU profile
 script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
     profile=cpu model=toy dataset=toy optim=toy method=rpg rpg.divergence=ufkl rpg.kl_coef=1e-4 "$@"

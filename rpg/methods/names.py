@@ -1,0 +1,290 @@
+"""Names of launch scripts: what a name says, the overrides of its script, and the settings that it decides.
+
+name = A "_7b" ["_" B] ["_schedulefree"] ["_7binstruct"] ["_async"]
+     | A "_4b" ["_" B] ["_noiterref"] ["_schedulefree"] "_" ("2k" | "4k" | "8k") ["_async"]
+     | A "_cpu" ["_" B] ["_schedulefree"] ["_smollm2"] ["_async"]
+
+A is a method (`rpg` for all that have a divergence), B its divergence, beta, form and clip (rpg/methods/table.py).
+Names are few enough to list them all, so a name is looked up and never taken apart.
+"""
+
+import difflib
+import functools
+import hashlib
+import itertools
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from rpg.methods.table import (
+    ACTOR,
+    BETAS,
+    FILTER_GROUPS,
+    IN_4B,
+    LOSS,
+    METHODS,
+    OVERLONG,
+    TABLES,
+    USE_KL_LOSS,
+    Method,
+)
+from rpg.objectives.spec import DIVERGENCE_NAMES
+
+LONGEST = 120  # characters of a run's name; a digest replaces the overrides in a longer one
+
+# The parts of a name behind B, by size: what is written -> the fields of ScriptName that it sets
+OPTIM = {"": {}, "schedulefree": {"optim": "schedulefree"}}
+SCHEDULE = {"": {}, "async": {"schedule": "async"}}
+PARTS: dict[str, list[dict[str, dict[str, str]]]] = {
+    "7b": [OPTIM, {"": {}, "7binstruct": {"model": "qwen2.5-7b-instruct"}}, SCHEDULE],
+    "4b": [
+        {"": {}, "noiterref": {"reference": "fixed"}},
+        OPTIM,
+        {context: {"context": context} for context in ("2k", "4k", "8k")},
+        SCHEDULE,
+    ],
+    "cpu": [OPTIM, {"": {}, "smollm2": {"model": "smollm2"}}, SCHEDULE],
+}
+SHORT = {"dapo_7b_7binstruct": "dapo_7binstruct"}  # the release has this script by a shorter name
+UNNUMBERED_CLIP = "0.1_0.1"  # of a name like rpg_7b_urkl1e-4_rf_clip_ppo, as in the release
+
+PLAIN_MODEL = {"7b": "qwen2.5-math-7b", "4b": "qwen3-4b", "cpu": "toy"}
+HUB = {  # entry of the Hydra group `model` -> name on the hub
+    "qwen2.5-math-7b": "Qwen/Qwen2.5-Math-7B",
+    "qwen2.5-7b-instruct": "Qwen/Qwen2.5-7B-Instruct",
+    "qwen3-4b": "Qwen/Qwen3-4B",
+    "smollm2": "HuggingFaceTB/SmolLM2-135M-Instruct",
+}
+# Overrides of the cpu scripts by model, then optimizer. SmolLM2's vocabulary is a hundred times the toy's.
+CPU = {
+    "toy": ["dataset=toy"],
+    "smollm2": ["dataset=small_sums", f"{ACTOR}.ppo_max_token_len_per_gpu=2048", "rpg.env.OMP_NUM_THREADS=2"],
+}
+CPU_LR = {"toy": "3e-4", "smollm2": "1e-5"}
+
+CORRECTION = "algorithm.rollout_correction"
+JUDGE = "reward.custom_reward_function.reward_kwargs.judge"
+# Defaults of keys that a configuration may lack (rpg.objectives.LossSpec; a test compares them).
+LEFT_OUT = {
+    f"{ACTOR}.policy_loss.clip_scope": "reward",
+    f"{ACTOR}.policy_loss.clip_branch": "psi",
+    f"{ACTOR}.policy_loss.z_old": 1.0,
+}
+
+
+class UnknownName(ValueError):
+    """Not a name of the grammar; the message has the nearest one."""
+
+
+@dataclass(frozen=True)
+class ScriptName:
+    """What a script's name says, in the words of the Hydra groups; None where it says nothing.
+
+    beta: rpg.kl_coef as written, "0" for RPG without KL.
+    """
+
+    method: str
+    size: str
+    divergence: str | None = None
+    beta: str | None = None
+    clip: str | None = None
+    reference: str | None = None
+    optim: str = "adamw"
+    model: str | None = None
+    context: str | None = None
+    schedule: str = "sync"
+
+    @property
+    def row(self) -> Method:
+        """The method in the table."""
+        return METHODS[self.method]
+
+    @property
+    def label(self) -> str:
+        """What tables call the method."""
+        return self.row.label.format(D=(self.divergence or "").upper())
+
+    @property
+    def pi_old(self) -> str:
+        """Entry of the Hydra group `pi_old`."""
+        return "recomputed" if self.schedule == "sync" else self.row.pi_old
+
+    @property
+    def lr(self) -> float | None:
+        """Learning rate; None on a CPU, where the name does not decide it."""
+        return None if self.size == "cpu" else float((self.size == "7b" and self.row.lr_7b) or 1e-6)
+
+    @property
+    def ablations(self) -> int | None:
+        """How many of beta, clip and reference are not the paper's; None without KL, or without the clip's numbers."""
+        row = self.row
+        if self.beta == "0" or (row.clips and not self.clip):
+            return None
+        return sum((self.beta not in (None, BETAS[0]), self.clip not in (None, *row.clips[:1]), bool(self.reference)))
+
+
+def _objectives(method: Method) -> Iterator[tuple[str, dict[str, str]]]:
+    """Every B of a method: what is written, and the fields of ScriptName that it sets."""
+    if not method.has_divergence:
+        yield from ((beta, {"beta": beta}) for beta in method.betas) if method.betas else [("", {})]
+        return
+    form = method.name.removeprefix("rpg")
+    if not form:  # without KL any divergence does; the release takes UFKL at beta 0
+        yield "", {"divergence": "ufkl", "beta": "0"}
+    for divergence, beta in itertools.product(DIVERGENCE_NAMES, method.betas):
+        said = {"divergence": divergence, "beta": beta}
+        yield f"{divergence}{beta}{form}", said
+        yield from ((f"{divergence}{beta}{form}_{clip}", {**said, "clip": clip}) for clip in method.clips)
+
+
+@functools.cache
+def names() -> dict[str, ScriptName]:
+    """Every name of the grammar."""
+    found = {}
+    for size, method in itertools.product(PARTS, METHODS.values()):
+        first = "rpg" if method.has_divergence else method.name
+        for chosen in itertools.product(_objectives(method), *(part.items() for part in PARTS[size])):
+            name = ScriptName(method.name, size, **{key: value for _, said in chosen for key, value in said.items()})
+            if name.reference and (not name.divergence or name.beta == "0"):  # no reference to keep
+                continue
+            text = "_".join(filter(None, [first, size, *(written for written, _ in chosen)]))
+            found[SHORT.get(text, text)] = found[text] = name
+    return found
+
+
+def parse(text: str) -> ScriptName:
+    """What the script run_<text>.sh runs. Raises UnknownName where the grammar has no such name."""
+    if text not in names():
+        nearest = difflib.get_close_matches(text, names(), n=1, cutoff=0.0)[0]
+        raise UnknownName(f"{text!r} is not a script name of recipe/rpg/README.md; the nearest is {nearest!r}")
+    return names()[text]
+
+
+@functools.cache
+def scripts() -> dict[str, ScriptName]:
+    """The names with a launch script, recipe/rpg/<size>/run_<name>.sh."""
+    return {text: name for text, name in names().items() if text not in SHORT and _has_script(name)}
+
+
+def _has_script(name: ScriptName) -> bool:
+    row, plain = name.row, name.optim == "adamw" and name.model is None
+    if name.schedule == "async":
+        main = name.ablations == 0 and name.divergence in (None, "urkl") and name.context in (None, "4k")
+        return row.asynchronous and plain and main
+    if name.size not in row.sizes:
+        return False
+    if name.size == "7b":  # the release's grid
+        return name.beta in (None, "0", BETAS[0])
+    if name.size == "4b":  # the tables, and for RPG one ablation at a time
+        allowed = [0, 1] if name.divergence in IN_4B else [] if name.divergence else [0]
+        return plain and name.ablations in allowed
+    if not plain:  # the paper's method, once with each
+        main = name.label == "RPG-REINFORCE-URKL" and name.clip == row.clips[0] and name.beta == BETAS[0]
+        return main and (name.optim == "adamw" or name.model is None)
+    return name.beta in (None, "0", BETAS[0]) and (not row.clips or name.clip is not None)
+
+
+def table_script(label: str, table: int, size: str | None = None) -> str:
+    """The script of a row of one of the paper's tables of results, as 4b/run_grpo_4b_2k.sh; size cpu: its toy run.
+
+    Raises KeyError for a label without a script, or a table that has no scripts.
+    """
+    asked, said = ("cpu", {}) if size == "cpu" else TABLES[table]
+    plain = {"size": asked, "model": None, "optim": "adamw", "schedule": "sync", "ablations": 0}
+    wanted = {**plain, "label": label, **said}
+    for text, name in scripts().items():
+        if all(getattr(name, field) == value for field, value in wanted.items()):
+            return f"{asked}/run_{text}.sh"
+    raise KeyError(f"table {table}: no script of {label}")
+
+
+def overrides(name: ScriptName) -> list[str]:
+    """The Hydra overrides of the script."""
+    model, lr = name.model or PLAIN_MODEL[name.size], name.row.lr_7b if name.size == "7b" else None
+    if name.size != "cpu":
+        said = [f"model={model}", f"optim={name.optim}"]
+    elif name.optim == "adamw":
+        said = ["profile=cpu", f"model={model}", *CPU[model], f"optim={model}"]
+    else:
+        said, lr = ["profile=cpu", f"model={model}", *CPU[model], f"optim={name.optim}"], CPU_LR[model]
+    rest = {
+        "context": name.context,
+        "method": name.method,
+        "rpg.divergence": name.divergence,
+        "rpg.kl_coef": name.beta,
+        "clip": name.clip or (UNNUMBERED_CLIP if name.row.clips else None),
+        "reference": name.reference,
+        f"{ACTOR}.optim.lr": lr,
+        **({"schedule": name.schedule, "pi_old": name.pi_old} if name.schedule != "sync" else {}),
+    }
+    return [*said, *(f"{key}={value}" for key, value in rest.items() if value is not None)]
+
+
+def settings(name: ScriptName) -> dict[str, Any]:
+    """The keys of the configuration that the name decides, with their values."""
+    row, on_gpu = name.row, name.size != "cpu"
+    clip = name.clip or (UNNUMBERED_CLIP if row.clips else row.groups.get("clip", "0.2_0.28"))
+    low, high = map(float, clip.split("_"))
+    values = {
+        "rpg.divergence": name.divergence,
+        "rpg.kl_coef": float(name.beta or 0),
+        f"{ACTOR}.clip_ratio_low": low,
+        f"{ACTOR}.clip_ratio_high": high,
+        f"{ACTOR}.clip_ratio_c": 10.0,
+        f"{ACTOR}.loss_agg_mode": "token-mean",
+        f"{ACTOR}.entropy_coeff": 0,
+        f"{ACTOR}.ppo_epochs": 1,
+        f"{ACTOR}.optim.optimizer": {"adamw": "AdamW", "schedulefree": "AdamWScheduleFree"}[name.optim],
+        "algorithm.use_kl_in_reward": False,
+        FILTER_GROUPS: on_gpu,  # dataset/toy.yaml turns it off
+        OVERLONG: True,
+        JUDGE: "release",  # no name says another
+        USE_KL_LOSS: False,
+        LOSS: "vanilla",
+        "trainer.v1.trainer_mode": {"sync": "sync", "async": "colocate_async"}[name.schedule],
+        f"{CORRECTION}.bypass_mode": name.pi_old == "behavior",
+        f"{CORRECTION}.rollout_is": "token" if name.pi_old == "decoupled" else None,
+        **row.settings,
+    }
+    if LOSS in row.settings:
+        values |= {"rpg.reference.mode": name.reference or row.groups.get("reference", "old"), **LEFT_OUT}
+    if name.pi_old == "decoupled":
+        values[f"{CORRECTION}.rollout_is_threshold"] = 2.0
+    if name.schedule == "async":
+        values["trainer.v1.colocate_async.num_warmup_batches"] = 1
+    if on_gpu:
+        values[f"{ACTOR}.optim.lr"] = name.lr
+        values["data.max_response_length"] = 1024 * int((name.context or "2k").removesuffix("k"))
+    inputs = {key.removeprefix("rpg."): values.pop(key) for key in ("rpg.divergence", "rpg.kl_coef")}
+    resolved = OmegaConf.create({"rpg": inputs, "values": list(values.values())})
+    return dict(zip(values, OmegaConf.to_container(resolved, resolve=True)["values"], strict=True))  # type: ignore[index]
+
+
+def differences(name: ScriptName, config: DictConfig) -> dict[str, tuple[Any, Any]]:
+    """Keys in which config is not what the name says: key -> (what the name says, what config has).
+
+    A model is known by the last part of its path, so a local copy is the same model. If the environment variable
+    MODEL_PATH is set, it is taken to hold the model of the name.
+    """
+    found = {
+        key: (said, actual)
+        for key, said in settings(name).items()
+        if (actual := OmegaConf.select(config, key, default=LEFT_OUT.get(key))) != said
+    }
+    key, model = "actor_rollout_ref.model.path", HUB.get(name.model or PLAIN_MODEL[name.size])
+    path = OmegaConf.select(config, key)
+    if model and not os.environ.get("MODEL_PATH") and PurePath(path).name != PurePath(model).name:
+        found[key] = (model, path)
+    return found
+
+
+def custom_name(text: str, found: dict[str, tuple[Any, Any]]) -> str:
+    """The name of a run whose settings contradict its script's name: NAME-custom-key=value,..."""
+    changed = ",".join(f"{key.split('.')[-1]}={PurePath(str(actual)).name}" for key, (_, actual) in found.items())
+    if len(text) + len(changed) > LONGEST:
+        changed = hashlib.sha256(changed.encode()).hexdigest()[:12]
+    return f"{text}-custom-{changed}"

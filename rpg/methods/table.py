@@ -1,0 +1,222 @@
+"""The methods: what each sets, what tables call it, how it is drawn, which launch scripts it has.
+
+The grammar of the script names, config/method, the launch scripts, the labels and colours of tables and plots, and the
+rows of `rpg reproduce` follow from this file. `python scripts/make_recipe.py` writes those of them that are files.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rpg.objectives.spec import DIVERGENCE_NAMES
+
+Dash = Literal["-", "--", ":", "-."]
+
+ACTOR = "actor_rollout_ref.actor"
+ESTIMATOR = "algorithm.adv_estimator"
+FILTER_GROUPS = "algorithm.filter_groups.enable"
+OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg.enable"
+USE_KL_LOSS = f"{ACTOR}.use_kl_loss"
+LOSS = f"{ACTOR}.policy_loss.loss_mode"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a line is drawn."""
+
+    colour: str
+    dash: Dash
+
+
+# Colours of a divergence: of its differentiable losses, and of its REINFORCE losses. The last two are for further ones.
+COLOURS = [
+    ("#66c2a5", "#1b7a5a"),
+    ("#c994e0", "#7b3294"),
+    ("#6baed6", "#08519c"),
+    ("#fd8d3c", "#d62728"),
+    ("#f4a6c0", "#a8326b"),
+    ("#b3a98f", "#5e5433"),
+]
+DIVERGENCE_COLOURS = dict(zip(DIVERGENCE_NAMES, COLOURS, strict=False))
+IN_4B = ("ufkl", "urkl")  # the divergences with scripts for Qwen3-4B, those of the paper's tables
+BETAS = ("1e-4", "1e-3")  # the first is the paper's, the others are ablations
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method: an entry of the Hydra group `method`.
+
+    Attributes:
+        name: in the group. It begins the script names, too; those of a method with divergences begin with `rpg`, and
+            the rest of the name follows the divergence and beta: rpg_7b_urkl1e-4_rf of rpg_rf.
+        label: what tables call it, as the paper does. {D} is the divergence. What stands in parentheses is a variant,
+            drawn like the method without it.
+        about: what it is, and where its numbers come from; lines of at most 118 characters.
+        settings: dotted key -> value, as in config/method/<name>.yaml.
+        groups: entries of other Hydra groups that it brings.
+        known_by: the keys of `settings` by which a configuration is recognised; the method with the most comes first.
+        look: colour and dash; with divergences the colour is the divergence's.
+        betas: the values of beta in its script names; none where beta is not in the name.
+        clips: the entries of the group `clip` in its script names, the paper's first; none where a name has no clip.
+        sizes: the folders with scripts of it.
+        asynchronous: whether there are asynchronous scripts of it (with URKL).
+        pi_old: entry of the group `pi_old` for these: the weight to pi_old where there is a clip, the policy that
+            sampled where there is none (docs/off-policy.md).
+        lr_7b: learning rate of its 7b scripts where the release's differs from the paper's 1e-6.
+        beside: whether `rpg reproduce` offers it beside the rows of every table, as the paper's tables lack it.
+    """
+
+    name: str
+    label: str
+    about: str
+    settings: Mapping[str, Any]
+    known_by: tuple[str, ...]
+    look: Look
+    groups: Mapping[str, str] = field(default_factory=dict)
+    betas: tuple[str, ...] = ()
+    clips: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ("7b", "4b", "cpu")
+    asynchronous: bool = False
+    pi_old: str = "decoupled"
+    lr_7b: str | None = None
+    beside: bool = False
+
+    @property
+    def has_divergence(self) -> bool:
+        """Whether there is one of it for each divergence."""
+        return "{D}" in self.label
+
+
+# KL to the initial policy by verl's k1 estimator (the release's run_rfpp*.sh). Its gradient is that of log pi_theta
+# whatever the reference is, so verl's fixed reference trains like the release's moving one.
+K1_LOSS = {USE_KL_LOSS: True, f"{ACTOR}.kl_loss_type": "kl", f"{ACTOR}.kl_loss_coef": "${rpg.kl_coef}"}
+# Group-mean advantages (the paper, Section 5); KL counted in the loss, nowhere else.
+RPG_LOSS = {
+    ESTIMATOR: "rpg",
+    f"{ACTOR}.policy_loss._target_": "rpg.verl_plugin.config.RPGPolicyLossConfig",
+    f"{ACTOR}.policy_loss.kl_coef": "${rpg.kl_coef}",
+}
+
+ROWS = (  # in the order of tables
+    Method(
+        name="grpo",
+        label="GRPO",
+        about="GRPO: group mean and standard deviation, k3 to the initial policy, symmetric clip, no group filtering.\n"
+        "Numbers of the release's run_grpo_*.sh; the paper's Appendix H has clip (0.1, 0.1).",
+        settings={
+            ESTIMATOR: "grpo",
+            FILTER_GROUPS: False,
+            USE_KL_LOSS: True,
+            f"{ACTOR}.kl_loss_type": "low_var_kl",
+            f"{ACTOR}.kl_loss_coef": 1e-3,
+            OVERLONG: False,
+        },
+        groups={"clip": "0.2_0.2"},
+        known_by=(ESTIMATOR,),
+        look=Look("#7f7f7f", "-."),
+        asynchronous=True,
+    ),
+    Method(
+        name="grpo_corrected",
+        label="GRPO-corrected",
+        about="GRPO with its KL term weighted by the importance ratio, w k3(pi_ref / pi_theta): the gradient of URKL\n"
+        "to the initial policy (docs/mathematics.md). Everything else as in GRPO.",
+        settings={
+            "rpg.divergence": "urkl",
+            "rpg.kl_coef": 1e-3,
+            **RPG_LOSS,
+            ESTIMATOR: "grpo",
+            FILTER_GROUPS: False,
+            LOSS: "rpg_${rpg.divergence}",
+            OVERLONG: False,
+        },
+        groups={"clip": "0.2_0.2", "reference": "fixed"},
+        known_by=(ESTIMATOR, LOSS),
+        look=Look("#00868b", "-."),
+        beside=True,
+    ),
+    Method(
+        name="rfpp",
+        label="REINFORCE++",
+        about="REINFORCE++: returns whitened over the batch, k1 to a reference (the release's run_rfpp*.sh).",
+        settings={ESTIMATOR: "reinforce_plus_plus", **K1_LOSS},
+        known_by=(ESTIMATOR,),
+        look=Look("#b5a642", "-."),
+        betas=BETAS,
+    ),
+    Method(
+        name="rfppb",
+        label="REINFORCE++-Baseline",
+        about="REINFORCE++-Baseline: the group mean as baseline, then whitened over the batch; KL as in REINFORCE++.",
+        settings={ESTIMATOR: "reinforce_plus_plus_baseline", **K1_LOSS},
+        known_by=(ESTIMATOR,),
+        look=Look("#8c564b", "-."),
+        betas=BETAS,
+    ),
+    Method(
+        name="dapo",
+        label="DAPO",
+        about="DAPO: GRPO's advantages, no KL, asymmetric clip, group filtering (even if the data set turns it off).",
+        settings={ESTIMATOR: "grpo", FILTER_GROUPS: True},
+        known_by=(ESTIMATOR, FILTER_GROUPS),
+        look=Look("#111111", ":"),
+        asynchronous=True,
+    ),
+    Method(
+        name="rpg",
+        label="RPG-{D}",
+        about="RPG, differentiable: dual-clipped reward term and the exact KL loss (the paper's Algorithm 1).",
+        settings={**RPG_LOSS, LOSS: "rpg_${rpg.divergence}"},
+        known_by=(LOSS,),
+        look=Look("", "--"),
+        betas=BETAS,
+        asynchronous=True,
+    ),
+    Method(
+        name="rpg_rf_clip_ppo",
+        label="RPG-REINFORCE-{D}",
+        about="RPG-REINFORCE with RPG-Style Clip (the paper's Algorithm 2).",
+        settings={**RPG_LOSS, LOSS: "rpg_rf_${rpg.divergence}_clip_ppo"},
+        known_by=(LOSS,),
+        look=Look("", "-"),
+        betas=BETAS,
+        clips=("0.2_0.28", "0.1_0.1"),
+        asynchronous=True,
+        lr_7b="5e-7",
+    ),
+    Method(
+        name="rpg_rf_clip_hard",
+        label="RPG-REINFORCE-{D} (hard clip)",
+        about="RPG-REINFORCE with the importance weight clipped to [1 - clip_low, 1 + clip_high] wherever it stands.",
+        settings={**RPG_LOSS, LOSS: "rpg_rf_${rpg.divergence}_clip_hard"},
+        known_by=(LOSS,),
+        look=Look("", "-"),
+        betas=BETAS,
+        clips=("0.2_0.28", "0.1_0.1"),
+        sizes=(),
+        lr_7b="5e-7",
+    ),
+    Method(
+        name="rpg_rf",
+        label="RPG-REINFORCE-{D} (no clip)",
+        about="RPG-REINFORCE without clipping: the exact gradient (the paper's Table 2).",
+        settings={**RPG_LOSS, LOSS: "rpg_rf_${rpg.divergence}"},
+        known_by=(LOSS,),
+        look=Look("", "-"),
+        betas=BETAS,
+        sizes=("7b", "cpu"),
+        asynchronous=True,
+        pi_old="behavior",
+        lr_7b="5e-7",
+    ),
+)
+METHODS = {method.name: method for method in ROWS}
+
+# The paper's tables of results: the size of the scripts, and what else their names say. Rows are known by their labels.
+TABLES = {
+    3: ("4b", {"context": "8k"}),
+    5: ("4b", {"context": "4k"}),
+    6: ("4b", {"context": "2k"}),
+    7: ("4b", {"context": "4k"}),
+    8: ("7b", {"model": "qwen2.5-7b-instruct"}),
+}

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Write what follows from rpg/methods/table.py in recipe/rpg: launch scripts, config/method, tables of the README.
+
+Files that the table no longer has stay; the tests name them.
+
+python scripts/make_recipe.py
+"""
+
+import re
+import textwrap
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from rpg.methods.names import HUB, PLAIN_MODEL, UNNUMBERED_CLIP, ScriptName, overrides, scripts
+from rpg.methods.table import BETAS, ROWS, Method
+from rpg.objectives.spec import DIVERGENCE_NAMES
+from rpg.results.paper import ERRATA, paper_table
+from rpg.results.rows import FILES, rows_of
+
+RECIPE = Path(__file__).resolve().parents[1] / "recipe" / "rpg"
+TABLES = (3, 5, 7, 6, 8)  # in the README's order
+
+
+def script(name: ScriptName) -> str:
+    """A launch script."""
+    clip = name.clip or (UNNUMBERED_CLIP if name.row.clips else None)
+    about = [
+        "RPG without KL" if name.beta == "0" else name.label,
+        name.beta not in (None, "0") and f"beta {name.beta}",
+        clip and f"clip ({clip.replace('_', ', ')})",
+        name.reference and "reference fixed at the initial model",
+    ]
+    where = [
+        HUB.get(name.model or PLAIN_MODEL[name.size], "toy task").partition("/")[2] or "toy task",
+        name.context and f"{name.context.upper()} context",
+        name.size == "cpu" and "CPU profile",
+        name.optim == "schedulefree" and "schedule-free AdamW",
+        name.schedule == "async" and "asynchronous",
+    ]
+    lines = ["#!/usr/bin/env bash", f"# {', '.join(filter(None, about))}; {', '.join(filter(None, where))}"]
+    if name.size == "7b" and name.row.lr_7b:
+        lines.append(f"# lr: {name.row.lr_7b} in the release's REINFORCE scripts, 1e-6 in the paper")
+    lines.append("""script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \\""")
+    words = " ".join([*overrides(name), '"$@"'])
+    wrapped = textwrap.wrap(words, 110, break_on_hyphens=False, break_long_words=False)
+    return "\n".join(lines) + "\n    " + " \\\n    ".join(wrapped) + "\n"
+
+
+def group_entry(method: Method) -> str:
+    """config/method/<name>.yaml."""
+    config = OmegaConf.create()
+    if method.groups:
+        config.defaults = [{f"override /{group}": entry} for group, entry in method.groups.items()]
+    for key, value in method.settings.items():
+        OmegaConf.update(config, key, value, force_add=True)
+    about = textwrap.indent(method.about, "# ")
+    return f"# @package _global_\n{about}\n# Made by scripts/make_recipe.py.\n{OmegaConf.to_yaml(config)}"
+
+
+def methods() -> str:
+    """The table of names by method."""
+    lines = ["| A and B | method | settings | scripts in |", "|---|---|---|---|"]
+    for row in ROWS:
+        if row.has_divergence:
+            written = f"rpg_<size>_<d><beta>{row.name.removeprefix('rpg')}{'[_<clip>]' if row.clips else ''}"
+        else:
+            written = f"{row.name}_<size>{'_<beta>' if row.betas else ''}"
+        lines.append(f"| `{written}` | {row.label} | `method={row.name}` | {', '.join(row.sizes) or '-'} |")
+    clips = dict.fromkeys(clip for row in ROWS for clip in row.clips)
+    values = {"d": DIVERGENCE_NAMES, "beta": BETAS, "clip": clips}
+    listed = "; ".join(f"`<{part}>`: {', '.join(words)}" for part, words in values.items())
+    return "\n".join([*lines, "", f"{listed}. {{D}} is `<d>` in capitals.", ""])
+
+
+def section(number: int) -> str:
+    """One of the paper's tables: its rows, their scripts and the printed numbers."""
+    table = paper_table(number)
+    printed = {row.method: row.cells for row in table.rows}
+    lines = [f"### {table.title.partition(': ')[2]} (Table {number})"]
+    if own := [FILES[name] for name in table.benchmarks if name in FILES]:
+        files = ",".join(f"data/{name}" for name in own)
+        lines.append(f'Validated on other sets: `rpg reproduce` names them; by hand `TEST_FILE="[{files}]"`.\n')
+    lines += [f"| method | script | {' | '.join(table.benchmarks)} |", "|" + "---|" * (2 + len(table.benchmarks))]
+    for row in rows_of(number):
+        if row.printed:
+            cells = [printed[row.method][name] for name in table.benchmarks]
+            numbers = " | ".join(f"{cell.last:.4f} / {cell.best:.4f}" for cell in cells)
+            lines.append(f"| {row.method} | `{row.gpu}` | {numbers} |")
+    wrong = [f"{method} on {name}: {said}." for (at, method, name), said in ERRATA.items() if at == number]
+    return "\n".join([*lines, *([""] if wrong else []), *wrong, ""])
+
+
+def readme(page: str) -> str:
+    """The README with its two made parts in their places."""
+    for part, text in {"methods": methods(), "tables": "\n".join(map(section, TABLES))}.items():
+        begin, end = f"<!-- {part}: made by scripts/make_recipe.py -->\n", "<!-- end -->"
+        page = re.sub(rf"(?s)({begin}).*?(?={end})", lambda found, text=text: found[1] + text, page)
+    return page
+
+
+def files() -> dict[Path, str]:
+    """Every made file and its content."""
+    page = RECIPE / "README.md"
+    return {
+        **{RECIPE / name.size / f"run_{text}.sh": script(name) for text, name in scripts().items()},
+        **{RECIPE / "config" / "method" / f"{row.name}.yaml": group_entry(row) for row in ROWS},
+        page: readme(page.read_text()),
+    }
+
+
+if __name__ == "__main__":
+    for path, content in files().items():
+        path.write_text(content)
+        if path.suffix == ".sh":
+            path.chmod(0o755)
