@@ -51,9 +51,10 @@ def _scores(rewards: Tensor, mask: Tensor) -> Tensor:
     the tokens that count."""
     if rewards.shape != mask.shape:
         raise ValueError(f"rewards have shape {tuple(rewards.shape)}, mask has {tuple(mask.shape)}")
-    scores = rewards.detach().sum(dim=-1, dtype=torch.float64)
-    masked = rewards.detach().masked_fill(mask == 0, 0.0).sum(dim=-1, dtype=torch.float64)
-    scores = torch.where(scores.isfinite(), scores, masked)
+    scores = rewards.detach().sum(dim=-1).double()  # the means need float64, a row of mostly zeros does not
+    if not scores.isfinite().all():
+        masked = rewards.detach().masked_fill(mask == 0, 0.0)
+        scores = torch.where(scores.isfinite(), scores, masked.sum(dim=-1).double())
     if not scores.isfinite().all():
         bad = (~scores.isfinite()).nonzero().flatten().tolist()
         raise FloatingPointError(f"token_level_rewards: NaN or infinity in response(s) {bad[:10]}")

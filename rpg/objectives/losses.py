@@ -134,9 +134,9 @@ def rpg_style_clip(weight: "Tensor", upper: "Tensor", r: Ratios, spec: "LossSpec
     lo, hi = spec.bounds
     w = r.w.detach()
     held = w.clamp(max=hi).where(upper, w.clamp(lo, spec.clip_c))
-    inside = (w < hi).where(upper, (w > lo) & (w < spec.clip_c))
-    psi = -weight / w * r.x.where(inside, r.x.detach())
-    return psi * held
+    inside = (upper & (w < hi)) | (~upper & (w > lo) & (w < spec.clip_c))
+    slope = -weight / w * held  # psi held = slope x
+    return slope * r.x.detach() + slope.where(inside, 0.0) * (r.x - r.x.detach())
 
 
 def differentiable_loss(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "tuple[Tensor, Tensor]":

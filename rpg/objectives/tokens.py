@@ -156,13 +156,13 @@ def token_loss_summary(spec: LossSpec, *, mask: Tensor, **inputs: Tensor | None)
     largest = stats.ratio.masked_fill(~counts, -math.inf).amax() if mask.numel() else stats.ratio.new_ones(())
     smallest = stats.ratio.masked_fill(~counts, math.inf).amin() if mask.numel() else stats.ratio.new_ones(())
     return loss, Summary(
-        tokens=counts.sum(),
+        tokens=counts.sum(dtype=torch.float32),
         ratio_sum=stats.ratio.masked_fill(~counts, 0.0).sum(),
         log_ratio_sum=stats.log_ratio.sum(),
         kl_sum=stats.kl.sum(),
-        high=stats.clipped_high.sum(),
-        low=stats.clipped_low.sum(),
-        c=stats.clipped_c.sum(),
+        high=stats.clipped_high.sum(dtype=torch.float32),
+        low=stats.clipped_low.sum(dtype=torch.float32),
+        c=stats.clipped_c.sum(dtype=torch.float32),
         ratio_max=torch.where(any_token, largest, 1.0),
         ratio_min=torch.where(any_token, smallest, 1.0),
     )
