@@ -37,11 +37,16 @@ VALIDATION = "val-core/"
 NOT_SETTINGS = ("trainer.default_local_dir", "trainer.validation_data_dir", "trainer.rollout_data_dir", "ray_kwargs")
 
 
+def is_kept(metric: str) -> bool:
+    """Whether a metric goes into metrics.csv."""
+    return metric in METRICS or metric.startswith(VALIDATION)
+
+
 def pack(source: Path, out: Path) -> None:
     """Write metrics.csv, runs.csv and settings.yaml of the finished runs below `source`."""
     root = Path.cwd()
     runs, metrics, settings = [], [], {}
-    finished = [run for run in load_runs([source], []) if not run.stopped_early]
+    finished = [run for run in load_runs([source], [], is_kept) if not run.stopped_early]
     for run in sorted(finished, key=lambda run: str(run.directory)):
         parts = run.directory.relative_to(source).parts
         name = "/".join(part for part in parts if part != "runs")  # where `rpg reproduce` puts them
@@ -52,9 +57,8 @@ def pack(source: Path, out: Path) -> None:
             for key, value in flatten(run.config).items()
             if not key.startswith(NOT_SETTINGS)
         }
-        for step, values in run.history.items():
-            kept = {key: values[key] for key in values if key in METRICS or key.startswith(VALIDATION)}
-            metrics.append({"run": name, "step": step, **kept})
+        for step, values in run.metrics.iterrows():
+            metrics.append({"run": name, "step": step, **values.dropna().to_dict()})
     keys = list(dict.fromkeys(key for each in settings.values() for key in each))
     shared: dict[str, Any] = {}
     for key in keys:

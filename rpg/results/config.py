@@ -1,54 +1,92 @@
-"""The keys of a run's resolved configuration that results read, of which types, and how."""
+"""Files of settings, and what results read of them; errors and notes of the result commands."""
 
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from rpg.results.records import LeftOut, brief
+import yaml
 
-# Every key that results read, parents first, with the types that they can use. None counts as absent.
-READ: dict[str, tuple[type, ...]] = {
-    "trainer": (dict,),
+# YAML's types are made by Python's constructors, whose errors come through.
+OF_YAML_TYPES = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError)
+
+
+class ResultsError(ValueError):
+    """Something that cannot be read or shown; the message names it and the remedy."""
+
+
+class LeftOut(str):
+    """A note about something that could not be used; commands exit with 1 where there is one."""
+
+
+def about(name: str, note: str) -> str:
+    """The note with its subject in front; a LeftOut stays one."""
+    return type(note)(f"{name}: {note}")
+
+
+def exit_code(notes: Iterable[str]) -> int:
+    """0 where everything given was used, 1 where something was left out (docs/results.md)."""
+    return int(any(isinstance(note, LeftOut) for note in notes))
+
+
+def has_file(path: Path) -> bool:
+    """Whether a file is there. Raises ResultsError where something else has its name."""
+    if not path.is_file() and os.path.lexists(path):
+        raise ResultsError(f"{path}: not a file; remove it, or put the file there")
+    return path.is_file()
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """A file that holds {name: value, ...}: JSON by its name, else YAML.
+
+    Raises:
+        ResultsError: it holds something else.
+    """
+    kind, load = ("JSON", json.loads) if path.suffix == ".json" else ("YAML", _load_yaml)
+    try:
+        content = load(path.read_bytes())
+        flatten(content)  # not nested without end
+    except (yaml.YAMLError, *OF_YAML_TYPES) as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise ResultsError(f"{path}: cannot be read as {kind}: {reason}; restore it or remove it") from error
+    if not isinstance(content, dict):
+        raise ResultsError(f"{path}: holds {content!r:.60}, no settings by name; restore it or remove it")
+    return content
+
+
+def _load_yaml(text: bytes) -> Any:
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+# Every setting that results read, and the types that they can use. None counts as absent.
+TYPES: dict[str, tuple[type, ...]] = {
     "trainer.experiment_name": (str, int, float),  # a name of digits is a number in YAML
     "trainer.total_training_steps": (int, float),
     "trainer.val_only": (bool,),
     "trainer.validation_data_dir": (str,),
     "trainer.resume_mode": (str,),
     "trainer.resume_from_path": (str,),
-    "algorithm": (dict,),
     "algorithm.adv_estimator": (str,),
-    "algorithm.filter_groups": (dict,),
     "algorithm.filter_groups.enable": (bool,),
-    "actor_rollout_ref": (dict,),
-    "actor_rollout_ref.actor": (dict,),
-    "actor_rollout_ref.actor.policy_loss": (dict,),
     "actor_rollout_ref.actor.policy_loss.loss_mode": (str,),
-    "data": (dict,),
     "data.val_files": (str, list),
-    "reward": (dict,),
     "reward.custom_reward_function": (dict,),
     "reward.custom_reward_function.path": (str,),
-    "reward.custom_reward_function.reward_kwargs": (dict,),
     "reward.custom_reward_function.reward_kwargs.judge": (str,),
-    "rpg": (dict,),
 }
 
 
-def fits(value: Any, types: tuple[type, ...]) -> bool:
-    """Whether a value is of one of the types; True is no number, and a list is one of texts."""
-    if isinstance(value, list):
-        return list in types and all(isinstance(part, str) for part in value)
-    return isinstance(value, types) and (bool in types or not isinstance(value, bool))
-
-
-def keep_usable(config: dict[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
-    """`config` without the values of other types than READ says; each is noted."""
-    for key, types in READ.items():
-        parent_key, _, name = key.rpartition(".")
-        parent = setting(config, parent_key) if parent_key else config
-        if not parent or parent.get(name) is None or fits(parent[name], types):
-            continue
-        wanted = " or ".join(kind.__name__ for kind in types)
-        notes.append(LeftOut(f"{where}: {key} is {brief(parent.pop(name))}, not {wanted}; left out"))
-    return config
+def remove_unusable(config: dict[str, Any]) -> list[str]:
+    """Take the settings of other types than TYPES names out of `config`; returns one message for each."""
+    messages = []
+    for key, types in TYPES.items():
+        value = setting(config, key)
+        strings = not isinstance(value, list) or all(isinstance(part, str) for part in value)
+        if value is not None and not (strings and type(value) in types):
+            put(config, key, None)
+            messages.append(f"{key} is {value!r:.60}, not {' or '.join(kind.__name__ for kind in types)}; left out")
+    return messages
 
 
 def setting(config: dict[str, Any], key: str) -> Any:
@@ -60,10 +98,10 @@ def setting(config: dict[str, Any], key: str) -> Any:
 
 
 def put(config: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; mappings on the way are made where there are none."""
+    """Set a dotted key; what is no mapping on the way to it becomes one."""
     *parents, name = key.split(".")
     for parent in parents:
-        if config.get(parent) is None:
+        if not isinstance(config.get(parent), dict):
             config[parent] = {}
         config = config[parent]
     config[name] = value

@@ -12,10 +12,9 @@ from pathlib import Path
 from rpg.files.judge import STEP, verify
 from rpg.launching.children import call
 from rpg.launching.overrides import BadSetting, override
-from rpg.results.escape import printable
-from rpg.results.records import ResultsError, exit_code
-from rpg.results.render import markdown
-from rpg.results.runs import METRICS, load_runs
+from rpg.results.config import ResultsError, exit_code
+from rpg.results.render import markdown, printable
+from rpg.results.runs import METRICS, is_accuracy, load_runs
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES
 
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         return code
     notes: list[str] = []
     try:
-        table = build_table(load_runs([args.out], notes), notes)
+        table = build_table(load_runs([args.out], notes, is_accuracy), notes)
     except (ResultsError, OSError) as error:
         return _refuse(error)
     print(markdown(table), end="")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rpg.data.template import format_prompt
 from rpg.files.judge import UNCHECKED, newest_complete, steps, verify
-from rpg.results.records import ResultsError, brief, read_mapping
+from rpg.results.config import ResultsError, read_mapping
 
 QUESTION = "What is 27 + 15?"
 MAX_NEW_TOKENS = 256
@@ -98,7 +98,7 @@ def require_mergeable(actor: Path) -> None:
         raise ExportError(f"{error}. {NOT_WHOLE}") from error
     if not isinstance(ranks, int) or isinstance(ranks, bool) or not 1 <= ranks <= MOST_RANKS:
         raise ExportError(
-            f"{actor / 'fsdp_config.json'}: world_size is {brief(ranks)}, no number of processes; {NOT_WHOLE}"
+            f"{actor / 'fsdp_config.json'}: world_size is {ranks!r:.60}, no number of processes; {NOT_WHOLE}"
         )
     shards = [actor / f"model_world_size_{ranks}_rank_{rank}.pt" for rank in range(ranks)]
     if missing := [shard.name for shard in shards if not shard.is_file() or not shard.stat().st_size]:

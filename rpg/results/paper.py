@@ -3,7 +3,7 @@
 import csv
 from importlib import resources
 
-from rpg.results.records import ResultsError
+from rpg.results.config import ResultsError
 from rpg.results.table import Cell, Row, Table
 
 # (table, method, benchmark) -> what is wrong; the numbers stay as printed. E11 is the list's number in

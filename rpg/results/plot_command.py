@@ -4,12 +4,13 @@ import argparse
 import sys
 from pathlib import Path
 
+from rpg.files.whole import write_whole
 from rpg.results import figures
-from rpg.results.escape import printable
-from rpg.results.page import make_page
+from rpg.results.config import LeftOut, ResultsError, about, exit_code
+from rpg.results.page import CREATOR, make_page
 from rpg.results.paper import paper_table
-from rpg.results.records import LeftOut, ResultsError, about, exit_code
-from rpg.results.runs import Run, load_runs, not_shown
+from rpg.results.render import printable
+from rpg.results.runs import RunLog, load_runs
 from rpg.results.table import Table, build_table
 
 NO_TIMES = "not shown: the log lacks timing_s/step at a step, so that its minutes are not known"
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     notes: list[str] = []
     try:
         paper = None if args.paper is None else paper_table(args.paper)
-        runs = load_runs(args.runs, notes)
+        runs = load_runs(args.runs, notes, figures.is_drawn)
         table = build_table(runs, notes, paper)
         paths = plot(runs, table, args.out, args.title, args.against)
     except (ResultsError, OSError) as error:
@@ -47,31 +48,43 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(table.notes)
 
 
-def plot(runs: list[Run], table: Table, out: Path, title: str, against: str = figures.STEP) -> list[Path]:
-    """Draw the runs of a table, to whose notes what could not be shown is added; returns the paths.
+def plot(
+    runs: list[RunLog], table: Table, out: Path, title: str, against: str = figures.STEP, replace: bool = False
+) -> list[Path]:
+    """Draw the runs of a table into `out`; what could not be shown is added to the table's notes. Returns the paths.
+
+    replace: whatever is there; else files of `rpg plot` alone.
 
     Raises:
-        ResultsError: none of the runs logged a metric that the panels show.
+        ResultsError: none of the runs logged a metric that the panels show, or a file of another program is in the way.
     """
     panels = figures.make_panels(runs)
     if not panels:
         raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *table.notes]))
-    for metric in figures.shown_metrics(panels):
-        table.notes += [about(run.name, note) for run in runs for note in not_shown(run, metric)]
+    for run in runs:
+        for panel in panels:
+            if panel.metric:
+                run.note_not_finite(panel.metric)
+        if against == figures.MINUTES and run.minutes().empty:
+            run.notes.append(LeftOut(NO_TIMES))
+        table.notes += [about(run.name, note) for note in run.notes]
     if len(panels) > figures.MOST_PANELS:
         left_out = ", ".join(panel.title for panel in panels[figures.MOST_PANELS :])
         table.notes.append(LeftOut(f"more than {figures.MOST_PANELS} panels; left out: {left_out}"))
         del panels[figures.MOST_PANELS :]
     if against == figures.MINUTES:
-        table.notes += [about(run.name, LeftOut(NO_TIMES)) for run in runs if not run.minutes()]
         panels = figures.against_minutes(panels, runs)
-    return draw(runs, panels, table, out, title)
-
-
-def draw(runs: list[Run], panels: list[figures.Panel], table: Table, out: Path, title: str) -> list[Path]:
-    """Write the pictures and the page into `out`; returns their paths."""
-    out.mkdir(parents=True, exist_ok=True)
     legend = figures.make_legend(runs, table)
-    page = out / "index.html"
-    page.write_text(make_page(runs, panels, legend, table, title), encoding="utf-8")
-    return [*figures.save(figures.figure(panels, legend), out), page]
+    picture = figures.figure(panels, legend)
+    files = {
+        out / "panels.png": figures.save(picture, "png", CREATOR),
+        out / "panels.svg": figures.save(picture, "svg", CREATOR),
+        out / "index.html": make_page(runs, panels, legend, table, title).encode(errors="backslashreplace"),
+    }
+    for file in files:
+        if file.exists() and not replace and not (file.is_file() and CREATOR.encode() in file.read_bytes()):
+            raise ResultsError(f"{file}: not written by `rpg plot`; remove it, or give another --out")
+    out.mkdir(parents=True, exist_ok=True)
+    for file, content in files.items():
+        write_whole(file, content)
+    return list(files)

@@ -1,117 +1,146 @@
-"""A Table as text: markdown, CSV, LaTeX or JSON."""
+"""A Table as text: markdown, CSV, LaTeX or JSON; names are escaped in each, so that none is markup."""
 
-import csv
-import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jinja2
+import pandas as pd
 
 from rpg.methods.labels import family
-from rpg.results import escape
 from rpg.results.table import Cell, Row, Table
 
 COLUMNS = ("last", "best")
 MARKS = {"RPG-REINFORCE": "◆ ", "RPG": "◇ ", "baseline": ""}
-LEGEND = "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second"
-IMPOSSIBLE = "Last above Best, which cannot be"
+MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$"})
+TEX_SPECIAL = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
+        "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "–": "--", "±": r"$\pm$",
+        "[": "{[}", "*": "{*}",  # at the beginning of a row they would be the argument of the \\ before it
+        **{letter: f"\\{letter}" for letter in "&%_#$"},
+    }
+)  # fmt: skip
 
 
-def markdown(table: Table) -> str:
-    """The table as markdown, its notes below as a list."""
-    header = [
-        "Method",
-        *(f"{escape.markdown(name)} {column.title()}" for name in table.benchmarks for column in COLUMNS),
-    ]
-    lines = [f"**{escape.markdown(table.title)}**", "", _md(header), _md([":--", *["--:"] * (len(header) - 1)])]
+def printable(text: str) -> str:
+    """The text in one line: line ends, terminal escapes and whatever else does not print, as Python escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def escape_md(text: str) -> str:
+    """No HTML, cell border, mathematics, link or picture."""
+    return printable(text).translate(MD_SPECIAL).replace("](", "]&#40;")
+
+
+def escape_tex(text: str) -> str:
+    """No command, group or mathematics."""
+    return printable(text).translate(TEX_SPECIAL)
+
+
+def escape_csv(value: Any) -> Any:
+    """No formula: spreadsheets take a quotation mark in front as "this is text"."""
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a format sets the values of a table; {} stands for the number."""
+
+    best: str
+    second: str
+    error: str = " ± {:.4f}"
+    interval: str = " [{:.2f}, {:.2f}]"
+    impossible: str = " (!)"
+    missing: str = "–"
+
+
+MD = Style("**{}**", "<u>{}</u>")
+HTML = Style("<b>{}</b>", "<u>{}</u>")
+TEX = Style(
+    r"\textbf{{{}}}", r"\underline{{{}}}", r" $\pm$ {:.4f}", r" {{\scriptsize [{:.2f}, {:.2f}]}}", r"$^{!}$", "--"
+)  # fmt: skip
+
+
+class Line(NamedTuple):
+    """A line of the table: a row of ours, or (comparison) the paper's values or the difference below it."""
+
+    label: str
+    values: list[str]
+    family: str
+    comparison: bool = False
+
+
+def table_lines(table: Table, style: Style) -> Iterator[Line]:
+    """The lines of the table, values set in a style."""
     for row in table.rows:
-        lines.append(_md([_md_label(row), *(value(table, row, b, c) for b in table.benchmarks for c in COLUMNS)]))
-        if row.method in table.paper:
-            for name, values in comparison(table, row):
-                lines.append(_md([f"&emsp;{name}", *values]))
-    explained = [LEGEND]
-    if any(cell.interval for row in table.rows for cell in row.cells.values()):
-        explained.append("brackets: 95% interval over problems (bootstrap)")
-    if any(cell.last_se is not None for row in table.rows for cell in row.cells.values()):
-        explained.append("±: standard error over seeds")
-    explained += [escape.markdown(said) for said in judged(table)]
-    lines += ["", "; ".join(explained) + "."]
-    lines += _md_pass_at(table)
-    notes = table.notes + impossible(table)
-    if notes:
-        lines += ["", *(f"- {escape.markdown(note)}" for note in notes)]
-    return "\n".join(lines) + "\n"
+        values = [_value(table, row, name, column, style) for name in table.benchmarks for column in COLUMNS]
+        yield Line(row.label, values, family(row.method))
+        if row.method not in table.paper:
+            continue
+        printed, differences = [], []
+        for name in table.benchmarks:
+            ours, theirs = row.cells.get(name), table.paper[row.method].cells.get(name)
+            for column in COLUMNS:
+                known = f"{getattr(theirs, column):.4f}" if theirs else style.missing
+                printed.append(known + (style.impossible if theirs and theirs.impossible else ""))
+                both = ours and theirs
+                differences.append(f"{getattr(ours, column) - getattr(theirs, column):+.4f}" if both else style.missing)
+        yield Line("paper", printed, family(row.method), comparison=True)
+        yield Line("difference", differences, family(row.method), comparison=True)
 
 
-def _md(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _md_label(row: Row) -> str:
-    return MARKS[family(row.method)] + escape.markdown(row.label)
-
-
-def value(table: Table, row: Row, benchmark: str, column: str, best: str = "**{}**") -> str:
-    """One entry with rank, error and interval; best: how the best of a column is set, Markdown or HTML."""
+def _value(table: Table, row: Row, benchmark: str, column: str, style: Style) -> str:
+    """One entry with its rank, standard error and interval."""
     cell = row.cells.get(benchmark)
     if cell is None:
-        return "–"
-    text = f"{getattr(cell, column):.4f}"
+        return style.missing
     rank = table.rank(row, benchmark, column)
-    text = {1: best.format(text), 2: f"<u>{text}</u>"}.get(rank or 0, text)
+    text = {1: style.best, 2: style.second}.get(rank or 0, "{}").format(f"{getattr(cell, column):.4f}")
     error = getattr(cell, f"{column}_se")
-    if error is not None:
-        text += f" ± {error:.4f}"
-    if column == "last" and cell.interval:
-        text += f" [{cell.interval[0]:.2f}, {cell.interval[1]:.2f}]"
-    return text + (" (!)" if cell.impossible else "")
+    text += style.error.format(error) if error is not None else ""
+    text += style.interval.format(*cell.interval) if column == "last" and cell.interval else ""
+    return text + (style.impossible if cell.impossible else "")
 
 
-def comparison(table: Table, row: Row) -> list[tuple[str, list[str]]]:
-    """The paper's values and ours minus the paper's, column by column."""
-    printed, difference = [], []
-    for benchmark in table.benchmarks:
-        theirs = table.paper[row.method].cells.get(benchmark)
-        ours = row.cells.get(benchmark)
-        for column in COLUMNS:
-            printed.append(f"{getattr(theirs, column):.4f}" + (" (!)" if theirs.impossible else "") if theirs else "–")
-            both = theirs and ours
-            difference.append(f"{getattr(ours, column) - getattr(theirs, column):+.4f}" if both else "–")
-    return [("paper", printed), ("difference", difference)]
+def explanations(table: Table) -> list[str]:
+    """What the signs in a table mean, as far as it has them."""
+    cells = [cell for row in table.rows for cell in row.cells.values()]
+    said = []
+    if any(cell.interval for cell in cells):
+        said.append("brackets: 95% interval over problems (bootstrap)")
+    if any(cell.last_se is not None for cell in cells):
+        said.append("±: standard error over seeds")
+    return said + ([f"judge: {', '.join(table.judges)}"] if table.judges else [])
 
 
-def judged(table: Table) -> list[str]:
-    """Who judged the runs of the table, as one remark; none for a table of the paper's."""
-    return [f"judge: {', '.join(table.judges)}"] if table.judges else []
-
-
-def impossible(table: Table) -> list[str]:
-    """A note for every entry that cannot be."""
-    return [
-        f"(!) {row.label}, {benchmark}: {IMPOSSIBLE} ({cell.last:.4f} > {cell.best:.4f})"
+def all_notes(table: Table) -> list[str]:
+    """The table's notes, and one for each entry whose Last is above its Best."""
+    return table.notes + [
+        f"(!) {row.label}, {name}: Last above Best, which cannot be ({cell.last:.4f} > {cell.best:.4f})"
         for row in table.rows
-        for benchmark, cell in row.cells.items()
+        for name, cell in row.cells.items()
         if cell.impossible
     ]
 
 
-def _md_pass_at(table: Table) -> list[str]:
-    found = [(row, b, cell.pass_at) for row in table.rows for b, cell in row.cells.items() if cell.pass_at]
-    if not found:
-        return []
-    ks = sorted({k for _, _, values in found for k in values})
-    lines = ["", "pass@k at the last validation (unbiased estimate)", ""]
-    lines += [_md(["Method", "Benchmark", *(f"pass@{k}" for k in ks)]), _md([":--", ":--", *["--:"] * len(ks)])]
-    for row, benchmark, values in found:
-        shown = [f"{values[k]:.4f}" if k in values else "–" for k in ks]
-        lines.append(_md([_md_label(row), escape.markdown(benchmark), *shown]))
-    return lines
-
-
-def records(table: Table) -> list[dict]:
+def records(table: Table) -> list[dict[str, Any]]:
     """One record for each row and benchmark, with everything that is known of it."""
-    return [_record(table, row, b, row.cells[b]) for row in table.rows for b in table.benchmarks if b in row.cells]
+    return [
+        _record(table, row, name, row.cells[name])
+        for row in table.rows
+        for name in table.benchmarks
+        if name in row.cells
+    ]
 
 
-def _record(table: Table, row: Row, benchmark: str, cell: Cell) -> dict:
+def _record(table: Table, row: Row, benchmark: str, cell: Cell) -> dict[str, Any]:
     paper = table.paper[row.method].cells.get(benchmark) if row.method in table.paper else None
     low, high = cell.interval or (None, None)
     return {
@@ -139,69 +168,48 @@ def _record(table: Table, row: Row, benchmark: str, cell: Cell) -> dict:
 def comma_separated(table: Table) -> str:
     """One line for each row and benchmark; pass@k in columns of their own. Notes are left to the other formats."""
     found = records(table)
-    ks = sorted({int(k) for record in found for k in record["pass_at"]})
-    rows = [{**r, **{f"pass@{k}": r["pass_at"].get(str(k)) for k in ks}} for r in found]
-    rows = [{k: escape.csv_field(v) if isinstance(v, str) else v for k, v in row.items()} for row in rows]
-    names = [name for name in (rows[0] if rows else {"method": 0, "benchmark": 0}) if name != "pass_at"]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, names, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
+    for record in found:
+        record |= {f"pass@{k}": value for k, value in record.pop("pass_at").items()}
+    data = pd.DataFrame(found, dtype=object) if found else pd.DataFrame(columns=["method", "benchmark"])
+    data = data.astype(dict.fromkeys({"rank_last", "rank_best"} & set(data), "Int64"))
+    return data.map(escape_csv).to_csv(index=False, lineterminator="\n")
 
 
 def as_json(table: Table) -> str:
     """Title, records, notes, and which runs made each row."""
     made_of = {row.label: [str(run.path) for run in row.runs] for row in table.rows if row.runs}
-    content = {"title": table.title, "rows": records(table), "notes": table.notes + impossible(table), "runs": made_of}
+    content = {"title": table.title, "rows": records(table), "notes": all_notes(table), "runs": made_of}
     return json.dumps(content, indent=2) + "\n"
+
+
+def pass_at_k(table: Table) -> tuple[list[int], list[tuple[Row, str, list[str]]]]:
+    """The k's of pass@k in a table; and row, benchmark and values of each entry that has any."""
+    cells = [(row, name, cell.pass_at) for row in table.rows for name, cell in row.cells.items() if cell.pass_at]
+    ks = sorted({k for _, _, values in cells for k in values})
+    return ks, [(row, name, [f"{values[k]:.4f}" if k in values else "–" for k in ks]) for row, name, values in cells]
+
+
+def environment(**options: Any) -> jinja2.Environment:
+    """Jinja over this room's templates; undefined names are errors."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("rpg.results", "."), undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **options,
+    )  # fmt: skip
+    made.globals |= {"lines": table_lines, "notes": all_notes, "explanations": explanations, "marks": MARKS}
+    made.globals |= {"pass_at_k": pass_at_k, "family": family, "COLUMNS": COLUMNS}
+    made.filters |= {"md": escape_md, "tex": escape_tex, "printable": printable}
+    return made
+
+
+def markdown(table: Table) -> str:
+    """The table as markdown, its notes below as a list."""
+    return environment().get_template("table.md.jinja").render(table=table, style=MD)
 
 
 def latex(table: Table) -> str:
     """A booktabs table; needs the packages booktabs, multirow and colortbl (xcolor with option table)."""
-    shades = {"RPG-REINFORCE": r"\rowcolor{blue!18} ", "RPG": r"\rowcolor{blue!8} ", "baseline": ""}
-    names = table.benchmarks
-    lines = [
-        rf"\begin{{tabular}}{{l{'cc' * len(names)}}}",
-        r"\toprule",
-        "Method & " + " & ".join(rf"\multicolumn{{2}}{{c}}{{{escape.tex(name)}}}" for name in names) + r" \\",
-        " & " + " & ".join("Last & Best" for _ in names) + r" \\",
-        r"\midrule",
-    ]
-    for row in table.rows:
-        values = [_tex_value(table, row, b, c) for b in names for c in COLUMNS]
-        lines.append(shades[family(row.method)] + " & ".join([escape.tex(row.label), *values]) + r" \\")
-        if row.method in table.paper:
-            for name, shown in comparison(table, row):
-                values = [rf"\textit{{{escape.tex(value)}}}" for value in shown]
-                lines.append(" & ".join([rf"\quad\textit{{{name}}}", *values]) + r" \\")
-    lines.append(r"\bottomrule")
-    lines += [
-        rf"\multicolumn{{{1 + 2 * len(names)}}}{{l}}{{\footnotesize {escape.tex(said)}}} \\" for said in judged(table)
-    ]
-    lines.append(r"\end{tabular}")
-    lines += [f"% {escape.printable(note)}" for note in table.notes + impossible(table)]
-    return "\n".join(lines) + "\n"
+    delimiters = {"variable_start_string": "<<", "variable_end_string": ">>"}
+    return environment(**delimiters).get_template("table.tex.jinja").render(table=table, style=TEX)
 
 
-def _tex_value(table: Table, row: Row, benchmark: str, column: str) -> str:
-    cell = row.cells.get(benchmark)
-    if cell is None:
-        return "--"
-    text = f"{getattr(cell, column):.4f}"
-    rank = table.rank(row, benchmark, column)
-    text = {1: rf"\textbf{{{text}}}", 2: rf"\underline{{{text}}}"}.get(rank or 0, text)
-    error = getattr(cell, f"{column}_se")
-    if error is not None:
-        text += rf" $\pm$ {error:.4f}"
-    if column == "last" and cell.interval:
-        text += f" {{\\scriptsize [{cell.interval[0]:.2f}, {cell.interval[1]:.2f}]}}"
-    return text + (r"$^{!}$" if cell.impossible else "")
-
-
-FORMATS: dict[str, Callable[[Table], str]] = {
-    "md": markdown,
-    "csv": comma_separated,
-    "tex": latex,
-    "json": as_json,
-}
+FORMATS: dict[str, Callable[[Table], str]] = {"md": markdown, "csv": comma_separated, "tex": latex, "json": as_json}

@@ -1,6 +1,6 @@
 """`rpg reproduce TABLE`: the runs behind a table of the paper, what is missing of them, and the table.
 
-Finished runs are never run again and begun ones go on; both are told by their directories, so that the same command
+Finished runs are never run again and begun ones resume; both are told by their directories, so that the same command
 goes on after Ctrl-C or a kill, and shows the same table when there is nothing left to do.
 """
 
@@ -15,26 +15,26 @@ from rpg.files.whole import write_whole
 from rpg.launching.children import Children
 from rpg.launching.overrides import BadSetting, check_text
 from rpg.launching.signals import ENDS
-from rpg.results import forecast
-from rpg.results.escape import printable
+from rpg.results import figures, forecast
+from rpg.results.config import LeftOut, ResultsError, exit_code
 from rpg.results.paper import paper_table
 from rpg.results.plot_command import plot
-from rpg.results.records import LeftOut, ResultsError, exit_code, read_mapping
-from rpg.results.render import comma_separated, markdown
+from rpg.results.render import comma_separated, markdown, printable
 from rpg.results.reproduction import (
     FILES,
-    Planned,
+    PlannedRun,
     cluster,
     evaluation,
+    own_config,
     plan_runs,
     refusal,
     refuse_others,
     validation,
 )
 from rpg.results.rows import choose, rows_of
-from rpg.results.runs import CONFIG, load_runs
-from rpg.results.table import build_table
-from rpg.results.work import Failure, Kind, Work
+from rpg.results.run_queue import Failure, RunQueue
+from rpg.results.runs import is_accuracy, load_runs
+from rpg.results.table import Table, build_table
 
 LOCK = "reproduce.lock"
 
@@ -72,27 +72,23 @@ def run(args: argparse.Namespace) -> int:
         planned, refused = plan_runs(rows, args.profile, args.seeds, args.steps, out, args.overrides)
         planned = _readable(planned, refused, args.samples, out)
         refuse_others(planned)
-        elsewhere = cluster() or args.dry_run
-        unsaved = {made.row.method: made for made in planned if made.state().resumes_after is None}
-        for method, made in unsaved.items():  # seeds do not differ in it
-            if why := refusal(made, elsewhere):
+        not_begun = {run.row.method: run for run in planned if run.state().resumes_after is None}
+        for method, run in not_begun.items():  # seeds do not differ in it
+            if why := refusal(run, elsewhere=cluster() or args.dry_run):
                 refused[method] = why
-        planned = [made for made in planned if made.row.method not in refused or made.state().finished]
+        planned = [run for run in planned if run.row.method not in refused or run.state().finished]
         fits = _show_plan(args, planned, refused, out)
-    except (BadSetting, ResultsError, OSError) as error:
-        return _refuse(error)
-    if not planned:
-        return _refuse("nothing of it can be run")
-    if args.dry_run:
-        return 0
-    if not fits:
-        return _refuse("the disk has no room for it")
-    try:
+        if not planned:
+            raise ResultsError("nothing of it can be run")
+        if args.dry_run:
+            return 0
+        if not fits:
+            raise ResultsError("the disk has no room for it")
         out.mkdir(parents=True, exist_ok=True)
         lock = take(out / LOCK)
     except Held as other:
         return _refuse(f"{out} is {other}")
-    except OSError as error:
+    except (BadSetting, ResultsError, OSError) as error:
         return _refuse(error)
     try:
         return _work(args, planned, refused, out)
@@ -114,21 +110,20 @@ def _checked(args: argparse.Namespace) -> Path:
     check_text("--out", str(out))
     there = next(folder for folder in (out, *out.parents) if folder.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
-        what = "cannot be written to" if there.is_dir() else "is a file"
-        raise ResultsError(f"--out {out}: {there} {what}; give another directory")
+        raise ResultsError(f"--out {out}: {there} is no directory that can be written to; give another one")
     return out
 
 
-def _readable(planned: list[Planned], refused: dict[str, str], answers: int | None, out: Path) -> list[Planned]:
+def _readable(planned: list[PlannedRun], refused: dict[str, str], answers: int | None, out: Path) -> list[PlannedRun]:
     """The runs whose logs and configurations can be read; the others are refused by their names."""
-    found = []
-    for made in planned:
+    readable = []
+    for run in planned:
         try:
-            evaluation(made, answers, out).done()
-            found.append(made)
+            evaluation(run, answers, out).done()
+            readable.append(run)
         except (ResultsError, OSError) as error:
-            refused[made.name] = str(error)
-    return found
+            refused[run.name] = str(error)
+    return readable
 
 
 def _refuse(error: Exception | str) -> int:
@@ -136,43 +131,42 @@ def _refuse(error: Exception | str) -> int:
     return 2
 
 
-def _show_plan(args: argparse.Namespace, planned: list[Planned], refused: dict[str, str], out: Path) -> bool:
+def _show_plan(args: argparse.Namespace, planned: list[PlannedRun], refused: dict[str, str], out: Path) -> bool:
     """Print the plan; whether its checkpoints fit the disk."""
-    states = [made.state() for made in planned]
-    wide = max((len(made.name) for made in planned), default=0)
-    runs = f"{len(planned)} runs" if len(planned) > 1 else "one run"
-    count = f"{runs} of {planned[0].steps} steps" if planned else "no run"
-    print(f"table {args.table}, profile {args.profile}: {count} in {out}")
+    states = [run.state() for run in planned]
+    steps = f" of {planned[0].steps} steps" if planned else ""
+    print(f"table {args.table}, profile {args.profile}: {len(planned)} runs{steps} in {out}")
     for state in states:
-        print(f"  {state.run.name:<{wide}}  {state.run.row.method:<20}  {state.words}")
+        print(f"  {state.run.name:<{max(len(run.name) for run in planned)}}  {state.run.row.method:<20}  {state.text}")
     for method, why in refused.items():
         print(f"  {method}: refused: {printable(why)}")
-    if not planned:
-        return True
     done = sum(state.finished for state in states)
-    begun = sum(not state.finished and state.words != "to do" for state in states)
-    print(f"{done} done, {begun} begun, {len(states) - done - begun} to do, {len(refused)} refused")
-    alone = [made for state in states if (made := evaluation(state.run, args.samples, out)).alone]
-    missing = sum(not made.done() for made in alone)
-    own = len(states) - len(alone)
-    print(f"evaluation of last checkpoints: {own} by the runs' last validation, {missing} of {len(alone)} to do")
+    new = sum(state.text == "to do" for state in states)
+    print(f"{done} done, {len(states) - done - new} begun, {new} to do, {len(refused)} refused")
+    last = [evaluation(run, args.samples, out) for run in planned]
+    separate = [one for one in last if one.separate]
+    missing = sum(not one.done() for one in separate)
+    print(
+        f"evaluation of last checkpoints: {len(last) - len(separate)} by the runs' last validation, "
+        f"{missing} of {len(separate)} to do"
+    )
     print(forecast.time(states, GPUS[args.gpu] if args.profile == "gpu" else None, args.parallel))
-    said, fits = forecast.disk(states, args.parallel, out)
-    print(said, flush=True)
+    line, fits = forecast.disk(states, args.parallel, out)
+    print(line, flush=True)
     return fits
 
 
-def _work(args: argparse.Namespace, planned: list[Planned], refused: dict[str, str], out: Path) -> int:
+def _work(args: argparse.Namespace, planned: list[PlannedRun], refused: dict[str, str], out: Path) -> int:
     children = Children()
     with children.forwarding():
-        work = Work(planned, out, args.samples, args.parallel, children)
-        work.run()
+        queue = RunQueue(planned, out, args.samples, args.parallel, children)
+        queue.work()
         if children.stopped:
             print(f"rpg reproduce: {children.stopped.name}; the same command goes on", file=sys.stderr)
             return ENDS[children.stopped]
-    failures = [*(Failure(method, why) for method, why in refused.items()), *work.failures]
+    failures = [*(Failure(method, why) for method, why in refused.items()), *queue.failures]
     try:
-        code = _report(args, [made for made in planned if made.state().finished], failures, out)
+        code = _report(args, [run for run in planned if run.state().finished], failures, out)
     except (ResultsError, OSError) as error:
         print(f"rpg reproduce: {printable(str(error))}", file=sys.stderr)
         code = 1
@@ -181,43 +175,39 @@ def _work(args: argparse.Namespace, planned: list[Planned], refused: dict[str, s
     return code or bool(failures)
 
 
-def _report(args: argparse.Namespace, finished: list[Planned], failures: list[Failure], out: Path) -> int:
-    """Write table.md, table.csv, panels, page and, of evaluations alone, evaluation.md; print the tables."""
+def _report(args: argparse.Namespace, finished: list[PlannedRun], failures: list[Failure], out: Path) -> int:
+    """Write table.md, table.csv, panels, page and, of separate evaluations, evaluation.md; print the tables."""
     if not finished:
         raise ResultsError("no run was finished; there is no table")
-    where, paper = _report_directory(args.table, finished, out), paper_table(args.table)
+    # tables 5 and 7 share their runs, and validate on other files: the second one's report has a folder of its own
+    others = any(validation(own_config(run))[FILES] != validation(run.config)[FILES] for run in finished)
+    where = out / f"table{args.table}" if others else out
     where.mkdir(exist_ok=True)
-    notes = _missing(failures, "training")
-    runs = load_runs([made.directory for made in finished], notes)
-    table = build_table(runs, notes, paper)
-    written = plot(runs, table, where, f"Table {args.table}, profile {args.profile}")
-    write_whole(where / "table.md", markdown(table))
-    write_whole(where / "table.csv", comma_separated(table))
-    print(markdown(table), end="")
-    written += [where / "table.md", where / "table.csv"]
+    missing: dict[str, list[str]] = {
+        kind: [LeftOut(f"not in this table: {failure}") for failure in failures if failure.kind == kind]
+        for kind in ("training", "evaluation")
+    }
+    notes = missing["training"]
+    runs = load_runs([run.directory for run in finished], notes, figures.is_drawn)
+    table = build_table(runs, notes, paper_table(args.table))
+    written = plot(runs, table, where, f"Table {args.table}, profile {args.profile}", replace=True)
+    written += _write(table, where, "table")
     left_out = exit_code(table.notes)
-    made = [evaluation(one, args.samples, out) for one in finished]
-    if alone := [one.directory for one in made if one.alone and one.done()]:
-        notes = ["each value is of one checkpoint, which is Last and Best at once", *_missing(failures, "evaluation")]
-        table = build_table(load_runs(alone, notes), notes, paper_table(args.table))
+    last = [evaluation(run, args.samples, out) for run in finished]
+    if separate := [one.directory for one in last if one.separate and one.done()]:
+        notes = ["each value is of one checkpoint, which is Last and Best at once", *missing["evaluation"]]
+        table = build_table(load_runs(separate, notes, is_accuracy), notes, paper_table(args.table))
         table.title = f"Last checkpoints alone: {table.title}"
-        write_whole(where / "evaluation.md", markdown(table))
-        print(f"\n{markdown(table)}", end="")
-        written.append(where / "evaluation.md")
+        written += _write(table, where, "evaluation")
         left_out = max(left_out, exit_code(table.notes))
     print(*map(str, written), sep="\n")
     return left_out
 
 
-def _missing(failures: list[Failure], kind: Kind) -> list[str]:
-    return [LeftOut(f"not in this table: {failure}") for failure in failures if failure.kind == kind]
-
-
-def _report_directory(table: int, finished: list[Planned], out: Path) -> Path:
-    """`out`, or its folder for this table where the runs are another table's, whose report stands in `out`.
-
-    Tables 5 and 7 share their runs, and validate on other files.
-    """
-    others = any(validation(read_mapping(made.directory / CONFIG))[FILES] != validation(made.config)[FILES]
-                 for made in finished if (made.directory / CONFIG).is_file())  # fmt: skip
-    return out / f"table{table}" if others else out
+def _write(table: Table, where: Path, name: str) -> list[Path]:
+    """Print a table and write it as markdown and CSV; returns the paths."""
+    print(f"{markdown(table)}")
+    files = {where / f"{name}.md": markdown(table), where / f"{name}.csv": comma_separated(table)}
+    for file, content in files.items():
+        write_whole(file, content)
+    return list(files)

@@ -7,8 +7,8 @@ from typing import Literal
 
 from rpg.methods.names import table_script
 from rpg.methods.table import ROWS
+from rpg.results.config import ResultsError
 from rpg.results.paper import paper_table
-from rpg.results.records import ResultsError
 
 Profile = Literal["gpu", "cpu"]
 RECIPE = Path(__file__).resolve().parents[2] / "recipe" / "rpg"

@@ -1,7 +1,7 @@
-"""`rpg score RUN... --judge J`: score the validation samples that a run saved once more, without generating.
+"""`rpg score RUN... --judge J`: score the saved validation samples of runs again, without generating.
 
-Beside every run, in RUN/judge-J, stands then a run of its own with the same answers and J's verdicts:
-metrics.jsonl, config.yaml, environment.json and validation/, which `rpg table` and `rpg plot` read.
+For each run it writes RUN/judge-J, a run directory with the same answers and J's verdicts: metrics.jsonl, config.yaml,
+environment.json and validation/, which `rpg table` and `rpg plot` read.
 """
 
 import argparse
@@ -17,12 +17,10 @@ from typing import Any
 
 import yaml
 
-from rpg.results import escape
-from rpg.results.config import put, setting
-from rpg.results.records import LeftOut, ResultsError, exit_code, has_file, read_mapping
-from rpg.results.render import markdown
-from rpg.results.runs import ACCURACY, CONFIG, ENVIRONMENT, METRICS, Run, load_runs
-from rpg.results.samples import problem_texts, sample_file, sample_lines, sources_of
+from rpg.results.config import LeftOut, ResultsError, exit_code, has_file, put, read_mapping, setting
+from rpg.results.render import escape_md, markdown, printable
+from rpg.results.runs import ACCURACY, CONFIG, ENVIRONMENT, METRICS, RunLog, is_accuracy, load_runs
+from rpg.results.samples import check_agreement, problem_texts, sample_file, sample_lines, sources_of
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES, OURS, compute_score, sandbox
 
@@ -44,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     notes: list[str] = []
     written: list[Path] = []
     try:
-        before = load_runs(args.runs, notes)
+        before = load_runs(args.runs, notes, is_accuracy)
         if args.out and len(before) > 1:
             raise ResultsError(f"--out {args.out}: for one run; {len(before)} were given. Leave it out")
         if missing := [file for file in args.files or [] if not file.is_file()]:
@@ -57,22 +55,20 @@ def run(args: argparse.Namespace) -> int:
                 notes.append(LeftOut(f"{one.name}, not scored: {error}"))
         if not written:
             raise ResultsError("; ".join(notes))
-        table = build_table([*before, *load_runs(written, notes)], notes)
+        table = build_table([*before, *load_runs(written, notes, is_accuracy)], notes)
     except (ResultsError, OSError) as error:
-        print(f"rpg score: {escape.printable(str(error))}", file=sys.stderr)
+        print(f"rpg score: {printable(str(error))}", file=sys.stderr)
         return 2
     print(markdown(table), end="")
     for directory in written:
-        print(f"written: {escape.markdown(str(directory))}")
+        print(f"written: {escape_md(str(directory))}")
     return exit_code(table.notes)
 
 
-def score_run(run: Run, judge: str, files: list[Path] | None, out: Path) -> Path:
+def score_run(run: RunLog, judge: str, files: list[Path] | None, out: Path) -> Path:
     """Write the run `out` with the verdicts of `judge` on every saved sample of `run`; returns `out`.
 
     Steps whose samples are not on disk or cannot be used are left out, and noted in run.notes.
-    Samples do not name their data_source: it is the one that the log has at that step, or the one of the file
-    that holds the problem.
 
     Raises:
         ResultsError: no step with samples that can be used, or an `out` that holds something else.
@@ -102,22 +98,30 @@ def score_run(run: Run, judge: str, files: list[Path] | None, out: Path) -> Path
     return out
 
 
-def _scored_steps(run: Run, judge: str, out: Path) -> Iterator[dict[str, Any]]:
+def _scored_steps(run: RunLog, judge: str, out: Path) -> Iterator[dict[str, Any]]:
     """Write the samples of every validation to `out`; yield what verl's file logger would have written."""
     without: list[int] = []
     any_scored = False
+    sources = {name: ACCURACY.fullmatch(name)["data_source"] for name in run.accuracy_metrics}  # type: ignore[index]
+    steps = {metric: set(run.metrics[metric].dropna().index) for metric in sources}
     with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:
-        for step, data in run.history.items():
-            keys = {found["data_source"]: key for key in data if (found := ACCURACY.fullmatch(key))}
+        for step in map(int, run.metrics.index):
+            logged = {name: metric for metric, name in sources.items() if step in steps[metric]}
+            if not logged:
+                continue
             try:
                 file = sample_file(run, step)
-                if not keys:
-                    continue
                 if file is None:
                     without.append(step)
                     continue
-                named = _data_sources(run, file, list(keys))
-                samples = list(threads.map(lambda pair, file=file: _scored(file, pair[0], pair[1], judge), named))
+                named = list(_with_data_source(run, file, list(logged)))
+                for name, metric in logged.items():
+                    accs = [
+                        float(sample["acc"]) for sample in named if sample["data_source"] == name and "acc" in sample
+                    ]
+                    if accs and not check_agreement(run, file, name, accs, run.series(metric), step):
+                        raise ResultsError(f"{file}: not the samples of this validation")
+                samples = list(threads.map(lambda sample, file=file: _scored(file, sample, judge), named))
             except (ResultsError, OSError) as error:
                 run.notes.append(LeftOut(f"{error}; the step is left out"))
                 continue
@@ -126,11 +130,9 @@ def _scored_steps(run: Run, judge: str, out: Path) -> Iterator[dict[str, Any]]:
                 continue
             any_scored = True
             _write_lines(out / file.name, samples)
-            accuracies = {name: [one["acc"] for one in samples if one["data_source"] == name] for name in keys}
-            yield {
-                "step": step,
-                "data": {keys[name]: sum(accs) / len(accs) for name, accs in accuracies.items() if accs},
-            }
+            accuracies = {name: [one["acc"] for one in samples if one["data_source"] == name] for name in logged}
+            means = {logged[name]: sum(accs) / len(accs) for name, accs in accuracies.items() if accs}
+            yield {"step": step, "data": means}
     if any_scored:  # else the whole run is left out, with the reason
         run.notes += [LeftOut(f"no samples of step {step}; the step is left out") for step in without]
 
@@ -147,40 +149,37 @@ def _require_free(out: Path) -> None:
         raise ResultsError(f"{out}: holds something that `rpg score` did not write; give another --out")
 
 
-def _data_sources(run: Run, file: Path, names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (data_source, sample) of a file of samples."""
+def _with_data_source(run: RunLog, file: Path, names: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the samples of a file with their data_source: the log's only one, or that of the file with the problem.
+
+    Raises:
+        ResultsError: a problem that is in none of the validation files, or in those of two sets.
+    """
     known = [] if len(names) == 1 else problem_texts(run)
-    seen: dict[str, list[str]] = {}  # a problem has many samples
-    for number, sample in sample_lines(file, ["output"]):
+    sources: dict[str, list[str]] = {}  # a problem has many samples
+    for sample in sample_lines(file, ["output"]):
         text = sample["input"]
-        if text not in seen:
-            seen[text] = names if len(names) == 1 else sources_of(text, known)
-        sources = seen[text]
-        if not sources:
-            files = setting(run.config, "data.val_files")
+        if text not in sources:
+            sources[text] = names if len(names) == 1 else sources_of(text, known)
+        if len(sources[text]) != 1:
+            where = f"of {' and of '.join(sources[text])}" if sources[text] else "that is in none of data.val_files"
             raise ResultsError(
-                f"{file}, line {number}: a problem that is in none of data.val_files ({files}), so its data_source is "
-                "not known; give the validation files of this run with --files"
+                f"{file}: a problem {where} ({setting(run.config, 'data.val_files')}), so its data_source is not "
+                "known; give the validation files of this run with --files, or evaluate anew with `rpg eval --judge`"
             )
-        if len(sources) > 1:
-            raise ResultsError(
-                f"{file}, line {number}: a problem of {' and of '.join(sources)} in data.val_files, so its data_source "
-                "is not known; `rpg eval --judge` evaluates a checkpoint anew, with a command for each set"
-            )
-        yield sources[0], sample
+        yield {**sample, "data_source": sources[text][0]}
 
 
-def _scored(file: Path, source: str, sample: dict[str, Any], judge: str) -> dict[str, Any]:
+def _scored(file: Path, sample: dict[str, Any], judge: str) -> dict[str, Any]:
     """The sample with the judge's verdict; its `score` is without the penalty for length, which is not saved."""
     try:
-        verdict = compute_score(source, sample["output"], sample["gts"], judge=judge)
+        return sample | compute_score(sample["data_source"], sample["output"], sample["gts"], judge=judge)
     except (ValueError, ModuleNotFoundError) as error:
         raise ResultsError(f"{file}: {error}") from error
-    return {**sample, **verdict, "data_source": source}
 
 
-def _config(run: Run, judge: str, out: Path) -> dict[str, Any]:
-    """The run's configuration under a name of its own, with the judge that its numbers are of."""
+def _config(run: RunLog, judge: str, out: Path) -> dict[str, Any]:
+    """The run's configuration under a name of its own, with the judge of its numbers."""
     config = copy.deepcopy(run.config)
     put(config, "reward.custom_reward_function.path", OURS)
     put(config, "reward.custom_reward_function.reward_kwargs", {"judge": judge})

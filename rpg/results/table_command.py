@@ -4,11 +4,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from rpg.results.escape import printable
+from rpg.results.config import ResultsError, exit_code
 from rpg.results.paper import paper_table
-from rpg.results.records import ResultsError, exit_code
-from rpg.results.render import FORMATS
-from rpg.results.runs import load_runs
+from rpg.results.render import FORMATS, printable
+from rpg.results.runs import is_accuracy, load_runs
 from rpg.results.table import build_table
 
 
@@ -19,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="RUN",
-        help="run directory (metrics.jsonl), a folder of them, W&B offline directory or TensorBoard directory",
+        help="run directory, a folder of them, a metrics.jsonl or a TensorBoard directory",
     )
     parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N: alone, or beside the runs")
     parser.add_argument("--format", choices=FORMATS, default="md", help="default: md")
@@ -31,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
         paper = None if args.paper is None else paper_table(args.paper)
         if args.runs:
             notes: list[str] = []
-            table = build_table(load_runs(args.runs, notes), notes, paper)
+            table = build_table(load_runs(args.runs, notes, is_accuracy), notes, paper)
         elif paper:
             table = paper
         else:

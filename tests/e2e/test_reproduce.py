@@ -11,7 +11,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rpg.results.paper import paper_table
 from tests.e2e.conftest import PATIENCE, ROOT, TOY
 from tests.e2e.test_cluster import head
 from tests.e2e.test_stack import ROLLOUT_KL
@@ -73,11 +72,9 @@ def test_killed_and_started_again(start, tmp_path):
         starts[method] = [json.loads(line)["after_step"] for line in history]
     assert starts["RPG-REINFORCE-URKL"] == [0]
     assert starts["GRPO"] in ([0, 1], [0, 2])  # the step that was being made when it was killed may have been saved
-    printed = {row.method: row.cells["AMC23"] for row in paper_table(8).rows}
     table = (out / "table.md").read_text()
     for method in starts:
         assert f"{method} | **" in table or f"{method} | <u>" in table or f"{method} | 0." in table
-        assert f"| {printed[method].last:.4f} | {printed[method].best:.4f} |" in table
     assert "not in this table: dapo_cpu-seed1" in table
     assert (out / "index.html").is_file()
     assert again.processes() == []

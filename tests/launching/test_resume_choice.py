@@ -8,7 +8,7 @@ import rpg.launching.run
 from rpg.checks.finding import Run
 from rpg.files import manifest
 from rpg.launching import rundir, start
-from rpg.results.records import assemble
+from rpg.results.log import frame
 from tests.checks.conftest import make_toy, overrides
 from tests.files.written import write_complete, write_verl
 
@@ -69,7 +69,7 @@ def test_a_damaged_newest_one_is_passed_over(toy, launch):
     (toy / "run/metrics.jsonl").write_text("".join(json.dumps({"step": n, "data": {}}) + "\n" for n in range(5)))
     rundir.cut_metrics(toy / "run/metrics.jsonl", 2)
     assert [json.loads(line)["step"] for line in (toy / "run/metrics.jsonl").read_text().splitlines()] == [0, 1, 2]
-    assert assemble([(step, {"x": 1.0}) for step in (0, 1, 2, 3, 4, 2, 3)], notes := []).keys() == {0, 1, 2, 3}
+    assert list(frame([(step, {"x": 1.0}) for step in (0, 1, 2, 3, 4, 2, 3)], notes := []).index) == [0, 1, 2, 3]
     assert "steps 3 to 4 of the earlier part are replaced" in notes[0]
 
 

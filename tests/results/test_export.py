@@ -10,8 +10,8 @@ from rpg.cli import main
 from rpg.files import manifest
 from rpg.files.judge import UNCHECKED
 from rpg.results import export_command as export
+from rpg.results.config import ResultsError
 from rpg.results.eval_command import eval_command
-from rpg.results.records import ResultsError
 from tests.files.written import write_complete, write_verl
 
 SHARD = "actor/model_world_size_2_rank_1.pt"

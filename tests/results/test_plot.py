@@ -3,12 +3,24 @@
 import re
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
+import pandas as pd
 import pytest
+from matplotlib.cbook import is_math_text
 from synthetic import config, records, write_run
 
 from rpg.cli import main
 from rpg.methods.labels import LOOKS, METHODS, looks_of, method_of_name
-from rpg.results.figures import against_minutes, band, make_legend, make_panels, smooth
+from rpg.results.figures import (
+    MOST_POINTS,
+    against_minutes,
+    band,
+    escape_picture,
+    make_legend,
+    make_panels,
+    smooth,
+    thin,
+)
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
 
@@ -39,13 +51,13 @@ def test_page_stands_alone_and_names_every_run(plotted):
     for tag in re.findall(r"<(?:script|link|img|iframe)[^>]*>", page):
         assert "http" not in tag
     assert not re.findall(r"(?:src|href)=.https?:", page.replace('xlink:href="#', ""))
-    assert len(re.findall(r"<button[^>]*data-run='\d", page)) == len(LOSSES)
+    assert len(re.findall(r'<button[^>]*data-run="\d', page)) == len(LOSSES)
     for name in LOSSES:
         assert f"<h3>{name}</h3>" in page
     assert "environment: not recorded" in page
-    panels = page.count("<svg role='img'")
+    panels = page.count('<svg role="img"')
     assert panels == len(make_panels(load_runs([plotted], [])))
-    assert page.count("data-run='1'") + page.count('data-run="1"') >= panels  # a line in every panel
+    assert page.count('data-run="1"') >= panels  # a line in every panel
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert set(re.findall(r'(?:url\(#|href="#)([^")]+)', page)) <= set(ids)
 
@@ -106,7 +118,7 @@ def test_against_minutes_of_training(tmp_path, capsys):
     runs = [write_run(tmp_path / "timed", lines, config("timed")), write_run(tmp_path / "not", records([0.1, 0.2]))]
     loaded = load_runs(runs, [])
     accuracy = against_minutes(make_panels(loaded), loaded)[0]
-    assert accuracy.series == (((0.0, 0.1), (3.0, 0.2), (10.0, 0.3)), ())
+    assert [series.to_dict() for series in accuracy.series] == [{0.0: 0.1, 3.0: 0.2, 10.0: 0.3}, {}]
     assert main(["plot", str(runs[0]), "--out", str(tmp_path / "one"), "--against", "minutes"]) == 0
     assert ">minutes</text>" in (tmp_path / "one" / "panels.svg").read_text()
     capsys.readouterr()
@@ -115,8 +127,28 @@ def test_against_minutes_of_training(tmp_path, capsys):
 
 
 def test_smooth_keeps_constants_and_length():
-    assert smooth([2.0] * 7) == [2.0] * 7
-    assert smooth([0.0, 3.0, 6.0]) == [1.5, 3.0, 4.5]  # windows of two, three, two
+    assert smooth(pd.Series([2.0] * 7)).tolist() == [2.0] * 7
+    assert smooth(pd.Series([0.0, 3.0, 6.0])).tolist() == [1.5, 3.0, 4.5]  # windows of two, three, two
+
+
+def test_a_long_line_is_thinned_and_keeps_its_spikes():
+    series = pd.Series(np.sin(np.arange(100_000) / 5000))
+    series[70_123] = 9.0
+    drawn = thin(series)
+    assert len(drawn) <= MOST_POINTS
+    assert drawn[70_123] == 9.0
+    assert thin(series[:MOST_POINTS]).equals(series[:MOST_POINTS])
+
+
+def test_files_of_others_are_not_replaced(plotted, capsys):
+    """A former result is."""
+    assert main(["plot", str(plotted), "--out", str(plotted / "plots")]) == 0
+    before = (plotted / "plots" / "panels.png").read_bytes()
+    (plotted / "plots" / "index.html").write_text("<p>mine</p>")
+    assert main(["plot", str(plotted), "--out", str(plotted / "plots"), "--title", "other"]) == 2
+    assert (plotted / "plots" / "index.html").read_text() == "<p>mine</p>"
+    assert (plotted / "plots" / "panels.png").read_bytes() == before
+    assert str(plotted / "plots" / "index.html") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -143,18 +175,34 @@ def test_seeds_of_a_method_are_one_line_with_a_band(tmp_path):
     for seed in (1, 2):
         write_run(tmp_path / f"s{seed}", records([0.1, 0.2 * seed]), config("r", seed=seed))
     write_run(tmp_path / "grpo", records([0.1, 0.2]), config("grpo", loss="vanilla"))
-    members = [((0, 0.1), (2, 0.2)), ((0, 0.1), (2, 0.4))]
-    steps, means, errors = band(members)
-    assert (steps, means, errors) == ([0, 2], pytest.approx([0.1, 0.3]), pytest.approx([0.0, 0.1]))
+    members = [pd.Series({0: 0.1, 2: 0.2}), pd.Series({0: 0.1, 2: 0.4})]
+    seeds = band(members)
+    assert seeds["mean"].to_dict() == pytest.approx({0: 0.1, 2: 0.3})
+    assert seeds["error"].to_dict() == pytest.approx({0: 0.0, 2: 0.1})
     assert band(members[:1]) is None
     assert band([members[0], members[0][:1]]) is None  # of different lengths: a line each
-    resumed = (*members[1][:-1], (members[1][-1][0] - 0.5, 9.0), members[1][-1])  # validated where it was resumed
-    assert band([members[0], resumed]) == (steps, means, errors)
+    resumed = pd.Series({0: 0.1, 1: 9.0, 2: 0.4})  # validated where it was resumed
+    assert band([members[0], resumed]).equals(seeds)
     assert main(["plot", str(tmp_path), "--out", str(tmp_path / "plots")]) == 0
     page = (tmp_path / "plots" / "index.html").read_text()
-    assert re.findall(r"<button[^>]*data-run='(\d)", page) == ["0", "1"]
+    assert re.findall(r'<button[^>]*data-run="(\d)', page) == ["0", "1"]
     assert "RPG-URKL, seed 1, seed 2</button>" in page
     svg = (tmp_path / "plots" / "panels.svg").read_text()
     assert svg.count('id="run-1-band"') == svg.count('id="run-1"') > 1
     assert 'id="run-0-band"' not in svg
     assert 'id="run-2"' not in svg
+
+
+@pytest.mark.parametrize("text", [r"$\frac$", "$x$", r"\$x$", "$$$", "price 5$"])
+def test_a_name_with_dollars_is_no_mathematics(text):
+    shown = escape_picture(text)
+    assert not is_math_text(shown)
+    assert shown.replace(r"\$", "$") == text  # what matplotlib then draws
+
+
+def test_a_name_is_no_markup_in_the_page(tmp_path):
+    name = "<script>alert(1)</script> '\"><img src=x onerror=alert(1)> \x1b[31m"
+    write_run(tmp_path / "a", records([0.1, 0.2]), config(name, loss="my_loss"))
+    assert main(["plot", str(tmp_path), "--out", str(tmp_path / "plots")]) == 0
+    page = (tmp_path / "plots" / "index.html").read_text()
+    assert not re.search(r"<script>alert|<img|\x1b", page)

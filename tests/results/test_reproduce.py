@@ -14,6 +14,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import stand_in
 from synthetic import config
@@ -25,12 +26,9 @@ from rpg.files import manifest
 from rpg.files.lock import RUN, take
 from rpg.launching.children import Children
 from rpg.results import forecast, reproduction, rows
-from rpg.results.config import put
+from rpg.results.config import ResultsError, put
 from rpg.results.experiments import settings
-from rpg.results.paper import paper_table
-from rpg.results.records import ResultsError
-from rpg.results.reproduce_command import _report_directory
-from rpg.results.work import Failure, Task, Work
+from rpg.results.run_queue import Failure, RunQueue, Task
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE = ["--profile", "cpu", "--steps", "2", "--methods", "grpo"]
@@ -68,9 +66,9 @@ def recipe(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("STAND_IN", stand_in.__file__)
     monkeypatch.setattr(reproduction, "of_script", stand_in.of_script)
     monkeypatch.setattr(rows, "RECIPE", made.parent)
-    monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run, elsewhere: None)
+    monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run, **_: None)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setattr("rpg.results.work.LOOK_EVERY", 0.05)
+    monkeypatch.setattr("rpg.results.run_queue.POLL_SECONDS", 0.05)
     return made.parent
 
 
@@ -98,9 +96,6 @@ def test_what_is_missing_is_run_and_what_is_done_never_again(recipe, tmp_path, c
     table = (out / "table.md").read_text()
     # accuracies at step 2: 0.21 and 0.23, whose mean is 0.22 and whose standard error sqrt(0.0002 / 2)
     assert "| GRPO | **0.2200** ± 0.0100 | **0.2200** ± 0.0100 |" in table
-    printed = {row.method: row.cells["AMC23"] for row in paper_table(8).rows}
-    for method in ("GRPO", "RPG-URKL"):
-        assert f"{printed[method].last:.4f} | {printed[method].best:.4f}" in table
     assert [record["runs"] for record in csv.DictReader((out / "table.csv").open())] == ["2", "2"]
     assert all((out / name).is_file() for name in ("panels.png", "panels.svg", "index.html"))
 
@@ -167,7 +162,7 @@ def test_ended_in_the_middle_and_started_again(recipe, tmp_path, monkeypatch, nu
 
 
 NO_REFUSAL = """from rpg.results import reproduce_command
-reproduce_command.refusal = lambda run, elsewhere: None
+reproduce_command.refusal = lambda run, **_: None
 from rpg.cli"""
 
 
@@ -230,7 +225,7 @@ def test_a_run_that_lacks_nothing_but_its_last_record_gets_it(recipe, tmp_path):
 def test_what_is_wrong_with_one_run_takes_no_other_along(recipe, tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
     assert reproduce(out, *TWO, "--seeds", "2") == 0
-    monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run, _: "no" if "grpo" in run.name else None)
+    monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run, **_: "no" if "grpo" in run.name else None)
     capsys.readouterr()
     assert reproduce(out, *TWO, "--seeds", "1", "2") == 1
     said = capsys.readouterr()
@@ -267,7 +262,7 @@ def test_a_reproduction_has_one_process(recipe, tmp_path, capsys):
 
 
 def test_a_directory_that_stays_in_use_is_given_up(recipe, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("rpg.results.work.ENDING", 0.2)
+    monkeypatch.setattr("rpg.results.run_queue.LOCK_SECONDS", 0.2)
     out = tmp_path / "out"
     run = out / "runs/grpo_cpu-seed1"
     run.mkdir(parents=True)
@@ -277,27 +272,27 @@ def test_a_directory_that_stays_in_use_is_given_up(recipe, tmp_path, monkeypatch
     os.close(descriptor)
 
 
-def planned(tmp_path, **changes) -> reproduction.Planned:
+def planned(tmp_path, **changes) -> reproduction.PlannedRun:
     settings = {"trainer": {"total_training_steps": 2, "test_freq": 1, **changes.pop("trainer", {})}, **changes}
     row = rows.rows_of(8)[0]
-    return reproduction.Planned(row, Path("s.sh"), 1, "r", tmp_path / "r", settings, ())
+    return reproduction.PlannedRun(row, Path("s.sh"), "r", tmp_path / "r", settings, ())
 
 
 def test_done_is_said_by_log_and_manifest(tmp_path):
     run = planned(tmp_path)
-    assert run.state().words == "to do"
+    assert run.state().text == "to do"
     run.directory.mkdir()
     log = run.directory / "metrics.jsonl"
     log.write_text("".join(json.dumps({"step": step, "data": {}}) + "\n" for step in (0, 1, 2)))
-    assert run.state().words == "at step 2, goes on from its beginning"
+    assert run.state().text == "at step 2, goes on from its beginning"
     for step in (1, 2):
         stand_in.save(run.directory, step)
     assert run.state().finished
     log.write_text(log.read_text()[:-3])  # its last line torn by a kill
-    assert run.state().words == "at step 1, goes on after 2"
+    assert run.state().text == "at step 1, goes on after 2"
     log.write_text(json.dumps({"step": 2, "data": {}}) + "\n")
     (run.directory / "global_step_2/data.pt").write_bytes(b"")
-    assert run.state().words == "at step 2, goes on after 1"
+    assert run.state().text == "at step 2, goes on after 1"
     (run.directory / "global_step_1" / manifest.NAME).rename(run.directory / "global_step_1" / manifest.UNFINISHED)
     assert not run.state().finished
 
@@ -342,52 +337,39 @@ def test_tables_that_share_their_runs(tmp_path):
     own, alone, more = (
         reproduction.evaluation(made, answers, tmp_path) for made, answers in ((run, 1), (other, 1), (run, 4))
     )
-    assert (own.alone, alone.alone, more.alone) == (False, True, True)
+    assert (own.separate, alone.separate, more.separate) == (False, True, True)
     assert alone.directory != more.directory
-    assert _report_directory(7, [run], tmp_path) == tmp_path
-    assert _report_directory(7, [other], tmp_path) == tmp_path / "table7"
 
 
 def test_the_plan_s_time(tmp_path, monkeypatch):
     """Two runs of 400 steps at 3 s: one after another, at once, and one of them begun without a checkpoint."""
     runs = [planned(tmp_path / name, trainer={"total_training_steps": 400}) for name in "ab"]
-    log = [(step, {"timing_s/step": 3.0}) for step in range(1, 300)]
-    fresh, begun = reproduction.State(runs[0], []), reproduction.State(runs[1], log)
-    assert begun.words == "at step 299, goes on from its beginning"
+    log = pd.DataFrame({"timing_s/step": 3.0}, index=range(1, 300))
+    fresh, begun = reproduction.State(runs[0], pd.DataFrame()), reproduction.State(runs[1], log)
+    assert begun.text == "at step 299, goes on from its beginning"
     assert begun.left == 400
     measured = "3 s a step, measured in 1 of these runs"
-    assert forecast.time([fresh, begun], None, 1) == f"time: 40 minutes, one after another: {measured}"
-    assert forecast.time([fresh, begun], None, 100) == f"time: 20 minutes, 2 at a time: {measured}"
-    assert forecast.time([begun], None, 100) == f"time: 20 minutes: {measured}"
+    assert forecast.time([fresh, begun], None, 1) == f"time: 40.0 minutes: {measured}"
+    assert forecast.time([fresh, begun], None, 100) == f"time: 20.0 minutes, 2 at a time: {measured}"
+    assert forecast.time([begun], None, 100) == f"time: 20.0 minutes: {measured}"
 
 
-def test_time_left_counts_what_was_made_in_this_start(tmp_path, monkeypatch):
-    """A run that is gone on with after 2 of 4 steps, its log at 3 until it is cut; beside one that failed after one."""
-    runs = [planned(tmp_path / name, trainer={"total_training_steps": 4}) for name in "ab"]
-    runs = [replace(run, name=name) for run, name in zip(runs, "ab", strict=True)]
-
-    def write(run, last):
-        run.directory.mkdir(parents=True, exist_ok=True)
-        lines = (json.dumps({"step": step, "data": {}}) + "\n" for step in range(last + 1))
-        (run.directory / "metrics.jsonl").write_text("".join(lines))
-
-    write(runs[0], 3)
+def test_time_left_is_at_the_pace_of_this_start(tmp_path, monkeypatch, capsys):
+    """One run resumes after 2 of 4 steps and has made one; the other one has failed."""
+    runs = [replace(planned(tmp_path / name, trainer={"total_training_steps": 4}), name=name) for name in "ab"]
+    runs[0].directory.mkdir(parents=True)
+    log = runs[0].directory / "metrics.jsonl"
     stand_in.save(runs[0].directory, 2)
-    work = Work(runs, tmp_path, None, 2, Children())
-    monkeypatch.setattr("rpg.results.work.SAY_EVERY", 0.0)
-    said = []
-    monkeypatch.setattr("builtins.print", lambda text, **_: said.append(text))
+    queue = RunQueue(runs, tmp_path, None, 2, Children())
+    monkeypatch.setattr("rpg.results.run_queue.REPORT_SECONDS", 0.0)
     ended = subprocess.Popen(["true"])
-    tasks = zip(runs, (3, None), strict=True)
-    work._active = [Task(run, "training", tmp_path, ended, 0.0, stale) for run, stale in tasks]
-    work._progress()
-    assert not said  # of what the launch script is about to cut
-    write(runs[0], 2)
-    write(runs[1], 1)
-    work.failures.append(Failure("b", "on purpose"))
-    work._began = time.monotonic() - 60
-    work._progress()
-    assert said == ["a 2/4, b 1/4; in all 2 of 4 steps, about 2 minutes left"]  # one step a minute, two are left
+    queue._active = [Task(runs[0], "training", tmp_path, ended, 0.0)]
+    queue.failures.append(Failure("b", "on purpose"))
+    log.write_text("".join(json.dumps({"step": step, "data": {}}) + "\n" for step in range(4)))
+    queue._started = time.monotonic() - 60
+    queue._report()
+    queue._report()  # nothing new
+    assert capsys.readouterr().out == "a 3/4; 1 steps left in all, about 1.0 minutes\n"
     ended.wait()
 
 
@@ -418,13 +400,13 @@ def test_what_changes_the_training_makes_another_row_and_another_run(key):
         (["--parallel", "2"], "--parallel 2: this machine takes one run at a time; set RAY_ADDRESS"),
         (["data.seed=3"], "data.seed=3: --seeds says that here"),
         (["trainer.default_local_dir=x"], "trainer.default_local_dir=x: --out says that here"),
-        (["trainer.save_freq=-1"], "trainer.save_freq=-1 is no whole number above 0"),
-        (["trainer.save_freq=null"], "trainer.save_freq=null is no whole number above 0"),
+        (["trainer.save_freq=-1"], "trainer.save_freq=-1: a run is done at its last step"),
+        (["trainer.save_freq=null"], "trainer.save_freq=null: a run is done at its last step"),
         (["trainer.total_epochs=1"], "trainer.total_epochs=1: --steps says that here"),
         (["trainer.val_only=true"], "trainer.val_only=true: the command, which trains and then validates, says that"),
         (["--out", "/proc/none"], "No such file or directory: '/proc/none'"),
-        (["--out", __file__], f"--out {__file__}: {__file__} is a file; give another directory"),
-        (["--out", f"{__file__}/sub"], f"--out {__file__}/sub: {__file__} is a file; give another directory"),
+        (["--out", __file__], f"--out {__file__}: {__file__} is no directory that can be written to"),
+        (["--out", f"{__file__}/sub"], f"--out {__file__}/sub: {__file__} is no directory that can be written to"),
     ],
 )
 def test_refused_before_anything_is_touched(recipe, tmp_path, monkeypatch, capsys, arguments, said):

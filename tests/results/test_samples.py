@@ -9,7 +9,7 @@ from synthetic import config, records, write_run
 
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
-from rpg.results.records import LeftOut, ResultsError
+from rpg.results.config import ResultsError, exit_code
 from rpg.results.runs import load_runs
 from rpg.results.samples import Samples, pass_at_k, read_samples
 from rpg.results.table import build_table
@@ -77,94 +77,110 @@ def test_one_benchmark_in_the_table(tmp_path):
 
 def test_pass_at_k_over_seeds_is_the_mean(tmp_path):
     """Pass@2 of 1/2 and of 1 in two seeds; how sure that is, the seeds say, so there is no interval over problems."""
-    for seed, outcomes in ((1, ((1, 0), (0, 0))), (2, ((1, 0), (0, 1)))):
-        run_dir = write_run(tmp_path / f"s{seed}", records([0.1, 0.1 * seed]), config("r", steps=2, seed=seed))
-        rows = [sample(p, float(acc)) for p, accs in zip("pq", outcomes, strict=True) for acc in accs]
-        write_samples(run_dir / "validation" / "2.jsonl", rows)
-    cell = build_table(load_runs([tmp_path], []), []).rows[0].cells["AIME24"]
+    answers = [{"p": [1.0, 0.0], "q": [0.0, 0.0]}, {"p": [1.0, 0.0], "q": [0.0, 1.0]}]
+    cell = table_with_samples(tmp_path, answers).rows[0].cells["AIME24"]
     assert cell.pass_at == {1: pytest.approx((0.25 + 0.5) / 2), 2: pytest.approx(0.75)}
     assert cell.interval is None
 
 
+def run_of_two_sets(tmp_path, problems, shared=()):
+    """A run whose log has 0.5 on aime24 and amc23; its validation files hold `problems` of each set, and `shared`."""
+    settings = config("a", steps=2)
+    settings["data"]["val_files"] = [str(tmp_path / "x.parquet"), str(tmp_path / "y.parquet")]
+    for name, source in (("x", "aime24"), ("y", "amc23")):
+        made = [Problem(source, text, "1", "test") for text in [*shared, *(f"{text} of {source}" for text in problems)]]
+        write_parquet(repeated_rows(made, 2), tmp_path / f"{name}.parquet")
+    lines = [(2, {"val-core/aime24/acc/mean@1": 0.5, "val-core/amc23/acc/mean@1": 0.5})]
+    (run,) = load_runs([write_run(tmp_path / "a", lines, settings)], [])
+    return run, tmp_path / "a" / "validation" / "2.jsonl"
+
+
 def test_benchmarks_are_told_apart_by_the_validation_files(tmp_path):
     """verl's samples do not name their data_source."""
-    settings = config("a", steps=2)
-    settings["data"]["val_files"] = [str(tmp_path / "x.parquet"), str(tmp_path / "y.parquet")]
-    for name, source in (("x", "aime24"), ("y", "amc23")):
-        problems = [Problem(source, f"problem {name}{i}", "1", "test") for i in range(3)]
-        write_parquet(repeated_rows(problems, 2), tmp_path / f"{name}.parquet")
-    run_dir = write_run(tmp_path / "a", records([0.1, 0.5]), settings)
-    (run,) = load_runs([run_dir], [])
-    rows = [sample(format_prompt(f"problem {name}{i}"), float(name == "x")) for name in "xy" for i in range(3)] * 2
-    write_samples(run_dir / "validation" / "2.jsonl", rows)
-    found = read_samples(run, 2, ["AIME24", "AMC23"])
-    assert (found["AIME24"].correct, found["AIME24"].total) == ((2, 2, 2), (2, 2, 2))
-    assert found["AMC23"].correct == (0, 0, 0)
-    write_samples(run_dir / "validation" / "2.jsonl", [sample("unknown", 1.0)])
-    assert read_samples(run, 2, ["AIME24", "AMC23"]) == {}
-    assert "none of data.val_files" in run.notes[-1]
-
-
-def test_a_problem_of_two_sets_is_told_of_neither(tmp_path):
-    settings = config("a", steps=2)
-    settings["data"]["val_files"] = [str(tmp_path / "x.parquet"), str(tmp_path / "y.parquet")]
-    for name, source in (("x", "aime24"), ("y", "amc23")):
-        problems = [Problem(source, problem, "1", "test") for problem in ("in both", f"in {name} alone")]
-        write_parquet(repeated_rows(problems), tmp_path / f"{name}.parquet")
-    lines = [(2, {"val-core/aime24/acc/mean@1": 0.5, "val-core/amc23/acc/mean@1": 0.5})]
-    run_dir = write_run(tmp_path / "a", lines, settings)
-    problems = ("in both", "in x alone", "in both", "in y alone")
-    write_samples(run_dir / "validation" / "2.jsonl", [sample(format_prompt(one), 1.0) for one in problems])
-    notes = []
-    (row,) = build_table(load_runs([run_dir], notes), notes).rows
-    assert [cell.interval for cell in row.cells.values()] == [None, None]
-    (run,) = load_runs([run_dir], [])
-    assert read_samples(run, 2, ["AIME24", "AMC23"]) == {}
-    what = "samples of a problem that is of AIME24 and of AMC23; no interval, no pass@k"
-    assert run.notes[-1] == f"{run_dir / 'validation/2.jsonl'}: {what}"
-    assert isinstance(run.notes[-1], LeftOut)
-
-    write_samples(run_dir / "validation" / "2.jsonl", [sample(format_prompt(one), 1.0) for one in problems[1::2]])
-    assert {name: one.total for name, one in read_samples(run, 2, ["AIME24", "AMC23"]).items()} == {
-        "AIME24": (1,),
-        "AMC23": (1,),
+    run, file = run_of_two_sets(tmp_path, ["p", "q"])
+    answers = {"aime24": (1.0, 0.0), "amc23": (0.0, 1.0)}
+    texts = [(f"{text} of {source}", acc) for source in answers for text in "pq" for acc in answers[source]]
+    write_samples(file, [sample(format_prompt(text), acc) for text, acc in texts])
+    found = read_samples(run, 2, run.accuracies())
+    assert {name: (one.correct, one.total) for name, one in found.items()} == {
+        "AIME24": ((1, 1), (2, 2)),
+        "AMC23": ((1, 1), (2, 2)),
     }
+    write_samples(file, [sample("unknown", 1.0)])
+    with pytest.raises(ResultsError, match="is in none of"):
+        read_samples(run, 2, run.accuracies())
+
+
+def test_a_problem_of_two_sets_belongs_to_neither(tmp_path):
+    run, file = run_of_two_sets(tmp_path, ["p"], shared=["in both"])
+    texts = ("in both", "p of aime24", "p of amc23")
+    write_samples(file, [sample(format_prompt(text), acc) for text in texts for acc in (0.0, 1.0)])
+    table = build_table([run])
+    assert [cell.interval for cell in table.rows[0].cells.values()] == [None, None]
+    assert any("of AIME24 and of AMC23; no interval, no pass@k" in note for note in table.notes)
+    assert exit_code(table.notes) == 1
+
+
+def test_samples_beside_the_log_come_first_and_others_are_noted(tmp_path):
+    settings = config("a", steps=2)
+    settings["trainer"]["validation_data_dir"] = str(tmp_path / "elsewhere")
+    run_dir = write_run(tmp_path / "a", records([0.1, 0.5]), settings)
+    write_samples(tmp_path / "elsewhere" / "2.jsonl", [sample("p", 1.0), sample("q", 0.0)])
+    (run,) = load_runs([run_dir], [])
+    assert read_samples(run, 2, run.accuracies())["AIME24"].total == (1, 1)
+    assert str(tmp_path / "elsewhere" / "2.jsonl") in run.notes[-1]
+    write_samples(run_dir / "validation" / "2.jsonl", [sample("p", 1.0), sample("p", 0.0)])
+    assert read_samples(run, 2, run.accuracies())["AIME24"].total == (2,)
+
+
+@pytest.mark.parametrize("folder", ["a/validation", "elsewhere"])
+def test_samples_that_disagree_with_the_log_are_left_out(tmp_path, folder):
+    settings = config("a", steps=2)
+    settings["trainer"]["validation_data_dir"] = str(tmp_path / "elsewhere")
+    write_run(tmp_path / "a", records([0.1, 0.5]), settings)
+    write_samples(tmp_path / folder / "2.jsonl", [sample("p", 1.0), sample("q", 1.0)])
+    notes = []
+    table = build_table(load_runs([tmp_path / "a"], notes), notes)
+    assert table.rows[0].cells["AIME24"].interval is None
+    assert any("1.0000 of its samples of AIME24 are correct, the log has 0.5000 at step 2" in n for n in table.notes)
+    assert exit_code(table.notes) == 1
 
 
 def table_with_samples(tmp_path, answers):
     """The table of one run for each entry: {problem: its answers}, or None where the run wrote no samples."""
     for seed, problems in enumerate(answers):
-        run_dir = write_run(tmp_path / f"s{seed}", records([0.1, 0.5]), config("r", steps=2, seed=seed))
+        rows = [sample(problem, acc) for problem, accs in (problems or {}).items() for acc in accs]
+        last = sum(row["acc"] for row in rows) / len(rows) if rows else 0.5
+        run_dir = write_run(tmp_path / f"s{seed}", records([0.1, last]), config("r", steps=2, seed=seed))
         if problems:
-            rows = [sample(problem, acc) for problem, accs in problems.items() for acc in accs]
             write_samples(run_dir / "validation" / "2.jsonl", rows)
     notes = []
     return build_table(load_runs([tmp_path], notes), notes)
 
 
-def test_pass_at_k_of_some_of_the_runs_is_said(tmp_path):
+def test_pass_at_k_of_some_of_the_runs_is_noted(tmp_path):
     two = {"p": [1.0, 0.0], "q": [0.0, 0.0]}
-    said = "RPG-URKL: pass@k on AIME24 of 1 of 3 runs"
     table = table_with_samples(tmp_path / "some", [two, None, None])
     assert table.rows[0].cells["AIME24"].pass_at[2] == 0.5
-    assert said in table.notes
+    assert "RPG-URKL: pass@k on AIME24 of 1 of 3 runs" in table.notes
     assert not any("pass@k" in note for note in table_with_samples(tmp_path / "all", [two, two]).notes)
-    assert not any("pass@k" in note for note in table_with_samples(tmp_path / "none", [{"p": [1.0]}, None]).notes)
 
 
-def test_unequal_numbers_of_answers_are_said(tmp_path):
+def test_unequal_numbers_of_answers_are_noted(tmp_path):
     table = table_with_samples(tmp_path, [{"p": [1.0] * 4, "q": [0.0, 0.0]}])
     assert table.rows[0].cells["AIME24"].pass_at == {1: 0.5, 2: 0.5}  # each problem counts the same
-    assert (
-        "RPG-URKL: pass@k on AIME24 is the mean over problems, of which each counts the same; "
-        "Last is the mean over their answers, 2 to 4 a problem"
-    ) in table.notes
+    assert any("2 to 4 a problem" in note for note in table.notes)
 
 
-def test_no_samples_and_broken_samples(tmp_path):
-    run_dir = write_run(tmp_path / "a", records([0.1, 0.5]), config("a"))
+@pytest.mark.parametrize("end", ["", "{"])
+def test_broken_samples_leave_the_interval_out(tmp_path, end):
+    """A torn last line too: without it the samples are not all. U+2028 and U+0085 end no line."""
+    run_dir = write_run(tmp_path / "a", records([0.1, 1.0]), config("a", steps=2))
     (run,) = load_runs([run_dir], [])
-    assert read_samples(run, 2, ["AIME24"]) == {}
-    write_samples(run_dir / "validation" / "2.jsonl", [{"input": "x"}])
-    with pytest.raises(ResultsError, match=r"2\.jsonl, line 1: not a validation sample"):
-        read_samples(run, 2, ["AIME24"])
+    assert read_samples(run, 2, run.accuracies()) == {}
+    line = json.dumps(sample("p", 1.0) | {"output": "First\u2028then\x85"}, ensure_ascii=False)
+    (run_dir / "validation").mkdir()
+    (run_dir / "validation" / "2.jsonl").write_text(f"{line}\n{line}\n{end}", encoding="utf-8")
+    table = build_table([run])
+    assert table.rows[0].cells["AIME24"].interval == (None if end else (1.0, 1.0))
+    assert any("2.jsonl, line 3: not a validation sample" in note for note in table.notes) == bool(end)

@@ -17,7 +17,7 @@ from rpg.results.experiments import judge_of_config
 from rpg.results.page import make_page
 from rpg.results.paper import paper_table
 from rpg.results.render import FORMATS
-from rpg.results.runs import Run, load_runs
+from rpg.results.runs import RunLog, load_runs
 from rpg.results.samples import read_samples
 from rpg.results.table import build_table
 from rpg.rewards import compute_score
@@ -87,10 +87,10 @@ def test_another_judge_on_saved_samples(tmp_path, capsys, before, judge, expecte
     assert f"written: {run_dir / f'judge-{judge}'}" in shown
 
     (run,) = load_runs([run_dir / f"judge-{judge}"], [])
-    assert run.accuracies() == {"AIME24": [(step, expected) for step in (0, 2, 4)]}
+    assert run.accuracies()["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), expected)
     assert (run.judge, run.environment["judge"], run.method) == (judge, judge, "RPG-URKL")
     assert run.environment["scored_from"] == str(run_dir / "metrics.jsonl")
-    assert read_samples(run, 4, ["AIME24"])["AIME24"].correct == (4 * expected,) * 3
+    assert read_samples(run, 4, run.accuracies())["AIME24"].correct == (4 * expected,) * 3
     for line in (run_dir / f"judge-{judge}/validation/4.jsonl").read_text().splitlines():
         sample = json.loads(line)
         again = compute_score("aime24", sample["output"], sample["gts"], judge=judge)
@@ -101,7 +101,7 @@ def test_the_runs_own_judge_gives_the_runs_own_numbers(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "verified")
     assert score(run_dir, "--judge", "verified") == 0
     before, after = load_runs([run_dir, run_dir / "judge-verified"], [])
-    assert before.accuracies() == after.accuracies()
+    assert before.accuracies()["AIME24"].equals(after.accuracies()["AIME24"])
     assert "scored_again True" in capsys.readouterr().out
     for step in (0, 2, 4):
         kept = [
@@ -115,7 +115,7 @@ def test_several_sets_are_told_apart_by_their_files(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "release", ("aime24", "minerva"))
     assert score(run_dir, "--judge", "verified", "--out", tmp_path / "out") == 0
     (run,) = load_runs([tmp_path / "out"], [])
-    assert {name: points[-1][1] for name, points in run.accuracies().items()} == {
+    assert {name: points.iloc[-1] for name, points in run.accuracies().items()} == {
         "AIME24": VERIFIED,
         "Minerva-Math": VERIFIED,
     }
@@ -126,9 +126,7 @@ def test_several_sets_are_told_apart_by_their_files(tmp_path, capsys):
     for source in ("aime24", "minerva"):
         (run_dir / f"{source}.parquet").rename(tmp_path / f"moved-{source}.parquet")
     assert score(run_dir, "--judge", "verified") == 2
-    error = capsys.readouterr().err
-    assert f"{run_dir / 'validation/0.jsonl'}, line 1: a problem that is in none of data.val_files" in error
-    assert "--files" in error
+    assert "a problem that is in none of data.val_files" in capsys.readouterr().err
     files = [tmp_path / f"moved-{source}.parquet" for source in ("aime24", "minerva")]
     assert score(run_dir, "--judge", "verified", "--files", *files) == 0
     assert score(run_dir, "--judge", "verified", "--files", tmp_path / "none.parquet") == 2
@@ -139,17 +137,26 @@ def test_a_problem_of_two_sets_is_scored_as_neither(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "release", ("aime24", "minerva"))
     shared = [Problem("minerva", f"{source}: what is 1 + 7?", "7", "test") for source in ("aime24", "minerva")]
     write_parquet(repeated_rows(shared), run_dir / "minerva.parquet")
+    assert score(run_dir, "--judge", "verified") == 2
+    assert "a problem of aime24 and of minerva" in capsys.readouterr().err
+    keep = ("aime24: what is 0", "minerva: what is 1 + 7")  # of each set a problem that the other lacks
+    write_parquet(repeated_rows(shared[1:]), run_dir / "minerva.parquet")
     with open(run_dir / "validation/2.jsonl", encoding="utf-8") as file:
-        lines = [line for line in file if "aime24: what is 0" in line or "minerva: what is 1" in line]
+        lines = [line for line in file if any(problem in line for problem in keep)]
     (run_dir / "validation/2.jsonl").write_text("".join(lines), encoding="utf-8")
     assert score(run_dir, "--judge", "verified") == 1
-    what = "line 5: a problem of aime24 and of minerva in data.val_files, so its data_source is not known"
-    assert what in capsys.readouterr().out
     (run,) = load_runs([run_dir / "judge-verified"], [])
-    assert list(run.history) == [2]
-    (run_dir / "validation/2.jsonl").unlink()
-    assert score(run_dir, "--judge", "verified") == 2
-    assert what in capsys.readouterr().err
+    assert list(run.metrics.index) == [2]
+
+
+def test_samples_of_another_run_are_not_scored(tmp_path, capsys):
+    run_dir = saved_run(tmp_path / "run", "release")
+    text = (run_dir / "validation/2.jsonl").read_text(encoding="utf-8")
+    (run_dir / "validation/2.jsonl").write_text(text.replace('"acc": 1.0', '"acc": 0.0'), encoding="utf-8")
+    assert score(run_dir, "--judge", "verified") == 1
+    assert "the log has 0.2500 at step 2" in capsys.readouterr().out
+    (run,) = load_runs([run_dir / "judge-verified"], [])
+    assert list(run.metrics.index) == [0, 4]
 
 
 def test_steps_without_samples_are_said(tmp_path, capsys):
@@ -160,7 +167,7 @@ def test_steps_without_samples_are_said(tmp_path, capsys):
     assert "no samples of step 2; the step is left out" in shown
     assert shown.count("no samples of step") == 1  # 1 and 3 have no validation
     (run,) = load_runs([run_dir / "judge-verified"], [])
-    assert list(run.history) == [0, 4]
+    assert list(run.metrics.index) == [0, 4]
 
 
 def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
@@ -177,7 +184,7 @@ def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
     assert score(run_dir, "--judge", "verified") == 1  # the other steps are scored
     assert "2.jsonl, line 1: not a validation sample" in capsys.readouterr().out
     (run,) = load_runs([run_dir / "judge-verified"], [])
-    assert list(run.history) == [0, 4]
+    assert list(run.metrics.index) == [0, 4]
     for file in (run_dir / "validation").iterdir():
         file.unlink()
     assert score(run_dir, "--judge", "verified") == 2
@@ -204,7 +211,7 @@ def test_who_judged(settings, judge):
     assert judge_of_config(settings) == judge
 
 
-def two_judges(tmp_path: Path) -> list[Run]:
+def two_judges(tmp_path: Path) -> list[RunLog]:
     for name, loss, judge in (("a", "rpg_urkl", "release"), ("b", "rpg_ufkl", None), ("c", "rpg_urkl", "verified")):
         write_run(tmp_path / name, records([0.1, 0.2, 0.3]), with_judge(config(name, loss), judge))
     return load_runs([tmp_path], [])

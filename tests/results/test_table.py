@@ -1,4 +1,4 @@
-"""Rows, cells, ranks, notes and formats of tables; the paper's own as printed."""
+"""Rows, cells, ranks, notes and formats of tables; the paper's own as printed; names are no markup."""
 
 import csv
 import io
@@ -10,9 +10,9 @@ import pytest
 from synthetic import config, records, write_run
 
 from rpg.cli import main
+from rpg.results.config import ResultsError, exit_code
 from rpg.results.paper import paper_table
-from rpg.results.records import ResultsError
-from rpg.results.render import FORMATS, markdown
+from rpg.results.render import FORMATS, escape_csv, markdown, printable
 from rpg.results.runs import load_runs
 from rpg.results.table import Cell, Row, Table, build_table
 
@@ -24,6 +24,10 @@ def table_of(tmp_path, runs, paper=None):
         write_run(tmp_path / name, lines, settings)
     notes = []
     return build_table(load_runs([tmp_path], notes), notes, paper)
+
+
+def labels_of(tmp_path, runs):
+    return [row.label for row in table_of(tmp_path, runs).rows]
 
 
 @pytest.mark.parametrize("number", [3, 5, 6, 7, 8])
@@ -48,7 +52,6 @@ def test_paper_table_8_marks_best_and_second():
     text = markdown(paper_table(8))
     assert "| ◆ RPG-REINFORCE-FKL | **0.8727** |" in text
     assert "| REINFORCE++-Baseline | <u>0.8711</u> |" in text
-    assert "(!)" not in text
 
 
 def test_the_one_impossible_entry_is_flagged():
@@ -68,9 +71,7 @@ def test_the_one_impossible_entry_is_flagged():
 def test_unknown_paper_table(capsys):
     with pytest.raises(ResultsError, match="3, 5, 6, 7, 8"):
         paper_table(4)
-    assert main(["table", "--paper", "4"]) == 2
-    assert "table 4: the paper has no such table" in capsys.readouterr().err
-    assert main(["table"]) == 2
+    assert main(["table", "--paper", "4"]) == main(["table"]) == 2
 
 
 def test_last_best_and_early_stop(tmp_path):
@@ -78,14 +79,24 @@ def test_last_best_and_early_stop(tmp_path):
     cell = table.rows[0].cells["AIME24"]
     assert (cell.last, cell.best, cell.last_se, cell.interval) == (0.2, 0.3, None, None)
     assert "a: stopped early, at step 4 of 10" in table.notes
-    assert any("no samples on disk" in note for note in table.notes)
 
 
-def test_last_before_the_end_and_best_before_training_are_said(tmp_path):
+def test_last_before_the_end_and_best_before_training_are_noted(tmp_path):
     lines = [*records([0.4, 0.3]), (3, {"actor/entropy": 0.1})]
     table = table_of(tmp_path, {"a": (lines, config("a", steps=3))})
     assert "a: Last on AIME24 is of step 2; 3 is the run's last step" in table.notes
     assert "a: Best on AIME24 is of step 0, before any training" in table.notes
+
+
+def test_nan_is_neither_last_nor_best(tmp_path, capsys):
+    values = [0.1, 0.3, float("nan")]
+    lines = [(step, {"val-core/aime24/acc/mean@1": value}) for step, value in enumerate(values)]
+    table = table_of(tmp_path, {"bad": (lines, config("bad", steps=2))})
+    cell = table.rows[0].cells["AIME24"]
+    assert (cell.last, cell.best) == (0.3, 0.3)
+    assert "bad: val-core/aime24/acc/mean@1 is not finite at step 2; left out" in table.notes
+    assert main(["table", str(tmp_path)]) == 1
+    assert "nan" not in capsys.readouterr().out
 
 
 def test_seeds_are_averaged(tmp_path):
@@ -97,10 +108,9 @@ def test_seeds_are_averaged(tmp_path):
     # deviations -0.1, 0.1, 0: standard deviation sqrt(0.02 / 2) = 0.1, over sqrt(3)
     assert cell.last_se == pytest.approx(0.1 / 3**0.5)
     assert "0.3000 ± 0.0577" in markdown(table)
-    assert "RPG-URKL: mean and standard error over 3 runs" in table.notes
 
 
-def test_same_seed_twice_is_said(tmp_path):
+def test_the_same_seed_twice_is_noted(tmp_path):
     runs = {name: (records([0.1, last]), config("r", seed=1)) for name, last in (("a", 0.2), ("b", 0.4))}
     assert any("same seed" in note for note in table_of(tmp_path, runs).notes)
 
@@ -109,22 +119,17 @@ def test_other_settings_are_other_rows(tmp_path):
     runs = {name: (records([0.1, 0.2]), config(name, lr=lr)) for name, lr in (("a", 1e-6), ("b", 5e-7))}
     table = table_of(tmp_path, {**runs, "c": (records([0.1, 0.9]), config("c", loss="vanilla"))})
     assert [row.label for row in table.rows] == ["GRPO", "RPG-URKL (lr 1e-06)", "RPG-URKL (lr 5e-07)"]
-    assert table.rank(table.rows[0], "AIME24", "last") == 1
-    assert [table.rank(row, "AIME24", "last") for row in table.rows[1:]] == [2, 2]  # ties share a place
+    assert [table.rank(row, "AIME24", "last") for row in table.rows] == [1, 2, 2]  # ties share a place
 
 
-def labels_of(tmp_path, runs):
-    return [row.label for row in table_of(tmp_path, runs).rows]
-
-
-def test_keys_that_end_alike_are_told_apart_or_said_once(tmp_path):
+def test_keys_that_end_alike_are_told_apart_or_named_once(tmp_path):
     """verl passes the actor's mini-batch on to the critic; a learning rate of the critic's is its own."""
 
     def made(name, batch, lr, critic_lr):
         settings = config(name, lr=lr)
         settings["actor_rollout_ref"]["actor"]["ppo_mini_batch_size"] = batch
         settings["critic"] = {"ppo_mini_batch_size": batch, "optim": {"lr": critic_lr}}
-        return records([0.1, 0.2]), settings
+        return records([0.1, 0.2 + critic_lr + batch / 100]), settings
 
     assert labels_of(tmp_path / "passed_on", {"a": made("a", 2, 0.1, 0.1), "b": made("b", 16, 0.1, 0.1)}) == [
         "RPG-URKL (ppo_mini_batch_size 16)",
@@ -137,7 +142,7 @@ def test_keys_that_end_alike_are_told_apart_or_said_once(tmp_path):
 
 
 def test_a_row_of_several_runs_does_not_pass_for_one(tmp_path):
-    """Too many settings differ for a label, so that a run's name says it."""
+    """Too many settings differ for a label, so that a run's name is taken."""
     runs = {}
     for name, seed, value in (("a1", 1, 1), ("a2", 2, 1), ("a3", 3, 1), ("b", 1, 2)):
         settings = config(name, seed=seed)
@@ -164,16 +169,17 @@ def test_evaluations_are_rows_by_what_they_evaluate(tmp_path):
     }
 
 
-def test_missing_benchmarks_are_said(tmp_path):
+def test_missing_benchmarks_and_other_lengths_are_noted(tmp_path):
     runs = {
         "a": (records([0.1, 0.2]), config("a")),
-        "b": (records([0.1, 0.2], benchmark="amc23"), config("b", loss="rpg_rf_urkl_clip_ppo")),
+        "b": (records([0.1, 0.2, 0.3], benchmark="amc23"), config("b", loss="rpg_rf_urkl_clip_ppo")),
         "c": ([(1, {"actor/entropy": 1.0})], config("c", loss="vanilla")),
     }
     table = table_of(tmp_path, runs)
     assert table.benchmarks == ["AIME24", "AMC23"]
     assert "RPG-URKL: no validation on AMC23" in table.notes
     assert "GRPO: no validation in the log; nothing to show" in table.notes
+    assert any(note.startswith("Last is of different steps (2, 4)") for note in table.notes)
     assert "| ◇ RPG-URKL | **0.2000** | **0.2000** | – | – |" in markdown(table)
 
 
@@ -186,33 +192,57 @@ def test_beside_the_paper(tmp_path):
     assert any("without a value of ours: AIME25, AMC23" in note for note in table.notes)
 
 
-def test_runs_of_different_length_are_said(tmp_path):
-    runs = {"a": (records([0.1, 0.5]), config("a")), "b": (records([0.1, 0.5, 0.6]), config("b", loss="vanilla"))}
-    assert any(note.startswith("Last is of different steps (2, 4)") for note in table_of(tmp_path, runs).notes)
-
-
 def test_nothing_in_common_with_the_paper(tmp_path):
     table = table_of(tmp_path, {"a": (records([0.1, 0.5], benchmark="toy_sum"), config("a"))}, paper_table(8))
     assert any(note.startswith("nothing to compare") for note in table.notes)
-    assert table.benchmarks == ["toy sums", "AMC23", "AIME24", "AIME25"]  # theirs in columns of their own
-    assert "| ◇ RPG-URKL | 0.5000 | 0.5000 | – | – |" in markdown(table)
-    assert "| &emsp;paper | – | – | 0.8258 | 0.8641 |" in markdown(table)
-    assert "| &emsp;difference | – | – | – | – | – | – | – | – |" in markdown(table)
+    assert (table.benchmarks, table.paper) == (["toy sums"], {})  # no columns of dashes
 
 
-def test_formats_hold_the_same_numbers():
-    rows = [Row("RPG-URKL", "RPG-URKL", {"AIME24": Cell(0.25, 0.5, interval=(0.1, 0.4), pass_at={1: 0.25, 2: 0.4})})]
+def test_formats():
+    rows = [Row("RPG-URKL", "RPG-URKL", {"AIME24": Cell(0.25, 0.5, interval=(0.1, 0.4), pass_at={2: 0.4})})]
     rows.append(Row("a_b & 50%", "GRPO", {"AIME24": Cell(0.5, 0.25)}))
     table = Table("t", ["AIME24"], rows, ["said"])
     read = list(csv.DictReader(io.StringIO(FORMATS["csv"](table))))
-    assert [(r["method"], r["last"], r["best"], r["pass@2"], r["impossible"]) for r in read] == [
-        ("RPG-URKL", "0.25", "0.5", "0.4", "False"),
-        ("a_b & 50%", "0.5", "0.25", "", "True"),
+    assert [(r["method"], r["last"], r["rank_best"], r["pass@2"], r["impossible"]) for r in read] == [
+        ("RPG-URKL", "0.25", "1", "0.4", "False"),
+        ("a_b & 50%", "0.5", "2", "", "True"),
     ]
     assert json.loads(FORMATS["json"](table))["rows"][0]["last_low"] == 0.1
     tex = FORMATS["tex"](table)
     assert r"\rowcolor{blue!8} RPG-URKL & \underline{0.2500} {\scriptsize [0.10, 0.40]} & \textbf{0.5000} \\" in tex
     assert r"a\_b \& 50\%" in tex
     text = markdown(table)
-    assert "| ◇ RPG-URKL | AIME24 | 0.2500 | 0.4000 |" in text
+    assert "| ◇ RPG-URKL | AIME24 | 0.4000 |" in text
     assert "Last above Best, which cannot be (0.5000 > 0.2500)" in text
+
+
+HOSTILE = r"a|b <script>x</script> \input{y} $\frac$ [l](x) & 50%" + "\nnext\u2028line\x1b[0m"
+
+
+def test_no_format_takes_a_name_for_markup():
+    table = Table("t", ["AIME24"], [Row(HOSTILE, "GRPO", {"AIME24": Cell(0.5, 0.5)})], [HOSTILE])
+    text = FORMATS["md"](table)
+    assert r"a&#124;b &lt;script>x&lt;/script> \input{y} \$\frac\$ [l]&#40;x) &amp; 50%\nnext\u2028line\x1b[0m" in text
+    tex = FORMATS["tex"](table)
+    assert r"a\textbar{}b \textless{}script\textgreater{}x" in tex
+    assert r"\textbackslash{}input\{y\} \$\textbackslash{}frac\$ {[}l](x) \& 50\%" in tex
+    assert next(line for line in tex.splitlines() if "next" in line).endswith(r" \\")
+    (row,) = csv.DictReader(io.StringIO(FORMATS["csv"](table)))
+    assert row["method"].startswith("a|b <script>")
+    assert json.loads(FORMATS["json"](table))["rows"][0]["method"] == HOSTILE
+    assert printable("a\nb\u2028c\x85\ud800ü") == r"a\nb\u2028c\x85\ud800ü"
+    assert [escape_csv(text) for text in ("=1+1", "+1", "-1", "@x", "x=1")] == ["'=1+1", "'+1", "'-1", "'@x", "x=1"]
+
+
+def test_what_cannot_be_read_is_left_out_and_the_rest_is_shown(tmp_path, capsys):
+    for name in ("good", "bad"):
+        write_run(tmp_path / name, records([0.1, 0.3, 0.2]), config(name))
+    with open(tmp_path / "bad" / "metrics.jsonl", "a") as out:
+        out.write('{"step": -1, "data": {}}\n')
+    assert main(["table", str(tmp_path), str(tmp_path / "nowhere")]) == 1
+    shown = capsys.readouterr().out
+    assert "metrics.jsonl, line 6" in shown
+    assert "nowhere: no such file" in shown
+    assert main(["table", str(tmp_path / "bad")]) == 2
+    notes = []
+    assert len(load_runs([tmp_path], notes)) == exit_code(notes) == 1

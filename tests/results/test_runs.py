@@ -1,0 +1,240 @@
+"""Logs that are read: one run by two loggers, damaged, resumed and doubled logs; how much memory reading takes."""
+
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+from synthetic import config, records, write_run
+
+from rpg.results.config import ResultsError, exit_code
+from rpg.results.log import as_step, frame, read_metrics
+from rpg.results.runs import load_runs
+from rpg.results.table import build_table
+
+LINES = records([0.1, 0.3, 0.25])  # validations at steps 0, 2, 4
+
+
+def load(*paths):
+    notes = []
+    runs = load_runs(paths, notes)
+    return runs, notes
+
+
+def accuracies(run):
+    return {name: list(points.items()) for name, points in run.accuracies().items()}
+
+
+def write_events(folder, lines):
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    writer = EventFileWriter(str(folder))
+    for step, data in lines:
+        for tag, value in data.items():
+            writer.add_event(Event(step=step, summary=Summary(value=[Summary.Value(tag=tag, simple_value=value)])))
+    writer.close()
+
+
+@pytest.mark.full
+def test_verls_own_loggers_give_the_same_table(tmp_path, monkeypatch):
+    from verl.utils.tracking import Tracking
+
+    settings = config("rpg_cpu_urkl1e-4")
+    monkeypatch.setenv("TENSORBOARD_DIR", str(tmp_path / "tb"))
+    monkeypatch.setenv("VERL_FILE_LOGGER_PATH", str(tmp_path / "file" / "metrics.jsonl"))
+    write_run(tmp_path / "file", [], settings)
+    write_run(tmp_path / "tb", [], settings)
+    (tmp_path / "tb" / "metrics.jsonl").unlink()
+    tracking = Tracking("rpg", "rpg_cpu_urkl1e-4", ["file", "tensorboard"], settings)
+    for step, data in LINES:
+        tracking.log(data, step)
+    tracking.finish()
+    assert_same_tables(tmp_path)
+
+
+def test_two_kinds_of_log_give_the_same_table(tmp_path):
+    write_run(tmp_path / "file", LINES, config("rpg_cpu_urkl1e-4"))
+    write_events(tmp_path / "tb", LINES)
+    (tmp_path / "tb" / "config.yaml").write_text((tmp_path / "file" / "config.yaml").read_text())
+    assert_same_tables(tmp_path)
+
+
+def assert_same_tables(folder):
+    (by_file,), _ = load(folder / "file")
+    (by_tensorboard,), _ = load(folder / "tb")
+    assert by_file.name == by_tensorboard.name == "rpg_cpu_urkl1e-4"
+    tables = [build_table([run]) for run in (by_file, by_tensorboard)]
+    cells = [table.rows[0].cells["AIME24"] for table in tables]
+    assert [(cell.last, cell.best) for cell in cells] == [pytest.approx((0.25, 0.3), rel=1e-6)] * 2  # float32
+    assert tables[0].notes == tables[1].notes
+
+
+def test_a_damaged_event_file_is_refused_where_tensorboards_loader_ends_without_a_message(tmp_path):
+    write_events(tmp_path / "tb", LINES)
+    (file,) = (tmp_path / "tb").iterdir()
+    whole = file.read_bytes()
+    (run,), _ = load(tmp_path)
+    file.write_bytes(whole[:-9])
+    (cut,), _ = load(tmp_path)
+    assert "the end is cut off" in cut.notes[0]
+    assert cut.metrics.count().sum() == run.metrics.count().sum() - 1
+    for place in (3, len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ResultsError, match="damaged"):
+            load(tmp_path)
+
+
+def test_a_cut_off_last_line_is_left_out_and_noted(tmp_path):
+    run_dir = write_run(tmp_path / "a", LINES)
+    file = run_dir / "metrics.jsonl"
+    file.write_text(file.read_text()[:-20])
+    (run,), notes = load(run_dir)
+    assert run.last_step == 3
+    assert "line 5 is cut off" in run.notes[0]
+    assert exit_code([*notes, *run.notes]) == 0  # every killed run leaves it
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{", "[]", '{"step": 1}', '{"step": 1, "data": 3}', "[" * 5000]
+    + [
+        f'{{"step": {step}, "data": {{}}}}'
+        for step in ('"x"', "1.5", "-1", "true", "null", "NaN", "Infinity", "[1]", "9" * 400)
+    ],
+)
+def test_a_broken_line_in_the_middle_is_refused_by_number(tmp_path, line):
+    run_dir = write_run(tmp_path / "a", LINES)
+    file = run_dir / "metrics.jsonl"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines[:2], line, *lines[2:]]))
+    with pytest.raises(ResultsError, match=r"metrics\.jsonl, line 3: not a record"):
+        load(run_dir)
+
+
+def test_steps():
+    assert [as_step(value) for value in (0, 3, 4.0)] == [0, 3, 4]
+
+
+def test_of_a_resumed_run_the_later_part_wins_and_the_abandoned_branch_goes():
+    notes = []
+    made = frame([(1, {"x": 1.0}), (2, {"x": 2.0}), (3, {"x": 3.0, "z": 1.0}), (2, {"x": 9.0, "y": 1.0})], notes)
+    assert {name: column.dropna().to_dict() for name, column in made.items()} == {
+        "x": {1: 1.0, 2: 9.0},
+        "y": {2: 1.0},
+        "z": {},
+    }
+    assert notes == ["resumed at step 2: steps 3 to 3 of the earlier part are replaced"]
+
+
+def test_values_that_are_no_finite_numbers(tmp_path):
+    """NaN and infinities are kept as inf, which no picture and no table shows; what is no number is not read."""
+    values = {"x": math.nan, "y": 1.0, "z": -(10**400), "text": "t", "none": None, "b": True}
+    run_dir = write_run(tmp_path / "a", [(1, values)])
+    metrics = read_metrics(run_dir / "metrics.jsonl", [])
+    assert metrics.loc[1].to_dict() == {"x": math.inf, "y": 1.0, "z": math.inf}
+    assert list(read_metrics(run_dir / "metrics.jsonl", [], lambda name: name == "y")) == ["y"]
+    (run,), _ = load(run_dir)
+    assert (len(run.series("x")), len(run.series("y")), len(run.series("absent"))) == (0, 1, 0)
+
+
+def test_two_runs_of_one_name_are_told_apart(tmp_path):
+    for folder, seed in (("a", 1), ("b", 2)):
+        write_run(tmp_path / folder, records([0.1, 0.2 + seed / 10]), config("same", seed=seed))
+    runs, notes = load(tmp_path)
+    assert len({run.name for run in runs}) == 2
+    assert len(notes) == 1
+
+
+def test_a_run_given_twice_counts_once(tmp_path):
+    """And runs of the same accuracies do not pass for one, where only these are read."""
+    run_dir = write_run(tmp_path / "a", LINES)
+    copy = write_run(tmp_path / "b", LINES)
+    other = write_run(tmp_path / "c", [(step, data | {"loss": 1.0}) for step, data in LINES])
+    notes = []
+    runs = load_runs([run_dir, run_dir / "metrics.jsonl", copy, other], notes, lambda name: "val-core" in name)
+    assert [run.directory for run in runs] == [run_dir, other]
+    assert "named twice" in notes[0]
+    assert "the same numbers as" in notes[1]
+
+
+def test_a_run_without_a_step_is_left_out(tmp_path):
+    write_run(tmp_path / "a", LINES)
+    write_run(tmp_path / "b", [])
+    runs, notes = load(tmp_path)
+    assert (len(runs), exit_code(notes)) == (1, 1)
+
+
+def test_nothing_there(tmp_path):
+    (tmp_path / "x.txt").write_text("x")
+    for path, message in (
+        (tmp_path / "nowhere", "no such file"),
+        (tmp_path, "no run there"),
+        (tmp_path / "x.txt", "unknown kind"),
+    ):
+        with pytest.raises(ResultsError, match=message):
+            load(path)
+
+
+def test_two_spellings_of_one_benchmark_are_refused(tmp_path):
+    write_run(tmp_path / "a", [(0, {"val-core/aime24/acc/mean@1": 0.1, "val-core/AIME24/acc/mean@1": 0.2})])
+    with pytest.raises(ResultsError, match="second value of AIME24"):
+        load(tmp_path / "a")
+
+
+def test_changed_settings_of_a_resumption_are_noted(tmp_path):
+    run_dir = write_run(tmp_path / "a", LINES)
+    starts = [{"after_step": 0, "changed": {}}, {"after_step": 2, "changed": {"data.seed": [1, 2]}}]
+    (run_dir / "history.jsonl").write_text("".join(json.dumps(start) + "\n" for start in starts))
+    (run,), _ = load(run_dir)
+    assert "after step 2: data.seed 1 -> 2" in run.notes
+
+
+@pytest.mark.parametrize("content", ["", "- a\n", "text", "a: 2024-99-99", "a: &a {b: *a}", "{" * 3000, "\x00\xff"])
+def test_a_configuration_of_another_kind_is_left_out(tmp_path, content):
+    run_dir = write_run(tmp_path / "rpg_urkl1e-4", LINES)
+    (run_dir / "config.yaml").write_text(content, encoding="latin-1")
+    (run,), _ = load(tmp_path)
+    assert run.config == {}
+    assert run.method == "RPG-URKL"  # by its name
+    assert exit_code(run.notes) == 1
+
+
+def test_a_setting_of_another_type_is_left_out_by_itself(tmp_path):
+    settings = config("bad")
+    settings["trainer"]["total_training_steps"] = "many"
+    (run,), _ = load(write_run(tmp_path / "bad", LINES, settings))
+    assert (run.method, run.planned_steps) == ("RPG-URKL", None)
+    assert "trainer.total_training_steps is 'many', not int or float; left out" in run.notes
+
+
+MEMORY = """
+import resource, sys
+from rpg.cli import main
+code = main(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+sys.exit(code)
+"""
+
+
+def peak(*arguments) -> int:
+    """MiB that a command takes at its peak."""
+    command = [sys.executable, "-c", MEMORY, *map(str, arguments)]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["table", "plot"])
+def test_memory_does_not_grow_with_what_is_not_drawn(tmp_path, command):
+    """50,000 lines of 80 metrics, 130 MB: at most 100 MiB more than five lines."""
+    many = {f"timing_s/part_{number}": 0.123456789 for number in range(75)}
+    data = {"critic/score/mean": 0.5, "actor/entropy": 0.25, "timing_s/step": 1.0, **many}
+    validation = {"val-core/aime24/acc/mean@1": 0.5}
+    for name, count in (("few", 5), ("many", 50_000)):
+        lines = [(step, data | (validation if step % 100 == 0 else {})) for step in range(count)]
+        write_run(tmp_path / name, lines, config(name))
+    out = {"plot": ["--out", tmp_path / "plots"], "table": []}[command]
+    few = peak(command, tmp_path / "few", *out)
+    assert peak(command, tmp_path / "many", *out) - few < 100
