@@ -7,17 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rpg.data.parquet import SCHEMA
 from rpg.data.template import format_prompt
 
-DAPO_SCHEMA = pa.schema(
-    [
-        ("data_source", pa.string()),
-        ("prompt", pa.list_(pa.struct([("content", pa.string()), ("role", pa.string())]))),
-        ("ability", pa.string()),
-        ("reward_model", pa.struct([("ground_truth", pa.string()), ("style", pa.string())])),
-        ("extra_info", pa.struct([("index", pa.string())])),
-    ]
-)
+DAPO_SCHEMA = SCHEMA.set(4, pa.field("extra_info", pa.struct([("index", pa.string())])))
 
 
 def dapo_row(problem: str, answer: str | None, index: str) -> dict[str, Any]:
@@ -79,34 +72,23 @@ MINERVA = [  # math-ai/minervamath
     {"question": "Find the mass in grams.", "answer": "4.5e33"},
     {"question": "Preamble: A force acts.\n\nFind $x(t)$.", "answer": "$\\frac{1}{2} m v^{2}$"},
 ]
+OLYMPIAD_REST = {
+    "solution": ["..."],
+    "image_1": None,
+    "modality": "Text-only",
+    "unit": None,
+    "answer_type": "Numerical",
+    "error": None,
+    "language": "English",
+}
 OLYMPIAD = [  # Hothan/OlympiadBench, OE_TO_maths_en_COMP: answers in lists, nullable context and unit
-    {
-        "id": 1606,
-        "question": "Find $T$.",
-        "solution": ["..."],
-        "final_answer": ["2"],
-        "context": None,
-        "image_1": None,
-        "modality": "Text-only",
-        "is_multiple_answer": False,
-        "unit": None,
-        "answer_type": "Numerical",
-        "error": None,
-        "language": "English",
-    },
+    {"id": 1606, "question": "Find $T$.", "final_answer": ["2"], "context": None, **OLYMPIAD_REST},
     {
         "id": 1610,
         "question": "Find all $x$.",
-        "solution": ["..."],
         "final_answer": ["$1$", "$-1$"],
         "context": "Let $x^2 = 1$.",
-        "image_1": None,
-        "modality": "Text-only",
-        "is_multiple_answer": True,
-        "unit": None,
-        "answer_type": "Numerical",
-        "error": None,
-        "language": "English",
+        **OLYMPIAD_REST,
     },
 ]
 MATH500 = [  # HuggingFaceH4/MATH-500

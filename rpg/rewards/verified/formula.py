@@ -128,7 +128,10 @@ class _Reader:
                 mixed = before.isdigit() and self.next == "\\frac"
                 factor = self.factor()
                 if mixed and factor.op == "div" and all(arg.op == "num" for arg in factor.args):
-                    result = _mixed_number(result, factor)
+                    above, below = (Fraction(arg.leaf) for arg in factor.args)
+                    if above >= below or result.op != "num":
+                        raise Unreadable("no mixed number")
+                    result = Node("add", (result, factor))
                 else:
                     result = Node("mul", (result, factor))
             else:
@@ -163,7 +166,9 @@ class _Reader:
                 self.position += 1 + braced
                 if braced:
                     self.take("}")
-                base = Node("mul", (base, DEGREE)) if mark == "\\circ" else _primed(base)
+                if mark == "\\prime" and base.op != "var":
+                    raise Unreadable("a prime on no name")
+                base = Node("mul", (base, DEGREE)) if mark == "\\circ" else Node("var", leaf=f"{base.leaf}'")
             else:
                 base = Node("pow", (base, self.argument(plain=True)))
                 if self.next in ("^", "**"):
@@ -299,19 +304,3 @@ class _Reader:
         if argument is None or (self.next == "/" and self.ahead(1)[1:] not in FUNCTIONS):
             raise Unreadable("\\sin x/2")
         return argument
-
-
-def _mixed_number(whole: Node, part: Node) -> Node:
-    """Return 3\\frac{1}{2} as a sum. Raises Unreadable for 2\\frac{3}{2} and for a mixed number as a factor."""
-    above, below = (arg.leaf for arg in part.args)
-    assert isinstance(above, Fraction)
-    assert isinstance(below, Fraction)
-    if above >= below or whole.op != "num":
-        raise Unreadable("no mixed number")
-    return Node("add", (whole, part))
-
-
-def _primed(node: Node) -> Node:
-    if node.op != "var":
-        raise Unreadable("a prime on no name")
-    return Node("var", leaf=f"{node.leaf}'")
