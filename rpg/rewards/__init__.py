@@ -89,7 +89,7 @@ def check_options(judge: str = "release", time_limit: float | None = None, boxed
     if judge not in JUDGES:
         raise ValueError(f"judge={judge} is not known; choices: {', '.join(JUDGES)}")
     if time_limit is not None and not (isinstance(time_limit, Real) and 0 < time_limit < math.inf):
-        raise ValueError(f"time_limit={time_limit} is no limit; give seconds, more than 0")
+        raise ValueError(f"time_limit={time_limit} must be a positive number of seconds")
     if judge != "release" and time_limit is not None:
         raise ValueError(f"time_limit={time_limit} is for judge=release; judge={judge} needs none")
     if judge != "verified" and boxed_fallback is not None:

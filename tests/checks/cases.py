@@ -218,7 +218,7 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         ([f"{KWARGS}.judge=strict"], [f"{KWARGS}.judge=strict: is not known; choices: release, verified"]),
         ([f"{KWARGS}.judge=null"], [f"{KWARGS}.judge=None: is not known; choices: release, verified"]),
         ([f"+{KWARGS}.boxed_fallback=true"], [f"{KWARGS}.boxed_fallback=True: is for judge=verified"]),
-        ([f"+{KWARGS}.time_limit=0"], [f"{KWARGS}.time_limit=0: is no limit; give seconds"]),
+        ([f"+{KWARGS}.time_limit=0"], [f"{KWARGS}.time_limit=0: must be a positive number of seconds"]),
         ([f"+{KWARGS}.jugde=release"], [f"{KWARGS}.jugde=release: rpg.rewards takes judge"]),
         (["reward.custom_reward_function.path={toy}/mine.py"], [f"add '~{KWARGS}.judge'"]),
     ],

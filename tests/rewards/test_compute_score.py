@@ -52,8 +52,8 @@ def test_the_default_judge_is_the_releases() -> None:
         ({"judge": None}, "judge=None is not known; choices: release, verified"),
         ({"boxed_fallback": True}, "boxed_fallback=True is for judge=verified"),
         ({"judge": "release", "boxed_fallback": False}, "boxed_fallback=False is for judge=verified"),
-        ({"time_limit": 0}, "time_limit=0 is no limit"),
-        ({"time_limit": "5"}, "time_limit=5 is no limit"),
+        ({"time_limit": 0}, "time_limit=0 must be"),
+        ({"time_limit": "5"}, "time_limit=5 must be"),
         ({"judge": "verified", "time_limit": 5}, "time_limit=5 is for judge=release"),
     ],
 )
