@@ -6,11 +6,11 @@ verl, torch and Ray are not imported: a dry run takes a second.
 import importlib.util
 import math
 import os
-import re
 import shlex
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
@@ -27,9 +27,6 @@ from rpg.verl_plugin.version import INSTALL
 CONFIG_DIR = RECIPE.resolve() / "config"
 ENGINES = {"cpu": "rpg_shared_memory"}  # what takes weights to rollouts with devices of their own, by trainer.device
 TEXTS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME")  # variables that it takes as text
-
-# An element of a list of files: in quotes, or as it stands up to the next comma
-ELEMENT = re.compile(r"""(?:^|,)\s*(?:('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|([^,]*?))\s*(?=,|$)""", re.DOTALL)
 
 
 def configured(overrides: list[str], notes: list[str]) -> Run:
@@ -162,14 +159,15 @@ def check_override(text: str) -> None:
 def files(variable: str, otherwise: str | list[str]) -> str | list[str]:
     """The parquet files that an environment variable names, otherwise where it is not set.
 
-    variable: of a path as it stands, or of a list [a,b], whose elements may be quoted as Hydra's are ('a,b').
+    variable: of a path as it stands, or of a YAML list [a,b] of paths, quoted where they hold a comma.
     """
     text = os.environ.get(variable)
     if text is None or not (text.startswith("[") and text.endswith("]")):
         return otherwise if text is None else text
-    inside = text[1:-1]
-    parser = OverridesParser.create()
-    names = [parser.parse_rule(q, "primitive").text if q else plain for q, plain in ELEMENT.findall(inside)]
-    if inside.strip() and not all(names):
-        raise BadSetting(f"{variable}={text}: an element without a name; write [a.parquet,b.parquet]")
-    return names if inside.strip() else []
+    try:
+        names = yaml.load(text, yaml.BaseLoader)  # every scalar is a text
+    except yaml.YAMLError:
+        names = [None]
+    if not all(isinstance(name, str) and name for name in names):
+        raise BadSetting(f"{variable}={text}: not a list of files; write [a.parquet,'b, c.parquet']")
+    return names
