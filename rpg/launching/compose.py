@@ -165,7 +165,7 @@ def files(variable: str, otherwise: str | list[str]) -> str | list[str]:
     if text is None or not (text.startswith("[") and text.endswith("]")):
         return otherwise if text is None else text
     try:
-        names = yaml.load(text, yaml.BaseLoader)  # every scalar is a text
+        names: Any = yaml.load(text, yaml.BaseLoader)  # every scalar is a text
     except yaml.YAMLError:
         names = [None]
     if not all(isinstance(name, str) and name for name in names):
