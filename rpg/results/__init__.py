@@ -1,8 +1,7 @@
 """What people look at when a run is done: runs read from their logs, Last/Best tables, pictures, one page.
 
 log.py            metrics.jsonl -> steps x metrics, in bounded memory; tensorboard.py: event files
-runs.py           load_runs: paths -> RunLog; config.py: the settings that are read, errors and notes
-experiments.py    what makes two runs differ, and who judged them; benchmarks.py: which benchmark a data_source is
+runs.py           load_runs: paths -> RunLog; config.py: settings, what makes two runs differ, benchmarks, notes
 samples.py        validation samples on disk -> confidence interval and pass@k
 table.py          runs -> rows and cells; render.py, *.jinja: markdown, CSV, LaTeX, JSON
 paper.py          the paper's tables and their errata

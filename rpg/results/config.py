@@ -1,12 +1,15 @@
-"""Files of settings, and what results read of them; errors and notes of the result commands."""
+"""Files of settings, what results read of them, and what makes two runs differ; errors and notes of the commands."""
 
 import json
 import os
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import yaml
+
+from rpg.checks.fingerprint import HOW_FAST, HOW_OFTEN, below
+from rpg.rewards import OURS, data_sources
 
 # YAML's types are made by Python's constructors, whose errors come through.
 OF_YAML_TYPES = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError)
@@ -115,3 +118,79 @@ def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
     for key, value in config.items():
         flat.update(flatten(value, f"{prefix}.{key}" if prefix else str(key)))
     return flat
+
+
+# Settings that do not make another experiment, under others of which a run may go on: where it ran and how fast, what
+# it was called and printed, how often it was saved. The best of more validations (LOOKS) is another number.
+_INCIDENTAL = (
+    *HOW_OFTEN,
+    *HOW_FAST,
+    "global_profiler",
+    "rpg.console",
+    "rpg.data_dir",
+    "actor_rollout_ref.rollout.trace",
+    "rpg.script",
+    "reward.custom_reward_function.reward_kwargs.judge",  # as `judge`, which older configurations have too
+    "trainer.default_local_dir",
+    "trainer.experiment_name",
+    "trainer.logger",
+    "trainer.project_name",
+    "trainer.rollout_data_dir",
+    "trainer.validation_data_dir",
+)
+
+
+def is_seed(key: str) -> bool:
+    """Whether a dotted key is a seed."""
+    return key.endswith("seed")
+
+
+def judge_of_config(config: dict[str, Any]) -> str | None:
+    """Which judge scored a run: release, verified, or the reward function where it is not rpg.rewards.
+
+    A configuration of ours without the key is of a time when the judge was `verified` and no other.
+    None without a configuration.
+    """
+    if not config:
+        return None
+    function = setting(config, "reward.custom_reward_function") or {}
+    if judge := setting(function, "reward_kwargs.judge"):
+        return judge
+    path = function.get("path", OURS)
+    return "verified" if path == OURS else PurePath(path).name if path else "verl's own"
+
+
+def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
+    """What makes an experiment another one: every setting but seeds (unless asked for) and incidentals.
+
+    Further ones: `judge`, who scored it, and for an evaluation alone `checkpoint`, what it evaluates.
+    """
+    flat = flatten(config)
+    kept = {
+        key: repr(value) for key, value in flat.items() if (seeds or not is_seed(key)) and not below(key, _INCIDENTAL)
+    }
+    if config:
+        kept["judge"] = judge_of_config(config) or ""
+    if setting(config, "trainer.val_only"):
+        checkpoint = PurePath(setting(config, "trainer.resume_from_path") or "").name
+        evaluated = {"disable": "untrained", "resume_path": checkpoint}
+        kept["checkpoint"] = evaluated.get(setting(config, "trainer.resume_mode"), "latest")
+    return kept
+
+
+# What a data_source counts as in tables: the paper's names, in the paper's order; others keep their own.
+BENCHMARKS = {
+    "AIME24": tuple(name for name in data_sources.AIME_SOURCES if "24" in name or name == "Maxwell-Jia/AIME_2024"),
+    "AIME25": tuple(name for name in data_sources.AIME_SOURCES if "25" in name),
+    "AMC23": data_sources.AMC_SOURCES,
+    "Minerva-Math": data_sources.MINERVA_SOURCES,
+    "OlympiadBench": data_sources.OLYMPIAD_SOURCES,
+    "MATH-500": data_sources.MATH_SOURCES,
+    "toy sums": data_sources.TOY_SOURCES,
+}
+_BENCHMARK_OF = {name: benchmark for benchmark, names in BENCHMARKS.items() for name in names}
+
+
+def benchmark_of(data_source: str) -> str:
+    """The paper's name of the benchmark that `data_source` spells, or the data_source itself."""
+    return _BENCHMARK_OF.get(data_source, data_source)

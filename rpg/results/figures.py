@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from rpg.methods.labels import looks_of, order_of
 from rpg.methods.table import Look
-from rpg.results.benchmarks import BENCHMARKS
+from rpg.results.config import BENCHMARKS
 from rpg.results.render import printable
 from rpg.results.runs import RunLog, is_accuracy
 from rpg.results.table import Table

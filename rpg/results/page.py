@@ -7,8 +7,7 @@ from markupsafe import Markup, escape
 
 from rpg.checks.secrets import HIDDEN, names_a_secret, without_login
 from rpg.methods.labels import order_of
-from rpg.results.config import flatten, setting
-from rpg.results.experiments import settings
+from rpg.results.config import flatten, setting, settings
 from rpg.results.figures import BANDS, Legend, Panel, has_bands, single
 from rpg.results.render import HTML, environment, printable
 from rpg.results.runs import RunLog

@@ -16,9 +16,17 @@ import numpy as np
 import pandas as pd
 
 from rpg.methods.labels import method_of_config, method_of_name
-from rpg.results.benchmarks import benchmark_of
-from rpg.results.config import LeftOut, ResultsError, has_file, read_mapping, remove_unusable, setting
-from rpg.results.experiments import judge_of_config, settings
+from rpg.results.config import (
+    LeftOut,
+    ResultsError,
+    benchmark_of,
+    has_file,
+    judge_of_config,
+    read_mapping,
+    remove_unusable,
+    setting,
+    settings,
+)
 from rpg.results.log import Wanted, frame, read_lines, read_metrics
 from rpg.results.tensorboard import read_events
 

@@ -15,8 +15,7 @@ import pandas as pd
 
 from rpg.data.published import question
 from rpg.data.readers import DataError, read_file
-from rpg.results.benchmarks import benchmark_of
-from rpg.results.config import LeftOut, ResultsError, has_file, setting
+from rpg.results.config import LeftOut, ResultsError, benchmark_of, has_file, setting
 from rpg.results.log import read_lines
 from rpg.results.runs import RunLog
 

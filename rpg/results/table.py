@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from rpg.methods.labels import order_of
-from rpg.results.benchmarks import BENCHMARKS
-from rpg.results.config import LeftOut, ResultsError, about
-from rpg.results.experiments import settings
+from rpg.results.config import BENCHMARKS, LeftOut, ResultsError, about, settings
 from rpg.results.runs import RunLog
 from rpg.results.samples import Samples, read_samples
 

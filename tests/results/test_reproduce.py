@@ -26,8 +26,7 @@ from rpg.files import manifest
 from rpg.files.lock import RUN, take
 from rpg.launching.children import Children
 from rpg.results import forecast, reproduction, rows
-from rpg.results.config import ResultsError, put
-from rpg.results.experiments import settings
+from rpg.results.config import ResultsError, put, settings
 from rpg.results.run_queue import Failure, RunQueue, Task
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
 from rpg.results import figures
-from rpg.results.experiments import judge_of_config
+from rpg.results.config import judge_of_config
 from rpg.results.page import make_page
 from rpg.results.paper import paper_table
 from rpg.results.render import FORMATS
