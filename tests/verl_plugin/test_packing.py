@@ -8,7 +8,6 @@ from tiny_fsdp import on_ranks
 pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time
 
 SDPA = "actor_rollout_ref.model.override_config.attn_implementation=sdpa"
-# the cpu profile first: verl's fused kernel replaces the forward method of the model's class
 VARIANTS = {
     "cpu": ["profile=cpu"],
     "gpu": ["profile=gpu", SDPA, *FP32],  # flash attention runs on GPUs alone
@@ -21,34 +20,33 @@ VARIANTS = {
 BOUND = {"gpu": 2e-5, "gpu_sdpa": 2e-5, "gpu_bf16": 0.1, "gpu_sdpa_bf16": 0.1}
 
 
-def measure(path: str) -> None:
-    """Of every variant: log-probs, two updates (the first has a learning rate of 0), the log-probs afterwards."""
-    results = {}
-    for name, overrides in VARIANTS.items():
-        # not MODEL_PATH: the forkserver that the ranks are forks of keeps the environment of the first test
-        worker = Worker(*overrides, f"actor_rollout_ref.model.path={path}/model")
-        before, initial = worker.log_probs(), worker.weights()
-        old = [row + 0.1 * torch.sin(torch.arange(len(row))) for row in before]
-        metrics = [worker.update(old) for _ in range(2)]
-        weights = worker.weights()
-        results[name] = {
-            "model": type(worker.worker.actor.engine.module).__name__,
-            "before": before,
-            "after": worker.log_probs(),
-            "moved": torch.cat([(weights[n] - initial[n]).flatten() for n in sorted(weights)]),
-            "grad_norm": [torch.tensor(step["grad_norm"]).mean().item() for step in metrics],
-            "loss": [torch.tensor(step["actor/pg_loss"]).mean().item() for step in metrics],
-        }
-    torch.save(results, f"{path}/{torch.distributed.get_rank()}.pt")
+def measure(path: str, name: str) -> None:
+    """Of a variant: log-probs, two updates (the first has a learning rate of 0), the log-probs afterwards."""
+    # not MODEL_PATH: the forkserver that the ranks are forks of keeps the environment of the first test
+    worker = Worker(*VARIANTS[name], f"actor_rollout_ref.model.path={path}/model")
+    before, initial = worker.log_probs(), worker.weights()
+    old = [row + 0.1 * torch.sin(torch.arange(len(row))) for row in before]
+    metrics = [worker.update(old) for _ in range(2)]
+    weights = worker.weights()
+    result = {
+        "model": type(worker.worker.actor.engine.module).__name__,
+        "before": before,
+        "after": worker.log_probs(),
+        "moved": torch.cat([(weights[n] - initial[n]).flatten() for n in sorted(weights)]),
+        "grad_norm": [torch.tensor(step["grad_norm"]).mean().item() for step in metrics],
+        "loss": [torch.tensor(step["actor/pg_loss"]).mean().item() for step in metrics],
+    }
+    torch.save(result, f"{path}/{name}-{torch.distributed.get_rank()}.pt")
 
 
 @pytest.mark.parametrize(("family", "ranks"), [("qwen2", 2), ("qwen3", 1)])  # lm_head of its own, and tied
 def test_packed_is_unpacked(family, ranks, tmp_path):
     """Attention over a neighbour in the pack would change log-probs by some 0.1 to 1, and be seen at once."""
     model_directory(tmp_path / "model", family)
-    on_ranks(ranks, measure, str(tmp_path))
+    for name in VARIANTS:  # each in processes of its own: verl's fused kernel patches the model's class
+        on_ranks(ranks, measure, str(tmp_path), name)
     for rank in range(ranks):
-        results = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        results = {name: torch.load(tmp_path / f"{name}-{rank}.pt", weights_only=True) for name in VARIANTS}
         cpu = results.pop("cpu")
         assert cpu["moved"].norm() > 0
         assert family in cpu["model"].lower()
