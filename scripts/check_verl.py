@@ -21,9 +21,8 @@ from typing import Any
 
 import yaml
 
-from rpg.checks.finding import ABSENT, Run
-from rpg.checks.schema import SCHEMA
-from rpg.checks.verl_own import defaults
+from rpg.checks import settings, verl_validation
+from rpg.launching.compose import compose_config, resolve
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTRACT = ROOT / "tests/verl_plugin/verl_contract.yaml"
@@ -119,11 +118,9 @@ def _squeezed(text: str) -> str:
 
 
 def unknown_keys() -> Iterator[str]:
-    """Keys that the recipe sets and that verl's configuration does not have, so that nobody would read them."""
-    theirs = Run(defaults())
-    for key, rule in SCHEMA.items():
-        if not rule.optional and not key.startswith("rpg.") and theirs.get(key, ABSENT) is ABSENT:
-            yield f"{key} is no key of verl's configuration"
+    """Settings of the recipe that verl's configuration and dataclasses do not have, or have with another type."""
+    run = resolve(compose_config(["rpg.script=x"]))
+    yield from map(str, (*settings.values(run), *verl_validation.verl_types(run)))
 
 
 def main() -> int:

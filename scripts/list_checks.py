@@ -13,7 +13,6 @@ sys.path.insert(0, str(ROOT))  # for the cases of tests/
 
 from rpg.checks.machine import VARIABLES  # noqa: E402
 from rpg.checks.preflight import CHECKS  # noqa: E402
-from rpg.checks.schema import SCHEMA  # noqa: E402
 from tests.checks.cases import CASES, ELSEWHERE  # noqa: E402
 
 COSTS = {
@@ -31,8 +30,16 @@ whose import takes longer. `rpg doctor SCRIPT` asks all, the thorough ones too, 
 tokenizer and estimate memory. A run that is submitted to a cluster is asked about its settings where it is \
 submitted, and about files and machine where it runs.
 
+A refusal names the setting, its value, what is wrong and what to do.
+
 `tests/checks/test_campaign.py` puts a thousand wrong and odd settings through the launch command (a hundred in CI).
 """
+
+TYPES = """## Types and ranges
+
+All cheap, tested by `cases.py` and, one setting in two, by the campaign. `rpg.*` is the pydantic model \
+`RpgSettings` in `rpg/checks/settings.py`. Every other setting has the type of verl's default, or of its field in verl's dataclass; \
+`RANGES` in the same file adds ranges and choices. A setting that nothing reads is refused, with the nearest name."""
 
 
 def row(*cells: str) -> str:
@@ -49,14 +56,10 @@ def tested(name: str) -> str:
 
 def page() -> str:
     """The page."""
-    lines = [HEAD, "## The checks", "", "A rule about single keys: see the next table.", ""]
+    lines = [HEAD, "## The checks", "", "Single settings: see the next section.", ""]
     lines += [row("check", "rule", "cost", "about", "tested by (tests/checks)"), row(*["---"] * 5)]
     lines += [row(c.name, c.rule, COSTS[c.cost], c.subject, tested(c.name)) for c in CHECKS]
-    lines += ["", "## Types and ranges", ""]
-    lines += ["All cheap, tested by `test_checks.py` and, one setting in two, by the campaign.", ""]
-    lines += [row("key", "holds", "note"), row(*["---"] * 3)]
-    for key, rule in SCHEMA.items():
-        lines.append(row(f"`{key}`", rule.wanted + (", where it is set" if rule.optional else ""), rule.note))
+    lines += ["", TYPES]
     lines += ["", "## Environment variables", ""]
     lines += [
         "Cheap, tested by `test_preflight.py`. A variable that is set, and empty, is refused: it is not unset.",

@@ -26,16 +26,15 @@ HEAD = (
 )
 ROW = """
 import json, sys
-from rpg.checks import pace
+from rpg.checks.step_time import FAST, PROMPT, SLOW, step
 from rpg.checks.estimate import GPUS, checkpoint, checkpoints_at_once, kv_tokens
 from rpg.launching.plan_command import plan
-from rpg.checks.pace import step
 made = plan(json.load(sys.stdin), GPUS["h100"])
 size = {phase.name: f"{phase.size / 1e9:.1f}" for phase in made.phases}
 tokens, data = kv_tokens(made.shape, made.config, made.gpu.memory), made.config["data"]
-half, whole = pace.PROMPT + data["max_response_length"] / 2, data["max_prompt_length"] + data["max_response_length"]
-hours = [" to ".join(f"{400 * step(made.shape, made.config, GPUS[gpu], made.devices, end) / 3600:.0f}"
-                     for end in ("fast", "slow")) for gpu in ("h100", "a100")]
+half, whole = PROMPT + data["max_response_length"] / 2, data["max_prompt_length"] + data["max_response_length"]
+hours = [" to ".join(f"{400 * step(made.shape, made.config, GPUS[gpu], made.devices, rates) / 3600:.0f}"
+                     for rates in (FAST, SLOW)) for gpu in ("h100", "a100")]
 disk = checkpoints_at_once(made.config) * checkpoint(made.shape, made.config).size
 print(json.dumps([size["rollout"], size["old log-probs"], size["update"], size["weight synchronisation"],
                   f"{tokens / half:.0f} ({tokens / whole:.0f})", *hours, f"{disk / 1e9:.0f} GB",

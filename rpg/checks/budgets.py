@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from rpg.checks import estimate, pace
+from rpg.checks import estimate, step_time
 from rpg.checks.finding import ABSENT, Finding, Level, Run, check
 from rpg.checks.machine import RUN_DIR
 from rpg.files.judge import steps
@@ -133,22 +133,22 @@ def _cache(run: Run, shape: estimate.Shape) -> Iterator[Finding]:
         yield Finding(f"{ROLLOUT}.gpu_memory_utilization", share, wrong, "lower it, or offload the actor", "warning")
     most = run.get(f"{ROLLOUT}.max_num_seqs")
     tokens = estimate.kv_tokens(shape, run.config, SMALLEST)
-    mean = pace.PROMPT + run.get("data.max_response_length") / 2
+    mean = step_time.PROMPT + run.get("data.max_response_length") / 2
     if most * mean > max(tokens, 0):
         wrong = (
-            f"is more than the {tokens / mean:.0f} sequences half-way through ({pace.PROMPT} + half the response = "
-            f"{mean:.0f} tokens) that the {tokens:.0f} tokens of the cache hold: vLLM would stop some and begin again"
+            f"is more than the {tokens / mean:.0f} sequences half-way through ({step_time.PROMPT} + half the response "
+            f"= {mean:.0f} tokens) that the {tokens:.0f} tokens of the cache hold: vLLM would stop some and begin again"
         )
         yield Finding(f"{ROLLOUT}.max_num_seqs", most, wrong, f"take {max(int(tokens / mean), 1)}", "warning")
 
 
 def _time(run: Run, shape: estimate.Shape) -> Iterator[Finding]:
     limit, every = run.get("rpg.stall_limit"), run.get(RATE)
-    slow = pace.step(shape, run.config, SLOWEST, run.devices, "slow")
+    slow = step_time.step(shape, run.config, SLOWEST, run.devices, step_time.SLOW)
     if limit is not None and limit < 2 * slow:
         wrong = f"a slow step takes {slow:.0f} s on {SLOWEST.name}, by estimate: it would end a sound run"
         yield Finding("rpg.stall_limit", limit, wrong, f"take {2 * slow:.0f} or more", "warning")
-    usual = pace.step(shape, run.config, USUAL, run.devices, "slow")
+    usual = step_time.step(shape, run.config, USUAL, run.devices, step_time.SLOW)
     if every > 1 and every * usual > RISK:
         wrong = f"a crash costs up to {every} steps of {usual:.0f} s on {USUAL.name}, {every * usual / 3600:.0f} hours"
         yield Finding(RATE, every, wrong, f"take {max(int(RISK / usual), 1)}", "warning")

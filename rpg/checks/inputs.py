@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rpg.checks.finding import Finding, Run, check
+from rpg.checks.finding import ABSENT, Finding, Run, check
 from rpg.checks.reward import is_ours
-from rpg.checks.schema import MODEL
+from rpg.checks.settings import MODEL
+from rpg.data.check import check_file, check_overlap, prompt_length
+from rpg.data.readers import DataError
 
 BUILD = "build it with `rpg data build` (scripts/prepare_data.sh builds all that the 7b and 4b scripts read)"
 SHORTEST = 64  # prompts that are counted in tokens before a run
@@ -219,3 +221,30 @@ def missing_shards(directory: Path) -> list[str]:
             continue
         missing.update(name for name in names if not (directory / name).is_file())
     return sorted(missing)
+
+
+@check("rows", "every row can be trained or evaluated on, no prompt is cut, no test problem is among the training ones",
+       "data.train_files", "data.val_files", "data.max_prompt_length", f"{MODEL}.path", cost="thorough",
+       subject="files")  # fmt: skip
+def rows(run: Run) -> Iterator[Finding]:
+    """As `rpg data check` does, with the model's tokenizer."""
+    length, checked = None, []
+    if run.model.is_dir():
+        try:
+            length = prompt_length(str(run.model))
+        except DataError as error:
+            yield Finding(f"{MODEL}.path", run.get(f"{MODEL}.path"), f"tokenizer: {error}", "copy the model again")
+    for name in dict.fromkeys([*run.files("train"), *run.files("val")]):
+        path = Path(name).expanduser()
+        if path.is_file():
+            checked.append(check_file(path, length, run.get("data.max_prompt_length")))
+        elif elsewhere(name):
+            yield Finding(name, ABSENT, "is not on this machine", level="skip")
+    check_overlap(checked)
+    for file in checked:
+        errors = file.findings.count("error")
+        first = next((line.strip() for line in file.findings.lines()), "")
+        if errors:
+            yield Finding(str(file.path), ABSENT, f"{errors} errors, first: {first}", f"rpg data check {file.path}")
+        else:
+            yield Finding(str(file.path), ABSENT, file.summary().removeprefix(f"{file.path}: "), level="ok")

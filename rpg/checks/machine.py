@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from rpg.checks import builds
+from rpg.checks import installed
 from rpg.checks.finding import ABSENT, Finding, Run, check
-from rpg.checks.schema import ROLLOUT
+from rpg.checks.settings import ROLLOUT
 from rpg.files.judge import STEP, TRACKER, UNCHECKED, verify
 from rpg.verl_plugin.version import ALLOW, VERL
 
@@ -71,14 +71,14 @@ def devices(run: Run) -> Iterator[Finding]:
     if run.get("trainer.v1.trainer_mode") == "separate_async":
         rollouts = run.get(f"{ROLLOUT}.nnodes") * run.get(f"{ROLLOUT}.n_gpus_per_node")
     more = f" and {rollouts} for the rollouts ({ROLLOUT}.n_gpus_per_node)" if rollouts else ""
-    if run.logical:
-        present = run.get(f"{RAY}.num_gpus")
+    present = run.get(f"{RAY}.num_gpus")
+    if present is not None:
         remedy = f"set {RAY}.num_gpus to {wanted + rollouts}"
         wrong = f"{more} is more than the {RAY}.num_gpus={present} that Ray is told of".strip()
     else:
         import torch
 
-        if builds.cpu_torch(run):  # which sees no GPU, wherever it is
+        if installed.cpu_torch(run):  # which sees no GPU, wherever it is
             return
         present = torch.cuda.device_count()
         remedy = f"set {key}, set RAY_ADDRESS to a cluster that has them, or take profile=cpu"

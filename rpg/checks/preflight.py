@@ -7,37 +7,26 @@ from collections.abc import Collection, Iterator
 
 from rpg.checks import (
     budgets,
-    builds,
-    combinations,
     inputs,
+    installed,
     machine,
-    objective,
-    off_policy,
     reward,
-    rows,
-    schema,
+    rules,
     secrets,
-    verl_own,
+    settings,
+    verl_validation,
     verl_version,
 )
 from rpg.checks.finding import Check, Cost, Finding, Refused, Run, Subject
 
-MODULES = (
-    secrets,
-    schema,
-    combinations,
-    objective,
-    off_policy,
-    reward,
-    builds,
-    machine,
-    inputs,
-    verl_version,
-    verl_own,
-    rows,
-    budgets,
-)  # in this order they are asked
-CHECKS = [check for module in MODULES for check in vars(module).values() if isinstance(check, Check)]
+# in this order they are asked
+MODULES = (secrets, settings, rules, reward, installed, machine, inputs, verl_version, verl_validation, budgets)
+CHECKS = [
+    check
+    for module in MODULES
+    for check in (*vars(module).get("CHECKS", ()), *vars(module).values())
+    if isinstance(check, Check)
+]
 SUBJECTS: tuple[Subject, ...] = ("settings", "files", "machine")
 
 
@@ -59,7 +48,7 @@ def ask(
         if strange and check.cost == "verl":
             continue
         findings = list(check(run))
-        if check is schema.values:
+        if check is settings.values:
             wrong.update(finding.key for finding in findings)
         if check is verl_version.verl_version:
             strange = any(finding.level == "error" for finding in findings)

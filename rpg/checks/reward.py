@@ -94,22 +94,6 @@ def source_of(module: str) -> Path | None:
     return Path(spec.origin) if spec and spec.origin else None
 
 
-BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module"
-SOCKETS = "rpg.verl_plugin.rollout"
-
-
-@check("rollout's sockets", "actor and rollout name their socket alike, whichever process is the actor's side",
-       EXTERNAL, BACKEND, "trainer.v1.trainer_mode")  # fmt: skip
-def sockets(run: Run) -> Iterator[Finding]:
-    """Each key has the module imported in one kind of process; with one of them the two sides wait for ever."""
-    external, backend, mode = run.get(EXTERNAL), run.get(BACKEND), run.get("trainer.v1.trainer_mode")
-    if backend == SOCKETS != external:
-        yield Finding(EXTERNAL, external, f"must be {SOCKETS}, as {BACKEND} is", "set both or neither")
-    elif mode == "separate_async" and external == SOCKETS != backend:
-        wrong = f"must be {SOCKETS} with trainer.v1.trainer_mode=separate_async, as {EXTERNAL} is"
-        yield Finding(BACKEND, backend, wrong, "leave it to the recipe, or import that module from yours and set both")
-
-
 PRELOAD = ("rpg.preload.early", "rpg.preload.late")
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from importlib import metadata
 
 from rpg.checks.finding import ABSENT, MARKS, Finding, Level, Run
-from rpg.checks.objective import RPG_ESTIMATORS
 from rpg.checks.preflight import ask
+from rpg.checks.rules import RPG_ESTIMATORS
 from rpg.launching import scripts, settle
 from rpg.launching.compose import of_script
 from rpg.objectives.spec import LOSS_NAMES

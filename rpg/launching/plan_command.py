@@ -1,7 +1,7 @@
 """`rpg plan SCRIPT [--gpu h100] [--nodes N]`: what a run will need of GPUs, hosts, disk and time, before there is one.
 
 The memory of the training process is traced (trace.py); vLLM's share, hosts and disk are arithmetic (estimate.py);
-the time is a range (pace.py). Nothing here needs a GPU, and nothing here has been compared with one yet.
+the time is a range (step_time.py). Nothing here needs a GPU, and nothing here has been compared with one yet.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rpg.checks import pace, schema
+from rpg.checks import settings, step_time
 from rpg.checks.estimate import (
     GB,
     GPU,
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     more = [] if args.nodes is None else [f"trainer.nnodes={args.nodes}"]
     try:
         asked = of_script(scripts.find(args.script), [*args.overrides, *more])
-        if wrong := list(schema.values(asked)):
+        if wrong := list(settings.values(asked)):
             raise Refused(wrong)
         made = plan(asked.config, GPUS[args.gpu])
     except ValueError as error:
@@ -93,7 +93,7 @@ def plan(config: dict[str, Any], gpu: GPU) -> Plan:
     trainer = config["trainer"]
     devices = trainer["n_gpus_per_node"] * trainer["nnodes"]
     shape = shape_of(str(config["actor_rollout_ref"]["model"]["path"]))
-    reference = pace.has_reference(config)
+    reference = step_time.has_reference(config)
     found = trace(config, devices, reference=reference)
     assert shape is not None  # trace has found its configuration
     width = bytes_of(config["actor_rollout_ref"]["actor"]["fsdp_config"].get("model_dtype"))
@@ -169,7 +169,7 @@ def lines(made: Plan) -> Iterator[str]:
         yield f"  {phase.name:<24}{phase.size / GB:>6.1f}{fits}  {phase.how}"
     yield "\nKV cache of one GPU"
     yield from _cache(made)
-    yield "\nA step of one GPU, and the run"
+    yield "\nTime"
     yield from _time(made)
     one, most = checkpoint(shape, config), checkpoints_at_once(config)
     yield f"\nDisk\n  {most} checkpoints at once of {one}: {most * one.size / GB:.3g} GB"
@@ -190,7 +190,7 @@ def _sequences(made: Plan) -> float:
 def _cache(made: Plan) -> Iterator[str]:
     config, data = made.config, made.config["data"]
     tokens, whole = _tokens(made), _sequences(made)
-    half = pace.PROMPT + data["max_response_length"] / 2
+    half = step_time.PROMPT + data["max_response_length"] / 2
     size = kv_bytes(made.shape, config) / 1e3
     fits = "" if whole >= 1 else "  DOES NOT FIT"
     yield f"  {tokens:.0f} tokens of {size:.3g} kB: {int(whole)} sequences of full length at once,{fits}"
@@ -198,23 +198,11 @@ def _cache(made: Plan) -> Iterator[str]:
     yield f"  {tokens / half:.0f} half-way through ({half:.0f} tokens); max_num_seqs={most}"
 
 
-def hours(made: Plan, end: pace.End) -> float:
-    """Hours of the whole run; of one step where it has no last one."""
-    steps = made.config["trainer"]["total_training_steps"] or 1
-    return steps * pace.step(made.shape, made.config, made.gpu, made.devices, end) / 3600
-
-
 def _time(made: Plan) -> Iterator[str]:
-    ends: tuple[pace.End, ...] = ("fast", "slow")
-    for end in ends:
-        work = pace.work(made.shape, made.config, made.gpu, made.devices, end)
-        took = pace.seconds(made.shape, made.config, made.gpu, made.devices, end)
-        flops, total = (work.update + work.log_prob + work.prefill) / 1e15, work.tokens / 1e6
-        yield f"  {end}: {work.sequences:.0f} answers of {work.response:.0f} tokens, {total:.3g} million with prompts;"
-        yield f"    {flops:.3g} PFLOP; {work.decode / 1e12:.3g} TB read in decoding, {work.at_once:.0f} at once;"
-        phases = ", ".join(f"{name} {value:.0f}" for name, value in took.items())
-        yield f"    {sum(took.values()):.0f} s = {phases}"
-    steps = made.config["trainer"]["total_training_steps"] or "one"
-    yield f"  {steps} steps: {hours(made, 'fast'):.3g} to {hours(made, 'slow'):.3g} hours, between"
-    for known in pace.RANGES.values():
-        yield f"    {known.what}: {known.fast:.3g} and {known.slow:.3g} ({known.source})"
+    total = made.config["trainer"]["total_training_steps"]
+    for name, rates in (("fast", step_time.FAST), ("slow", step_time.SLOW)):
+        took = step_time.phases(made.shape, made.config, made.gpu, made.devices, rates)
+        second = sum(took.values())
+        run = f", {total} steps {second * total / 3600:.3g} hours" if total else ""
+        yield f"  {name}: a step {second:.0f} s{run} ({', '.join(f'{key} {value:.0f}' for key, value in took.items())})"
+        yield f"    assumed: {rates}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rpg.checks import fingerprint, schema, secrets
+from rpg.checks import fingerprint, secrets, settings
 from rpg.checks.finding import Finding, Refused, Run
 from rpg.launching import RayWasLate, leftovers, rundir, settle, signals, submit
 from rpg.launching.compose import configured
@@ -57,7 +57,7 @@ def _submit(asked: Run, overrides: list[str]) -> int:
 def _run_here(asked: Run) -> int:
     from rpg.checks import preflight  # a dry run does without
 
-    if list(schema.values(asked)):
+    if list(settings.values(asked)):
         preflight.refuse(asked, ["cheap"])  # which shows them, and all else that is wrong
     run = settle.settle(asked)
     warn(preflight.refuse(run, ["cheap"]))

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from rpg.checks import pace
+from rpg.checks import step_time
 from rpg.checks.estimate import GB, GPU, Shape, checkpoint, checkpoints_at_once, shape_of
 from rpg.files.judge import steps
 from rpg.results.config import setting
@@ -36,8 +36,8 @@ def time(states: Sequence[State], gpu: GPU | None, parallel: int) -> str:
     trainer = missing[0].run.config["trainer"]
     devices = trainer["n_gpus_per_node"] * trainer["nnodes"]
     fast, slow = (
-        together([state.left * pace.step(shape, state.run.config, gpu, devices, end) for state in missing])
-        for end in ("fast", "slow")
+        together([state.left * step_time.step(shape, state.run.config, gpu, devices, rates) for state in missing])
+        for rates in (step_time.FAST, step_time.SLOW)
     )
     return f"time: {fast} to {slow}{at_once}, on {devices} x {gpu.name}; an estimate, explained by `rpg plan SCRIPT`"
 

@@ -1,7 +1,7 @@
 """Wrong and odd settings by the thousand, made from a fixed seed; test_campaign.py puts each through pre-flight.
 
-A setting is one of six kinds: a key of the schema, any other key of verl, a section or the grammar itself, numbers
-that are each in their range, an environment variable, a file.
+A setting is one of six kinds: a key whose range is checked, any other key of verl, a section or the grammar itself,
+numbers that are each in their range, an environment variable, a file.
 """
 
 import random
@@ -12,11 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rpg.checks import settings
 from rpg.checks.machine import VARIABLES
-from rpg.checks.schema import SCHEMA, SECTIONS
 from rpg.launching.compose import compose_config, resolve
 from tests.checks.conftest import CPU, safetensors
 
+KEYS = sorted({*settings.RANGES, *settings.RPG_KEYS} - {"rpg.reference", "rpg.preload"})
+SECTIONS = [*settings.SECTIONS, "rpg", "rpg.reference", "rpg.preload"]
 SEED = 20251121
 # as they would stand behind the = of an override
 ODD = (
@@ -124,7 +126,7 @@ def of_keys(kind: str, keys: list[str], held: dict[str, Any], count: int, random
 
 def structure(count: int, random: random.Random) -> list[Setting]:
     """Sections that are none, keys that go, keys that come, and text that is no override."""
-    keys = sorted(SCHEMA)
+    keys = KEYS
     made: list[Setting] = []
     while len(made) < count:
         section, key, odd = random.choice(SECTIONS), random.choice(keys), random.choice(ODD)
@@ -185,9 +187,9 @@ def campaign() -> list[Setting]:
     """All settings, in an order of their own, so that the first hundred hold some of each kind."""
     generator = random.Random(SEED)
     held = leaves()
-    others = sorted(set(held) - set(SCHEMA))
+    others = sorted(set(held) - set(KEYS))
     generator.shuffle(others)
-    made = of_keys("schema", sorted(SCHEMA), held, 520, generator)
+    made = of_keys("range", KEYS, held, 520, generator)
     made += of_keys("verl", others, held, 260, generator)
     made += structure(120, generator) + numbers(120, generator) + environment(75, generator)
     made += [Setting("file", file=(name, content)) for name, contents in FILES.items() for content in contents]

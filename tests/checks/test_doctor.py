@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from rpg.checks import budgets, estimate, machine, preflight, rows
+from rpg.checks import budgets, estimate, inputs, machine, preflight
 from rpg.checks.finding import Refused, Run
-from rpg.checks.objective import RPG_ESTIMATORS
+from rpg.checks.rules import RPG_ESTIMATORS
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.launching import doctor_command as doctor
 from rpg.launching.compose import compose_config, resolve
@@ -276,9 +276,9 @@ def test_data(tmp_path):
     write_parquet(repeated_rows(good), tmp_path / "train.parquet")
     write_parquet(repeated_rows(test), tmp_path / "test.parquet")
     made = config(data__train_files=str(tmp_path / "train.parquet"), data__val_files=[str(tmp_path / "test.parquet")])
-    assert [finding.level for finding in rows.rows(Run(made))] == ["ok", "ok"]
+    assert [finding.level for finding in inputs.rows(Run(made))] == ["ok", "ok"]
     write_parquet(repeated_rows([Problem("toy_sum", good[0].text, "1", "test")]), tmp_path / "test.parquet")
-    leaked = list(rows.rows(Run(made)))
+    leaked = list(inputs.rows(Run(made)))
     assert [finding.level for finding in leaked] == ["ok", "error"]
     assert "rpg data check" in leaked[1].remedy
 

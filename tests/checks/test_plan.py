@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rpg.checks import estimate, pace
+from rpg.checks import estimate, step_time
 from rpg.launching.compose import compose_config, resolve
 
 ROOT = Path(__file__).parents[2]
@@ -87,37 +87,26 @@ def test_a_fused_head_makes_no_logits(small):
 
 
 def test_time_by_hand():
-    """Qwen3-4B at 2k on 8 H100s, the fast end: one step's arithmetic, written out."""
+    """Qwen3-4B at 2k on 8 H100s, the fast end: one step's arithmetic, written out; a reference is one more pass."""
     config = of("model=qwen3-4b", "context=2k")
     shape = estimate.shape_of("Qwen/Qwen3-4B")
     assert shape is not None
-    work = pace.work(shape, config, estimate.GPUS["h100"], 8, "fast")
+    took = step_time.phases(shape, config, estimate.GPUS["h100"], 8, step_time.FAST)
     answers, response = 512 * 16 / 8, 0.35 * 2048
-    assert (work.sequences, work.response) == (answers, response)
     length = 256 + response
     # two FLOPs a weight (tied: the one matrix is the output layer too); attention 2 x layers x heads x size x length
     token = 2 * shape.parameters + 2 * 36 * 32 * 128 * length
-    # forward, again for checkpointing, and twice for backward
-    assert work.update == pytest.approx(4 * token * answers * length)
-    assert work.log_prob == pytest.approx(token * answers * length)
-    assert work.at_once == 248
+    # forward, again for checkpointing, and twice for backward; 0.43 and 0.5 of 989 TFLOP/s
+    assert took["update"] == pytest.approx(4 * token * answers * length / (0.43 * 989e12))
+    assert took["log-probs"] == pytest.approx(token * answers * length / (0.5 * 989e12))
+    # 248 at once (max_num_seqs); all weights a decoding step in bf16, and the cache; prefill of 64 prompts, cached
     steps = answers * response / 248 + 2048
     cache = answers * response * (256 + response / 2) * 2 * 2 * 36 * 8 * 128
-    assert work.decode == pytest.approx(steps * 2 * shape.parameters + cache)
-    took = pace.seconds(shape, config, estimate.GPUS["h100"], 8, "fast")
-    assert took["update"] == pytest.approx(work.update / (0.43 * 989e12))
-    assert took["generation"] > work.decode / (0.7 * 3.35e12)
-
-
-@pytest.mark.slow
-def test_a_reference_is_one_more_pass():
-    shape = estimate.shape_of("Qwen/Qwen3-4B")
-    assert shape is not None
-    passes = []
-    for more in ([], ["reference=fixed"], ["method=grpo"]):
-        config = of("model=qwen3-4b", *more)
-        passes.append(pace.work(shape, config, estimate.GPUS["h100"], 8, "fast").log_prob)
-    assert passes[1] == passes[2] == 2 * passes[0]
+    prefill = 64 * 256 * (2 * shape.parameters + 2 * 36 * 32 * 128 * 256) / (0.5 * 989e12)
+    assert took["generation"] == pytest.approx((steps * 2 * shape.parameters + cache) / (0.7 * 3.35e12) + prefill)
+    fixed = of("model=qwen3-4b", "context=2k", "reference=fixed")
+    with_reference = step_time.phases(shape, fixed, estimate.GPUS["h100"], 8, step_time.FAST)
+    assert with_reference["log-probs"] == 2 * took["log-probs"]
 
 
 @pytest.mark.slow
@@ -125,8 +114,8 @@ def test_the_command(small):
     done = planned(small)
     assert (done.returncode, done.stderr) == (0, "")
     for words in ("on 8 x H100 80 GB", "old log-probs", "update", "weight synchronisation", "traced, 16384 tokens",
-                  "sequences of full length", "400 steps:", "2 checkpoints at once",
-                  "read whole by the first rank alone", "arXiv 2407.21783", "assumed"):  # fmt: skip
+                  "sequences of full length", "400 steps", "2 checkpoints at once",
+                  "read whole by the first rank alone"):  # fmt: skip
         assert words in done.stdout
     assert "reference" not in done.stdout
     two = planned(small, "reference=fixed", "--gpu", "a100", "--nodes", "2")
@@ -150,7 +139,7 @@ def test_what_does_not_fit_or_is_not_known(small):
                       "trainer.save_freq=null", "--nodes", "0")  # fmt: skip
     assert (nothing.returncode, nothing.stdout) == (2, "")
     for key in ("rollout.tensor_model_parallel_size=0", "rollout.n=0", "trainer.save_freq=null", "trainer.nnodes=0"):
-        assert f"{key}: must be a whole number" in nothing.stderr
+        assert f"{key}: must be" in nothing.stderr
 
 
 @pytest.mark.full

@@ -1,11 +1,14 @@
 """The installed verl is as scripts/check_verl.py expects it, and the script notices one that is not."""
 
+import copy
 import importlib.util
 import inspect
 from pathlib import Path
 
 import pytest
 import yaml
+
+from rpg.checks import settings
 
 SCRIPT = Path(__file__).parents[2] / "scripts/check_verl.py"
 SPEC = importlib.util.spec_from_file_location("check_verl", SCRIPT)
@@ -80,8 +83,8 @@ def test_a_changed_signature_is_noticed(monkeypatch):
 
 
 def test_an_unknown_key_is_noticed(monkeypatch):
-    theirs = check_verl.defaults()
+    theirs = copy.deepcopy(settings.verl_defaults())
     del theirs["trainer"]["test_freq"]
-    monkeypatch.setattr(check_verl, "defaults", lambda: theirs)
+    monkeypatch.setattr(settings, "verl_defaults", lambda: theirs)
     (found,) = check_verl.unknown_keys()
-    assert found.startswith("trainer.test_freq ")
+    assert found.startswith("trainer.test_freq=")

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from rpg.checks.off_policy import UNWEIGHTED
-from rpg.checks.schema import PI_OLD as CHOICES
+from rpg.checks.rules import UNWEIGHTED
+from rpg.checks.settings import PI_OLD as CHOICES
 from rpg.lab.train import VERLS
 from rpg.objectives.pi_old import PI_OLD
 from rpg.objectives.spec import LOSS_NAMES
@@ -49,7 +49,7 @@ def test_weights_multiply_the_loss_of_each_token():
 
 
 def test_every_loss_but_those_that_are_refused_multiplies_with_the_weights():
-    """All that are registered, verl's and ours; those are refused with pi_old=decoupled (rpg/checks/off_policy.py)."""
+    """All that are registered, verl's and ours; those are refused with pi_old=decoupled (rpg/checks/rules.py)."""
     from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
     from verl.workers.config import ActorConfig, PolicyLossConfig
 

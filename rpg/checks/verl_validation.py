@@ -5,7 +5,6 @@ verl is imported, which takes seconds, so these come after all that need it not.
 
 import contextlib
 import dataclasses
-import difflib
 import importlib
 import inspect
 import io
@@ -13,18 +12,13 @@ import types
 import typing
 import warnings
 from collections.abc import Iterator
-from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin
 
-from rpg.checks.finding import ABSENT, Finding, Run, check
-from rpg.checks.objective import ESTIMATOR, LOSS, REFERENCE
-from rpg.checks.off_policy import ENGINE, MODE
-from rpg.checks.reward import BACKEND, SOCKETS
-from rpg.checks.schema import SCHEMA, Rule
+from pydantic import TypeAdapter
 
-# the sections that verl makes dataclasses of as they stand; the model's also loads the tokenizer
-MADE = ("actor_rollout_ref.actor.", "actor_rollout_ref.rollout.", "actor_rollout_ref.model.")
-SIMPLE = (int, float, bool, str, list, dict, tuple, type(None), Any)
+from rpg.checks.finding import ABSENT, Finding, Run, check
+from rpg.checks.rules import BACKEND, ENGINE, ESTIMATOR, LIMITS, LOSS, REFERENCE, REJECTION, SCHEDULE, SEPARATE, SOCKETS
+from rpg.checks.settings import RANGES, RAY, STRICT, complaint, did_you_mean, is_read, verl_defaults
 
 
 @check("registered with verl", "loss and estimator are registered with verl, the plugin's and others", LOSS, ESTIMATOR,
@@ -43,9 +37,8 @@ def registered(run: Run) -> Iterator[Finding]:
     for key, registry in ((LOSS, POLICY_LOSS_REGISTRY), (ESTIMATOR, ADV_ESTIMATOR_REGISTRY)):
         name, known = run.get(key), sorted(map(str, registry))
         if name not in registry:
-            near = difflib.get_close_matches(name, known, n=1)
-            wrong = "is not registered with verl" + (f"; did you mean {near[0]!r}?" if near else "")
-            yield Finding(key, name, wrong, f"known: {', '.join(known)}")
+            remedy = f"{did_you_mean(name, known)} known: {', '.join(known)}".strip()
+            yield Finding(key, name, "is not registered with verl", remedy)
 
 
 @check("loss sees the reference", "the loss takes ref_log_prob where pi_ref is a model of its own", LOSS,
@@ -73,12 +66,12 @@ def reward_manager(run: Run) -> Iterator[Finding]:
 
 
 @check("checkpoint engine", "what takes the weights to rollouts with GPUs of their own is registered with verl",
-       MODE, ENGINE, BACKEND, cost="verl", subject="machine")  # fmt: skip
+       SCHEDULE, ENGINE, BACKEND, cost="verl", subject="machine")  # fmt: skip
 def checkpoint_engine(run: Run) -> Iterator[Finding]:
     """verl registers those whose packages are there; what a module of the user's registers is not known here."""
     from verl.checkpoint_engine import CheckpointEngineRegistry
 
-    if run.get(MODE) != "separate_async" or run.get(BACKEND) not in (None, SOCKETS):
+    if run.get(SCHEDULE) != SEPARATE or run.get(BACKEND) not in (None, SOCKETS):
         return
     if run.get(BACKEND):
         importlib.import_module(run.get(BACKEND))
@@ -88,30 +81,68 @@ def checkpoint_engine(run: Run) -> Iterator[Finding]:
         yield Finding(ENGINE, run.get(ENGINE), f"verl has no such checkpoint engine here ({error})")
 
 
-@check("arguments of ray.init", "ray_kwargs.ray_init holds arguments of ray.init", "ray_kwargs.ray_init", cost="verl")
+@check("rejection criteria", "verl can read the criteria of rollout_rs and their thresholds", REJECTION, LIMITS,
+       cost="verl")  # fmt: skip
+def rejection(run: Run) -> Iterator[Finding]:
+    """verl reads them after the first batch's rollouts."""
+    from verl.trainer.ppo.rollout_corr_helper import SUPPORTED_ROLLOUT_RS_OPTIONS, _parse_rollout_rs_thresholds
+
+    named, limits = run.get(REJECTION), run.get(LIMITS)
+    if named is None or limits is None:
+        return
+    criteria = [name.strip() for name in named.split(",") if name.strip()]
+    if unknown := [name for name in criteria or [named] if name not in SUPPORTED_ROLLOUT_RS_OPTIONS]:
+        wrong = f"names {unknown[0]}, and verl's criteria are {', '.join(sorted(SUPPORTED_ROLLOUT_RS_OPTIONS))}"
+        yield Finding(REJECTION, named, wrong, did_you_mean(unknown[0], SUPPORTED_ROLLOUT_RS_OPTIONS))
+        return
+    try:
+        _parse_rollout_rs_thresholds(criteria, limits)
+    except (ValueError, TypeError, ZeroDivisionError) as error:
+        yield Finding(LIMITS, limits, str(error))
+
+
+@check("arguments of ray.init", "ray_kwargs.ray_init holds arguments of ray.init", RAY, cost="verl")
 def ray_arguments(run: Run) -> Iterator[Finding]:
     """Ray refuses others when it is started."""
     import ray
 
     known = inspect.signature(ray.init).parameters
-    for name, value in run.get("ray_kwargs.ray_init").items():
+    for name, value in run.get(RAY).items():
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            wrong = "ray.init has no such argument" + (f"; did you mean {near[0]}?" if near else "")
-            yield Finding(f"ray_kwargs.ray_init.{name}", value, wrong, f"remove it ('~ray_kwargs.ray_init.{name}')")
+            remedy = did_you_mean(name, known) or f"remove it ('~{RAY}.{name}')"
+            yield Finding(f"{RAY}.{name}", value, "ray.init has no such argument", remedy)
 
 
-@cache
-def defaults() -> dict[str, Any]:
-    """verl's own configuration, as its trainer would be started without an override."""
-    from hydra import compose, initialize_config_module
-    from omegaconf import OmegaConf
-
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        return OmegaConf.to_container(compose("ppo_trainer"), resolve=True, throw_on_missing=False)  # type: ignore[return-value]
+@check("verl's dataclasses", "a setting of verl's dataclasses is one of their fields and has its type", cost="verl")
+def verl_types(run: Run) -> Iterator[Finding]:
+    """What settings.py cannot say without importing verl: keys that no field reads, and types that have no default."""
+    yield from _section("", run.config, verl_defaults())
 
 
-def _class(section: dict[str, Any]) -> type | None:
+def _section(section: str, held: dict[str, Any], defaults: Any) -> Iterator[Finding]:
+    defaults = defaults if isinstance(defaults, dict) else {}
+    owner = _dataclass(held)
+    if held.get("_target_") and owner is None and defaults.get("_target_"):
+        remedy = f"verl's is {defaults['_target_']}"
+        yield Finding(f"{section}._target_", held["_target_"], "no such dataclass", remedy)
+        return
+    fields = typing.get_type_hints(owner) if owner else {}
+    for name, value in held.items():
+        key = f"{section}.{name}".lstrip(".")
+        if owner and name not in (*fields, *defaults, "_target_") and not is_read(key):
+            remedy = did_you_mean(name, fields) or f"remove it ('~{key}')"
+            yield Finding(key, value, f"verl's {owner.__name__} has no such setting", remedy)
+        elif isinstance(value, dict):
+            yield from _section(key, value, defaults.get(name))
+        elif name not in fields or key in RANGES or not _simple(fields[name]):
+            continue
+        elif value == defaults.get(name, ABSENT) or (value is None and "${" in str(defaults.get(name))):
+            continue  # verl's own defaults are not all of their field's type
+        elif wrong := complaint(TypeAdapter(fields[name], config=STRICT), value):
+            yield Finding(key, repr(value) if isinstance(value, str) else value, wrong)
+
+
+def _dataclass(section: dict[str, Any]) -> type | None:
     """The dataclass that verl makes of a section; None where it makes none."""
     module, _, name = str(section.get("_target_", "")).rpartition(".")
     try:
@@ -128,56 +159,11 @@ def _simple(annotation: Any) -> bool:
         return True
     if origin in (Union, types.UnionType, list, dict, tuple):
         return all(_simple(part) for part in inner if part is not ...)
-    return annotation in SIMPLE
-
-
-@check("verl's types", "every other key holds what verl's dataclass, or verl's default, says it holds", cost="verl")
-def verl_types(run: Run) -> Iterator[Finding]:
-    """Keys outside the schema: unknown fields of a dataclass, wrong types, numbers that are none."""
-    yield from _section("", run.config, defaults())
-
-
-def _section(key: str, held: dict[str, Any], default: Any) -> Iterator[Finding]:
-    owner = _class(held)
-    if held.get("_target_") and owner is None and isinstance(default, dict) and default.get("_target_"):
-        yield Finding(f"{key}._target_", held["_target_"], "no such dataclass", f"verl's is {default['_target_']}")
-        return
-    fields = {field.name: field for field in dataclasses.fields(owner)} if owner else {}
-    hints = typing.get_type_hints(owner) if owner else {}
-    for name, value in held.items():
-        path = f"{key}.{name}" if key else str(name)
-        usual = default.get(name, ABSENT) if isinstance(default, dict) else ABSENT
-        if owner and name not in (*fields, "_target_") and usual is ABSENT and path.startswith(MADE):
-            near = difflib.get_close_matches(name, fields, n=1)
-            wrong = f"verl's {owner.__name__} has no such setting" + (f"; did you mean {near[0]}?" if near else "")
-            yield Finding(path, value, wrong, f"remove it ('~{path}')")
-        elif path in SCHEMA or value == usual:
-            continue
-        elif isinstance(value, dict) and (isinstance(usual, dict) or usual is ABSENT):
-            yield from _section(path, value, usual)
-        elif wanted := _wanted(hints.get(name), usual, value):
-            yield Finding(path, value, f"must be {wanted}, as in verl")
-
-
-def _wanted(annotation: Any, usual: Any, value: Any) -> str | None:
-    """What a value should be and is not, by its annotation, else by verl's default; None where it is."""
-    if annotation is not None and _simple(annotation):
-        text = annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
-        return None if Rule(annotation, "").accepts(value) else text
-    if isinstance(usual, bool):
-        return None if isinstance(value, bool) else "true or false"
-    if isinstance(usual, (int, float)):
-        kind = int if isinstance(usual, int) else float
-        return None if Rule(kind, "").accepts(value) else "a whole number" if kind is int else "a finite number"
-    if isinstance(usual, str):
-        return None if isinstance(value, str) or value is None else "text"
-    if isinstance(usual, dict):
-        return "a mapping"
-    return None
+    return annotation in (int, float, bool, str, list, dict, tuple, type(None), Any)
 
 
 @check("verl's own validation", "verl makes its dataclasses of the configuration, and its validate_config passes",
-       *SCHEMA, cost="verl")  # fmt: skip
+       *RANGES, cost="verl")  # fmt: skip
 def verl_validation(run: Run) -> Iterator[Finding]:
     """verl's words, under the key of the section that they are about."""
     from hydra.errors import HydraException
@@ -187,23 +173,23 @@ def verl_validation(run: Run) -> Iterator[Finding]:
     from verl.utils.config import omega_conf_to_dataclass, validate_config
 
     refusals = (HydraException, OmegaConfBaseException, AssertionError, ValueError, TypeError, LookupError)
-    found = False
+    refused = False
     for section in ("actor_rollout_ref.actor", "actor_rollout_ref.rollout"):
         try:
             omega_conf_to_dataclass(OmegaConf.create(run.get(section)))  # type: ignore[arg-type]
         except refusals as error:
-            found = True
+            refused = True
             yield Finding(section, ABSENT, _root(error))
-    if found:
+    if refused:
         return
-    config, said = OmegaConf.create(run.config), io.StringIO()
+    config, printed = OmegaConf.create(run.config), io.StringIO()
     try:
-        with contextlib.redirect_stdout(said), warnings.catch_warnings():
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # that there is no critic
             validate_config(config, need_reference_policy(config), need_critic(config))
     except refusals as error:
         yield Finding("verl's validate_config", ABSENT, _root(error))
-    for line in said.getvalue().splitlines():
+    for line in printed.getvalue().splitlines():
         if line.startswith(("WARNING", "NOTICE")):
             yield Finding("verl's validate_config", ABSENT, line, level="warning")
 

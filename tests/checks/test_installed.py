@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rpg.checks.builds import ATTENTION, FUSED, cross_entropy, flash_attention, gpu_builds
+from rpg.checks.installed import ATTENTION, FUSED, cross_entropy, flash_attention, gpu_builds
 from rpg.checks.machine import devices
 from tests.checks.conftest import run_of
 

@@ -1,0 +1,356 @@
+"""Settings that are valid on their own and inconsistent together, as a table: one rule, one row.
+
+Over 300 lines because it is a table.
+"""
+
+import difflib
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from rpg.checks.finding import Check, Finding, Level, Run
+from rpg.checks.reward import EXTERNAL, is_ours
+from rpg.checks.settings import ACTOR, CORRECTION, MODEL, OVERLONG, REF, ROLLOUT, SAMPLER
+from rpg.objectives.spec import LOSS_NAMES
+from rpg.verl_plugin.reference_settings import KEY as REFERENCE
+from rpg.verl_plugin.schedule_free import INSTALL, OPTIM, OPTIMIZER, PACKAGE
+
+BATCH = "data.train_batch_size"
+MINI_BATCH = f"{ACTOR}.ppo_mini_batch_size"
+DEVICES = ("trainer.n_gpus_per_node", "trainer.nnodes")
+PARALLEL = f"{ACTOR}.ulysses_sequence_parallel_size"
+REPLICA = (f"{ROLLOUT}.tensor_model_parallel_size", f"{ROLLOUT}.data_parallel_size")
+PROMPT, RESPONSE = "data.max_prompt_length", "data.max_response_length"
+MANAGER = "reward.reward_manager.name"
+LONGEST = "reward.reward_kwargs.max_resp_len"
+FILTER = "algorithm.filter_groups"
+FUNCTION = "reward.custom_reward_function.path"
+METRICS = ("acc", "score", "reward")  # what rpg.rewards returns, and verl's own name of the reward
+LOSS = f"{ACTOR}.policy_loss.loss_mode"
+ESTIMATOR = "algorithm.adv_estimator"
+RPG_ESTIMATORS = ("rpg", "rpg_batchmean")
+STRATEGY = f"{ACTOR}.strategy"
+DYNAMIC = f"{ACTOR}.use_dynamic_bsz"
+PENALTIES = (
+    (f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"),
+    ("algorithm.use_kl_in_reward", "algorithm.kl_ctrl.kl_coef"),
+)
+BETA, USUAL = "rpg.kl_coef", 1e-4  # rpg_trainer.yaml's, which methods with a coefficient of their own leave alone
+KL_COEF = f"{ACTOR}.policy_loss.kl_coef"
+SCHEDULE = "trainer.v1.trainer_mode"
+SEPARATE = "separate_async"
+NAMED = "rpg.pi_old"
+BYPASS, WEIGHT, THRESHOLD = (f"{CORRECTION}.{name}" for name in ("bypass_mode", "rollout_is", "rollout_is_threshold"))
+REJECTION, LIMITS = f"{CORRECTION}.rollout_rs", f"{CORRECTION}.rollout_rs_threshold"
+LOG_PROBS = f"{ROLLOUT}.calculate_log_probs"
+UNWEIGHTED = ("bypass_mode",)  # of verl's registered losses: has its own weights, and leaves rollout_is_weights alone
+SYNC_EVERY = "trainer.v1.separate_async.parameter_sync_step"
+POOL = (f"{ROLLOUT}.nnodes", f"{ROLLOUT}.n_gpus_per_node")
+ENGINE = f"{ROLLOUT}.checkpoint_engine.backend"
+HYBRID = "actor_rollout_ref.hybrid_engine"
+BACKEND = f"{ROLLOUT}.checkpoint_engine.custom_backend_module"
+SOCKETS = "rpg.verl_plugin.rollout"
+VALIDATION = f"{ROLLOUT}.val_kwargs"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A contradiction between settings.
+
+    Attributes:
+        key: the setting to blame.
+        reads: the other settings.
+        broken: whether the values of key and reads contradict each other.
+        wrong: what is wrong; {0} is the value of key, {1} that of the first of reads, and so on.
+        remedy: what to do, with the same fields.
+        near: names among which the nearest to the value is proposed.
+    """
+
+    key: str
+    reads: tuple[str, ...]
+    broken: Callable[..., Any]
+    wrong: str
+    remedy: str = ""
+    level: Level = "error"
+    near: Sequence[str] = ()
+
+    def ask(self, run: Run) -> Iterator[Finding]:
+        """The finding, where the run breaks the rule."""
+        values = [run.get(key) for key in (self.key, *self.reads)]
+        if self.broken(*values):
+            remedy = self.remedy.format(*values)
+            if self.near:
+                remedy = f"did you mean {difflib.get_close_matches(values[0].lower(), self.near, n=1, cutoff=0)[0]}?"
+            yield Finding(self.key, values[0], self.wrong.format(*values), remedy, self.level)
+
+
+def pi_old(bypass: bool, weight: str | None) -> str:
+    """Which pi_old verl's keys give, whatever rpg.pi_old says."""
+    return "behavior" if bypass else "recomputed" if weight is None else "decoupled"
+
+
+def _divergence(loss: str) -> str:
+    return LOSS_NAMES[loss][0] if loss in LOSS_NAMES else ""
+
+
+def _clip(loss: str) -> str:
+    return LOSS_NAMES[loss][2] if loss in LOSS_NAMES else ""
+
+
+def _kl_in_force(loss: str, in_loss: bool, in_reward: bool) -> str | None:
+    """The key of the coefficient of the run's KL; None where it has none."""
+    if loss in LOSS_NAMES:
+        return KL_COEF
+    return PENALTIES[0][1] if in_loss else PENALTIES[1][1] if in_reward else None
+
+
+def _misspelt(name: str, known: Sequence[str]) -> bool:
+    """verl's registry is asked for names that are not of the form rpg* (verl_validation.py)."""
+    return name.lower().startswith("rpg") and name not in known
+
+
+def _too_short(length: int | None, prompt: int, response: int, times: int = 1) -> bool:
+    return length is not None and length * times < prompt + response
+
+
+SHORT = f"is below {PROMPT} + {RESPONSE} = {{1}} + {{2}} tokens"
+PADS = "verl would pad the batch with samples that it makes"
+LENGTHEN = "raise it, or shorten the lengths"
+AS_REFERENCE = f"with {REFERENCE}.mode={{1}}"
+GROUP = "take the group, schedule=separate"
+SEPARATELY = f"with {SCHEDULE}={SEPARATE}"
+
+RULES: dict[tuple[str, str], list[Rule]] = {
+    ("mini-batches", "the mini-batch divides the batch; verl pads it with made samples otherwise"): [
+        Rule(MINI_BATCH, (BATCH,), lambda mini, batch: batch % mini,
+             f"does not divide {BATCH}={{1}}; {PADS}", "make one a multiple of the other, the mini-batch the smaller"),
+    ],
+    ("ranks", "the ranks divide the responses of a mini-batch, and sequence parallelism divides the ranks"): [
+        Rule(PARALLEL, DEVICES, lambda parallel, gpus, nodes: gpus * nodes % parallel,
+             "does not divide the {1} x {2} GPUs of trainer.n_gpus_per_node x trainer.nnodes"),
+        Rule(MINI_BATCH, (f"{ROLLOUT}.n", PARALLEL, *DEVICES),
+             lambda mini, n, parallel, gpus, nodes: gpus * nodes % parallel == 0
+             and mini * n % (gpus * nodes // parallel),
+             f"times {ROLLOUT}.n={{1}} responses are not divided by the ranks ({{3}} x {{4}} GPUs / {{2}}); {PADS}",
+             "raise it, or take fewer GPUs"),
+    ],
+    ("rollout replicas", "tensor times data parallelism of a vLLM replica divides the GPUs"): [
+        Rule(REPLICA[0], (REPLICA[1], *DEVICES), lambda tensor, data, gpus, nodes: gpus * nodes % (tensor * data),
+             "x data_parallel_size={1} does not divide the {2} x {3} GPUs of trainer.n_gpus_per_node x trainer.nnodes"),
+    ],
+    ("rollout's sockets", "actor and rollout name their socket alike; with one of the keys each waits for the other"): [
+        Rule(EXTERNAL, (BACKEND,), lambda external, backend: backend == SOCKETS != external,
+             f"must be {SOCKETS}, as {BACKEND} is", "set both or neither"),
+        Rule(BACKEND, (EXTERNAL, SCHEDULE),
+             lambda backend, external, mode: mode == SEPARATE and external == SOCKETS != backend,
+             f"must be {SOCKETS} {SEPARATELY}, as {EXTERNAL} is",
+             "leave it to the recipe, or import that module from yours and set both"),
+    ],
+    ("token budgets", "prompt and response fit into every token budget"): [
+        Rule(f"{ROLLOUT}.max_model_len", (PROMPT, RESPONSE), _too_short, SHORT, LENGTHEN),
+        Rule(f"{ROLLOUT}.max_num_batched_tokens", (PROMPT, RESPONSE, f"{ROLLOUT}.enable_chunked_prefill"),
+             lambda tokens, prompt, response, chunked: not chunked and _too_short(tokens, prompt, response),
+             SHORT, LENGTHEN),
+        *(Rule(f"{section}_max_token_len_per_gpu", (PROMPT, RESPONSE, PARALLEL, f"{switch}_dynamic_bsz"),
+               lambda tokens, prompt, response, parallel, dynamic: dynamic
+               and _too_short(tokens, prompt, response, parallel), SHORT, LENGTHEN)
+          for section, switch in ((f"{ACTOR}.ppo", f"{ACTOR}.use"),
+                                  (f"{ROLLOUT}.log_prob", f"{ROLLOUT}.log_prob_use"))),
+    ],
+    ("overlong shaping", "the overlong buffer is complete, shorter than the response, and its manager is dapo"): [
+        Rule(MANAGER, (f"{OVERLONG}.enable",), lambda manager, enabled: enabled and manager != "dapo",
+             f"does not read {OVERLONG}, which is enabled", f"take dapo, or set {OVERLONG}.enable=false"),
+        Rule(LONGEST, (RESPONSE, f"{OVERLONG}.enable", MANAGER),
+             lambda longest, response, enabled, manager: enabled and manager == "dapo" and longest != response,
+             f"must be {RESPONSE}={{1}}, or the penalty begins at another length", "leave it out of the overrides"),
+        *(Rule(f"{OVERLONG}.{name}", (f"{OVERLONG}.enable",), lambda value, enabled: enabled and value is None,
+               "is needed by the overlong buffer") for name in ("len", "penalty_factor", "log")),
+        Rule(f"{OVERLONG}.len", (RESPONSE, f"{OVERLONG}.enable"),
+             lambda length, response, enabled: enabled and length is not None and length >= response,
+             f"is not below {RESPONSE}={{1}}: every response would be penalised",
+             f"shorten it, or set {OVERLONG}.enable=false"),
+    ],
+    ("dynamic sampling", "group filtering has a metric that the rewards return, and groups that can hold a signal"): [
+        Rule(f"{FILTER}.metric", (f"{FILTER}.enable",), lambda metric, enabled: enabled and metric is None,
+             "is needed where groups are filtered", "set it to acc"),
+        Rule(f"{FILTER}.metric", (f"{FILTER}.enable", FUNCTION),
+             lambda metric, enabled, path: enabled and is_ours(path) and metric is not None and metric not in METRICS,
+             f"is not returned by rpg.rewards, which returns {', '.join(METRICS[:2])}", near=METRICS),
+        Rule(f"{ROLLOUT}.n", (f"{FILTER}.enable",), lambda n, enabled: enabled and n == 1,
+             f"with {FILTER}.enable=true drops every group: one response has no variance",
+             "take 2 responses or more, or disable the filter"),
+    ],
+    ("resumption", "resume_from_path and resume_mode agree; verl reads the path in mode resume_path alone"): [
+        Rule("trainer.resume_from_path", ("trainer.resume_mode",),
+             lambda path, mode: mode == "resume_path" and path is None,
+             "is needed with trainer.resume_mode=resume_path", "name a run's global_step_N directory"),
+        Rule("trainer.resume_from_path", ("trainer.resume_mode",),
+             lambda path, mode: mode != "resume_path" and path is not None,
+             "is not read with trainer.resume_mode={1}", "set trainer.resume_mode=resume_path, or leave it out"),
+    ],
+    ("validation", "a run that only validates does so before training, and greedy validation is meant"): [
+        Rule("trainer.val_before_train", ("trainer.val_only",), lambda before, only: only and not before,
+             "with trainer.val_only=true leaves nothing to do", "set it to true"),
+        Rule(f"{VALIDATION}.do_sample", (f"{VALIDATION}.n",), lambda sample, n: n > 1 and not sample,
+             f"with {VALIDATION}.n={{1}} gives one greedy response {{1}} times", "set it to true, or n=1", "warning"),
+    ],
+    ("loss name", "a loss of the form rpg* is one of the sixteen"): [
+        Rule(LOSS, (), lambda name: _misspelt(name, [*LOSS_NAMES]), "is not an RPG loss", near=[*LOSS_NAMES]),
+    ],
+    ("estimator name", "an estimator of the form rpg* is rpg or rpg_batchmean"): [
+        Rule(ESTIMATOR, (), lambda name: _misspelt(name, RPG_ESTIMATORS), "is not registered", near=RPG_ESTIMATORS),
+    ],
+    ("Z_old", "a total mass other than 1 has a loss between unnormalised policies"): [
+        Rule(f"{ACTOR}.policy_loss.z_old", (LOSS,),
+             lambda mass, loss: mass not in (None, 1.0) and _divergence(loss) in ("fkl", "rkl"),
+             "has no meaning for {1}, defined between normalised policies",
+             "set it to 1.0, or choose a ufkl or urkl loss"),
+    ],
+    ("clip of the loss", "clip_scope and clip_branch are set where the loss reads them (LossSpec.rule)"): [
+        Rule(f"{ACTOR}.policy_loss.clip_scope", (LOSS,),
+             lambda scope, loss: scope is not None and _clip(loss) != "dual",
+             f"is not read by {LOSS}={{1}}", "leave it out, or choose a loss rpg_DIVERGENCE"),
+        Rule(f"{ACTOR}.policy_loss.clip_branch", (LOSS,),
+             lambda branch, loss: branch is not None and _clip(loss) != "ppo",
+             f"is not read by {LOSS}={{1}}", "leave it out, or choose a loss rpg_rf_DIVERGENCE_clip_ppo"),
+    ],
+    ("KL counted once", "verl's KL loss and KL in the reward are off, or 0, beside an RPG loss"): [
+        Rule(switch, (coefficient, LOSS),
+             lambda enabled, coefficient, loss: enabled and coefficient != 0 and loss in LOSS_NAMES,
+             f"with {coefficient}={{1}} beside {LOSS}={{2}} counts the KL twice: the RPG loss contains its own",
+             f"set it to false; the strength of the KL is {KL_COEF}")
+        for switch, coefficient in PENALTIES
+    ],
+    ("beta reaches the loss", "rpg.kl_coef is the coefficient in force, where it is not the default"): [
+        Rule(LOSS, (KL_COEF, BETA), lambda loss, coefficient, beta: loss in LOSS_NAMES and coefficient is None,
+             f"is set, and {BETA}={{2}} does not reach it: the loss would take {USUAL}",
+             "choose the loss by method=rpg, rpg_rf or rpg_rf_clip_ppo"),
+        Rule(BETA, (LOSS, PENALTIES[0][0], PENALTIES[1][0]),
+             lambda beta, loss, *enabled: beta not in (USUAL, 0) and loss not in LOSS_NAMES and not any(enabled),
+             "reaches nothing: this run has no KL", "leave it out", "warning"),
+        *(Rule(BETA, (coefficient, LOSS, PENALTIES[0][0], PENALTIES[1][0]),
+               lambda beta, held, *run, key=coefficient: beta not in (USUAL, held) and held is not None
+               and _kl_in_force(*run) == key,
+               f"does not reach the KL, whose coefficient in force is {coefficient}={{1}}",
+               f"leave it out, and set {coefficient}", "warning")
+          for coefficient in (KL_COEF, PENALTIES[0][1], PENALTIES[1][1])),
+    ],
+    ("reference", "the settings of pi_ref agree: mode, trigger, engine, adapter"): [
+        *(Rule(f"{REFERENCE}.{name}", (f"{REFERENCE}.mode",),
+               lambda value, mode, name=name: mode == name and value is None, f"must be {wanted} {AS_REFERENCE}")
+          for name, wanted in (("every_k", "a number of optimizer steps"), ("kl_target", "nats per token"))),
+        *(Rule(f"{REFERENCE}.{name}", (f"{REFERENCE}.mode",),
+               lambda value, mode, name=name: mode != name and value is not None,
+               f"is not read {AS_REFERENCE}", f"leave it out, or take reference={name}")
+          for name in ("every_k", "kl_target")),
+        *(Rule(f"actor_rollout_ref.{role}.strategy", (f"{REFERENCE}.mode",),
+               lambda strategy, mode: mode != "old" and strategy != "fsdp2", f"must be fsdp2 {AS_REFERENCE}")
+          for role in ("actor", "ref")),
+        Rule(f"{REF}.fsdp_config.fsdp_size", (f"{REFERENCE}.mode", f"{ACTOR}.fsdp_config.fsdp_size"),
+             lambda size, mode, actors: mode != "old" and size != actors,
+             f"must be the actor's {{2}} {AS_REFERENCE}: each rank copies its own shards"),
+        *(Rule(key, (f"{REFERENCE}.mode",), lambda rank, mode: mode != "old" and rank,
+               f"{AS_REFERENCE}: verl's reference of an adapter is the actor without it, which cannot be renewed",
+               f"set it to 0, or {REFERENCE}.mode=old") for key in (f"{MODEL}.lora_rank", f"{MODEL}.lora.rank")),
+        Rule(f"{REF}.log_prob_micro_batch_size_per_gpu", (f"{REFERENCE}.mode", DYNAMIC),
+             lambda size, mode, dynamic: mode != "old" and not dynamic and size is None,
+             f"must be a number of sequences {AS_REFERENCE}, as {DYNAMIC} is false"),
+    ],
+    ("schedule-free", "schedule-free AdamW has its package, fsdp2, and no second warm-up"): [
+        Rule(f"{OPTIM}.optimizer", (f"{OPTIM}.optimizer_impl",),
+             lambda name, package: name == OPTIMIZER and package != PACKAGE,
+             f"needs optimizer_impl={PACKAGE}, and it is {{1}}", "take optim=schedulefree"),
+        Rule(f"{OPTIM}.optimizer_impl", (),
+             lambda package: package == PACKAGE and importlib.util.find_spec(PACKAGE) is None,
+             f"the package {PACKAGE} is not installed", f"install it with {INSTALL}, or take optim=adamw"),
+        *(Rule(key, (f"{OPTIM}.optimizer_impl",),
+               lambda value, package, wanted=wanted: package == PACKAGE and value != wanted,
+               f"must be {wanted} with optimizer_impl={PACKAGE}")
+          for key, wanted in ((f"{OPTIM}.optimizer", OPTIMIZER), (STRATEGY, "fsdp2"),
+                              (f"{OPTIM}.lr_scheduler_type", "constant"))),
+        *(Rule(f"{OPTIM}.{name}", (f"{OPTIM}.optimizer_impl",),
+               lambda steps, package: package == PACKAGE and steps > 0,
+               f"is verl's learning-rate warm-up, and {OPTIMIZER} has its own",
+               f"set {name}={nothing}; the warm-up is {OPTIM}.override_optimizer_config.warmup_steps")
+          for name, nothing in (("lr_warmup_steps", "0"), ("lr_warmup_steps_ratio", "0.0"))),
+    ],
+    # verl leaves out silently what lacks its log-probs or its threshold (PPOTrainer._compute_advantage)
+    ("pi_old", "rpg.pi_old says what verl's keys do, and these reach the loss"): [
+        Rule(NAMED, (BYPASS, WEIGHT), lambda named, *keys: named not in (None, pi_old(*keys)),
+             f"is not what {BYPASS}={{1}} with {WEIGHT}={{2}} do", "take the group, pi_old={0}"),
+        Rule(WEIGHT, (BYPASS,), lambda weight, bypass: bypass and weight is not None,
+             f"is not read with {BYPASS}=true: the ratio to the rollout policy is the weight already",
+             "take pi_old=behavior or pi_old=decoupled"),
+        Rule(LOG_PROBS, (BYPASS, WEIGHT), lambda kept, *keys: not kept and pi_old(*keys) != "recomputed",
+             "leaves pi_old without the log-probs of the rollout policy", "set it to true"),
+        Rule(THRESHOLD, (BYPASS, WEIGHT), lambda threshold, *keys: threshold is None and pi_old(*keys) == "decoupled",
+             f"with {WEIGHT}={{2}} leaves the weights out: verl computes none without a threshold",
+             "set it to 2.0, or a large number for weights that are never truncated"),
+        Rule(LOSS, (BYPASS, WEIGHT), lambda loss, *keys: loss in UNWEIGHTED and pi_old(*keys) == "decoupled",
+             f"does not multiply with the weights of {WEIGHT}={{2}}", f"choose another loss, or set {WEIGHT}=null"),
+    ],
+    ("rejection sampling", "rollout_rs has a threshold and reaches the batch"): [
+        Rule(LIMITS, (REJECTION,), lambda limits, named: named is not None and limits is None,
+             f"is needed by {REJECTION}={{1}}", "set one for all criteria, or one for each, separated by commas"),
+        Rule(REJECTION, (BYPASS,), lambda named, bypass: named is not None and bypass,
+             f"is not read with {BYPASS}=true: there is no second policy to compare with the rollout policy",
+             "take pi_old=recomputed or pi_old=decoupled"),
+        Rule(LOG_PROBS, (REJECTION, BYPASS), lambda kept, named, bypass: named is not None and not bypass and not kept,
+             f"leaves {REJECTION}={{1}} out: verl lacks the log-probs of the rollout policy", "set it to true"),
+    ],
+    # the weight from the rollout policy to the recomputed one is then in no term, and no metric shows it
+    ("asynchronous pi_old", "an RPG loss under an asynchronous schedule takes a recomputed pi_old only by name"): [
+        Rule(SCHEDULE, (LOSS, NAMED, BYPASS, WEIGHT),
+             lambda mode, loss, named, *keys, ours=ours: mode != "sync" and named != "recomputed"
+             and pi_old(*keys) == "recomputed" and (loss in LOSS_NAMES) == ours,
+             "trains on samples of older policies with pi_old recomputed: the gradient of {1} would be biased in "
+             "proportion to their age (docs/off-policy.md)",
+             "choose pi_old=behavior (the rollout policy; without a clip), pi_old=decoupled (recomputed, weighted; "
+             "with a clip), pi_old=recomputed by that name, or schedule=sync", level)
+        for ours, level in ((True, "error"), (False, "warning"))
+    ],
+    # verl counts the step that a prompt was requested in and the one that trains on it (ReplayBufferAsync)
+    ("staleness", "responses that rollouts are ahead by are not too old to be trained on"): [
+        Rule(f"trainer.v1.{mode}.num_warmup_batches", (f"{SAMPLER}_threshold", f"{SAMPLER}_strategy", SCHEDULE),
+             lambda ahead, oldest, strategy, schedule, mode=mode: schedule == mode and strategy == "drop"
+             and oldest is not None and ceil(ahead) + 1 > oldest,
+             f"makes every response older than {SAMPLER}_threshold={{1}} when it is trained on: all would be dropped",
+             f"lower it, or raise {SAMPLER}_threshold")
+        for mode in ("colocate_async", SEPARATE)
+    ],
+    # verl asserts most of these once Ray is up (PPOTrainerSeparateAsync.__init__)
+    ("separate rollouts", "rollouts with GPUs of their own have some, get the weights once a batch, and by an engine "
+     "that can"): [
+        Rule(SYNC_EVERY, (SCHEDULE, MINI_BATCH, BATCH),
+             lambda every, mode, mini, batch: mode == SEPARATE and every * mini != batch,
+             f"times {MINI_BATCH}={{2}} must be {BATCH}={{3}}", GROUP),
+        *(Rule(key, (SCHEDULE,), lambda count, mode: mode == SEPARATE and count < 1,
+               f"leaves rollouts without GPUs {SEPARATELY}", GROUP) for key in POOL),
+        Rule(POOL[1], (SCHEDULE, *REPLICA),
+             lambda gpus, mode, tensor, data: mode == SEPARATE and gpus % (tensor * data)
+             and tensor * data % max(1, gpus),
+             f"is not a whole number of vLLM replicas of {{2}} x {{3}} GPUs ({', '.join(REPLICA)})"),
+        Rule(ENGINE, (SCHEDULE,), lambda engine, mode: mode == SEPARATE and engine == "naive",
+             f"cannot reach rollouts with GPUs of their own, as {SEPARATELY}", GROUP),
+        Rule(STRATEGY, (SCHEDULE,), lambda strategy, mode: mode == SEPARATE and strategy != "fsdp2",
+             f"must be fsdp2 {SEPARATELY}"),
+        Rule(HYBRID, (SCHEDULE, f"{REFERENCE}.mode"),
+             lambda hybrid, mode, reference: mode == SEPARATE and hybrid is False and reference != "old",
+             f"{SEPARATELY} puts the reference into another process than the actor ({REFERENCE}.mode={{2}})",
+             f"set it to true, or {REFERENCE}.mode=old"),
+    ],
+}  # fmt: skip
+
+
+def _check(name: str, sentence: str, rules: list[Rule]) -> Check:
+    def ask(run: Run) -> Iterator[Finding]:
+        for rule in rules:
+            yield from rule.ask(run)
+
+    keys = dict.fromkeys(key for rule in rules for key in (rule.key, *rule.reads))
+    return Check(name, sentence, tuple(keys), "cheap", "settings", ask)
+
+
+CHECKS = [_check(name, sentence, rules) for (name, sentence), rules in RULES.items()]

@@ -1,0 +1,355 @@
+"""Types and ranges of single settings, without an import of verl.
+
+Ours (`rpg.*`) are a pydantic model. verl's get their type from verl's own default configuration; RANGES adds what verl
+would accept silently, or refuse only after Ray has started. pydantic is strict: "300" is not a number, true not 1.
+"""
+
+import difflib
+import importlib.util
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    TypeAdapter,
+    ValidationError,
+)
+
+from rpg.checks.finding import ABSENT, Finding, Run, check
+from rpg.objectives.spec import CLIP_BRANCHES, CLIP_SCOPES, DIVERGENCE_NAMES
+from rpg.verl_plugin.reference_settings import MODES
+
+ACTOR = "actor_rollout_ref.actor"
+MODEL = "actor_rollout_ref.model"
+ROLLOUT = "actor_rollout_ref.rollout"
+REF = "actor_rollout_ref.ref"
+SCHEDULES = ("sync", "colocate_async", "separate_async")
+PI_OLD = ("recomputed", "behavior", "decoupled")  # as in rpg.objectives.pi_old, which needs torch
+LONGEST_NAME, LONGEST_PATH = 255, 2000  # bytes; Linux takes 4095, and the run's files get names below it
+
+
+def _fits_a_file_system(path: str) -> str:
+    if any(len(name.encode()) > LONGEST_NAME for name in path.split("/")) or len(path.encode()) > LONGEST_PATH:
+        raise ValueError(f"longer than a file system allows ({LONGEST_NAME} bytes a name, {LONGEST_PATH} in all)")
+    return path
+
+
+def _one_directory(name: str) -> str:
+    if "/" in name or name in (".", ".."):
+        raise ValueError("names one directory, so it must not be . or .. or contain a /")
+    return name
+
+
+Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f\s][^\x00-\x1f\x7f]*$")]
+FilePath = Annotated[Line, AfterValidator(_fits_a_file_system)]
+RunName = Annotated[FilePath, AfterValidator(_one_directory)]
+Files = FilePath | Annotated[list[FilePath], Field(min_length=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+OrMinusOne = Annotated[int, Field(ge=-1)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Dtype = Literal["fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
+KL = Literal["kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3",
+             "kl+", "k1+", "abs+", "mse+", "k2+", "low_var_kl+", "k3+"]  # fmt: skip
+Logger = Literal["console", "file", "wandb", "tensorboard", "mlflow", "swanlab", "clearml", "trackio", "vemlp_wandb",
+                 "rl_insight"]  # fmt: skip
+STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(**STRICT, extra="forbid")
+
+
+class Reference(_Section):
+    """`rpg.reference`: when pi_ref is renewed (docs/reference.md)."""
+
+    mode: Literal[MODES]
+    every_k: PositiveInt | None
+    kl_target: PositiveFloat | None
+    kl_ema: Annotated[float, Field(ge=0, lt=1)]
+
+
+class Preload(_Section):
+    """`rpg.preload`: modules that one process imports for all workers of a machine."""
+
+    early: list[Line]
+    late: list[Line]
+
+
+class RpgSettings(_Section):
+    """`rpg.*`: what verl has no key for; rpg_trainer.yaml says what each means. Limits are in seconds."""
+
+    script: Line | None
+    env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str | int | float | bool]
+    data_dir: FilePath
+    divergence: Literal[DIVERGENCE_NAMES]
+    kl_coef: NonNegativeFloat
+    pi_old: Literal[PI_OLD] | None
+    reference: Reference
+    preload: Preload
+    poll_interval: PositiveFloat
+    nonfinite_limit: PositiveInt
+    reward_limit: PositiveFloat | None
+    left_out_limit: Fraction
+    stall_limit: PositiveFloat | None
+    time_limit: PositiveFloat | None
+    max_num_seqs: dict[str, PositiveInt]
+    resume_changed: bool
+    console: Literal["full", "progress"]
+
+
+def _each(kind: Any, *keys: str) -> dict[str, TypeAdapter[Any]]:
+    return dict.fromkeys(keys, TypeAdapter(kind, config=STRICT))
+
+
+WORKERS = f"{ROLLOUT}.agent.num_workers"
+BUCKET = f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"
+OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
+CORRECTION = "algorithm.rollout_correction"
+SAMPLER = "trainer.v1.sampler.max_off_policy"
+RAY = "ray_kwargs.ray_init"
+
+RANGES: dict[str, TypeAdapter[Any]] = {
+    **_each(RunName, "trainer.experiment_name"),
+    **_each(
+        Line, "trainer.project_name", "data.prompt_key", "algorithm.adv_estimator", "reward.reward_manager.name",
+        "reward.custom_reward_function.name", f"{ACTOR}.policy_loss.loss_mode", f"{ACTOR}.optim.optimizer",
+        f"{ACTOR}.optim.optimizer_impl", f"{ROLLOUT}.checkpoint_engine.backend",
+    ),
+    **_each(
+        Line | None, f"{MODEL}.external_lib", f"{ROLLOUT}.checkpoint_engine.custom_backend_module",
+        f"{CORRECTION}.rollout_rs", "algorithm.filter_groups.metric",
+    ),
+    **_each(FilePath, "trainer.default_local_dir", f"{MODEL}.path"),
+    **_each(
+        FilePath | None, "trainer.validation_data_dir", "trainer.resume_from_path", f"{MODEL}.tokenizer_path",
+        "reward.custom_reward_function.path",
+    ),
+    **_each(Files, "data.train_files", "data.val_files"),
+    **_each(
+        PositiveInt, "trainer.nnodes", "trainer.n_gpus_per_node", "trainer.total_epochs",
+        "trainer.v1.separate_async.parameter_sync_step", "data.max_prompt_length", "data.max_response_length",
+        "data.train_batch_size", "reward.num_workers", "reward.reward_kwargs.max_resp_len", f"{OVERLONG}.len",
+        f"{ACTOR}.ppo_mini_batch_size", f"{ACTOR}.ppo_epochs", f"{ACTOR}.ppo_max_token_len_per_gpu",
+        f"{ACTOR}.ulysses_sequence_parallel_size", f"{REF}.log_prob_max_token_len_per_gpu", f"{ROLLOUT}.n",
+        f"{ROLLOUT}.val_kwargs.n", f"{ROLLOUT}.tensor_model_parallel_size", f"{ROLLOUT}.data_parallel_size",
+        f"{ROLLOUT}.max_num_seqs", f"{ROLLOUT}.max_num_batched_tokens", f"{ROLLOUT}.log_prob_max_token_len_per_gpu",
+        WORKERS, BUCKET, "transfer_queue.backend.SimpleStorage.num_data_storage_units",
+    ),
+    **_each(
+        PositiveInt | None, "trainer.total_training_steps", "trainer.max_actor_ckpt_to_keep", f"{SAMPLER}_threshold",
+        "data.gen_batch_size", f"{ACTOR}.ppo_micro_batch_size_per_gpu", f"{ROLLOUT}.max_model_len",
+        f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu", f"{REF}.log_prob_micro_batch_size_per_gpu",
+    ),
+    **_each(
+        NonNegativeInt, "data.dataloader_num_workers", "algorithm.filter_groups.max_num_gen_batches",
+        f"{MODEL}.lora_rank", f"{ROLLOUT}.nnodes", f"{ROLLOUT}.n_gpus_per_node",
+        f"{ACTOR}.optim.override_optimizer_config.warmup_steps",
+    ),
+    **_each(NonNegativeInt | None, "data.seed", f"{RAY}.num_gpus"),
+    **_each(
+        OrMinusOne, "trainer.test_freq", "trainer.save_freq", f"{ACTOR}.optim.lr_warmup_steps",
+        f"{ACTOR}.fsdp_config.fsdp_size", f"{ROLLOUT}.top_k", f"{ROLLOUT}.val_kwargs.top_k",
+    ),
+    **_each(
+        NonNegativeFloat, "trainer.v1.colocate_async.num_warmup_batches",
+        "trainer.v1.separate_async.num_warmup_batches", "algorithm.kl_ctrl.kl_coef", f"{OVERLONG}.penalty_factor",
+        f"{ACTOR}.clip_ratio", f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high", f"{ACTOR}.entropy_coeff",
+        f"{ACTOR}.kl_loss_coef", f"{ACTOR}.policy_loss.kl_coef", f"{ACTOR}.optim.lr", f"{ACTOR}.optim.weight_decay",
+        f"{ROLLOUT}.val_kwargs.temperature",
+    ),
+    **_each(PositiveFloat, f"{ACTOR}.grad_clip", f"{ACTOR}.policy_loss.z_old", f"{ROLLOUT}.temperature"),
+    **_each(PositiveFloat | None, f"{RAY}.num_cpus"),
+    **_each(Annotated[float, Field(gt=1)], f"{ACTOR}.clip_ratio_c"),
+    **_each(Share, f"{ROLLOUT}.top_p", f"{ROLLOUT}.val_kwargs.top_p", f"{ROLLOUT}.gpu_memory_utilization"),
+    **_each(Fraction, f"{ACTOR}.optim.lr_warmup_steps_ratio"),
+    **_each(Port, f"{ROLLOUT}.prometheus.port"),
+    **_each(Port | None, f"{RAY}.dashboard_port"),
+    **_each(bool, f"{OVERLONG}.enable", f"{OVERLONG}.log"),
+    **_each(Logger | Annotated[list[Logger], Field(min_length=1)], "trainer.logger"),
+    **_each(Literal[True], "trainer.use_v1"),  # the recipe runs verl's V1 trainer whatever this says
+    **_each(Literal["cuda", "cpu", "npu"], "trainer.device"),
+    **_each(Literal["auto", "disable", "resume_path"], "trainer.resume_mode"),
+    **_each(Literal[SCHEDULES], "trainer.v1.trainer_mode"),
+    **_each(Literal["drop", "wait"], f"{SAMPLER}_strategy"),
+    **_each(Literal["left", "right", "middle", "error"], "data.truncation"),
+    **_each(Literal["token", "sequence"] | None, f"{CORRECTION}.rollout_is"),
+    **_each(
+        PositiveFloat | Annotated[str, Field(pattern=r"^[\d.e-]+_[\d.e-]+$")] | None,  # LOWER_UPPER
+        f"{CORRECTION}.rollout_is_threshold",
+    ),
+    **_each(
+        PositiveFloat | Annotated[str, Field(pattern=r"^[\d.e+\-_, ]+$")] | None,  # one for each criterion
+        f"{CORRECTION}.rollout_rs_threshold",
+    ),
+    **_each(Literal["fsdp2", "fsdp"], f"{ACTOR}.strategy"),
+    **_each(KL, f"{ACTOR}.kl_loss_type"),
+    **_each(Literal[CLIP_SCOPES], f"{ACTOR}.policy_loss.clip_scope"),
+    **_each(Literal[CLIP_BRANCHES], f"{ACTOR}.policy_loss.clip_branch"),
+    **_each(
+        Dtype, f"{ACTOR}.fsdp_config.model_dtype", f"{REF}.fsdp_config.model_dtype",
+        *(f"{ACTOR}.fsdp_config.mixed_precision.{name}_dtype" for name in ("param", "reduce", "buffer")),
+    ),
+    **_each(Dtype | Literal["auto", "half", "float"], f"{ROLLOUT}.dtype"),
+    **_each(Literal["vllm", "sglang", "trtllm"], f"{ROLLOUT}.name"),
+    **_each(
+        Literal["sdpa", "flash_attention_2", "flash_attention_3", "flex_attention", "eager"],
+        f"{MODEL}.override_config.attn_implementation",
+    ),
+    **_each(
+        Literal["uni", "mp", "ray", "external_launcher"],
+        f"{ROLLOUT}.engine_kwargs.vllm.distributed_executor_backend",
+    ),
+}  # fmt: skip
+
+# Keys that verl reads where they are set, and that are neither in its default configuration nor in a dataclass
+ALSO_READ = (
+    "trainer.remove_previous_ckpt_in_save", "trainer.v1.sampler.sync_refill_failed_groups",
+    "trainer.v1.sampler.custom_sampler", "reward.custom_reward_function.reward_kwargs", "reward.timeout",
+    f"{ROLLOUT}.moe_load_balance_metrics_interval", f"{ROLLOUT}.enable_sleep_mode", f"{MODEL}.custom_chat_template",
+)  # fmt: skip
+
+
+@cache
+def verl_defaults() -> dict[str, Any]:
+    """verl's own configuration without an override, as verl generates and ships it: interpolations as text.
+
+    verl is not imported.
+    """
+    from omegaconf import OmegaConf
+
+    spec = importlib.util.find_spec("verl")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    file = Path(spec.submodule_search_locations[0]) / "trainer/config/_generated_ppo_trainer.yaml"
+    made: Any = OmegaConf.to_container(OmegaConf.load(file))
+    return {"model_engine": "dp", **made}  # the key that chose the groups, which the generated file leaves out
+
+
+def parents(key: str) -> list[str]:
+    """The sections that a key lies in, outermost first: a.b.c -> a, a.b."""
+    names = key.split(".")
+    return [".".join(names[:count]) for count in range(1, len(names))]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The nearest known name, as the remedy for a misspelt one; "" where none is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def complaint(adapter: TypeAdapter[Any], value: Any) -> str | None:
+    """What pydantic finds wrong with a value; None where it accepts it."""
+    try:
+        adapter.validate_python(value)
+    except ValidationError as error:
+        return " or ".join(dict.fromkeys(_sentence(found) for found in error.errors()))
+    return None
+
+
+def _sentence(found: Any) -> str:
+    return found["msg"].removeprefix("Value error, ").replace("Input should", "must", 1)
+
+
+@check("types and ranges", "a setting has the type of verl's default, or of the recipe's, is in its range, and is read")
+def values(run: Run) -> Iterator[Finding]:
+    """Wrong types, numbers out of range, missing keys, and keys that nothing reads; then verl_validation.py."""
+    yield from _ours(run)
+    for section in SECTIONS:
+        held = run.get(section, ABSENT)
+        if not isinstance(held, dict) and held is not None and held is not ABSENT:
+            yield _no_mapping(section, held)
+    for key, adapter in RANGES.items():
+        held = run.get(key, ABSENT)
+        if held is not ABSENT and (wrong := complaint(adapter, held)):
+            yield Finding(key, repr(held) if isinstance(held, str) else held, wrong)
+    yield from _section("", run.config, verl_defaults())
+
+
+RPG_KEYS = [f"rpg.{name}" for name in RpgSettings.model_fields] + [
+    f"rpg.{section}.{name}"
+    for section, model in (("reference", Reference), ("preload", Preload))
+    for name in model.model_fields
+]
+
+
+def _ours(run: Run) -> Iterator[Finding]:
+    errors = []
+    try:
+        RpgSettings.model_validate(run.get("rpg"))
+    except ValidationError as error:
+        errors = error.errors()
+    for key, found in {_place(run, found): found for found in reversed(errors)}.items():
+        if found["type"] == "missing":
+            yield Finding(key, ABSENT, "is missing", f"remove '~{key}' from the overrides")
+        elif found["type"] == "extra_forbidden":
+            yield Finding(key, run.get(key), "no such setting", did_you_mean(key, RPG_KEYS))
+        else:
+            held = run.get(key)
+            yield Finding(key, repr(held) if isinstance(held, str) else held, _sentence(found))
+
+
+def _place(run: Run, found: Any) -> str:
+    """The key that an error of pydantic is about; for an element of a list or of a union, theirs."""
+    key = "rpg"
+    for name in found["loc"]:
+        if found["type"] != "missing" and run.get(f"{key}.{name}", ABSENT) is ABSENT:
+            break
+        key = f"{key}.{name}"
+    return key
+
+
+def _section(section: str, held: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Finding]:
+    """A section against verl's; one with a _target_ may have more keys, and null where its dataclass allows it."""
+    dataclass = "_target_" in defaults
+    for name, default in defaults.items():
+        if name not in held and default is not None:
+            key = f"{section}.{name}".lstrip(".")
+            yield Finding(key, ABSENT, "is missing", f"remove '~{key}' from the overrides")
+    for name, value in held.items():
+        key = f"{section}.{name}".lstrip(".")
+        default = defaults.get(name, ABSENT)
+        if default is ABSENT:
+            if not dataclass and not is_read(key):
+                yield Finding(key, value, "verl has no such setting", did_you_mean(name, defaults))
+        elif isinstance(default, dict) and default and isinstance(value, dict):
+            yield from _section(key, value, default)
+        elif isinstance(default, dict) and default and value is None:
+            yield _no_mapping(key, value)
+        elif key in RANGES or key in SECTIONS or (value is None and dataclass) or _says_no_type(default):
+            continue
+        elif wrong := complaint(_like(type(default), dataclass and default != {}), value):
+            yield Finding(key, repr(value) if isinstance(value, str) else value, wrong)
+
+
+def _says_no_type(default: Any) -> bool:
+    """null, a key that has to be given, or another key's value, whose fault is named there."""
+    return default in (None, "???") or (isinstance(default, str) and "${" in default)
+
+
+def _no_mapping(section: str, held: Any) -> Finding:
+    return Finding(section, held, "must be a mapping", f"set its keys one by one, as {section}.KEY=VALUE")
+
+
+@cache
+def _like(kind: type, dataclass: bool) -> TypeAdapter[Any]:
+    """The type of a default; a default of 1 in a dataclass may be one of a float."""
+    return TypeAdapter({int: float if dataclass else int, str: str | None, dict: dict | None}.get(kind, kind),
+                       config=STRICT)  # fmt: skip
+
+
+SECTIONS = sorted({section for key in RANGES for section in parents(key)})
+
+
+def is_read(key: str) -> bool:
+    """Whether a key that verl has no default for is read: the recipe's, and the free mappings of verl's own modules."""
+    return key == "rpg" or key in RANGES or key in SECTIONS or key in ALSO_READ or key.startswith(f"{RAY}.")
