@@ -37,9 +37,10 @@ A refusal names the setting, its value, what is wrong and what to do.
 
 TYPES = """## Types and ranges
 
-All cheap, tested by `cases.py` and, one setting in two, by the campaign. `rpg.*` is the pydantic model \
-`RpgSettings` in `rpg/checks/settings.py`. Every other setting has the type of verl's default, or of its field in verl's dataclass; \
-`RANGES` in the same file adds ranges and choices. A setting that nothing reads is refused, with the nearest name."""
+All cheap, tested by `cases.py` and, one setting in two, by the campaign. `rpg.*` is the pydantic model `RpgSettings` \
+in `rpg/checks/settings.py`. Every other setting has the type of verl's default, or of its field in verl's \
+dataclass; `RANGES` in the same file adds ranges and choices. A setting that nothing reads is refused, with the \
+nearest name."""
 
 
 def row(*cells: str) -> str:

@@ -120,6 +120,7 @@ PADS = "verl would pad the batch with samples that it makes"
 LENGTHEN = "raise it, or shorten the lengths"
 AS_REFERENCE = f"with {REFERENCE}.mode={{1}}"
 GROUP = "take the group, schedule=separate"
+BIASED: tuple[tuple[bool, Level], ...] = ((True, "error"), (False, "warning"))  # whether it is an RPG loss
 SEPARATELY = f"with {SCHEDULE}={SEPARATE}"
 
 RULES: dict[tuple[str, str], list[Rule]] = {
@@ -309,7 +310,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              "proportion to their age (docs/off-policy.md)",
              "choose pi_old=behavior (the rollout policy; without a clip), pi_old=decoupled (recomputed, weighted; "
              "with a clip), pi_old=recomputed by that name, or schedule=sync", level)
-        for ours, level in ((True, "error"), (False, "warning"))
+        for ours, level in BIASED
     ],
     # verl counts the step that a prompt was requested in and the one that trains on it (ReplayBufferAsync)
     ("staleness", "responses that rollouts are ahead by are not too old to be trained on"): [

@@ -56,6 +56,8 @@ Files = FilePath | Annotated[list[FilePath], Field(min_length=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 OrMinusOne = Annotated[int, Field(ge=-1)]
+Bounds = Annotated[str, Field(pattern=r"^[\d.e-]+_[\d.e-]+$")]  # LOWER_UPPER
+Thresholds = Annotated[str, Field(pattern=r"^[\d.e+\-_, ]+$")]  # one for each criterion
 Port = Annotated[int, Field(ge=1, le=65535)]
 Dtype = Literal["fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
 KL = Literal["kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3",
@@ -66,13 +68,13 @@ STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(**STRICT, extra="forbid")
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 
 
 class Reference(_Section):
     """`rpg.reference`: when pi_ref is renewed (docs/reference.md)."""
 
-    mode: Literal[MODES]
+    mode: Literal[MODES]  # type: ignore[valid-type]
     every_k: PositiveInt | None
     kl_target: PositiveFloat | None
     kl_ema: Annotated[float, Field(ge=0, lt=1)]
@@ -91,9 +93,9 @@ class RpgSettings(_Section):
     script: Line | None
     env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str | int | float | bool]
     data_dir: FilePath
-    divergence: Literal[DIVERGENCE_NAMES]
+    divergence: Literal[DIVERGENCE_NAMES]  # type: ignore[valid-type]
     kl_coef: NonNegativeFloat
-    pi_old: Literal[PI_OLD] | None
+    pi_old: Literal[PI_OLD] | None  # type: ignore[valid-type]
     reference: Reference
     preload: Preload
     poll_interval: PositiveFloat
@@ -184,11 +186,11 @@ RANGES: dict[str, TypeAdapter[Any]] = {
     **_each(Literal["left", "right", "middle", "error"], "data.truncation"),
     **_each(Literal["token", "sequence"] | None, f"{CORRECTION}.rollout_is"),
     **_each(
-        PositiveFloat | Annotated[str, Field(pattern=r"^[\d.e-]+_[\d.e-]+$")] | None,  # LOWER_UPPER
+        PositiveFloat | Bounds | None,
         f"{CORRECTION}.rollout_is_threshold",
     ),
     **_each(
-        PositiveFloat | Annotated[str, Field(pattern=r"^[\d.e+\-_, ]+$")] | None,  # one for each criterion
+        PositiveFloat | Thresholds | None,
         f"{CORRECTION}.rollout_rs_threshold",
     ),
     **_each(Literal["fsdp2", "fsdp"], f"{ACTOR}.strategy"),
@@ -214,7 +216,8 @@ RANGES: dict[str, TypeAdapter[Any]] = {
 # Keys that verl reads where they are set, and that are neither in its default configuration nor in a dataclass
 ALSO_READ = (
     "trainer.remove_previous_ckpt_in_save", "trainer.v1.sampler.sync_refill_failed_groups",
-    "trainer.v1.sampler.custom_sampler", "reward.custom_reward_function.reward_kwargs", "reward.timeout",
+    "trainer.v1.sampler.custom_sampler", "reward.custom_reward_function.reward_kwargs",
+    "reward.reward_kwargs", "reward.timeout",
     f"{ROLLOUT}.moe_load_balance_metrics_interval", f"{ROLLOUT}.enable_sleep_mode", f"{MODEL}.custom_chat_template",
 )  # fmt: skip
 
@@ -352,4 +355,4 @@ SECTIONS = sorted({section for key in RANGES for section in parents(key)})
 
 def is_read(key: str) -> bool:
     """Whether a key that verl has no default for is read: the recipe's, and the free mappings of verl's own modules."""
-    return key == "rpg" or key in RANGES or key in SECTIONS or key in ALSO_READ or key.startswith(f"{RAY}.")
+    return key == "rpg" or key in ALSO_READ or key.startswith(f"{RAY}.")
