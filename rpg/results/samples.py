@@ -108,6 +108,8 @@ def sample_lines(file: Path, needed: Iterable[str]) -> Iterator[dict[str, Any]]:
         for key in ("input", "gts", *needed):
             if not isinstance(line[key], TYPES[key]):
                 raise TypeError(f"{key} is {line[key]!r:.60}")
+        if "acc" in needed and not 0 <= line["acc"] <= 1:
+            raise ValueError(f"acc is {line['acc']!r:.60}")
         return line
 
     yield from read_lines(file, sample, "a validation sample", None)

@@ -157,7 +157,7 @@ def _with_data_source(run: RunLog, file: Path, names: list[str]) -> Iterator[dic
     """
     known = [] if len(names) == 1 else problem_texts(run)
     sources: dict[str, list[str]] = {}  # a problem has many samples
-    for sample in sample_lines(file, ["output"]):
+    for sample in sample_lines(file, ["output", "acc"]):
         text = sample["input"]
         if text not in sources:
             sources[text] = names if len(names) == 1 else sources_of(text, known)
