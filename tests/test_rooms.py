@@ -57,11 +57,24 @@ def test_no_circle_of_files():
     tuple(TopologicalSorter({module: imported(path) - {module} for module, path in MODULES.items()}).static_order())
 
 
-def test_no_circle_of_rooms():
+def rooms() -> dict[str, set[str]]:
+    """The rooms, each with those that its files import."""
     graph: dict[str, set[str]] = {}
     for module, path in MODULES.items():
         graph.setdefault(room(module), set()).update(room(other) for other in imported(path))
-    tuple(TopologicalSorter({name: others - {name} for name, others in graph.items()}).static_order())
+    return {name: others - {name} for name, others in graph.items()}
+
+
+def test_no_circle_of_rooms():
+    tuple(TopologicalSorter(rooms()).static_order())
+
+
+def test_the_drawing_of_the_rooms_is_their_imports():
+    drawing = (ROOT / "CONTRIBUTING.md").read_text().partition("flowchart TD")[2].partition("```")[0]
+    arrows = dict(line.strip().split(" --> ") for line in drawing.strip().splitlines())
+    drawn = {f"rpg.{name}": {f"rpg.{other}" for other in others.split(" & ")} for name, others in arrows.items()}
+    inside = {name: others for name, others in rooms().items() if floor(name) <= 4}
+    assert drawn == {name: others - {"rpg"} for name, others in inside.items() if others - {"rpg"}}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
