@@ -66,10 +66,10 @@ class RPGTrainer(PPOTrainer):
         batch, limit = self.config.data.train_batch_size, self.config.algorithm.filter_groups.max_num_gen_batches
         if limit and self._asked[1] > (limit - 1) * batch:  # the first batch is not asked for here
             raise RuntimeError(
-                f"step {self.global_steps}: {limit} batches of {batch} prompts did not give one whose groups all have "
-                "answers of different worth (algorithm.filter_groups.max_num_gen_batches): the problems are too easy "
-                "or too hard, or the reward tells no answer from another"
-                + ("; here groups that failed or are too old count as well" if self.trainer_mode != "sync" else "")
+                f"step {self.global_steps}: {limit} batches of {batch} prompts hold no batch in which every group has "
+                f"reward variance (algorithm.filter_groups.max_num_gen_batches={limit}). The problems are too easy or "
+                "too hard, or the reward function gives every response the same reward"
+                + ("; failed and stale groups count as well" if self.trainer_mode != "sync" else "")
             )
         return self._add_prompts_to_generate(num_prompts)
 

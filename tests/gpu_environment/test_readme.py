@@ -77,7 +77,7 @@ def place() -> Iterator[Path]:
 
 def follow(shell: Shell, commands: list[str]) -> None:
     """Every command, with what it has to say."""
-    setup, data, dry, run, table, plot = commands
+    setup, data, dry, plan, run, train, table, plot, planned, reproduce = commands
     code, said = shell.run(setup)
     assert code == 0, said
     assert "done in" in said
@@ -99,12 +99,17 @@ def follow(shell: Shell, commands: list[str]) -> None:
     assert f"environment: {prefix}/bin/" in config
     assert "loss_mode: rpg_rf_urkl_clip_ppo" in config
 
-    code, said = shell.run(run)
-    assert code == 2, said
-    wrong = [line for line in said.splitlines() if line.startswith("error: ")]
-    assert any("n_gpus_per_node=8: this machine has 0" in line for line in wrong), said
-    assert all("n_gpus_per_node" in line or "flash-attn cannot be imported" in line for line in wrong), said
-    assert "CPU" not in said
+    code, said = shell.run(plan)
+    assert code == 0, said
+    assert "KV cache" in said
+
+    for start in (run, train):
+        code, said = shell.run(start)
+        assert code == 2, said
+        wrong = [line for line in said.splitlines() if line.startswith("error: ")]
+        assert any("n_gpus_per_node=8: this machine has 0" in line for line in wrong), said
+        assert all("n_gpus_per_node" in line or "flash-attn cannot be imported" in line for line in wrong), said
+        assert "CPU" not in said
 
     code, config = shell.run(f"{dry} 2>/dev/null")
     finished = shell.clone / "checkpoints" / Path(SCRIPT).stem.removeprefix("run_")
@@ -116,6 +121,10 @@ def follow(shell: Shell, commands: list[str]) -> None:
     assert code == 0, said
     assert "AIME24" in said
     code, said = shell.run(plot)
+    assert code == 0, said
+
+    assert planned == f"{reproduce} --dry-run"
+    code, said = shell.run(planned)
     assert code == 0, said
 
 
