@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rpg.verl_plugin.cpu import preload
+import rpg
 from rpg.verl_plugin.cpu.preload import Preloaded
 
 pytestmark = pytest.mark.slow
@@ -256,8 +256,7 @@ def _gone(pid: int) -> None:
 
 def test_it_works_from_a_directory_of_any_name(tmp_path):
     package = tmp_path / "a b,c='d'\"($x&;ü" / "rpg"
-    shutil.copytree(Path(preload.__file__).parent, package / "preload")
-    (package / "__init__.py").touch()
+    shutil.copytree(Path(rpg.__file__).parent, package, symlinks=True)
     code = (
         "import subprocess; from pathlib import Path; from rpg.verl_plugin.cpu.preload import HERE, Preloaded\n"
         "print(HERE, flush=True); s = Preloaded(['json'], ['decimal'], Path('log'))\n"
@@ -265,4 +264,4 @@ def test_it_works_from_a_directory_of_any_name(tmp_path):
     )
     environment = {**os.environ, "PYTHONPATH": str(package.parent)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
-    assert done.stdout == f"{package / 'preload'}\n42\n", done.stderr
+    assert done.stdout == f"{package / 'verl_plugin/cpu/preload'}\n42\n", done.stderr
