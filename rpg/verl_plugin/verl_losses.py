@@ -25,6 +25,7 @@ def verl_loss(name: str, clip_low: float, clip_high: float, clip_c: float) -> Ca
         strategy="fsdp2",
         rollout_n=1,
         ppo_micro_batch_size_per_gpu=1,
+        use_torch_compile=False,
         clip_ratio_low=clip_low,
         clip_ratio_high=clip_high,
         clip_ratio_c=clip_c,

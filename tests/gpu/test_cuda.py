@@ -29,7 +29,7 @@ def test_token_loss(spec):
     torch.testing.assert_close(gpu_gradient.cpu(), gradient, rtol=1e-5, atol=1e-6)
 
 
-def policy_loss(name: str, device: str) -> tuple[torch.Tensor, torch.Tensor, dict]:
+def policy_loss(name: str, device: str, compiled: bool = False) -> tuple[torch.Tensor, torch.Tensor, dict]:
     """Loss, gradient by log_prob and metrics of a loss as verl's actor calls it."""
     register()
     inputs = {key: tensor.to(device) for key, tensor in random_inputs((16, 300)).items()}
@@ -37,6 +37,7 @@ def policy_loss(name: str, device: str) -> tuple[torch.Tensor, torch.Tensor, dic
     log_prob = inputs["log_prob"].requires_grad_()
     config = FSDPActorConfig(
         strategy="fsdp2", rollout_n=8, ppo_micro_batch_size_per_gpu=16, clip_ratio_c=10.0,
+        use_torch_compile=compiled,
         policy_loss=RPGPolicyLossConfig(loss_mode=name, kl_coef=0.1),
     )  # fmt: skip
     loss, metrics = get_policy_loss_fn(name)(
@@ -47,10 +48,13 @@ def policy_loss(name: str, device: str) -> tuple[torch.Tensor, torch.Tensor, dic
     return loss.detach(), log_prob.grad, metrics
 
 
-@pytest.mark.parametrize("name", LOSS_NAMES)
-def test_policy_loss_as_verl_calls_it(name):
+@pytest.mark.parametrize(
+    ("name", "compiled"),
+    [*((name, False) for name in LOSS_NAMES), ("rpg_urkl", True), ("rpg_rf_urkl_clip_ppo", True)],
+)
+def test_policy_loss_as_verl_calls_it(name, compiled):
     loss, gradient, metrics = policy_loss(name, "cpu")
-    on_gpu = policy_loss(name, DEVICE)
+    on_gpu = policy_loss(name, DEVICE, compiled)
     # sums of thousands of float32 in another order
     torch.testing.assert_close(on_gpu[0].cpu(), loss, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(on_gpu[1].cpu(), gradient, rtol=1e-4, atol=1e-8)

@@ -58,6 +58,7 @@ def test_every_loss_but_those_that_are_refused_multiplies_with_the_weights():
         strategy="fsdp2",
         rollout_n=1,
         ppo_micro_batch_size_per_gpu=1,
+        use_torch_compile=False,
         policy_loss=PolicyLossConfig(dro_beta=0.1),  # the one that has no default
     )
     assert set(POLICY_LOSS_REGISTRY) >= {*LOSS_NAMES, *VERLS, *UNWEIGHTED}
