@@ -32,7 +32,7 @@ submitted, and about files and machine where it runs.
 
 A refusal names the setting, its value, what is wrong and what to do.
 
-`tests/checks/test_campaign.py` puts a thousand wrong and odd settings through the launch command (a hundred in CI).
+`tests/checks/test_campaign.py` puts a thousand wrong and odd settings through the launch command (full tier).
 """
 
 TYPES = """## Types and ranges
