@@ -30,13 +30,11 @@ SMALL = [
 
 
 def checkout(directory: Path) -> Path:
-    """A copy of the packages in which one row's script ends with exit code 7, but for its dry run."""
+    """A copy of the packages in which one row's script names a training file that is not there."""
     for name in ("rpg", "recipe"):
-        shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, directory / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     script = directory / "recipe/rpg/cpu/run_dapo_cpu.sh"
-    first, rest = script.read_text().split("\n", 1)
-    broken = '[[ ${DRY_RUN:-} ]] || { echo "broken on purpose" >&2; exit 7; }'
-    script.write_text(f"{first}\n{broken}\n{rest}")
+    script.write_text(script.read_text().replace('"$@"', 'data.train_files=/nowhere.parquet "$@"'))
     return directory
 
 
@@ -62,8 +60,8 @@ def test_killed_and_started_again(start, tmp_path):
     assert again.wait(2 * PATIENCE) == 1, again.text()[-4000:]
     said = again.text()
     log = out / "logs" / "dapo_cpu-seed1.log"
-    assert f"failed: dapo_cpu-seed1: training ended with exit code 7; {log}" in said
-    assert log.read_text().endswith("broken on purpose\n")
+    assert f"failed: dapo_cpu-seed1: training ended with exit code 2; {log}" in said
+    assert "/nowhere.parquet" in log.read_text()
     starts = {}
     for method in ("GRPO", "RPG-REINFORCE-URKL"):
         records = [json.loads(line) for line in (runs[method] / "metrics.jsonl").read_text().splitlines()]
