@@ -72,4 +72,4 @@ def _codes(groups: np.ndarray | Tensor | Sequence, device: torch.device) -> Tens
 def _spread(values: Tensor, rewards: Tensor, mask: Tensor) -> Tensor:
     """(batch,) -> (batch, tokens), 0 where the mask is 0."""
     dtype = rewards.dtype if rewards.dtype.is_floating_point else torch.float32
-    return values.to(dtype).unsqueeze(-1) * (mask != 0)
+    return torch.where(mask != 0, values.to(dtype).unsqueeze(-1), 0.0)

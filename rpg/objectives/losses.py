@@ -158,16 +158,20 @@ def differentiable_loss(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "t
             raise NotImplementedError(f"no differentiable loss has the clip {rule!r}")
 
 
-def reinforce_loss(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "tuple[Tensor, Tensor]":
-    """-SG(w A + C) log pi_theta (Table 4, Algorithm 2), clipped as spec.rule says; and the weight w A + C.
+def reinforce_weight(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "Tensor":
+    """w A + C, the weight of grad log pi_theta in grad J (Table 4).
 
-    RPG-Style Clip takes C at the clamped ratio and the reward part at the ratio itself (paper.md section 3).
+    RPG-Style Clip takes C at the clamped ratio and the reward part at the ratio itself (paper.md section 3), the hard
+    clip both at the clamped ratio.
     """
-    divergence, beta = DIVERGENCES[spec.divergence], spec.kl_coef
-    stopped = r.detach()
-    clamped = stopped if spec.rule == "none" else clamp_ratio(stopped, spec)
-    reward_ratio = clamped.w if spec.rule == "hard" else stopped.w
-    weight = reward_ratio * advantages + beta * divergence.weight(clamped)
+    clamped = r if spec.rule == "none" else clamp_ratio(r, spec)
+    reward_ratio = clamped.w if spec.rule == "hard" else r.w
+    return reward_ratio * advantages + spec.kl_coef * DIVERGENCES[spec.divergence].weight(clamped)
+
+
+def reinforce_loss(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "tuple[Tensor, Tensor]":
+    """-SG(w A + C) log pi_theta (Table 4, Algorithm 2), clipped as spec.rule says; and the weight w A + C."""
+    weight = reinforce_weight(spec, r.detach(), advantages)
     match spec.rule:
         case "none" | "hard":
             return -weight * r.x, weight
