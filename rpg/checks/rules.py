@@ -15,7 +15,7 @@ from rpg.checks.reward import EXTERNAL, is_ours
 from rpg.checks.settings import ACTOR, CORRECTION, MODEL, OVERLONG, REF, ROLLOUT, SAMPLER
 from rpg.objectives.spec import LOSS_NAMES
 from rpg.verl_plugin.reference_settings import KEY as REFERENCE
-from rpg.verl_plugin.schedule_free import INSTALL, OPTIM, OPTIMIZER, PACKAGE
+from rpg.verl_plugin.schedule_free import INSTALL, OPTIM, OPTIMIZER, PACKAGE, asked_for
 
 BATCH = "data.train_batch_size"
 MINI_BATCH = f"{ACTOR}.ppo_mini_batch_size"
@@ -261,18 +261,18 @@ RULES: dict[tuple[str, str], list[Rule]] = {
     ],
     ("schedule-free", "schedule-free AdamW has its package, fsdp2, and no second warm-up"): [
         Rule(f"{OPTIM}.optimizer", (f"{OPTIM}.optimizer_impl",),
-             lambda name, package: name == OPTIMIZER and package != PACKAGE,
+             lambda name, package: name == OPTIMIZER and not asked_for(package),
              f"needs optimizer_impl={PACKAGE}, and it is {{1}}", "take optim=schedulefree"),
         Rule(f"{OPTIM}.optimizer_impl", (),
-             lambda package: package == PACKAGE and importlib.util.find_spec(PACKAGE) is None,
+             lambda package: asked_for(package) and importlib.util.find_spec(PACKAGE) is None,
              f"the package {PACKAGE} is not installed", f"install it with {INSTALL}, or take optim=adamw"),
         *(Rule(key, (f"{OPTIM}.optimizer_impl",),
-               lambda value, package, wanted=wanted: package == PACKAGE and value != wanted,
+               lambda value, package, wanted=wanted: asked_for(package) and value != wanted,
                f"must be {wanted} with optimizer_impl={PACKAGE}")
           for key, wanted in ((f"{OPTIM}.optimizer", OPTIMIZER), (STRATEGY, "fsdp2"),
                               (f"{OPTIM}.lr_scheduler_type", "constant"))),
         *(Rule(f"{OPTIM}.{name}", (f"{OPTIM}.optimizer_impl",),
-               lambda steps, package: package == PACKAGE and steps > 0,
+               lambda steps, package: asked_for(package) and steps > 0,
                f"is verl's learning-rate warm-up, and {OPTIMIZER} has its own",
                f"set {name}={nothing}; the warm-up is {OPTIM}.override_optimizer_config.warmup_steps")
           for name, nothing in (("lr_warmup_steps", "0"), ("lr_warmup_steps_ratio", "0.0"))),

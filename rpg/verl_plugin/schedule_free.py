@@ -23,9 +23,9 @@ OPTIM = "actor_rollout_ref.actor.optim"
 INSTALL = "pip install 'schedulefree>=1.4'"
 
 
-def asked_for(optim: Any) -> bool:
-    """Whether verl's optimizer section `optim` names the package schedulefree."""
-    return str(optim.get("optimizer_impl", "")).split(".")[0] == PACKAGE
+def asked_for(optimizer_impl: str) -> bool:
+    """Whether verl's key optimizer_impl names the package schedulefree, or a module of it."""
+    return optimizer_impl.partition(".")[0] == PACKAGE
 
 
 class ScheduleFreeEngine:

@@ -1,4 +1,4 @@
-"""`rpg reproduce`: killed and started again, no step twice; a row whose script is broken does not stop the others."""
+"""`rpg reproduce`: killed and started again, no step twice; a row that the plan refuses does not stop the others."""
 
 import json
 import os

@@ -50,7 +50,6 @@ MONEY = re.compile(r"^([-+]?)\$(?=[0-9.])")
 SHORT_FRACTION = re.compile(r"\\frac\s*(?:\{([^{}]*)\}|([0-9a-zA-Z]))\s*(?:\{([^{}]*)\}|([0-9a-zA-Z]))")
 OVER = re.compile(r"\{([^{}]*)\\over(?![a-z])([^{}]*)\}")
 SHORT_ROOT = re.compile(r"\\sqrt\s*([0-9a-zA-Z])")
-SHORT_INDEX = re.compile(r"_\s*([0-9A-Za-z])(?![0-9]*_)")
 PLAIN_ROOT = re.compile(r"(?<![\\A-Za-z])sqrt\s*\(([^()]*)\)")
 PLAIN_WORDS = "pi|theta|alpha|beta|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|ln|log|exp|infinity|inf"
 PLAIN_COMMAND = re.compile(rf"(?<![\\A-Za-z{{])({PLAIN_WORDS})(?![A-Za-z])")
