@@ -9,7 +9,7 @@ from pathlib import Path
 from rpg.checks import estimate, step_time
 from rpg.checks.finding import ABSENT, Finding, Level, Run, check
 from rpg.checks.machine import RUN_DIR
-from rpg.files.judge import steps
+from rpg.files.integrity import steps
 
 SHAPE = ("actor_rollout_ref.model.path",)
 NUMBERS = (

@@ -12,7 +12,7 @@ from rpg.data.findings import ABSENT as ABSENT
 from rpg.data.findings import Finding as Finding
 from rpg.data.findings import Level as Level
 from rpg.data.findings import shown as shown
-from rpg.files.judge import Choice, newest_complete
+from rpg.files.integrity import Choice, newest_complete
 
 # cheap: without importing verl, a second in all; verl: asks verl itself, whose import takes seconds; thorough: reads
 # all rows, loads the tokenizer, starts processes.

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from rpg.checks import installed
 from rpg.checks.finding import ABSENT, Finding, Run, check
 from rpg.checks.settings import ROLLOUT
-from rpg.files.judge import STEP, TRACKER, UNCHECKED, verify
+from rpg.files.integrity import STEP, TRACKER, UNCHECKED, verify
 from rpg.verl_plugin.version import ALLOW, VERL
 
 DEVICES = ("trainer.n_gpus_per_node", "trainer.nnodes")

@@ -16,7 +16,7 @@ from typing import Any
 from rpg.checks import fingerprint
 from rpg.checks.finding import Finding, Refused, Run
 from rpg.checks.secrets import without_login
-from rpg.files.judge import TRACKER
+from rpg.files.integrity import TRACKER
 from rpg.files.lock import RUN, Held, take
 from rpg.files.whole import LEFT_OUT, SKIPPED, write_whole
 from rpg.methods.names import JUDGE

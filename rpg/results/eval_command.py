@@ -9,7 +9,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from rpg.files.judge import STEP, verify
+from rpg.files.integrity import STEP, verify
 from rpg.launching.children import call
 from rpg.launching.overrides import BadSetting, override
 from rpg.results.config import ResultsError, exit_code

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from rpg.data.template import format_prompt
-from rpg.files.judge import UNCHECKED, newest_complete, steps, verify
+from rpg.files.integrity import UNCHECKED, newest_complete, steps, verify
 from rpg.results.config import ResultsError, read_mapping
 
 QUESTION = "What is 27 + 15?"

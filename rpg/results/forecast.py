@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rpg.checks import step_time
 from rpg.checks.estimate import GB, GPU, Shape, checkpoint, checkpoints_at_once, shape_of
-from rpg.files.judge import steps
+from rpg.files.integrity import steps
 from rpg.results.config import setting
 from rpg.results.reproduction import State
 

@@ -16,7 +16,7 @@ import pandas as pd
 from rpg.checks import fingerprint, preflight
 from rpg.checks.finding import Refused, shown
 from rpg.checks.finding import Run as Configuration
-from rpg.files.judge import steps, verify
+from rpg.files.integrity import steps, verify
 from rpg.launching import scripts
 from rpg.launching.compose import of_script
 from rpg.launching.overrides import key_of, override

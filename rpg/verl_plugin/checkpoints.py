@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from rpg.files import manifest
-from rpg.files.judge import steps
+from rpg.files.integrity import steps
 from rpg.verl_plugin.patches import weights_only
 
 RETENTION = ("max_actor_ckpt_to_keep", "remove_previous_ckpt_in_save")  # the second is the first with 1, deprecated

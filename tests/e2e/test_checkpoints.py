@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rpg.files import manifest
-from rpg.files.judge import verify
+from rpg.files.integrity import verify
 from tests.e2e.conftest import PATIENCE, ROOT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]

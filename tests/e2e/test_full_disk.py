@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rpg.files import manifest
-from rpg.files.judge import newest_complete
+from rpg.files.integrity import newest_complete
 from tests.e2e.conftest import PATIENCE, Run
 
 pytestmark = [

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from rpg.files import manifest
-from rpg.files.judge import newest_complete
+from rpg.files.integrity import newest_complete
 from rpg.launching import leftovers
 from rpg.toy import demo_command
 from tests.e2e.conftest import PATIENCE, Run

@@ -14,7 +14,7 @@ import psutil
 import pytest
 import torch
 
-from rpg.files.judge import newest_complete
+from rpg.files.integrity import newest_complete
 from rpg.launching import leftovers
 from rpg.toy import demo_command
 from tests.e2e import short_run

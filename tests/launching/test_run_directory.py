@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from rpg.checks import fingerprint
 from rpg.checks.finding import Refused, Run
-from rpg.files.judge import TRACKER, newest_complete
+from rpg.files.integrity import TRACKER, newest_complete
 from rpg.files.whole import write_whole
 from rpg.launching import rundir
 

@@ -19,7 +19,7 @@ import yaml
 
 from rpg.checks.finding import Run
 from rpg.files import manifest
-from rpg.files.judge import newest_complete
+from rpg.files.integrity import newest_complete
 from rpg.files.lock import RUN, take
 from rpg.launching.scripts import Script
 from rpg.results.config import put

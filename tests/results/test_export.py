@@ -8,7 +8,7 @@ import pytest
 
 from rpg.cli import main
 from rpg.files import manifest
-from rpg.files.judge import UNCHECKED
+from rpg.files.integrity import UNCHECKED
 from rpg.results import export_command as export
 from rpg.results.config import ResultsError
 from rpg.results.eval_command import eval_command

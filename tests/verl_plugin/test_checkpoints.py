@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from rpg.files import manifest
-from rpg.files.judge import newest_complete, verify
+from rpg.files.integrity import newest_complete, verify
 from rpg.verl_plugin import checkpoints
 from tests.files.written import write_verl
 

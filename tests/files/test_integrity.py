@@ -1,0 +1,159 @@
+"""Which checkpoints are complete, with and without a manifest, and from which one a run resumes."""
+
+from pathlib import Path
+
+import pytest
+
+from rpg.files import integrity, manifest
+from rpg.files.integrity import newest_complete, verify
+from tests.files.written import write_complete, write_verl
+
+MODEL = "actor/model_world_size_2_rank_1.pt"
+OPTIMIZER = "actor/optim_world_size_2_rank_0.pt"
+CONFIG = "actor/fsdp_config.json"
+
+
+def flip(path: Path, place: float = 0.5) -> None:
+    """Change one bit; the size stays."""
+    content = bytearray(path.read_bytes())
+    content[round(place * (len(content) - 1))] ^= 1
+    path.write_bytes(content)
+
+
+def names(verdicts) -> list[str]:
+    return [verdict.directory.name for verdict in verdicts]
+
+
+def test_a_complete_checkpoint_with_an_export_in_it(tmp_path):
+    step = write_complete(tmp_path, 4)
+    (step / "hf").mkdir()
+    (step / "hf" / "model.safetensors").write_bytes(b"w")
+    verdict = verify(step)
+    assert verdict.complete
+    assert verdict.has_manifest
+
+
+def test_every_damaged_file_is_named(tmp_path):
+    step = write_complete(tmp_path, 4)
+    (step / MODEL).write_bytes(b"x")
+    (step / "data.pt").write_bytes(b"")
+    (step / OPTIMIZER).unlink()
+    wrong = verify(step, contents=False).wrong
+    assert {text.split()[0] for text in wrong} == {MODEL, "data.pt", OPTIMIZER}
+    assert verify(step).wrong == wrong
+    assert "2 more" in verify(step).why
+
+
+@pytest.mark.parametrize("name", [MODEL, CONFIG, "data.pt"])
+@pytest.mark.parametrize("place", [0.0, 0.5, 1.0])
+def test_a_flipped_bit(tmp_path, name, place):
+    step = write_complete(tmp_path, 4)
+    flip(step / name, place)
+    [wrong] = verify(step).wrong
+    assert wrong.startswith(name)
+    assert verify(step, contents=False).complete
+
+
+def test_a_file_that_cannot_be_read(tmp_path, monkeypatch):
+    step = write_complete(tmp_path, 4)
+
+    def failing(file):
+        raise OSError(5, "Input/output error", str(file))
+
+    monkeypatch.setattr(manifest, "checksum", failing)
+    [wrong] = verify(step).wrong
+    assert "Input/output error" in wrong
+
+
+def test_a_checkpoint_of_plain_verl(tmp_path):
+    verdict = verify(write_verl(tmp_path, 4))
+    assert verdict.complete
+    assert not verdict.has_manifest
+    assert verify(write_verl(tmp_path, 5, kinds=("model",))).complete  # save_contents decides what is saved
+    older = write_verl(tmp_path, 6)
+    (older / CONFIG).unlink()
+    assert verify(older).complete
+    (older / "actor/model_world_size_3_rank_0.pt").write_bytes(b"x")
+    assert not verify(older).complete
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "named"),
+    [
+        (MODEL, b"", MODEL),
+        (MODEL, None, MODEL),
+        (OPTIMIZER, None, OPTIMIZER),
+        ("data.pt", None, "data.pt"),
+        (CONFIG, b"", CONFIG),
+        (CONFIG, b"[2]", CONFIG),
+        (CONFIG, b'{"world_size": true}', CONFIG),
+        (CONFIG, b'{"world_size": 3}', "actor/model_world_size_3_rank_0.pt"),
+    ],
+)
+def test_a_checkpoint_of_plain_verl_that_is_not_complete(tmp_path, name, content, named):
+    step = write_verl(tmp_path, 4)
+    (step / name).unlink() if content is None else (step / name).write_bytes(content)
+    assert verify(step).wrong[0].startswith(named)
+
+
+def test_no_directory_at_all(tmp_path):
+    assert not verify(tmp_path / "global_step_1").complete
+    choice = newest_complete(tmp_path / "none")
+    assert (choice.found, choice.passed_over, choice.tracker) == (None, (), None)
+
+
+def test_the_newest_complete_one_is_taken(tmp_path):
+    for step in (2, 10, 4):  # by number, not by name
+        write_complete(tmp_path, step)
+    (tmp_path / integrity.TRACKER).write_text("10")
+    for name in ("global_step_x", "global_step_04", "global_step_99.old"):
+        (tmp_path / name).mkdir()
+    choice = newest_complete(tmp_path)
+    assert names([choice.found]) == ["global_step_10"]
+    assert choice.verl_finds_it
+    assert choice.passed_over == ()
+
+
+def test_damaged_newer_ones_are_passed_over(tmp_path):
+    write_complete(tmp_path, 4)
+    flip(write_complete(tmp_path, 6) / MODEL)
+    (write_complete(tmp_path, 8) / "data.pt").write_bytes(b"")
+    choice = newest_complete(tmp_path)
+    assert names([choice.found]) == ["global_step_4"]
+    assert not choice.verl_finds_it
+    assert names(choice.passed_over) == ["global_step_8", "global_step_6"]
+    (tmp_path / "global_step_4/data.pt").unlink()
+    assert newest_complete(tmp_path).found is None
+
+
+@pytest.mark.parametrize("after_tracker", [False, True])
+def test_a_save_that_was_killed_is_passed_over(tmp_path, after_tracker):
+    write_complete(tmp_path, 4)
+    manifest.begin(tmp_path / "global_step_6")
+    if after_tracker:
+        write_verl(tmp_path, 6)
+    choice = newest_complete(tmp_path)
+    assert names([choice.found]) == ["global_step_4"]
+    assert names(choice.passed_over) == ["global_step_6"]
+    assert choice.verl_finds_it is not after_tracker
+
+
+def test_checkpoints_of_an_earlier_run_in_the_directory(tmp_path):
+    """Restarted with resume_mode=disable, the run wrote step 2 over the old one's and its number into the tracker."""
+    write_complete(tmp_path, 4)
+    write_complete(tmp_path, 2)
+    choice = newest_complete(tmp_path)
+    assert names([choice.found]) == ["global_step_2"]
+    assert names(choice.passed_over) == ["global_step_4"]
+
+
+@pytest.mark.parametrize("content", ["", "abc", "-1", "\ufffd", None])
+def test_a_tracker_without_a_step(tmp_path, content):
+    """verl writes it in place, so a kill may leave it empty; verl itself would fail, or start again."""
+    write_complete(tmp_path, 2)
+    write_complete(tmp_path, 4)
+    tracker = tmp_path / integrity.TRACKER
+    tracker.unlink() if content is None else tracker.write_text(content)
+    choice = newest_complete(tmp_path)
+    assert names([choice.found]) == ["global_step_4"]
+    assert not choice.verl_finds_it
