@@ -11,7 +11,7 @@ from rpg.files import manifest
 TRACKER = "latest_checkpointed_iteration.txt"  # verl's: the step of the last checkpoint
 STEP = re.compile(r"global_step_(0|[1-9]\d{0,17})")
 SHARD = re.compile(r"(model|optim|extra_state)_world_size_(\d{1,6})_rank_\d{1,6}\.pt")
-UNCHECKED = f"has no {manifest.NAME} (older version or plain verl): only file presence and size were checked"
+UNCHECKED = f"has no {manifest.NAME} (of an older version, or of plain verl): only file presence and size were checked"
 
 
 @dataclass(frozen=True)

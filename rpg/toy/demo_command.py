@@ -3,17 +3,15 @@
 import argparse
 import json
 import os
-import shlex
-import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
-import psutil
 from rich.console import Console
 from rich.table import Table
 
+from rpg.data.parquet import repeated_rows, write_together
+from rpg.data.toy import SIZES, toy_problems
 from rpg.launching.children import call
 from rpg.launching.overrides import BadSetting, check_text, key_of, override
 
@@ -33,7 +31,7 @@ SETTINGS = [
     "actor_rollout_ref.actor.optim.lr_scheduler_type=cosine",
     "trainer.test_freq=15",
 ]
-# What the demo sets itself, as it looks for the files afterwards and shows the curve of one run from its start
+# What the demo sets itself: it reads the files afterwards and shows the curve of one run from its start
 OWN = (
     "trainer.default_local_dir",
     "trainer.resume_mode",
@@ -54,8 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 0 when the run succeeded and the held-out accuracy rose by at least 0.30.
 
-    Of fewer than three validations, which overrides can ask for, the gain is not judged. 2 where overrides or --dir are
-    refused, 1 where model or data cannot be made, the run's where it failed.
+    The gain is not judged with fewer than three validations, which overrides can ask for. 2 where overrides or --dir
+    are refused, 1 where model or data cannot be made, the run's where it failed.
     """
     console = Console()
     began = time.monotonic()
@@ -64,114 +62,98 @@ def run(args: argparse.Namespace) -> int:
         check_text("--dir", str(directory))
         check_overrides(args.overrides)
         directory.mkdir(parents=True, exist_ok=True)
-    except BadSetting as error:
+    except (BadSetting, OSError) as error:
         return _fail(error, 2)
-    except OSError as error:
-        return _fail(f"--dir {directory}: {error.strerror}; give a directory that is there or can be made", 2)
     try:
         prepare(directory, console)
     except (OSError, RuntimeError) as error:
         return _fail(error, 1)
     if args.prepare_only:
         return 0
-    run_dir = directory / "demo"
     console.rule("training: stock verl, Ray, FSDP2 and vLLM on this CPU")
-    command = ["bash", str(SCRIPT), override("trainer.default_local_dir", run_dir), "trainer.resume_mode=disable"]
-    environment_paths = [
+    run_dir = directory / "demo"
+    settings = [
+        override("trainer.default_local_dir", run_dir),
+        "trainer.resume_mode=disable",
         override("actor_rollout_ref.model.path", directory / "model"),
         override("data.train_files", directory / "toy_train.parquet"),
         override("data.val_files", directory / "toy_test.parquet"),
     ]
-    memory = PeakMemory()
-    with memory:
-        code = call([*command, *environment_paths, *SETTINGS, *args.overrides])
-    if code:
+    if code := call(["bash", str(SCRIPT), *settings, *SETTINGS, *args.overrides]):
         return code
     metrics = run_dir / "metrics.jsonl"
-    try:
-        curve = accuracy_by_step(metrics) if metrics.is_file() else []
-    except ValueError as error:
-        return _fail(error, 1)
-    if not curve:
+    curve = accuracy_by_step(metrics) if metrics.is_file() else []
+    if curve:
+        show(curve, console)
+        draw(curve, run_dir / "accuracy.png")
+    console.print(f"metrics, configuration, checkpoints: {run_dir}")
+    console.print(f"{(time.monotonic() - began) / 60:.1f} minutes")
+    if len(curve) < 3:
         console.print(
-            f"no held-out accuracy in {metrics}, so whether it rose by {GAIN} cannot be said: trainer.test_freq and "
-            "trainer.val_before_train ask for validations, trainer.logger for the file"
+            f"{len(curve)} validations in {metrics}: the gain of {GAIN} is only judged with three or more "
+            "(trainer.test_freq, trainer.val_before_train, trainer.logger)"
         )
-        console.print(f"metrics, configuration, checkpoints: {run_dir}")
         return 0
-    show(curve, console)
-    picture = run_dir / "accuracy.png"
-    draw(curve, picture)
     gain = curve[-1][1] - curve[0][1]
     console.print(f"held-out accuracy {curve[0][1]:.3f} -> {curve[-1][1]:.3f} ({gain:+.3f})")
-    console.print(f"curve: {picture}\nmetrics, configuration, checkpoints: {run_dir}")
-    minutes = (time.monotonic() - began) / 60
-    console.print(f"{minutes:.1f} minutes; at most {memory.peak / 2**30:.1f} GiB of memory in use beyond the start")
-    if len(curve) <= 2:
-        console.print(f"whether the gain is {GAIN} is judged from three validations on")
-    elif gain < GAIN:
+    if gain < GAIN:
         console.print(f"[red]expected a gain of at least {GAIN}")
         return 1
     return 0
 
 
-def _fail(error: Exception | str, code: int) -> int:
+def _fail(error: Exception, code: int) -> int:
     print(f"rpg demo: {error}", file=sys.stderr)
     return code
 
 
 def check_overrides(overrides: list[str]) -> None:
-    """Raise BadSetting for an override of what the demo sets itself, alone or as a part of what is above it."""
+    """Raise BadSetting for an override of what the demo sets itself, or of a group that holds it."""
     for text in overrides:
-        key = key_of(text)
         for own in OWN:
-            if own == key or own.startswith(f"{key}."):
-                one_by_one = "" if own == key else f" and set other keys of {key} one by one"
+            if f"{own}.".startswith(f"{key_of(text)}."):
                 raise BadSetting(
-                    f"{text}: the demo sets {own} itself; leave it out{one_by_one} (--dir DIRECTORY says where model, "
-                    "data and run are)"
+                    f"{text}: the demo sets {own} itself; leave it out (--dir DIRECTORY places model, data and run)"
                 )
 
 
 def is_whole(model: Path) -> bool:
-    """Whether a directory holds a model and its tokenizer, no file of them empty.
+    """Whether a directory holds a model and its tokenizer, and none of their files is empty.
 
-    Here and not beside what writes them: torch takes seconds to import, and half a gigabyte beside the training.
+    It stands here because importing rpg.toy.model imports torch: seconds, and half a gigabyte beside the training.
     """
     return all((model / name).is_file() and (model / name).stat().st_size for name in MODEL_FILES)
 
 
 def prepare(directory: Path, console: Console) -> None:
-    """Toy data and model in directory; what is there already is kept.
+    """Make toy data and model in `directory`; files that exist are kept.
 
-    Raises RuntimeError where the data cannot be built or the model does not come out as it is meant to be, OSError
-    where the model cannot be written.
+    Raises RuntimeError where the model's accuracy is not in the intended range, OSError where a file cannot be written.
     """
-    train, test, model = directory / "toy_train.parquet", directory / "toy_test.parquet", directory / "model"
-    if not (train.is_file() and test.is_file()):
-        command = [sys.executable, "-m", "rpg.cli", "data", "build", "toy", "--out", str(directory)]
-        done = subprocess.run(command, stderr=subprocess.PIPE, encoding="utf-8", errors="replace", check=False)
-        if done.returncode:
-            raise RuntimeError(done.stderr.strip() or f"{shlex.join(command)}: exit code {done.returncode}")
-    if not is_whole(model):
+    files = {split: directory / f"toy_{split}.parquet" for split in SIZES}
+    if not all(path.is_file() for path in files.values()):
+        write_together(
+            {path: repeated_rows(toy_problems(split, seed=0, count=SIZES[split])) for split, path in files.items()}
+        )
+    if not is_whole(directory / "model"):
         console.rule("toy model: half a million parameters, trained from scratch")
-        # torch's threads wait for each other some thousand times a step; where they spin meanwhile, one busy process
-        # beside them makes the training eight times slower
+        # Torch's threads synchronize a thousand times a step. If they spin while waiting, one busy process beside them
+        # makes the training eight times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         from rpg.toy.model import build_toy_model
 
-        build_toy_model(model)
+        build_toy_model(directory / "model")
 
 
 def accuracy_by_step(metrics: Path) -> list[tuple[int, float]]:
-    """(step, held-out accuracy) of every validation in a metrics file. Raises ValueError for two of one step."""
-    curve = []
-    for record in map(json.loads, metrics.read_text().splitlines()):
-        keys = [key for key in record["data"] if key.startswith(ACCURACY)]
-        if len(keys) > 1:
-            raise ValueError(f"{metrics}: step {record['step']} has {' and '.join(keys)}; one of them was expected")
-        curve += [(record["step"], record["data"][key]) for key in keys]
-    return curve
+    """Return (step, held-out accuracy) of every validation in a metrics file."""
+    records = map(json.loads, metrics.read_text().splitlines())
+    return [
+        (record["step"], value)
+        for record in records
+        for key, value in record["data"].items()
+        if key.startswith(ACCURACY)
+    ]
 
 
 def show(curve: list[tuple[int, float]], console: Console) -> None:
@@ -198,25 +180,3 @@ def draw(curve: list[tuple[int, float]], picture: Path) -> None:
     figure.tight_layout()
     figure.savefig(picture)
     pyplot.close(figure)
-
-
-class PeakMemory(threading.Thread):
-    """Largest use of the machine's memory above that at the start, in bytes, while in the context."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self._start = psutil.virtual_memory().used
-        self._ended = threading.Event()
-        self.peak = 0
-
-    def __enter__(self) -> "PeakMemory":
-        self.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._ended.set()
-        self.join()
-
-    def run(self) -> None:
-        while not self._ended.wait(0.5):
-            self.peak = max(self.peak, psutil.virtual_memory().used - self._start)

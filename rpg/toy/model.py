@@ -17,6 +17,7 @@ import torch
 from rich.console import Console
 from safetensors import SafetensorError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     PreTrainedTokenizerFast,
     Qwen2Config,
@@ -40,16 +41,6 @@ CHAT_TEMPLATE = (
 # the architectures of the paper's models, which vLLM runs by two model runners (docs/gpu.md)
 FAMILIES = {"qwen2": (Qwen2Config, Qwen2ForCausalLM), "qwen3": (Qwen3Config, Qwen3ForCausalLM)}
 ToyModel = Qwen2ForCausalLM | Qwen3ForCausalLM
-
-# what save_pretrained of model and tokenizer may write; only a directory of these is replaced
-FILES = (
-    "config.json",
-    "generation_config.json",
-    "model.safetensors",
-    "tokenizer*.json",
-    "special_tokens_map.json",
-    "chat_template.jinja",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,18 +174,15 @@ def encode_solutions(
 
     Labels are -100 at the prompt and at the padding.
     """
-    encoded = []
+    ids, labels, shortest = [], [], 10**9
     for problem in problems:
         prompt = encode_prompt(tokenizer, problem.text)
         target = [*tokenizer.encode(solution(problem), add_special_tokens=False), tokenizer.eos_token_id]
-        encoded.append((prompt, target))
-    width = max(len(prompt) + len(target) for prompt, target in encoded)
-    ids = torch.full((len(encoded), width), int(tokenizer.pad_token_id))  # type: ignore[arg-type]
-    labels = torch.full((len(encoded), width), -100)
-    for row, (prompt, target) in enumerate(encoded):
-        ids[row, : len(prompt) + len(target)] = torch.tensor(prompt + target)
-        labels[row, len(prompt) : len(prompt) + len(target)] = torch.tensor(target)
-    return ids, labels, min(len(prompt) for prompt, _ in encoded)
+        ids.append(torch.tensor(prompt + target))
+        labels.append(torch.tensor([-100] * len(prompt) + target))
+        shortest = min(shortest, len(prompt))
+    pad = int(tokenizer.pad_token_id)  # type: ignore[arg-type]
+    return pad_sequence(ids, True, pad), pad_sequence(labels, True, -100), shortest
 
 
 def train(
@@ -255,14 +243,11 @@ def train(
 
 
 def build_toy_model(out: Path, settings: ToyModelSettings | None = None) -> float:
-    """The model of the sums, written to out as a Hugging Face directory.
-
-    Returns the held-out sampled accuracy. Raises RuntimeError and OSError as build_trained does.
-    """
+    """Build the model of the sums; see build_trained. Returns the held-out sampled accuracy."""
     settings = settings or ToyModelSettings()
-    train_problems = list(toy_problems("train", seed=settings.seed, count=settings.train_problems))
-    test_problems = list(toy_problems("test", seed=settings.seed, count=settings.test_problems))
-    return build_trained(out, train_problems, test_problems, worked_solution, settings)
+    problems = list(toy_problems("train", seed=settings.seed, count=settings.train_problems))
+    held_out = list(toy_problems("test", seed=settings.seed, count=settings.test_problems))
+    return build_trained(out, problems, held_out, worked_solution, settings)
 
 
 def build_trained(
@@ -272,12 +257,13 @@ def build_trained(
     solution: Callable[[Problem], str],
     settings: ToyModelSettings,
 ) -> float:
-    """Build tokenizer and model, train them on the solutions, write a Hugging Face model directory to out.
+    """Build tokenizer and model, train them on the solutions and write a Hugging Face model directory to `out`.
 
-    Returns the sampled accuracy on held_out. Raises RuntimeError, before anything is written, when it is outside
-    settings.accuracy; OSError as `write` does, where out cannot be replaced before the training.
+    Returns the sampled accuracy on held_out. Raises RuntimeError where it is outside settings.accuracy, and OSError
+    where `out` exists or cannot be written; nothing is written then.
     """
-    require_replaceable(out)
+    if out.exists():
+        raise FileExistsError(f"{out}: exists and is not a complete model; remove it or name another directory")
     console = Console()
     began = time.monotonic()
     texts = [format_prompt(problem.text) + "\n" + solution(problem) for problem in problems[:512]]
@@ -285,42 +271,15 @@ def build_trained(
     model = build_model(tokenizer, settings)
     console.print(f"toy model: {model.num_parameters():,} parameters, vocabulary {len(tokenizer)}")
     accuracy = train(model, tokenizer, problems, held_out, solution, settings, console)
-    write(model, tokenizer, out)
-    console.print(f"toy model in {out}: accuracy {accuracy:.3f}, {time.monotonic() - began:.0f} s")
-    return accuracy
-
-
-def require_replaceable(out: Path) -> None:
-    """Raise OSError where out is there and not a directory of nothing but FILES."""
-    if not out.exists():
-        return
-    if not out.is_dir():
-        raise NotADirectoryError(f"{out}: not a directory; move it away or name another one")
-    others = sorted(path.name for path in out.iterdir() if not any(path.match(name) for name in FILES))
-    if others:
-        raise FileExistsError(
-            f"{out}: holds {', '.join(others[:3])}{', ...' * (len(others) > 3)}, which no toy model has; move the "
-            "directory away or name another one"
-        )
-
-
-def write(model: ToyModel, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
-    """Write model and tokenizer beside out and put them there when both are whole; a model that was there goes.
-
-    Raises OSError as require_replaceable does, and where they cannot be written; out has then not changed.
-    """
-    out = out.resolve()  # a link stays one
     partial = out.with_name(f".{out.name}.partial")
-    if partial.exists():  # of a build that was killed
-        shutil.rmtree(partial)
+    shutil.rmtree(partial, ignore_errors=True)  # of a build that was killed
     try:
         model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
-        require_replaceable(out)
-        if out.exists():
-            shutil.rmtree(out)
         partial.rename(out)
-    except SafetensorError as error:  # what a full disk is to safetensors
+    except SafetensorError as error:  # safetensors raises it where the disk is full
         raise OSError(f"{out}: {error}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+    console.print(f"toy model in {out}: accuracy {accuracy:.3f}, {time.monotonic() - began:.0f} s")
+    return accuracy

@@ -5,6 +5,7 @@ The table that it prints is in docs/reliability.md; scripts/test.sh --full runs 
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,6 @@ import psutil
 import pytest
 
 from rpg.launching import leftovers
-from rpg.toy import demo_command
 from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE
 
@@ -33,6 +33,28 @@ SETTINGS = [
 # Most that 400 steps may add to a process, at the lower end of the interval: MB, and a few of what pools of threads and
 # connections grow by in chance moments. 100 MB in 400 steps are 2.5 GB in 10,000.
 GROWTH = {"MB": 100, "threads": 10, "files": 10, "processes": 1}
+
+
+class PeakMemory(threading.Thread):
+    """Largest use of the machine's memory above that at the start, in bytes, while in the context."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._start = psutil.virtual_memory().used
+        self._ended = threading.Event()
+        self.peak = 0
+
+    def __enter__(self) -> "PeakMemory":
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._ended.wait(0.5):
+            self.peak = max(self.peak, psutil.virtual_memory().used - self._start)
 
 
 def anonymous(pid: int) -> float:
@@ -114,7 +136,7 @@ def test_one_step_of_4096_responses(start, capsys):
         "trainer.test_freq=-1",
         "trainer.save_freq=1",
     )
-    with demo_command.PeakMemory() as memory:  # of the machine, above what was in use before
+    with PeakMemory() as memory:  # of the machine, above what was in use before
         assert run.wait(PATIENCE) == 0, run.text()[-3000:]
     (record,) = run.metrics()
     saved = short_run.optimizer(run.directory, 1)["state"]
