@@ -67,8 +67,10 @@ def _differences(directory: Path, contents: bool) -> Iterator[str]:
         size = file.stat().st_size if file.is_file() else None
         if size != entry.bytes:
             sizes_match = False
-            has = "is missing" if size is None else f"has {size} of {entry.bytes} bytes" if size else "is empty"
-            yield f"{name} {has}"
+            if size is None:
+                yield f"{name} is missing"
+            else:
+                yield f"{name} {f'has {size}' if size else 'is empty,'} of {entry.bytes} bytes"
     if not (sizes_match and contents):
         return
     try:

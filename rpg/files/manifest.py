@@ -76,7 +76,7 @@ def write(directory: Path) -> dict[str, Entry]:
     }
     text = json.dumps({"format": FORMAT, "files": {name: asdict(entry) for name, entry in entries.items()}}, indent=1)
     write_whole(directory / NAME, text + "\n")
-    (directory / UNFINISHED).unlink()
+    (directory / UNFINISHED).unlink(missing_ok=True)
     return entries
 
 
