@@ -1,6 +1,6 @@
-"""What a run needs of memory and disk: estimates, each with its formula, from shapes and settings alone.
+"""What a model and a GPU are, and what follows of checkpoints and time; memory.py has the memory of a device.
 
-They tell a run that cannot fit from one that can; they do not replace a trial of a few steps.
+Estimates tell a run that cannot fit from one that can; they do not replace a trial of a few steps.
 """
 
 import json
@@ -11,8 +11,8 @@ from typing import Any
 from rpg.verl_plugin.reference_settings import MOVING
 
 GB = 1e9
-BESIDE_KV = 4e9  # bytes of a device that vLLM takes beside weights and cache: activations, CUDA graphs; assumed
-OUTSIDE_VLLM = 4e9  # and that two CUDA contexts, NCCL and the training process's allocator hold meanwhile; assumed
+MIB = 2**20
+PROMPT = 256  # tokens of a problem in its template; assumed, `rpg doctor` counts those above the limit
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,22 @@ class Shape:
     @property
     def parameters(self) -> int:
         """Embeddings once or twice, then attention, MLP and norms of every layer (biases are too few to count)."""
+        return (1 if self.tied else 2) * self.embedding + self.layers * self.layer + self.hidden
+
+    @property
+    def layer(self) -> int:
+        """Parameters of one layer."""
         attention = 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
-        layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
-        return (1 if self.tied else 2) * self.vocabulary * self.hidden + self.layers * layer + self.hidden
+        return attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
+
+    @property
+    def embedding(self) -> int:
+        """Parameters of the embedding, and of the output layer."""
+        return self.vocabulary * self.hidden
 
     @property
     def largest(self) -> int:
-        """Numbers in the largest weight: the embeddings, or a matrix of the MLP."""
+        """Parameters of the largest weight: the embedding, or a matrix of the MLP."""
         return self.hidden * max(self.vocabulary, self.intermediate)
 
 
@@ -125,117 +134,18 @@ def shape_of(model: str) -> Shape | None:
     )
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A number of bytes and the formula that it came from, with the numbers in it."""
-
-    size: float
-    formula: str
-
-    def __str__(self) -> str:
-        return f"{self.size / GB:.3g} GB = {self.formula}"
-
-
-def _batch_tokens(config: dict[str, Any]) -> int:
-    """Tokens in one forward and backward pass on one device."""
-    actor, data = config["actor_rollout_ref"]["actor"], config["data"]
-    if actor["use_dynamic_bsz"]:
-        return actor["ppo_max_token_len_per_gpu"]
-    samples = actor.get("ppo_micro_batch_size_per_gpu") or actor.get("ppo_micro_batch_size") or 1
-    return samples * (data["max_prompt_length"] + data["max_response_length"])
-
-
-def training(shape: Shape, config: dict[str, Any], devices: int) -> Estimate:
-    """Peak on one device in the actor's update: sharded fp32 state, activations of a micro-batch, its logits."""
-    tokens = _batch_tokens(config)
-    model = config["actor_rollout_ref"]["model"]
-    offloaded = config["actor_rollout_ref"]["actor"]["fsdp_config"].get("offload_policy", False)
-    state = 0 if offloaded else 16 * shape.parameters / devices
-    # with checkpointing one hidden state a layer is kept, in bf16; without, about 17 of them (attention and MLP)
-    per_layer = 1 if model.get("enable_gradient_checkpointing") else 17
-    activations = 2 * tokens * shape.hidden * shape.layers * per_layer
-    logits = 6 * tokens * shape.vocabulary
-    formula = (
-        f"16 B x {shape.parameters / 1e9:.3g}e9 parameters / {devices} (fp32 weights, gradients, two Adam moments)"
-        f" + 2 B x {tokens} tokens x {shape.hidden} x {shape.layers} layers x {per_layer} (activations)"
-        f" + 6 B x {tokens} x {shape.vocabulary} (logits, bf16 and fp32)"
-    )
-    return Estimate(state + activations + logits, formula)
-
-
-def rollout(shape: Shape, config: dict[str, Any], devices: int, memory: float) -> Estimate:
-    """Peak on one device while vLLM generates: its share of the memory beside the actor's sharded state."""
-    fsdp = config["actor_rollout_ref"]["actor"]["fsdp_config"]
-    share = config["actor_rollout_ref"]["rollout"]["gpu_memory_utilization"]
-    weights = 0 if fsdp.get("param_offload") else 4
-    moments = 0 if fsdp.get("optimizer_offload") else 8
-    resident = (weights + moments) * shape.parameters / devices
-    formula = (
-        f"{share} x {memory / GB:.3g} GB (gpu_memory_utilization)"
-        f" + {weights + moments} B x {shape.parameters / 1e9:.3g}e9 / {devices} (the actor's weights and moments)"
-        f" + {OUTSIDE_VLLM / GB:.3g} GB (contexts, NCCL, allocator)"
-    )
-    return Estimate(share * memory + resident + OUTSIDE_VLLM, formula)
-
-
-def _vllm_width(config: dict[str, Any]) -> int:
-    return 4 if config["actor_rollout_ref"]["rollout"].get("dtype") in ("float32", "float") else 2
-
-
-def kv_bytes(shape: Shape, config: dict[str, Any]) -> float:
-    """Bytes of one token's key and value in all layers, on one device."""
-    parallel = config["actor_rollout_ref"]["rollout"]["tensor_model_parallel_size"]
-    return 2 * _vllm_width(config) * shape.layers * shape.kv_heads * shape.head_dim / parallel
-
-
-def kv_tokens(shape: Shape, config: dict[str, Any], memory: float) -> float:
-    """Tokens that the KV cache of a device of so many bytes holds: vLLM's share, less its weights and BESIDE_KV."""
-    settings = config["actor_rollout_ref"]["rollout"]
-    weights = _vllm_width(config) * shape.parameters / settings["tensor_model_parallel_size"]
-    return (settings["gpu_memory_utilization"] * memory - weights - BESIDE_KV) / kv_bytes(shape, config)
-
-
-def kv_sequences(shape: Shape, config: dict[str, Any], cache: float, weights_in_it: bool) -> tuple[float, str]:
-    """How many sequences of full length the KV cache holds, and the formula.
-
-    Args:
-        cache: bytes that vLLM may take on one device. weights_in_it: whether its weights come out of them.
-    """
-    settings, data = config["actor_rollout_ref"]["rollout"], config["data"]
-    parallel = settings["tensor_model_parallel_size"]
-    width = _vllm_width(config)
-    length = data["max_prompt_length"] + data["max_response_length"]
-    per_token = kv_bytes(shape, config)
-    weights = width * shape.parameters / parallel if weights_in_it else 0
-    formula = (
-        f"({cache / GB:.3g} GB - {weights / GB:.3g} GB weights)"
-        f" / ({per_token / 1e3:.3g} kB a token x {length} tokens); "
-        f"a token: 2 x {width} B x {shape.layers} layers x {shape.kv_heads} x {shape.head_dim} / {parallel}"
-    )
-    return (cache - weights) / (per_token * length), formula
-
-
 def bytes_of(dtype: str | None) -> int:
     """Bytes of one number, by verl's name of its format."""
     return 2 if dtype in ("bf16", "bfloat16", "fp16", "float16", "half") else 4
 
 
-def checkpoint(shape: Shape, config: dict[str, Any]) -> Estimate:
-    """One checkpoint: weights, two moments, and a reference that moves (one that does not is not saved)."""
+def checkpoint_bytes(shape: Shape, config: dict[str, Any]) -> float:
+    """Bytes of one checkpoint: weights, two moments, and a reference that moves (one that does not is not saved)."""
     actor = config["actor_rollout_ref"]["actor"]
     contents = (actor.get("checkpoint") or {}).get("save_contents") or ("model", "optimizer", "extra")
-    width = bytes_of(actor["fsdp_config"].get("model_dtype"))
     mode = config.get("rpg", {}).get("reference", {}).get("mode", "old")
-    parts = {
-        "weights": width if "model" in contents else 0,
-        "two Adam moments": 2 * width if "optimizer" in contents else 0,
-        "reference": width if mode in MOVING else 0,
-        "Hugging Face model": width if "hf_model" in contents else 0,
-    }
-    named = ", ".join(f"{name} {size}" for name, size in parts.items() if size)
-    each = sum(parts.values())
-    formula = f"{each} B x {shape.parameters / 1e9:.3g}e9 parameters (bytes: {named})"
-    return Estimate(each * shape.parameters, formula)
+    copies = ("model" in contents) + 2 * ("optimizer" in contents) + ("hf_model" in contents) + (mode in MOVING)
+    return copies * bytes_of(actor["fsdp_config"].get("model_dtype")) * shape.parameters
 
 
 def checkpoints_at_once(config: dict[str, Any]) -> int:
@@ -249,3 +159,32 @@ def checkpoints_at_once(config: dict[str, Any]) -> int:
         return most or 2
     written = -(-steps // every)  # the last step is saved whatever it is
     return min(written, most) if most else written
+
+
+def has_reference(config: dict[str, Any]) -> bool:
+    """Whether a reference model computes log-probs: ours, or verl's for its own KL terms."""
+    mode = config.get("rpg", {}).get("reference", {}).get("mode", "old")
+    actor, algorithm = config["actor_rollout_ref"]["actor"], config["algorithm"]
+    return mode != "old" or actor["use_kl_loss"] or algorithm["use_kl_in_reward"]
+
+
+# Fast and slow end of what is not known before a run: mean response over the longest, share of a GPU's FLOPs, and of its
+# bandwidth. 0.43 is Llama 3's on 8k H100s (arXiv 2407.21783, table 4); the others are assumed.
+RATES = ((0.35, 0.43, 0.7), (0.8, 0.25, 0.5))
+
+
+def step_seconds(
+    shape: Shape, config: dict[str, Any], gpu: GPU, devices: int, rates: tuple[float, float, float]
+) -> float:
+    """Seconds of a step: generation, log-probs and update. One of RATES; validation and checkpoints are not in it."""
+    data, rollout = config["data"], config["actor_rollout_ref"]["rollout"]
+    share, flops, bandwidth = rates
+    response = share * data["max_response_length"]
+    sequences, length = data["train_batch_size"] * rollout["n"] / devices, PROMPT + response
+    # a pass takes two FLOPs a parameter and token; the update has three, and one more with checkpointing
+    passes = 4 + has_reference(config) + bool(config["actor_rollout_ref"]["model"].get("enable_gradient_checkpointing"))
+    computed = passes * 2 * shape.parameters * sequences * length / (flops * gpu.flops)
+    # a decoding step reads all weights once and the cache of every sequence; the longest responses run alone, to the end
+    steps = sequences * response / min(rollout["max_num_seqs"], sequences) + data["max_response_length"]
+    cache = sequences * response * (PROMPT + response / 2) * 4 * shape.layers * shape.kv_heads * shape.head_dim
+    return computed + (steps * 2 * shape.parameters + cache) / (bandwidth * gpu.bandwidth)

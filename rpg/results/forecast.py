@@ -5,9 +5,14 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+<<<<<<< HEAD
 from rpg.checks import step_time
 from rpg.checks.estimate import GB, GPU, Shape, checkpoint, checkpoints_at_once, shape_of
 from rpg.files.integrity import steps
+=======
+from rpg.checks.estimate import GB, GPU, RATES, Shape, checkpoint_bytes, checkpoints_at_once, shape_of, step_seconds
+from rpg.files.judge import steps
+>>>>>>> 61ef00f (plan: memory by a formula that meets the traced numbers, instead of tracing; hours in a few lines; doctor and plan share it)
 from rpg.results.config import setting
 from rpg.results.reproduction import State
 
@@ -36,8 +41,8 @@ def time(states: Sequence[State], gpu: GPU | None, parallel: int) -> str:
     trainer = missing[0].run.config["trainer"]
     devices = trainer["n_gpus_per_node"] * trainer["nnodes"]
     fast, slow = (
-        together([state.left * step_time.step(shape, state.run.config, gpu, devices, rates) for state in missing])
-        for rates in (step_time.FAST, step_time.SLOW)
+        together([state.left * step_seconds(shape, state.run.config, gpu, devices, rates) for state in missing])
+        for rates in RATES
     )
     return f"time: {fast} to {slow}{at_once}, on {devices} x {gpu.name}; an estimate, explained by `rpg plan SCRIPT`"
 
@@ -49,7 +54,7 @@ def disk(states: Sequence[State], parallel: int, out: Path) -> tuple[str, bool]:
         if state.finished or (shape := _shape(state)) is None:
             continue
         known += 1
-        size, most = checkpoint(shape, state.run.config).size, checkpoints_at_once(state.run.config)
+        size, most = checkpoint_bytes(shape, state.run.config), checkpoints_at_once(state.run.config)
         kept = min(most, setting(state.run.config, "trainer.max_actor_ckpt_to_keep") or most)
         need += size * max(kept - len(steps(state.run.directory)), 0)
         largest = max(largest, size * (most - kept))

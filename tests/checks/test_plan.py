@@ -1,160 +1,184 @@
-"""`rpg plan`: counted and traced figures by hand on a small model, and the command on launch scripts."""
+"""`rpg plan`: memory against traced runs, time by hand, and the command on launch scripts."""
 
+import copy
+import functools
 import json
-import os
-import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
-from rpg.checks import estimate, step_time
+from rpg.checks import estimate, memory
+from rpg.cli import main
 from rpg.launching.compose import compose_config, resolve
 
-ROOT = Path(__file__).parents[2]
 SMALL = {"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 1000,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 10240}  # fmt: skip
+SCRIPT = "rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28"
+A, M, R = (f"actor_rollout_ref.{name}" for name in ("actor", "model", "rollout"))
+TINY = estimate.Shape(hidden=8, layers=2, intermediate=16, heads=2, kv_heads=1, head_dim=4, vocabulary=10, tied=False)
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory) -> Path:
-    """The configuration of a model, and nothing else of it."""
-    folder = tmp_path_factory.mktemp("model")
-    (folder / "config.json").write_text(json.dumps(SMALL))
-    return folder
-
-
-def planned(small: Path, *arguments: str) -> subprocess.CompletedProcess:
-    script = ROOT / "recipe/rpg/7b/run_rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
-    return subprocess.run(
-        [sys.executable, "-m", "rpg.cli", "plan", str(script), *arguments],
-        env={**os.environ, "MODEL_PATH": str(small)}, capture_output=True, text=True, check=False, cwd=ROOT,
-    )  # fmt: skip
+@functools.cache
+def composed(*groups: str) -> dict:
+    return resolve(compose_config(["rpg.script=x", "context=2k", *groups])).config
 
 
 def of(*overrides: str) -> dict:
-    return resolve(compose_config(["rpg.script=x", *overrides])).config
+    """The configuration with these choices of groups and keys; to compose one takes half a second."""
+    keys = [text for text in overrides if "." in text.partition("=")[0]]
+    config = OmegaConf.create(copy.deepcopy(composed(*(text for text in overrides if text not in keys))))
+    return OmegaConf.to_container(OmegaConf.merge(config, OmegaConf.from_dotlist(keys)))  # type: ignore[return-value]
 
 
-TRACED = """
-import json, sys
-from rpg.checks.trace import trace
-made = trace(json.load(sys.stdin), 8, reference=False)
-print(json.dumps([made.resident, made.log_prob.total, made.log_prob.parts, made.update.total, made.update.parts,
-                  made.largest, made.batches]))
-"""
+def phases(config: dict, devices: int) -> dict[str, memory.Phase]:
+    shape = estimate.shape_of(config["actor_rollout_ref"]["model"]["path"])
+    assert shape is not None
+    return {phase.name: phase for phase in memory.phases(shape, config, devices, 80e9)}
 
 
-def traced(config: dict) -> list:
-    done = subprocess.run([sys.executable, "-c", TRACED], input=json.dumps(config), capture_output=True, text=True,
-                          check=True, cwd=ROOT)  # fmt: skip
-    return json.loads(done.stdout)
+# GB of log-probs and update that torch's FSDPMemTracker showed for transformers' model under FSDP2, AdamW and flash
+# attention, on tensors without data, as one rank of so many (torch 2.11, transformers 5.5)
+TRACED = [
+    (["model=qwen2.5-math-7b"], 8, 24.04, 26.83),
+    (["model=qwen2.5-math-7b"], 16, 18.33, 19.21),
+    (["model=qwen2.5-math-7b", f"{A}.ppo_max_token_len_per_gpu=8192"], 8, 24.04, 22.65),
+    (["model=qwen2.5-math-7b", f"{M}.use_fused_kernels=true"], 8, 17.04, 26.83),
+    (["model=qwen3-4b"], 8, 17.31, 18.23),
+    (["model=qwen3-4b", f"{A}.ppo_max_token_len_per_gpu=8192"], 1, 59.34, 80.45),
+    (["model=qwen3-4b", f"{M}.enable_gradient_checkpointing=false"], 8, 17.14, 115.64),
+    (["model=qwen3-4b", "profile=gpu_sdpa"], 8, 11.96, 16.91),
+]
 
 
-@pytest.mark.slow
-def test_traced_by_hand(small):
-    """A small model on 8 ranks: what has a closed form is met exactly, and a limit that hangs on it moves with it."""
-    config = of(f"actor_rollout_ref.model.path={small}")
-    resident, log_prob, parts, update, update_parts, largest, batches = traced(config)
-    # embedding and output 2 x 1000 x 64; a layer: q, o 2 x 64 x 64, k, v 2 x 64 x 32, biases 64 + 2 x 32, MLP 3 x 64 x
-    # 128, norms 2 x 64; last norm 64. All sizes divide by 8 ranks
-    parameters = 2 * 64000 + 2 * (8192 + 4096 + 128 + 24576 + 128) + 64
-    assert parts["SHARDED_PARAM"] == 4 * parameters / 8
-    assert update_parts["SHARDED_GRAD"] == 4 * parameters / 8
-    steps = 4 * (3 + 11 * 2 + 0)  # a counter of the optimizer's steps a tensor, whole on every rank: not more than that
-    assert 12 * parameters / 8 <= resident <= 12 * parameters / 8 + 12 * 4 * steps
-    assert largest == 4 * 64000
-    assert batches == {"log_prob": [1, 32768], "update": [1, 16384]}
-    assert log_prob > 2 * 32768 * 1000  # logits in bf16
-    # one hidden state a layer and the logits in bf16, and the weights' state
-    assert update > 2 * 16384 * (2 * 64 + 1000) + 16 * parameters / 8
-    path = f"actor_rollout_ref.model.path={small}"
-    halved = traced(of(path, "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=8192"))
-    assert halved[1] == log_prob
-    assert 0.45 < halved[3] / update < 0.55
-    kept = traced(of(path, "actor_rollout_ref.model.enable_gradient_checkpointing=false"))
-    # without checkpointing a layer keeps more than 10 tensors of a token's width in bf16
-    assert kept[3] > update + 2 * 2 * 10 * 16384 * 64
+@pytest.mark.parametrize(("overrides", "devices", "log_probs", "update"), TRACED)
+def test_memory_is_what_was_traced(overrides, devices, log_probs, update):
+    planned = phases(of(*overrides), devices)
+    assert planned["log-probs"].size - memory.OUTSIDE == pytest.approx(log_probs * 1e9, rel=0.02)
+    assert planned["update"].size - memory.OUTSIDE == pytest.approx(update * 1e9, rel=0.04)
 
 
-@pytest.mark.full  # 20 s
-def test_a_fused_head_makes_no_logits(small):
-    base = f"actor_rollout_ref.model.path={small}"
-    plain, fused = traced(of(base)), traced(of(base, "actor_rollout_ref.model.use_fused_kernels=true"))
-    # of a model this narrow a layer holds more in the update than its logits are
-    assert fused[1] < 0.7 * plain[1]
+def test_the_state_of_a_model():
+    """4 bytes a weight in fp32, and as many a gradient, and twice as many of moments; over the shards."""
+    assert memory.model_memory(1e9, shards=4) == {"weights": 1e9, "gradients": 1e9, "moments": 2e9}
+    assert memory.model_memory(1e9, dtype="bf16", param_offload=True) == {"weights": 0, "gradients": 0, "moments": 4e9}
+    assert memory.model_memory(1e9, optimizer_offload=True)["moments"] == 0
+
+
+def test_offloading_moves_the_state():
+    """Between two updates to the host by verl's switches; always, by offload_policy."""
+    plain = phases(of("model=qwen3-4b"), 8)
+    fsdp = f"{A}.fsdp_config"
+    moved = phases(of("model=qwen3-4b", f"{fsdp}.param_offload=true", f"{fsdp}.optimizer_offload=true"), 8)
+    state = 12 * 4.022e9 / 8  # weights and moments
+    assert plain["rollout"].size - moved["rollout"].size == pytest.approx(state, rel=1e-3)
+    assert moved["update"].size == plain["update"].size
+    always = phases(of("model=qwen3-4b", f"{fsdp}.offload_policy=true"), 8)
+    assert plain["update"].size - always["update"].size == pytest.approx(state * 16 / 12, rel=1e-3)
+
+
+def test_parameters_by_hand():
+    # embeddings 2*10*8 = 160; a layer: q and o 2*8*4*2, k and v 2*8*4*1 (192), MLP 3*8*16 (384), norms 16; last norm 8
+    assert TINY.parameters == 160 + 2 * (192 + 384 + 16) + 8
+
+
+@pytest.mark.parametrize(("name", "billions"), [("Qwen/Qwen2.5-Math-7B", 7.62), ("Qwen/Qwen3-4B", 4.02)])
+def test_parameters_of_the_papers_models(name, billions):
+    """As published on the models' pages."""
+    shape = estimate.shape_of(name)
+    assert shape is not None
+    assert shape.parameters / 1e9 == pytest.approx(billions, abs=0.01)
+
+
+@pytest.mark.parametrize("config", [{"num_attention_heads": 2}, []])
+def test_a_shape_that_is_not_known(tmp_path, config):
+    assert estimate.shape_of("someone/else") is None
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=r"config\.json"):
+        estimate.shape_of(str(tmp_path))
+
+
+def test_tokens_of_the_cache_by_hand():
+    """Qwen3-4B, 80 GB: 0.75 x 80e9 - 2 x 4.022e9 - 4e9 = 47.96e9 bytes; a token 2 x 2 x 36 x 8 x 128 = 147456."""
+    shape = estimate.shape_of("Qwen/Qwen3-4B")
+    assert shape is not None
+    assert memory.kv_tokens(shape, of("model=qwen3-4b"), 80e9) == pytest.approx(47.96e9 / 147456, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "each", "at_once"),
+    [
+        ([], 12, 2),  # fp32 weights, two moments; two are kept
+        (["trainer.max_actor_ckpt_to_keep=null"], 12, 20),  # 400 steps, every 20
+        (["trainer.max_actor_ckpt_to_keep=1"], 12, 2),  # until the next is complete
+        (["trainer.max_actor_ckpt_to_keep=30"], 12, 20),
+        (["trainer.save_freq=-1"], 12, 0),
+        (["trainer.save_freq=500"], 12, 1),  # the last step
+        (["trainer.total_training_steps=null"], 12, 2),
+        (["reference=fixed"], 12, 2),  # the model at the model's path
+        (["reference=every_k"], 16, 2),
+        ([f"{A}.fsdp_config.model_dtype=bf16"], 6, 2),
+        ([f"{A}.checkpoint.save_contents=[model,hf_model]"], 8, 2),
+    ],
+)
+def test_checkpoints_by_hand(changes, each, at_once):
+    config = of("model=qwen2.5-math-7b", *changes)
+    assert estimate.checkpoint_bytes(TINY, config) == each * TINY.parameters
+    assert estimate.checkpoints_at_once(config) == at_once
 
 
 def test_time_by_hand():
     """Qwen3-4B at 2k on 8 H100s, the fast end: one step's arithmetic, written out; a reference is one more pass."""
-    config = of("model=qwen3-4b", "context=2k")
+    config, gpu = of("model=qwen3-4b"), estimate.GPUS["h100"]
     shape = estimate.shape_of("Qwen/Qwen3-4B")
     assert shape is not None
-    took = step_time.phases(shape, config, estimate.GPUS["h100"], 8, step_time.FAST)
     answers, response = 512 * 16 / 8, 0.35 * 2048
-    length = 256 + response
-    # two FLOPs a weight (tied: the one matrix is the output layer too); attention 2 x layers x heads x size x length
-    token = 2 * shape.parameters + 2 * 36 * 32 * 128 * length
-    # forward, again for checkpointing, and twice for backward; 0.43 and 0.5 of 989 TFLOP/s
-    assert took["update"] == pytest.approx(4 * token * answers * length / (0.43 * 989e12))
-    assert took["log-probs"] == pytest.approx(token * answers * length / (0.5 * 989e12))
-    # 248 at once (max_num_seqs); all weights a decoding step in bf16, and the cache; prefill of 64 prompts, cached
-    steps = answers * response / 248 + 2048
+    # log-probs, forward, again for checkpointing, and twice for backward; 0.43 of 989 TFLOP/s
+    one_pass = 2 * shape.parameters * answers * (256 + response) / (0.43 * 989e12)
+    # 248 at once (max_num_seqs); all weights a decoding step in bf16, and the cache; 0.7 of 3.35 TB/s
+    weights = (answers * response / 248 + 2048) * 2 * shape.parameters
     cache = answers * response * (256 + response / 2) * 2 * 2 * 36 * 8 * 128
-    prefill = 64 * 256 * (2 * shape.parameters + 2 * 36 * 32 * 128 * 256) / (0.5 * 989e12)
-    assert took["generation"] == pytest.approx((steps * 2 * shape.parameters + cache) / (0.7 * 3.35e12) + prefill)
-    fixed = of("model=qwen3-4b", "context=2k", "reference=fixed")
-    with_reference = step_time.phases(shape, fixed, estimate.GPUS["h100"], 8, step_time.FAST)
-    assert with_reference["log-probs"] == 2 * took["log-probs"]
+    seconds = estimate.step_seconds(shape, config, gpu, 8, estimate.RATES[0])
+    assert seconds == pytest.approx(5 * one_pass + (weights + cache) / (0.7 * 3.35e12))
+    fixed = estimate.step_seconds(shape, of("model=qwen3-4b", "reference=fixed"), gpu, 8, estimate.RATES[0])
+    assert fixed - seconds == pytest.approx(one_pass)
 
 
-@pytest.mark.slow
-def test_the_command(small):
-    done = planned(small)
-    assert (done.returncode, done.stderr) == (0, "")
-    for words in ("on 8 x H100 80 GB", "old log-probs", "update", "weight synchronisation", "traced, 16384 tokens",
-                  "sequences of full length", "400 steps", "2 checkpoints at once",
-                  "read whole by the first rank alone"):  # fmt: skip
-        assert words in done.stdout
-    assert "reference" not in done.stdout
-    two = planned(small, "reference=fixed", "--gpu", "a100", "--nodes", "2")
-    assert "on 16 x A100 80 GB" in two.stdout
-    assert "of the reference's shards, which stay" in two.stdout
+@pytest.fixture
+def small(tmp_path, monkeypatch) -> Path:
+    """The configuration of a model, and nothing else of it."""
+    (tmp_path / "config.json").write_text(json.dumps(SMALL))
+    monkeypatch.setenv("MODEL_PATH", str(tmp_path))
+    return tmp_path
 
 
-@pytest.mark.slow
-def test_what_does_not_fit_or_is_not_known(small):
-    too_much = planned(small, "actor_rollout_ref.rollout.gpu_memory_utilization=1.0")
-    assert too_much.returncode == 1
-    assert "DOES NOT FIT" in too_much.stdout
-    no_cache = planned(small, "actor_rollout_ref.rollout.gpu_memory_utilization=0.04")
-    assert no_cache.returncode == 1
-    assert ": 0 sequences of full length at once,  DOES NOT FIT" in no_cache.stdout
-    assert "  0 tokens of" in no_cache.stdout
-    unknown = planned(Path("someone/else"))
-    assert unknown.returncode == 2
-    assert "actor_rollout_ref.model.path=someone/else: no config.json there; set MODEL_PATH" in unknown.stderr
-    nothing = planned(small, "actor_rollout_ref.rollout.tensor_model_parallel_size=0", "actor_rollout_ref.rollout.n=0",
-                      "trainer.save_freq=null", "--nodes", "0")  # fmt: skip
-    assert (nothing.returncode, nothing.stdout) == (2, "")
-    for key in ("rollout.tensor_model_parallel_size=0", "rollout.n=0", "trainer.save_freq=null", "trainer.nnodes=0"):
-        assert f"{key}: must be" in nothing.stderr
+def test_the_command(small, capsys):
+    assert main(["plan", SCRIPT]) == 0
+    out = capsys.readouterr().out
+    assert "on 8 x H100 80 GB" in out
+    for phase in ("load", "rollout", "log-probs", "update", "weight synchronisation"):
+        assert f"\n  {phase} " in out
+    assert main(["plan", SCRIPT, "reference=fixed", "--gpu", "a100", "--nodes", "2"]) == 0
+    assert "on 16 x A100 80 GB" in capsys.readouterr().out
 
 
-@pytest.mark.full
+@pytest.mark.parametrize("share", ["1.0", "0.04"])
+def test_what_does_not_fit(small, capsys, share):
+    """The rollout beside the actor, or no sequence in the KV cache."""
+    assert main(["plan", SCRIPT, f"{R}.gpu_memory_utilization={share}"]) == 1
+    assert "DOES NOT FIT" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
-    "script", ["7b/run_rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28.sh", "4b/run_rpg_4b_ufkl1e-4_noiterref_8k.sh"]
+    ("overrides", "key"),
+    [
+        ([f"{M}.path=someone/else"], f"{M}.path=someone/else"),
+        ([f"{R}.n=0"], f"{R}.n=0"),
+        (["--nodes", "0"], "trainer.nnodes=0"),
+    ],
 )
-def test_the_papers_runs_fit_and_are_planned_in_a_minute(script):
-    """A minute of processor time: a machine may be busy with other things."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [sys.executable, "-m", "rpg.cli", "plan", str(ROOT / "recipe/rpg" / script)], capture_output=True, text=True,
-        check=False, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(done.stdout, f"{took:.0f} s")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert took < 60
+def test_what_cannot_be_planned(small, capsys, overrides, key):
+    assert main(["plan", SCRIPT, *overrides]) == 2
+    ended = capsys.readouterr()
+    assert ended.out == ""
+    assert key in ended.err

@@ -1,0 +1,188 @@
+"""Memory of one device in each phase of a step, from the model's shape and the run's settings.
+
+The terms of a training process are those that torch's memory tracker showed for transformers' models under FSDP2,
+without data; tests/checks/test_plan.py has the traced numbers, which the sums meet to 5 %. OUTSIDE is not in them.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rpg.checks.estimate import GB, MIB, Shape, bytes_of, has_reference
+
+BESIDE_KV = 4e9  # bytes of a device that vLLM takes beside weights and cache: activations, CUDA graphs; assumed
+OUTSIDE = 4e9  # bytes that CUDA contexts, NCCL and the allocator's fragments take in every phase; assumed
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What a device, or a host, holds in a phase: bytes by what they are for."""
+
+    name: str
+    terms: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def size(self) -> float:
+        """Bytes."""
+        return sum(self.terms.values())
+
+    def __str__(self) -> str:
+        named = sorted(((size, name) for name, size in self.terms.items() if size > 0.05 * GB), reverse=True)
+        return f"{self.size / GB:.3g} GB = " + " + ".join(f"{size / GB:.3g} {name}" for size, name in named)
+
+
+def model_memory(
+    parameters: float,
+    *,
+    shards: int = 1,
+    dtype: str | None = "fp32",
+    param_offload: bool = False,
+    optimizer_offload: bool = False,
+) -> dict[str, float]:
+    """Bytes of a model in training on one device: weights, gradients and AdamW's two moments, all of one format.
+
+    Args:
+        parameters: of the whole model. shards: devices that share it (FSDP2).
+        param_offload, optimizer_offload: weights and gradients, or moments, are in host memory.
+    """
+    each = bytes_of(dtype) * parameters / shards
+    return {
+        "weights": 0 if param_offload else each,
+        "gradients": 0 if param_offload else each,
+        "moments": 0 if optimizer_offload else 2 * each,
+    }
+
+
+def phases(shape: Shape, config: dict[str, Any], devices: int, memory: float) -> list[Phase]:
+    """Every phase of a step on one of so many devices, each of so many bytes."""
+    section = config["actor_rollout_ref"]
+    fsdp, engine = section["actor"]["fsdp_config"], section["rollout"]["checkpoint_engine"]
+    dtype, always = fsdp.get("model_dtype") or "fp32", bool(fsdp.get("offload_policy"))
+    # verl's offload switches move the state to the host between two updates; offload_policy keeps it there
+    resident = model_memory(
+        shape.parameters, shards=devices, dtype=dtype,
+        param_offload=always or bool(fsdp.get("param_offload")),
+        optimizer_offload=always or bool(fsdp.get("optimizer_offload")),
+    )  # fmt: skip
+    resident.pop("gradients")
+    weights = model_memory(shape.parameters, shards=devices, dtype=dtype, param_offload=always)["weights"]
+    trained = model_memory(
+        shape.parameters, shards=devices, dtype=dtype, param_offload=always, optimizer_offload=always
+    )
+    outside = {"outside (assumed)": OUTSIDE}
+    whole = {"the largest weight": bytes_of(dtype) * shape.largest}
+    bucket = engine["update_weights_bucket_megabytes"] * MIB
+    share = section["rollout"]["gpu_memory_utilization"] * memory
+    return [
+        Phase("load", {"weights": weights, **whole, **outside}),
+        Phase("rollout", {"vLLM (gpu_memory_utilization)": share, **resident, **outside}),
+        Phase("log-probs", {**resident, "weights": weights, **_forward(shape, config, devices), **outside}),
+        Phase("update", {**trained, **_update(shape, config, devices), **outside}),
+        Phase("weight synchronisation", {
+            **resident, "weights": weights, "vLLM's weights": vllm_weights(shape, config), **whole, "a bucket": bucket,
+            **outside,
+        }),
+    ]  # fmt: skip
+
+
+def tokens(config: dict[str, Any], devices: int, *, update: bool) -> int:
+    """Tokens of the largest micro-batch on one device, in the update or for log-probs."""
+    actor, rollout, data = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"], config["data"]
+    length = data["max_prompt_length"] + data["max_response_length"]
+    prompts = actor["ppo_mini_batch_size"] if update else data["train_batch_size"]
+    rows = max(prompts * rollout["n"] // devices, 1)
+    if actor["use_dynamic_bsz"]:
+        limit = actor["ppo_max_token_len_per_gpu"] if update else rollout["log_prob_max_token_len_per_gpu"]
+        return min(limit, rows * length)
+    key = "ppo_micro_batch_size_per_gpu" if update else "log_prob_micro_batch_size_per_gpu"
+    return min(rows, (actor if update else rollout).get(key) or 1) * length
+
+
+def _width(config: dict[str, Any]) -> int:
+    """Bytes of a number in a forward pass."""
+    precision = config["actor_rollout_ref"]["actor"]["fsdp_config"].get("mixed_precision") or {}
+    return bytes_of(precision.get("param_dtype") or "bf16")
+
+
+def _logits(shape: Shape, config: dict[str, Any]) -> float:
+    """Bytes of a token's logits; flash-attn's cross-entropy works in their place, torch's makes a copy in fp32."""
+    model = config["actor_rollout_ref"]["model"]
+    if model.get("use_fused_kernels"):
+        return 0
+    flash = (model.get("override_config") or {}).get("attn_implementation") == "flash_attention_2"
+    return shape.vocabulary * (_width(config) + (0 if flash else 4))
+
+
+def _mask(config: dict[str, Any], count: int) -> float:
+    """Bytes of the mask that torch's attention needs for a packed batch: all tokens by all."""
+    model = config["actor_rollout_ref"]["model"]
+    flash = (model.get("override_config") or {}).get("attn_implementation") == "flash_attention_2"
+    return 0 if flash or not model.get("use_remove_padding") else _width(config) * count**2
+
+
+def _forward(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, float]:
+    """What log-probs add at their peak: at the logits, or in a layer."""
+    count, width = tokens(config, devices, update=False), _width(config)
+    following = shape.layer if shape.tied else shape.embedding  # gathered meanwhile
+    peaks = {
+        f"logits of {count} tokens": count * (_logits(shape, config) + 2 * width * shape.hidden)
+        + width * (shape.embedding + (following if devices > 1 else 0)),
+        f"a layer of {count} tokens": count * width * (3 * shape.intermediate + 4 * shape.hidden)
+        + width * (2 * shape.layer + (shape.embedding if shape.tied else 0)),
+    }
+    name = max(peaks, key=lambda each: peaks[each])
+    return {name: peaks[name] + _mask(config, count)}
+
+
+def _update(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, float]:
+    """What the update adds at its peak: backward at the logits, backward of a layer, or the optimizer's step.
+
+    With gradient checkpointing a layer keeps one hidden state; without, what backward needs of attention and MLP.
+    """
+    count, width = tokens(config, devices, update=True), _width(config)
+    checkpointing = config["actor_rollout_ref"]["model"].get("enable_gradient_checkpointing")
+    kept = shape.hidden if checkpointing else 4 * shape.intermediate + 18 * shape.hidden
+    following = shape.layer if shape.tied else shape.embedding
+    attention = shape.heads * shape.head_dim
+    peaks = {
+        f"logits of {count} tokens": count * (_logits(shape, config) + 5 * width * shape.hidden)
+        + width * (2 * shape.embedding + (following if devices > 1 else 0)),
+        f"backward of a layer, {count} tokens": count * width * (7 * shape.intermediate + 6 * (shape.hidden + attention))
+        + 2 * width * shape.layer + (width if shape.tied else 4) * shape.embedding,
+    }  # fmt: skip
+    name = max(peaks, key=lambda each: peaks[each])
+    activations = count * width * kept * shape.layers + _mask(config, count)
+    step = model_memory(shape.parameters, shards=devices)["weights"]  # AdamW's temporaries, of all weights at once
+    if step > activations + peaks[name]:
+        return {"temporaries of the optimizer": step}
+    return {f"activations of {count} tokens": activations, name: peaks[name]}
+
+
+def vllm_weights(shape: Shape, config: dict[str, Any]) -> float:
+    """Bytes of vLLM's own weights on one device."""
+    rollout = config["actor_rollout_ref"]["rollout"]
+    return _vllm_width(config) * shape.parameters / rollout["tensor_model_parallel_size"]
+
+
+def _vllm_width(config: dict[str, Any]) -> int:
+    return 4 if config["actor_rollout_ref"]["rollout"].get("dtype") in ("float32", "float") else 2
+
+
+def kv_bytes(shape: Shape, config: dict[str, Any]) -> float:
+    """Bytes of one token's key and value in all layers, on one device."""
+    parallel = config["actor_rollout_ref"]["rollout"]["tensor_model_parallel_size"]
+    return 2 * _vllm_width(config) * shape.layers * shape.kv_heads * shape.head_dim / parallel
+
+
+def kv_tokens(shape: Shape, config: dict[str, Any], memory: float) -> float:
+    """Tokens that the KV cache of a device of so many bytes holds: vLLM's share, less its weights and BESIDE_KV."""
+    share = config["actor_rollout_ref"]["rollout"]["gpu_memory_utilization"] * memory
+    return max(0.0, (share - vllm_weights(shape, config) - BESIDE_KV) / kv_bytes(shape, config))
+
+
+def host(shape: Shape, config: dict[str, Any]) -> Phase:
+    """A node's memory while the model is loaded: tied embeddings are read by all of its ranks, others by one."""
+    trainer, fsdp = config["trainer"], config["actor_rollout_ref"]["actor"]["fsdp_config"]
+    size = bytes_of(fsdp.get("model_dtype")) * shape.parameters
+    readers = trainer["n_gpus_per_node"] if shape.tied else 1
+    kept = size / trainer["nnodes"] if has_reference(config) else 0
+    return Phase("host memory of a node", {f"the model, read by {readers} ranks": readers * size, "reference": kept})
