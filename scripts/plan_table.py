@@ -1,4 +1,4 @@
-"""Print docs/gpu.md's table of `rpg plan` for every model and context; --into FILE writes it between its marks there."""
+"""Print docs/gpu.md's table of `rpg plan` for every model and context; --into FILE puts it between its marks."""
 
 import argparse
 from pathlib import Path

@@ -63,7 +63,9 @@ def needs(run: Run, shape: Shape, device: float | None) -> Iterator[Finding]:
         if run.logical and phase.name != "update":  # one host's memory, of which vLLM takes what its variable says
             continue
         level: Level = "skip" if device is None else "ok" if phase.size <= device else "error"
-        remedy = "more devices, smaller token budgets, gpu_memory_utilization, or offloading" if level == "error" else ""
+        remedy = (
+            "more devices, smaller token budgets, gpu_memory_utilization, or offloading" if level == "error" else ""
+        )
         yield Finding(phase.name, ABSENT, f"about {phase}; {there}", remedy, level)
     if device is not None and not run.logical:
         count = device_memory.kv_tokens(shape, run.config, device)

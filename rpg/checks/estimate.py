@@ -168,8 +168,8 @@ def has_reference(config: dict[str, Any]) -> bool:
     return mode != "old" or actor["use_kl_loss"] or algorithm["use_kl_in_reward"]
 
 
-# Fast and slow end of what is not known before a run: mean response over the longest, share of a GPU's FLOPs, and of its
-# bandwidth. 0.43 is Llama 3's on 8k H100s (arXiv 2407.21783, table 4); the others are assumed.
+# Fast and slow end of what is not known before a run: mean response over the longest, share of a GPU's FLOPs, and of
+# its bandwidth. 0.43 is Llama 3's on 8k H100s (arXiv 2407.21783, table 4); the others are assumed.
 RATES = ((0.35, 0.43, 0.7), (0.8, 0.25, 0.5))
 
 
@@ -184,7 +184,7 @@ def step_seconds(
     # a pass takes two FLOPs a parameter and token; the update has three, and one more with checkpointing
     passes = 4 + has_reference(config) + bool(config["actor_rollout_ref"]["model"].get("enable_gradient_checkpointing"))
     computed = passes * 2 * shape.parameters * sequences * length / (flops * gpu.flops)
-    # a decoding step reads all weights once and the cache of every sequence; the longest responses run alone, to the end
+    # a decoding step reads all weights once and the cache of every sequence; the longest responses run alone at last
     steps = sequences * response / min(rollout["max_num_seqs"], sequences) + data["max_response_length"]
     cache = sequences * response * (PROMPT + response / 2) * 4 * shape.layers * shape.kv_heads * shape.head_dim
     return computed + (steps * 2 * shape.parameters + cache) / (bandwidth * gpu.bandwidth)

@@ -136,17 +136,19 @@ def _forward(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, fl
 def _update(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, float]:
     """What the update adds at its peak: backward at the logits, backward of a layer, or the optimizer's step.
 
-    With gradient checkpointing a layer keeps one hidden state; without, what backward needs of attention and MLP.
+    With gradient checkpointing a layer keeps one hidden state, and computes what its backward needs again. Without, it
+    keeps that; in half precision its norms have copies in fp32.
     """
     count, width = tokens(config, devices, update=True), _width(config)
-    checkpointing = config["actor_rollout_ref"]["model"].get("enable_gradient_checkpointing")
-    kept = shape.hidden if checkpointing else 4 * shape.intermediate + 18 * shape.hidden
+    kept, again = shape.hidden, 4 * shape.intermediate + 5 * shape.hidden
+    if not config["actor_rollout_ref"]["model"].get("enable_gradient_checkpointing"):
+        kept, again = 4 * shape.intermediate + (18 if width == 2 else 8) * shape.hidden, 0
     following = shape.layer if shape.tied else shape.embedding
-    attention = shape.heads * shape.head_dim
+    temporary = 3 * shape.intermediate + shape.hidden + 6 * shape.heads * shape.head_dim
     peaks = {
         f"logits of {count} tokens": count * (_logits(shape, config) + 5 * width * shape.hidden)
         + width * (2 * shape.embedding + (following if devices > 1 else 0)),
-        f"backward of a layer, {count} tokens": count * width * (7 * shape.intermediate + 6 * (shape.hidden + attention))
+        f"backward of a layer, {count} tokens": count * width * (again + temporary)
         + 2 * width * shape.layer + (width if shape.tied else 4) * shape.embedding,
     }  # fmt: skip
     name = max(peaks, key=lambda each: peaks[each])

@@ -109,7 +109,8 @@ def lines(plan: Plan) -> Iterator[str]:
         yield f"  {phase.name:<24}{phase}{'' if phase.size <= plan.gpu.memory else '  DOES NOT FIT'}"
     fits = "" if plan.kv_tokens >= plan.length else "  DOES NOT FIT"
     half = PROMPT + data["max_response_length"] / 2
-    yield f"\nKV cache of one GPU\n  {plan.kv_tokens:.0f} tokens: {plan.kv_tokens // plan.length:.0f} full sequences{fits}"
+    whole = plan.kv_tokens // plan.length
+    yield f"\nKV cache of one GPU\n  {plan.kv_tokens:.0f} tokens: {whole:.0f} sequences of full length{fits}"
     most = plan.config["actor_rollout_ref"]["rollout"]["max_num_seqs"]
     yield f"  {plan.kv_tokens / half:.0f} half-way through ({half:.0f} tokens); max_num_seqs={most}"
     fast, slow = plan.step_seconds

@@ -5,14 +5,8 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-<<<<<<< HEAD
-from rpg.checks import step_time
-from rpg.checks.estimate import GB, GPU, Shape, checkpoint, checkpoints_at_once, shape_of
-from rpg.files.integrity import steps
-=======
 from rpg.checks.estimate import GB, GPU, RATES, Shape, checkpoint_bytes, checkpoints_at_once, shape_of, step_seconds
-from rpg.files.judge import steps
->>>>>>> 61ef00f (plan: memory by a formula that meets the traced numbers, instead of tracing; hours in a few lines; doctor and plan share it)
+from rpg.files.integrity import steps
 from rpg.results.config import setting
 from rpg.results.reproduction import State
 
