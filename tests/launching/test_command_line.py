@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from omegaconf import OmegaConf
 
 from rpg.data.parquet import repeated_rows, write_parquet
 from rpg.data.toy import toy_problems
@@ -58,13 +57,10 @@ def odd_checkout(tmp_path_factory) -> Path:
     return root
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("script", ["7b/run_dapo_7b.sh", "cpu/run_grpo_cpu.sh"])
-def test_a_checkout_of_any_path(odd_checkout, script):
-    config = printed("bash", odd_checkout / "recipe/rpg" / script)
+def test_a_checkout_of_any_path(odd_checkout):
+    config = printed("bash", odd_checkout / "recipe/rpg/7b/run_dapo_7b.sh")
     assert config["rpg"]["data_dir"] == f"{odd_checkout}/data"
-    files = config["data"]["val_files"]
-    assert all(Path(name).is_relative_to(odd_checkout) for name in ([files] if isinstance(files, str) else files))
+    assert all(Path(name).is_relative_to(odd_checkout) for name in config["data"]["val_files"])
 
 
 def test_paths_of_any_letters(odd_checkout):
@@ -85,14 +81,6 @@ def test_a_script_of_any_name(tmp_path):
     assert printed("bash", script)["trainer"]["experiment_name"] == ODD
 
 
-def test_verl_in_a_directory_of_any_name(tmp_path, monkeypatch):
-    (tmp_path / ODD).symlink_to(compose.verl_config_dir())
-    monkeypatch.setattr(compose, "verl_config_dir", lambda: tmp_path / ODD)
-    assert resolved().get("trainer.experiment_name") == "t"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dataset", ["dapo_math", "toy"])
 @pytest.mark.parametrize(
     ("text", "names"),
     [
@@ -104,11 +92,10 @@ def test_verl_in_a_directory_of_any_name(tmp_path, monkeypatch):
         ("[a] and [b].parquet", "[a] and [b].parquet"),
     ],
 )
-def test_files_of_the_environment(monkeypatch, dataset, text, names):
+def test_files_of_the_environment(monkeypatch, text, names):
     monkeypatch.setenv("TRAIN_FILE", text)
-    monkeypatch.setenv("TEST_FILE", text)
-    run = resolved(f"dataset={dataset}")
-    assert (run.get("data.train_files"), run.get("data.val_files")) == (names, names)
+    assert compose.files("TRAIN_FILE", "otherwise") == names
+    assert compose.files("NO_SUCH_VARIABLE", "otherwise") == "otherwise"
 
 
 def refusal(capsys, *overrides: str) -> str:
@@ -119,27 +106,19 @@ def refusal(capsys, *overrides: str) -> str:
 
 
 @pytest.mark.parametrize("text", ["[a.parquet,'']", "['x'y.parquet]", "[{a: 1}]"])
-def test_what_is_no_list_of_files_is_refused(monkeypatch, capsys, text):
+def test_what_is_no_list_of_files_is_refused(monkeypatch, text):
     monkeypatch.setenv("TRAIN_FILE", text)
-    assert f"TRAIN_FILE={text}: not a list of files" in refusal(capsys)
+    with pytest.raises(BadSetting, match="TRAIN_FILE="):
+        compose.files("TRAIN_FILE", [])
 
 
 @pytest.mark.parametrize(
-    ("text", "remedy"),
-    [
-        ("data.train_files=/a,b", "'data.train_files='\"'\"'/a,b'\"'\"''"),
-        ("trainer.project_name=ü", "'trainer.project_name='\"'\"'ü'\"'\"''"),
-        ("data.train_files=/a=b", "quote the value for Hydra and again for the shell"),
-        ("data.train_files=it's", "quote the value for Hydra and again for the shell"),
-        ("data.train_files=[a(,b]", "in a list each element"),
-        ("data.train_files=/a/${x", "${ begins an interpolation"),
-        ("--help", "an override is KEY=VALUE"),
-    ],
-)
-def test_an_override_that_hydra_cannot_read_says_how_to_write_it(capsys, text, remedy):
-    said = refusal(capsys, text)
-    assert text in said
-    assert remedy in said
+    "text",
+    ["data.train_files=/a,b", "data.train_files=/a=b", "data.train_files=it's", "data.train_files=[a(,b]",
+     "data.train_files=/a/${x", "--help"],
+)  # fmt: skip
+def test_an_override_that_hydra_cannot_read(capsys, text):
+    assert text in refusal(capsys, text)
 
 
 def test_the_remedy_works(capsys):
@@ -151,21 +130,15 @@ def test_the_remedy_works(capsys):
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "said"),
-    [
-        ("MODEL_PATH", "/a/${x}", "MODEL_PATH=/a/${x}: ${ begins an interpolation"),
-        ("TRAIN_FILE", "[/a/${x}/b,c]", "TRAIN_FILE=[/a/${x}/b,c]: ${ begins an interpolation"),
-        ("CKPTS_DIR", "/a/\udcff", "CKPTS_DIR='/a/\\udcff': not UTF-8"),
-    ],
+    ("variable", "value"), [("MODEL_PATH", "/a/${x}"), ("TRAIN_FILE", "[/a/${x}/b,c]"), ("CKPTS_DIR", "/a/\udcff")]
 )
-def test_what_no_configuration_can_hold_is_refused(monkeypatch, capsys, variable, value, said):
+def test_what_no_configuration_can_hold_is_refused(monkeypatch, capsys, variable, value):
     monkeypatch.setenv(variable, value)
-    assert f"error: {said}" in refusal(capsys)
+    assert f"error: {variable}=" in refusal(capsys)
 
 
 def test_an_escaped_interpolation_is_refused(capsys):
-    said = refusal(capsys, "data.train_files=[/b,'/a/\\${x}']")
-    assert "error: data.train_files.1=/a/${x}: ${ begins an interpolation" in said
+    assert "error: data.train_files.1=/a/${x}" in refusal(capsys, "data.train_files=[/b,'/a/\\${x}']")
 
 
 def test_a_directory_that_ray_would_read_otherwise_is_refused(monkeypatch, capsys):
@@ -175,26 +148,12 @@ def test_a_directory_that_ray_would_read_otherwise_is_refused(monkeypatch, capsy
     )
 
 
-@pytest.mark.parametrize("value", ["1", "true", "YES", "On"])
-def test_a_dry_run(monkeypatch, capsys, value):
-    monkeypatch.setenv("DRY_RUN", value)
-    assert start.main(["trainer.experiment_name=t"]) == 0
-    assert OmegaConf.create(capsys.readouterr().out).trainer.experiment_name == "t"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("value", ["", "0", "false", "FALSE", "no", "off"])
-def test_no_dry_run(monkeypatch, capsys, value):
-    monkeypatch.setenv("DRY_RUN", value)
-    monkeypatch.setenv("TRAIN_FILE", "/nowhere/train.parquet")  # a run, refused in time
-    said = refusal(capsys, "profile=cpu", "dataset=toy", "model=toy", "optim=toy")
-    assert "/nowhere/train.parquet" in said
-
-
-@pytest.mark.parametrize("value", ["2", "maybe", "dry"])
-def test_neither_yes_nor_no(monkeypatch, capsys, value):
-    monkeypatch.setenv("DRY_RUN", value)
-    assert f"error: DRY_RUN={value}: 1, true, yes or on" in refusal(capsys)
+def test_a_dry_run(monkeypatch, capsys):
+    for value in ("1", "true", "YES", "On", "", "0", "FALSE", "no", "off"):
+        monkeypatch.setenv("DRY_RUN", value)
+        assert start.dry_run() is (value in ("1", "true", "YES", "On"))
+    monkeypatch.setenv("DRY_RUN", "maybe")
+    assert "DRY_RUN=maybe" in refusal(capsys)
 
 
 @pytest.mark.slow
@@ -248,7 +207,7 @@ def has_reader(pipe: Path) -> bool:
     ("number", "code", "word"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung up")],
 )
-@pytest.mark.parametrize("moment", [0.0, 0.1, 0.3, 1.0, "in pre-flight"])
+@pytest.mark.parametrize("moment", [0.0, 0.3, "in pre-flight"])
 def test_a_signal_in_the_first_seconds(waiting_run, number, code, word, moment):
     """moment: seconds after the script has handed over to Python, or when that reads the model's config.json."""
     process = subprocess.Popen(

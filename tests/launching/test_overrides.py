@@ -50,7 +50,7 @@ def test_what_no_configuration_can_hold(text):
 
 def test_ctrl_c_is_the_scripts():
     """It takes a second to end, and has it."""
-    script = "trap 'sleep 1; echo ended; exit 130' INT; echo up; sleep 60 & wait"
+    script = "trap 'sleep 1; echo ended; exit 130' INT; echo up; while :; do sleep 0.05; done"
     code = f"from rpg.launching.children import call; print(call(['bash', '-c', {script!r}]))"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stdout is not None

@@ -71,6 +71,7 @@ def test_only_an_address_outside_a_job_means_submit():
 
 def test_the_job_brings_the_packages_and_the_plugin(tmp_path):
     os.environ.update(NNODES="2", MODEL_PATH="/models/m", CKPTS_DIR="here", WANDB_API_KEY="secret", OTHER="x")
+    os.environ["VERL_USE_EXTERNAL_MODULES"] = "mine,rpg.verl_plugin.autoload"
     env = submit.runtime_env()
     assert [os.path.basename(path) for path in env["py_modules"]] == ["rpg"]
     (package,) = env["py_modules"]
@@ -79,7 +80,7 @@ def test_the_job_brings_the_packages_and_the_plugin(tmp_path):
         IN_JOB: "1",
         "RPG_HOME": str(home()),
         "CKPTS_DIR": str(tmp_path / "here"),  # the job runs in a directory of Ray's
-        "VERL_USE_EXTERNAL_MODULES": "rpg.verl_plugin.autoload",
+        "VERL_USE_EXTERNAL_MODULES": "mine,rpg.verl_plugin.autoload",
         "MODEL_PATH": "/models/m",
         "NNODES": "2",
     }
@@ -100,8 +101,7 @@ def test_what_the_hub_and_the_network_need_goes_along_and_keys_do_not(client, ca
     assert plain.items() <= sent.items()
     assert not any(key in str(client.submitted) for key in ("hf_1", "w_2", "pass_3"))
     told = capsys.readouterr().err
-    assert "HF_TOKEN, WANDB_API_KEY, WANDB_BASE_URL: not given to the job" in told
-    assert "hf auth login" in told
+    assert all(name in told for name in secret)
     assert not any(key in told for key in ("hf_1", "w_2", "pass_3"))
 
 
@@ -123,7 +123,7 @@ def test_a_signal_ends_the_following_and_not_the_job(client, capsys, monkeypatch
     for each in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, lambda number, frame: pytest.fail("nobody's"))
     assert submit.submit("name", []) == code
-    assert "the job goes on; ray job logs --follow raysubmit_1" in capsys.readouterr().err
+    assert "raysubmit_1" in capsys.readouterr().err
 
 
 def losing(monkeypatch, client, connections, states):
@@ -171,23 +171,16 @@ def test_a_cluster_that_is_away_is_asked_again(client, capsys, monkeypatch):
     monkeypatch.setattr(submit, "ANSWER_LIMIT", 0.1)
     losing(monkeypatch, client, itertools.repeat(["a\n"]), itertools.repeat(away))
     assert submit.submit("name", []) == FAILED
-    told = capsys.readouterr().err
-    assert "refused" in told
-    assert "ray job logs --follow raysubmit_1" in told
+    assert "raysubmit_1" in capsys.readouterr().err
 
 
-def test_a_refusal_of_the_cluster_is_told(client, capsys, monkeypatch):
+def test_a_refusal_of_the_cluster(client, capsys, monkeypatch):
     def refuse(self, **job):
         raise RuntimeError("Request failed with status code 500: disk full.")
 
     monkeypatch.setattr(client, "submit_job", refuse)
     assert submit.submit("name", []) == REFUSED
     assert "disk full" in capsys.readouterr().err
-
-
-def test_plugins_of_others_stay():
-    os.environ["VERL_USE_EXTERNAL_MODULES"] = "mine,rpg.verl_plugin.autoload"
-    assert submit.runtime_env()["env_vars"]["VERL_USE_EXTERNAL_MODULES"] == "mine,rpg.verl_plugin.autoload"
 
 
 def test_main_submits_its_own_overrides(client, capsys):
@@ -210,9 +203,7 @@ def test_the_jobs_exit_code_is_ours(client, monkeypatch, status, code, expected)
 def test_no_cluster_there(capsys):
     os.environ["RAY_ADDRESS"] = "http://127.0.0.1:9"
     assert submit.submit("name", []) == REFUSED
-    told = capsys.readouterr().err
-    assert "RAY_ADDRESS=http://127.0.0.1:9" in told
-    assert "RAY_AUTH_MODE=token" in told
+    assert "RAY_ADDRESS=http://127.0.0.1:9" in capsys.readouterr().err
 
 
 def settled(*overrides) -> Run:

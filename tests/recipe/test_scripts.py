@@ -9,7 +9,6 @@ import functools
 import importlib.util
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -112,6 +111,15 @@ def test_a_script_runs_what_its_name_says(name):
     label = parse(name).label
     assert method_of_config(OmegaConf.to_container(config)) == label
     assert method_of_name(name) in ((label,) if parse(name).beta != "0" else (label, None))
+    function = config.reward.custom_reward_function
+    assert (function.path, function.name) == ("pkg://rpg.rewards", "compute_score")
+    assert dict(function.reward_kwargs) == {"judge": "release"}
+    actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
+    assert not config.algorithm.use_kl_in_reward  # the KL is counted once
+    assert not (actor.policy_loss.loss_mode != "vanilla" and actor.use_kl_loss)
+    kernels = model.use_remove_padding, model.override_config.attn_implementation
+    assert kernels == ((False, "sdpa") if parse(name).size == "cpu" else (True, "flash_attention_2"))
+    assert actor.use_dynamic_bsz
 
 
 @pytest.mark.slow
@@ -183,37 +191,14 @@ def test_settings_are_the_releases(name):
     assert config.trainer.total_training_steps == 400  # paper, Appendix H
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", each(SCRIPTS))
-def test_the_judge_is_the_releases(name):
+def test_the_judge_is_the_releases():
     """In training and in validation: verl has one reward function for both. Seen by what it says, not by its name."""
-    function = composed(name).reward.custom_reward_function
-    assert (function.path, function.name) == ("pkg://rpg.rewards", "compute_score")
-    assert dict(function.reward_kwargs) == {"judge": "release"}
+    function = composed("dapo_7b").reward.custom_reward_function
     score = functools.partial(rewards.compute_score, **function.reward_kwargs)
     for data_source in ("math-dapo", "aime24", "aime25", "amc23"):
         assert score(data_source, "Answer: 204", "204")["score"] == 1.0
         assert score(data_source, r"So \boxed{204}.", "204")["score"] == -1.0
         assert score(data_source, "**Answer:** 204", "204")["score"] == -1.0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", each(SCRIPTS))
-def test_kl_is_counted_once(name):
-    config = composed(name)
-    rpg_loss = config.actor_rollout_ref.actor.policy_loss.loss_mode != "vanilla"
-    assert not config.algorithm.use_kl_in_reward
-    assert not (rpg_loss and config.actor_rollout_ref.actor.use_kl_loss)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", each(SCRIPTS))
-def test_what_needs_a_gpu_stays_in_the_gpu_profile(name):
-    config = composed(name)
-    model = config.actor_rollout_ref.model
-    seen = model.use_remove_padding, model.override_config.attn_implementation
-    assert seen == ((False, "sdpa") if parse(name).size == "cpu" else (True, "flash_attention_2"))
-    assert config.actor_rollout_ref.actor.use_dynamic_bsz
 
 
 @pytest.mark.slow
@@ -227,9 +212,6 @@ def test_verl_accepts_it(name):
     if parse(name).size != "cpu":
         assert config.trainer.n_gpus_per_node * config.trainer.nnodes == 8
     assert not refuse(Run(OmegaConf.to_container(config, resolve=True)), CHEAP_OR_VERL, ["settings"])
-    longest = config.data.max_prompt_length + config.data.max_response_length
-    actor = config.actor_rollout_ref.actor
-    assert not actor.use_dynamic_bsz or longest <= actor.ppo_max_token_len_per_gpu
 
 
 def check_dry_run(name: str, tmp_path: Path) -> None:
@@ -246,7 +228,7 @@ def check_dry_run(name: str, tmp_path: Path) -> None:
         imports.add(line.rsplit("|", 1)[-1].strip()) if line.startswith("import time:") else said.append(line)
     if "profile=cpu" not in arguments(SCRIPTS[name]):  # a GPU script says which environment it took
         assert said.pop(0).startswith("environment: ")
-    elif Path(sys.prefix) != RECIPE.parents[1] / ".venv":  # and one for the CPU that it took another than its own
+    elif not (RECIPE.parents[1] / ".venv/bin/python").exists():  # and one for the CPU that it took another than its own
         assert said.pop(0).startswith("note: profile=cpu is for .venv")
     assert (done.returncode, said) == (0, [])
     assert "hydra" in imports
