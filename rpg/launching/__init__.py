@@ -1,4 +1,4 @@
-"""A run's life: from a script's name to the frozen configuration, its directory, its watch, a job of a cluster.
+"""A run's life: from a script's name to the frozen configuration, its directory, its monitor, a job of a cluster.
 
 `compose.py` makes the configuration, `settle.py` freezes it, `start.py` is the order of everything else.
 """

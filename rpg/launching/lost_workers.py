@@ -17,12 +17,12 @@ LAST_WORDS = re.compile(r"Check failed: |Fatal Python error|\*\*\* SIG\w+ receiv
 class LostWorkers(threading.Thread):
     """Asks Ray every few seconds; a thread of its own, as the answer of a Ray that is gone does not come.
 
-    found: one line for each lost actor, empty while there is none.
+    lost: one line for each lost actor, empty while there is none.
     """
 
     def __init__(self) -> None:
         super().__init__(daemon=True, name="rpg-lost-workers")
-        self.found: list[str] = []
+        self.lost: list[str] = []
         self._ended = threading.Event()
         self._asked = threading.Event()
         self._answered = threading.Event()
@@ -33,7 +33,7 @@ class LostWorkers(threading.Thread):
             self._asked.clear()
             if ray.is_initialized():
                 try:
-                    self.found = lost_actors()
+                    self.lost = lost_actors()
                 except (RayError, RuntimeError, OSError) as error:  # Ray is late or gone: then the limits decide
                     print(f"rpg: Ray does not say which actors it lost: {error}", flush=True)
             self._answered.set()
@@ -41,11 +41,11 @@ class LostWorkers(threading.Thread):
     def ask(self, patience: float) -> list[str]:
         """The lost actors as of now, or, where Ray does not answer within patience seconds, as of the last answer."""
         if not self.is_alive():
-            return self.found
+            return self.lost
         self._answered.clear()
         self._asked.set()
         self._answered.wait(patience)
-        return self.found
+        return self.lost
 
     def stop(self) -> None:
         """Ask no more."""

@@ -1,4 +1,4 @@
-"""Run verl's trainer under watch, and leave nothing behind: processes, half a terminal, a silent hang."""
+"""Run verl's trainer under a monitor, and leave nothing behind: processes, half a terminal, a silent hang."""
 
 import contextlib
 import ctypes
@@ -16,9 +16,9 @@ from omegaconf import OmegaConf
 
 from rpg.checks.finding import Run
 from rpg.launching import RayWasLate, leftovers, signals
+from rpg.launching.monitor import INTERRUPT, Monitor
 from rpg.launching.rundir import prepare
 from rpg.launching.signals import DONE, FAILED, INTERRUPTED
-from rpg.launching.watch import INTERRUPT, Watch
 
 if TYPE_CHECKING:
     from rpg.verl_plugin.cpu.preload import Preloaded
@@ -47,25 +47,25 @@ def train(run: Run, preloaded: "Preloaded | None", changed: dict[str, tuple[Any,
         except OSError as error:
             print(f"error: {error.filename}: {error.strerror}; the run was not begun", file=sys.stderr)
             return FAILED
-        return _watched(run, run_dir, preloaded)
+        return _monitored(run, run_dir, preloaded)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _watched(run: Run, run_dir: Path, preloaded: "Preloaded | None") -> int:
+def _monitored(run: Run, run_dir: Path, preloaded: "Preloaded | None") -> int:
     log = run_dir / "run.log" if run.get("rpg.console") == "progress" else None
     with redirected(log) as terminal:
         failure = preloaded.failure if preloaded else lambda: None
-        watch = Watch(run, run_dir / "metrics.jsonl", terminal, failure)
+        monitor = Monitor(run, run_dir / "metrics.jsonl", terminal, failure)
         runner = HeldRunner()
         try:
-            return _train(run, watch, runner, preloaded)
+            return _train(run, monitor, runner, preloaded)
         except KeyboardInterrupt:
-            if watch.verdict:
-                print(f"error: {watch.verdict.reason}", file=terminal)
+            if monitor.verdict:
+                print(f"error: {monitor.verdict.reason}", file=terminal)
                 _explain(log, terminal)
-                return watch.verdict.code
+                return monitor.verdict.code
             print("interrupted; what was saved is in", run_dir, file=terminal)
             return INTERRUPTED
         except SystemExit as stop:
@@ -76,13 +76,13 @@ def _watched(run: Run, run_dir: Path, preloaded: "Preloaded | None") -> int:
             traceback.print_exc()
             print(f"error: the run failed: {_last_line(error)}", file=terminal)
             _explain(log, terminal)
-            for lost in watch.lost():
+            for lost in monitor.lost():
                 print(f"error: {lost}", file=terminal)
             return FAILED
         finally:
             for number in (signal.SIGINT, INTERRUPT):  # a second one would leave processes behind
                 signal.signal(number, signal.SIG_IGN)
-            watch.stop()
+            monitor.stop()
             import ray
 
             children = [] if run.cluster else psutil.Process().children(recursive=True)
@@ -119,20 +119,20 @@ class HeldRunner:
         return self.handle
 
 
-def _train(run: Run, watch: Watch, runner: HeldRunner, preloaded: "Preloaded | None") -> int:
+def _train(run: Run, monitor: Monitor, runner: HeldRunner, preloaded: "Preloaded | None") -> int:
     from verl.trainer.main_ppo import run_ppo
     from verl.utils.device import auto_set_device
 
     config = OmegaConf.create(run.copy())  # verl writes into its configuration
     auto_set_device(config)
-    watch.start()
+    monitor.start()
     if preloaded:
         runtime_env = config.ray_kwargs.ray_init.runtime_env
         runtime_env.env_vars["RPG_PRELOADED_PYTHON"] = str(preloaded.executable)
         runtime_env.py_executable = shlex.quote(str(preloaded.executable))  # Ray makes it part of a shell's command
         preloaded.wait_for_early()  # so that nothing of ours competes with the start of Ray's node
     run_ppo(config, task_runner_class=runner)
-    watch.finish()
+    monitor.finish()
     return DONE
 
 

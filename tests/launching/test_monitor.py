@@ -1,4 +1,4 @@
-"""The watch over a run: what it notices ends the run, its own errors included, and it shows what is new."""
+"""The monitor of a run: what it notices ends the run, its own errors included, and it shows what is new."""
 
 import io
 import json
@@ -7,50 +7,50 @@ import signal
 import pytest
 
 from rpg.checks.finding import Run
+from rpg.launching.monitor import INTERRUPT, Monitor
 from rpg.launching.signals import FAILED
-from rpg.launching.watch import INTERRUPT, Watch
 from rpg.verl_plugin.cpu.preload import Preloaded
 
 
 @pytest.fixture
-def watched(tmp_path):
+def monitored(tmp_path):
     """Watches over metrics in tmp_path, whose interrupts are counted."""
     interrupts: list[int] = []
     before = signal.signal(INTERRUPT, lambda number, frame: interrupts.append(number))
-    made: list[Watch] = []
+    made: list[Monitor] = []
 
-    def watch(**limits) -> tuple[Watch, list[int]]:
+    def monitor(**limits) -> tuple[Monitor, list[int]]:
         rpg = {"stall_limit": None, "time_limit": None, "console": "full", **limits}
         config = Run({"rpg": rpg, "trainer": {"total_training_steps": 9}})
-        made.append(Watch(config, tmp_path / "metrics.jsonl", io.StringIO(), lambda: None))
+        made.append(Monitor(config, tmp_path / "metrics.jsonl", io.StringIO(), lambda: None))
         return made[-1], interrupts
 
-    yield watch
+    yield monitor
     for each in made:
         each.stop()
     signal.signal(INTERRUPT, before)
 
 
-def test_an_error_in_the_watch_ends_the_run(watched, tmp_path):
-    watch, interrupts = watched()
-    watch.start()
+def test_an_error_in_the_watch_ends_the_run(monitored, tmp_path):
+    monitor, interrupts = monitored()
+    monitor.start()
     (tmp_path / "metrics.jsonl").write_text("[]\n")
-    watch.join(timeout=120)
-    assert watch.verdict is not None
-    assert watch.verdict.code == FAILED
-    assert watch.verdict.reason.startswith("the run's watch failed: TypeError: ")
+    monitor.join(timeout=120)
+    assert monitor.verdict is not None
+    assert monitor.verdict.code == FAILED
+    assert monitor.verdict.reason.startswith("the monitor of the run failed: TypeError: ")
     assert interrupts == [INTERRUPT]
 
 
-def test_what_an_earlier_start_wrote_is_not_shown_again(watched, tmp_path):
+def test_what_an_earlier_start_wrote_is_not_shown_again(monitored, tmp_path):
     lines = [json.dumps({"step": step, "data": {}}) + "\n" for step in range(5)]
     (tmp_path / "metrics.jsonl").write_text("".join(lines[:4]))
-    watch, _ = watched(console="progress")
-    watch.start()
+    monitor, _ = monitored(console="progress")
+    monitor.start()
     with open(tmp_path / "metrics.jsonl", "a") as stream:
         stream.write(lines[4])
-    watch.finish()
-    shown = watch._terminal.getvalue().splitlines()
+    monitor.finish()
+    shown = monitor._terminal.getvalue().splitlines()
     assert [line.split()[:2] for line in shown] == [["step", "4/9"]]
 
 
@@ -70,15 +70,15 @@ def test_a_failed_import_ends_the_run_with_1_and_names_the_module(tmp_path, monk
     interrupts = []
     before = signal.signal(INTERRUPT, lambda number, frame: interrupts.append(number))
     server = Preloaded(["json", "broken_module"], [], tmp_path / "preload.log")
-    watch = Watch(config, tmp_path / "metrics.jsonl", io.StringIO(), server.failure)
+    monitor = Monitor(config, tmp_path / "metrics.jsonl", io.StringIO(), server.failure)
     try:
-        watch.start()
-        watch.join(timeout=120)
-        assert watch.verdict is not None
-        assert watch.verdict.code == FAILED == 1
-        assert f"preload: importing broken_module failed: {why} ({tmp_path / 'preload.log'})" in watch.verdict.reason
+        monitor.start()
+        monitor.join(timeout=120)
+        assert monitor.verdict is not None
+        assert monitor.verdict.code == FAILED == 1
+        assert f"preload: importing broken_module failed: {why} ({tmp_path / 'preload.log'})" in monitor.verdict.reason
         assert interrupts == [INTERRUPT]
     finally:
-        watch.stop()
+        monitor.stop()
         server.close()
         signal.signal(INTERRUPT, before)

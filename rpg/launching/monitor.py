@@ -44,7 +44,7 @@ class Verdict(NamedTuple):
     reason: str
 
 
-class Watch(threading.Thread):
+class Monitor(threading.Thread):
     """Reads metrics as they are written; interrupts the main thread when a limit passes.
 
     verdict: why the run was ended, None while all is well. The interrupt is INTERRUPT to this process, for which
@@ -53,7 +53,7 @@ class Watch(threading.Thread):
     """
 
     def __init__(self, run: Run, metrics: Path, terminal: TextIO, preload_failure: Callable[[], str | None]):
-        super().__init__(daemon=True, name="rpg-watch")
+        super().__init__(daemon=True, name="rpg-monitor")
         self.metrics = metrics
         self.verdict: Verdict | None = None
         self._lost_workers = LostWorkers()
@@ -82,14 +82,14 @@ class Watch(threading.Thread):
             self._task = self._progress.add_task("starting", total=self._total, note="Ray, FSDP2, vLLM")
 
     def run(self) -> None:
-        """Watch until the end; an error of the watch itself ends the run, which would go on without its limits."""
+        """Monitor until the end; an error of its own ends the run, which would go on without its limits."""
         try:
-            self._watch()
-        except Exception as error:  # noqa: BLE001  # whatever it is, nobody watches any more
+            self._loop()
+        except Exception as error:  # noqa: BLE001  # whatever it is, nobody looks at the limits any more
             traceback.print_exc()
-            self._end(FAILED, f"the run's watch failed: {type(error).__name__}: {error}")
+            self._end(FAILED, f"the monitor of the run failed: {type(error).__name__}: {error}")
 
-    def _watch(self) -> None:
+    def _loop(self) -> None:
         began = advanced = time.monotonic()
         lost_since: float | None = None
         self._lost_workers.start()
@@ -100,12 +100,12 @@ class Watch(threading.Thread):
             if self._read(now - began):
                 advanced = now
             stall, limit = self._limits
-            if self._lost_workers.found:
+            if self._lost_workers.lost:
                 lost_since = lost_since or now
             if failure := self._preload_failure():
                 self._end(FAILED, failure)
             elif lost_since and now - lost_since > NOTICE:
-                self._end(FAILED, "; ".join(self._lost_workers.found))
+                self._end(FAILED, "; ".join(self._lost_workers.lost))
             elif stall is not None and now - advanced > stall:
                 self._end(TIMED_OUT, f"no step finished for {stall} s after step {self._step} (rpg.stall_limit)")
             elif limit is not None and now - began > limit:
