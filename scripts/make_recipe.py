@@ -19,7 +19,7 @@ from rpg.results.paper import ERRATA, paper_table
 from rpg.results.rows import FILES, rows_of
 
 RECIPE = Path(__file__).resolve().parents[1] / "recipe" / "rpg"
-TABLES = (3, 5, 7, 6, 8)  # in the README's order
+TABLES = ((3,), (5, 7), (6,), (8,))  # in the README's order; runs of 5 and 7 are the same
 
 
 def script(name: ScriptName) -> str:
@@ -73,22 +73,24 @@ def methods() -> str:
     return "\n".join([*lines, "", f"{listed}. {{D}} is `<d>` in capitals.", ""])
 
 
-def section(number: int) -> str:
-    """One of the paper's tables: its rows, their scripts and the printed numbers."""
-    table = paper_table(number)
-    printed = {row.method: row.cells for row in table.rows}
-    lines = [f"### {table.title.partition(': ')[2]} (Table {number})"]
-    if own := [FILES[name] for name in table.benchmarks if name in FILES]:
-        files = ",".join(f"data/{name}" for name in own)
-        lines.append(f'Validated on other sets: `rpg reproduce` names them; by hand `TEST_FILE="[{files}]"`.\n')
-    lines += [f"| method | script | {' | '.join(table.benchmarks)} |", "|" + "---|" * (2 + len(table.benchmarks))]
-    for row in rows_of(number):
+def section(numbers: tuple[int, ...]) -> str:
+    """Tables of the paper that are of the same runs: rows, their scripts and the printed numbers."""
+    tables = [paper_table(number) for number in numbers]
+    benchmarks = [name for table in tables for name in table.benchmarks]
+    printed = {(row.method, name): cell for table in tables for row in table.rows for name, cell in row.cells.items()}
+    title = tables[0].title.partition(": ")[2]
+    lines = [f"### {title} (Table{'s' if numbers[1:] else ''} {' and '.join(map(str, numbers))})", ""]
+    lines += [f"| method | script | {' | '.join(benchmarks)} |", "|" + "---|" * (2 + len(benchmarks))]
+    for row in rows_of(numbers[0]):
         if row.printed:
-            cells = [printed[row.method][name] for name in table.benchmarks]
-            numbers = " | ".join(f"{cell.last:.4f} / {cell.best:.4f}" for cell in cells)
-            lines.append(f"| {row.method} | `{row.gpu}` | {numbers} |")
-    wrong = [f"{method} on {name}: {said}." for (at, method, name), said in ERRATA.items() if at == number]
-    return "\n".join([*lines, *([""] if wrong else []), *wrong, ""])
+            cells = [printed[row.method, name] for name in benchmarks]
+            scores = " | ".join(f"{cell.last:.4f}/{cell.best:.4f}" for cell in cells)
+            lines.append(f"| {row.method} | `{Path(row.gpu).stem.removeprefix('run_')}` | {scores} |")
+    if own := [FILES[name] for name in benchmarks if name in FILES]:
+        files = ",".join(f"data/{name}" for name in own)
+        lines += ["", f'Table {numbers[-1]} validates on other files: `TEST_FILE="[{files}]"`.']
+    lines += [f"\n{method} on {name}: {said}." for (at, method, name), said in ERRATA.items() if at in numbers]
+    return "\n".join([*lines, ""])
 
 
 def readme(page: str) -> str:

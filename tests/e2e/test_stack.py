@@ -162,26 +162,14 @@ def assert_nowhere_in_files(directories: list[Path]) -> None:
 
 
 def test_plain_verl_with_the_plugin(start, tmp_path):
-    """`python -m verl.trainer.main_ppo` with nothing of ours but what pip installed: loss, estimator, platform."""
-    overrides = (ROOT / "docs" / "plain_verl_overrides.txt").read_text().split()
+    """docs/plain_verl.sh: `python -m verl.trainer.main_ppo` with nothing of ours but what pip installed."""
     run = start(
-        command=[
-            sys.executable,
-            "-m",
-            "verl.trainer.main_ppo",
-            *overrides,
-            f"actor_rollout_ref.model.path={TOY / 'model'}",
-            f"data.train_files={TOY / 'toy_train.parquet'}",
-            f"data.val_files={TOY / 'toy_test.parquet'}",
-            f"trainer.default_local_dir={tmp_path / 'plain'}",
-            f"hydra.run.dir={tmp_path / 'hydra'}",
-        ],
-        VERL_PLATFORM="cpu",
+        command=["bash", str(ROOT / "docs/plain_verl.sh"), f"hydra.run.dir={tmp_path / 'hydra'}"],
+        MODEL_PATH=str(TOY / "model"),
+        TRAIN_FILE=str(TOY / "toy_train.parquet"),
+        TEST_FILE=str(TOY / "toy_test.parquet"),
+        CKPTS_DIR=str(tmp_path / "plain"),
         VERL_FILE_LOGGER_PATH=str(tmp_path / "plain.jsonl"),
-        VLLM_CPU_KVCACHE_SPACE="1",
-        VLLM_ENABLE_V1_MULTIPROCESSING="0",
-        OMP_NUM_THREADS="1",
-        TQ_NUM_THREADS="1",
     )
     assert run.wait() == 0, run.text()[-3000:]
     steps = training_steps(tmp_path / "plain.jsonl")
