@@ -75,7 +75,8 @@ def require_gym_task(task: str) -> None:
     if task not in GYM_TASKS:
         near = get_close_matches(task, GYM_TASKS, n=1, cutoff=0)
         raise ValueError(
-            f"reasoning-gym has no task {task!r}; the nearest name is {near[0]!r}, GYM_TASKS in rpg/rewards/data_sources.py lists all"
+            f"reasoning-gym has no task {task!r}; the nearest name is {near[0]!r}, and GYM_TASKS in "
+            "rpg/rewards/data_sources.py lists all"
         )
 
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.full  # 10 GB
 def lines() -> list[str]:
     """The commands of the section, without their comments."""
     section = (ROOT / "README.md").read_text().split("## Reproduce the paper\n", 1)[1]
-    block = re.match(r"```bash\n(.*?)```", section, re.DOTALL)
+    block = re.match(r"\n```bash\n(.*?)```", section, re.DOTALL)
     assert block
     return [line.partition("  #")[0].strip() for line in block[1].splitlines()]
 
@@ -76,8 +76,9 @@ def place() -> Iterator[Path]:
 
 
 def follow(shell: Shell, commands: list[str]) -> None:
-    """Every command, with what it has to say."""
-    setup, data, dry, plan, run, train, table, plot, planned, reproduce = commands
+    """Every command, with what it has to say; also the dry run, the start by name, table and plot."""
+    setup, data, plan, run, reproduce = commands
+    dry, train = f"DRY_RUN=1 {run}", f"rpg train {Path(SCRIPT).stem.removeprefix('run_')}"
     code, said = shell.run(setup)
     assert code == 0, said
     assert "done in" in said
@@ -117,14 +118,13 @@ def follow(shell: Shell, commands: list[str]) -> None:
     (finished / "config.yaml").write_text(config)
     metrics = [{"step": step, "data": {"val-core/aime24/acc/mean@1": 0.1 * step}} for step in (1, 2)]
     (finished / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in metrics))
-    code, said = shell.run(table)
+    code, said = shell.run("rpg table checkpoints/* --paper 8")
     assert code == 0, said
     assert "AIME24" in said
-    code, said = shell.run(plot)
+    code, said = shell.run("rpg plot checkpoints/*")
     assert code == 0, said
 
-    assert planned == f"{reproduce} --dry-run"
-    code, said = shell.run(planned)
+    code, said = shell.run(f"{reproduce} --dry-run")
     assert code == 0, said
 
 
