@@ -89,6 +89,13 @@ class Run:
                 continue
         return found
 
+    def survivors(self, patience: float = 120) -> list[str]:
+        """Command lines of this run's processes that still live so many seconds after the driver ended."""
+        until = time.monotonic() + patience
+        while self.processes() and time.monotonic() < until:
+            time.sleep(0.5)
+        return [" ".join(process.cmdline()) for process in self.processes()]
+
     def listeners(self) -> list[tuple[str, str]]:
         """(process, address) of every socket on which a process of this run takes connections from a network."""
         found = []

@@ -42,10 +42,24 @@ def metrics(directory: Path) -> list[dict]:
     return [{"step": record["step"], **record["data"]} for record in records]
 
 
+def _ranks(directory: Path, name: str) -> list:
+    """What each rank saved as name with its number in it, in the order of the ranks."""
+    paths = sorted(directory.glob(name), key=lambda path: int(path.stem.rpartition("_")[2]))
+    return [torch.load(path, weights_only=True) for path in paths]
+
+
+def _whole(shards: list[dict]) -> dict[str, torch.Tensor]:
+    """Tensors of which each rank has some rows, as FSDP2 shards them."""
+    return {name: torch.cat([_local(shard[name]) for shard in shards]) for name in shards[0]}
+
+
+def _local(tensor) -> torch.Tensor:
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
 def actor(directory: Path, step: int) -> dict[str, torch.Tensor]:
-    """The actor's weights in the checkpoint of step, of a run on one rank."""
-    path = directory / f"global_step_{step}" / "actor" / "model_world_size_1_rank_0.pt"
-    return {name: tensor.to_local() for name, tensor in torch.load(path, weights_only=True).items()}
+    """The actor's weights in the checkpoint of step."""
+    return _whole(_ranks(directory / f"global_step_{step}" / "actor", "model_world_size_*_rank_*.pt"))
 
 
 FUSED = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}  # vLLM's: the model's
@@ -65,10 +79,11 @@ def rolls_out_with(rollout: dict[str, torch.Tensor], weights: dict[str, torch.Te
 
 
 def optimizer(directory: Path, step: int) -> dict:
-    """The optimizer's state dict in the checkpoint of step."""
-    return torch.load(directory / f"global_step_{step}" / "actor" / "optim_world_size_1_rank_0.pt", weights_only=True)
+    """The optimizer's state dict in the checkpoint of step, of rank 0."""
+    return _ranks(directory / f"global_step_{step}" / "actor", "optim_world_size_*_rank_*.pt")[0]
 
 
 def reference(directory: Path, step: int) -> dict:
-    """The reference in the checkpoint of step: its shards and its state."""
-    return torch.load(directory / f"global_step_{step}" / "reference" / "world_size_1_rank_0.pt", weights_only=True)
+    """The reference in the checkpoint of step: its state, and its shards as whole tensors where it has some."""
+    saved = _ranks(directory / f"global_step_{step}" / "reference", "world_size_*_rank_*.pt")
+    return saved[0] | ({"shards": _whole([each["shards"] for each in saved])} if "shards" in saved[0] else {})

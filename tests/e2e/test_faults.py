@@ -7,7 +7,7 @@ import time
 import psutil
 import pytest
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 BRIEF = [
     "trainer.test_freq=-1",
@@ -43,7 +43,6 @@ def test_a_dead_vllm_engine_ends_the_run(start):
     assert run.metrics()[0]["step"] == 1  # what was written stays
 
 
-@pytest.mark.full
 def test_a_worker_that_ray_loses_ends_the_run(start):
     """Ray loses TransferQueue's storage, for which the trainer would wait for ever: exit code 1, and why."""
     run = start(*BRIEF)
@@ -66,3 +65,14 @@ def test_ctrl_c(start):
     assert run.wait() == 130, run.text()[-2000:]
     assert run.processes() == []
     assert run.metrics()[0]["step"] == 1
+
+
+def test_weights_that_are_no_numbers(start):
+    """A learning rate of 1e37: exit code 1, and the checkpoint of step 1 is the last one."""
+    settings = ["trainer.val_before_train=false", "trainer.test_freq=-1", "trainer.save_freq=1"]
+    run = start(*settings, "trainer.total_training_steps=9", "actor_rollout_ref.actor.optim.lr=1e37")
+    assert run.wait() == 1, run.text()[-3000:]
+    assert "not finite" in run.text()
+    saved = sorted(path.name for path in run.directory.glob("global_step_*"))
+    assert len(saved) == len(run.metrics()) < 9
+    assert run.processes() == []

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.conftest import PATIENCE
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 # What verl's task runner does with the queue; the second job comes and goes while the first one trains.
 JOB = """
@@ -55,7 +55,6 @@ def test_each_job_finds_its_own_and_keeps_it(tmp_path):
     assert keys(tmp_path, "1") == [["first", "first-1"], ["second", "second-1"], ["first", "first-1", "first-2"]]
 
 
-@pytest.mark.full
 def test_why(tmp_path):
     """TransferQueue as it is: the second job has the responses of the first in its batch."""
     assert keys(tmp_path, "0") == [["first", "first-1"], ["second", "first-1", "second-1"]]

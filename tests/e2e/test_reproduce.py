@@ -15,7 +15,7 @@ from tests.e2e.conftest import PATIENCE, ROOT, TOY
 from tests.e2e.test_cluster import head
 from tests.e2e.test_stack import ROLLOUT_KL
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 STEPS = 3
 ROWS = {"GRPO": "grpo_cpu", "RPG-REINFORCE-URKL": "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28", "DAPO": "dapo_cpu"}
@@ -81,7 +81,6 @@ def test_killed_and_started_again(start, tmp_path):
     assert "begins" not in third.text()
 
 
-@pytest.mark.full
 def test_two_jobs_at_once_each_with_its_own_weights(start, tmp_path):
     """A cluster of two nodes of this machine; the command is killed meanwhile, and then follows the jobs that go on."""
     out, methods = tmp_path / "out", {"GRPO": "grpo_cpu", "RPG-URKL": "rpg_cpu_urkl1e-4"}

@@ -10,7 +10,7 @@ from rpg.data.template import format_prompt
 from rpg.toy import model as toy_model
 from tests.e2e.conftest import PATIENCE
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 IDS = """
 import ray
@@ -49,8 +49,8 @@ def test_verl_finds_our_two_sides():
 SEPARATE = """
 import sys
 import ray
-from rpg.launching.compose import compose_config
-from rpg.launching.compose import resolve
+from omegaconf import OmegaConf
+from rpg.launching.compose import compose_config, resolve
 
 overrides = ["profile=cpu", "model=toy", "dataset=toy", "rpg.script=x", f"actor_rollout_ref.model.path={sys.argv[1]}"]
 config = OmegaConf.create(resolve(compose_config(overrides)).config).actor_rollout_ref
@@ -78,7 +78,6 @@ print("OURS", *(f"zmq-{socket_id()}-replica-0" in handle for handle in ray.get(h
 """
 
 
-@pytest.mark.full  # three processes that import verl and vLLM
 def test_a_rollout_with_gpus_of_its_own_takes_our_side(tmp_path):
     """trainer_mode=separate_async; without the key of the recipe the worker waits at verl's own socket."""
     settings = toy_model.ToyModelSettings()

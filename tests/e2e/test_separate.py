@@ -13,10 +13,9 @@ from rpg.launching import leftovers
 from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE, TOY, Run
 from tests.e2e.test_kills import named
-from tests.e2e.test_resume import gone
 from tests.e2e.test_stack import ROLLOUT_KL, ROLLOUT_PROBABILITY, assert_on_the_loopback
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 # one trains and, while it does not, rolls out as replica 0; the other one rolls out all the time, as replica 1
 SEPARATE = [
@@ -98,7 +97,6 @@ def assert_replica_had(noted, expected: list[dict[str, torch.Tensor]]) -> None:
     assert not short_run.rolls_out_with(had[-1], expected[-2])  # the last step moved them
 
 
-@pytest.mark.full
 def test_a_batch_that_waits_for_its_rollouts_is_of_the_present_policy(start):
     """No batch ahead, one mini-batch: the policy that is trained is the one that sampled, in another engine."""
     run = start(
@@ -120,7 +118,6 @@ def test_a_batch_that_waits_for_its_rollouts_is_of_the_present_policy(start):
     assert max(record["actor/grad_norm"] for record in records) > 1e-3
 
 
-@pytest.mark.full
 def test_twenty_steps_killed_and_resumed(start, tmp_path):
     """SIGKILL to all of the run at once; the same command goes on: each step once, its weights at the rollouts."""
     steps, noted = 20, [tmp_path / "first", tmp_path / "second"]
@@ -141,7 +138,7 @@ def test_twenty_steps_killed_and_resumed(start, tmp_path):
     for process in first.processes():
         os.kill(process.pid, signal.SIGKILL)
     first.process.wait()
-    assert gone(first) == []
+    assert first.survivors() == []
     again = start(*settings, f"trainer.default_local_dir={first.directory}", RPG_TEST_ROLLOUT_WEIGHTS=str(noted[1]))
     assert again.wait(2 * PATIENCE) == 0, again.text()[-4000:]
     assert again.processes() == []
@@ -157,7 +154,6 @@ def test_twenty_steps_killed_and_resumed(start, tmp_path):
     assert left_over() - before == set()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("victim", "lost"),
     [

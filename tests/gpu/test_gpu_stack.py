@@ -1,6 +1,6 @@
 """The toy task on one GPU, through profile=gpu: Ray, FSDP2 over NCCL, vLLM's CUDA build, weights by CUDA IPC.
 
-It asserts what the end-to-end tests on a CPU do (tests/e2e/test_stack.py, test_resume.py), with bounds for bfloat16.
+It asserts what the end-to-end tests on a CPU do (tests/e2e/test_stack.py, test_schedules.py), with bounds for bfloat16.
 """
 
 import importlib.util

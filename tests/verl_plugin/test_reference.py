@@ -1,13 +1,9 @@
 """pi_ref against independently kept copies, over ranks and over a restart."""
 
-import os
-import signal
-from pathlib import Path
-
 import pytest
 import torch
 from tiny_fsdp import build, full_state, on_ranks, process_group
-from training import MODES, STEPS, Run
+from training import STEPS, Run
 
 from rpg.verl_plugin.reference import copy_shards
 from rpg.verl_plugin.reference_settings import ReferenceSettings
@@ -110,77 +106,6 @@ def test_two_ranks_are_one_rank(group, tmp_path):
     assert all(run["updates"][-1] >= 1 for run in runs)
     torch.save(runs, tmp_path / "one.pt")
     on_ranks(2, compare_ranks, str(tmp_path / "one.pt"))
-
-
-SAVE_AT, KILL_AT, END = 4, 6, 9
-
-
-def save(run: Run, directory: Path) -> None:
-    """As verl's FSDPCheckpointManager: state dicts of model, optimizer and scheduler, one file each."""
-    directory.mkdir(parents=True, exist_ok=True)
-    rank = torch.distributed.get_rank()
-    torch.save(run.actor.state_dict(), directory / f"model_{rank}.pt")
-    torch.save(run.engine.optimizer.state_dict(), directory / f"optim_{rank}.pt")
-    torch.save(run.engine.lr_scheduler.state_dict(), directory / f"extra_{rank}.pt")
-    if run.reference is not None:
-        run.reference.save(directory / "reference")
-
-
-def resume(run: Run, directory: Path) -> None:
-    rank = torch.distributed.get_rank()
-    run.actor.load_state_dict(torch.load(directory / f"model_{rank}.pt", weights_only=False))
-    run.engine.optimizer.load_state_dict(torch.load(directory / f"optim_{rank}.pt", weights_only=False))
-    run.engine.lr_scheduler.load_state_dict(torch.load(directory / f"extra_{rank}.pt", weights_only=False))
-    if run.reference is not None:
-        run.reference.load(directory / "reference")
-
-
-def train_until_killed(directory: str) -> None:
-    runs = {(m, o): Run(m, o) for m in MODES for o in OPTIMIZERS}
-    for iteration in range(END):
-        for (mode, optimizer), run in runs.items():
-            if iteration == SAVE_AT:
-                save(run, Path(directory) / f"{mode}-{optimizer}")
-            run.iterate(iteration)
-        if iteration == KILL_AT:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
-def compare_resumed(directory: str) -> None:
-    for mode in MODES:
-        for optimizer in OPTIMIZERS:
-            whole, resumed = Run(mode, optimizer), Run(mode, optimizer)
-            for iteration in range(END):
-                whole.iterate(iteration)
-            resume(resumed, Path(directory) / f"{mode}-{optimizer}")
-            for iteration in range(SAVE_AT, END):
-                resumed.iterate(iteration)
-            assert equal(full_state(resumed.actor), full_state(whole.actor)), (mode, optimizer)
-            if resumed.reference is not None:
-                assert equal(full_state(resumed.reference.model), full_state(whole.reference.model)), (mode, optimizer)
-                assert resumed.reference.state == whole.reference.state
-            for a, b in zip(resumed.trace, whole.trace[SAVE_AT:], strict=True):
-                assert a["lr"] == b["lr"]
-                assert all(map(torch.equal, a["losses"], b["losses"])), (mode, optimizer)
-
-
-def kill_and_check(world_size: int, directory: Path) -> None:
-    with pytest.raises(torch.multiprocessing.ProcessExitedException) as ended:
-        on_ranks(world_size, train_until_killed, str(directory))
-    assert ended.value.exit_code == -signal.SIGKILL
-
-
-@pytest.mark.slow
-def test_killed_and_resumed_is_uninterrupted(group, tmp_path):
-    """Each mode and each optimizer, killed two iterations after a checkpoint; equal bit for bit afterwards."""
-    kill_and_check(1, tmp_path)
-    compare_resumed(str(tmp_path))
-
-
-@pytest.mark.full
-def test_killed_and_resumed_is_uninterrupted_on_two_ranks(tmp_path):
-    kill_and_check(2, tmp_path)
-    on_ranks(2, compare_resumed, str(tmp_path))
 
 
 class TestFiles:

@@ -256,15 +256,6 @@ def test_a_receiver_that_fails(sides, bucket_size, fault):
         first.answer()
 
 
-def test_a_receiver_that_dies_before_the_weights(sides):
-    sender, receiver = sides(64)
-    connect([sender, receiver])
-    receiver.kill()
-    sender.ask("send", 0)
-    with pytest.raises(ConnectionEnded, match=f"process {receiver.process.pid} ended the connection"):
-        sender.answer()
-
-
 def test_a_receiver_that_never_comes(monkeypatch):
     monkeypatch.setattr(shared_memory, "PATIENCE", 0.2)
     sender = SharedMemoryTransfer(64, is_master=True)
@@ -296,31 +287,16 @@ def test_rollouts_on_another_machine_are_refused():
     assert trainer["role"] == ["send", "gather"]
 
 
-def test_a_bucket_without_room_is_refused():
-    with pytest.raises(ValueError, match="bucket_size=0"):
-        SharedMemoryTransfer(0)
-
-
 FIND = """
 import rpg.verl_plugin.rollout
 from verl.checkpoint_engine import CheckpointEngine, CheckpointEngineRegistry
-try:
-    engine = CheckpointEngineRegistry.new("rpg_shared_memory", bucket_size=1 << 20, is_master=True)
-    print("FOUND", isinstance(engine, CheckpointEngine), engine.bucket_size, engine.is_master, engine.wire_format)
-except ValueError as error:
-    print("FOUND", str(error).partition(",")[0])
+engine = CheckpointEngineRegistry.new("rpg_shared_memory", bucket_size=1 << 20, is_master=True)
+assert isinstance(engine, CheckpointEngine)
+assert (engine.bucket_size, engine.is_master, engine.wire_format) == (1 << 20, True, "named_tensors")
 """
 
 
-@pytest.mark.full  # imports verl, twice
-@pytest.mark.parametrize(
-    ("platform", "found"),
-    [("cpu", "True 1048576 True named_tensors"), ("", "Checkpoint engine rpg_shared_memory not registered")],
-)
-def test_verl_finds_it_on_the_cpu_platform_alone(platform, found):
-    environment = {**os.environ, "VERL_PLATFORM": platform}
-    done = subprocess.run(
-        [sys.executable, "-c", FIND], capture_output=True, text=True, timeout=900, check=False, env=environment
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"FOUND {found}" in done.stdout.splitlines()
+@pytest.mark.full  # imports verl
+def test_verl_finds_it_on_the_cpu_platform():
+    environment = {**os.environ, "VERL_PLATFORM": "cpu"}
+    subprocess.run([sys.executable, "-c", FIND], timeout=900, check=True, env=environment)
