@@ -15,8 +15,8 @@ from omegaconf import OmegaConf
 from rpg.methods.names import HUB, PLAIN_MODEL, UNNUMBERED_CLIP, ScriptName, overrides, scripts
 from rpg.methods.table import BETAS, ROWS, Method
 from rpg.objectives.spec import DIVERGENCE_NAMES
-from rpg.results.paper import ERRATA, paper_table
-from rpg.results.rows import FILES, rows_of
+from rpg.results.reproduction import BENCHMARK_FILES, rows_of
+from rpg.results.table import ERRATA, paper_table
 
 RECIPE = Path(__file__).resolve().parents[1] / "recipe" / "rpg"
 TABLES = ((3,), (5, 7), (6,), (8,))  # in the README's order; runs of 5 and 7 are the same
@@ -77,19 +77,19 @@ def section(numbers: tuple[int, ...]) -> str:
     """Tables of the paper that are of the same runs: rows, their scripts and the printed numbers."""
     tables = [paper_table(number) for number in numbers]
     benchmarks = [name for table in tables for name in table.benchmarks]
-    printed = {(row.method, name): cell for table in tables for row in table.rows for name, cell in row.cells.items()}
+    printed = {(cell["method"], cell["benchmark"]): cell for table in tables for cell in table.records()}
     title = tables[0].title.partition(": ")[2]
     lines = [f"### {title} (Table{'s' if numbers[1:] else ''} {' and '.join(map(str, numbers))})", ""]
     lines += [f"| method | script | {' | '.join(benchmarks)} |", "|" + "---|" * (2 + len(benchmarks))]
     for row in rows_of(numbers[0]):
         if row.printed:
             cells = [printed[row.method, name] for name in benchmarks]
-            scores = " | ".join(f"{cell.last:.4f}/{cell.best:.4f}" for cell in cells)
+            scores = " | ".join(f"{cell['last']:.4f}/{cell['best']:.4f}" for cell in cells)
             lines.append(f"| {row.method} | `{Path(row.gpu).stem.removeprefix('run_')}` | {scores} |")
-    if own := [FILES[name] for name in benchmarks if name in FILES]:
+    if own := [BENCHMARK_FILES[name] for name in benchmarks if name in BENCHMARK_FILES]:
         files = ",".join(f"data/{name}" for name in own)
         lines += ["", f'Table {numbers[-1]} validates on other files: `TEST_FILE="[{files}]"`.']
-    lines += [f"\n{method} on {name}: {said}." for (at, method, name), said in ERRATA.items() if at in numbers]
+    lines += [f"\n{method} on {name}: {text}." for (at, method, name), text in ERRATA.items() if at in numbers]
     return "\n".join([*lines, ""])
 
 

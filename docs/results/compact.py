@@ -16,8 +16,9 @@ from typing import Any
 import pandas
 import yaml
 
-from rpg.results.config import flatten, put
+from rpg.checks.finding import leaves
 from rpg.results.runs import load_runs
+from rpg.results.settings import put
 
 METRICS = (
     "critic/score/mean",
@@ -54,7 +55,7 @@ def pack(source: Path, out: Path) -> None:
         runs.append({"run": name, "method": run.method, "commit": environment["git_commit"]})
         settings[name] = {
             key: value.replace(f"{root}/", "") if isinstance(value, str) else value
-            for key, value in flatten(run.config).items()
+            for key, value in leaves(run.config)
             if not key.startswith(NOT_SETTINGS)
         }
         for step, values in run.metrics.iterrows():

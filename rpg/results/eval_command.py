@@ -12,10 +12,10 @@ from pathlib import Path
 from rpg.files.integrity import STEP, verify
 from rpg.launching.children import call
 from rpg.launching.overrides import BadSetting, override
-from rpg.results.config import ResultsError, exit_code
-from rpg.results.render import markdown, printable
 from rpg.results.runs import METRICS, is_accuracy, load_runs
+from rpg.results.settings import ResultsError, exit_code, printable
 from rpg.results.table import build_table
+from rpg.results.table_command import markdown
 from rpg.rewards import JUDGES
 
 
@@ -41,25 +41,18 @@ def run(args: argparse.Namespace) -> int:
             raise ResultsError(f"--out {args.out}: there is a run already; give a new directory")
         overrides = [f"judge={args.judge}", *args.overrides] if args.judge else args.overrides
         command = eval_command(args.script, args.checkpoint, args.files, args.samples, args.out, overrides)
-    except (BadSetting, ResultsError, OSError) as error:
-        return _refuse(error)
-    print(shlex.join(command), flush=True)
-    if args.only_print:
-        return 0
-    if code := call(command):
-        return code
-    notes: list[str] = []
-    try:
+        print(shlex.join(command), flush=True)
+        if args.only_print:
+            return 0
+        if code := call(command):
+            return code
+        notes: list[str] = []
         table = build_table(load_runs([args.out], notes, is_accuracy), notes)
-    except (ResultsError, OSError) as error:
-        return _refuse(error)
+    except (BadSetting, ResultsError, OSError) as error:
+        print(f"rpg eval: {printable(str(error))}", file=sys.stderr)
+        return 2
     print(markdown(table), end="")
     return exit_code(table.notes)
-
-
-def _refuse(error: Exception) -> int:
-    print(f"rpg eval: {printable(str(error))}", file=sys.stderr)
-    return 2
 
 
 def eval_command(
@@ -68,7 +61,7 @@ def eval_command(
     """The launch script with the overrides that make it validate once and stop.
 
     Raises:
-        ResultsError: a file that is not there, or no samples.
+        ResultsError: a file that is not there, no samples, or a checkpoint that is not complete.
         BadSetting: a path that no configuration can hold.
     """
     for path in [script, *(files or [])]:
@@ -76,10 +69,9 @@ def eval_command(
             raise ResultsError(f"{path}: no such file")
     if samples < 1:
         raise ResultsError(f"--samples {samples}: 1 or more answers to each row")
-    out = out.absolute()
     command = ["bash", str(script), "trainer.val_only=True", "trainer.val_before_train=True"]
     command += [f"actor_rollout_ref.rollout.val_kwargs.n={samples}"]
-    command += [override("trainer.default_local_dir", out)]
+    command += [override("trainer.default_local_dir", out.absolute())]
     if checkpoint is None:
         command.append("trainer.resume_mode=disable")
     else:

@@ -9,18 +9,12 @@ from pathlib import Path
 
 from rpg.data.template import format_prompt
 from rpg.files.integrity import UNCHECKED, newest_complete, steps, verify
-from rpg.results.config import ResultsError, read_mapping
+from rpg.results.settings import ResultsError
 
 QUESTION = "What is 27 + 15?"
 MAX_NEW_TOKENS = 256
-MOST_RANKS = 1 << 16
-NOT_WHOLE = "the checkpoint is not whole (or not of the FSDP engine): take an earlier global_step_N"
 ANSWER = "\nANSWER "  # before it stands whatever libraries print
 ASK = f"import sys; from {__name__} import ask; print({ANSWER!r} + ask(*sys.argv[1:]))"
-
-
-class ExportError(ValueError):
-    """A checkpoint that cannot be exported; the message says which and what to do."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,16 +30,16 @@ def run(args: argparse.Namespace) -> int:
     """Merge, load back, ask; 2 where there is nothing to export or no place for it, 1 where a step fails."""
     try:
         actor, remarks = find_actor(args.checkpoint)
-        require_mergeable(actor)
         out = args.out or actor.parent / "hf"
-        require_free(out)
-    except (ExportError, OSError) as error:
+        if os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
+            raise ResultsError(f"{out}: not an empty directory; remove it or give another --out")
+    except (ResultsError, OSError) as error:
         return _fail(error, 2)
     for remark in remarks:
         print(f"rpg export: {remark}", file=sys.stderr)
     try:
         answer = export(actor, out, args.ask)
-    except (ExportError, OSError) as error:
+    except (ResultsError, OSError) as error:
         return _fail(error, 1)
     print(f"{out}: exported from {actor}")
     print(f"question: {args.ask}\nanswer:   {answer.strip()}")
@@ -63,72 +57,40 @@ def find_actor(checkpoint: Path) -> tuple[Path, list[str]]:
     The remarks say which checkpoints were passed over and why, and that one has no manifest.
 
     Raises:
-        ExportError: no checkpoint there, or none that is complete; OSError: it cannot be read.
+        ResultsError: no checkpoint there, or none that is complete; OSError: it cannot be read.
     """
     if steps(checkpoint):
         chosen = newest_complete(checkpoint)
         passed = [f"{verdict.directory}: passed over: {verdict.why}" for verdict in chosen.passed_over]
         if chosen.found is None:
-            raise ExportError("\n".join([*passed, f"{checkpoint}: no complete checkpoint in it"]))
+            raise ResultsError("\n".join([*passed, f"{checkpoint}: no complete checkpoint in it"]))
         verdict = chosen.found
     else:
         passed = []
         directory = checkpoint.parent if checkpoint.name == "actor" else checkpoint
         if not (directory / "actor").is_dir():
-            raise ExportError(f"{checkpoint}: no checkpoint there; give a run directory, or its global_step_N")
+            raise ResultsError(f"{checkpoint}: no checkpoint there; give a run directory, or its global_step_N")
         verdict = verify(directory)
         if verdict.has_manifest and not verdict.complete:  # without one, what the merger needs decides
-            raise ExportError(f"{directory}: {verdict.why}; {NOT_WHOLE}")
+            raise ResultsError(f"{directory}: {verdict.why}; take an earlier global_step_N")
     remarks = passed if verdict.has_manifest else [*passed, f"{verdict.directory}: {UNCHECKED}"]
     return verdict.directory / "actor", remarks
-
-
-def require_mergeable(actor: Path) -> None:
-    """What verl's merger and transformers would find out after minutes.
-
-    Raises:
-        ExportError: a file of metadata that is missing or cannot be read, or a shard that is missing.
-    """
-    if not (actor / "fsdp_config.json").is_file() or not (actor / "huggingface" / "config.json").is_file():
-        raise ExportError(f"{actor}: fsdp_config.json or huggingface/config.json is missing; {NOT_WHOLE}")
-    try:
-        ranks = read_mapping(actor / "fsdp_config.json").get("world_size")
-        read_mapping(actor / "huggingface" / "config.json")
-    except ResultsError as error:
-        raise ExportError(f"{error}. {NOT_WHOLE}") from error
-    if not isinstance(ranks, int) or isinstance(ranks, bool) or not 1 <= ranks <= MOST_RANKS:
-        raise ExportError(
-            f"{actor / 'fsdp_config.json'}: world_size is {ranks!r:.60}, no number of processes; {NOT_WHOLE}"
-        )
-    shards = [actor / f"model_world_size_{ranks}_rank_{rank}.pt" for rank in range(ranks)]
-    if missing := [shard.name for shard in shards if not shard.is_file() or not shard.stat().st_size]:
-        raise ExportError(
-            f"{actor}: {len(missing)} of {ranks} shards missing or empty, {missing[0]} first; {NOT_WHOLE}"
-        )
-
-
-def require_free(out: Path) -> None:
-    """Whether `out` may be written: not there, or an empty directory. Raises ExportError."""
-    if os.path.lexists(out) and not out.is_dir():
-        raise ExportError(f"{out}: not a directory; give another --out")
-    if out.is_dir() and any(out.iterdir()):
-        raise ExportError(f"{out}: not empty; remove it or give another --out")
 
 
 def export(actor: Path, out: Path, question: str) -> str:
     """Merge `actor` into `out` and return the model's answer; `out` is whole or absent, so that one can try again.
 
     Raises:
-        ExportError: the merger failed, or transformers cannot use what it wrote.
+        ResultsError: the merger failed, or transformers cannot use what it wrote.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f"{out.name}.partial-") as folder:
         partial = Path(folder) / out.name
         merger = ["-m", "verl.model_merger", "merge", "--backend", "fsdp"]
         python([*merger, "--local_dir", str(actor), "--target_dir", str(partial)], f"{actor}: verl's merger")
-        said = python(["-c", ASK, str(partial), question], f"{actor}: merged, but loading it with transformers")
+        printed = python(["-c", ASK, str(partial), question], f"{actor}: merged, but loading it with transformers")
         partial.replace(out)
-    return said.rpartition(ANSWER)[2]
+    return printed.rpartition(ANSWER)[2]
 
 
 def python(arguments: list[str], what: str) -> str:
@@ -137,7 +99,7 @@ def python(arguments: list[str], what: str) -> str:
     A process of its own, because what a model directory makes merger and transformers raise has no bounds.
 
     Raises:
-        ExportError: it failed; the message begins with `what` and ends with the end of what it said.
+        ResultsError: it failed; the message begins with `what` and ends with the end of its output.
     """
     done = subprocess.run(
         [sys.executable, *arguments],
@@ -149,8 +111,8 @@ def python(arguments: list[str], what: str) -> str:
         check=False,
     )
     if done.returncode:
-        said = "\n".join(done.stderr.strip().splitlines()[-5:])
-        raise ExportError(f"{what} ended with {done.returncode}:\n{said}")
+        end = "\n".join(done.stderr.strip().splitlines()[-5:])
+        raise ResultsError(f"{what} ended with {done.returncode}:\n{end}")
     return done.stdout
 
 

@@ -3,7 +3,7 @@
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import matplotlib
@@ -18,9 +18,8 @@ from matplotlib.ticker import MaxNLocator
 
 from rpg.methods.labels import looks_of, order_of
 from rpg.methods.table import Look
-from rpg.results.config import BENCHMARKS
-from rpg.results.render import printable
 from rpg.results.runs import RunLog, is_accuracy
+from rpg.results.settings import BENCHMARKS, printable
 from rpg.results.table import Table
 
 # Panels after the benchmarks': title, metric of verl's log.
@@ -44,13 +43,10 @@ MORE_PANELS = (
     ("clipped tokens (share)", "actor/pg_clipfrac"),
 )
 DRAWN = frozenset(metric for panels in (TRAINING_PANELS, OFF_POLICY_PANELS, MORE_PANELS) for _, metric in panels)
-TIMES = frozenset({"timing_s/step", "timing_s/save_checkpoint"})
 STEP, MINUTES = "step", "minutes"  # what panels may be drawn against
 PANELS = 6
-MOST_PANELS = 60  # twenty rows; a PNG of many more pixels cannot be written
 MOST_POINTS = 2000  # of a line; more are not seen, and an SVG of a million has 30 MB
 SMOOTHING = 0.1  # a running mean over this share of the steps; raw values stay visible behind it
-BANDS = "several seeds: mean, and in the band its standard error"
 LEGEND_LETTERS = 42  # that fit below one panel
 LABEL_LETTERS = 100
 STYLE: dict[Any, Any] = {  # matplotlib's own type lists every key
@@ -73,7 +69,6 @@ class Panel:
     title: str
     series: tuple[pd.Series, ...]
     metric: str | None = None
-    against: str = STEP
 
 
 @dataclass(frozen=True)
@@ -86,12 +81,12 @@ class Legend:
 
 def is_drawn(metric: str) -> bool:
     """Whether a metric is needed for the panels and the table: what `rpg plot` reads of a log."""
-    return metric in DRAWN or metric in TIMES or is_accuracy(metric)
+    return metric in DRAWN or metric in ("timing_s/step", "timing_s/save_checkpoint") or is_accuracy(metric)
 
 
 def make_legend(runs: Sequence[RunLog], table: Table) -> Legend:
     """The label of each run is its row's in the table; runs that differ by the seed alone share one."""
-    label_of = {id(run): row.label for row in table.rows for run in row.runs}
+    label_of = {id(run): label for label, own in table.rows.items() for run in own}
     labels = tuple(label_of[id(run)] for run in runs)
     return Legend(labels, looks_of(sorted(set(labels))))
 
@@ -118,27 +113,17 @@ def _panels(runs: Sequence[RunLog], wanted: Sequence[tuple[str, str]]) -> list[P
     return [panel for panel in made if any(map(len, panel.series))]
 
 
-def against_minutes(panels: Sequence[Panel], runs: Sequence[RunLog]) -> list[Panel]:
-    """The panels over minutes of training (`RunLog.minutes`) in place of steps."""
-    times = [run.minutes() for run in runs]
-
-    def over(series: pd.Series, minutes: pd.Series) -> pd.Series:
-        timed = series.loc[series.index.isin(minutes.index)]
-        return pd.Series(timed.to_numpy(), minutes.loc[timed.index].to_numpy())
-
-    return [replace(panel, series=tuple(map(over, panel.series, times)), against=MINUTES) for panel in panels]
-
-
 def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
     """Draw one panel: a line a run, or a label's mean with a band where several runs share it (`band`).
 
     Every line has the gid run-<i>, by which the page hides it; i is the label's first run.
     """
     axes.set_title(escape_picture(panel.title), loc="left")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=panel.against == STEP, nbins=6))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     for label in dict.fromkeys(legend.labels):
         look, gid = legend.looks[label], f"run-{legend.labels.index(label)}"
-        members = _members(panel, legend, label)
+        members = [series for other, series in zip(legend.labels, panel.series, strict=True) if other == label]
+        members = [series for series in members if len(series)]
         lines = members if panel.metric is None else [smooth(series) for series in members]
         if (seeds := band(lines)) is not None:
             seeds = seeds.loc[thin(seeds.loc[:, "mean"]).index]
@@ -152,12 +137,6 @@ def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
         for series in map(thin, lines):
             style = {"color": look.colour, "linestyle": look.dash, "marker": marker, "markersize": 4}
             axes.plot(series.index, series, gid=gid, **style)
-
-
-def _members(panel: Panel, legend: Legend, label: str) -> list[pd.Series]:
-    """The series of the runs of one label that have any."""
-    named = zip(legend.labels, panel.series, strict=True)
-    return [series for other, series in named if other == label and len(series)]
 
 
 def thin(series: pd.Series) -> pd.Series:
@@ -180,11 +159,6 @@ def band(members: Sequence[pd.Series]) -> pd.DataFrame | None:
     return pd.DataFrame({"mean": values.mean(axis=1), "error": values.std(axis=1) / math.sqrt(len(members))})
 
 
-def has_bands(panels: Sequence[Panel], legend: Legend) -> bool:
-    """Whether a band over seeds is drawn in any panel."""
-    return any(band(_members(panel, legend, label)) is not None for panel in panels for label in set(legend.labels))
-
-
 def smooth(series: pd.Series) -> pd.Series:
     """Centred running mean; shorter at both ends, so that it begins and ends on data."""
     reach = max(1, math.ceil(len(series) * SMOOTHING / 2))
@@ -199,18 +173,16 @@ def escape_picture(text: str) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
-def figure(panels: Sequence[Panel], legend: Legend) -> Figure:
+def figure(panels: Sequence[Panel], legend: Legend, against: str = STEP) -> Figure:
     """All panels in rows of three, one legend below."""
     with matplotlib.rc_context(STYLE):
         columns = min(3, len(panels))
         rows = math.ceil(len(panels) / columns)
         shown = sorted(set(legend.labels), key=order_of)
         names = [escape_picture(label) for label in shown]
-        widest = max(map(len, names))
-        legend_columns = max(1, min(len(shown), 4, int(LEGEND_LETTERS * columns / (widest + 8))))
-        legend_rows = math.ceil(len(shown) / legend_columns)
-        title = BANDS if has_bands(panels, legend) else None
-        height = 2.7 * rows + 0.3 * (legend_rows + bool(title)) + 0.2
+        fitting = int(LEGEND_LETTERS * columns / (max(map(len, names)) + 8))
+        legend_columns = max(1, min(len(shown), 4, fitting))
+        height = 2.7 * rows + 0.3 * math.ceil(len(shown) / legend_columns) + 0.2
         fig = Figure(figsize=(3.6 * columns, height), layout="constrained")
         all_axes = fig.subplots(rows, columns, squeeze=False).flatten()
         for axes, panel in zip(all_axes, panels, strict=False):
@@ -218,22 +190,20 @@ def figure(panels: Sequence[Panel], legend: Legend) -> Figure:
         for axes in all_axes[len(panels) :]:
             axes.set_axis_off()
         for axes in all_axes[max(0, len(panels) - columns) : len(panels)]:
-            axes.set_xlabel(panels[0].against)
+            axes.set_xlabel(against)
         looks = [legend.looks[label] for label in shown]
         lines = [Line2D([], [], color=look.colour, linestyle=look.dash) for look in looks]
-        fig.legend(
-            lines, names, loc="outside lower center", ncols=legend_columns, frameon=False, handlelength=3, title=title
-        )
+        fig.legend(lines, names, loc="outside lower center", ncols=legend_columns, frameon=False, handlelength=3)
         return fig
 
 
-def single(panel: Panel, legend: Legend) -> str:
+def single(panel: Panel, legend: Legend, against: str) -> str:
     """One panel as SVG text, for the page."""
     with matplotlib.rc_context(STYLE):
         fig = Figure(figsize=(4.4, 3.0), layout="constrained")
         axes = fig.subplots()
         draw(axes, panel, legend)
-        axes.set_xlabel(panel.against)
+        axes.set_xlabel(against)
         return svg(fig)
 
 

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
+from rpg.checks.finding import leaves
 from rpg.checks.secrets import HIDDEN, names_a_secret, without_login
 from rpg.methods.labels import order_of
-from rpg.results.config import flatten, setting, settings
-from rpg.results.figures import BANDS, Legend, Panel, has_bands, single
-from rpg.results.render import HTML, environment, printable
+from rpg.results.figures import STEP, Legend, Panel, single
 from rpg.results.runs import RunLog
+from rpg.results.settings import printable, setting, settings
 from rpg.results.table import Table
+from rpg.results.table_command import HTML, environment
 
 CREATOR = "rpg plot"  # in every file that `rpg plot` writes
 DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
@@ -19,7 +20,9 @@ DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
 FOLDERS = re.compile(r"(?<![\w.:/~-])/(?:[^\s/'\",\[\]]+/)+")
 
 
-def make_page(runs: Sequence[RunLog], panels: Sequence[Panel], legend: Legend, table: Table, title: str) -> str:
+def make_page(
+    runs: Sequence[RunLog], panels: Sequence[Panel], legend: Legend, table: Table, title: str, against: str = STEP
+) -> str:
     """The page's text. Order of runs as in `legend`."""
     ordered = [run for _, run in sorted(zip(legend.labels, runs, strict=True), key=lambda pair: order_of(pair[0]))]
     configured = [run for run in runs if run.config]
@@ -34,10 +37,9 @@ def make_page(runs: Sequence[RunLog], panels: Sequence[Panel], legend: Legend, t
     return template.render(
         title=title,
         creator=CREATOR,
-        bands=BANDS if has_bands(panels, legend) else "",
         dashes=DASHES,
         buttons=[_button(label, runs, legend) for label in sorted(set(legend.labels), key=order_of)],
-        panels=[Markup(_panel(number, panel, legend)) for number, panel in enumerate(panels)],
+        panels=[Markup(_panel(number, panel, legend, against)) for number, panel in enumerate(panels)],
         table=table,
         style=HTML,
         configured=configured,
@@ -64,9 +66,9 @@ def _button(label: str, runs: Sequence[RunLog], legend: Legend) -> dict[str, obj
     }
 
 
-def _panel(number: int, panel: Panel, legend: Legend) -> str:
+def _panel(number: int, panel: Panel, legend: Legend, against: str) -> str:
     """A panel's SVG, with ids made unique in the page and data-run on every line of a run."""
-    text = single(panel, legend)
+    text = single(panel, legend, against)
     text = re.sub(r'id="run-(\d+)(-raw|-band)?"', r'data-run="\1"', text)
     text = re.sub(r'\bid="', f'id="p{number}-', text)
     text = re.sub(r'(url\(|href=")#', rf"\1#p{number}-", text)
@@ -75,7 +77,7 @@ def _panel(number: int, panel: Panel, legend: Legend) -> str:
 
 def shown(content: dict[str, object]) -> dict[str, str]:
     """Dotted key -> value of a configuration or an environment, as the page shows it."""
-    return {key: shown_value(key, value) for key, value in flatten(content).items()}
+    return {key: shown_value(key, value) for key, value in leaves(content) if value != {}}
 
 
 def shown_value(key: str, value: object) -> str:

@@ -2,16 +2,15 @@
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from rpg.files.whole import write_whole
 from rpg.results import figures
-from rpg.results.config import LeftOut, ResultsError, about, exit_code
 from rpg.results.page import CREATOR, make_page
-from rpg.results.paper import paper_table
-from rpg.results.render import printable
 from rpg.results.runs import RunLog, load_runs
-from rpg.results.table import Table, build_table
+from rpg.results.settings import LeftOut, ResultsError, about, exit_code, printable
+from rpg.results.table import Table, build_table, paper_table
 
 NO_TIMES = "not shown: the log lacks timing_s/step at a step, so that its minutes are not known"
 
@@ -49,40 +48,39 @@ def run(args: argparse.Namespace) -> int:
 
 
 def plot(
-    runs: list[RunLog], table: Table, out: Path, title: str, against: str = figures.STEP, replace: bool = False
+    runs: list[RunLog], table: Table, out: Path, title: str, against: str = figures.STEP, overwrite: bool = False
 ) -> list[Path]:
     """Draw the runs of a table into `out`; what could not be shown is added to the table's notes. Returns the paths.
 
-    replace: whatever is there; else files of `rpg plot` alone.
+    overwrite: whatever is there; else files of `rpg plot` alone.
 
     Raises:
         ResultsError: none of the runs logged a metric that the panels show, or a file of another program is in the way.
     """
-    panels = figures.make_panels(runs)
+    drawn = {panel.metric for panel in figures.make_panels(runs) if panel.metric}
+    drawn_runs: list[RunLog] = []
+    for run in runs:
+        for metric in drawn:
+            run.note_not_finite(metric)
+        if against == figures.MINUTES:
+            minutes = run.minutes()
+            if minutes.empty:
+                run.notes.append(LeftOut(NO_TIMES))
+            drawn_runs.append(replace(run, metrics=run.metrics.loc[minutes.index].set_axis(minutes.to_numpy())))
+        table.notes += [about(run.name, note) for note in run.notes]
+    panels = figures.make_panels(drawn_runs or runs)
     if not panels:
         raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *table.notes]))
-    for run in runs:
-        for panel in panels:
-            if panel.metric:
-                run.note_not_finite(panel.metric)
-        if against == figures.MINUTES and run.minutes().empty:
-            run.notes.append(LeftOut(NO_TIMES))
-        table.notes += [about(run.name, note) for note in run.notes]
-    if len(panels) > figures.MOST_PANELS:
-        left_out = ", ".join(panel.title for panel in panels[figures.MOST_PANELS :])
-        table.notes.append(LeftOut(f"more than {figures.MOST_PANELS} panels; left out: {left_out}"))
-        del panels[figures.MOST_PANELS :]
-    if against == figures.MINUTES:
-        panels = figures.against_minutes(panels, runs)
     legend = figures.make_legend(runs, table)
-    picture = figures.figure(panels, legend)
+    picture = figures.figure(panels, legend, against)
+    page = make_page(runs, panels, legend, table, title, against)
     files = {
         out / "panels.png": figures.save(picture, "png", CREATOR),
         out / "panels.svg": figures.save(picture, "svg", CREATOR),
-        out / "index.html": make_page(runs, panels, legend, table, title).encode(errors="backslashreplace"),
+        out / "index.html": page.encode(errors="backslashreplace"),
     }
     for file in files:
-        if file.exists() and not replace and not (file.is_file() and CREATOR.encode() in file.read_bytes()):
+        if file.exists() and not overwrite and not (file.is_file() and CREATOR.encode() in file.read_bytes()):
             raise ResultsError(f"{file}: not written by `rpg plot`; remove it, or give another --out")
     out.mkdir(parents=True, exist_ok=True)
     for file, content in files.items():

@@ -6,37 +6,70 @@ goes on after Ctrl-C or a kill, and shows the same table when there is nothing l
 
 import argparse
 import os
+import shlex
+import statistics
+import subprocess
 import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from rpg.checks.estimate import GPUS
-from rpg.files.lock import Held, take
+from rpg.checks.estimate import GPUS, RATES, shape_of, step_seconds
+from rpg.files.lock import RUN, Held, held_by, take
 from rpg.files.whole import write_whole
 from rpg.launching.children import Children
+from rpg.launching.children import exit_code as shell_code
 from rpg.launching.overrides import BadSetting, check_text
 from rpg.launching.signals import ENDS
-from rpg.results import figures, forecast
-from rpg.results.config import LeftOut, ResultsError, exit_code
-from rpg.results.paper import paper_table
+from rpg.results import figures
 from rpg.results.plot_command import plot
-from rpg.results.render import comma_separated, markdown, printable
 from rpg.results.reproduction import (
-    FILES,
+    Evaluation,
     PlannedRun,
+    State,
+    choose,
     cluster,
     evaluation,
-    own_config,
     plan_runs,
     refusal,
-    refuse_others,
-    validation,
+    refuse_another,
+    rows_of,
 )
-from rpg.results.rows import choose, rows_of
-from rpg.results.run_queue import Failure, RunQueue
 from rpg.results.runs import is_accuracy, load_runs
-from rpg.results.table import Table, build_table
+from rpg.results.settings import LeftOut, ResultsError, exit_code, printable, setting
+from rpg.results.table import build_table, paper_table
+from rpg.results.table_command import comma_separated, markdown
 
 LOCK = "reproduce.lock"
+POLL_SECONDS = 0.5
+LOCK_SECONDS = 180.0  # that a run of an earlier start has to end, before its directory is given up
+Kind = Literal["training", "evaluation"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What was not done (of a run its training or its evaluation), why, and where its output is."""
+
+    name: str
+    reason: str
+    log: Path | None = None
+    kind: Kind = "training"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}" + (f"; {self.log}" if self.log else "")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A process that trains or evaluates."""
+
+    run: PlannedRun
+    kind: Kind
+    log: Path
+    process: subprocess.Popen[bytes]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -70,20 +103,12 @@ def run(args: argparse.Namespace) -> int:
         out = _checked(args)
         rows = choose(rows_of(args.table), args.methods)
         planned, refused = plan_runs(rows, args.profile, args.seeds, args.steps, out, args.overrides)
-        planned = _readable(planned, refused, args.samples, out)
-        refuse_others(planned)
-        not_begun = {run.row.method: run for run in planned if run.state().resumes_after is None}
-        for method, run in not_begun.items():  # seeds do not differ in it
-            if why := refusal(run, elsewhere=cluster() or args.dry_run):
-                refused[method] = why
-        planned = [run for run in planned if run.row.method not in refused or run.state().finished]
-        fits = _show_plan(args, planned, refused, out)
+        planned = _possible(planned, refused, args, out)
+        _show_plan(args, planned, refused, out)
         if not planned:
-            raise ResultsError("nothing of it can be run")
+            raise ResultsError(f"nothing of it can be run; {'; '.join(refused.values())}")
         if args.dry_run:
             return 0
-        if not fits:
-            raise ResultsError("the disk has no room for it")
         out.mkdir(parents=True, exist_ok=True)
         lock = take(out / LOCK)
     except Held as other:
@@ -94,6 +119,11 @@ def run(args: argparse.Namespace) -> int:
         return _work(args, planned, refused, out)
     finally:
         os.close(lock)
+
+
+def _refuse(error: Exception | str) -> int:
+    print(f"rpg reproduce: {printable(str(error))}", file=sys.stderr)
+    return 2
 
 
 def _checked(args: argparse.Namespace) -> Path:
@@ -108,63 +138,77 @@ def _checked(args: argparse.Namespace) -> Path:
     default = Path("checkpoints", f"table{args.table}" + ("-cpu" if args.profile == "cpu" else ""))
     out = Path(os.path.abspath(args.out or default))
     check_text("--out", str(out))
-    there = next(folder for folder in (out, *out.parents) if folder.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        raise ResultsError(f"--out {out}: {there} is no directory that can be written to; give another one")
     return out
 
 
-def _readable(planned: list[PlannedRun], refused: dict[str, str], answers: int | None, out: Path) -> list[PlannedRun]:
-    """The runs whose logs and configurations can be read; the others are refused by their names."""
-    readable = []
+def _possible(
+    planned: list[PlannedRun], refused: dict[str, str], args: argparse.Namespace, out: Path
+) -> list[PlannedRun]:
+    """The runs that nothing speaks against; the others are added to `refused`, with the reason."""
+    possible: list[PlannedRun] = []
+    settings_of: dict[str, str | None] = {}  # method -> what its pre-flight refuses, which no seed changes
     for run in planned:
         try:
-            evaluation(run, answers, out).done()
-            readable.append(run)
+            refuse_another(run)
+            evaluation(run, args.samples, out).done()
+            state = run.state()
         except (ResultsError, OSError) as error:
             refused[run.name] = str(error)
-    return readable
+            continue
+        method = run.row.method
+        if state.saved is None and method not in settings_of:
+            settings_of[method] = refusal(run, elsewhere=cluster() or args.dry_run)
+        if why := settings_of.get(method) if not state.finished else None:
+            refused[method] = why
+        else:
+            possible.append(run)
+    return possible
 
 
-def _refuse(error: Exception | str) -> int:
-    print(f"rpg reproduce: {printable(str(error))}", file=sys.stderr)
-    return 2
-
-
-def _show_plan(args: argparse.Namespace, planned: list[PlannedRun], refused: dict[str, str], out: Path) -> bool:
-    """Print the plan; whether its checkpoints fit the disk."""
+def _show_plan(args: argparse.Namespace, planned: list[PlannedRun], refused: dict[str, str], out: Path) -> None:
     states = [run.state() for run in planned]
-    steps = f" of {planned[0].steps} steps" if planned else ""
-    print(f"table {args.table}, profile {args.profile}: {len(planned)} runs{steps} in {out}")
-    for state in states:
-        print(f"  {state.run.name:<{max(len(run.name) for run in planned)}}  {state.run.row.method:<20}  {state.text}")
-    for method, why in refused.items():
-        print(f"  {method}: refused: {printable(why)}")
-    done = sum(state.finished for state in states)
-    new = sum(state.text == "to do" for state in states)
+    print(f"table {args.table}, profile {args.profile}: {len(planned)} runs in {out}")
+    for run, state in zip(planned, states, strict=True):
+        print(f"  {run.name}  {run.row.method}  {state.steps} steps  {state.text}")
+    for name, why in refused.items():
+        print(f"  {name}: refused: {printable(why)}")
+    done, new = (sum(state.text == text for state in states) for text in ("done", "to do"))
     print(f"{done} done, {len(states) - done - new} begun, {new} to do, {len(refused)} refused")
-    last = [evaluation(run, args.samples, out) for run in planned]
-    separate = [one for one in last if one.separate]
-    missing = sum(not one.done() for one in separate)
-    print(
-        f"evaluation of last checkpoints: {len(last) - len(separate)} by the runs' last validation, "
-        f"{missing} of {len(separate)} to do"
-    )
-    print(forecast.time(states, GPUS[args.gpu] if args.profile == "gpu" else None, args.parallel))
-    line, fits = forecast.disk(states, args.parallel, out)
-    print(line, flush=True)
-    return fits
+    separate = [one for run in planned if (one := evaluation(run, args.samples, out)).separate]
+    print(f"separate evaluations: {sum(not one.done() for one in separate)} of {len(separate)} to do")
+    if planned:
+        print(_time(planned, states, args), flush=True)
+
+
+def _time(planned: list[PlannedRun], states: list[State], args: argparse.Namespace) -> str:
+    """The hours of the missing steps: by those that were made, before the first one by the estimate of `rpg plan`."""
+    left = sum(state.left for state in states)
+    hours = left / 3600 / args.parallel
+    if measured := [state.seconds for state in states if state.seconds is not None]:
+        step = statistics.median(measured)
+        return f"{left} steps left: {hours * step:.3g} hours, at {step:.3g} s a step as measured in these runs"
+    if args.profile == "gpu":
+        config, gpu = planned[0].config, GPUS[args.gpu]
+        try:
+            shape = shape_of(str(setting(config, "actor_rollout_ref.model.path")))
+        except ValueError:  # which the run's own checks name
+            shape = None
+        if shape is not None:
+            devices = config["trainer"]["n_gpus_per_node"] * config["trainer"]["nnodes"]
+            fast, slow = (hours * step_seconds(shape, config, gpu, devices, rates) for rates in RATES)
+            explained = f"an estimate for {planned[0].name}, which `rpg plan SCRIPT` explains"
+            return f"{left} steps left: {fast:.3g} to {slow:.3g} hours, on {devices} x {gpu.name}; {explained}"
+    return f"{left} steps left; hours are not known before the first one"
 
 
 def _work(args: argparse.Namespace, planned: list[PlannedRun], refused: dict[str, str], out: Path) -> int:
     children = Children()
     with children.forwarding():
-        queue = RunQueue(planned, out, args.samples, args.parallel, children)
-        queue.work()
+        failures = [Failure(name, why) for name, why in refused.items()]
+        failures += run_missing(planned, out, args.samples, args.parallel, children)
         if children.stopped:
             print(f"rpg reproduce: {children.stopped.name}; the same command goes on", file=sys.stderr)
             return ENDS[children.stopped]
-    failures = [*(Failure(method, why) for method, why in refused.items()), *queue.failures]
     try:
         code = _report(args, [run for run in planned if run.state().finished], failures, out)
     except (ResultsError, OSError) as error:
@@ -175,39 +219,97 @@ def _work(args: argparse.Namespace, planned: list[PlannedRun], refused: dict[str
     return code or bool(failures)
 
 
+def run_missing(
+    planned: Sequence[PlannedRun], out: Path, answers: int | None, parallel: int, children: Children
+) -> list[Failure]:
+    """Train and evaluate what is missing, `parallel` runs at a time; what failed.
+
+    Returns when all is done or has failed, or, after a signal, when what was running has ended.
+    """
+    waiting, active, failures = deque(planned), list[Job](), list[Failure]()
+    while waiting or active:
+        if children.stopped:
+            waiting.clear()
+        while waiting and len(active) < parallel and not children.stopped:
+            started = _start(waiting.popleft(), out, answers, children)
+            if isinstance(started, Job):
+                active.append(started)
+            elif started:
+                failures.append(started)
+        time.sleep(POLL_SECONDS if active else 0)
+        for job in [job for job in active if job.process.poll() is not None]:
+            active.remove(job)
+            if failure := None if children.stopped else _failure(job, out, answers):
+                failures.append(failure)
+            elif job.kind == "training":
+                waiting.appendleft(job.run)  # its evaluation is next
+    return failures
+
+
+def _start(run: PlannedRun, out: Path, answers: int | None, children: Children) -> Job | Failure | None:
+    """Start what the run lacks, its training or the evaluation of its last checkpoint; None if it has both."""
+    kind: Kind = "training"
+    try:
+        state, last = run.state(), evaluation(run, answers, out)
+        if not state.finished:
+            command, directory = run.command(), run.directory
+        elif last.separate and not last.done():
+            kind, command, directory = "evaluation", last.command(), last.directory
+        else:
+            return None
+    except (BadSetting, ResultsError, OSError) as error:
+        return Failure(run.name, str(error), kind=kind)
+    # the process of an earlier start that was killed may not have ended; a launch script follows a cluster's job itself
+    give_up = time.monotonic() + LOCK_SECONDS
+    while not cluster() and not children.stopped and (holder := held_by(directory / RUN)):
+        if time.monotonic() > give_up:
+            return Failure(run.name, f"its directory is {holder}", kind=kind)
+        time.sleep(POLL_SECONDS)
+    if children.stopped:
+        return None
+    log = out / "logs" / (f"{run.name}.log" if kind == "training" else f"{run.name}-evaluation.log")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "a", encoding="utf-8") as stream:
+        stream.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {shlex.join(command)}\n")
+    print(f"{run.name}: {kind} begins ({state.text}); {log}", flush=True)
+    return Job(run, kind, log, children.start(command, log))
+
+
+def _failure(job: Job, out: Path, answers: int | None) -> Failure | None:
+    """Why a job that has ended has not done its work; None where it has."""
+    try:
+        last = evaluation(job.run, answers, out)
+        done = job.run.state().finished if job.kind == "training" else last.done()
+    except (ResultsError, OSError) as error:
+        return Failure(job.run.name, str(error), job.log, job.kind)
+    print(f"{job.run.name}: {job.kind} {'done' if done else 'failed'}", flush=True)
+    if done:
+        return None
+    code = shell_code(job.process.returncode)
+    missing = "" if code else f", and without step {job.run.steps} in its log and its checkpoint"
+    return Failure(job.run.name, f"{job.kind} ended with exit code {code}{missing}", job.log, job.kind)
+
+
 def _report(args: argparse.Namespace, finished: list[PlannedRun], failures: list[Failure], out: Path) -> int:
     """Write table.md, table.csv, panels, page and, of separate evaluations, evaluation.md; print the tables."""
     if not finished:
         raise ResultsError("no run was finished; there is no table")
-    # tables 5 and 7 share their runs, and validate on other files: the second one's report has a folder of its own
-    others = any(validation(own_config(run))[FILES] != validation(run.config)[FILES] for run in finished)
-    where = out / f"table{args.table}" if others else out
-    where.mkdir(exist_ok=True)
-    missing: dict[str, list[str]] = {
-        kind: [LeftOut(f"not in this table: {failure}") for failure in failures if failure.kind == kind]
-        for kind in ("training", "evaluation")
-    }
-    notes = missing["training"]
+    missing: dict[str, list[str]] = {"training": [], "evaluation": []}
+    for failure in failures:
+        missing[failure.kind].append(LeftOut(f"not in this table: {failure}"))
+    paper, notes = paper_table(args.table), missing["training"]
     runs = load_runs([run.directory for run in finished], notes, figures.is_drawn)
-    table = build_table(runs, notes, paper_table(args.table))
-    written = plot(runs, table, where, f"Table {args.table}, profile {args.profile}", replace=True)
-    written += _write(table, where, "table")
-    left_out = exit_code(table.notes)
-    last = [evaluation(run, args.samples, out) for run in finished]
+    tables = {"table": build_table(runs, notes, paper)}
+    written = plot(runs, tables["table"], out, f"Table {args.table}, profile {args.profile}", overwrite=True)
+    last: list[Evaluation] = [evaluation(run, args.samples, out) for run in finished]
     if separate := [one.directory for one in last if one.separate and one.done()]:
         notes = ["each value is of one checkpoint, which is Last and Best at once", *missing["evaluation"]]
-        table = build_table(load_runs(separate, notes, is_accuracy), notes, paper_table(args.table))
-        table.title = f"Last checkpoints alone: {table.title}"
-        written += _write(table, where, "evaluation")
-        left_out = max(left_out, exit_code(table.notes))
-    print(*map(str, written), sep="\n")
-    return left_out
-
-
-def _write(table: Table, where: Path, name: str) -> list[Path]:
-    """Print a table and write it as markdown and CSV; returns the paths."""
-    print(f"{markdown(table)}")
-    files = {where / f"{name}.md": markdown(table), where / f"{name}.csv": comma_separated(table)}
-    for file, content in files.items():
-        write_whole(file, content)
-    return list(files)
+        tables["evaluation"] = build_table(load_runs(separate, notes, is_accuracy), notes, paper)
+        tables["evaluation"].title = f"Last checkpoints alone: {tables['evaluation'].title}"
+    for name, table in tables.items():
+        print(markdown(table))
+        for file, content in ((f"{name}.md", markdown(table)), (f"{name}.csv", comma_separated(table))):
+            write_whole(out / file, content)
+            written.append(out / file)
+    print(*written, sep="\n")
+    return max(exit_code(table.notes) for table in tables.values())

@@ -7,9 +7,8 @@ import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -20,12 +19,18 @@ from rpg.files.integrity import steps, verify
 from rpg.launching import scripts
 from rpg.launching.compose import of_script
 from rpg.launching.overrides import key_of, override
-from rpg.results.config import ResultsError, put, read_mapping, setting
+from rpg.methods.names import table_script
+from rpg.methods.table import ROWS
 from rpg.results.eval_command import eval_command
-from rpg.results.log import read_metrics
-from rpg.results.rows import Profile, Row, validation_files
-from rpg.results.runs import CONFIG, METRICS, is_accuracy
+from rpg.results.runs import METRICS, is_accuracy, read_metrics
+from rpg.results.settings import CONFIG, ResultsError, put, read_mapping, setting
+from rpg.results.table import paper_table
 
+Profile = Literal["gpu", "cpu"]
+RECIPE = Path(__file__).resolve().parents[2] / "recipe" / "rpg"
+DATA = RECIPE.parents[1] / "data"
+# Benchmarks that the scripts do not validate on by themselves: the files of data/ that hold them.
+BENCHMARK_FILES = {"Minerva-Math": "minerva-math.parquet", "OlympiadBench": "olympiadbench.parquet"}
 # What differs from seed to seed: the order of the problems, vLLM's sampling, the mini-batches where they are shuffled.
 SEEDS = ("data.seed", "actor_rollout_ref.rollout.seed", "actor_rollout_ref.actor.data_loader_seed")
 NAME, DIRECTORY, STEPS = "trainer.experiment_name", "trainer.default_local_dir", "trainer.total_training_steps"
@@ -39,6 +44,91 @@ SET_BY = {
     "trainer.resume_mode": "the directory, from which runs resume",
     "trainer.resume_from_path": "the directory, from which runs resume",
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: the paper's name of the method, and its script on GPUs and on the toy task, below recipe/rpg.
+
+    printed: whether the paper's table has it.
+    """
+
+    table: int
+    method: str
+    gpu: str
+    cpu: str
+    printed: bool
+
+    def script(self, profile: Profile) -> Path:
+        """The launch script."""
+        return RECIPE / (self.gpu if profile == "gpu" else self.cpu)
+
+    def name(self, profile: Profile) -> str:
+        """What the launch script calls its run."""
+        return self.script(profile).stem.removeprefix("run_")
+
+
+def rows_of(table: int) -> list[Row]:
+    """The rows of a table in the paper's order, then those beside it.
+
+    Raises:
+        ResultsError: the paper has no such table of results.
+    """
+    printed = list(paper_table(table).rows)
+    beside = [method.label for method in ROWS if method.beside]
+    return [
+        Row(table, label, table_script(label, table), table_script(label, table, "cpu"), label in printed)
+        for label in [*printed, *beside]
+    ]
+
+
+def choose(rows: list[Row], methods: list[str]) -> list[Row]:
+    """The rows that are asked for, in their own order: by method, whatever its case; `paper`, `all`.
+
+    Raises:
+        ResultsError: a method that is none of theirs.
+    """
+    asked = {method.lower() for method in methods}
+    if unknown := asked - {row.method.lower() for row in rows} - {"paper", "all"}:
+        known = ", ".join(row.method for row in rows)
+        raise ResultsError(f"--methods {min(unknown)}: no row of table {rows[0].table}; there are {known}, paper, all")
+    return [row for row in rows if "all" in asked or ("paper" in asked and row.printed) or row.method.lower() in asked]
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a run is, by its log and by its checkpoints, whose sizes are compared with their manifests.
+
+    Attributes:
+        steps: that it is to reach. step: the last one in the log, 0 where there is none.
+        saved: the newest step with a complete checkpoint; None where there is none.
+        seconds: of a step, validations by their share; None before the first one.
+    """
+
+    steps: int
+    step: int
+    saved: int | None
+    seconds: float | None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last step is in the log, and its checkpoint complete."""
+        return self.step >= self.steps and (self.saved or 0) >= self.steps
+
+    @property
+    def left(self) -> int:
+        """The steps to be made; those since the checkpoint that it resumes from are made again."""
+        return 0 if self.finished else max(self.steps - (self.saved or 0), 0)
+
+    @property
+    def text(self) -> str:
+        """The state in a few words."""
+        if self.finished:
+            return "done"
+        if not self.step and self.saved is None:
+            return "to do"
+        again = "from its beginning" if self.saved is None else f"after {self.saved}"
+        return f"at step {self.step}, goes on {again}"
 
 
 @dataclass(frozen=True)
@@ -62,14 +152,16 @@ class PlannedRun:
         """Training steps that it is to reach."""
         return setting(self.config, STEPS)
 
-    @property
-    def checkpoint(self) -> Path:
-        """Where its last checkpoint is, or will be."""
-        return self.directory / f"global_step_{self.steps}"
-
-    def state(self) -> "State":
+    def state(self) -> State:
         """How far it is. Raises ResultsError where its log cannot be read."""
-        return State(self, read_log(self.directory))
+        log = read_log(self.directory)
+        complete = (step for step, path in steps(self.directory) if verify(path, contents=False).complete)
+        seconds = None
+        if STEP_TIME in log:
+            took = log[STEP_TIME].dropna()
+            validations = sum(log[VALIDATION_TIME].dropna()) if VALIDATION_TIME in log else 0.0
+            seconds = statistics.median(took) + validations / len(took)
+        return State(self.steps, int(log.index[-1]) if len(log.index) else 0, next(complete, None), seconds)
 
     def command(self) -> list[str]:
         """The launch script, as it would be called by hand.
@@ -77,8 +169,7 @@ class PlannedRun:
         A run that was ended between its last checkpoint and the record of its last step has no step left to make:
         verl then validates before training, and that is the record. Raises ResultsError as `state` does.
         """
-        after = self.state().resumes_after
-        last = [f"{VALIDATE_FIRST}=true"] if after is not None and after >= self.steps else []
+        last = [f"{VALIDATE_FIRST}=true"] if (self.state().saved or 0) >= self.steps else []
         return ["bash", str(self.script), override(DIRECTORY, self.directory), *self.overrides, *last]
 
 
@@ -87,54 +178,6 @@ def read_log(directory: Path) -> pd.DataFrame:
     file = directory / METRICS
     wanted = {STEP_TIME, VALIDATION_TIME}
     return read_metrics(file, [], lambda n: n in wanted or is_accuracy(n)) if file.is_file() else pd.DataFrame()
-
-
-@dataclass(frozen=True)
-class State:
-    """How far a run is: by its log, and by its checkpoints, whose sizes are compared with their manifests."""
-
-    run: PlannedRun
-    log: pd.DataFrame
-
-    @property
-    def step(self) -> int:
-        """The last step in the log; 0 where there is none."""
-        return int(self.log.index[-1]) if len(self.log.index) else 0
-
-    @cached_property
-    def resumes_after(self) -> int | None:
-        """The newest step with a complete checkpoint; None where there is none."""
-        saved = steps(self.run.directory)
-        return next((step for step, path in saved if verify(path, contents=False).complete), None)
-
-    @property
-    def left(self) -> int:
-        """The steps to be made; those since the checkpoint that it resumes from are made again."""
-        return 0 if self.finished else max(self.run.steps - (self.resumes_after or 0), 0)
-
-    @property
-    def finished(self) -> bool:
-        """Whether the last step is in the log, and its checkpoint complete."""
-        return self.step >= self.run.steps and self.resumes_after is not None and self.resumes_after >= self.run.steps
-
-    @property
-    def text(self) -> str:
-        """The state in a few words."""
-        if self.finished:
-            return "done"
-        if not len(self.log.index) and self.resumes_after is None:
-            return "to do"
-        again = "from its beginning" if self.resumes_after is None else f"after {self.resumes_after}"
-        return f"at step {self.step}, goes on {again}"
-
-    @property
-    def seconds(self) -> float | None:
-        """Seconds of a step, validations by their share; None before the first one."""
-        if STEP_TIME not in self.log:
-            return None
-        took = self.log[STEP_TIME].dropna().tolist()
-        validations = sum(self.log[VALIDATION_TIME].dropna()) if VALIDATION_TIME in self.log else 0.0
-        return statistics.median(took) + validations / len(took)
 
 
 def plan_runs(
@@ -153,53 +196,45 @@ def plan_runs(
         if key_of(text) in SET_BY:
             raise ResultsError(f"{text}: {SET_BY[key_of(text)]} says that here; leave the override out")
     common = [] if total is None else [f"{STEPS}={total}"]
-    if files := validation_files(rows[0].table, profile):
+    benchmarks = paper_table(rows[0].table).benchmarks if profile == "gpu" else []
+    if files := [DATA / BENCHMARK_FILES[name] for name in benchmarks if name in BENCHMARK_FILES]:
         common.append(override(FILES, files))
     common += more
-
-    def configured(row: Row) -> dict[str, Any] | str:
+    configs: dict[Row, dict[str, Any]] = {}
+    refused: dict[str, str] = {}
+    for row in rows:
         try:
-            return of_script(scripts.find(row.script(profile)), common).copy()
+            configs[row] = of_script(scripts.find(row.script(profile)), common).copy()
         except ValueError as error:
-            return one_line(error)
-
-    configs = {row: configured(row) for row in rows}
-    refused = {row.method: config for row, config in configs.items() if isinstance(config, str)}
+            refused[row.method] = one_line(error)
+            continue
+        for key in (STEPS, "trainer.save_freq"):
+            value = setting(configs[row], key)
+            if not isinstance(value, int) or value <= 0:
+                raise ResultsError(
+                    f"{key}={shown(value)}: a run is done at its last step, with a checkpoint of it; "
+                    "give a whole number above 0"
+                )
     planned: list[PlannedRun] = []
     for seed in seeds:
         for row, resolved in configs.items():
-            if isinstance(resolved, str):
-                continue
             name = f"{row.name(profile)}-seed{seed}"
             config, directory = copy.deepcopy(resolved), out / "runs" / name
             for key, value in {**dict.fromkeys(SEEDS, seed), NAME: name, DIRECTORY: str(directory)}.items():
                 put(config, key, value)
             own = [override(NAME, name), *(f"{key}={seed}" for key in SEEDS)]
             planned.append(PlannedRun(row, row.script(profile), name, directory, config, (*common, *own)))
-            for key in (STEPS, "trainer.save_freq"):
-                value = setting(config, key)
-                if not isinstance(value, int) or value <= 0:
-                    raise ResultsError(
-                        f"{key}={shown(value)}: a run is done at its last step, with a checkpoint of it; "
-                        "give a whole number above 0"
-                    )
     return planned, refused
 
 
-def refuse_others(planned: Sequence[PlannedRun]) -> None:
-    """Raise ResultsError where a run's directory holds another training, or one that has gone further than asked."""
-    for run in planned:
-        if wrong := [f"{key} there {there!r:.60}, here {here!r:.60}" for key, there, here in differences(run)]:
-            remedy = "give the overrides it had, or another --out"
-            raise ResultsError(f"{run.directory} holds another training: {'; '.join(wrong)}; {remedy}")
-        state = run.state()
-        if state.step > run.steps:
-            remedy = f"give --steps {state.step}, or another --out"
-            raise ResultsError(f"{run.directory} is at step {state.step}, beyond the {run.steps} asked for; {remedy}")
-        there, here = validation(own_config(run))[FILES], validation(run.config)[FILES]
-        if len(state.log.index) and not state.finished and there != here:
-            remedy = "end it with the command that began it, or give another --out"
-            raise ResultsError(f"{run.directory} is begun, and validates on {there}, not on {here}; {remedy}")
+def refuse_another(run: PlannedRun) -> None:
+    """Raise ResultsError where the run's directory holds another training, or one that went further than asked."""
+    if wrong := [f"{key} there {there!r:.60}, here {here!r:.60}" for key, there, here in differences(run)]:
+        remedy = "give the overrides it had, or another --out"
+        raise ResultsError(f"{run.directory} holds another training: {'; '.join(wrong)}; {remedy}")
+    if (step := run.state().step) > run.steps:
+        remedy = f"give --steps {step}, or another --out"
+        raise ResultsError(f"{run.directory} is at step {step}, beyond the {run.steps} asked for; {remedy}")
 
 
 def differences(run: PlannedRun) -> list[tuple[str, Any, Any]]:
@@ -208,16 +243,10 @@ def differences(run: PlannedRun) -> list[tuple[str, Any, Any]]:
     Raises ResultsError where the run's fingerprint cannot be read.
     """
     try:
-        found = fingerprint.compare(run.directory, Configuration(run.config))
+        different = fingerprint.compare(run.directory, Configuration(run.config))
     except Refused as refused:
         raise ResultsError(one_line(refused)) from refused
-    return [(key, there, here) for key, (there, here) in found.items() if here or not key.endswith(")")]
-
-
-def own_config(run: PlannedRun) -> dict[str, Any]:
-    """The configuration that a run was last started with; the planned one before its first start."""
-    file = run.directory / CONFIG
-    return read_mapping(file) if file.is_file() else run.config
+    return [(key, there, here) for key, (there, here) in different.items() if here or not key.endswith(")")]
 
 
 def cluster() -> bool:
@@ -264,7 +293,8 @@ class Evaluation:
         """As `rpg eval` starts it, another time where one was not ended. Raises ResultsError without a checkpoint."""
         run, set_by_eval = self.run, (ONLY_VALIDATE, VALIDATE_FIRST, ANSWERS)
         overrides = [text for text in run.overrides if key_of(text) not in set_by_eval]
-        return eval_command(run.script, run.checkpoint, None, self.answers, self.directory, overrides)
+        checkpoint = run.directory / f"global_step_{run.steps}"
+        return eval_command(run.script, checkpoint, None, self.answers, self.directory, overrides)
 
     def done(self) -> bool:
         """Whether its accuracies are in the log. Raises ResultsError where the log cannot be read."""
@@ -281,8 +311,10 @@ def evaluation(run: PlannedRun, answers: int | None, out: Path) -> Evaluation:
     wanted = validation(run.config)
     wanted[ANSWERS] = answers or wanted[ANSWERS]
     own = Evaluation(run, wanted[ANSWERS], run.directory)
+    file = run.directory / CONFIG  # the configuration that the run was last started with
+    started = read_mapping(file) if file.is_file() else run.config
     validates_at_end = not run.state().finished and setting(run.config, "trainer.test_freq") > 0
-    if (validates_at_end or own.done()) and validation(own_config(run)) == wanted:
+    if (validates_at_end or own.done()) and validation(started) == wanted:
         return own
     which = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:8]
     name = f"{run.name}-step{run.steps}-n{wanted[ANSWERS]}-{which}"

@@ -1,41 +1,131 @@
-"""The log of a run and the files beside it, read into a RunLog.
-
-A log is metrics.jsonl, which verl's file logger writes, or TensorBoard event files (tensorboard.py).
-"""
+"""Runs read from their logs: metrics.jsonl (verl's file logger) or TensorBoard event files, and the files beside it."""
 
 import filecmp
+import json
+import math
 import os
 import re
+from array import array
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
 
+from rpg.checks.fingerprint import HISTORY
 from rpg.methods.labels import method_of_config, method_of_name
-from rpg.results.config import (
+from rpg.results.settings import (
+    BENCHMARK_OF,
+    CONFIG,
+    ENVIRONMENT,
+    UNREADABLE,
     LeftOut,
     ResultsError,
-    benchmark_of,
-    has_file,
     judge_of_config,
     read_mapping,
-    remove_unusable,
     setting,
     settings,
 )
-from rpg.results.log import Wanted, frame, read_lines, read_metrics
-from rpg.results.tensorboard import read_events
 
 METRICS = "metrics.jsonl"
-CONFIG = "config.yaml"
-ENVIRONMENT = "environment.json"
 EVENTS = "events.out.tfevents.*"  # TensorBoard's
-HISTORY = "history.jsonl"  # one line for each start of the run
 ACCURACY = re.compile(r"val-core/(?P<data_source>.+)/acc/mean@\d+", re.DOTALL)
+LARGEST = 3.4028235e38  # of float32; larger values overflow in sums and pictures
+LARGEST_STEP = 2**53
+
+Record = tuple[int, dict[str, float]]  # step, metrics
+Wanted = Callable[[str], bool]  # whether a metric of this name is read
+Parsed = TypeVar("Parsed")
+
+
+def is_accuracy(metric: str) -> bool:
+    """Whether a metric is a validation accuracy: what tables read of a log."""
+    return ACCURACY.fullmatch(metric) is not None
+
+
+def read_lines(path: Path, parse: Callable[[Any], Parsed], what: str, notes: list[str] | None) -> Iterator[Parsed]:
+    """Yield parse(value) of a file with one JSON value a line; empty lines are skipped.
+
+    A killed run leaves a last line without its end: with `notes` it is skipped and noted, without them it is an error.
+    Lines end in b"\\n" alone: loggers write U+2028 and U+0085 into texts as they are.
+
+    Raises:
+        ResultsError: a line that is no JSON, or that `parse` cannot use; names file and line.
+    """
+    with open(path, "rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                parsed = parse(json.loads(str(line, "utf-8")))
+            except UNREADABLE as error:
+                if notes is not None and not line.endswith(b"\n"):
+                    notes.append(f"{path}, line {number} is cut off: it was not written to its end")
+                    return
+                raise ResultsError(
+                    f"{path}, line {number}: not {what} ({type(error).__name__}: {error!s:.200}); "
+                    "remove the line, or give the file of a run that ended"
+                ) from error
+            yield parsed
+
+
+def as_step(value: Any) -> int:
+    """A step as a logger counts them. Raises ValueError for anything but 0, 1, 2, ..."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= LARGEST_STEP:
+        raise ValueError(f"step {value!r:.60} is not one of 0, 1, 2, ...")
+    if value != int(value):
+        raise ValueError(f"step {value} is no integer")
+    return int(value)
+
+
+def numbers(values: dict[str, Any], wanted: Wanted) -> dict[str, float]:
+    """The wanted entries that are numbers, as floats; loggers also hold tables and texts. NaN becomes inf."""
+    return {
+        name: float(value) if abs(value) <= LARGEST else math.inf
+        for name, value in values.items()
+        if wanted(name) and isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
+
+
+def frame(records: Iterable[Record], notes: list[str]) -> pd.DataFrame:
+    """One row a step, one column a metric: NaN where a metric was not logged, inf where it was not finite.
+
+    Of two records of a step the later one wins. A step that goes back is a resumption: later steps of the earlier part
+    belong to an abandoned branch and are dropped, which is noted. Memory: 8 bytes a value.
+    """
+    steps, columns = array("q"), {}
+    for step, data in records:
+        if steps and step < steps[-1]:
+            kept = bisect_right(steps, step)
+            notes.append(f"resumed at step {step}: steps {steps[kept]} to {steps[-1]} of the earlier part are replaced")
+            for values in (steps, *columns.values()):
+                del values[kept:]
+        if not steps or steps[-1] != step:
+            steps.append(step)
+        for name, value in data.items():
+            values = columns.setdefault(name, array("d"))
+            values.extend([math.nan] * (len(steps) - len(values)))
+            values[-1] = value
+    for values in columns.values():
+        values.extend([math.nan] * (len(steps) - len(values)))
+    return pd.DataFrame(columns, index=pd.Index(np.array(steps, dtype=np.int64), name="step"))
+
+
+def read_metrics(path: Path, notes: list[str], wanted: Wanted = lambda name: True) -> pd.DataFrame:
+    """The wanted metrics of a file that verl's file logger wrote: {"step": int, "data": {...}} a line; as `frame`.
+
+    Raises:
+        ResultsError: a line that is no record; names file and line.
+    """
+
+    def record(line: Any) -> Record:
+        return as_step(line["step"]), numbers(line["data"], wanted)
+
+    return frame(read_lines(path, record, 'a record {"step": ..., "data": {...}}', notes), notes)
 
 
 @dataclass
@@ -104,15 +194,14 @@ class RunLog:
         steps = self.metrics.index[np.isinf(self._column(metric))]
         if len(steps):
             more = f" and {len(steps) - 5} more" if len(steps) > 5 else ""
-            self.notes.append(
-                LeftOut(f"{metric} is not finite at step {', '.join(map(str, steps[:5]))}{more}; left out")
-            )
+            shown = ", ".join(map(str, steps[:5]))
+            self.notes.append(LeftOut(f"{metric} is not finite at step {shown}{more}; left out"))
 
     @property
     def accuracy_metrics(self) -> dict[str, str]:
-        """Metric of the log -> benchmark, for the metrics val-core/<data_source>/acc/mean@k."""
-        matches = {name: match for name in self.metrics if (match := ACCURACY.fullmatch(name))}
-        return {name: benchmark_of(match["data_source"]) for name, match in matches.items()}
+        """Metric of the log -> data_source, for the metrics val-core/<data_source>/acc/mean@k."""
+        matches = {name: ACCURACY.fullmatch(name) for name in self.metrics}
+        return {name: match["data_source"] for name, match in matches.items() if match}
 
     def accuracies(self) -> dict[str, pd.Series]:
         """Benchmark -> Mean@k by step. A file that holds each problem k times logs mean@1, whose mean is Mean@k too.
@@ -120,21 +209,17 @@ class RunLog:
         Raises:
             ResultsError: one benchmark under two data_source spellings at the same step.
         """
-        found: dict[str, pd.Series] = {}
-        for metric, benchmark in self.accuracy_metrics.items():
-            both = pd.concat([found.get(benchmark, pd.Series(dtype=float)), self.series(metric)]).sort_index()
+        by_benchmark: dict[str, pd.Series] = {}
+        for metric, source in self.accuracy_metrics.items():
+            benchmark = BENCHMARK_OF.get(source, source)
+            both = pd.concat([by_benchmark.get(benchmark, pd.Series(dtype=float)), self.series(metric)]).sort_index()
             if both.index.has_duplicates:
                 raise ResultsError(
                     f"{self.path}, step {both.index[both.index.duplicated()][0]}: {metric} is a second value of "
                     f"{benchmark}; evaluate one file of each benchmark, with one data_source spelling"
                 )
-            found[benchmark] = both
-        return {benchmark: points for benchmark, points in found.items() if len(points)}
-
-
-def is_accuracy(metric: str) -> bool:
-    """Whether a metric is a validation accuracy: what tables read of a log."""
-    return ACCURACY.fullmatch(metric) is not None
+            by_benchmark[benchmark] = both
+        return {benchmark: points for benchmark, points in by_benchmark.items() if len(points)}
 
 
 def load_runs(paths: Iterable[Path], notes: list[str], wanted: Wanted = lambda name: True) -> list[RunLog]:
@@ -185,32 +270,29 @@ def find_logs(path: Path, notes: list[str]) -> list[Path]:
     """What to read in a path of the command line: the log of one run, or those of the directories in it."""
     try:
         logs = _logs(path, notes)
-        if not logs:
-            raise ResultsError(
-                f"{path}: no run there; give a directory with {METRICS} or TensorBoard event files, or a folder of them"
-            )
-    except (ResultsError, OSError) as error:
+    except OSError as error:
         notes.append(LeftOut(f"{error}; left out"))
         return []
+    if not logs:
+        wanted = f"give a directory with {METRICS} or TensorBoard event files, or a folder of them"
+        notes.append(LeftOut(f"{path}: {'no run there' if path.exists() else 'no such file'}; {wanted}; left out"))
     return logs
 
 
 def _logs(path: Path, notes: list[str]) -> list[Path]:
     if path.is_file():
         return [path]
-    if not path.is_dir():
-        raise ResultsError(f"{path}: {'neither file nor directory' if path.exists() else 'no such file or directory'}")
-    if has_file(path / METRICS):
+    if (path / METRICS).exists():
         return [path / METRICS]
     if any(path.glob(EVENTS)):
         return [path]
-    children = sorted(child for child in path.iterdir() if child.is_dir() and not child.is_symlink())
     logs: list[Path] = []
-    for child in children:
-        try:
-            logs += _logs(child, notes)
-        except (ResultsError, OSError) as error:
-            notes.append(LeftOut(f"{error}; left out"))
+    for child in sorted(path.iterdir() if path.is_dir() else ()):
+        if child.is_dir() and not child.is_symlink():
+            try:
+                logs += _logs(child, notes)
+            except OSError as error:
+                notes.append(LeftOut(f"{error}; left out"))
     return logs
 
 
@@ -218,18 +300,19 @@ def load_run(path: Path, wanted: Wanted = lambda name: True) -> RunLog:
     """Read one run; the kind of log follows from the file's name.
 
     Raises:
-        ResultsError: the log cannot be read. A file beside it that cannot be read is left out, and noted.
+        ResultsError: the log cannot be read. A file beside it that cannot be used is left out, and noted.
     """
     notes: list[str] = []
-    directory = path if path.is_dir() else path.parent
-    if path.is_dir() or path.match(EVENTS):
-        metrics = frame(read_events(sorted(path.glob(EVENTS)) if path.is_dir() else [path], wanted, notes), notes)
+    if path.match(EVENTS) or (path.is_dir() and path.name != METRICS):
+        from rpg.results.tensorboard import read_events
+
+        directory, files = (path, sorted(path.glob(EVENTS))) if path.is_dir() else (path.parent, [path])
+        metrics = frame(read_events(files, wanted, notes), notes)
     elif path.suffix == ".jsonl":
-        metrics = read_metrics(path, notes, wanted)
+        directory, metrics = path.parent, read_metrics(path, notes, wanted)
     else:
         raise ResultsError(f"{path}: unknown kind of file; known are *.jsonl and {EVENTS}")
     config = _beside(directory, CONFIG, notes)
-    notes += [LeftOut(message) for message in remove_unusable(config)]
     if not config:
         notes.append("no config.yaml beside it: the method is read from the name, the planned steps are not known")
     of_file = path.stem if path.suffix == ".jsonl" and path.name != METRICS else directory.resolve().name
@@ -239,6 +322,11 @@ def load_run(path: Path, wanted: Wanted = lambda name: True) -> RunLog:
         note_changed_settings(directory, notes)
     for metric in run.accuracy_metrics:
         run.note_not_finite(metric)
+    try:
+        _ = (run.method, run.judge, settings(config), len(metrics.index) and run.stopped_early)
+    except (TypeError, AttributeError, LookupError) as error:
+        notes.append(LeftOut(f"{CONFIG}: a setting has another type than it must have ({error}); left out"))
+        run.config = {}
     run.accuracies()  # refused here, while other runs can still be shown
     return run
 
@@ -246,22 +334,22 @@ def load_run(path: Path, wanted: Wanted = lambda name: True) -> RunLog:
 def note_changed_settings(directory: Path, notes: list[str]) -> None:
     """Note the settings under which a run was gone on with (rpg.resume_changed), from its history.jsonl."""
     file = directory / HISTORY
+    if not file.exists():
+        return
     try:
-        if not has_file(file):
-            return
-        for start in read_lines(file, lambda line: (line["after_step"], line["changed"].items()), "a start", None):
-            notes += [f"after step {start[0]}: {key} {before!r} -> {after!r}" for key, (before, after) in start[1]]
-    except (ResultsError, OSError, ValueError, TypeError, AttributeError) as error:
+        for step, changed in read_lines(
+            file, lambda line: (line["after_step"], line["changed"].items()), "a start", None
+        ):
+            notes += [f"after step {step}: {key} {before!r} -> {after!r}" for key, (before, after) in changed]
+    except (OSError, ValueError, TypeError) as error:
         notes.append(LeftOut(f"{file}: not a history of starts ({type(error).__name__}); left out"))
 
 
 def _beside(directory: Path, name: str, notes: list[str]) -> dict[str, Any]:
     """A file of settings in the directory, or in the one above it; {} where there is none that can be used."""
-    for file in (directory / name, directory.parent / name):
-        try:
-            if has_file(file):
-                return read_mapping(file)
-        except (ResultsError, OSError) as error:
-            notes.append(LeftOut(f"{error}; left out"))
-            return {}
-    return {}
+    file = next((file for file in (directory / name, directory.parent / name) if file.exists()), None)
+    try:
+        return read_mapping(file) if file else {}
+    except (ResultsError, OSError) as error:
+        notes.append(LeftOut(f"{error}; left out"))
+        return {}

@@ -10,18 +10,27 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
-from rpg.results.config import LeftOut, ResultsError, exit_code, has_file, put, read_mapping, setting
-from rpg.results.render import escape_md, markdown, printable
-from rpg.results.runs import ACCURACY, CONFIG, ENVIRONMENT, METRICS, RunLog, is_accuracy, load_runs
-from rpg.results.samples import check_agreement, problem_texts, sample_file, sample_lines, sources_of
+from rpg.results.runs import METRICS, RunLog, is_accuracy, load_runs
+from rpg.results.samples import read_samples
+from rpg.results.settings import (
+    CONFIG,
+    ENVIRONMENT,
+    LeftOut,
+    ResultsError,
+    exit_code,
+    printable,
+    put,
+    read_mapping,
+)
 from rpg.results.table import build_table
+from rpg.results.table_command import escape_md, markdown
 from rpg.rewards import JUDGES, OURS, compute_score, sandbox
 
 SCORED_FROM = "scored_from"  # in environment.json: the run whose answers these are
@@ -45,12 +54,13 @@ def run(args: argparse.Namespace) -> int:
         before = load_runs(args.runs, notes, is_accuracy)
         if args.out and len(before) > 1:
             raise ResultsError(f"--out {args.out}: for one run; {len(before)} were given. Leave it out")
-        if missing := [file for file in args.files or [] if not file.is_file()]:
-            raise ResultsError(f"{missing[0]}: no such file; give the validation files of the run")
         for one in before:
+            if args.files:
+                put(one.config, "data.val_files", [str(file) for file in args.files])
             out = args.out or one.directory / f"judge-{args.judge}"
             try:
-                written.append(score_run(one, args.judge, args.files, out))
+                score_run(one, args.judge, out)
+                written.append(out)
             except (ResultsError, OSError) as error:
                 notes.append(LeftOut(f"{one.name}, not scored: {error}"))
         if not written:
@@ -65,29 +75,41 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(table.notes)
 
 
-def score_run(run: RunLog, judge: str, files: list[Path] | None, out: Path) -> Path:
-    """Write the run `out` with the verdicts of `judge` on every saved sample of `run`; returns `out`.
+def score_run(run: RunLog, judge: str, out: Path) -> None:
+    """Write the run `out` with the verdicts of `judge` on every saved sample of `run`.
 
-    Steps whose samples are not on disk or cannot be used are left out, and noted in run.notes.
+    Validations whose samples are not on disk or cannot be used are left out, and noted in run.notes.
 
     Raises:
-        ResultsError: no step with samples that can be used, or an `out` that holds something else.
+        ResultsError: no validation with samples that can be used, or an `out` that holds something else.
     """
-    _require_free(out)
-    if files:
-        put(run.config, "data.val_files", [str(file) for file in files])
+    if out.exists() and not _is_score(out):
+        raise ResultsError(f"{out}: holds something that `rpg score` did not write; give another --out")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent) as folder:  # whole or absent
         partial = Path(folder) / out.name
         (partial / "validation").mkdir(parents=True)
-        earlier = len(run.notes)
-        lines = list(_scored_steps(run, judge, partial / "validation"))
+        earlier, without, lines, logged = len(run.notes), [], [], run.accuracy_metrics
+        for step in run.metrics[list(logged)].dropna(how="all").index:
+            try:
+                samples = _scored(run, step, judge)
+            except (ResultsError, OSError) as error:
+                run.notes.append(LeftOut(f"{error}; step {step} is left out"))
+                continue
+            if samples is None:
+                without.append(LeftOut(f"no samples of step {step}; the step is left out"))
+                continue
+            _write_lines(partial / "validation" / f"{step}.jsonl", samples.to_dict("records"))
+            right = {metric: samples.loc[samples["data_source"] == source, "acc"] for metric, source in logged.items()}
+            means = {metric: float(own.mean()) for metric, own in right.items() if len(own)}
+            lines.append({"step": step, "data": means})
         if not lines:
             raise ResultsError(
                 "; ".join(run.notes[earlier:])
                 or f"{run.path}: no validation samples in {run.directory / 'validation'}; a launch script writes them "
                 "there, verl where trainer.validation_data_dir says. `rpg eval --judge` evaluates a checkpoint anew"
             )
+        run.notes += without
         _write_lines(partial / METRICS, lines)
         (partial / CONFIG).write_text(yaml.safe_dump(_config(run, judge, out), sort_keys=False), encoding="utf-8")
         environment = {**run.environment, "judge": judge, SCORED_FROM: str(run.path)}
@@ -95,87 +117,36 @@ def score_run(run: RunLog, judge: str, files: list[Path] | None, out: Path) -> P
         if out.exists():
             shutil.rmtree(out)
         partial.replace(out)
-    return out
 
 
-def _scored_steps(run: RunLog, judge: str, out: Path) -> Iterator[dict[str, Any]]:
-    """Write the samples of every validation to `out`; yield what verl's file logger would have written."""
-    without: list[int] = []
-    any_scored = False
-    sources = {name: ACCURACY.fullmatch(name)["data_source"] for name in run.accuracy_metrics}  # type: ignore[index]
-    steps = {metric: set(run.metrics[metric].dropna().index) for metric in sources}
-    with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:
-        for step in map(int, run.metrics.index):
-            logged = {name: metric for metric, name in sources.items() if step in steps[metric]}
-            if not logged:
-                continue
-            try:
-                file = sample_file(run, step)
-                if file is None:
-                    without.append(step)
-                    continue
-                named = list(_with_data_source(run, file, list(logged)))
-                for name, metric in logged.items():
-                    accs = [
-                        float(sample["acc"]) for sample in named if sample["data_source"] == name and "acc" in sample
-                    ]
-                    if accs and not check_agreement(run, file, name, accs, run.series(metric), step):
-                        raise ResultsError(f"{file}: not the samples of this validation")
-                samples = list(threads.map(lambda sample, file=file: _scored(file, sample, judge), named))
-            except (ResultsError, OSError) as error:
-                run.notes.append(LeftOut(f"{error}; the step is left out"))
-                continue
-            if not samples:
-                run.notes.append(LeftOut(f"{file}: no sample in it; the step is left out"))
-                continue
-            any_scored = True
-            _write_lines(out / file.name, samples)
-            accuracies = {name: [one["acc"] for one in samples if one["data_source"] == name] for name in logged}
-            means = {logged[name]: sum(accs) / len(accs) for name, accs in accuracies.items() if accs}
-            yield {"step": step, "data": means}
-    if any_scored:  # else the whole run is left out, with the reason
-        run.notes += [LeftOut(f"no samples of step {step}; the step is left out") for step in without]
-
-
-def _require_free(out: Path) -> None:
-    """Whether `out` may be written: new, or a former result of this command."""
-    if not out.exists():
-        return
+def _is_score(directory: Path) -> bool:
+    """Whether a directory is a former result of this command."""
     try:
-        ours = has_file(out / ENVIRONMENT) and SCORED_FROM in read_mapping(out / ENVIRONMENT)
-    except ResultsError:
-        ours = False  # whatever it is, it is not of this command
-    if not ours:
-        raise ResultsError(f"{out}: holds something that `rpg score` did not write; give another --out")
+        return SCORED_FROM in read_mapping(directory / ENVIRONMENT)
+    except (ResultsError, OSError):
+        return False
 
 
-def _with_data_source(run: RunLog, file: Path, names: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the samples of a file with their data_source: the log's only one, or that of the file with the problem.
+def _scored(run: RunLog, step: int, judge: str) -> pd.DataFrame | None:
+    """The samples of a validation with the judge's verdicts, without the penalty for length, which is not saved.
 
     Raises:
-        ResultsError: a problem that is in none of the validation files, or in those of two sets.
+        ResultsError: samples that cannot be read, told apart or scored, or that are not those of the validation.
     """
-    known = [] if len(names) == 1 else problem_texts(run)
-    sources: dict[str, list[str]] = {}  # a problem has many samples
-    for sample in sample_lines(file, ["output", "acc"]):
-        text = sample["input"]
-        if text not in sources:
-            sources[text] = names if len(names) == 1 else sources_of(text, known)
-        if len(sources[text]) != 1:
-            where = f"of {' and of '.join(sources[text])}" if sources[text] else "that is in none of data.val_files"
-            raise ResultsError(
-                f"{file}: a problem {where} ({setting(run.config, 'data.val_files')}), so its data_source is not "
-                "known; give the validation files of this run with --files, or evaluate anew with `rpg eval --judge`"
-            )
-        yield {**sample, "data_source": sources[text][0]}
-
-
-def _scored(file: Path, sample: dict[str, Any], judge: str) -> dict[str, Any]:
-    """The sample with the judge's verdict; its `score` is without the penalty for length, which is not saved."""
+    earlier = len(run.notes)
+    samples = read_samples(run, step, whole=True)
+    if samples is None:
+        return None
+    if wrong := [note for note in run.notes[earlier:] if isinstance(note, LeftOut)]:
+        del run.notes[earlier:]
+        raise ResultsError("; ".join(wrong))
+    answers = samples[["data_source", "output", "gts"]].itertuples(index=False)
     try:
-        return sample | compute_score(sample["data_source"], sample["output"], sample["gts"], judge=judge)
+        with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:
+            verdicts = list(threads.map(lambda answer: compute_score(*answer, judge=judge), answers))
     except (ValueError, ModuleNotFoundError) as error:
-        raise ResultsError(f"{file}: {error}") from error
+        raise ResultsError(f"step {step}: {error}") from error
+    return samples.assign(**pd.DataFrame(verdicts, index=samples.index))
 
 
 def _config(run: RunLog, judge: str, out: Path) -> dict[str, Any]:
@@ -190,5 +161,5 @@ def _config(run: RunLog, judge: str, out: Path) -> dict[str, Any]:
     return config
 
 
-def _write_lines(path: Path, objects: Iterable[dict[str, Any]]) -> None:
+def _write_lines(path: Path, objects: list[dict[Any, Any]]) -> None:
     path.write_text("".join(json.dumps(one) + "\n" for one in objects), encoding="utf-8")

@@ -1,85 +1,107 @@
-"""Runs -> the rows and cells of a table in the paper's form."""
+"""Runs -> a table in the paper's form, Last and Best of Mean@k by method and benchmark; and the paper's own tables."""
 
 import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any, cast
 
 import pandas as pd
 
 from rpg.methods.labels import order_of
-from rpg.results.config import BENCHMARKS, LeftOut, ResultsError, about, settings
 from rpg.results.runs import RunLog
-from rpg.results.samples import Samples, read_samples
+from rpg.results.samples import Samples, read_samples, samples_of_problems
+from rpg.results.settings import BENCHMARK_OF, BENCHMARKS, LeftOut, ResultsError, about, settings
 
 PAPER_JUDGE = "release"
 MOST_DIFFERING = 3  # settings in a row's label; where more differ, the run's name says it better
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Last and Best of Mean@k of one method on one benchmark; means over seeds where there are several.
-
-    Attributes:
-        last_se, best_se: standard error over seeds; None for one run.
-        interval: 95% confidence interval of Last over problems; None without samples on disk.
-        pass_at: k -> pass@k at the last validation, mean over seeds; empty with one sample a problem.
-    """
-
-    last: float
-    best: float
-    last_se: float | None = None
-    best_se: float | None = None
-    interval: tuple[float, float] | None = None
-    pass_at: dict[int, float] = field(default_factory=dict)
-
-    @property
-    def impossible(self) -> bool:
-        """Whether Last is above Best."""
-        return self.last > self.best
-
-
-@dataclass
-class Row:
-    """One method with one setting: `label` is unique in a table, `method` the paper's name."""
-
-    label: str
-    method: str
-    cells: dict[str, Cell] = field(default_factory=dict)
-    runs: list[RunLog] = field(default_factory=list)
-
-    @property
-    def judge(self) -> str | None:
-        """The verifier that scored the row's runs; None for a row of the paper's."""
-        return self.runs[0].judge if self.runs else None
+# (table, method, benchmark) -> what is wrong; the numbers stay as printed. E11 is the list's number in
+# docs/mathematics.md.
+ERRATA = {
+    (3, "RPG-URKL", "AIME25"): "erratum E11: Last 0.5261 is above Best 0.4938, which cannot be; kept as printed",
+}
+# Columns of Table.cells beside pass@k; what is not known is None or NaN.
+#   method, benchmark: the row's label and the column; rank_last, rank_best: 1 for the best value, 2 for the second
+#   last_se, best_se: standard error over seeds; last_low, last_high: 95% interval over problems, of a single run
+#   impossible: Last is above Best; paper_*, difference_*: the paper's values, and ours less those
+COLUMNS = (
+    "method", "benchmark", "last", "best", "rank_last", "rank_best", "judge", "runs", "last_se", "best_se", "last_low",
+    "last_high", "impossible", "paper_last", "paper_best", "difference_last", "difference_best",
+)  # fmt: skip
 
 
 @dataclass
 class Table:
-    """Rows by methods, columns by benchmarks; `paper` holds the paper's rows to compare with, by method."""
+    """Rows by methods, columns by benchmarks.
+
+    Attributes:
+        rows: label -> the runs of the row, [] in a table of the paper's; in the order shown. A label is unique.
+        cells: a line for each row and benchmark, with COLUMNS and pass@k.
+    """
 
     title: str
-    benchmarks: list[str] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
+    rows: dict[str, list[RunLog]]
+    cells: pd.DataFrame
     notes: list[str] = field(default_factory=list)
-    paper: dict[str, Row] = field(default_factory=dict)
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """Those that any row has, in the order shown."""
+        return list(dict.fromkeys(self.cells["benchmark"]))
 
     @property
     def judges(self) -> list[str]:
         """The verifiers of the rows, in their order; [] for a table of the paper's."""
-        return list(dict.fromkeys(row.judge for row in self.rows if row.judge))
+        return list(dict.fromkeys(runs[0].judge for runs in self.rows.values() if runs))
 
-    def rank(self, row: Row, benchmark: str, column: str) -> int | None:
-        """1 for the best value of a column ("last" or "best"), 2 for the second; ties share; else None.
+    def method(self, label: str) -> str:
+        """The paper's name of a row's method."""
+        return self.rows[label][0].method if self.rows[label] else label
 
-        Among the rows of one judge; a single row has no rank.
-        """
-        rows = [other for other in self.rows if other.judge == row.judge]
-        values = sorted({getattr(r.cells[benchmark], column) for r in rows if benchmark in r.cells}, reverse=True)
-        if benchmark not in row.cells or len(rows) < 2:
-            return None
-        place = values.index(getattr(row.cells[benchmark], column)) + 1
-        return place if place <= 2 else None
+    def records(self) -> list[dict[str, Any]]:
+        """`cells`, a dictionary a line; None for what is not known."""
+        return cast(list[dict[str, Any]], self.cells.astype(object).where(self.cells.notna(), None).to_dict("records"))
+
+    def cell(self, label: str, benchmark: str) -> dict[str, Any] | None:
+        """A line of `cells`; None where the row has no value of the benchmark."""
+        lines = (line for line in self.records() if (line["method"], line["benchmark"]) == (label, benchmark))
+        return next(lines, None)
+
+
+def paper_table(number: int) -> Table:
+    """Table `number` of the paper: rows and columns in its order, values as printed.
+
+    Raises:
+        ResultsError: there is no such table of results; names those there are.
+    """
+    with resources.files("rpg.results").joinpath("paper_tables.csv").open(encoding="utf-8") as file:
+        printed = pd.read_csv(file)
+    cells = printed[printed["table"] == number]
+    if cells.empty:
+        known = ", ".join(map(str, sorted(set(printed["table"]))))
+        raise ResultsError(f"table {number}: the paper has no such table of results; there are {known}")
+    first = cells.iloc[0]
+    table = Table(
+        f"Paper, table {number}: {first['model']}, {first['context']} context", {}, _cells(cast(pd.DataFrame, cells))
+    )
+    table.rows = {method: [] for method in table.cells["method"]}
+    table.notes = [f"{method}, {name}: {text}" for (at, method, name), text in ERRATA.items() if at == number]
+    return table
+
+
+def _cells(lines: pd.DataFrame | list[dict]) -> pd.DataFrame:
+    """Lines with method, benchmark, last, best and whatever else is known, with all COLUMNS and ranks."""
+    cells = pd.DataFrame(lines)
+    cells = cells.reindex(columns=[*COLUMNS, *(name for name in cells if str(name).startswith("pass@"))])
+    cells = cells.astype({"rank_last": "Int64", "rank_best": "Int64"})
+    cells["runs"] = cells["runs"].fillna(1).astype(int)
+    cells["impossible"] = cells["last"] > cells["best"]
+    for column in ("last", "best"):  # among the rows of one judge, unless there is one alone; ties share a place
+        several: Any = cells.groupby("judge", dropna=False)["method"].transform("nunique")
+        rank: Any = cells.groupby(["benchmark", "judge"], dropna=False)[column].rank(method="dense", ascending=False)
+        cells[f"rank_{column}"] = rank.where((several > 1) & (rank <= 2)).astype("Int64")
+    return cells
 
 
 def build_table(runs: Sequence[RunLog], notes: Sequence[str] = (), paper: Table | None = None) -> Table:
@@ -88,21 +110,25 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[str] = (), paper: Table 
     for run in runs:
         key = (run.method, *sorted(settings(run.config).items())) if run.config else (run.method, run.name)
         groups.setdefault(key, []).append(run)
-    table = Table("Mean@k on validation", notes=list(notes))
-    for label, group in zip(_labels(list(groups.values())), groups.values(), strict=True):
-        table.rows.append(_row(label, group, table.notes))
-    table.rows.sort(key=lambda row: order_of(row.label))
-    present = {benchmark for row in table.rows for benchmark in row.cells}
-    ordered = [*(paper.benchmarks if paper else ()), *BENCHMARKS, *sorted(present)]
-    table.benchmarks = [name for name in dict.fromkeys(ordered) if name in present]
-    for row in table.rows:
-        if missing := [name for name in table.benchmarks if name not in row.cells]:
-            table.notes.append(f"{row.label}: no validation on {', '.join(missing)}")
+    labelled = zip(_labels(list(groups.values())), groups.values(), strict=True)
+    rows = dict(sorted(labelled, key=lambda item: order_of(item[0])))
+    notes = list(notes)
+    lines = [line for label, group in rows.items() for line in _lines(label, group, notes)]
+    order = [*(paper.benchmarks if paper else ()), *BENCHMARKS, *sorted({line["benchmark"] for line in lines})]
+    place = {name: number for number, name in reversed(list(enumerate(order)))}
+    lines.sort(key=lambda line: (list(rows).index(line["method"]), place[line["benchmark"]]))
+    cells = _cells(lines or pd.DataFrame(columns=["method", "benchmark", "last", "best"]))
+    table = Table("Mean@k on validation", rows, cells, notes)
+    present = sorted(set(cells["benchmark"]), key=lambda name: place[name])
+    for label in rows:
+        own = {line["benchmark"] for line in lines if line["method"] == label}
+        if missing := [name for name in present if name not in own]:
+            notes.append(f"{label}: no validation on {', '.join(missing)}")
     ends = sorted({int(points.index[-1]) for run in runs for points in run.accuracies().values()})
     if len(ends) > 1:
-        table.notes.append(f"Last is of different steps ({', '.join(map(str, ends))}): not the same length of training")
+        notes.append(f"Last is of different steps ({', '.join(map(str, ends))}): not the same length of training")
     if len(table.judges) > 1:
-        table.notes.append(
+        notes.append(
             f"scored by different judges ({', '.join(table.judges)}), whose numbers do not compare; "
             "`rpg score RUN --judge J` scores saved samples by the other"
         )
@@ -112,7 +138,7 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[str] = (), paper: Table 
 
 
 def _compare(table: Table, paper: Table) -> None:
-    """Put the paper's rows beside ours, as far as they share a benchmark."""
+    """Put the paper's values beside ours, as far as they share a benchmark."""
     shared = [name for name in paper.benchmarks if name in table.benchmarks]
     if not shared:
         table.notes.append(
@@ -120,9 +146,13 @@ def _compare(table: Table, paper: Table) -> None:
         )
         return
     table.title += f", beside {paper.title[0].lower()}{paper.title[1:]}"
-    table.paper = {row.method: row for row in paper.rows}
-    ran = {row.method for row in table.rows}
-    if absent := [row.method for row in paper.rows if row.method not in ran]:
+    printed = paper.cells.set_index(["method", "benchmark"])
+    methods = table.cells["method"].map(table.method)
+    for column in ("last", "best"):
+        values = printed[column].reindex(pd.MultiIndex.from_arrays([methods, table.cells["benchmark"]])).to_numpy()
+        table.cells[f"paper_{column}"] = values
+        table.cells[f"difference_{column}"] = table.cells[column] - values
+    if absent := [method for method in paper.rows if method not in map(table.method, table.rows)]:
         table.notes.append(f"in the paper's table and not among these runs: {', '.join(absent)}")
     if absent := [name for name in paper.benchmarks if name not in shared]:
         table.notes.append(f"benchmarks of the paper's table without a value of ours: {', '.join(absent)}")
@@ -164,45 +194,68 @@ def _differing_settings(group: list[RunLog], groups: list[list[RunLog]]) -> list
 
 
 def _shortest(key: str, keys: list[str]) -> str:
-    """The fewest last parts of a dotted key that no other of `keys` ends with; all of it where there are none."""
-    parts = key.split(".")
-    ends = [".".join(parts[first:]) for first in reversed(range(len(parts)))]
+    """The fewest last names of a dotted key that no other of `keys` ends with; all of it where there are none."""
+    names = key.split(".")
+    ends = [".".join(names[first:]) for first in reversed(range(len(names)))]
     return next((end for end in ends if sum(f".{other}".endswith(f".{end}") for other in keys) == 1), key)
 
 
-def _row(label: str, group: list[RunLog], notes: list[str]) -> Row:
-    row = Row(label, group[0].method, runs=group)
+def _lines(label: str, group: list[RunLog], notes: list[str]) -> list[dict]:
+    """The cells of a row: means over the runs of the group."""
     if len(group) > 1:
         notes.append(f"{label}: mean and standard error over {len(group)} runs")
         if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
             notes.append(f"{label}: runs with the same seed among them; what they differ by is no seed")
     accuracies = [run.accuracies() for run in group]
-    for run, found in zip(group, accuracies, strict=True):
-        if run.stopped_early:
-            run.notes.append(f"stopped early, at step {run.last_step} of {run.planned_steps}")
-        for benchmark, points in found.items():
-            if points.index[-1] < run.last_step:
-                end = f"is of step {points.index[-1]}; {run.last_step} is the run's last step"
-                run.notes.append(f"Last on {benchmark} {end}")
-            if points.idxmax() == 0 and points[0] > points.iloc[-1]:
-                run.notes.append(f"Best on {benchmark} is of step 0, before any training")
-    all_samples = [_last_samples(run, found) for run, found in zip(group, accuracies, strict=True)]
-    for benchmark in sorted({name for found in accuracies for name in found}):
-        series = [found[benchmark] for found in accuracies if benchmark in found]
+    samples = [_last_samples(run, own) for run, own in zip(group, accuracies, strict=True)]
+    lines = []
+    for name in sorted({name for own in accuracies for name in own}):
+        series = [own[name] for own in accuracies if name in own]
         if len(series) < len(group):
-            notes.append(f"{label}: {benchmark} in {len(series)} of {len(group)} runs only")
-        samples = [found[benchmark] for found in all_samples if benchmark in found]
-        row.cells[benchmark] = _cell(series, samples)
-        if row.cells[benchmark].pass_at:
-            _note_samples(f"{label}: pass@k on {benchmark}", samples, len(series), notes)
-    if not row.cells:
+            notes.append(f"{label}: {name} in {len(series)} of {len(group)} runs only")
+        own_samples = [own[name] for own in samples if name in own]
+        line = _line([points.iloc[-1] for points in series], [points.max() for points in series], own_samples)
+        if any(key.startswith("pass@") for key in line):
+            _note_samples(f"{label}: pass@k on {name}", own_samples, len(series), notes)
+        lines.append({"method": label, "benchmark": name, "judge": group[0].judge, "runs": len(group), **line})
+    if not lines:
         notes.append(f"{label}: no validation in the log; nothing to show")
-    elif not any(cell.interval for cell in row.cells.values()) and len(group) == 1:
+    elif len(group) == 1 and not any("last_low" in line for line in lines):
         notes.append(f"{label}: no samples on disk (trainer.validation_data_dir), so no confidence interval")
-    for run in group:
+    for run, own in zip(group, accuracies, strict=True):
+        _note_lengths(run, own)
         notes.extend(about(run.name, note) for note in dict.fromkeys(run.notes))
         run.notes = []
-    return row
+    return lines
+
+
+def _line(lasts: list[float], bests: list[float], samples: list[Samples]) -> dict[str, float]:
+    """Means over runs. With several runs the seeds say how sure a mean is, not the problems."""
+    line = {"last": statistics.fmean(lasts), "best": statistics.fmean(bests)}
+    if len(lasts) > 1:
+        line |= {"last_se": _standard_error(lasts), "best_se": _standard_error(bests)}
+    elif samples:
+        line["last_low"], line["last_high"] = samples[0].interval()
+    if (k := min((one.k for one in samples), default=1)) > 1:
+        powers = [2**power for power in range(int(math.log2(k)) + 1)]
+        for n in dict.fromkeys([*powers, k]):
+            line[f"pass@{n}"] = statistics.fmean(one.pass_at(n) for one in samples)
+    return line
+
+
+def _standard_error(values: list[float]) -> float:
+    return statistics.stdev(values) / math.sqrt(len(values))
+
+
+def _note_lengths(run: RunLog, accuracies: dict[str, pd.Series]) -> None:
+    if run.stopped_early:
+        run.notes.append(f"stopped early, at step {run.last_step} of {run.planned_steps}")
+    for benchmark, points in accuracies.items():
+        if points.index[-1] < run.last_step:
+            end = f"is of step {points.index[-1]}; {run.last_step} is the run's last step"
+            run.notes.append(f"Last on {benchmark} {end}")
+        if points.idxmax() == 0 and points[0] > points.iloc[-1]:
+            run.notes.append(f"Best on {benchmark} is of step 0, before any training")
 
 
 def _note_samples(what: str, samples: list[Samples], runs: int, notes: list[str]) -> None:
@@ -218,30 +271,15 @@ def _note_samples(what: str, samples: list[Samples], runs: int, notes: list[str]
 
 def _last_samples(run: RunLog, accuracies: dict[str, pd.Series]) -> dict[str, Samples]:
     """Benchmark -> samples of its last validation; without those that cannot be used, which is noted."""
-    found: dict[str, Samples] = {}
-    for step in {int(points.index[-1]) for points in accuracies.values()}:
+    kept: dict[str, Samples] = {}
+    for step in sorted({int(points.index[-1]) for points in accuracies.values()}):
         try:
-            read = read_samples(run, step, accuracies)
-            found |= {name: one for name, one in read.items() if accuracies[name].index[-1] == step}
+            samples = read_samples(run, step)
         except (ResultsError, OSError) as error:
             run.notes.append(LeftOut(f"{error}; no interval, no pass@k"))
-    return found
-
-
-def _cell(series: list[pd.Series], samples: list[Samples]) -> Cell:
-    """series, samples: of each run of the group. With several, the seeds say how sure a mean is, not the problems."""
-    lasts, bests = [points.iloc[-1] for points in series], [points.max() for points in series]
-    k = min((one.k for one in samples), default=1)
-    powers = [2**power for power in range(int(math.log2(k)) + 1)]
-    return Cell(
-        statistics.fmean(lasts),
-        statistics.fmean(bests),
-        _standard_error(lasts),
-        _standard_error(bests),
-        samples[0].interval() if samples and len(series) == 1 else None,
-        {n: statistics.fmean(one.pass_at(n) for one in samples) for n in dict.fromkeys([*powers, k]) if k > 1},
-    )
-
-
-def _standard_error(values: list[float]) -> float | None:
-    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+            continue
+        for source, own in [] if samples is None else samples.groupby("data_source", sort=False):
+            name = BENCHMARK_OF.get(str(source), str(source))
+            if accuracies[name].index[-1] == step:
+                kept[name] = samples_of_problems(own)
+    return kept

@@ -1,14 +1,188 @@
-"""`rpg table`: Last and Best of every run in the paper's form, beside the paper's own numbers."""
+"""`rpg table`: Last and Best of every run in the paper's form, beside the paper's own numbers; the formats of a table.
+
+Names are escaped in every format, so that none is markup.
+"""
 
 import argparse
+import json
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from rpg.results.config import ResultsError, exit_code
-from rpg.results.paper import paper_table
-from rpg.results.render import FORMATS, printable
+import jinja2
+
+from rpg.methods.labels import family
 from rpg.results.runs import is_accuracy, load_runs
-from rpg.results.table import build_table
+from rpg.results.settings import ResultsError, exit_code, printable
+from rpg.results.table import Table, build_table, paper_table
+
+MARKS = {"RPG-REINFORCE": "◆ ", "RPG": "◇ ", "baseline": ""}
+MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$"})
+TEX_SPECIAL = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
+        "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "–": "--", "±": r"$\pm$",
+        "[": "{[}", "*": "{*}",  # at the beginning of a row they would be the argument of the \\ before it
+        **{letter: f"\\{letter}" for letter in "&%_#$"},
+    }
+)  # fmt: skip
+
+
+def escape_md(text: str) -> str:
+    """No HTML, cell border, mathematics, link or picture."""
+    return printable(text).translate(MD_SPECIAL).replace("](", "]&#40;")
+
+
+def escape_tex(text: str) -> str:
+    """No command, group or mathematics."""
+    return printable(text).translate(TEX_SPECIAL)
+
+
+def escape_csv(value: Any) -> Any:
+    """No formula: spreadsheets take a quotation mark in front as "this is text"."""
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a format sets the values of a table; {} stands for the number."""
+
+    best: str
+    second: str
+    error: str = " ± {:.4f}"
+    interval: str = " [{:.2f}, {:.2f}]"
+    impossible: str = " (!)"
+    missing: str = "–"
+
+
+MD = Style("**{}**", "<u>{}</u>")
+HTML = Style("<b>{}</b>", "<u>{}</u>")
+TEX = Style(
+    r"\textbf{{{}}}", r"\underline{{{}}}", r" $\pm$ {:.4f}", r" {{\scriptsize [{:.2f}, {:.2f}]}}", r"$^{!}$", "--"
+)  # fmt: skip
+
+
+class Line(NamedTuple):
+    """A line of the table: a row of ours, or (comparison) the paper's values or the difference below it."""
+
+    label: str
+    values: list[str]
+    family: str
+    comparison: bool = False
+
+
+def table_lines(table: Table, style: Style) -> Iterator[Line]:
+    """The lines of the table, values set in a style."""
+    cells = {(cell["method"], cell["benchmark"]): cell for cell in table.records()}
+    places = [(name, column) for name in table.benchmarks for column in ("last", "best")]
+    for label in table.rows:
+        own = [(cells.get((label, name)), column) for name, column in places]
+        kind = family(table.method(label))
+        yield Line(label, [_value(cell, column, style) for cell, column in own], kind)
+        if any(cell and cell["paper_last"] is not None for cell, _ in own):
+            yield Line("paper", [_paper(cell, column, style) for cell, column in own], kind, comparison=True)
+            differences = [cell and cell[f"difference_{column}"] for cell, column in own]
+            values = [style.missing if value is None else f"{value:+.4f}" for value in differences]
+            yield Line("difference", values, kind, comparison=True)
+
+
+def _value(cell: dict[str, Any] | None, column: str, style: Style) -> str:
+    """One entry with its rank, standard error and interval."""
+    if cell is None:
+        return style.missing
+    error = cell[f"{column}_se"]
+    text = {1: style.best, 2: style.second}.get(cell[f"rank_{column}"], "{}").format(f"{cell[column]:.4f}")
+    text += style.error.format(error) if error is not None else ""
+    if column == "last" and cell["last_low"] is not None:
+        text += style.interval.format(cell["last_low"], cell["last_high"])
+    return text + (style.impossible if cell["impossible"] else "")
+
+
+def _paper(cell: dict[str, Any] | None, column: str, style: Style) -> str:
+    """The paper's value beside an entry."""
+    if cell is None or cell["paper_last"] is None:
+        return style.missing
+    return f"{cell[f'paper_{column}']:.4f}" + (style.impossible if cell["paper_last"] > cell["paper_best"] else "")
+
+
+def explanations(table: Table) -> list[str]:
+    """What the signs in a table mean, as far as it has them."""
+    cells, texts = table.records(), []
+    if any(cell["last_low"] is not None for cell in cells):
+        texts.append("brackets: 95% interval over problems (bootstrap)")
+    if any(cell["last_se"] is not None for cell in cells):
+        texts.append("±: standard error over seeds")
+    return texts + ([f"judge: {', '.join(table.judges)}"] if table.judges else [])
+
+
+def all_notes(table: Table) -> list[str]:
+    """The table's notes, and one for each entry whose Last is above its Best."""
+    return table.notes + [
+        f"(!) {cell['method']}, {cell['benchmark']}: Last above Best, which cannot be "
+        f"({cell['last']:.4f} > {cell['best']:.4f})"
+        for cell in table.records()
+        if cell["impossible"]
+    ]
+
+
+def pass_at_k(table: Table) -> tuple[list[str], list[tuple[str, str, list[str]]]]:
+    """The columns of pass@k in a table; and label, benchmark and values of each entry that has any."""
+    names = sorted((name for name in table.cells if name.startswith("pass@")), key=lambda name: int(name[5:]))
+    entries = []
+    for cell in table.records():
+        values = [cell[name] for name in names]
+        if any(value is not None for value in values):
+            shown = ["–" if value is None else f"{value:.4f}" for value in values]
+            entries.append((cell["method"], cell["benchmark"], shown))
+    return names, entries
+
+
+def environment(**options: Any) -> jinja2.Environment:
+    """Jinja over this room's templates; undefined names are errors."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("rpg.results", "."), undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **options,
+    )  # fmt: skip
+    made.globals |= {"lines": table_lines, "notes": all_notes, "explanations": explanations, "marks": MARKS}
+    made.globals |= {"pass_at_k": pass_at_k, "family": family}
+    made.filters |= {"md": escape_md, "tex": escape_tex, "printable": printable}
+    return made
+
+
+def markdown(table: Table) -> str:
+    """The table as markdown, its notes below as a list."""
+    return environment().get_template("table.md.jinja").render(table=table, style=MD)
+
+
+def latex(table: Table) -> str:
+    """A booktabs table; needs the packages booktabs, multirow and colortbl (xcolor with option table)."""
+    delimiters = {"variable_start_string": "<<", "variable_end_string": ">>"}
+    return environment(**delimiters).get_template("table.tex.jinja").render(table=table, style=TEX)
+
+
+def comma_separated(table: Table) -> str:
+    """`Table.cells`, a line for each row and benchmark. Notes are left to the other formats."""
+    cells = table.cells.copy()
+    cells[["method", "benchmark", "judge"]] = cells[["method", "benchmark", "judge"]].map(escape_csv)
+    return cells.to_csv(index=False, lineterminator="\n")
+
+
+def as_json(table: Table) -> str:
+    """Title, `Table.cells` with pass@k as an object, notes, and which runs made each row."""
+    names, _ = pass_at_k(table)
+    rows = table.records()
+    for row in rows:
+        row["pass_at"] = {name[5:]: value for name in names if (value := row.pop(name)) is not None}
+    made_of = {label: [str(run.path) for run in runs] for label, runs in table.rows.items() if runs}
+    return json.dumps({"title": table.title, "rows": rows, "notes": all_notes(table), "runs": made_of}, indent=2) + "\n"
+
+
+FORMATS: dict[str, Callable[[Table], str]] = {"md": markdown, "csv": comma_separated, "tex": latex, "json": as_json}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rpg.results.config import ResultsError
-from rpg.results.log import Record, Wanted, as_step, numbers
+from rpg.results.runs import Record, Wanted, as_step, numbers
+from rpg.results.settings import ResultsError
 
 
 def read_events(files: Iterable[Path], wanted: Wanted, notes: list[str]) -> Iterator[Record]:

@@ -8,7 +8,7 @@ import rpg.launching.run
 from rpg.checks.finding import Run
 from rpg.files import manifest
 from rpg.launching import rundir, start
-from rpg.results.log import frame
+from rpg.results.runs import frame
 from tests.checks.conftest import make_toy, overrides
 from tests.files.written import write_complete, write_verl
 

@@ -9,8 +9,8 @@ from rpg.checks.finding import Run
 from rpg.launching.compose import compose_config, resolve
 from rpg.methods.labels import method_of_config
 from rpg.results import reproduction
-from rpg.results.paper import paper_table
-from rpg.results.rows import choose, rows_of
+from rpg.results.reproduction import choose, rows_of
+from rpg.results.table import paper_table
 
 TABLES = (3, 5, 6, 7, 8)
 MODELS = {"Qwen3-4B": "Qwen/Qwen3-4B", "Qwen2.5-7B-Instruct": "Qwen/Qwen2.5-7B-Instruct"}

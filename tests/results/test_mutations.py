@@ -13,9 +13,15 @@ import yaml
 from synthetic import config, records, write_run
 
 from rpg.cli import main
-from rpg.results.config import TYPES, put
+from rpg.results.settings import put
 
 QUICK, FULL = 24, 480
+SETTINGS = (
+    "trainer.experiment_name", "trainer.total_training_steps", "trainer.val_only", "trainer.validation_data_dir",
+    "trainer.resume_mode", "trainer.resume_from_path", "algorithm.adv_estimator", "algorithm.filter_groups.enable",
+    "actor_rollout_ref.actor.policy_loss.loss_mode", "data.val_files", "reward.custom_reward_function",
+    "reward.custom_reward_function.path", "reward.custom_reward_function.reward_kwargs.judge", "data.seed",
+)  # fmt: skip
 GOOD = "rpg_cpu_ukl_good"  # the run that no mutation touches
 LINES = records([0.125, 0.5, 0.25])
 SAID = re.compile("left out|not scored|no interval|cannot be told apart")
@@ -58,7 +64,7 @@ def change_metrics(random: Random, run: Path) -> None:
 
 def change_config(random: Random, run: Path) -> None:
     settings = config("rpg_cpu_urkl1e-4")
-    put(settings, random.choice([*TYPES, "data.seed"]), random.choice([*ODD, *TEXTS]))
+    put(settings, random.choice(SETTINGS), random.choice([*ODD, *TEXTS]))
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
 
 

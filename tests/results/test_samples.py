@@ -9,9 +9,9 @@ from synthetic import config, records, write_run
 
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
-from rpg.results.config import ResultsError, exit_code
 from rpg.results.runs import load_runs
-from rpg.results.samples import Samples, pass_at_k, read_samples
+from rpg.results.samples import Samples, pass_at_k, read_samples, samples_of_problems
+from rpg.results.settings import ResultsError, exit_code
 from rpg.results.table import build_table
 
 
@@ -30,8 +30,8 @@ def test_pass_at_k_refuses(n, c, k):
 
 
 def test_interval():
-    assert Samples(0, (2, 2, 2), (2, 2, 2)).interval() == (1.0, 1.0)
-    low, high = Samples(0, (1,) * 50 + (0,) * 50, (1,) * 100).interval()
+    assert Samples((2, 2, 2), (2, 2, 2)).interval() == (1.0, 1.0)
+    low, high = Samples((1,) * 50 + (0,) * 50, (1,) * 100).interval()
     # 0.5 +- 1.96 sqrt(0.25 / 100) = 0.5 +- 0.098
     assert low == pytest.approx(0.402, abs=0.02)
     assert high == pytest.approx(0.598, abs=0.02)
@@ -39,7 +39,7 @@ def test_interval():
 
 def test_interval_is_of_the_mean_over_samples():
     """A problem with 8 right answers and two with 4 wrong ones: Last is 8/16, the mean over problems 1/3."""
-    samples = Samples(0, (8, 0, 0), (8, 4, 4))
+    samples = Samples((8, 0, 0), (8, 4, 4))
     draws = [[(8, 8), (0, 4), (0, 4)][i] for i in np.random.default_rng(0).integers(3, size=(2000, 3)).ravel()]
     right, all_of_them = np.array(draws).reshape(2000, 3, 2).sum(axis=1).T
     assert samples.interval(0.2) == pytest.approx(tuple(np.quantile(right / all_of_them, [0.4, 0.6])))
@@ -53,7 +53,7 @@ def test_interval_of_as_many_answers_each_is_to_the_last_bit_that_of_the_mean_ov
         means = correct / np.full(57, total)
         drawn = means[np.random.default_rng(0).integers(57, size=(2000, 57))].mean(axis=1)
         low, high = np.quantile(drawn, [(1 - 0.95) / 2, (1 + 0.95) / 2])
-        assert Samples(0, tuple(correct), (total,) * 57).interval() == (low, high)
+        assert Samples(tuple(correct), (total,) * 57).interval() == (low, high)
 
 
 def write_samples(path, rows):
@@ -65,22 +65,27 @@ def sample(problem, acc, gts="1"):
     return {"input": f"user\nSolve.\n\n{problem}\n\nassistant\n", "output": "o", "gts": gts, "acc": acc}
 
 
+def of_problems(run, step=2):
+    samples = read_samples(run, step)
+    return {name: samples_of_problems(own) for name, own in samples.groupby("data_source")}
+
+
 def test_one_benchmark_in_the_table(tmp_path):
     run_dir = write_run(tmp_path / "a", records([0.1, 0.5]), config("a", steps=2))
     rows = [sample("p", 1.0), sample("p", 0.0), sample("q", 1.0), sample("q", 0.0)]
     write_samples(run_dir / "validation" / "2.jsonl", rows)
     notes = []
-    cell = build_table(load_runs([run_dir], notes), notes).rows[0].cells["AIME24"]
-    assert cell.interval == (0.5, 0.5)  # both problems have mean 1/2
-    assert cell.pass_at == {1: pytest.approx(0.5), 2: pytest.approx(1.0)}
+    (cell,) = build_table(load_runs([run_dir], notes), notes).records()
+    assert (cell["last_low"], cell["last_high"]) == (0.5, 0.5)  # both problems have mean 1/2
+    assert (cell["pass@1"], cell["pass@2"]) == pytest.approx((0.5, 1.0))
 
 
 def test_pass_at_k_over_seeds_is_the_mean(tmp_path):
     """Pass@2 of 1/2 and of 1 in two seeds; how sure that is, the seeds say, so there is no interval over problems."""
     answers = [{"p": [1.0, 0.0], "q": [0.0, 0.0]}, {"p": [1.0, 0.0], "q": [0.0, 1.0]}]
-    cell = table_with_samples(tmp_path, answers).rows[0].cells["AIME24"]
-    assert cell.pass_at == {1: pytest.approx((0.25 + 0.5) / 2), 2: pytest.approx(0.75)}
-    assert cell.interval is None
+    (cell,) = table_with_samples(tmp_path, answers).records()
+    assert (cell["pass@1"], cell["pass@2"]) == pytest.approx(((0.25 + 0.5) / 2, 0.75))
+    assert cell["last_low"] is None
 
 
 def run_of_two_sets(tmp_path, problems, shared=()):
@@ -101,14 +106,10 @@ def test_benchmarks_are_told_apart_by_the_validation_files(tmp_path):
     answers = {"aime24": (1.0, 0.0), "amc23": (0.0, 1.0)}
     texts = [(f"{text} of {source}", acc) for source in answers for text in "pq" for acc in answers[source]]
     write_samples(file, [sample(format_prompt(text), acc) for text, acc in texts])
-    found = read_samples(run, 2, run.accuracies())
-    assert {name: (one.correct, one.total) for name, one in found.items()} == {
-        "AIME24": ((1, 1), (2, 2)),
-        "AMC23": ((1, 1), (2, 2)),
-    }
+    assert of_problems(run) == {"aime24": Samples((1, 1), (2, 2)), "amc23": Samples((1, 1), (2, 2))}
     write_samples(file, [sample("unknown", 1.0)])
-    with pytest.raises(ResultsError, match="is in none of"):
-        read_samples(run, 2, run.accuracies())
+    with pytest.raises(ResultsError, match="that is in none of"):
+        read_samples(run, 2)
 
 
 def test_a_problem_of_two_sets_belongs_to_neither(tmp_path):
@@ -116,8 +117,8 @@ def test_a_problem_of_two_sets_belongs_to_neither(tmp_path):
     texts = ("in both", "p of aime24", "p of amc23")
     write_samples(file, [sample(format_prompt(text), acc) for text in texts for acc in (0.0, 1.0)])
     table = build_table([run])
-    assert [cell.interval for cell in table.rows[0].cells.values()] == [None, None]
-    assert any("of AIME24 and of AMC23; no interval, no pass@k" in note for note in table.notes)
+    assert [cell["last_low"] for cell in table.records()] == [None, None]
+    assert any("of aime24 and of amc23" in note for note in table.notes)
     assert exit_code(table.notes) == 1
 
 
@@ -127,10 +128,10 @@ def test_samples_beside_the_log_come_first_and_others_are_noted(tmp_path):
     run_dir = write_run(tmp_path / "a", records([0.1, 0.5]), settings)
     write_samples(tmp_path / "elsewhere" / "2.jsonl", [sample("p", 1.0), sample("q", 0.0)])
     (run,) = load_runs([run_dir], [])
-    assert read_samples(run, 2, run.accuracies())["AIME24"].total == (1, 1)
+    assert of_problems(run)["aime24"].total == (1, 1)
     assert str(tmp_path / "elsewhere" / "2.jsonl") in run.notes[-1]
     write_samples(run_dir / "validation" / "2.jsonl", [sample("p", 1.0), sample("p", 0.0)])
-    assert read_samples(run, 2, run.accuracies())["AIME24"].total == (2,)
+    assert of_problems(run)["aime24"].total == (2,)
 
 
 @pytest.mark.parametrize("folder", ["a/validation", "elsewhere"])
@@ -141,8 +142,8 @@ def test_samples_that_disagree_with_the_log_are_left_out(tmp_path, folder):
     write_samples(tmp_path / folder / "2.jsonl", [sample("p", 1.0), sample("q", 1.0)])
     notes = []
     table = build_table(load_runs([tmp_path / "a"], notes), notes)
-    assert table.rows[0].cells["AIME24"].interval is None
-    assert any("1.0000 of its samples of AIME24 are correct, the log has 0.5000 at step 2" in n for n in table.notes)
+    assert table.records()[0]["last_low"] is None
+    assert any("1.0000 of its samples of aime24 are correct, the log has 0.5000 at step 2" in n for n in table.notes)
     assert exit_code(table.notes) == 1
 
 
@@ -161,14 +162,14 @@ def table_with_samples(tmp_path, answers):
 def test_pass_at_k_of_some_of_the_runs_is_noted(tmp_path):
     two = {"p": [1.0, 0.0], "q": [0.0, 0.0]}
     table = table_with_samples(tmp_path / "some", [two, None, None])
-    assert table.rows[0].cells["AIME24"].pass_at[2] == 0.5
+    assert table.records()[0]["pass@2"] == 0.5
     assert "RPG-URKL: pass@k on AIME24 of 1 of 3 runs" in table.notes
     assert not any("pass@k" in note for note in table_with_samples(tmp_path / "all", [two, two]).notes)
 
 
 def test_unequal_numbers_of_answers_are_noted(tmp_path):
     table = table_with_samples(tmp_path, [{"p": [1.0] * 4, "q": [0.0, 0.0]}])
-    assert table.rows[0].cells["AIME24"].pass_at == {1: 0.5, 2: 0.5}  # each problem counts the same
+    assert [table.records()[0][f"pass@{k}"] for k in (1, 2)] == [0.5, 0.5]  # each problem counts the same
     assert any("2 to 4 a problem" in note for note in table.notes)
 
 
@@ -177,10 +178,10 @@ def test_broken_samples_leave_the_interval_out(tmp_path, end):
     """A torn last line too: without it the samples are not all. U+2028 and U+0085 end no line."""
     run_dir = write_run(tmp_path / "a", records([0.1, 1.0]), config("a", steps=2))
     (run,) = load_runs([run_dir], [])
-    assert read_samples(run, 2, run.accuracies()) == {}
+    assert read_samples(run, 2) is None
     line = json.dumps(sample("p", 1.0) | {"output": "First\u2028then\x85"}, ensure_ascii=False)
     (run_dir / "validation").mkdir()
     (run_dir / "validation" / "2.jsonl").write_text(f"{line}\n{line}\n{end}", encoding="utf-8")
     table = build_table([run])
-    assert table.rows[0].cells["AIME24"].interval == (None if end else (1.0, 1.0))
+    assert table.records()[0]["last_low"] == (None if end else 1.0)
     assert any("2.jsonl, line 3: not a validation sample" in note for note in table.notes) == bool(end)

@@ -13,13 +13,12 @@ from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
 from rpg.results import figures
-from rpg.results.config import judge_of_config
 from rpg.results.page import make_page
-from rpg.results.paper import paper_table
-from rpg.results.render import FORMATS
 from rpg.results.runs import RunLog, load_runs
-from rpg.results.samples import read_samples
-from rpg.results.table import build_table
+from rpg.results.samples import read_samples, samples_of_problems
+from rpg.results.settings import judge_of_config
+from rpg.results.table import build_table, paper_table
+from rpg.results.table_command import FORMATS
 from rpg.rewards import compute_score
 
 # answer, right by release, right by verified; one with a line end that is none in JSON
@@ -90,7 +89,7 @@ def test_another_judge_on_saved_samples(tmp_path, capsys, before, judge, expecte
     assert run.accuracies()["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), expected)
     assert (run.judge, run.environment["judge"], run.method) == (judge, judge, "RPG-URKL")
     assert run.environment["scored_from"] == str(run_dir / "metrics.jsonl")
-    assert read_samples(run, 4, run.accuracies())["AIME24"].correct == (4 * expected,) * 3
+    assert samples_of_problems(read_samples(run, 4)).correct == (4 * expected,) * 3
     for line in (run_dir / f"judge-{judge}/validation/4.jsonl").read_text().splitlines():
         sample = json.loads(line)
         again = compute_score("aime24", sample["output"], sample["gts"], judge=judge)
@@ -219,7 +218,7 @@ def two_judges(tmp_path: Path) -> list[RunLog]:
 
 def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
     table = build_table(two_judges(tmp_path))
-    assert {row.label for row in table.rows} == {
+    assert set(table.rows) == {
         "RPG-UFKL (judge verified)",  # of a time without the key
         "RPG-URKL (judge release)",
         "RPG-URKL (judge verified)",
@@ -227,7 +226,7 @@ def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
     assert any("scored by different judges (verified, release)" in note for note in table.notes)
     found = {row["method"]: row["judge"] for row in csv.DictReader(io.StringIO(FORMATS["csv"](table)))}
     assert all(label.endswith(f"(judge {judge})") for label, judge in found.items())
-    ranks = {row.label: table.rank(row, "AIME24", "last") for row in table.rows}
+    ranks = {cell["method"]: cell["rank_last"] for cell in table.records()}
     assert ranks.pop("RPG-URKL (judge release)") is None  # alone among its judge's
     assert set(ranks.values()) == {1}
     beside = build_table(two_judges(tmp_path), paper=paper_table(3))
@@ -238,7 +237,7 @@ def test_every_format_says_the_judge(tmp_path):
     write_run(tmp_path / "a", records([0.1, 0.2, 0.3]), with_judge(config("a"), "release"))
     runs = load_runs([tmp_path], [])
     table = build_table(runs)
-    assert [row.label for row in table.rows] == ["RPG-URKL"]
+    assert list(table.rows) == ["RPG-URKL"]
     assert "; judge: release." in FORMATS["md"](table)
     assert r"\multicolumn{3}{l}{\footnotesize judge: release} \\" in FORMATS["tex"](table)
     assert json.loads(FORMATS["json"](table))["rows"][0]["judge"] == "release"
@@ -254,8 +253,8 @@ def test_the_same_judge_with_and_without_the_key_is_one_setting(tmp_path):
     for seed, judge in ((1, None), (2, "verified")):
         settings = with_judge(config("r", seed=seed), judge)
         write_run(tmp_path / f"s{seed}", records([0.1, 0.2, 0.1 * seed]), settings)
-    (row,) = build_table(load_runs([tmp_path], [])).rows
-    assert (row.label, row.judge, len(row.runs)) == ("RPG-URKL", "verified", 2)
+    (cell,) = build_table(load_runs([tmp_path], [])).records()
+    assert (cell["method"], cell["judge"], cell["runs"]) == ("RPG-URKL", "verified", 2)
 
 
 def test_eval_takes_a_judge(tmp_path, capsys):

@@ -10,11 +10,10 @@ import pytest
 from synthetic import config, records, write_run
 
 from rpg.cli import main
-from rpg.results.config import ResultsError, exit_code
-from rpg.results.paper import paper_table
-from rpg.results.render import FORMATS, escape_csv, markdown, printable
 from rpg.results.runs import load_runs
-from rpg.results.table import Cell, Row, Table, build_table
+from rpg.results.settings import ResultsError, exit_code, printable
+from rpg.results.table import Table, _cells, build_table, paper_table
+from rpg.results.table_command import FORMATS, escape_csv, markdown
 
 PRINTED = list(csv.DictReader(resources.files("rpg.results").joinpath("paper_tables.csv").read_text().splitlines()))
 
@@ -27,7 +26,12 @@ def table_of(tmp_path, runs, paper=None):
 
 
 def labels_of(tmp_path, runs):
-    return [row.label for row in table_of(tmp_path, runs).rows]
+    return list(table_of(tmp_path, runs).rows)
+
+
+def only_cell(table):
+    (cell,) = table.records()
+    return cell
 
 
 @pytest.mark.parametrize("number", [3, 5, 6, 7, 8])
@@ -56,11 +60,10 @@ def test_paper_table_8_marks_best_and_second():
 
 def test_the_one_impossible_entry_is_flagged():
     flagged = [
-        (number, row.label, name)
+        (number, cell["method"], cell["benchmark"])
         for number in (3, 5, 6, 7, 8)
-        for row in paper_table(number).rows
-        for name, cell in row.cells.items()
-        if cell.impossible
+        for cell in paper_table(number).records()
+        if cell["impossible"]
     ]
     assert flagged == [(3, "RPG-URKL", "AIME25")]
     text = markdown(paper_table(3))
@@ -76,8 +79,8 @@ def test_unknown_paper_table(capsys):
 
 def test_last_best_and_early_stop(tmp_path):
     table = table_of(tmp_path, {"a": (records([0.1, 0.3, 0.2]), config("a", steps=10))})
-    cell = table.rows[0].cells["AIME24"]
-    assert (cell.last, cell.best, cell.last_se, cell.interval) == (0.2, 0.3, None, None)
+    cell = only_cell(table)
+    assert [cell[key] for key in ("last", "best", "last_se", "last_low")] == [0.2, 0.3, None, None]
     assert "a: stopped early, at step 4 of 10" in table.notes
 
 
@@ -92,8 +95,8 @@ def test_nan_is_neither_last_nor_best(tmp_path, capsys):
     values = [0.1, 0.3, float("nan")]
     lines = [(step, {"val-core/aime24/acc/mean@1": value}) for step, value in enumerate(values)]
     table = table_of(tmp_path, {"bad": (lines, config("bad", steps=2))})
-    cell = table.rows[0].cells["AIME24"]
-    assert (cell.last, cell.best) == (0.3, 0.3)
+    cell = only_cell(table)
+    assert (cell["last"], cell["best"]) == (0.3, 0.3)
     assert "bad: val-core/aime24/acc/mean@1 is not finite at step 2; left out" in table.notes
     assert main(["table", str(tmp_path)]) == 1
     assert "nan" not in capsys.readouterr().out
@@ -102,11 +105,10 @@ def test_nan_is_neither_last_nor_best(tmp_path, capsys):
 def test_seeds_are_averaged(tmp_path):
     runs = {f"s{seed}": (records([0.1, last]), config("r", seed=seed)) for seed, last in ((1, 0.2), (2, 0.4), (3, 0.3))}
     table = table_of(tmp_path, runs)
-    (row,) = table.rows
-    cell = row.cells["AIME24"]
-    assert cell.last == pytest.approx(0.3)
+    cell = only_cell(table)
+    assert cell["last"] == pytest.approx(0.3)
     # deviations -0.1, 0.1, 0: standard deviation sqrt(0.02 / 2) = 0.1, over sqrt(3)
-    assert cell.last_se == pytest.approx(0.1 / 3**0.5)
+    assert cell["last_se"] == pytest.approx(0.1 / 3**0.5)
     assert "0.3000 ± 0.0577" in markdown(table)
 
 
@@ -118,8 +120,8 @@ def test_the_same_seed_twice_is_noted(tmp_path):
 def test_other_settings_are_other_rows(tmp_path):
     runs = {name: (records([0.1, 0.2]), config(name, lr=lr)) for name, lr in (("a", 1e-6), ("b", 5e-7))}
     table = table_of(tmp_path, {**runs, "c": (records([0.1, 0.9]), config("c", loss="vanilla"))})
-    assert [row.label for row in table.rows] == ["GRPO", "RPG-URKL (lr 1e-06)", "RPG-URKL (lr 5e-07)"]
-    assert [table.rank(row, "AIME24", "last") for row in table.rows] == [1, 2, 2]  # ties share a place
+    assert list(table.rows) == ["GRPO", "RPG-URKL (lr 1e-06)", "RPG-URKL (lr 5e-07)"]
+    assert list(table.cells["rank_last"]) == [1, 2, 2]  # ties share a place
 
 
 def test_keys_that_end_alike_are_told_apart_or_named_once(tmp_path):
@@ -162,8 +164,7 @@ def test_evaluations_are_rows_by_what_they_evaluate(tmp_path):
         made = config(name, seed=seed)
         made["trainer"].update(val_only=True, resume_mode=mode, resume_from_path=path)
         runs[name] = (records([accuracy]), made)
-    rows = {row.label: row.cells["AIME24"].last for row in table_of(tmp_path, runs).rows}
-    assert rows == {
+    assert dict(table_of(tmp_path, runs).cells[["method", "last"]].to_numpy()) == {
         "RPG-URKL (checkpoint global_step_20)": pytest.approx(0.5),
         "RPG-URKL (checkpoint untrained)": pytest.approx(0.1),
     }
@@ -195,13 +196,22 @@ def test_beside_the_paper(tmp_path):
 def test_nothing_in_common_with_the_paper(tmp_path):
     table = table_of(tmp_path, {"a": (records([0.1, 0.5], benchmark="toy_sum"), config("a"))}, paper_table(8))
     assert any(note.startswith("nothing to compare") for note in table.notes)
-    assert (table.benchmarks, table.paper) == (["toy sums"], {})  # no columns of dashes
+    assert table.benchmarks == ["toy sums"]  # no columns of dashes
+    assert only_cell(table)["paper_last"] is None
+
+
+def made(*cells, notes=()):
+    """A table of rows without runs."""
+    return Table(
+        "t", {cell["method"]: [] for cell in cells}, _cells([{"benchmark": "AIME24", **c} for c in cells]), list(notes)
+    )
 
 
 def test_formats():
-    rows = [Row("RPG-URKL", "RPG-URKL", {"AIME24": Cell(0.25, 0.5, interval=(0.1, 0.4), pass_at={2: 0.4})})]
-    rows.append(Row("a_b & 50%", "GRPO", {"AIME24": Cell(0.5, 0.25)}))
-    table = Table("t", ["AIME24"], rows, ["said"])
+    table = made(
+        {"method": "RPG-URKL", "last": 0.25, "best": 0.5, "last_low": 0.1, "last_high": 0.4, "pass@2": 0.4},
+        {"method": "a_b & 50%", "last": 0.5, "best": 0.25},
+    )
     read = list(csv.DictReader(io.StringIO(FORMATS["csv"](table))))
     assert [(r["method"], r["last"], r["rank_best"], r["pass@2"], r["impossible"]) for r in read] == [
         ("RPG-URKL", "0.25", "1", "0.4", "False"),
@@ -220,7 +230,7 @@ HOSTILE = r"a|b <script>x</script> \input{y} $\frac$ [l](x) & 50%" + "\nnext\u20
 
 
 def test_no_format_takes_a_name_for_markup():
-    table = Table("t", ["AIME24"], [Row(HOSTILE, "GRPO", {"AIME24": Cell(0.5, 0.5)})], [HOSTILE])
+    table = made({"method": HOSTILE, "last": 0.5, "best": 0.5}, notes=[HOSTILE])
     text = FORMATS["md"](table)
     assert r"a&#124;b &lt;script>x&lt;/script> \input{y} \$\frac\$ [l]&#40;x) &amp; 50%\nnext\u2028line\x1b[0m" in text
     tex = FORMATS["tex"](table)

@@ -1,0 +1,127 @@
+"""Settings of runs, what makes two runs differ, what benchmarks are called; errors and notes of the commands."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path, PurePath
+from typing import Any
+
+import yaml
+
+from rpg.checks.finding import Run, leaves
+from rpg.checks.fingerprint import HOW_FAST, HOW_OFTEN, below
+from rpg.rewards import OURS, data_sources
+
+CONFIG = "config.yaml"
+ENVIRONMENT = "environment.json"
+# What a file of another kind raises when it is parsed; the YAML constructors of Python's types let theirs through.
+UNREADABLE = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+
+
+class ResultsError(ValueError):
+    """Something that cannot be read or shown; the message names it and the remedy."""
+
+
+class LeftOut(str):
+    """A note about something that could not be used; commands exit with 1 where there is one."""
+
+
+def about(name: str, note: str) -> str:
+    """The note with its subject in front; a LeftOut stays one."""
+    return type(note)(f"{name}: {note}")
+
+
+def exit_code(notes: Iterable[str]) -> int:
+    """0 where everything given was used, 1 where something was left out (docs/results.md)."""
+    return int(any(isinstance(note, LeftOut) for note in notes))
+
+
+def printable(text: str) -> str:
+    """The text in one line: line ends, terminal escapes and whatever else does not print, as Python escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def setting(config: dict[str, Any], key: str) -> Any:
+    """The value of a dotted key; None where there is none."""
+    return Run(config).get(key)
+
+
+def put(config: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key; whatever is on the way to it and is no mapping becomes one."""
+    *parents, name = key.split(".")
+    for parent in parents:
+        if not isinstance(config.get(parent), dict):
+            config[parent] = {}
+        config = config[parent]
+    config[name] = value
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """A file that holds {name: value, ...}: JSON by its name, else YAML. Raises ResultsError for anything else."""
+    try:
+        text = path.read_bytes()
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        content = json.loads(text) if path.suffix == ".json" else yaml.load(text, loader)
+        if not isinstance(content, dict):
+            raise TypeError(f"{content!r:.60} is not a mapping")
+        dict(leaves(content))  # not nested without end
+    except UNREADABLE as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise ResultsError(f"{path}: cannot be read: {reason}; restore it or remove it") from error
+    return content
+
+
+# Settings that do not make another experiment: where a run was, how fast it was, what it was called and printed, how
+# often it was saved. How often it was validated does, as the best of more validations is another number.
+INCIDENTAL = (
+    *HOW_OFTEN, *HOW_FAST, "global_profiler", "rpg.console", "rpg.data_dir", "rpg.script",
+    "actor_rollout_ref.rollout.trace", "trainer.default_local_dir", "trainer.experiment_name", "trainer.logger",
+    "trainer.project_name", "trainer.rollout_data_dir", "trainer.validation_data_dir",
+    "reward.custom_reward_function.reward_kwargs.judge",  # as `judge`, which older configurations have too
+)  # fmt: skip
+
+
+def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
+    """What makes an experiment another one: every setting but seeds (unless asked for) and INCIDENTAL.
+
+    Further ones: `judge`, and for an evaluation alone `checkpoint`, what it evaluates.
+    """
+    kept = {
+        key: repr(value)
+        for key, value in leaves(config)
+        if (seeds or not key.endswith("seed")) and not below(key, INCIDENTAL) and value != {}
+    }
+    if config:
+        kept["judge"] = judge_of_config(config) or ""
+    if setting(config, "trainer.val_only"):
+        checkpoint = PurePath(setting(config, "trainer.resume_from_path") or "").name
+        evaluated = {"disable": "untrained", "resume_path": checkpoint}
+        kept["checkpoint"] = evaluated.get(setting(config, "trainer.resume_mode"), "latest")
+    return kept
+
+
+def judge_of_config(config: dict[str, Any]) -> str | None:
+    """Which judge scored a run: release, verified, or the reward function where it is not rpg.rewards.
+
+    Older configurations of ours without the key are of `verified`. None without a configuration.
+    """
+    if not config:
+        return None
+    if judge := setting(config, "reward.custom_reward_function.reward_kwargs.judge"):
+        return str(judge)
+    path = Run(config).get("reward.custom_reward_function.path", OURS)
+    return "verified" if path == OURS else PurePath(path).name if path else "verl's own"
+
+
+# What a data_source counts as in tables: the paper's names, in the paper's order; others keep their own.
+BENCHMARKS = {
+    "AIME24": tuple(name for name in data_sources.AIME_SOURCES if "24" in name or name == "Maxwell-Jia/AIME_2024"),
+    "AIME25": tuple(name for name in data_sources.AIME_SOURCES if "25" in name),
+    "AMC23": data_sources.AMC_SOURCES,
+    "Minerva-Math": data_sources.MINERVA_SOURCES,
+    "OlympiadBench": data_sources.OLYMPIAD_SOURCES,
+    "MATH-500": data_sources.MATH_SOURCES,
+    "toy sums": data_sources.TOY_SOURCES,
+}
+BENCHMARK_OF = {name: benchmark for benchmark, names in BENCHMARKS.items() for name in names}
