@@ -307,7 +307,8 @@ def load_run(path: Path, wanted: Wanted = lambda name: True) -> RunLog:
         from rpg.results.tensorboard import read_events
 
         directory, files = (path, sorted(path.glob(EVENTS))) if path.is_dir() else (path.parent, [path])
-        metrics = frame(read_events(files, wanted, notes), notes)
+        events = read_events(files, wanted, notes)
+        metrics = frame(((step, numbers(scalars, wanted)) for step, scalars in events), notes)
     elif path.suffix == ".jsonl":
         directory, metrics = path.parent, read_metrics(path, notes, wanted)
     else:

@@ -1,14 +1,15 @@
 """TensorBoard event files, read with TensorBoard's own record reader."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from rpg.results.runs import Record, Wanted, as_step, numbers
 from rpg.results.settings import ResultsError
 
 
-def read_events(files: Iterable[Path], wanted: Wanted, notes: list[str]) -> Iterator[Record]:
-    """Yield the wanted scalars of event files, one file after the other: a resumed run has several.
+def read_events(
+    files: Iterable[Path], wanted: Callable[[str], bool], notes: list[str]
+) -> Iterator[tuple[int, dict[str, float]]]:
+    """Yield step and wanted scalars of event files, one file after the other: a resumed run has several.
 
     TensorBoard's own loader ends at a wrong checksum without a message; its record reader does not.
 
@@ -27,9 +28,11 @@ def read_events(files: Iterable[Path], wanted: Wanted, notes: list[str]) -> Iter
             while True:
                 reader.GetNext()
                 event = Event.FromString(reader.record())
-                scalars = {value.tag: value.simple_value for value in event.summary.value}
-                if scalars:
-                    steps.setdefault(as_step(event.step), {}).update(numbers(scalars, wanted))
+                scalars = {value.tag: value.simple_value for value in event.summary.value if wanted(value.tag)}
+                if event.step < 0:
+                    raise ValueError(f"step {event.step}")
+                if event.summary.value:
+                    steps.setdefault(event.step, {}).update(scalars)
         except errors.OutOfRangeError:
             pass
         except errors.DataLossError as error:

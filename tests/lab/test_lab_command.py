@@ -10,10 +10,10 @@ import time
 import psutil
 import pytest
 import torch
-from rpg.lab.run import Value, measure
 
 from rpg import cli
 from rpg.lab import report
+from rpg.lab.run import Value, measure
 from rpg.lab.sweeps import fields, sweeps, unique_settings
 from rpg.lab.train import Measured, Scale, Setting
 

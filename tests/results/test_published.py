@@ -18,7 +18,6 @@ REPORTS = (
     ("off_policy_report.py", "docs/results/off_policy", "off_policy/runs.md"),
     ("paper_report.py", None, "paper.md"),
 )
-STUDIES = ("study", "off_policy")
 PAGES = ("docs/results/README.md", "docs/results/laboratory.md", "docs/off-policy.md", "README.md")
 WITH_ERROR = re.compile(r"([+-]?\d+(?:\.\d+)?) ± ?(\d+(?:\.\d+)?)")
 
@@ -35,7 +34,7 @@ def test_the_report_is_made_again(script, study, made, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("study", ["off_policy", pytest.param("study", marks=pytest.mark.full)])
 def test_unpacked_runs_are_a_table_and_pack_to_the_same_metrics(study, tmp_path, capsys):
     run("compact.py", "unpack", RESULTS / study, tmp_path / "runs")
     folder = tmp_path / "runs" / ("steps_16" if study == "study" else "")

@@ -210,10 +210,10 @@ def test_a_configuration_with_a_setting_of_another_type_is_left_out(tmp_path):
 
 
 MEMORY = """
-import resource, sys
+import re, sys
 from rpg.cli import main
 code = main(sys.argv[1:])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) // 1024)
 sys.exit(code)
 """
 
@@ -225,15 +225,16 @@ def peak(*arguments) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["table", "plot"])
-def test_memory_does_not_grow_with_what_is_not_drawn(tmp_path, command):
-    """50,000 lines of 80 metrics, 130 MB: at most 100 MiB more than five lines."""
-    many = {f"timing_s/part_{number}": 0.123456789 for number in range(75)}
+def test_memory_does_not_grow_with_what_is_not_drawn(tmp_path):
+    """20,000 lines of 120 metrics, 70 MB: `rpg plot` takes at most 40 MiB more than for five lines."""
+    many = {f"timing_s/part_{number}": 0.123456789 for number in range(117)}
     data = {"critic/score/mean": 0.5, "actor/entropy": 0.25, "timing_s/step": 1.0, **many}
-    validation = {"val-core/aime24/acc/mean@1": 0.5}
-    for name, count in (("few", 5), ("many", 50_000)):
-        lines = [(step, data | (validation if step % 100 == 0 else {})) for step in range(count)]
-        write_run(tmp_path / name, lines, config(name))
-    out = {"plot": ["--out", tmp_path / "plots"], "table": []}[command]
-    few = peak(command, tmp_path / "few", *out)
-    assert peak(command, tmp_path / "many", *out) - few < 100
+    validated = json.dumps({**data, "val-core/aime24/acc/mean@1": 0.5})
+    peaks = []
+    for count in (5, 20_000):
+        folder = write_run(tmp_path / str(count), [], config("r"))
+        texts = (json.dumps(data) if step % 100 else validated for step in range(count))
+        lines = (f'{{"step": {step}, "data": {text}}}\n' for step, text in enumerate(texts))
+        (folder / "metrics.jsonl").write_text("".join(lines))
+        peaks.append(peak("plot", folder, "--out", tmp_path / "plots"))
+    assert peaks[1] - peaks[0] < 40
