@@ -18,6 +18,8 @@ COMMANDS = {  # name: room, help
     "doctor": ("launching", "say what would fail in a run, before it does"),
     "lab": ("lab", "what matters off-policy, on a problem small enough to be exact"),
     "plan": ("launching", "memory of every phase, hours and disk of a run, before there is a GPU"),
+    "watch": ("results", "running runs as a live table: step, time left, reward, accuracy, KL, memory"),
+    "compare": ("results", "two runs or two groups of seeds: difference with its interval, settings, answers"),
     "table": ("results", "Last and Best of runs, in the paper's form and beside the paper's numbers"),
     "plot": ("results", "panels and one self-contained page of runs"),
     "eval": ("results", "validate a checkpoint, without training"),

@@ -1,0 +1,202 @@
+"""`rpg watch`: running runs as a live table in the terminal. It reads their files and nothing else."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from rpg.results.config import ResultsError
+from rpg.results.render import printable
+from rpg.results.runs import RunLog, find_logs, is_accuracy, load_run
+
+# Label, the metrics of verl's log that it shows (the first that a run has), format.
+METRICS = (
+    ("reward", ("critic/score/mean",), "{:.3f}"),
+    ("entropy", ("actor/entropy",), "{:.3f}"),
+    ("KL", ("actor/rpg_kl", "actor/kl_loss", "actor/ppo_kl"), "{:.2g}"),
+    ("clipped", ("actor/pg_clipfrac",), "{:.2%}"),
+    ("response length", ("response_length/mean",), "{:.0f}"),
+    ("memory (GB)", ("actor/perf/max_memory_allocated_gb", "perf/max_memory_allocated_gb"), "{:.1f}"),
+    ("step (s)", ("timing_s/step",), "{:.1f}"),
+)
+READ = frozenset(metric for _, metrics, _ in METRICS for metric in metrics)
+BLOCKS = "▁▂▃▄▅▆▇█"
+SPARK = 14  # characters of a sparkline
+RECENT = 20  # steps whose median time gives the time left
+COLUMN = 26  # characters of a run's column; where the runs do not fit, each becomes a line without sparklines
+QUIET = 600  # seconds without a new line after which a run's age is shown
+
+
+@dataclass
+class Watched:
+    """A run's log and when it was last read; `read` is called again and again."""
+
+    path: Path
+    run: RunLog | None = None
+    problem: str = "no step yet"
+    stamp: tuple[int, int] = (-1, -1)  # size, mtime in ns
+
+    def read(self) -> bool:
+        """Read the log again if it has changed; returns whether there is anything new."""
+        try:
+            status = self.path.stat()
+            if (stamp := (status.st_size, status.st_mtime_ns)) == self.stamp:
+                return False
+            self.stamp = stamp
+            run = load_run(self.path, lambda name: name in READ or is_accuracy(name))
+        except (ResultsError, OSError) as error:
+            self.problem = printable(str(error))
+            return True
+        self.run = run if len(run.metrics.index) else None
+        return True
+
+    @property
+    def name(self) -> str:
+        """The run's name, or its directory's before the first step."""
+        return printable(self.run.name if self.run else self.path.parent.name)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last planned step is logged."""
+        return bool(self.run and self.run.planned_steps and self.run.last_step >= self.run.planned_steps)
+
+
+def values(run: RunLog) -> dict[str, tuple[pd.Series, str]]:
+    """Label -> (values by step, format) of the metrics that a run has; the accuracy of each benchmark among them."""
+    shown: dict[str, tuple[pd.Series, str]] = {}
+    for label, metrics, form in METRICS:
+        series = next((run.series(metric) for metric in metrics if metric in run.metrics), pd.Series(dtype=float))
+        if len(series):
+            shown[label] = (series, form)
+        if label == "reward":
+            shown |= {f"{name} accuracy": (points, "{:.3f}") for name, points in run.accuracies().items()}
+    return shown
+
+
+def sparkline(series: pd.Series, width: int = SPARK) -> str:
+    """The values as block characters, averaged where there are more than `width`; the lowest is the lowest block."""
+    bins = np.array([part.mean() for part in np.array_split(series.to_numpy(), min(width, len(series)))])
+    span = bins.max() - bins.min()
+    heights = (bins - bins.min()) / span * (len(BLOCKS) - 1) if span > 0 else np.zeros(len(bins))
+    return "".join(BLOCKS[round(height)] for height in heights)
+
+
+def progress(run: RunLog) -> str:
+    """Step, of how many, and the time left by the median of the last steps' times."""
+    if not run.planned_steps:
+        return f"{run.last_step}"
+    left = max(0, run.planned_steps - run.last_step)
+    text = f"{run.last_step}/{run.planned_steps:.0f}"
+    times = run.series("timing_s/step").tail(RECENT)
+    return f"{text}, {duration(left * times.median())} left" if left and len(times) else text
+
+
+def duration(seconds: float) -> str:
+    """45 s, 12 min, 3.4 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def state(watched: Watched, now: float) -> str:
+    """Progress, or why there is none; with the age of the last line where that is long ago."""
+    if watched.run is None:
+        return watched.problem
+    quiet = now - watched.stamp[1] / 1e9
+    text = progress(watched.run)
+    return f"{text}, last line {duration(quiet)} ago" if quiet > QUIET and not watched.ended else text
+
+
+def table(all_watched: Sequence[Watched], width: int, now: float) -> Table:
+    """A column a run with sparklines; where they are too many for the width, a line a run without them."""
+    shown = [values(watched.run) if watched.run else {} for watched in all_watched]
+    labels = list(dict.fromkeys(label for one in shown for label in one))
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    columns = len(all_watched) * COLUMN + 18 <= max(width, COLUMN + 18)
+    if columns:
+        made.add_column("")
+        for watched in all_watched:
+            made.add_column(Text(watched.name, overflow="ellipsis"), min_width=COLUMN - 2)
+        made.add_row("step", *(Text(state(watched, now)) for watched in all_watched))
+        for label in labels:
+            made.add_row(Text(label), *(Text(entry(one, label)) for one in shown))
+        return made
+    for heading in ("run", "step", *labels):
+        made.add_column(Text(heading), overflow="fold")
+    for watched, one in zip(all_watched, shown, strict=True):
+        entries = [entry(one, label, sparklines=False) for label in labels]
+        made.add_row(*map(Text, (watched.name, state(watched, now), *entries)))
+    return made
+
+
+def entry(shown: dict[str, tuple[pd.Series, str]], label: str, sparklines: bool = True) -> str:
+    """The last value of a metric, and how it went."""
+    if label not in shown:
+        return "–"
+    series, form = shown[label]
+    value = form.format(series.iloc[-1])
+    return f"{value:>8} {sparkline(series)}" if sparklines else value
+
+
+def line(watched: Watched, now: float) -> str:
+    """A run's state as one line, for output that is no terminal."""
+    shown = values(watched.run) if watched.run else {}
+    entries = [f"{label} {entry(shown, label, sparklines=False)}" for label in shown]
+    return "  ".join([watched.name, state(watched, now), *entries])
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `rpg watch`."""
+    parser.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="a run's directory, or a folder of them")
+    parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="between two looks; default: 2")
+    parser.add_argument("--once", action="store_true", help="print the present state and end")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the runs until the last one has logged its last planned step, or Ctrl-C; 2 where there is no run."""
+    if not args.every > 0:
+        print(f"rpg watch: --every {args.every}: must be a positive number of seconds", file=sys.stderr)
+        return 2
+    notes: list[str] = []
+    all_watched = [Watched(log) for path in args.runs for log in find_logs(path, notes)]
+    for note in notes:
+        print(f"rpg watch: {printable(note)}", file=sys.stderr)
+    if not all_watched:
+        return 2
+    console = Console()
+    try:
+        (_live if console.is_terminal and not args.once else _plain)(all_watched, args, console)
+    except KeyboardInterrupt:
+        pass  # how a watch ends; the runs go on
+    return 0
+
+
+def _live(all_watched: list[Watched], args: argparse.Namespace, console: Console) -> None:
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            for watched in all_watched:
+                watched.read()
+            live.update(table(all_watched, console.width, time.time()), refresh=True)
+            if all(watched.ended for watched in all_watched):
+                return
+            time.sleep(args.every)
+
+
+def _plain(all_watched: list[Watched], args: argparse.Namespace, console: Console) -> None:
+    """One line a run whenever its log has grown."""
+    while True:
+        for watched in all_watched:
+            if watched.read():
+                print(line(watched, time.time()), flush=True)
+        if args.once or all(watched.ended for watched in all_watched):
+            return
+        time.sleep(args.every)
