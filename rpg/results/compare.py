@@ -8,7 +8,6 @@ from typing import Any
 
 import mpmath
 import numpy as np
-import pandas as pd
 
 from rpg.results.config import ResultsError, flatten, setting, settings
 from rpg.results.runs import RunLog, load_runs
@@ -86,10 +85,10 @@ def compare(first: Group, second: Group) -> list[Difference]:
     """The last accuracy of each benchmark that both sides have, and the mean training reward of their common steps."""
     accuracies = [[run.accuracies() for run in group.runs] for group in (first, second)]
     shared = [name for name in accuracies[0][0] if all(name in one for side in accuracies for one in side)]
-    differences = [
-        difference(f"{name} accuracy", first, second, [[float(one[name].iloc[-1]) for one in side] for side in accuracies])
-        for name in shared
-    ]  # fmt: skip
+    differences = []
+    for name in shared:
+        lasts = [[float(one[name].iloc[-1]) for one in side] for side in accuracies]
+        differences.append(difference(f"{name} accuracy", first, second, lasts))
     rewards = [[run.series(REWARD) for run in group.runs] for group in (first, second)]
     steps = set.intersection(*(set(series.index) for side in rewards for series in side))
     if steps:
@@ -108,7 +107,7 @@ def difference(outcome: str, first: Group, second: Group, values: Sequence[Seque
         name = outcome.removesuffix(" accuracy")
         pairs = paired_problems(first.runs[0], second.runs[0], name)
         if len(pairs) > 1:
-            interval, over = t_interval(pairs["second"] - pairs["first"]), "problems, paired"
+            interval, over = t_interval([second - first for first, second in pairs]), "problems, paired"
     return Difference(outcome, means[0], means[1], means[1] - means[0], interval, over)
 
 
@@ -120,71 +119,74 @@ def _over_seeds(first: Group, second: Group, values: Sequence[Sequence[float]]) 
             [value for _, value in sorted(zip((str(seeds_of(run)) for run in group.runs), side, strict=True))]
             for group, side in zip((first, second), values, strict=True)
         ]
-        return t_interval(pd.Series(ordered[1]) - pd.Series(ordered[0])), "seeds, paired"
-    errors = [np.var(side, ddof=1) / len(side) for side in values]
-    freedom = (
-        sum(errors) ** 2 / sum(e**2 / (len(v) - 1) for e, v in zip(errors, values, strict=True)) if any(errors) else 1
-    )
-    middle, half = (
-        np.mean(values[1]) - np.mean(values[0]),
-        t_quantile(0.5 + LEVEL / 2, freedom) * math.sqrt(sum(errors)),
-    )
-    return (float(middle - half), float(middle + half)), "seeds"
+        return t_interval([second - first for first, second in zip(*ordered, strict=True)]), "seeds, paired"
+    errors = [float(np.var(side, ddof=1)) / len(side) for side in values]
+    squares = sum(error**2 / (len(side) - 1) for error, side in zip(errors, values, strict=True))
+    freedom = sum(errors) ** 2 / squares if squares else 1.0
+    middle = float(np.mean(values[1]) - np.mean(values[0]))
+    half = t_quantile(0.5 + LEVEL / 2, freedom) * math.sqrt(sum(errors))
+    return (middle - half, middle + half), "seeds"
 
 
-def t_interval(differences: pd.Series) -> tuple[float, float]:
+def t_interval(differences: Sequence[float]) -> tuple[float, float]:
     """Student's interval of the mean of paired differences."""
-    half = t_quantile(0.5 + LEVEL / 2, len(differences) - 1) * float(differences.sem())
-    return float(differences.mean()) - half, float(differences.mean()) + half
+    middle, error = np.mean(differences), np.std(differences, ddof=1) / math.sqrt(len(differences))
+    half = t_quantile(0.5 + LEVEL / 2, len(differences) - 1) * error
+    return float(middle - half), float(middle + half)
 
 
 def t_quantile(probability: float, freedom: float) -> float:
     """Of Student's distribution, for a probability above one half."""
 
-    def above(t: mpmath.mpf) -> mpmath.mpf:
+    def above(t: Any) -> Any:
         return mpmath.betainc(freedom / 2, 0.5, 0, freedom / (freedom + t * t), regularized=True) / 2
 
     return float(mpmath.findroot(lambda t: above(t) - (1 - probability), 1.5))
 
 
-def last_answers(run: RunLog) -> pd.DataFrame:
-    """Samples of the last validation: columns problem, answer_key, response, acc; empty where the run wrote none."""
-    ends = [int(points.index[-1]) for points in run.accuracies().values()]
-    file = sample_file(run, max(ends)) if ends else None
-    columns = {"problem": "input", "answer_key": "gts", "response": "output", "acc": "acc"}
-    if file is None:
-        return pd.DataFrame(columns=pd.Index(columns))
-    samples = [{name: one[key] for name, key in columns.items()} for one in sample_lines(file, ["acc", "output"])]
-    answers = pd.DataFrame(samples).astype({"acc": float, "answer_key": str})
+Answers = dict[tuple[str, str], list[tuple[str, float]]]  # (problem, answer key) -> (response, acc) of each sample
+
+
+def last_answers(run: RunLog) -> Answers:
+    """Samples of the last validation; empty where the run wrote none, or they disagree with its log."""
     accuracies = run.accuracies()
-    if len(accuracies) == 1:
-        (name, points), = accuracies.items()  # fmt: skip
-        if not check_agreement(run, file, name, list(answers["acc"]), points, max(ends)):
-            return answers.iloc[:0]
+    step = max((int(points.index[-1]) for points in accuracies.values()), default=None)
+    file = None if step is None else sample_file(run, step)
+    answers: Answers = {}
+    if step is None or file is None:
+        return answers
+    for one in sample_lines(file, ["acc", "output"]):
+        answers.setdefault((one["input"], str(one["gts"])), []).append((one["output"], float(one["acc"])))
+    outcomes = [acc for samples in answers.values() for _, acc in samples]
+    for name, points in accuracies.items() if len(accuracies) == 1 else ():
+        if not check_agreement(run, file, name, outcomes, points, step):
+            return {}
     return answers
 
 
-def paired_problems(first: RunLog, second: RunLog, benchmark: str) -> pd.DataFrame:
-    """Accuracy of each problem of the last validations (columns first, second); empty where they do not pair.
+def paired_problems(first: RunLog, second: RunLog, benchmark: str) -> list[tuple[float, float]]:
+    """Accuracies of each problem of the last validations; [] where the two did not answer the same problems.
 
     Only for runs that validate on one benchmark: samples on disk do not say which one they are of.
     """
     if any(list(run.accuracies()) != [benchmark] for run in (first, second)):
-        return pd.DataFrame()
-    keys = ["problem", "answer_key"]
-    means = [last_answers(run).groupby(keys)["acc"].mean() for run in (first, second)]
-    pairs = pd.concat(means, axis=1, join="inner", keys=["first", "second"])
-    return pairs if len(pairs) == len(means[0]) == len(means[1]) else pairs.iloc[:0]
+        return []
+    means = [
+        {problem: float(np.mean([acc for _, acc in samples])) for problem, samples in last_answers(run).items()}
+        for run in (first, second)
+    ]
+    return [(means[0][problem], means[1][problem]) for problem in means[0]] if set(means[0]) == set(means[1]) else []
 
 
 def side_by_side(first: RunLog, second: RunLog, count: int) -> list[tuple[str, str, str, str]]:
     """(problem, answer key, response of the first run, of the second) of problems that one of them alone solves."""
-    one, other = (last_answers(run).drop_duplicates(["problem", "answer_key"]) for run in (first, second))
-    both = one.merge(other, on=["problem", "answer_key"], suffixes=("_first", "_second"))
-    differ = both[both["acc_first"] != both["acc_second"]].head(count)
-    return list(
-        differ[["problem", "answer_key", "response_first", "response_second"]].itertuples(index=False, name=None)
-    )
+    answers = last_answers(first), last_answers(second)
+    shown = []
+    for problem in answers[0]:
+        (one, acc), (other, acc_other) = (side.get(problem, [("", -1.0)])[0] for side in answers)
+        if min(acc, acc_other) >= 0 and acc != acc_other and len(shown) < count:
+            shown.append((*problem, one, other))
+    return shown
 
 
 def differing_settings(groups: Sequence[Group]) -> dict[str, list[str]]:

@@ -72,8 +72,7 @@ def report(first: Group, second: Group, count: int, notes: list[str]) -> dict[st
         notes.append(
             f"{TRAINING_REWARD}: algorithm.filter_groups is on, so that it is the mean over the groups that were kept"
         )
-    single = len(first.runs) == len(second.runs) == 1
-    if single:
+    if len(first.runs) == len(second.runs) == 1:
         notes.append("one run a side: an interval over problems does not cover what another seed would change")
     return {
         "first": first.name,
@@ -108,7 +107,7 @@ def show(console: Console, one: dict[str, Any]) -> None:
     console.print(table)
     differing = one["settings"]
     if differing:
-        console.print(f"\n{len(differing)} settings differ")
+        console.print(f"\nsettings that differ ({len(differing)})")
         table = Table(box=None, pad_edge=False, header_style="bold")
         for heading in ("", "A", "B"):
             table.add_column(heading, overflow="fold")
@@ -127,7 +126,7 @@ def verdict(found: Difference) -> tuple[Text, Text]:
     """The difference, bold where its interval leaves out 0, and the interval."""
     value = Text(f"{found.difference:+.4f}", style="bold" if found.clear else "")
     if found.interval is None:
-        return value, Text("unknown: give several seeds, or runs with trainer.validation_data_dir")
+        return value, Text("unknown: one run a side")
     return value, Text(f"{found.interval[0]:+.4f} to {found.interval[1]:+.4f}, over {found.over}")
 
 

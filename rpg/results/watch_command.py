@@ -1,6 +1,7 @@
 """`rpg watch`: running runs as a live table in the terminal. It reads their files and nothing else."""
 
 import argparse
+import contextlib
 import sys
 import time
 from collections.abc import Sequence
@@ -16,10 +17,10 @@ from rich.text import Text
 
 from rpg.results.config import ResultsError
 from rpg.results.render import printable
-from rpg.results.runs import RunLog, find_logs, is_accuracy, load_run
+from rpg.results.runs import CONFIG, METRICS, RunLog, find_logs, is_accuracy, load_run
 
 # Label, the metrics of verl's log that it shows (the first that a run has), format.
-METRICS = (
+SHOWN = (
     ("reward", ("critic/score/mean",), "{:.3f}"),
     ("entropy", ("actor/entropy",), "{:.3f}"),
     ("KL", ("actor/rpg_kl", "actor/kl_loss", "actor/ppo_kl"), "{:.2g}"),
@@ -28,7 +29,7 @@ METRICS = (
     ("memory (GB)", ("actor/perf/max_memory_allocated_gb", "perf/max_memory_allocated_gb"), "{:.1f}"),
     ("step (s)", ("timing_s/step",), "{:.1f}"),
 )
-READ = frozenset(metric for _, metrics, _ in METRICS for metric in metrics)
+READ = frozenset(metric for _, metrics, _ in SHOWN for metric in metrics)
 BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK = 14  # characters of a sparkline
 RECENT = 20  # steps whose median time gives the time left
@@ -53,11 +54,18 @@ class Watched:
                 return False
             self.stamp = stamp
             run = load_run(self.path, lambda name: name in READ or is_accuracy(name))
+        except FileNotFoundError:
+            return self.first_look()
         except (ResultsError, OSError) as error:
             self.problem = printable(str(error))
             return True
         self.run = run if len(run.metrics.index) else None
         return True
+
+    def first_look(self) -> bool:
+        """Whether this is the first look at a log that is not there yet."""
+        first, self.stamp = self.stamp == (-1, -1), (-2, -2)
+        return first
 
     @property
     def name(self) -> str:
@@ -73,7 +81,7 @@ class Watched:
 def values(run: RunLog) -> dict[str, tuple[pd.Series, str]]:
     """Label -> (values by step, format) of the metrics that a run has; the accuracy of each benchmark among them."""
     shown: dict[str, tuple[pd.Series, str]] = {}
-    for label, metrics, form in METRICS:
+    for label, metrics, form in SHOWN:
         series = next((run.series(metric) for metric in metrics if metric in run.metrics), pd.Series(dtype=float))
         if len(series):
             shown[label] = (series, form)
@@ -154,6 +162,13 @@ def line(watched: Watched, now: float) -> str:
     return "  ".join([watched.name, state(watched, now), *entries])
 
 
+def watched_logs(path: Path, notes: list[str]) -> list[Path]:
+    """The logs below a path; of a run that has only started the one that it will write."""
+    if (path / CONFIG).is_file() and not (path / METRICS).exists():
+        return [path / METRICS]
+    return find_logs(path, notes)
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg watch`."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="a run's directory, or a folder of them")
@@ -167,16 +182,14 @@ def run(args: argparse.Namespace) -> int:
         print(f"rpg watch: --every {args.every}: must be a positive number of seconds", file=sys.stderr)
         return 2
     notes: list[str] = []
-    all_watched = [Watched(log) for path in args.runs for log in find_logs(path, notes)]
+    all_watched = [Watched(log) for path in args.runs for log in watched_logs(path, notes)]
     for note in notes:
         print(f"rpg watch: {printable(note)}", file=sys.stderr)
     if not all_watched:
         return 2
     console = Console()
-    try:
+    with contextlib.suppress(KeyboardInterrupt):  # how a watch ends; the runs go on
         (_live if console.is_terminal and not args.once else _plain)(all_watched, args, console)
-    except KeyboardInterrupt:
-        pass  # how a watch ends; the runs go on
     return 0
 
 
