@@ -26,8 +26,6 @@ class Seen:
     first_row: int
     answer: bytes
     count: int = 0
-    low_index: int = 1 << 62
-    high_index: int = -1
 
 
 @dataclass
@@ -94,8 +92,7 @@ def check_file(path: Path, length: PromptLength | None = None, max_prompt_length
         return check
     try:
         with open_parquet(path) as parquet:
-            if not check_columns(check, parquet.schema_arrow.names):
-                return check
+            check_columns(check, parquet.schema_arrow.names)
             for rows in read_batches(path, parquet):
                 for row in rows:
                     check_row(check, row, length, max_prompt_length)
@@ -113,18 +110,14 @@ def check_file(path: Path, length: PromptLength | None = None, max_prompt_length
     return check
 
 
-def check_columns(check: FileCheck, names: list[str]) -> bool:
-    """Report missing and doubled columns; False where rows cannot be read by name."""
+def check_columns(check: FileCheck, names: list[str]) -> None:
+    """Report missing columns."""
     for name in REQUIRED:
         if name not in names:
             what = f"no such column; the file has {', '.join(names)}"
             check.add(name, what, "build it with `rpg data build NAME --from FILE`")
     if "extra_info" not in names:
         check.add("extra_info", "no such column", "verl then numbers every row 0", level="warning")
-    doubled = [name for name, count in Counter(names).items() if count > 1]
-    for name in doubled:
-        check.add(name, "the file has this column twice", "keep one of them")
-    return not doubled
 
 
 def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None, max_prompt_length: int) -> None:
@@ -137,7 +130,7 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None
     extra, reward_model = (value if isinstance(value, dict) else {} for value in structs)
     check.sources[str(row.get("data_source"))] += 1
     check.splits[str(extra.get("split") or "unknown")] += 1
-    problem, truth, index = problem_text(row), reward_model.get("ground_truth"), extra.get("index")
+    problem, truth = problem_text(row), reward_model.get("ground_truth")
     if not problem or is_prompt_broken:
         return
     key, answer = digest(problem), digest(str(truth))
@@ -154,12 +147,10 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None
         what = f"{short(truth)}, but row {seen.first_row} asks the same and has another answer"
         check.add(TRUTH, what, "find out which is right, drop the other", check.rows)
     seen.count += 1
-    if isinstance(index, int):
-        seen.low_index, seen.high_index = min(seen.low_index, index), max(seen.high_index, index)
 
 
 def check_repeats(check: FileCheck) -> None:
-    """Check splits, how often each problem is repeated, and how the repeats are numbered."""
+    """Check splits and how often each problem is repeated."""
     problems = check.problems.values()
     if len(check.splits) > 1:
         what = ", ".join(f"{name} ({count})" for name, count in check.splits.most_common())
@@ -175,12 +166,6 @@ def check_repeats(check: FileCheck) -> None:
             if seen.count != usual:
                 what = f"the problem has {seen.count} rows, most have {usual}"
                 check.add("prompt", what, "repeat every problem equally, or means are skewed", seen.first_row)
-    for seen in problems:
-        is_numbered = (seen.low_index, seen.high_index) == (0, seen.count - 1)
-        is_problem_number = seen.low_index == seen.high_index  # as in the released AIME24 file: read both
-        if seen.high_index >= 0 and not is_numbered and not is_problem_number:
-            what = f"repeats are numbered {seen.low_index}..{seen.high_index}, there are {seen.count}"
-            check.add("extra_info.index", what, "number the repeats 0..K-1", seen.first_row, "warning")
 
 
 def check_overlap(checks: list[FileCheck]) -> None:

@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="from_file",
         type=Path,
         metavar="FILE",
-        help="published sets: local parquet, JSON or JSONL file (default: the Hugging Face hub)",
+        help="published sets: local parquet, JSON, JSONL or CSV file (default: the Hugging Face hub)",
     )
     add("--out", type=Path, default=Path("data"), help="folder to write to (default: data)")
     add("--repeat", type=_positive, metavar="K", help="rows of each problem (default: 32 for aime24, aime25, amc23)")

@@ -7,15 +7,16 @@ import json
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
+from tqdm import tqdm
 
-from rpg.data.build import Progress, digest
+from rpg.data.build import digest
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
 from rpg.rewards import JUDGES, compute_score, gym
@@ -26,7 +27,6 @@ MORE_DRAWS = 100
 RESERVED = ("seed", "size")  # of every configuration; --seed, --train-size and --test-size give them
 PROGRAMS = ("codeio",)  # whose answers are what a program gives, some of them by chance or by the clock
 PLAIN = (bool, int, float, str, NoneType)  # what a setting is made of: YAML has values of it, and JSON keeps them
-LISTS = (list, tuple, Sequence)
 AS_YAML = "values are YAML: true is a bool, 1.0e-3 a float, [a, b] a list, '\"7\"' a str"
 NONSENSE = "no such answer"
 
@@ -61,15 +61,15 @@ def settings_of(task: str, overrides: list[str]) -> dict[str, Any]:
         if key in settings:
             raise DataError(f"{text!r}: {key} is given twice; give it once")
         default = fields[key].default
-        kind = _kind(annotations[key], default)
-        if other := [held for held in _classes(kind) if held not in (*PLAIN, *LISTS)]:
-            name = getattr(other[0], "__name__", other[0])
-            raise DataError(f"{text!r}: {key} cannot be set here: it is of type {name}; leave it out")
         try:
-            settings[key] = _as(kind, yaml.safe_load(value))
+            settings[key] = _as(_kind(annotations[key], default), yaml.safe_load(value))
+            yaml.safe_dump(settings[key])  # no enumerations
+            json.dumps(settings[key])  # no dates
         except ValidationError as error:
             wrong = " or ".join(dict.fromkeys(found["msg"] for found in error.errors()))
             raise DataError(f"{text!r}: {wrong}; {AS_YAML}") from None
+        except TypeError as error:
+            raise DataError(f"{text!r}: {key} cannot be set here ({error}); leave it out") from None
         except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
             raise DataError(f"{text!r}: the value cannot be read as YAML ({error})") from None
         if isinstance(default, tuple) and isinstance(settings[key], list):
@@ -94,18 +94,6 @@ def _kind(annotation: Any, default: Any) -> Any:
     return annotation
 
 
-def _classes(kind: Any) -> Iterator[Any]:
-    """The classes that an annotation is made of."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin is Literal:
-        parts = [type(value) for value in parts]
-    elif origin not in (Union, UnionType):
-        yield origin or kind
-    for part in parts:
-        if part is not Ellipsis:
-            yield from _classes(part)
-
-
 def _as(kind: Any, value: Any) -> Any:
     """A value read from YAML as an annotated type: without a change but for lists, which become tuples.
 
@@ -116,13 +104,7 @@ def _as(kind: Any, value: Any) -> Any:
 
 
 def draw(
-    task: str,
-    settings: dict[str, Any],
-    seed: int,
-    test: int,
-    train: int,
-    exclude: Collection[bytes] = (),
-    say: Callable[[str], None] = print,
+    task: str, settings: dict[str, Any], seed: int, test: int, train: int, exclude: Collection[bytes] = ()
 ) -> Drawn:
     """Take `test` and then `train` distinct problems from the generator's stream of this seed.
 
@@ -136,9 +118,7 @@ def draw(
     """
     wanted, drawn, seen = test + train, Drawn(), set()
     size = DRAWS * wanted + MORE_DRAWS
-    progress = Progress(say)
-    for problem in _stream(task, settings, seed, size):
-        progress(f"{GYM_PREFIX}{task}: {len(seen)} of {wanted} problems")
+    for problem in tqdm(_stream(task, settings, seed, size), task, disable=None):  # None: only on a terminal
         reason = problem if isinstance(problem, str) else _unusable(problem, seen, exclude)
         if isinstance(problem, str) or reason:
             drawn.left_out[reason] += 1

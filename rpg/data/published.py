@@ -28,16 +28,18 @@ class Source:
         repository, hub_split, config: where the hub has it.
         data_source: what is written; the name where it is not given.
         repeat: copies of each problem, one response each: Mean@32 needs 32.
+        text_columns, answer_columns: names of the columns of problem and answer; the first that a row has is read.
     """
 
     name: str
-    repository: str
-    hub_split: str
+    repository: str = ""
+    hub_split: str = "train"
     config: str | None = None
     data_source: str = ""
     split: str = "test"
     repeat: int = 1
     integer_answers: bool = False
+    text_columns: tuple[str, ...] = TEXT_COLUMNS
     answer_columns: tuple[str, ...] = ("answer", "Answer")
 
     @property
@@ -77,19 +79,15 @@ SOURCES = {
 def to_problem(row: dict[str, Any], source: Source, place: str) -> Problem | str:
     """Return the problem of `row`, or the reason why it is left out.
 
-    Reads rows in verl's schema (DAPO-Math-17k, the release's files) and flat rows (most of the hub).
-    Raises DataError where the columns are not those of the set at all: then no row would be right.
+    Reads rows in verl's schema (DAPO-Math-17k, the release's files) and rows of plain columns (most of the hub).
+    Raises DataError where the columns are not those of the set: then no row would be right.
     """
-    if "prompt" in row and "reward_model" in row:
-        text, answer = _verl_text(row), _verl_answer(row, place)
-    else:
-        text = _with_context(row, _column(row, TEXT_COLUMNS, "problem", place))
-        answer = row[_column(row, source.answer_columns, f"{source.name} answer", place)]
-    if not isinstance(text, str) or not text.strip():
+    text = problem_in(row, place, source.text_columns)
+    truth = answer_text(_answer_in(row, source, place), place)
+    if text is None or not text.strip():
         return "empty problem"
     if NOT_ENGLISH.search(text):
         return "not English"
-    truth = answer_text(answer, place)
     if not truth:
         return "empty answer"
     if source.integer_answers:
@@ -97,6 +95,21 @@ def to_problem(row: dict[str, Any], source: Source, place: str) -> Problem | str
         if not truth:
             return "answer is no integer"
     return Problem(source.data_source or source.name, text.strip(), truth, source.split)
+
+
+def problem_in(row: dict[str, Any], place: str, columns: tuple[str, ...] = TEXT_COLUMNS) -> str | None:
+    """Return the bare problem of a row in verl's schema or in plain columns, None where it has none.
+
+    Raises DataError where none of the columns is there.
+    """
+    if "prompt" in row:
+        extra, prompt = row.get("extra_info"), row["prompt"]
+        raw = extra.get("raw_problem") if isinstance(extra, dict) else None
+        return raw or (strip_prompt(prompt) if isinstance(prompt, str) else problem_text(row))
+    text, context = row[_column(row, columns, "problem", place)], row.get(CONTEXT_COLUMN)
+    if not isinstance(text, str):
+        return None
+    return f"{context.strip()}\n\n{text}" if isinstance(context, str) and context.strip() else text
 
 
 def question(row: dict[str, Any]) -> str | None:
@@ -111,19 +124,6 @@ def problem_text(row: dict[str, Any]) -> str | None:
     """Return the bare problem of a row, from its prompt; None where there is no readable prompt."""
     content = question(row)
     return None if content is None else strip_prompt(content).strip()
-
-
-def problems_in(row: dict[str, Any], place: str) -> list[str]:
-    """Return the problem of a row in any layout that `to_problem` reads; more than one text where columns differ.
-
-    Raises DataError where there is no column that any set has its problems in.
-    """
-    if "prompt" in row:
-        texts = [_verl_text(row)]
-    else:
-        _column(row, TEXT_COLUMNS, "problem", place)
-        texts = [_with_context(row, name) for name in TEXT_COLUMNS if name in row]
-    return sorted({text for text in texts if isinstance(text, str) and text.strip()})
 
 
 def answer_text(answer: Any, place: str) -> str:
@@ -148,32 +148,14 @@ def as_integer_text(text: str) -> str:
     return str(int(value)) if value is not None and value.denominator == 1 and abs(value) < LARGEST else ""
 
 
-def _with_context(row: dict[str, Any], column: str) -> Any:
-    text, context = row[column], row.get(CONTEXT_COLUMN)
-    if isinstance(context, str) and context.strip() and isinstance(text, str):
-        return f"{context.strip()}\n\n{text}"
-    return text
-
-
-def _verl_text(row: dict[str, Any]) -> str | None:
-    extra, prompt = row.get("extra_info"), row["prompt"]
-    if isinstance(extra, dict) and extra.get("raw_problem"):
-        return extra["raw_problem"]
-    messages = [message for message in prompt if isinstance(message, dict)] if isinstance(prompt, list) else []
-    contents = [message.get("content") for message in messages if message.get("role") == "user"]
-    content = prompt if isinstance(prompt, str) else contents[-1] if contents else None
-    return strip_prompt(content) if isinstance(content, str) else None
-
-
-def _verl_answer(row: dict[str, Any], place: str) -> Any:
+def _answer_in(row: dict[str, Any], source: Source, place: str) -> Any:
+    if "reward_model" not in row:
+        return row[_column(row, source.answer_columns, f"{source.name} answer", place)]
     reward_model = row["reward_model"]
     if reward_model is None:
         return None
     if not isinstance(reward_model, dict) or "ground_truth" not in reward_model:
-        raise DataError(
-            f"{place}, reward_model: {reward_model!r:.80} has no ground_truth; give rows in verl's schema "
-            "or flat rows with a problem and an answer column"
-        )
+        raise DataError(f"{place}, reward_model: {reward_model!r:.80} has no ground_truth; give rows in verl's schema")
     return reward_model["ground_truth"]
 
 

@@ -1,8 +1,9 @@
-"""Rows of a problem set, one at a time: from parquet, JSON, JSONL or the hub.
+"""Rows of a problem set, one at a time: from parquet, JSON, JSONL, CSV or the hub.
 
-JSON is read by Python: a table's reader would turn the answer "025" into 25 and refuse columns of mixed types.
+JSON and CSV are read by Python: a table's reader would turn the answer "025" into 25 and refuse columns of mixed types.
 """
 
+import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 BATCH_ROWS = 1024
-SUFFIXES = (".parquet", ".jsonl", ".json")
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
 
@@ -23,16 +23,31 @@ class DataError(ValueError):
 def read_file(path: str | Path) -> Rows:
     """Yield (place, row) for every row of a local file; `place` names file and row for messages."""
     path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise DataError(f"{path}: the name ends in {path.suffix!r}; give a {', '.join(SUFFIXES)} file")
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise DataError(f"{path}: the name ends in {path.suffix!r}; give a {', '.join(READERS)} file")
     if not path.is_file():
         raise DataError(f"{path}: no such file; check the path")
-    if path.suffix.lower() == ".parquet":
-        with open_parquet(path) as parquet:
-            rows = (row for batch in read_batches(path, parquet) for row in batch)
-            yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows))
-    else:
-        yield from _read_json(path)
+    return reader(path)
+
+
+def _read_parquet(path: Path) -> Rows:
+    with open_parquet(path) as parquet:
+        rows = (row for batch in read_batches(path, parquet) for row in batch)
+        yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows))
+
+
+def _read_csv(path: Path) -> Rows:
+    """Read a table whose first line names the columns; every value stays text."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, strict=True)
+        try:
+            for row in reader:
+                if None in row or None in row.values():
+                    raise DataError(f"{path}, line {reader.line_num}: not as many values as columns; quote commas")
+                yield f"{path}, line {reader.line_num}", row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise DataError(f"{path}, line {reader.line_num}: not CSV in UTF-8 ({error}); correct it") from error
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
@@ -42,10 +57,14 @@ def open_parquet(path: Path) -> pq.ParquetFile:
     if not path.is_file():
         raise DataError(f"{path}: not a file; name the parquet files themselves")
     try:
-        return pq.ParquetFile(path)
+        parquet = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{path}: not readable as parquet ({reason}); build or download it again") from error
+    names = parquet.schema_arrow.names
+    if len(set(names)) < len(names):  # a row as a dictionary would silently hold the last of them
+        raise DataError(f"{path}: two columns of one name among {', '.join(names)}; keep one of them")
+    return parquet
 
 
 def read_batches(path: Path, parquet: pq.ParquetFile) -> Iterator[list[dict[str, Any]]]:
@@ -63,21 +82,25 @@ def _read_json(path: Path) -> Rows:
     with path.open("rb") as file:
         is_array = file.read(64).lstrip().startswith(b"[")
         file.seek(0)
-        parts = [file.read()] if is_array else file
-        for number, part in enumerate(parts, start=1):
-            if not part.strip():
-                continue
-            place = f"{path}, line {number}"
-            try:
-                value = json.loads(part)
-            except (json.JSONDecodeError, UnicodeDecodeError) as error:
-                raise DataError(f"{place}: not JSON ({error}); correct it or leave it out") from error
-            for index, row in enumerate(value if is_array else [value]):
-                if is_array:
-                    place = f"{path}, element {index}"
-                if not isinstance(row, dict):
-                    raise DataError(f"{place}: {row!r:.80} is no object; each row is {{column: value}}")
-                yield place, row
+        if is_array:
+            rows = ((f"{path}, element {number}", row) for number, row in enumerate(_parse(file.read(), str(path))))
+        else:
+            places = ((f"{path}, line {number}", line) for number, line in enumerate(file, start=1) if line.strip())
+            rows = ((place, _parse(line, place)) for place, line in places)
+        for place, row in rows:
+            if not isinstance(row, dict):
+                raise DataError(f"{place}: {row!r:.80} is no object; each row is {{column: value}}")
+            yield place, row
+
+
+def _parse(text: bytes, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{place}: not JSON ({error}); correct it or leave it out") from error
+
+
+READERS = {".parquet": _read_parquet, ".jsonl": _read_json, ".json": _read_json, ".csv": _read_csv}
 
 
 def read_hub(name: str, repository: str, config: str | None, split: str) -> Rows:

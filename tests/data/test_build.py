@@ -143,7 +143,7 @@ def test_excluded_files_may_be_as_published(
         ("x.jsonl", '{"text": "p"}\n', "x.jsonl, line 1"),
         ("x.jsonl", '{"problem": ""}\n{"problem": null}\n', "x.jsonl"),
         ("x.jsonl", "", "x.jsonl"),
-        ("x.csv", "a", "'.csv'"),
+        ("x.csv", "a,b\n", "x.csv"),
     ],
 )
 def test_an_excluded_file_without_problems_is_refused(
@@ -161,7 +161,9 @@ def test_an_excluded_file_without_problems_is_refused(
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("x.csv", "a,b\n", "'.csv'"),
+        ("x.xlsx", "a,b\n", "'.xlsx'"),
+        ("x.csv", "problem,answer\np, with a comma,1\n", "x.csv, line 2"),
+        ("x.csv", "problem,answer\np\n", "x.csv, line 2"),
         ("x.parquet", "not parquet", "x.parquet"),
         ("x.parquet", "", "x.parquet"),
         ("x.parquet", None, "no such file"),
