@@ -8,14 +8,17 @@ from typing import Any
 
 import mpmath
 import numpy as np
+import pandas as pd
 
-from rpg.results.config import ResultsError, flatten, setting, settings
+from rpg.checks.finding import leaves
 from rpg.results.runs import RunLog, load_runs
-from rpg.results.samples import check_agreement, sample_file, sample_lines
+from rpg.results.samples import read_samples
+from rpg.results.settings import BENCHMARK_OF, ResultsError, setting, settings
 
 TRAINING_REWARD = "training reward"  # mean over the steps that both sides have
 REWARD = "critic/score/mean"
 LEVEL = 0.95
+PROBLEM = ["input", "gts"]  # what tells problems apart in verl's samples
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def load_group(path: Path, notes: list[str]) -> Group:
 
 def seeds_of(run: RunLog) -> dict[str, Any]:
     """Dotted key -> value of the seeds in a run's configuration."""
-    return {key: value for key, value in flatten(run.config).items() if key.endswith("seed") and value is not None}
+    return {key: value for key, value in leaves(run.config) if key.endswith("seed") and value is not None}
 
 
 def compare(first: Group, second: Group) -> list[Difference]:
@@ -107,7 +110,7 @@ def difference(outcome: str, first: Group, second: Group, values: Sequence[Seque
         name = outcome.removesuffix(" accuracy")
         pairs = paired_problems(first.runs[0], second.runs[0], name)
         if len(pairs) > 1:
-            interval, over = t_interval([second - first for first, second in pairs]), "problems, paired"
+            interval, over = t_interval(pairs), "problems, paired"
     return Difference(outcome, means[0], means[1], means[1] - means[0], interval, over)
 
 
@@ -144,49 +147,30 @@ def t_quantile(probability: float, freedom: float) -> float:
     return float(mpmath.findroot(lambda t: above(t) - (1 - probability), 1.5))
 
 
-Answers = dict[tuple[str, str], list[tuple[str, float]]]  # (problem, answer key) -> (response, acc) of each sample
+def last_samples(run: RunLog) -> pd.DataFrame:
+    """A line for each sample of the last validation, as `read_samples`; empty where the run wrote none."""
+    steps = [int(points.index[-1]) for points in run.accuracies().values()]
+    samples = read_samples(run, max(steps), whole=True) if steps else None
+    return pd.DataFrame(columns=[*PROBLEM, "output", "acc"]) if samples is None else samples
 
 
-def last_answers(run: RunLog) -> Answers:
-    """Samples of the last validation; empty where the run wrote none, or they disagree with its log."""
-    accuracies = run.accuracies()
-    step = max((int(points.index[-1]) for points in accuracies.values()), default=None)
-    file = None if step is None else sample_file(run, step)
-    answers: Answers = {}
-    if step is None or file is None:
-        return answers
-    for one in sample_lines(file, ["acc", "output"]):
-        answers.setdefault((one["input"], str(one["gts"])), []).append((one["output"], float(one["acc"])))
-    outcomes = [acc for samples in answers.values() for _, acc in samples]
-    for name, points in accuracies.items() if len(accuracies) == 1 else ():
-        if not check_agreement(run, file, name, outcomes, points, step):
-            return {}
-    return answers
-
-
-def paired_problems(first: RunLog, second: RunLog, benchmark: str) -> list[tuple[float, float]]:
-    """Accuracies of each problem of the last validations; [] where the two did not answer the same problems.
-
-    Only for runs that validate on one benchmark: samples on disk do not say which one they are of.
-    """
-    if any(list(run.accuracies()) != [benchmark] for run in (first, second)):
-        return []
-    means = [
-        {problem: float(np.mean([acc for _, acc in samples])) for problem, samples in last_answers(run).items()}
-        for run in (first, second)
-    ]
-    return [(means[0][problem], means[1][problem]) for problem in means[0]] if set(means[0]) == set(means[1]) else []
+def paired_problems(first: RunLog, second: RunLog, benchmark: str) -> list[float]:
+    """Difference in accuracy of each problem of the last validation; [] where the runs answered different problems."""
+    means = []
+    for run in (first, second):
+        samples = last_samples(run)
+        if len(samples):
+            samples = samples.loc[samples["data_source"].map(lambda name: BENCHMARK_OF.get(name, name)) == benchmark]
+        means.append(samples.astype({"acc": float}).groupby(PROBLEM, sort=False)["acc"].mean())
+    return (means[1] - means[0]).tolist() if set(means[0].index) == set(means[1].index) else []
 
 
 def side_by_side(first: RunLog, second: RunLog, count: int) -> list[tuple[str, str, str, str]]:
     """(problem, answer key, response of the first run, of the second) of problems that one of them alone solves."""
-    answers = last_answers(first), last_answers(second)
-    shown = []
-    for problem in answers[0]:
-        (one, acc), (other, acc_other) = (side.get(problem, [("", -1.0)])[0] for side in answers)
-        if min(acc, acc_other) >= 0 and acc != acc_other and len(shown) < count:
-            shown.append((*problem, one, other))
-    return shown
+    one, other = (last_samples(run).drop_duplicates(PROBLEM) for run in (first, second))
+    both = one.merge(other, on=PROBLEM, suffixes=("_first", "_second"))
+    differ = both.loc[both["acc_first"] != both["acc_second"], [*PROBLEM, "output_first", "output_second"]]
+    return [(str(row[0]), str(row[1]), str(row[2]), str(row[3])) for row in differ.head(count).to_numpy().tolist()]
 
 
 def differing_settings(groups: Sequence[Group]) -> dict[str, list[str]]:

@@ -21,8 +21,7 @@ from rpg.results.compare import (
     planned_alike,
     side_by_side,
 )
-from rpg.results.config import ResultsError, about, exit_code
-from rpg.results.render import printable
+from rpg.results.settings import ResultsError, about, exit_code, printable
 
 LETTERS = 600  # of a problem or response that is shown
 MOST_SETTINGS = 30

@@ -15,9 +15,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from rpg.results.config import ResultsError
-from rpg.results.render import printable
-from rpg.results.runs import CONFIG, METRICS, RunLog, find_logs, is_accuracy, load_run
+from rpg.results.runs import METRICS, RunLog, find_logs, is_accuracy, load_run
+from rpg.results.settings import CONFIG, ResultsError, printable
 
 # Label, the metrics of verl's log that it shows (the first that a run has), format.
 SHOWN = (
