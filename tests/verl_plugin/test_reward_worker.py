@@ -134,7 +134,7 @@ def test_groups_that_are_filtered_are_replaced_so_often(trainer):
     with pytest.raises(RuntimeError, match="max_num_gen_batches=3"):
         trainer._refill(1)
     trainer.trainer_mode = "colocate_async"
-    with pytest.raises(RuntimeError, match=r"groups that failed or are too old count as well$"):
+    with pytest.raises(RuntimeError, match="count as well"):
         trainer._refill(1)
     assert trainer.asked == 8 * [2]
     trainer.config.algorithm.filter_groups.max_num_gen_batches = 0
