@@ -1,9 +1,9 @@
-r"""Where the judges `release` and `verified` differ: a corpus of 6,000 made endings, by kind, as a markdown table.
+r"""Compare the verifiers `release` and `verified` on 6,000 generated endings of responses, as a markdown table.
 
     python scripts/compare_judges.py [--count 6000] [--seed 0] [--into docs/judges.md]
 
-A kind is one habit of writing a last line; all its endings are right, or all are wrong, by what a person
-who reads them would say. With --into the table takes the place of the one between the two marks in the file.
+A kind is one way to write the last line. A person would call all endings of a kind right, or all wrong.
+--into replaces the table between the two marks in FILE.
 """
 
 import argparse
@@ -120,11 +120,10 @@ KINDS = (
 
 @dataclass
 class Tally:
-    """How many of a kind's endings each judge accepts, and on how many the two say different things."""
+    """How many endings of a kind there are, and how many of them each judge of JUDGES accepts."""
 
     count: int = 0
-    accepted: tuple[int, int] = (0, 0)
-    differ: int = 0
+    accepted: tuple[int, ...] = (0, 0)
 
 
 def tally(count: int, seed: int) -> dict[Kind, Tally]:
@@ -138,26 +137,29 @@ def tally(count: int, seed: int) -> dict[Kind, Tally]:
         one = found[kind]
         one.count += 1
         one.accepted = (one.accepted[0] + right[0], one.accepted[1] + right[1])
-        one.differ += right[0] != right[1]
     return found
 
 
 def table(found: dict[Kind, Tally]) -> str:
-    """The tally as markdown: a line a kind, sums below."""
-    lines = ["| kind | endings | a person | release | verified | differ |", "| :-- | --: | :-- | --: | --: | --: |"]
-    for title, sources in (("integer sets", "math-dapo"), ("sets with expressions", "minerva-math")):
-        lines.append(f"| **{title}** | | | | | |")
-        part = {kind: one for kind, one in found.items() if kind.data_source == sources}
+    """Markdown: each kind on which a judge disagrees with a person, then the sums over all kinds of the set."""
+    lines = ["| ending | correct verdict | release | verified |", "| :-- | :-- | :-- | :-- |"]
+    for title, source in (("integer sets", "math-dapo"), ("sets with expressions", "minerva-math")):
+        part = {kind: one for kind, one in found.items() if kind.data_source == source}
+        lines.append(f"| **{title}** | | | |")
         for kind, one in part.items():
-            said = "right" if kind.right else "wrong"
-            lines.append(
-                f"| {kind.name} | {one.count} | {said} | {one.accepted[0]} | {one.accepted[1]} | {one.differ} |"
-            )
-        for said, right in (("right", True), ("wrong", False)):
+            if one.accepted != (one.count * kind.right,) * 2:
+                lines.append(_row(kind.name, kind.right, one))
+        for right in (True, False):
             ones = [one for kind, one in part.items() if kind.right is right]
-            sums = [sum(n) for n in zip(*((one.count, *one.accepted, one.differ) for one in ones), strict=True)]
-            lines.append(f"| *all that are {said}* | {sums[0]} | {said} | {sums[1]} | {sums[2]} | {sums[3]} |")
+            accepted = tuple(sum(counts) for counts in zip(*(one.accepted for one in ones), strict=True))
+            verdict = "right" if right else "wrong"
+            lines.append(_row(f"*all {verdict} answers*", right, Tally(sum(one.count for one in ones), accepted)))
     return "\n".join(lines) + "\n"
+
+
+def _row(name: str, right: bool, one: Tally) -> str:
+    shown = [{0: "wrong", one.count: "right"}.get(n, f"right for {n} of {one.count}") for n in one.accepted]
+    return f"| {name} | {'right' if right else 'wrong'} | {' | '.join(shown)} |"
 
 
 def main() -> None:
