@@ -22,9 +22,9 @@ FIRST, LATER, ALL = (1, 2, 3), (4, 5, 6, 7, 8, 9), tuple(range(1, 10))
 
 
 class Contrast(NamedTuple):
-    """Mean of the first cells less mean of the second, in the runs with so many steps a batch and these seeds.
+    """Mean of the cells `plus` minus mean of `minus`, in the runs with these steps per batch and seeds.
 
-    `by`: the column whose cells are meant. `alike`: nothing else that could make a difference differs.
+    `by`: the column of the cells. `alike`: no other setting differs.
     """
 
     name: str
@@ -40,31 +40,31 @@ def _rest(rows: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(row for row in EIGHT if row not in rows)
 
 
-SAME, ADVANTAGE, CONFOUNDED = "A/A tests, among the eight rows", "What the advantage changes", "Confounded"
+SAME, ADVANTAGE, CONFOUNDED = "A/A tests among the eight rows", "Advantages", "Confounded"
 CONTRASTS = {
     SAME: (
-        Contrast("REINFORCE less differentiable", 16, FIRST, "method", REINFORCE, DIFFERENTIABLE),
-        Contrast("reverse less forward KL", 16, FIRST, "method", REVERSE, _rest(REVERSE)),
-        Contrast("unnormalised less normalised KL", 16, FIRST, "method", UNNORMALISED, _rest(UNNORMALISED)),
-        Contrast("REINFORCE less differentiable, 2 steps", 2, FIRST, "method", REINFORCE, DIFFERENTIABLE),
-        Contrast("REINFORCE less differentiable, 64 steps", 64, FIRST, "method", REINFORCE, DIFFERENTIABLE),
+        Contrast("REINFORCE minus differentiable", 16, FIRST, "method", REINFORCE, DIFFERENTIABLE),
+        Contrast("reverse minus forward KL", 16, FIRST, "method", REVERSE, _rest(REVERSE)),
+        Contrast("unnormalised minus normalised KL", 16, FIRST, "method", UNNORMALISED, _rest(UNNORMALISED)),
+        Contrast("REINFORCE minus differentiable, 2 steps", 2, FIRST, "method", REINFORCE, DIFFERENTIABLE),
+        Contrast("REINFORCE minus differentiable, 64 steps", 64, FIRST, "method", REINFORCE, DIFFERENTIABLE),
     ),
     ADVANTAGE: (
-        Contrast("REINFORCE++ less eight rows, seeds 1 to 3", 16, FIRST, "cell", ("REINFORCE++",), (ROWS,)),
+        Contrast("REINFORCE++ minus eight rows, seeds 1 to 3", 16, FIRST, "cell", ("REINFORCE++",), (ROWS,)),
         Contrast("the same, seeds 4 to 9", 16, LATER, "cell", ("REINFORCE++",), (ROWS,)),
         Contrast("the same, all seeds", 16, ALL, "cell", ("REINFORCE++",), (ROWS,)),
-        Contrast("REINFORCE++ less eight rows with division", 16, ALL, "cell", ("REINFORCE++",), (DIVIDED,)),
-        Contrast("REINFORCE++-Baseline less eight rows", 16, FIRST, "cell", ("REINFORCE++-Baseline",), (ROWS,)),
-        Contrast("divided less not, seeds 1 to 3", 16, FIRST, "cell", ("GRPO", DIVIDED), (UNDIVIDED, ROWS)),
+        Contrast("REINFORCE++ minus eight rows with division", 16, ALL, "cell", ("REINFORCE++",), (DIVIDED,)),
+        Contrast("REINFORCE++-Baseline minus eight rows", 16, FIRST, "cell", ("REINFORCE++-Baseline",), (ROWS,)),
+        Contrast("divided minus not divided, seeds 1 to 3", 16, FIRST, "cell", ("GRPO", DIVIDED), (UNDIVIDED, ROWS)),
         Contrast("the same, seeds 4 to 9", 16, LATER, "cell", ("GRPO", DIVIDED), (UNDIVIDED, ROWS)),
         Contrast("the same, all seeds", 16, ALL, "cell", ("GRPO", DIVIDED), (UNDIVIDED, ROWS)),
     ),
     CONFOUNDED: (
-        Contrast("DAPO less eight rows", 16, FIRST, "cell", ("DAPO",), (ROWS,), False),
-        Contrast("eight rows less GRPO, both divided", 16, ALL, "cell", (DIVIDED,), ("GRPO",), False),
-        Contrast("eight rows less GRPO, both not", 16, ALL, "cell", (ROWS,), (UNDIVIDED,), False),
-        Contrast("DAPO less eight rows, 2 steps", 2, FIRST, "cell", ("DAPO",), (ROWS,), False),
-        Contrast("DAPO less eight rows, 64 steps", 64, FIRST, "cell", ("DAPO",), (ROWS,), False),
+        Contrast("DAPO minus eight rows", 16, FIRST, "cell", ("DAPO",), (ROWS,), False),
+        Contrast("eight rows minus GRPO, both divided", 16, ALL, "cell", (DIVIDED,), ("GRPO",), False),
+        Contrast("eight rows minus GRPO, both not", 16, ALL, "cell", (ROWS,), (UNDIVIDED,), False),
+        Contrast("DAPO minus eight rows, 2 steps", 2, FIRST, "cell", ("DAPO",), (ROWS,), False),
+        Contrast("DAPO minus eight rows, 64 steps", 64, FIRST, "cell", ("DAPO",), (ROWS,), False),
     ),
 }
 
@@ -78,11 +78,6 @@ class Estimate(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.value:+.3f} ± {self.error:.3f}"
-
-    @property
-    def ratio(self) -> float:
-        """The difference in standard errors."""
-        return self.value / self.error
 
     @property
     def detectable(self) -> float:

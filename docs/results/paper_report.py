@@ -1,7 +1,7 @@
-"""RPG-REINFORCE less DAPO in the paper's own tables: python docs/results/paper_report.py OUT
+"""RPG-REINFORCE minus DAPO in the paper's own tables: python docs/results/paper_report.py OUT
 
 By erratum E1 (docs/mathematics.md) the release's RPG-REINFORCE scripts train one algorithm, so that rows of one table
-differ by chance alone; what is compared with DAPO is then their mean. Writes paper.md into OUT.
+differ by chance alone. Their mean is compared with DAPO. Writes paper.md into OUT.
 """
 
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 import compact
 import pandas
 
-HEAD = ("table", "model", "benchmark", "column", "rows", "mean less DAPO", "highest less DAPO", "deviation of the rows")
+HEAD = ("table", "model", "benchmark", "column", "rows", "mean - DAPO", "highest - DAPO", "deviation of the rows")
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
-"""What the runs of study.sh say: tables, contrasts with their errors, pictures.
+"""Tables, contrasts with standard errors and pictures of the runs of study.sh.
 
 python docs/results/study_report.py docs/results/study OUT
 
 Reads the three files that compact.py wrote; writes methods.md, methods.png, contrasts.png and curves.png into OUT.
-Two outcomes of a run are compared: its mean training score over all batches, and its last held-out accuracy.
+A run has two outcomes: its mean training score over all batches and its last held-out accuracy.
 """
 
 import sys
@@ -31,9 +31,7 @@ def main() -> None:
     metrics = compact.metrics_of(study)
     runs = frame(compact.runs_of(study), metrics)
     learned = runs[runs.steps > 0]
-    text = ["# The study's runs", ""]
-    for steps, group in learned[learned.folder.str.startswith("steps_")].groupby("steps"):
-        text += [f"## {steps} optimizer steps a batch", "", *methods_table(group), ""]
+    text = ["# The study's runs", "", *methods_table(learned[learned.folder.str.startswith("steps_")])]
     text += [*contrasts_text(learned), *exchanged(learned), *one_seed_twice(learned)]
     text += [*rates(runs, metrics), *dapo(runs)]
     out.mkdir(parents=True, exist_ok=True)
@@ -76,24 +74,18 @@ def frame(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> pandas.DataFrame
     )
 
 
-def methods_table(group: pandas.DataFrame) -> list[str]:
-    """Markdown: a line a method, means over its seeds."""
-    columns = {
-        LAST: 3,
-        "halfway": 3,
-        SCORE: 3,
-        "entropy": 2,
-        "tokens": 1,
-        "largest KL": 3,
-        "lowest ess": 3,
-        "clipped": 3,
-    }
+def methods_table(runs: pandas.DataFrame) -> list[str]:
+    """Markdown: a row per method with means over its seeds, the last accuracy for each number of optimizer steps."""
+    accuracy = runs.pivot_table(index="method", columns="steps", values=LAST)
+    columns = {SCORE: 3, "entropy": 2, "tokens": 1, "largest KL": 3, "lowest ess": 3, "clipped": 3}
     rows = []
-    for method in (method for method in METHODS if (group.method == method).any()):
-        own = group[group.method == method]
-        means = [f"{own[name].mean():.{digits}f}" for name, digits in columns.items()]
-        rows.append([method, ", ".join(f"{value:.3f}" for value in own[LAST]), *means])
-    return compact.markdown(["method", "last accuracy of each seed", *columns], rows, texts=2)
+    for method in (method for method in METHODS if method in accuracy.index):
+        own = runs[(runs.method == method) & (runs.steps == 16)]
+        accuracies = ["" if pandas.isna(value) else f"{value:.3f}" for value in accuracy.loc[method]]
+        rows.append([method, *accuracies, *(f"{own[name].mean():.{digits}f}" for name, digits in columns.items())])
+    head = ["method", *(f"accuracy, {steps} steps" for steps in accuracy), *columns]
+    title = "Last accuracy by optimizer steps per batch; the other columns are of 16 steps. Means of three seeds."
+    return [title, "", *compact.markdown(head, rows), ""]
 
 
 def contrasts_text(runs: pandas.DataFrame) -> list[str]:
@@ -101,10 +93,9 @@ def contrasts_text(runs: pandas.DataFrame) -> list[str]:
     text = [
         "## Contrasts",
         "",
-        "Differences of the mean training score over all batches and of the last accuracy (512 problems), blocked by "
-        "seed, each with its standard error; in brackets the difference in standard errors. 90 % power: the true "
-        "difference that nine of ten such studies would find. 16 steps a batch where nothing is said. Rows with other "
-        "reward shaping or with a filter have no comparable training score.",
+        "Differences ± standard error, blocked by seed. 90 % power: the true difference that nine of ten such studies "
+        "would find. 16 steps per batch unless stated. The training score of rows with other reward shaping or a "
+        "filter is not comparable. The last accuracy is over 512 problems.",
     ]
     for title, contrasts in CONTRASTS.items():
         rows = []
@@ -112,7 +103,7 @@ def contrasts_text(runs: pandas.DataFrame) -> list[str]:
             cells = []
             for outcome in (SCORE, LAST):
                 found = estimate(runs, contrast, outcome)
-                shown = [f"{found} ({found.ratio:+.1f})", f"{found.detectable:.3f}"]
+                shown = [str(found), f"{found.detectable:.3f}"]
                 cells += shown if contrast.alike or outcome == LAST else ["", ""]
             rows.append([contrast.name, *cells])
         head = ["contrast", SCORE, "90 % power", LAST, "90 % power"]
@@ -130,34 +121,34 @@ def exchanged(runs: pandas.DataFrame) -> list[str]:
             means = [f"{chosen[column].mean():.3f}" for column in (SCORE, LAST, "gradient norm")]
             rows.append([loss, name, str(len(chosen)), *means])
     head = ["loss", "advantages", "runs", SCORE, LAST, "gradient norm"]
-    title = "## Advantages divided by the group's standard deviation, or not"
+    title = "## Division by the group's standard deviation, seeds 1 to 9"
     return [title, "", *compact.markdown(head, rows, texts=2), ""]
 
 
 def one_seed_twice(runs: pandas.DataFrame) -> list[str]:
-    """Markdown: how far two runs of one method and seed are apart, beside all runs of the method."""
+    """Markdown: standard deviation between runs of one method and seed, and between all runs of the method."""
     repeated = runs[runs.folder.isin(("advantages_own", "advantages_twice"))]
     rows = []
     for method, own in repeated.groupby("method"):
         for outcome in (SCORE, LAST):
             within = own.groupby("seed")[outcome].var().mean() ** 0.5
             rows.append([str(method), outcome, str(len(own)), f"{within:.3f}", f"{own[outcome].std():.3f}"])
-    head = ["method", "outcome", "runs", "deviation within a seed", "of all"]
-    return ["## One seed twice", "", *compact.markdown(head, rows, texts=2), ""]
+    head = ["method", "outcome", "runs", "standard deviation within a seed", "of all"]
+    return ["## Repeated seeds", "", *compact.markdown(head, rows, texts=2), ""]
 
 
 def rates(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> list[str]:
-    """Markdown: the runs that the learning rate rests on."""
+    """Markdown: the runs that chose the learning rate."""
     rows = []
     for name, run in runs[runs.steps == 0].sort_values(["rate", "method"]).iterrows():
         shown = ", ".join(f"{step}: {value:.3f}" for step, value in metrics[ACCURACY][name].dropna().items())
         rows.append([f"{run.rate:g}", run.method, shown, f"{run['lowest ess']:.2f}"])
     head = ["rate", "method", "accuracy at batch", "lowest ess"]
-    return ["## The learning rate, on seed 11", "", *compact.markdown(head, rows, texts=3), ""]
+    return ["## Learning rate, seed 11", "", *compact.markdown(head, rows, texts=3), ""]
 
 
 def dapo(runs: pandas.DataFrame) -> list[str]:
-    """Markdown: what DAPO's filter costs in prompts, and what as many prompts would have been worth to the others."""
+    """Markdown: the prompts that DAPO's filter costs, and the gain that the other methods make with as many."""
     chosen = runs[runs.folder == "steps_16"]
     own, rest = chosen[chosen.method == "DAPO"], chosen[chosen.method != "DAPO"]
     evicted, left, batch = own.evicted.mean(), own["left over"].mean(), own.prompts.mean()
@@ -167,14 +158,14 @@ def dapo(runs: pandas.DataFrame) -> list[str]:
     return [
         "## DAPO's prompts",
         "",
-        f"DAPO drops {evicted:.1f} groups a batch and leaves {left:.1f} over: it samples {asked:.1f} prompts a batch, "
-        f"the others {batch:.0f}. In their second half of training the others gain {gain:.3f} a batch, so that as many "
-        f"prompts would be {more:.1f} batches more for them, worth {gain * more:.3f}.",
+        f"DAPO drops {evicted:.1f} groups per batch and discards {left:.1f}: it samples {asked:.1f} prompts per batch, "
+        f"the others {batch:.0f}. In the second half of training the others gain {gain:.3f} per batch. As many "
+        f"prompts would give them {more:.1f} more batches, worth {gain * more:.3f}.",
     ]
 
 
 def draw_methods(runs: pandas.DataFrame, path: Path) -> None:
-    """A column a number of optimizer steps a batch, a row a method: seeds, their mean and standard error."""
+    """A column per number of optimizer steps, a row per method: seeds, their mean and standard error."""
     chosen = runs[runs.folder.str.startswith("steps_")]
     methods = [method for method in METHODS if (chosen.method == method).any()]
     with pyplot.rc_context(figures.STYLE):
@@ -190,7 +181,7 @@ def draw_methods(runs: pandas.DataFrame, path: Path) -> None:
                     continue
                 axis.plot(values, [place] * len(values), "o", color=colour, alpha=0.45, markersize=5)
                 axis.errorbar(values.mean(), place, xerr=values.sem(), fmt="D", color=colour, capsize=3, markersize=5)
-            axis.set_title(f"{steps} optimizer steps a batch", loc="left")
+            axis.set_title(f"{steps} optimizer steps per batch", loc="left")
             axis.set_xlabel("held-out accuracy after 384 prompts")
         axes[0].set_yticks(range(len(methods)), methods)
         axes[0].set_ylim(len(methods) - 0.5, -0.5)
@@ -199,7 +190,7 @@ def draw_methods(runs: pandas.DataFrame, path: Path) -> None:
 
 
 def draw_contrasts(runs: pandas.DataFrame, path: Path) -> None:
-    """A forest: differences with 95 % intervals, and the range that would be missed with a chance above 10 %."""
+    """A forest plot: differences with 95 % intervals, and the range with less than 90 % power."""
     rows = [(title, contrast) for title, contrasts in CONTRASTS.items() for contrast in contrasts]
     with pyplot.rc_context(figures.STYLE):
         figure, axes = pyplot.subplots(1, 2, figsize=(12.5, 0.9 + 0.34 * (len(rows) + len(CONTRASTS))), sharey=True)
@@ -237,7 +228,7 @@ def draw_curves(runs: pandas.DataFrame, metrics: pandas.DataFrame, path: Path) -
     shown = {
         "training score": "critic/score/mean",
         "entropy of a token, nats": "actor/entropy",
-        "tokens a response": "response_length/mean",
+        "tokens per response": "response_length/mean",
     }
     colours = {ROWS: "#d62728", DIVIDED: "#08519c", "REINFORCE++": "#b5a642", "REINFORCE++-Baseline": "#8c564b"}
     with pyplot.rc_context(figures.STYLE):
