@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rpg.checks.finding import ABSENT, Finding, Run, check
+from rpg.checks.finding import ABSENT, Finding, Run, check, shown
 from rpg.checks.reward import is_ours
 from rpg.checks.settings import MODEL
 from rpg.data.check import check_file, check_overlap, prompt_length
@@ -110,7 +110,7 @@ def data_sources(run: Run) -> Iterator[Finding]:
         sources = pq.read_table(Path(name).expanduser(), columns=["data_source"])["data_source"].unique().to_pylist()
         unknown = sorted((source for source in sources if not is_known(source)), key=str)
         if unknown:
-            wrong = f"data_source {', '.join(map(str, unknown))} is not scored by rpg.rewards"
+            wrong = f"data_source {', '.join(map(shown, unknown))} is not scored by rpg.rewards"
             known = ", ".join([*sorted(KNOWN_DATA_SOURCES), f"{GYM_PREFIX}TASK"])
             yield Finding(key, name, wrong, f"set reward.custom_reward_function for others; known: {known}")
         if any(is_known(source) and gym_task(source) for source in sources) and not gym.is_installed():
@@ -224,11 +224,12 @@ def missing_shards(directory: Path) -> list[str]:
 
 
 @check("rows", "every row can be trained or evaluated on, no prompt is cut, no test problem is among the training ones",
-       "data.train_files", "data.val_files", "data.max_prompt_length", f"{MODEL}.path", cost="thorough",
-       subject="files")  # fmt: skip
+       "data.train_files", "data.val_files", "data.max_prompt_length", f"{MODEL}.path",
+       "reward.custom_reward_function.path", cost="thorough", subject="files")  # fmt: skip
 def rows(run: Run) -> Iterator[Finding]:
     """As `rpg data check` does, with the model's tokenizer."""
     length, checked = None, []
+    own_reward = not is_ours(run.get("reward.custom_reward_function.path"))
     if run.model.is_dir():
         try:
             length = prompt_length(str(run.model))
@@ -237,7 +238,7 @@ def rows(run: Run) -> Iterator[Finding]:
     for name in dict.fromkeys([*run.files("train"), *run.files("val")]):
         path = Path(name).expanduser()
         if path.is_file():
-            checked.append(check_file(path, length, run.get("data.max_prompt_length")))
+            checked.append(check_file(path, length, run.get("data.max_prompt_length"), own_reward))
         elif elsewhere(name):
             yield Finding(name, ABSENT, "is not on this machine", level="skip")
     check_overlap(checked)

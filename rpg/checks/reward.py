@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rpg.checks.finding import Finding, Run, check
 from rpg.rewards import JUDGES, OPTIONS, OURS, check_options
+from rpg.rewards.own import ADAPTER, RewardError, find_reward
 
 FUNCTION = "reward.custom_reward_function"
 KWARGS = f"{FUNCTION}.reward_kwargs"
@@ -45,12 +46,19 @@ def judge(run: Run) -> Iterator[Finding]:
 
 
 @check("reward function", "the reward function's file or module is there and defines the function",
-       f"{FUNCTION}.path", f"{FUNCTION}.name", subject="files")  # fmt: skip
+       f"{FUNCTION}.path", f"{FUNCTION}.name", KWARGS, subject="files")  # fmt: skip
 def reward_function(run: Run) -> Iterator[Finding]:
     """By reading the source: importing it may take long, and is the reward workers' work."""
     path, name = run.get(f"{FUNCTION}.path"), run.get(f"{FUNCTION}.name")
     if path is None or is_ours(path):
         file = Path(__file__).parents[1] / "rewards/__init__.py" if path else None
+    elif path == ADAPTER:
+        own = run.get(KWARGS) or {}
+        try:
+            find_reward(own.get("file", ""), own.get("function"))
+        except RewardError as error:
+            yield Finding(f"{KWARGS}.file", own.get("file"), str(error))
+        return
     elif path.startswith("pkg://"):
         file = source_of(path.removeprefix("pkg://"))
         if file is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rpg.data.build import digest
-from rpg.data.findings import ABSENT, Finding, Findings, Level
+from rpg.data.findings import ABSENT, Finding, Findings, Level, shown
 from rpg.data.published import problem_text
 from rpg.data.readers import DataError, open_parquet, read_batches
 from rpg.data.row_model import row_findings, short
@@ -38,6 +38,7 @@ class FileCheck:
     sources: Counter[str] = field(default_factory=Counter)
     splits: Counter[str] = field(default_factory=Counter)
     problems: dict[bytes, Seen] = field(default_factory=dict)
+    own_reward: bool = False
     too_long: int | None = None  # None where no tokenizer was given
 
     def add(self, key: str, wrong: str, remedy: str, row: int | None = None, level: Level = "error") -> None:
@@ -55,7 +56,7 @@ class FileCheck:
         if not counts:
             return f"{self.path}: {self.rows} rows"
         repeats = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-        sources = ", ".join(f"{name:.40} ({count})" for name, count in self.sources.most_common(5))
+        sources = ", ".join(f"{shown(name):.40} ({count})" for name, count in self.sources.most_common(5))
         return (
             f"{self.path}: {self.rows} rows, {len(counts)} problems, each {repeats} times; data_source {sources}; "
             f"split {self.role}; {self.findings.count('error', TRUTH)} ground truths unusable"
@@ -63,8 +64,16 @@ class FileCheck:
         )
 
 
-def check_files(paths: list[Path], tokenizer: str | None = None, max_prompt_length: int = MAX_PROMPT_LENGTH) -> int:
-    """Check every file and print what is wrong; 0 only where all of them can be trained on."""
+def check_files(
+    paths: list[Path],
+    tokenizer: str | None = None,
+    max_prompt_length: int = MAX_PROMPT_LENGTH,
+    own_reward: bool = False,
+) -> int:
+    """Check every file and print what is wrong; 0 only where all of them can be trained on.
+
+    own_reward: a reward function of the user's scores the rows, so data_source, answers and template are free.
+    """
     length: PromptLength | None = None
     errors = 0
     if tokenizer:
@@ -73,7 +82,7 @@ def check_files(paths: list[Path], tokenizer: str | None = None, max_prompt_leng
         except DataError as error:
             print(f"error: --tokenizer: {error}")
             errors = 1
-    checks = [check_file(path, length, max_prompt_length) for path in paths]
+    checks = [check_file(path, length, max_prompt_length, own_reward) for path in paths]
     check_overlap(checks)
     for check in checks:
         print(check.summary(), *check.findings.lines(), sep="\n")
@@ -84,11 +93,17 @@ def check_files(paths: list[Path], tokenizer: str | None = None, max_prompt_leng
     return 1 if errors else 0
 
 
-def check_file(path: Path, length: PromptLength | None = None, max_prompt_length: int = MAX_PROMPT_LENGTH) -> FileCheck:
-    """Check one file by itself; problems with reading it become findings."""
-    check = FileCheck(path, too_long=0 if length else None)
+def check_file(
+    path: Path,
+    length: PromptLength | None = None,
+    max_prompt_length: int = MAX_PROMPT_LENGTH,
+    own_reward: bool = False,
+) -> FileCheck:
+    """Check one file by itself; problems with reading it become findings. own_reward: as in check_files."""
+    check = FileCheck(path, own_reward=own_reward, too_long=0 if length else None)
     if path.suffix != ".parquet":
-        check.add("file", f"name ends in {path.suffix!r}", "verl reads by name; rename to .parquet")
+        remedy = f"build one: rpg data build --from {path} --question COLUMN --answer COLUMN"
+        check.add("file", f"name ends in {path.suffix!r}", remedy)
         return check
     try:
         with open_parquet(path) as parquet:
@@ -123,7 +138,7 @@ def check_columns(check: FileCheck, names: list[str]) -> None:
 def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None, max_prompt_length: int) -> None:
     """Record what is wrong with `row` and remember its problem for the checks across rows."""
     is_prompt_broken = False
-    for finding in row_findings(row):
+    for finding in row_findings(row, check.own_reward):
         check.findings.add(finding, check.rows)
         is_prompt_broken |= finding.level == "error" and finding.key.startswith("prompt")
     structs = (row.get(name) for name in ("extra_info", "reward_model"))
@@ -145,7 +160,8 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None
             check.add("prompt", f"{tokens} tokens, over {max_prompt_length}", remedy, check.rows, level)
     elif seen.answer != answer:
         what = f"{short(truth)}, but row {seen.first_row} asks the same and has another answer"
-        check.add(TRUTH, what, "find out which is right, drop the other", check.rows)
+        level = "warning" if check.own_reward else "error"
+        check.add(TRUTH, what, "find out which is right, drop the other", check.rows, level)
     seen.count += 1
 
 

@@ -1,46 +1,78 @@
 """`rpg data build` and `rpg data check`."""
 
 import argparse
+import re
 import sys
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from rpg.data import toy
+from rpg.data import own, toy
 from rpg.data.build import build, problem_keys
 from rpg.data.parquet import Problem, repeated_rows, write_together
 from rpg.data.published import SOURCES
 from rpg.data.readers import DataError, read_file, read_hub
-from rpg.rewards.data_sources import require_gym_task
+from rpg.rewards.data_sources import is_known, require_gym_task
+from rpg.rewards.own import RewardError, find_reward
 
 GYM = "reasoning-gym:"
-TOY, TASK, PUBLISHED = "toy", f"{GYM}TASK", "published sets"
+TOY, TASK, PUBLISHED, OWN = "toy", f"{GYM}TASK", "published sets", "data of one's own, gsm8k and math"
 # option: (of which sets, its default there); the other sets refuse it
 OPTIONS = {
     "settings": ((TASK,), []),
-    "from_file": ((PUBLISHED,), None),
-    "exclude": ((PUBLISHED, TASK), []),
+    "from_file": ((PUBLISHED, OWN), None),
+    "exclude": ((PUBLISHED, TASK, OWN), []),
+    "repeat": ((PUBLISHED, TASK, TOY), None),
     "train_size": ((TOY, TASK), 2048),
     "test_size": ((TOY, TASK), 256),
-    "seed": ((TOY, TASK), 0),
+    "seed": ((TOY, TASK, OWN), 0),
     "low": ((TOY,), 0),
     "high": ((TOY,), 99),
+    "question": ((OWN,), None),
+    "answer": ((OWN,), None),
+    "dataset_name": ((OWN,), None),
+    "data_source": ((OWN,), None),
+    "template": ((OWN,), None),
+    "keep": ((OWN,), []),
+    "test_share": ((OWN,), None),
+    "test_rows": ((OWN,), None),
 }
+SAFE_NAME = re.compile(r"[\w.-]+")
+FLAGS = {"from_file": "--from", "dataset_name": "--name"}  # the others are named as their options
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg data`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    add = actions.add_parser("build", help="write the parquet file of one problem set").add_argument
-    names = ", ".join([TOY, *SOURCES])
-    add("name", type=_set, metavar="NAME", help=f"{names}, {TASK} (data/README.md)")
+    build_parser = actions.add_parser("build", help="write the parquet files of one problem set, or of your own data")
+    build_parser.epilog = "example: rpg data build --from mine.csv --question Q --answer A --name mine --test-rows 200"
+    add = build_parser.add_argument
+    names = ", ".join([TOY, *SOURCES, *own.TABLES])
+    add("name", nargs="?", type=_set, metavar="NAME", help=f"{names}, {TASK} (data/README.md); none for your own data")
     add("settings", nargs="*", metavar="KEY=VALUE", help=f"{TASK}: its configuration, for example max_terms=4")
     add(
         "--from",
         dest="from_file",
+        metavar="FILE",
+        help="parquet, JSONL, JSON or CSV file; your own data, gsm8k and math: also a folder with files train* and "
+        "test*, or hub:NAME[:CONFIG] (default for a NAME: its place on the Hugging Face hub)",
+    )
+    add("--question", metavar="COLUMN", help="your own data: column of the question")
+    add("--answer", metavar="COLUMN", help="your own data: column of the answer")
+    add("--name", dest="dataset_name", metavar="NAME", help="your own data: name of the files (default: the file's)")
+    add("--data-source", metavar="NAME", help="your own data: data_source of the rows (default: the name)")
+    add(
+        "--template",
         type=Path,
         metavar="FILE",
-        help="published sets: local parquet, JSON, JSONL or CSV file (default: the Hugging Face hub)",
+        help="your own data: text with {question} (default: the paper's prompt)",
     )
+    add("--keep", nargs="+", metavar="COLUMN", help="your own data: columns that your reward function reads")
+    split = build_parser.add_mutually_exclusive_group().add_argument
+    split(
+        "--test-share", type=float, metavar="X", help="your own data without a test split: share drawn (default: 0.1)"
+    )
+    split("--test-rows", type=int, metavar="N", help="your own data without a test split: rows drawn")
     add("--out", type=Path, default=Path("data"), help="folder to write to (default: data)")
     add("--repeat", type=_positive, metavar="K", help="rows of each problem (default: 32 for aime24, aime25, amc23)")
     add(
@@ -52,13 +84,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--train-size", type=int, help=f"toy, {TASK}: training problems (default: 2048)")
     add("--test-size", type=int, help=f"toy, {TASK}: test problems (default: 256)")
-    add("--seed", type=int, help=f"toy, {TASK}: which problems are drawn (default: 0)")
+    add("--seed", type=int, help=f"toy, {TASK}, your own data: which problems are drawn (default: 0)")
     add("--low", type=int, help="toy: smallest operand (default: 0)")
     add("--high", type=int, help="toy: largest operand (default: 99)")
 
     add = actions.add_parser("check", help="say what is wrong with parquet files, by row and column").add_argument
     add("files", nargs="+", type=Path, metavar="FILE")
     add("--tokenizer", metavar="DIR", help="count prompts over --max-prompt-length with it")
+    add("--reward", type=Path, metavar="FILE", help="your reward function scores the rows: rpg's rules are not asked")
     add("--max-prompt-length", type=_positive, metavar="N", help="in tokens, with --tokenizer (default: 2048)")
 
 
@@ -70,21 +103,35 @@ def run(args: argparse.Namespace) -> int:
         if args.max_prompt_length and not args.tokenizer:
             print("rpg data check: --max-prompt-length counts tokens; give --tokenizer DIR with it", file=sys.stderr)
             return 1
-        return check_files(args.files, args.tokenizer, args.max_prompt_length or MAX_PROMPT_LENGTH)
+        if args.reward:
+            try:
+                find_reward(args.reward)
+            except RewardError as error:
+                print(f"rpg data check: --reward {error}", file=sys.stderr)
+                return 2
+        length = args.max_prompt_length or MAX_PROMPT_LENGTH
+        return check_files(args.files, args.tokenizer, length, own_reward=args.reward is not None)
     try:
-        kind = TASK if args.name.startswith(GYM) else TOY if args.name == TOY else PUBLISHED
+        kind = kind_of(args.name)
         for option, (kinds, default) in OPTIONS.items():
             value = getattr(args, option)
             if value in (None, []):
                 setattr(args, option, default)
             elif kind not in kinds:
-                flag = " ".join(value) if option == "settings" else f"--{option.split('_file')[0].replace('_', '-')}"
+                flag = " ".join(value) if option == "settings" else FLAGS.get(option, f"--{option.replace('_', '-')}")
                 raise DataError(f"{flag} is for {' and '.join(kinds)} only; leave it out")
-        {TOY: build_toy, TASK: build_gym, PUBLISHED: build_published}[kind](args)
+        {TOY: build_toy, TASK: build_gym, PUBLISHED: build_published, OWN: build_own}[kind](args)
     except (ValueError, OSError, ModuleNotFoundError) as error:
-        print(f"rpg data build {args.name}: {error}", file=sys.stderr)
-        return 1
+        print(f"rpg data build{f' {args.name}' if args.name else ''}: {error}", file=sys.stderr)
+        return 2
     return 0
+
+
+def kind_of(name: str | None) -> str:
+    """Which kind of set a NAME stands for."""
+    if name is None or name in own.TABLES:
+        return OWN
+    return TASK if name.startswith(GYM) else TOY if name == TOY else PUBLISHED
 
 
 def build_toy(args: argparse.Namespace) -> None:
@@ -123,6 +170,46 @@ def build_published(args: argparse.Namespace) -> None:
     )
     report = build(source, rows, args.out, args.repeat, _excluded(args))
     print(f"{args.out / source.file_name}:", *report.lines(), sep="\n")
+
+
+def build_own(args: argparse.Namespace) -> None:
+    """Write NAME_train.parquet and NAME_test.parquet of the user's data, of gsm8k or of math."""
+    table = own.TABLES.get(args.name) or own_table(args)
+    table = replace(
+        table,
+        question=args.question or table.question,
+        answer=args.answer or table.answer,
+        data_source=args.data_source or table.data_source,
+        keep=tuple(args.keep),
+        template=args.template.read_text(encoding="utf-8") if args.template else None,
+    )
+    built = own.build_own(
+        table,
+        args.from_file or table.hub,
+        args.out,
+        test_rows=args.test_rows,
+        test_share=args.test_share,
+        seed=args.seed,
+        exclude=_excluded(args),
+    )
+    print(*built.lines(), sep="\n")
+    source = table.data_source or table.name
+    if not is_known(source):
+        print(
+            f"note: no rule of rpg scores data_source {source}; train with your own reward function "
+            "(rpg score --reward FILE tries it), or build with --data-source MATH or gsm8k for rpg's rules"
+        )
+
+
+def own_table(args: argparse.Namespace) -> own.Table:
+    """The table that the options describe; raises DataError where one is missing."""
+    for flag, value in (("--from", args.from_file), ("--question", args.question), ("--answer", args.answer)):
+        if not value:
+            raise DataError(f"{flag} is missing; give a NAME, or --from FILE --question COLUMN --answer COLUMN")
+    name = args.dataset_name or Path(args.from_file.removeprefix(own.HUB).partition(":")[0]).stem
+    if not SAFE_NAME.fullmatch(name):
+        raise DataError(f"--name {name}: becomes a file name; give letters, digits, '.', '_' and '-'")
+    return own.Table(name, args.question, args.answer)
 
 
 def _pair(args: argparse.Namespace, name: str) -> dict[str, Path]:
@@ -166,7 +253,7 @@ def _excluded(args: argparse.Namespace) -> set[bytes]:
 
 def _set(text: str) -> str:
     """The name of a set that can be built."""
-    known = [TOY, *SOURCES]
+    known = [TOY, *SOURCES, *own.TABLES]
     if text.startswith(GYM):
         try:
             require_gym_task(text.removeprefix(GYM))
@@ -175,7 +262,10 @@ def _set(text: str) -> str:
     elif text not in known:
         near = get_close_matches(text, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise argparse.ArgumentTypeError(f"{text!r} is no set; {hint}one of {', '.join(known)}, {TASK}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no set; {hint}one of {', '.join(known)}, {TASK}; for "
+            "your own data give --from FILE --question COLUMN --answer COLUMN --name NAME"
+        )
     return text
 
 

@@ -61,7 +61,7 @@ def write_parquet(rows: Iterable[dict], path: str | Path) -> int:
     return write_together({Path(path): rows})[Path(path)]
 
 
-def write_together(files: Mapping[Path, Iterable[dict]]) -> dict[Path, int]:
+def write_together(files: Mapping[Path, Iterable[dict]], schema: pa.Schema = SCHEMA) -> dict[Path, int]:
     """Write the rows of every file and return their numbers; memory holds one row group at a time.
 
     The files get their names only when all are complete, so an interrupted build leaves none that a later run would
@@ -69,7 +69,7 @@ def write_together(files: Mapping[Path, Iterable[dict]]) -> dict[Path, int]:
     """
     partials = {path: path.with_name(f"{path.name}.{os.getpid()}.partial") for path in files}
     try:
-        counts = {path: _write(iter(rows), partials[path]) for path, rows in files.items()}
+        counts = {path: _write(iter(rows), partials[path], schema) for path, rows in files.items()}
         for path, partial in partials.items():
             partial.replace(path)
     finally:
@@ -78,11 +78,11 @@ def write_together(files: Mapping[Path, Iterable[dict]]) -> dict[Path, int]:
     return counts
 
 
-def _write(rows: Iterator[dict], path: Path) -> int:
+def _write(rows: Iterator[dict], path: Path, schema: pa.Schema) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     count = 0
-    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         while group := list(islice(rows, ROWS_PER_GROUP)):
-            writer.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
+            writer.write_table(pa.Table.from_pylist(group, schema=schema))
             count += len(group)
     return count

@@ -5,7 +5,8 @@ JSON and CSV are read by Python: a table's reader would turn the answer "025" in
 
 import csv
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ def _read_csv(path: Path) -> Rows:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:
+            require_distinct(path, reader.fieldnames or [])
             for row in reader:
                 if None in row or None in row.values():
                     raise DataError(f"{path}, line {reader.line_num}: not as many values as columns; quote commas")
@@ -61,10 +63,15 @@ def open_parquet(path: Path) -> pq.ParquetFile:
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{path}: not readable as parquet ({reason}); build or download it again") from error
-    names = parquet.schema_arrow.names
-    if len(set(names)) < len(names):  # a row as a dictionary would silently hold the last of them
-        raise DataError(f"{path}: two columns of one name among {', '.join(names)}; keep one of them")
+    require_distinct(path, parquet.schema_arrow.names)
     return parquet
+
+
+def require_distinct(path: Path, names: Sequence[str]) -> None:
+    """Raise DataError for a column that a file has twice: a row read by name would hold the last one."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise DataError(f"{path}: has the column {name!r} {count} times; keep one of them")
 
 
 def read_batches(path: Path, parquet: pq.ParquetFile) -> Iterator[list[dict[str, Any]]]:

@@ -41,10 +41,14 @@ def wrong(what: str, remedy: str, level: Literal["error", "warning"] = "error") 
     return PydanticCustomError(level, "{what}", {"what": what, "remedy": remedy})
 
 
-def row_findings(row: dict[str, Any]) -> Iterator[Finding]:
-    """Yield what is wrong with `row` by itself, at most one finding a field; missing columns are not looked at."""
+def row_findings(row: dict[str, Any], own_reward: bool = False) -> Iterator[Finding]:
+    """Yield what is wrong with `row` by itself, at most one finding a field; missing columns are not looked at.
+
+    own_reward: a function of the user's scores it, so our rules on data_source, answer and template are not asked.
+    """
+    model = OwnRewardRow if own_reward else Row
     try:
-        Row.model_validate(row, context={"data_source": str(row.get("data_source")), "problem": problem_text(row)})
+        model.model_validate(row, context={"data_source": str(row.get("data_source")), "problem": problem_text(row)})
     except ValidationError as error:
         for one in error.errors(include_url=False):
             key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in one["loc"]).removeprefix(".")
@@ -87,14 +91,19 @@ def _content(content: str) -> str:
     return content
 
 
-def _asks_for_an_answer(messages: list["Message"]) -> list["Message"]:
-    """Check the last message: a user's, one problem, in a template that tells how to answer, in English."""
+def _asks(messages: list["Message"]) -> list["Message"]:
+    """Check that the last message is a user's with a problem in it."""
     if messages[-1].role != "user":
         raise wrong(f"ends with role {messages[-1].role!r}", "the last message must be the user's")
-    content = messages[-1].content
-    problem = strip_prompt(content)
-    if not problem.strip():
+    if not strip_prompt(messages[-1].content).strip():
         raise wrong("no problem in it", "leave the row out")
+    return messages
+
+
+def _asks_for_an_answer(messages: list["Message"]) -> list["Message"]:
+    """Check the last message: a user's, one problem, in a template that tells how to answer, in English."""
+    content = _asks(messages)[-1].content
+    problem = strip_prompt(content)
     if content.count(PREFIX.strip()) > 1:
         raise wrong("the template is around it twice", "apply format_prompt to the bare problem once")
     has_mark, has_box = ANSWER_MARK.search(content), "\\boxed" in content
@@ -222,3 +231,20 @@ class Row(BaseModel):
     images: Media = None
     videos: Media = None
     audios: Media = None
+
+
+class OwnRewardModel(BaseModel):
+    """The answer, in whatever form the user's reward function takes it."""
+
+    ground_truth: Any
+
+
+class OwnRewardRow(BaseModel):
+    """What verl itself needs of a row that the user's reward function scores."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    data_source: str = ""
+    prompt: Annotated[list[Message], Field(min_length=1), AfterValidator(_asks)] = []
+    reward_model: OwnRewardModel = None  # type: ignore[assignment]
+    extra_info: Annotated[Any, BeforeValidator(_given)] = None

@@ -20,6 +20,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rpg.checks import machine, secrets, verl_version
 from rpg.checks.finding import ABSENT, Finding, Refused, Run, leaves
 from rpg.launching.overrides import BadSetting, check_text, override
+from rpg.launching.own_reward import set_own_reward
 from rpg.launching.scripts import RECIPE, Script, home
 from rpg.methods import names
 from rpg.verl_plugin.version import INSTALL
@@ -46,6 +47,7 @@ def configured(overrides: list[str], notes: list[str]) -> Run:
     try:
         config = compose_config(overrides)
         check_sections(config)
+        set_own_reward(config, overrides, notes)
         compare_with_name(config, notes)
         run = resolve(config)
     except (HydraException, OmegaConfBaseException) as error:

@@ -110,7 +110,8 @@ def judge_of_config(config: dict[str, Any]) -> str | None:
         return None
     if judge := setting(config, "reward.custom_reward_function.reward_kwargs.judge"):
         return str(judge)
-    path = Run(config).get("reward.custom_reward_function.path", OURS)
+    function = "reward.custom_reward_function"
+    path = setting(config, f"{function}.reward_kwargs.file") or Run(config).get(f"{function}.path", OURS)
     return "verified" if path == OURS else PurePath(path).name if path else "verl's own"
 
 
@@ -121,7 +122,9 @@ BENCHMARKS = {
     "AMC23": data_sources.AMC_SOURCES,
     "Minerva-Math": data_sources.MINERVA_SOURCES,
     "OlympiadBench": data_sources.OLYMPIAD_SOURCES,
-    "MATH-500": data_sources.MATH_SOURCES,
+    "MATH-500": data_sources.MATH_500_SOURCES,
+    "MATH": data_sources.MATH_SOURCES,
+    "GSM8K": data_sources.GSM8K_SOURCES,
     "toy sums": data_sources.TOY_SOURCES,
 }
 BENCHMARK_OF = {name: benchmark for benchmark, names in BENCHMARKS.items() for name in names}

@@ -30,10 +30,11 @@ minerva minerva-math minerva_math minervamath math-ai/minervamath svc-huggingfac
 OLYMPIAD_SOURCES = _names("""
 olympiadbench olympiad-bench olympiad_bench olympiad OlympiadBench math-ai/olympiadbench Hothan/OlympiadBench
 """)
-MATH_SOURCES = _names("""
-math-500 math_500 math500 MATH-500 MATH500 math-ai/math500 HuggingFaceH4/MATH-500 math MATH lighteval/MATH
-DigitalLearningGmbH/MATH-lighteval
+MATH_500_SOURCES = _names("""
+math-500 math_500 math500 MATH-500 MATH500 math-ai/math500 HuggingFaceH4/MATH-500
 """)
+MATH_SOURCES = _names("math MATH lighteval/MATH DigitalLearningGmbH/MATH-lighteval")
+GSM8K_SOURCES = _names("gsm8k GSM8K openai/gsm8k")
 
 # All that reasoning-gym 0.1.25 registers but `composite`, which is several of them in one; "reasoning-gym/TASK"
 GYM_PREFIX = "reasoning-gym/"
@@ -53,8 +54,8 @@ spell_backward spiral_matrix string_insertion string_manipulation string_splitti
 syllogism time_intervals tower_of_hanoi tsumego word_ladder word_sequence_reversal word_sorting zebra_puzzles
 """)
 
-INTEGER_SOURCES = frozenset(TOY_SOURCES + DAPO_SOURCES + AIME_SOURCES + AMC_SOURCES)
-KNOWN_DATA_SOURCES = INTEGER_SOURCES.union(MINERVA_SOURCES, OLYMPIAD_SOURCES, MATH_SOURCES)
+INTEGER_SOURCES = frozenset(TOY_SOURCES + DAPO_SOURCES + AIME_SOURCES + AMC_SOURCES + GSM8K_SOURCES)
+KNOWN_DATA_SOURCES = INTEGER_SOURCES.union(MINERVA_SOURCES, OLYMPIAD_SOURCES, MATH_500_SOURCES, MATH_SOURCES)
 # which have no answer of their own, only a judge
 UNANSWERED = ("boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour")
 GYM_SOURCES = frozenset(GYM_PREFIX + task for task in GYM_TASKS)

@@ -1,0 +1,42 @@
+"""A run with a reward function of the user's: reward.custom_reward_function.path=FILE is all that it needs."""
+
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from rpg.checks.reward import FUNCTION, KWARGS, is_ours
+from rpg.checks.settings import OVERLONG
+from rpg.launching.overrides import key_of
+from rpg.rewards.own import ADAPTER, RewardError, find_reward
+
+NAME = f"{FUNCTION}.name"
+JUDGE = "judge"  # the group, and our keyword
+
+
+def set_own_reward(config: DictConfig, overrides: list[str], notes: list[str]) -> None:
+    """Adapt the configuration to a reward function that is not rpg.rewards; notes says what changed.
+
+    The file's function is found, and called through rpg.rewards.own where it has the short form. Our judge's keyword is
+    dropped. The overlong penalty is off: it would be added to a reward of another range. Overrides that name these
+    settings win. A file that cannot be used stays as it is, and the checks refuse it.
+    """
+    path = OmegaConf.select(config, f"{FUNCTION}.path")
+    if not isinstance(path, str) or is_ours(path):
+        return
+    asked = {key_of(text) for text in overrides}
+    kwargs = OmegaConf.select(config, KWARGS)
+    if isinstance(kwargs, DictConfig) and not asked & {JUDGE, f"{KWARGS}.{JUDGE}"}:
+        with open_dict(kwargs):
+            kwargs.pop(JUDGE, None)
+    if not path.startswith("pkg://"):
+        try:
+            reward = find_reward(path, config.reward.custom_reward_function.name if NAME in asked else None)
+        except RewardError:
+            return
+        OmegaConf.update(config, f"{FUNCTION}.path", str(reward.file) if reward.is_verls else ADAPTER)
+        OmegaConf.update(config, NAME, reward.function if reward.is_verls else "compute_score")
+        if not reward.is_verls:
+            own = {"file": str(reward.file), "function": reward.function}
+            OmegaConf.update(config, KWARGS, own, force_add=True)
+    key = f"{OVERLONG}.enable"
+    if OmegaConf.select(config, key) and not any(one == key or key.startswith(f"{one}.") for one in asked):
+        OmegaConf.update(config, key, False)
+        notes.append(f"note: {key}=false, as the reward function is {path}; {key}=true adds the overlong penalty to it")

@@ -1,0 +1,138 @@
+"""A user's own reward function: a Python file with one function.
+
+Two forms are taken:
+
+- verl's: `compute_score(data_source, solution_str, ground_truth, extra_info=None)`, which verl calls itself;
+- a short one: `reward(response, answer)` or `reward(response, answer, row)`, which `compute_score` here calls for verl.
+  `row` holds data_source, question, and the columns that `rpg data build --keep` took along.
+
+Both return a number, or a mapping with `score` and, if it is another number, `acc`.
+"""
+
+import ast
+import importlib.util
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from rpg.rewards import Score
+
+ADAPTER = "pkg://rpg.rewards.own"  # reward.custom_reward_function.path of a run with the short form
+USUAL = ("compute_score", "reward")  # names of the function that are looked for first
+VERL_PARAMETERS = ("data_source", "solution_str", "ground_truth")
+
+
+class RewardError(ValueError):
+    """A reward file that cannot be used, or a value that is no reward; the message names both and the remedy."""
+
+
+@dataclass(frozen=True)
+class Reward:
+    """The reward function of a file: its name, and whether it has verl's form."""
+
+    file: Path
+    function: str
+    is_verls: bool
+
+    def as_verl_calls_it(self) -> Callable[..., Any]:
+        """The function in verl's form."""
+        if self.is_verls:
+            return load(str(self.file), self.function)
+
+        def score(data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None) -> Score:
+            return compute_score(
+                data_source, solution_str, ground_truth, extra_info, file=str(self.file), function=self.function
+            )
+
+        return score
+
+
+def find_reward(file: str | Path, name: str | None = None) -> Reward:
+    """Find the reward function of a file by reading its source; nothing of it runs.
+
+    name: of the function; otherwise compute_score, reward, or the file's only public function.
+    Raises RewardError where there is no such file or function, or not exactly one.
+    """
+    path = Path(str(file).removeprefix("file://")).expanduser().resolve()
+    if not path.is_file():
+        raise RewardError(f"{file}: no such file; name a Python file with a reward function")
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (SyntaxError, ValueError) as error:
+        raise RewardError(f"{file}: cannot be read as Python ({error}); correct it") from error
+    functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    public = [function for function in functions if not function.startswith("_")]
+    found = [one for one in ([name] if name else USUAL) if one in functions] or ([] if name else public)
+    if len(found) != 1 and not set(found) & set(USUAL):
+        has = ", ".join(public) or "none"
+        raise RewardError(
+            f"{file}: {name or 'the reward function'} not found among its functions ({has}); name it reward"
+        )
+    arguments = functions[found[0]].args
+    parameters = [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    is_verls = set(VERL_PARAMETERS) <= set(parameters) or (not parameters and arguments.kwarg is not None)
+    if not is_verls and len(arguments.posonlyargs + arguments.args) < 2:
+        raise RewardError(f"{file}: {found[0]}({', '.join(parameters)}) takes no response and answer; add them")
+    return Reward(path, found[0], is_verls)
+
+
+@cache
+def load(file: str, function: str) -> Callable[..., Any]:
+    """Import the file, once in a process, and return its function."""
+    spec = importlib.util.spec_from_file_location(f"rpg_own_reward_{abs(hash(file))}", file)
+    if spec is None or spec.loader is None:
+        raise RewardError(f"{file}: is no Python file; its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, function)
+
+
+@cache
+def takes_row(function: Callable[..., Any]) -> bool:
+    """Whether a function of the short form has a third parameter."""
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+    return sum(kind in positional for kind in kinds) > 2 or inspect.Parameter.VAR_POSITIONAL in kinds
+
+
+def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Mapping[str, Any] | None = None,
+    *,
+    file: str,
+    function: str = "reward",
+    **options: Any,
+) -> Score:
+    """Score one response by the short form's function in `file`; `file` and `function` come from reward_kwargs.
+
+    options: further reward_kwargs, which the function gets as keywords.
+    Raises RewardError for a value that is no finite number.
+    """
+    reward = load(file, function)
+    arguments: list[Any] = [solution_str, ground_truth]
+    if takes_row(reward):
+        extra = dict(extra_info or {})
+        question = extra.pop("raw_problem", None)
+        arguments.append({**extra, "data_source": data_source, "question": question, "answer": ground_truth})
+    return as_score(reward(*arguments, **options), f"{file}, {function}")
+
+
+def as_score(value: Any, where: str) -> Score:
+    """Return what a reward function returned as verl reads it; `acc` is the score unless it is given.
+
+    Raises RewardError for a value that is no finite number.
+    """
+    given = value if isinstance(value, Mapping) else {"score": value}
+    score, pred = given.get("score"), given.get("pred", "")
+    acc = given.get("acc", score)
+    for name, number in (("score", score), ("acc", acc)):
+        if not isinstance(number, Real) or not math.isfinite(number):
+            raise RewardError(f"{where}: {name}={number!r} is no finite number; return a number")
+    return {**given, "score": float(score), "acc": float(acc), "pred": str(pred)}  # type: ignore[typeddict-item]
