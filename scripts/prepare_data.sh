@@ -15,6 +15,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 DATA_DIR=${DATA_DIR:-data}
 FROM_DIR=${FROM_DIR:-}
 FORCE=${FORCE:-0}
+if [[ -n $FROM_DIR && ! -d $FROM_DIR ]]; then # the hub would be asked for every set
+  echo "error: FROM_DIR=$FROM_DIR: no such folder; correct it, or leave it out to download the sets" >&2
+  exit 2
+fi
 # The test sets first: their problems are then kept out of the training file.
 TEST_SETS=(aime24 aime25 amc23 minerva-math olympiadbench math-500)
 TRAIN_SET=dapo-math-17k-eng

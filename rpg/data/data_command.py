@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rpg.data import own, toy
 from rpg.data.build import build, problem_keys
+from rpg.data.findings import shown
 from rpg.data.parquet import Problem, repeated_rows, write_together
 from rpg.data.published import SOURCES
 from rpg.data.readers import DataError, read_file, read_hub
@@ -196,7 +197,7 @@ def build_own(args: argparse.Namespace) -> None:
     source = table.data_source or table.name
     if not is_known(source):
         print(
-            f"note: no rule of rpg scores data_source {source}; train with your own reward function "
+            f"note: no rule of rpg scores data_source {shown(source)}; train with your own reward function "
             "(rpg score --reward FILE tries it), or build with --data-source MATH or gsm8k for rpg's rules"
         )
 

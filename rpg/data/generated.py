@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import random
+import signal
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -24,6 +25,7 @@ from rpg.rewards.data_sources import GYM_PREFIX, require_gym_task
 
 DRAWS = 4  # for each problem wanted, and MORE_DRAWS: then the generator is taken to have no more
 MORE_DRAWS = 100
+PROBLEM_SECONDS = 10.0  # of the processor; the slowest task's defaults take under one
 RESERVED = ("seed", "size")  # of every configuration; --seed, --train-size and --test-size give them
 PROGRAMS = ("codeio",)  # whose answers are what a program gives, some of them by chance or by the clock
 PLAIN = (bool, int, float, str, NoneType)  # what a setting is made of: YAML has values of it, and JSON keeps them
@@ -156,6 +158,22 @@ def _unusable(problem: Problem, seen: Collection[bytes], exclude: Collection[byt
     return f"{NONSENSE!r} scores 1" if _is_right(NONSENSE, problem, JUDGES[0]) else ""
 
 
+@contextlib.contextmanager
+def processor_limit(seconds: float = PROBLEM_SECONDS) -> Iterator[None]:
+    """Raise TimeoutError in this context after so many seconds of processor time; for the main thread."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"one problem takes more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
 def _stream(task: str, settings: dict[str, Any], seed: int, size: int) -> Iterator[Problem | str]:
     """The generator's problems in its order; of one that cannot be made or kept, why."""
     dataset_class, config_class = gym.load()[task]
@@ -170,9 +188,12 @@ def _stream(task: str, settings: dict[str, Any], seed: int, size: int) -> Iterat
         for index in range(size):
             try:
                 # codeio's problems are programs, which are run: what they write is not the user's
-                with contextlib.chdir(scratch), contextlib.redirect_stdout(io.StringIO()):
+                with processor_limit(), contextlib.chdir(scratch), contextlib.redirect_stdout(io.StringIO()):
                     entry = dataset[index]
                     steady = task not in PROGRAMS or dataset[index]["answer"] == entry["answer"]
+            except TimeoutError as error:
+                given = ", ".join(f"{key}={value}" for key, value in settings.items()) or "its defaults"
+                raise DataError(f"{task}, {given}: {error}; lower the settings that make problems long") from error
             except (ValueError, RuntimeError, LookupError, AssertionError, TypeError, AttributeError) as error:
                 yield f"its generator fails ({error or type(error).__name__})"
                 continue

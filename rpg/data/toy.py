@@ -11,6 +11,7 @@ from rpg.data.parquet import Problem
 
 DATA_SOURCE = "toy_sum"
 SIZES = {"train": 2048, "test": 256}  # problems of a split
+MAX_OPERANDS = 1000  # all pairs are listed, which takes a second for so many
 TEST_ONE_IN = 8  # share of the operand pairs kept for the test split
 
 
@@ -37,6 +38,8 @@ def toy_problems(split: str, seed: int, count: int, low: int = 0, high: int = 99
     if not 0 <= low <= high:
         raise ValueError(f"toy operands are {low}..{high}; give 0 <= low <= high")
     operands = range(low, high + 1)
+    if len(operands) > MAX_OPERANDS:
+        raise ValueError(f"toy operands are {low}..{high}: --high may be at most {low + MAX_OPERANDS - 1}; lower it")
     pairs = [(a, b) for a in operands for b in operands if split_of(a, b) == split]
     if count > len(pairs):
         raise ValueError(

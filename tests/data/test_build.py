@@ -153,7 +153,7 @@ def test_an_excluded_file_without_problems_is_refused(
     published = str(write_rows(tmp_path / "d.parquet", [dapo_row("p", "5", "i")]))
     out = str(tmp_path / "out")
     arguments = ["--from", published, "--out", out, "--exclude", str(tmp_path / name)]
-    assert main(["data", "build", "dapo-math-17k-eng", *arguments]) == 1
+    assert main(["data", "build", "dapo-math-17k-eng", *arguments]) == 2
     assert expected in capsys.readouterr().err
     assert not Path(out).exists()
 
@@ -185,7 +185,7 @@ def test_unusable_input_is_named_and_nothing_written(
     out = tmp_path / "out"
     code = main(["data", "build", "aime24", "--from", str(tmp_path / name), "--out", str(out)])
     error = capsys.readouterr().err
-    assert code == 1
+    assert code == 2
     assert expected in error
     assert not out.exists() or not list(out.iterdir())
 
@@ -206,7 +206,7 @@ def test_unusable_input_is_named_and_nothing_written(
 )
 def test_options_of_other_sets_are_refused(name: str, option: str, tmp_path: Path, capsys) -> None:
     out = tmp_path / "out"
-    assert main(["data", "build", name, *option.split(), "--out", str(out)]) == 1
+    assert main(["data", "build", name, *option.split(), "--out", str(out)]) == 2
     assert f"rpg data build {name}: {option.split()[0]} is for " in capsys.readouterr().err
     assert not out.exists()
 
@@ -260,7 +260,7 @@ def test_no_hub_is_said_with_the_way_around(
 ) -> None:
     nowhere = dataclasses.replace(SOURCES["aime24"], repository=str(tmp_path / "nowhere"))
     monkeypatch.setattr(command, "SOURCES", {"aime24": nowhere})
-    assert main(["data", "build", "aime24", "--out", str(tmp_path)]) == 1
+    assert main(["data", "build", "aime24", "--out", str(tmp_path)]) == 2
     assert "rpg data build aime24 --from FILE" in capsys.readouterr().err
 
 

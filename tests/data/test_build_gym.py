@@ -133,7 +133,7 @@ def test_the_test_split_does_not_depend_on_the_training_size(tmp_path):
 @needs_library
 def test_a_task_that_takes_anything_for_right_is_refused(tmp_path, capsys):
     options = ["--train-size", "2", "--test-size", "1", "--out", str(tmp_path)]
-    assert cli.main(["data", "build", f"reasoning-gym:{ANYTHING}", "max_simulation_steps=5", *options]) == 1
+    assert cli.main(["data", "build", f"reasoning-gym:{ANYTHING}", "max_simulation_steps=5", *options]) == 2
     assert "0 distinct problems among the first 112 of seed 0, 112 left out: 'no such answer' scores 1" in (
         capsys.readouterr().err
     )
@@ -204,7 +204,7 @@ def test_a_file_of_an_earlier_build_does_not_stay_beside_a_new_one(tmp_path, cap
     build(tmp_path, "chain_sum", "--train-size", "40", "--test-size", "20")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     command = ["data", "build", "reasoning-gym:chain_sum", "--train-size", "100", "--test-size", "0", "--out"]
-    assert cli.main([*command, str(tmp_path)]) == 1
+    assert cli.main([*command, str(tmp_path)]) == 2
     assert str(tmp_path / "chain_sum_test.parquet") in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert cli.main([*command, str(tmp_path / "other")]) == 0
@@ -241,7 +241,7 @@ def test_contamination_is_mended_as_the_check_says(tmp_path, capsys):
     ],
 )
 def test_what_cannot_be_built_leaves_no_file(options, said, tmp_path, capsys):
-    assert cli.main(["data", "build", "reasoning-gym:chain_sum", *options, "--out", str(tmp_path)]) == 1
+    assert cli.main(["data", "build", "reasoning-gym:chain_sum", *options, "--out", str(tmp_path)]) == 2
     assert said in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
 
@@ -259,7 +259,7 @@ def test_an_unknown_task_or_set_is_refused_with_the_nearest(capsys):
 
 def test_without_the_library_the_extra_is_named(monkeypatch, capsys):
     monkeypatch.setattr(gym, "is_installed", lambda: False)
-    assert cli.main(["data", "build", "reasoning-gym:chain_sum"]) == 1
+    assert cli.main(["data", "build", "reasoning-gym:chain_sum"]) == 2
     assert "pip install '.[reasoning-gym]'" in capsys.readouterr().err
 
 

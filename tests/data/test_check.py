@@ -63,7 +63,7 @@ TRUTH_AT = ("reward_model", "ground_truth")
 BOXED = "What is 2 + 2? Put it within \\boxed{}."
 # where, value, the key named, a word of the remedy; the level is "error" unless it is given
 CORRUPTIONS = [
-    (("data_source",), "gsm8k", "data_source", "KNOWN_DATA_SOURCES"),
+    (("data_source",), "gsm9k", "data_source", "KNOWN_DATA_SOURCES"),
     (("data_source",), "math-dappo", "data_source", "'math-dapo'"),
     (("data_source",), "math-dapo ", "data_source", "'math-dapo'"),
     (("data_source",), None, "data_source", "name the problem set"),
@@ -137,11 +137,11 @@ def test_sound_values() -> None:
 
 def test_the_report_names_row_column_value_and_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = good_rows()
-    rows[3]["data_source"] = "gsm8k"
+    rows[3]["data_source"] = "riddles"
     code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
     assert code == 1
     lines = out.splitlines()
-    (place,) = (number for number, line in enumerate(lines) if "error: row 3, data_source='gsm8k'" in line)
+    (place,) = (number for number, line in enumerate(lines) if "error: row 3, data_source='riddles'" in line)
     assert lines[place + 1].startswith("    -> ")
     assert out.count("error: ") == 1
 

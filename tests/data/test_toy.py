@@ -73,7 +73,7 @@ def test_a_refused_build_changes_no_file(train, test, named, tmp_path, capsys) -
     build(tmp_path, "--train-size", "30", "--test-size", "10")
     before = contents(tmp_path)
     sizes = ["--train-size", str(train), "--test-size", str(test)]
-    assert main(["data", "build", "toy", "--out", str(tmp_path), *sizes]) == 1
+    assert main(["data", "build", "toy", "--out", str(tmp_path), *sizes]) == 2
     assert named in capsys.readouterr().err
     assert contents(tmp_path) == before
 

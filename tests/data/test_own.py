@@ -1,0 +1,167 @@
+"""`rpg data build --from FILE`: a user's own table, gsm8k and math, from files in their published schema."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from rpg.cli import main
+
+QUESTION, ANSWER, LEVEL = "Frage (de)", "Lösung!", "level, 1-5"
+OWN = ["--question", QUESTION, "--answer", ANSWER]
+
+
+def write_csv(path: Path, count: int = 10) -> Path:
+    """`count` questions, one of them three times (once with another answer), one without an answer, one empty."""
+    rows = [f'"{n}, and one more?",{n + 1},{n % 3}' for n in range(count)]
+    rows += ['"0, and one  more?",1,0', '"0, and one more?",2,0', '"nothing",,0', '" ",7,0']
+    path.write_text("\n".join([f'"{QUESTION}",{ANSWER},"{LEVEL}"', *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def build(*arguments: object) -> int:
+    return main(["data", "build", *map(str, arguments)])
+
+
+def rows_of(folder: Path, name: str) -> dict[str, list[dict[str, Any]]]:
+    return {split: pq.read_table(folder / f"{name}_{split}.parquet").to_pylist() for split in ("train", "test")}
+
+
+def questions(rows: list[dict[str, Any]]) -> list[str]:
+    return [row["extra_info"]["raw_problem"] for row in rows]
+
+
+def test_a_csv_of_odd_columns_becomes_files_that_pass_the_check(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    table, template, reward = write_csv(tmp_path / "t.csv"), tmp_path / "prompt.txt", tmp_path / "mine.py"
+    template.write_text("Q: {question}\nThink, then say {x}.")
+    reward.write_text("def reward(response, answer):\n    return float(answer in response)\n")
+    options = [*OWN, "--name", "mine", "--test-rows", 3, "--template", template, "--keep", LEVEL, "--out", tmp_path]
+    assert build("--from", table, *options) == 0
+    printed = capsys.readouterr().out
+    for count, reason in ((1, "with another answer"), (1, "empty answer"), (1, "empty question")):
+        assert any(f" {count} left out" in line and reason in line for line in printed.splitlines())
+    rows = rows_of(tmp_path, "mine")
+    assert [len(rows["train"]), len(rows["test"])] == [7, 3]
+    assert sorted(questions(rows["train"] + rows["test"])) == [f"{n}, and one more?" for n in range(10)]
+    for row in rows["train"]:
+        n = int(row["extra_info"]["raw_problem"].split(",")[0])
+        assert row["data_source"] == "mine"
+        assert row["reward_model"]["ground_truth"] == str(n + 1)
+        assert row["prompt"] == [{"role": "user", "content": f"Q: {n}, and one more?\nThink, then say {{x}}."}]
+        assert row["extra_info"][LEVEL] == str(n % 3)
+        assert row["extra_info"]["split"] == "train"
+    files = [str(tmp_path / f"mine_{split}.parquet") for split in ("train", "test")]
+    assert main(["data", "check", *files, "--reward", str(reward)]) == 0
+    assert main(["data", "check", *files]) == 1  # nothing of ours scores it
+    assert main(["data", "check", *files, "--reward", str(tmp_path / "no.py")]) == 2
+
+
+def test_the_split_follows_the_seed(tmp_path: Path) -> None:
+    table = write_csv(tmp_path / "t.csv")
+    splits = []
+    for number, options in enumerate(([], ["--seed", 0], ["--seed", 1], ["--test-share", 0.5])):
+        assert build("--from", table, *OWN, *options, "--out", tmp_path / str(number)) == 0
+        splits.append(questions(rows_of(tmp_path / str(number), "t")["test"]))
+    assert splits[0] == splits[1] != splits[2]
+    assert [len(split) for split in splits] == [1, 1, 1, 5]
+
+
+def test_a_folder_has_its_own_test_split_whose_questions_leave_training(tmp_path: Path) -> None:
+    for split, numbers in (("train", range(5)), ("test", range(4, 6))):
+        lines = [json.dumps({"q": f"what is {n}?", "a": n}) for n in numbers]
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines))
+    options = ["--from", tmp_path, "--question", "q", "--answer", "a", "--name", "x", "--out", tmp_path / "out"]
+    assert build(*options) == 0
+    rows = rows_of(tmp_path / "out", "x")
+    assert [len(rows["train"]), len(rows["test"])] == [4, 2]
+    assert not set(questions(rows["train"])) & set(questions(rows["test"]))
+    assert build(*options, "--test-rows", 1) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--question", "Frage", "--answer", ANSWER], ["--question", "'Frage'", f"{QUESTION!r}"]),
+        ([*OWN, "--keep", "lvl"], ["--keep", "'lvl'"]),
+        ([*OWN, "--test-rows", 10], ["--test-rows", "10"]),
+        ([*OWN, "--test-share", 1], ["--test-share", "1"]),
+        ([*OWN, "--name", "a/b"], ["--name", "a/b"]),
+        (["--question", QUESTION], ["--answer"]),
+        ([*OWN, "--low", 3], ["--low"]),
+    ],
+)
+def test_refusals_name_option_and_value(
+    tmp_path: Path, capsys: pytest.CaptureFixture, options: list, expected: list[str]
+) -> None:
+    assert build("--from", write_csv(tmp_path / "t.csv"), *options, "--out", tmp_path / "out") == 2
+    message = capsys.readouterr().err
+    assert all(text.strip("'") in message for text in expected)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_template_asks_the_question_once(tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("no place for it")
+    assert (
+        build("--from", write_csv(tmp_path / "t.csv"), *OWN, "--template", tmp_path / "p.txt", "--out", tmp_path) == 2
+    )
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_a_column_that_stands_twice_is_refused(tmp_path: Path, name: str, capsys: pytest.CaptureFixture) -> None:
+    import pyarrow as pa
+
+    if name == "t.csv":
+        (tmp_path / name).write_text("q,a,q\n1,2,3\n")
+    else:
+        pq.write_table(pa.Table.from_arrays([pa.array(["x"])] * 3, names=["q", "a", "q"]), tmp_path / name)
+    assert build("--from", tmp_path / name, "--question", "q", "--answer", "a", "--out", tmp_path / "out") == 2
+    assert "'q'" in capsys.readouterr().err
+
+
+def test_gsm8k_takes_the_number_behind_the_mark(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    folder = tmp_path / "main"
+    folder.mkdir()
+    worked = {"train": ["He has 2*3=<<2*3=6>>6.\n#### 6", "So\n#### 1,200", "no mark"], "test": ["#### -4"]}
+    for split, answers in worked.items():
+        lines = [json.dumps({"question": f"{split} {n}?", "answer": one}) for n, one in enumerate(answers)]
+        (folder / f"{split}-00000-of-00001.jsonl").write_text("\n".join(lines))
+    assert build("gsm8k", "--from", tmp_path, "--out", tmp_path) == 0
+    assert "1 left out: no final answer" in capsys.readouterr().out
+    rows = rows_of(tmp_path, "gsm8k")
+    assert [row["reward_model"]["ground_truth"] for row in rows["train"] + rows["test"]] == ["6", "1200", "-4"]
+    assert main(["data", "check", *(str(tmp_path / f"gsm8k_{split}.parquet") for split in rows)]) == 0
+
+
+def test_math_takes_the_boxed_answer(tmp_path: Path) -> None:
+    solutions = [r"first \boxed{1}, no: $\boxed{\frac{1}{2}}$.", r"$x=\boxed{\text{(A)}}$"]
+    columns = {"level": "Level 5", "type": "Algebra"}
+    rows = [{"problem": f"find {n}", "solution": one, **columns} for n, one in enumerate(solutions)]
+    (tmp_path / "math.json").write_text(json.dumps(rows))
+    assert build("math", "--from", tmp_path / "math.json", "--test-rows", 0, "--out", tmp_path) == 0
+    written = pq.read_table(tmp_path / "math_train.parquet").to_pylist()
+    assert [row["reward_model"]["ground_truth"] for row in written] == [r"\frac{1}{2}", r"\text{(A)}"]
+    assert main(["data", "check", str(tmp_path / "math_train.parquet")]) == 0
+
+
+def test_no_test_file_of_another_split_stays_beside_a_training_file(tmp_path: Path) -> None:
+    table = write_csv(tmp_path / "t.csv")
+    assert build("--from", table, *OWN, "--out", tmp_path) == 0
+    assert build("--from", table, *OWN, "--test-rows", 0, "--out", tmp_path) == 2
+
+
+def test_control_characters_of_a_data_source_are_not_printed(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert build("--from", write_csv(tmp_path / "t.csv"), *OWN, "--data-source", "\x1b[31mred", "--out", tmp_path) == 0
+    main(["data", "check", str(tmp_path / "t_train.parquet")])
+    assert "\x1b" not in "".join(capsys.readouterr())
+
+
+def test_other_files_are_told_how_to_become_parquet(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main(["data", "check", str(write_csv(tmp_path / "t.csv"))]) == 1
+    assert "rpg data build --from" in capsys.readouterr().out
+
+
+def test_a_range_that_would_hang_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert build("toy", "--high", 100000, "--out", tmp_path) == 2
+    assert "--high" in capsys.readouterr().err
