@@ -5,28 +5,34 @@ which does the work and returns the exit code.
 """
 
 import argparse
+import difflib
 import importlib
 import io
+import os
+import signal
 import sys
+from importlib import metadata
 from types import ModuleType
 
-COMMANDS = {  # name: room, help
-    "verify": ("objectives", "check every loss against the exact gradient of the objective"),
-    "data": ("data", "build and check the training and evaluation files"),
-    "demo": ("toy", "build the toy model and data, train on this machine, show the result"),
-    "train": ("launching", "start a launch script by its name"),
-    "doctor": ("launching", "say what would fail in a run, before it does"),
-    "lab": ("lab", "what matters off-policy, on a problem small enough to be exact"),
-    "plan": ("launching", "memory of every phase, hours and disk of a run, before there is a GPU"),
-    "watch": ("results", "running runs as a live table: step, time left, reward, accuracy, KL, memory"),
-    "compare": ("results", "two runs or two groups of seeds: difference with its interval, settings, answers"),
-    "table": ("results", "Last and Best of runs, in the paper's form and beside the paper's numbers"),
-    "plot": ("results", "panels and one self-contained page of runs"),
-    "eval": ("results", "validate a checkpoint, without training"),
-    "score": ("results", "score the saved validation samples of runs again, by another judge"),
-    "reproduce": ("results", "run a table of the paper: what is missing, its evaluation, table, panels and page"),
-    "export": ("results", "a checkpoint as a Hugging Face model directory"),
-}
+COMMANDS = {  # name: room, what it does, an example
+    "verify": ("objectives", "check every loss against the exact gradient of its objective", "rpg verify"),
+    "data": ("data", "build and check training and evaluation files", "rpg data check data/*.parquet"),
+    "demo": ("toy", "build the toy model and data, train on this machine, show the result", "rpg demo"),
+    "train": (
+        "launching", "start a launch script by its name", "rpg train rpg_cpu_urkl1e-4 trainer.total_training_steps=5"
+    ),
+    "doctor": ("launching", "check whether a run will work", "rpg doctor rpg_7b_urkl1e-4"),
+    "lab": ("lab", "exact experiments on a small problem", "rpg lab --quick"),
+    "plan": ("launching", "memory, hours and disk of a run", "rpg plan rpg_7b_urkl1e-4 --gpu a100"),
+    "watch": ("results", "show running runs as a live table", "rpg watch checkpoints/*"),
+    "compare": ("results", "compare two runs or two groups of seeds", "rpg compare checkpoints/a checkpoints/b"),
+    "table": ("results", "Last and Best of runs, beside the paper's numbers", "rpg table checkpoints/* --paper 8"),
+    "plot": ("results", "plots and one self-contained page of runs", "rpg plot checkpoints/* --out plots"),
+    "eval": ("results", "validate a checkpoint without training", "rpg eval SCRIPT --checkpoint checkpoints/a"),
+    "score": ("results", "score saved answers with another verifier", "rpg score checkpoints/a --judge verified"),
+    "reproduce": ("results", "run a whole table of the paper", "rpg reproduce 8 --seeds 1 2 3 --dry-run"),
+    "export": ("results", "convert a checkpoint to Hugging Face's format", "rpg export checkpoints/a --out model"),
+}  # fmt: skip
 
 
 def command(name: str) -> ModuleType:
@@ -41,17 +47,26 @@ def main(argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="rpg", description="KL-regularised policy gradients for verl.")
+    parser.add_argument("--version", action="version", version=f"rpg {metadata.version('rpg-verl')}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (_, help_text) in COMMANDS.items():
-        subparser = subparsers.add_parser(name, help=help_text, description=help_text)
+    for name, (_, does, example) in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=does, description=f"{does}.", epilog=f"example: {example}")
         if name in argv[:1]:  # importing torch for `rpg --help` would cost seconds
             command(name).configure(subparser)
+    if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
+        near = difflib.get_close_matches(argv[0], COMMANDS, n=1)
+        parser.error(f"unknown command {argv[0]!r}" + (f"; did you mean {near[0]!r}?" if near else "; see rpg --help"))
     args = parser.parse_args(argv)
     try:
-        return command(args.command).run(args)
+        code = command(args.command).run(args)
+        sys.stdout.flush()  # a closed pipe shows here, not at exit
+        return code
     except KeyboardInterrupt:
         print(f"rpg {args.command}: interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # the reader (head, less) has ended; what is left to write goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
 
 
 if __name__ == "__main__":

@@ -1,5 +1,11 @@
 """The command `rpg` itself: what holds for all of its subcommands."""
 
+import json
+import subprocess
+import sys
+
+import pytest
+
 from rpg import cli
 from rpg.objectives import verify_command
 
@@ -11,3 +17,39 @@ def test_ctrl_c_is_one_line_and_130(monkeypatch, capsys):
     monkeypatch.setattr(verify_command, "run", interrupted)
     assert cli.main(["verify"]) == 130
     assert capsys.readouterr().err == "rpg verify: interrupted\n"
+
+
+def test_an_unknown_command_names_the_nearest(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["tabel"])
+    assert "'table'" in capsys.readouterr().err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["--version"])
+    assert capsys.readouterr().out.startswith("rpg ")
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_help_has_an_example(name, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([name, "--help"])
+    assert f"example: rpg {name}" in capsys.readouterr().out
+
+
+def test_a_closed_pipe_is_no_traceback():
+    command = [sys.executable, "-m", "rpg.cli", "table", "--paper", "8"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert (process.returncode, errors) == (141, b"")
+
+
+def test_verify_as_json(capsys):
+    assert cli.main(["verify", "--json", "--policies", "4"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["failed"] == []
+    assert {one["loss"] for one in report["losses"] if one["exact"]} >= {"rpg_rf_urkl", "rpg_urkl (clip_scope=none)"}

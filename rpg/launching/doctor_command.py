@@ -7,6 +7,7 @@ import argparse
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from importlib import metadata
 
@@ -47,17 +48,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg doctor`."""
     parser.add_argument("script", nargs="?", help="a launch script, by name or path")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="as they would be given to the script")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also list the checks that passed or were not run")
+    parser.add_argument("--json", action="store_true", help="every check as JSON")
     parser.add_argument("--ray", action="store_true", help="also ask a Ray worker (RAY_ADDRESS, or a Ray started here)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print every check; 1 where one failed, else 0."""
-    failed = 0
+    """Print what is wrong and how many checks passed; 1 where one failed, else 0."""
+    shown: list[dict[str, str]] = []
+    counts: Counter[Level] = Counter()
     for level, line in lines(args.script, args.overrides, args.ray):
-        print(f"{MARKS[level]}  {line}", flush=True)
-        failed += level == "error"
-    print(f"{failed} checks failed" if failed else "nothing found that would stop a run")
-    return 1 if failed else 0
+        counts[level] += 1
+        shown.append({"level": level, "message": line})
+        if not args.json and (args.verbose or level in ("error", "warning")):
+            print(f"{MARKS[level]}  {line}", flush=True)
+    if args.json:
+        print(json.dumps({"checks": shown, "failed": counts["error"]}, indent=2))
+    else:
+        more = "" if args.verbose else " (-v lists them)"
+        failed = f"{counts['error']} failed, " if counts["error"] else ""
+        warned = f"{counts['warning']} warned, " if counts["warning"] else ""
+        print(f"{failed}{warned}{counts['ok']} checks passed, {counts['skip']} not run{more}")
+    return 1 if counts["error"] else 0
 
 
 def lines(script: str | None, overrides: list[str], ray: bool) -> Iterator[tuple[Level, str]]:

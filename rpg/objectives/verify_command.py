@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outcomes", type=int, default=12, help="outcomes of each policy (default 12)")
     parser.add_argument("--kl-coef", type=float, default=0.1, help="beta; large, so that the KL shows (0.1)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="error, bias and std of every loss as JSON")
     parser.add_argument("--plot", type=Path, metavar="PATH", help="draw loss coefficient against w to PATH")
 
 
@@ -58,6 +60,14 @@ def run(args: argparse.Namespace) -> int:
     """Print the table; 1 if a loss that must be exact is off by more than TOLERANCE, else 0."""
     problems = make_problems(args.policies, args.outcomes, args.kl_coef, args.seed)
     results = {row.label: measure(row, problems) for row in rows(args.kl_coef)}
+    if args.json:
+        wrong = [row.label for row in rows(args.kl_coef) if row.exact and not results[row.label].error <= TOLERANCE]
+        losses = [
+            {"loss": row.label, "objective": row.divergence, "exact": row.exact, **vars(results[row.label])}
+            for row in rows(args.kl_coef)
+        ]
+        print(json.dumps({"losses": losses, "failed": wrong}, indent=2))
+        return 1 if wrong else 0
     print(
         f"{args.policies} random policies over {args.outcomes} outcomes, float64, beta = {args.kl_coef:g}; half with "
         "pi_ref = pi_old, half with another reference\n"

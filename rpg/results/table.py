@@ -23,11 +23,14 @@ ERRATA = {
 }
 # Columns of Table.cells beside pass@k; what is not known is None or NaN.
 #   method, benchmark: the row's label and the column; rank_last, rank_best: 1 for the best value, 2 for the second
+#   clear_last, clear_best: whether the value leads the next lower one by more than the noise of both (1.96 standard
+#   errors), so that it is set bold or underlined; the paper's printed numbers, which have no error, always
 #   last_se, best_se: standard error over seeds; last_low, last_high: 95% interval over problems, of a single run
 #   impossible: Last is above Best; paper_*, difference_*: the paper's values, and ours less those
 COLUMNS = (
-    "method", "benchmark", "last", "best", "rank_last", "rank_best", "judge", "runs", "last_se", "best_se", "last_low",
-    "last_high", "impossible", "paper_last", "paper_best", "difference_last", "difference_best",
+    "method", "benchmark", "last", "best", "rank_last", "rank_best", "clear_last", "clear_best", "judge", "runs",
+    "last_se", "best_se", "last_low", "last_high", "impossible", "paper_last", "paper_best", "difference_last",
+    "difference_best",
 )  # fmt: skip
 
 
@@ -101,7 +104,26 @@ def _cells(lines: pd.DataFrame | list[dict]) -> pd.DataFrame:
         several: Any = cells.groupby("judge", dropna=False)["method"].transform("nunique")
         rank: Any = cells.groupby(["benchmark", "judge"], dropna=False)[column].rank(method="dense", ascending=False)
         cells[f"rank_{column}"] = rank.where((several > 1) & (rank <= 2)).astype("Int64")
+        cells[f"clear_{column}"] = False
+        for _, rivals in cells.groupby(["benchmark", "judge"], dropna=False):
+            for index, row in rivals.iterrows():
+                lower = rivals[rivals[column] < row[column]]
+                cells.loc[index, f"clear_{column}"] = all(_clear(row, other, column) for _, other in lower.iterrows())
     return cells
+
+
+def _clear(row: pd.Series, lower: pd.Series, column: str) -> bool:
+    """Whether a value leads a lower one by more than 1.96 standard errors of the difference."""
+    if pd.isna(row["judge"]):  # of the paper's table
+        return True
+    return bool(row[column] - lower[column] > 1.96 * math.hypot(_error(row, column), _error(lower, column)))
+
+
+def _error(row: pd.Series, column: str) -> float:
+    """Standard error over seeds, or of one run over problems; infinite where neither is known."""
+    if pd.notna(row[f"{column}_se"]):
+        return float(row[f"{column}_se"])
+    return float(row["last_high"] - row["last_low"]) / (2 * 1.96) if pd.notna(row["last_low"]) else math.inf
 
 
 def build_table(runs: Sequence[RunLog], notes: Sequence[str] = (), paper: Table | None = None) -> Table:

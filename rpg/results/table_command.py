@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
+import rich.table
+from rich.console import Console
+from rich.text import Text
 
 from rpg.methods.labels import family
 from rpg.results.runs import is_accuracy, load_runs
 from rpg.results.settings import ResultsError, exit_code, printable
 from rpg.results.table import Table, build_table, paper_table
 
+LEGEND = "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise"
 MARKS = {"RPG-REINFORCE": "◆ ", "RPG": "◇ ", "baseline": ""}
 MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$"})
 TEX_SPECIAL = str.maketrans(
@@ -61,6 +65,7 @@ class Style:
 
 
 MD = Style("**{}**", "<u>{}</u>")
+RICH = Style("[bold]{}[/bold]", "[underline]{}[/underline]", interval=r" \[{:.2f}, {:.2f}]")
 HTML = Style("<b>{}</b>", "<u>{}</u>")
 TEX = Style(
     r"\textbf{{{}}}", r"\underline{{{}}}", r" $\pm$ {:.4f}", r" {{\scriptsize [{:.2f}, {:.2f}]}}", r"$^{!}$", "--"
@@ -96,7 +101,8 @@ def _value(cell: dict[str, Any] | None, column: str, style: Style) -> str:
     if cell is None:
         return style.missing
     error = cell[f"{column}_se"]
-    text = {1: style.best, 2: style.second}.get(cell[f"rank_{column}"], "{}").format(f"{cell[column]:.4f}")
+    rank = cell[f"rank_{column}"] if cell[f"clear_{column}"] else 0
+    text = {1: style.best, 2: style.second}.get(rank or 0, "{}").format(f"{cell[column]:.4f}")
     text += style.error.format(error) if error is not None else ""
     if column == "last" and cell["last_low"] is not None:
         text += style.interval.format(cell["last_low"], cell["last_high"])
@@ -149,7 +155,7 @@ def environment(**options: Any) -> jinja2.Environment:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **options,
     )  # fmt: skip
     made.globals |= {"lines": table_lines, "notes": all_notes, "explanations": explanations, "marks": MARKS}
-    made.globals |= {"pass_at_k": pass_at_k, "family": family}
+    made.globals |= {"pass_at_k": pass_at_k, "family": family, "legend": LEGEND}
     made.filters |= {"md": escape_md, "tex": escape_tex, "printable": printable}
     return made
 
@@ -182,7 +188,31 @@ def as_json(table: Table) -> str:
     return json.dumps({"title": table.title, "rows": rows, "notes": all_notes(table), "runs": made_of}, indent=2) + "\n"
 
 
-FORMATS: dict[str, Callable[[Table], str]] = {"md": markdown, "csv": comma_separated, "tex": latex, "json": as_json}
+def terminal(table: Table) -> str:
+    """The table for a terminal, by rich; notes below."""
+    console = Console(highlight=False)
+    shown = rich.table.Table(box=None, pad_edge=False, header_style="bold", title=table.title, title_justify="left")
+    shown.add_column("", no_wrap=True)
+    for name in table.benchmarks:
+        for column in ("Last", "Best"):
+            shown.add_column(Text(f"{printable(name)}\n{column}"), justify="right", no_wrap=True)
+    for line in table_lines(table, RICH):
+        label = f"  {line.label}" if line.comparison else MARKS[line.family] + line.label
+        style = "dim" if line.comparison else ""
+        shown.add_row(Text(printable(label)), *map(Text.from_markup, line.values), style=style)
+    legend = "; ".join([LEGEND, *explanations(table)])
+    console.width = max(console.width, console.measure(shown).maximum)  # a wide table is not cropped
+    with console.capture() as capture:
+        console.print(shown)
+        console.print(Text(f"\n{legend}"))
+        for note in all_notes(table):
+            console.print(Text(f"note: {printable(note)}"))
+    return capture.get()
+
+
+FORMATS: dict[str, Callable[[Table], str]] = {
+    "terminal": terminal, "md": markdown, "csv": comma_separated, "tex": latex, "json": as_json,
+}  # fmt: skip
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -195,7 +225,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="run directory, a folder of them, a metrics.jsonl or a TensorBoard directory",
     )
     parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N: alone, or beside the runs")
-    parser.add_argument("--format", choices=FORMATS, default="md", help="default: md")
+    default = "terminal" if sys.stdout.isatty() else "md"
+    parser.add_argument("--format", choices=FORMATS, default=default, help="default: terminal in one, else md")
+    parser.add_argument("--json", dest="format", action="store_const", const="json", help="short for --format json")
 
 
 def run(args: argparse.Namespace) -> int:

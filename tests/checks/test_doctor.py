@@ -10,6 +10,7 @@ import pytest
 from rpg.checks import budgets, estimate, inputs, machine, preflight
 from rpg.checks.finding import Refused, Run
 from rpg.checks.rules import RPG_ESTIMATORS
+from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.launching import doctor_command as doctor
 from rpg.launching.compose import compose_config, resolve
@@ -198,3 +199,16 @@ def test_on_a_launch_script(capsys, tmp_path, monkeypatch):
 @pytest.mark.full
 def test_plugin_in_a_ray_worker():
     assert doctor.plugin("plugin in a Ray worker", doctor.RAY_PROBE).level == "ok"
+
+
+def test_what_passed_is_a_count_unless_asked_for(capsys, monkeypatch):
+    monkeypatch.setattr(doctor, "lines", lambda *_: [("ok", "first"), ("ok", "second"), ("error", "third")])
+    assert main(["doctor"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "FAIL  third",
+        "1 failed, 2 checks passed, 0 not run (-v lists them)",
+    ]
+    assert main(["doctor", "-v"]) == 1
+    assert "first" in capsys.readouterr().out
+    assert main(["doctor", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["failed"] == 1

@@ -256,3 +256,26 @@ def test_what_cannot_be_read_is_left_out_and_the_rest_is_shown(tmp_path, capsys)
     assert main(["table", str(tmp_path / "bad")]) == 2
     notes = []
     assert len(load_runs([tmp_path], notes)) == exit_code(notes) == 1
+
+
+def test_bold_only_where_the_lead_exceeds_the_noise(tmp_path):
+    """GRPO 0.8 against 0.5: of one run each without samples nothing is known; of three close seeds each it is clear."""
+    for seed in (1, 2, 3):
+        for method, accuracy in (("grpo", 0.8), ("reinforce_plus_plus", 0.5)):
+            values = {"val-core/toy/acc/mean@1": accuracy + 0.01 * seed}
+            settings = {"algorithm": {"adv_estimator": method}, "data": {"seed": seed}}
+            settings["trainer"] = {"experiment_name": f"{method}{seed}"}
+            folder = tmp_path / str(seed) / method
+            folder.mkdir(parents=True)
+            (folder / "metrics.jsonl").write_text(json.dumps({"step": 1, "data": values}) + "\n")
+            (folder / "config.yaml").write_text(json.dumps(settings))  # JSON is YAML
+    assert "**0." not in markdown(build_table(load_runs([tmp_path / "1"], [])))
+    table = build_table(load_runs([tmp_path], []))
+    assert "**0.8200**" in markdown(table)
+    assert list(table.cells["clear_last"]) == [True, True]  # nothing is below the last one
+
+
+def test_in_a_terminal_no_name_is_markup(tmp_path):
+    (tmp_path / "[red]x").mkdir()
+    (tmp_path / "[red]x" / "metrics.jsonl").write_text('{"step": 1, "data": {"val-core/toy/acc/mean@1": 0.5}}\n')
+    assert FORMATS["terminal"](build_table(load_runs([tmp_path], []))).count("[red]x") >= 1
