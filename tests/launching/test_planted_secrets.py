@@ -98,17 +98,6 @@ def test_a_job_that_would_show_one(monkeypatch, capsys):
     assert FakeClient.submitted is None
 
 
-def test_a_login_stays_behind(monkeypatch, capsys):
-    monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", FakeClient)
-    address = f"https://me:{LOGIN}@wandb.host"
-    os.environ.update({"RAY_ADDRESS": "http://head:8265", "WANDB_BASE_URL": address})
-    assert start.main(["rpg.script=dapo_7b", "method=dapo"]) == 0
-    assert LOGIN not in str(vars(FakeClient.submitted))
-    said = capsys.readouterr()
-    assert "WANDB_BASE_URL" in said.err
-    assert LOGIN not in said.err + said.out
-
-
 def test_a_local_run_is_on_the_loopback_and_a_cluster_is_not():
     run = Run({"ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": {}}}}})
     for address, expected in (("10.0.0.1:6379", (None, None)), ("", ("0", "lo"))):

@@ -54,16 +54,6 @@ def test_a_directory_is_one_process_s(tmp_path, end):
         assert json.loads((directory / rundir.RUN).read_text())["pid"] == os.getpid()
 
 
-def test_a_directory_that_cannot_be_made(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(Refused) as refused, rundir.held(tmp_path / "file/run"):
-        pass
-    (found,) = refused.value.findings
-    assert (found.key, found.value) == ("trainer.default_local_dir", str(tmp_path / "file/run"))
-    assert "Not a directory" in str(found)
-    assert "CKPTS_DIR" in str(found)
-
-
 def test_a_refused_run_leaves_no_directory(tmp_path):
     with pytest.raises(Refused), rundir.held(tmp_path / "a/b"):
         raise Refused([])
@@ -117,12 +107,6 @@ def test_a_training_file_is_known_by_its_content(tmp_path):
     assert list(fingerprint.compare(tmp_path, config(tmp_path, data__train_files=[str(tmp_path / "c")]))) == [
         "data.train_files (content)"
     ]
-
-
-def test_a_fingerprint_that_cannot_be_read(tmp_path):
-    (tmp_path / fingerprint.NAME).write_text("{")
-    with pytest.raises(Refused, match=r"fingerprint\.json: cannot be read"):
-        fingerprint.compare(tmp_path, config(tmp_path))
 
 
 def test_the_list_of_what_may_change_is_in_the_docs():
