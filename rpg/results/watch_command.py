@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -32,8 +32,10 @@ READ = frozenset(metric for _, metrics, _ in SHOWN for metric in metrics)
 BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK = 14  # characters of a sparkline
 RECENT = 20  # steps whose median time gives the time left
-COLUMN = 26  # characters of a run's column; where the runs do not fit, each becomes a line without sparklines
+LABELS, COLUMN = 18, 26  # characters of the labels and of a run's column
 QUIET = 600  # seconds without a new line after which a run's age is shown
+
+Values = dict[str, tuple[pd.Series, str]]  # label: values by step, format
 
 
 @dataclass
@@ -77,9 +79,9 @@ class Watched:
         return bool(self.run and self.run.planned_steps and self.run.last_step >= self.run.planned_steps)
 
 
-def values(run: RunLog) -> dict[str, tuple[pd.Series, str]]:
+def values(run: RunLog) -> Values:
     """Label -> (values by step, format) of the metrics that a run has; the accuracy of each benchmark among them."""
-    shown: dict[str, tuple[pd.Series, str]] = {}
+    shown: Values = {}
     for label, metrics, form in SHOWN:
         series = next((run.series(metric) for metric in metrics if metric in run.metrics), pd.Series(dtype=float))
         if len(series):
@@ -123,29 +125,40 @@ def state(watched: Watched, now: float) -> str:
     return f"{text}, last line {duration(quiet)} ago" if quiet > QUIET and not watched.ended else text
 
 
-def table(all_watched: Sequence[Watched], width: int, now: float) -> Table:
-    """A column a run with sparklines; where they are too many for the width, a line a run without them."""
+def screen(all_watched: Sequence[Watched], width: int, height: int, now: float) -> Group:
+    """A column a run with sparklines, in as many tables as the width needs; a line a run where those are too high."""
     shown = [values(watched.run) if watched.run else {} for watched in all_watched]
     labels = list(dict.fromkeys(label for one in shown for label in one))
+    pairs = list(zip(all_watched, shown, strict=True))
+    in_a_row = max(1, (width - LABELS) // COLUMN)
+    parts = [pairs[first : first + in_a_row] for first in range(0, len(pairs), in_a_row)]
+    if len(parts) > 1 and len(parts) * (len(labels) + 3) > height:
+        return Group(_lines(pairs, labels, now))
+    return Group(*(_columns(part, labels, now) for part in parts))
+
+
+def _columns(part: Sequence[tuple[Watched, Values]], labels: Sequence[str], now: float) -> Table:
     made = Table(box=None, pad_edge=False, header_style="bold")
-    columns = len(all_watched) * COLUMN + 18 <= max(width, COLUMN + 18)
-    if columns:
-        made.add_column("")
-        for watched in all_watched:
-            made.add_column(Text(watched.name, overflow="ellipsis"), min_width=COLUMN - 2)
-        made.add_row("step", *(Text(state(watched, now)) for watched in all_watched))
-        for label in labels:
-            made.add_row(Text(label), *(Text(entry(one, label)) for one in shown))
-        return made
+    made.add_column("", width=LABELS - 2)
+    for watched, _ in part:
+        made.add_column(Text(watched.name, overflow="ellipsis"), width=COLUMN - 2)
+    made.add_row("step", *(Text(state(watched, now)) for watched, _ in part))
+    for label in labels:
+        made.add_row(Text(label), *(Text(entry(one, label)) for _, one in part))
+    return made
+
+
+def _lines(pairs: Sequence[tuple[Watched, Values]], labels: Sequence[str], now: float) -> Table:
+    made = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("run", "step", *labels):
         made.add_column(Text(heading), overflow="fold")
-    for watched, one in zip(all_watched, shown, strict=True):
+    for watched, one in pairs:
         entries = [entry(one, label, sparklines=False) for label in labels]
         made.add_row(*map(Text, (watched.name, state(watched, now), *entries)))
     return made
 
 
-def entry(shown: dict[str, tuple[pd.Series, str]], label: str, sparklines: bool = True) -> str:
+def entry(shown: Values, label: str, sparklines: bool = True) -> str:
     """The last value of a metric, and how it went."""
     if label not in shown:
         return "–"
@@ -197,7 +210,7 @@ def _live(all_watched: list[Watched], args: argparse.Namespace, console: Console
         while True:
             for watched in all_watched:
                 watched.read()
-            live.update(table(all_watched, console.width, time.time()), refresh=True)
+            live.update(screen(all_watched, console.width, console.height, time.time()), refresh=True)
             if all(watched.ended for watched in all_watched):
                 return
             time.sleep(args.every)

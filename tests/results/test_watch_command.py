@@ -1,7 +1,7 @@
 """`rpg watch`: what is read while a run writes, time left, and the end."""
 
+import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,7 +14,7 @@ import yaml
 from rich.console import Console
 
 from rpg.cli import main
-from rpg.results.watch_command import Watched, duration, sparkline, table
+from rpg.results.watch_command import Watched, duration, screen, sparkline
 
 
 def write_config(directory: Path, steps: int) -> None:
@@ -57,7 +57,8 @@ def test_only_new_lines_are_read_again_and_a_cut_off_one_waits(tmp_path: Path):
     assert watched.run.last_step == 1
 
 
-def test_columns_of_runs_become_lines_where_they_do_not_fit(tmp_path: Path):
+@pytest.mark.parametrize(("width", "height"), [(180, 50), (100, 60), (46, 99), (100, 15)])
+def test_runs_are_columns_as_far_as_they_fit(tmp_path: Path, width: int, height: int):
     all_watched = []
     for number in range(6):
         write_config(tmp_path / f"run{number}", steps=6)
@@ -65,12 +66,11 @@ def test_columns_of_runs_become_lines_where_they_do_not_fit(tmp_path: Path):
         watched = Watched(tmp_path / f"run{number}" / "metrics.jsonl")
         watched.read()
         all_watched.append(watched)
-    assert len(table(all_watched[:2], width=100, now=0.0).columns) == 3
-    many = table(all_watched, width=100, now=0.0)
-    assert many.row_count == 6
-    console = Console(width=100, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
-    console.print(many)
-    assert max(map(len, console.export_text().splitlines())) <= 100
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(screen(all_watched, width, height, now=0.0))
+    text = console.export_text().splitlines()
+    assert max(map(len, text)) <= width
+    assert all(any(f"run{number}" in line for line in text) for number in range(6))
 
 
 def test_no_run_and_no_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
