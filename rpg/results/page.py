@@ -10,7 +10,8 @@ from rpg.checks.secrets import HIDDEN, names_a_secret, without_login
 from rpg.methods.labels import order_of
 from rpg.results.figures import STEP, Legend, Panel, single
 from rpg.results.runs import RunLog
-from rpg.results.settings import printable, setting, settings
+from rpg.results.samples import sample_answers
+from rpg.results.settings import ResultsError, printable, setting, settings
 from rpg.results.table import Table
 from rpg.results.table_command import HTML, environment
 
@@ -46,10 +47,18 @@ def make_page(
         differing={key: [shown_value(key, value) for value in values] for key, values in differing.items()},
         shared=dict(item for item in contents[0].items() if item in shared) if shared else {},
         runs=[
-            (run, dict(x for x in shown(run.config).items() if x not in shared), shown(run.environment))
+            (run, dict(x for x in shown(run.config).items() if x not in shared), shown(run.environment), answers(run))
             for run in ordered
         ],
     )
+
+
+def answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, float]]]]:
+    """`sample_answers`; [] where the samples cannot be used, which the table's notes say."""
+    try:
+        return sample_answers(run)
+    except (ResultsError, OSError):
+        return []
 
 
 def _button(label: str, runs: Sequence[RunLog], legend: Legend) -> dict[str, object]:

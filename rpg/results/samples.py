@@ -18,6 +18,7 @@ from rpg.results.runs import RunLog, read_lines
 from rpg.results.settings import BENCHMARK_OF, LeftOut, ResultsError, setting
 
 RESAMPLES = 2000
+SHOWN_PROBLEMS, SHOWN_LETTERS = 5, 1500  # of a run on the page
 TOLERANCE = 1e-4  # between a logged accuracy and the mean of its samples, whose sums are rounded differently
 
 
@@ -115,6 +116,30 @@ def read_samples(run: RunLog, step: int, whole: bool = False) -> pd.DataFrame | 
             )
             samples = samples.loc[samples["data_source"] != source, :]
     return samples
+
+
+def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, float]]]]:
+    """Some problems with their answers at the first, middle and last validation of a run, for its page.
+
+    Returns:
+        (problem, ground truth, [(step, response, accuracy), ...]) of the first SHOWN_PROBLEMS; a long text is cut.
+    """
+    steps = sorted({int(step) for points in run.accuracies().values() for step in points.index})
+    answers: dict[tuple[str, str], list[tuple[int, str, float]]] = {}
+    for step in dict.fromkeys(steps[place] for place in (0, len(steps) // 2, -1) if steps):
+        samples = read_samples(run, step, whole=True)
+        if samples is None:
+            continue
+        for problem, group in samples.groupby(["input", "gts"], sort=False):
+            if problem in answers or len(answers) < SHOWN_PROBLEMS:
+                first = group.iloc[0]
+                answers.setdefault(problem, []).append((step, _shortened(first["output"]), float(first["acc"])))
+    return [(_shortened(text), str(truth), shown) for (text, truth), shown in answers.items()]
+
+
+def _shortened(text: str) -> str:
+    """The text, or its end: prompts end in the problem, responses in the answer."""
+    return text if len(text) <= SHOWN_LETTERS else f"… {text[-SHOWN_LETTERS:]}"
 
 
 def _sample(line: Any) -> dict[str, Any]:

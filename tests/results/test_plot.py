@@ -1,5 +1,6 @@
 """Pictures and page: what they show of which run; colours that do not depend on the company."""
 
+import json
 import re
 import xml.etree.ElementTree as ElementTree
 
@@ -204,3 +205,15 @@ def test_a_name_is_no_markup_in_the_page(tmp_path):
     assert main(["plot", str(tmp_path), "--out", str(tmp_path / "plots")]) == 0
     page = (tmp_path / "plots" / "index.html").read_text()
     assert not re.search(r"<script>alert|<img|\x1b", page)
+
+
+def test_the_page_shows_sample_answers_by_step(tmp_path):
+    run = write_run(tmp_path / "r", records([0.2, 0.5]), config("r"))
+    (run / "validation").mkdir()
+    samples = [{"input": f"2+{i}?", "gts": "4", "output": f"<b>{i}</b>\nnext", "acc": int(i == 2)} for i in (1, 2)]
+    (run / "validation" / "2.jsonl").write_text("".join(json.dumps(one) + "\n" for one in samples))
+    assert main(["plot", str(run), "--out", str(tmp_path / "p")]) == 0
+    page = (tmp_path / "p" / "index.html").read_text()
+    assert "step 2: wrong" in page
+    assert "step 2: correct" in page
+    assert "&lt;b&gt;1&lt;/b&gt;\nnext" in page
