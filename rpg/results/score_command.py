@@ -1,5 +1,7 @@
 """`rpg score RUN... --judge J`: score the saved validation samples of runs again, without generating.
 
+`rpg score ROWS.parquet --reward FILE` tries a user's reward function before a run (try_reward.py).
+
 For each run it writes RUN/judge-J, a run directory with the same answers and J's verdicts: metrics.jsonl, config.yaml,
 environment.json and validation/, which `rpg table` and `rpg plot` read.
 """
@@ -17,6 +19,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from rpg.data.readers import DataError
 from rpg.results.runs import METRICS, RunLog, is_accuracy, load_runs
 from rpg.results.samples import read_samples
 from rpg.results.settings import (
@@ -31,15 +34,29 @@ from rpg.results.settings import (
 )
 from rpg.results.table import build_table
 from rpg.results.table_command import escape_md, markdown
+from rpg.results.try_reward import try_reward
 from rpg.rewards import JUDGES, OURS, compute_score, sandbox
+from rpg.rewards.own import RewardError
 
 SCORED_FROM = "scored_from"  # in environment.json: the run whose answers these are
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg score`."""
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directory, or a folder of them")
-    parser.add_argument("--judge", choices=JUDGES, required=True, help="docs/judges.md says how they differ")
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="RUN",
+        help="run directory or folder of them; with --reward: a parquet file",
+    )
+    scorer = parser.add_mutually_exclusive_group(required=True)
+    scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md says how they differ")
+    scorer.add_argument("--reward", type=Path, metavar="FILE", help="your reward function, tried on rows of a file")
+    parser.add_argument(
+        "--responses", type=Path, metavar="FILE", help="with --reward: one a row, .txt or .jsonl (default: made up)"
+    )
+    parser.add_argument("--rows", type=int, default=5, metavar="N", help="with --reward: rows tried (default: 5)")
     parser.add_argument(
         "--files", nargs="+", type=Path, metavar="FILE", help="validation files (default: the run's data.val_files)"
     )
@@ -51,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
     notes: list[str] = []
     written: list[Path] = []
     try:
+        if args.reward:
+            return try_reward(args.reward, args.runs, args.responses, args.rows)
         before = load_runs(args.runs, notes, is_accuracy)
         if args.out and len(before) > 1:
             raise ResultsError(f"--out {args.out}: for one run; {len(before)} were given. Leave it out")
@@ -66,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         if not written:
             raise ResultsError("; ".join(notes))
         table = build_table([*before, *load_runs(written, notes, is_accuracy)], notes)
-    except (ResultsError, OSError) as error:
+    except (ResultsError, DataError, RewardError, OSError) as error:
         print(f"rpg score: {printable(str(error))}", file=sys.stderr)
         return 2
     print(markdown(table), end="")

@@ -1,0 +1,95 @@
+"""`rpg score --reward FILE ROWS.parquet`: a user's reward function on a few rows, before a run."""
+
+import asyncio
+import inspect
+import json
+import time
+import traceback
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rpg.data.findings import shown
+from rpg.data.readers import DataError, open_parquet, read_batches
+from rpg.rewards.own import RewardError, as_score, find_reward
+
+KEYS = ("response", "output")  # of a JSONL file of responses; "output" is what verl saves
+WRONG = "no such answer"
+SHOWN = 60  # characters of a response
+
+
+def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int) -> int:
+    """Score responses to the first rows of each file and print score, accuracy and time of each.
+
+    responses: one to each row, in order; without it, each row's answer and a wrong one, both as a boxed answer.
+    Returns 0; 1 where the function raised, returned no number, or scored every wrong answer like the right one.
+    Raises RewardError and DataError for files that cannot be used.
+    """
+    reward = find_reward(file)
+    try:
+        function = reward.as_verl_calls_it()
+    except Exception as error:  # of the file's own imports
+        raise RewardError(f"{file}: cannot be imported: {type(error).__name__}: {error}") from error
+    given = read_responses(responses) if responses else None
+    failed, slowest, scores = 0, 0.0, {"right": [], "wrong": [], "given": []}
+    for path in paths:
+        for number, row in enumerate(islice(rows_of(path), rows if given is None else len(given))):
+            key = (row.get("reward_model") or {}).get("ground_truth")
+            tried = {"given": given[number]} if given else {"right": boxed(key), "wrong": boxed(WRONG)}
+            for kind, response in tried.items():
+                begun = time.perf_counter()
+                try:
+                    value = function(row["data_source"], response, key, row.get("extra_info"))
+                    score = as_score(asyncio.run(value) if inspect.iscoroutine(value) else value, str(file))
+                except Exception as error:  # noqa: BLE001  # whatever a user's function raises
+                    failed += 1
+                    where = traceback.extract_tb(error.__traceback__)[-1]
+                    result = f"{type(error).__name__}: {error} ({where.filename}, line {where.lineno})"
+                else:
+                    scores[kind].append(score["score"])
+                    result = f"score {score['score']:g}, acc {score['acc']:g}"
+                seconds = time.perf_counter() - begun
+                slowest = max(slowest, seconds)
+                text = shown(" ".join(response.split()))[:SHOWN]
+                print(f"{path.name}, row {number}, {kind} ({text}): {result}, {1000 * seconds:.1f} ms", flush=True)
+    means = ", ".join(f"mean score of {kind} {sum(found) / len(found):g}" for kind, found in scores.items() if found)
+    print(f"{reward.file.name}: {means or 'no score'}; slowest {1000 * slowest:.1f} ms; {failed} raised")
+    if given is None and scores["right"] and scores["right"] == scores["wrong"]:
+        print(
+            "error: wrong answers score like right ones. The responses tried end in \\boxed{ANSWER} and a line "
+            "Answer: ANSWER; give --responses FILE if the function reads another form"
+        )
+        return 1
+    return 1 if failed else 0
+
+
+def rows_of(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a built file; raises DataError for a file that has not verl's columns."""
+    with open_parquet(path) as parquet:
+        names = parquet.schema_arrow.names
+        if missing := {"data_source", "reward_model"} - set(names):
+            raise DataError(f"{path}: no column {', '.join(sorted(missing))}; build it with `rpg data build`")
+        for batch in read_batches(path, parquet):
+            yield from batch
+
+
+def read_responses(path: Path) -> list[str]:
+    """The responses in a file, one a line: text, or in .jsonl JSON strings or objects with `response` or `output`."""
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if path.suffix != ".jsonl":
+        return lines
+    responses = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            value = json.loads(line)
+            response = value if isinstance(value, str) else next(value[key] for key in KEYS if key in value)
+        except (ValueError, TypeError, StopIteration) as error:
+            raise DataError(f'{path}, line {number}: no response; give {{"response": TEXT}} a line') from error
+        responses.append(str(response))
+    return responses
+
+
+def boxed(answer: Any) -> str:
+    """A response with this answer, in both forms that reward functions usually read."""
+    return f"The answer is \\boxed{{{answer}}}.\n\nAnswer: {answer}"
