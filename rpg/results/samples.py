@@ -130,11 +130,12 @@ def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, flo
         samples = read_samples(run, step, whole=True)
         if samples is None:
             continue
-        for problem, group in samples.groupby(["input", "gts"], sort=False):
+        for (text, truth), group in samples.groupby(["input", "gts"], sort=False):  # pyright: ignore[reportGeneralTypeIssues]
+            problem = str(text), str(truth)
             if problem in answers or len(answers) < SHOWN_PROBLEMS:
                 first = group.iloc[0]
                 answers.setdefault(problem, []).append((step, _shortened(first["output"]), float(first["acc"])))
-    return [(_shortened(text), str(truth), shown) for (text, truth), shown in answers.items()]
+    return [(_shortened(text), truth, shown) for (text, truth), shown in answers.items()]
 
 
 def _shortened(text: str) -> str:
