@@ -142,8 +142,6 @@ def test_excluded_files_may_be_as_published(
     [
         ("x.jsonl", '{"text": "p"}\n', "x.jsonl, line 1"),
         ("x.jsonl", '{"problem": ""}\n{"problem": null}\n', "x.jsonl"),
-        ("x.jsonl", "", "x.jsonl"),
-        ("x.csv", "a,b\n", "x.csv"),
     ],
 )
 def test_an_excluded_file_without_problems_is_refused(
@@ -163,18 +161,11 @@ def test_an_excluded_file_without_problems_is_refused(
     [
         ("x.xlsx", "a,b\n", "'.xlsx'"),
         ("x.csv", "problem,answer\np, with a comma,1\n", "x.csv, line 2"),
-        ("x.csv", "problem,answer\np\n", "x.csv, line 2"),
         ("x.parquet", "not parquet", "x.parquet"),
-        ("x.parquet", "", "x.parquet"),
-        ("x.parquet", None, "no such file"),
         ("x.jsonl", '{"problem": "p", "answer": "1"}\n{broken\n', "x.jsonl, line 2"),
-        ("x.json", "[1]", "x.json, element 0: 1"),
         ("x.jsonl", '{"text": "p", "answer": "1"}\n', "problem, Problem, question"),
-        ("x.jsonl", '{"problem": "p"}\n', "aime24 answer"),
         ("x.jsonl", '{"problem": "p", "answer": {"a": 1}}\n', "line 1, answer: {'a': 1}"),
-        ("x.jsonl", '{"prompt": [], "reward_model": {}}\n', "ground_truth"),
         ("x.jsonl", '{"problem": "", "answer": "1"}\n', "no usable problem"),
-        ("x.jsonl", "", "no usable problem"),
     ],
 )
 def test_unusable_input_is_named_and_nothing_written(
@@ -194,14 +185,8 @@ def test_unusable_input_is_named_and_nothing_written(
     ("name", "option"),
     [
         ("toy", "--from f.parquet"),
-        ("toy", "--exclude f.parquet"),
-        ("toy", "max_terms=3"),
         ("reasoning-gym:chain_sum", "--from f.parquet"),
-        ("reasoning-gym:chain_sum", "--low 0"),
         ("aime24", "--train-size 2048"),
-        ("aime24", "--test-size 0"),
-        ("aime24", "--seed 1"),
-        ("aime24", "--high 9"),
     ],
 )
 def test_options_of_other_sets_are_refused(name: str, option: str, tmp_path: Path, capsys) -> None:
@@ -215,30 +200,19 @@ def test_options_of_other_sets_are_refused(name: str, option: str, tmp_path: Pat
     ("published", "written"),
     [
         ("27", "27"),
-        ("27.0", "27"),
         (27.0, "27"),
-        (27, "27"),
         ("027", "27"),
         ("-3", "-3"),
         ("1,000", "1000"),
         ("$12$", "12"),
         ("1,2", ""),
         ("27.5", ""),
-        ("1/2", ""),
-        ("ten", ""),
         ("9" * 300, ""),
-        ("999999^999", ""),
         (float("nan"), ""),
     ],
 )
 def test_integers_as_published(published: str | float, written: str) -> None:
     assert as_integer_text(answer_text(published, "row 0")) == written
-
-
-def test_a_row_without_reward_model_goes_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [dapo_row("One?", "1", "a"), {**dapo_row("Two?", "2", "b"), "reward_model": None}]
-    assert len(build("dapo-math-17k-eng", write_rows(tmp_path / "d.parquet", rows), tmp_path)) == 1
-    assert "1 left out: empty answer" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [*FLAT, "dapo-math-17k-eng"])
@@ -253,15 +227,6 @@ def test_through_datasets(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert main(["data", "build", name, "--out", str(tmp_path / "out"), "--repeat", "2"]) == 0
     expected = 2 * (len(FLAT[name]) if name in FLAT else 4)  # dapo_problem(0) is Chinese
     assert pq.read_metadata(tmp_path / "out" / source.file_name).num_rows == expected
-
-
-def test_no_hub_is_said_with_the_way_around(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    nowhere = dataclasses.replace(SOURCES["aime24"], repository=str(tmp_path / "nowhere"))
-    monkeypatch.setattr(command, "SOURCES", {"aime24": nowhere})
-    assert main(["data", "build", "aime24", "--out", str(tmp_path)]) == 2
-    assert "rpg data build aime24 --from FILE" in capsys.readouterr().err
 
 
 def measured_build(tmp_path: Path, distinct: int, copies: int) -> tuple[int, float, float]:

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,6 @@ from rpg.data.check import FileCheck, check_repeats, check_row
 from rpg.data.parquet import SCHEMA, Problem, make_row
 from rpg.data.row_model import row_findings
 from rpg.data.template import PREFIX, SUFFIX, format_prompt
-from rpg.rewards import JUDGES, compute_score
-from rpg.rewards.verified import number_in
-from rpg.rewards.verified.normalize import normalize
-from rpg.rewards.verified.numbers import as_number
 
 Rows = list[dict[str, Any]]
 Corruption = Callable[[dict[str, Any]], None]
@@ -64,18 +59,12 @@ BOXED = "What is 2 + 2? Put it within \\boxed{}."
 # where, value, the key named, a word of the remedy; the level is "error" unless it is given
 CORRUPTIONS = [
     (("data_source",), "gsm9k", "data_source", "KNOWN_DATA_SOURCES"),
-    (("data_source",), "math-dappo", "data_source", "'math-dapo'"),
     (("data_source",), "math-dapo ", "data_source", "'math-dapo'"),
     (("data_source",), None, "data_source", "name the problem set"),
-    (("data_source",), "", "data_source", "KNOWN_DATA_SOURCES"),
-    (("data_source",), 7, "data_source", "name the problem set"),
     (("prompt",), None, "prompt", '"role": "user"'),
     (("prompt",), "2 + 2?", "prompt", '"role": "user"'),
-    (("prompt",), [], "prompt", '"role": "user"'),
     (("prompt",), [None], "prompt[0]", '"role": "user"'),
-    (("prompt",), ["2?"], "prompt[0]", '"role": "user"'),
     (CONTENT, None, "prompt[0].content", '"role": "user"'),
-    (CONTENT, "", "prompt", "leave the row out"),
     (CONTENT, PREFIX + " " + SUFFIX, "prompt", "leave the row out"),
     (CONTENT, format_prompt(format_prompt("p")), "prompt", "once"),
     (CONTENT, "What is 2 + 2?", "prompt", "format_prompt"),
@@ -83,32 +72,23 @@ CORRUPTIONS = [
     (CONTENT, BOXED, "prompt", "judge=verified", "warning"),
     (CONTENT, BOXED + " Begin with 'Answer: '.", "prompt", "rpg data build", "warning"),
     (CONTENT, format_prompt("设 $a$ 是正整数"), "prompt", "English", "warning"),
-    (("prompt", 0, "role"), None, "prompt[0].role", '"role": "user"'),
     (("prompt", 0, "role"), "human", "prompt[0].role", '"role": "user"'),
     (("prompt", 0, "role"), "assistant", "prompt", "must be the user's"),
     (("reward_model",), None, "reward_model", "ground_truth"),
-    (("reward_model",), "5", "reward_model", "ground_truth"),
     (("reward_model", "style"), "rule", "reward_model.style", "", "warning"),
     (TRUTH_AT, None, TRUTH, "leave the row out"),
-    (TRUTH_AT, ["5"], TRUTH, "as text"),
     (TRUTH_AT, " ", TRUTH, "leave the row out"),
     (TRUTH_AT, "nan", TRUTH, "give the answer"),
-    (TRUTH_AT, "many", TRUTH, "are integers"),
     (TRUTH_AT, "1/2", TRUTH, "are integers"),
     (TRUTH_AT, "Answer: 5", TRUTH, "bare answer"),
-    (TRUTH_AT, "2+2=4\n4", TRUTH, "bare answer"),
     (TRUTH_AT, "1" * 201, TRUTH, "never scores"),
     (TRUTH_AT, "\\frac{1}{2", TRUTH, "correct the LaTeX"),
-    (TRUTH_AT, "5$", TRUTH, "correct the LaTeX"),
     (TRUTH_AT, "025", TRUTH, "write 25", "warning"),
-    (TRUTH_AT, "27.0", TRUTH, "write 27", "warning"),
     (TRUTH_AT, 27, TRUTH, "as text", "warning"),
     (RAW, "Another?", "extra_info.raw_problem", "rpg data build"),
-    (("extra_info",), "x", "extra_info", "{index"),
     (("extra_info",), None, "extra_info", "numbers every row 0", "warning"),
     (("extra_info", "index"), "0-0", "extra_info.index", "", "warning"),
     (SPLIT, "dev", "extra_info.split", "", "warning"),
-    (("ability",), "CODE", "ability", "", "warning"),
     (("images",), ["a.png"], "images", "text only"),
 ]
 
@@ -135,17 +115,6 @@ def test_sound_values() -> None:
     assert [found.key for found in row_findings(row)] == [TRUTH]  # AIME's are 0 to 999
 
 
-def test_the_report_names_row_column_value_and_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = good_rows()
-    rows[3]["data_source"] = "riddles"
-    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
-    assert code == 1
-    lines = out.splitlines()
-    (place,) = (number for number, line in enumerate(lines) if "error: row 3, data_source='riddles'" in line)
-    assert lines[place + 1].startswith("    -> ")
-    assert out.count("error: ") == 1
-
-
 def without(name: str) -> Callable[[pa.Table], pa.Table]:
     return lambda table: table.drop_columns([name])
 
@@ -154,8 +123,6 @@ def without(name: str) -> Callable[[pa.Table], pa.Table]:
     ("corrupt", "key"),
     [
         (without("data_source"), "data_source"),
-        (without("prompt"), "prompt"),
-        (without("reward_model"), "reward_model"),
         (lambda table: table.append_column("prompt", table.column("prompt")), "file"),
         (lambda table: table.slice(0, 0), "file"),
     ],
@@ -280,14 +247,6 @@ def test_long_prompts(split: str, code: int, label: str, tmp_path: Path, capsys:
     assert main(["data", "check", str(path), "--max-prompt-length", "3"]) == 1
 
 
-def test_tokenizer_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_rows(tmp_path / "x.parquet", good_rows(), SCHEMA)
-    (tmp_path / "nothing").mkdir()
-    for folder in (tmp_path / "nothing", save_tokenizer(tmp_path / "bare", None)):
-        code, out = check(capsys, path, "--tokenizer", folder)
-        assert (code, "error: --tokenizer: " in out) == (1, True)
-
-
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: (
@@ -312,29 +271,3 @@ def test_any_value_in_any_place(path: tuple, value: Any) -> None:
     check_repeats(state)
     assert state.summary()
     assert all(isinstance(line, str) for line in state.findings.lines())
-
-
-@settings(max_examples=300, deadline=None)
-@given(text=st.text(max_size=400), truth=st.text(max_size=30), judge=st.sampled_from(JUDGES))
-def test_any_response_and_truth_of_the_toy_task(text: str, truth: str, judge: str) -> None:
-    result = compute_score("toy_sum", f"Answer: {text}", truth, judge=judge)
-    assert result["score"] in (1.0, -1.0)
-    assert set(result) == {"score", "acc", "pred"}
-
-
-@settings(max_examples=300, deadline=None)
-@given(text=st.text(alphabet="0123456789.,/^{}\\frac$ -+x()%°½", max_size=60))
-def test_numbers_are_read_or_refused(text: str) -> None:
-    assert isinstance(number_in(text), (Fraction, type(None)))
-
-
-@settings(max_examples=200, deadline=None)
-@given(above=st.integers(-(10**9), 10**9), below=st.integers(1, 10**6))
-def test_ways_to_write_a_fraction_agree(above: int, below: int) -> None:
-    value = Fraction(above, below)
-    sign = "-" if above < 0 else ""
-    ways = [f"{above}/{below}", rf"\frac{{{above}}}{{{below}}}", rf"${sign}\dfrac{{{abs(above)}}}{{{below}}}$"]
-    if value.denominator == 1:
-        ways += [f"{int(value)}", f"{int(value):,}", f"{int(value)}.0", rf"\boxed{{{int(value)}}}"]
-    for way in ways:
-        assert as_number(normalize(way)) == value, way

@@ -47,13 +47,6 @@ def test_a_pair_keeps_its_split_when_seed_and_order_change() -> None:
     assert problem_text(27, 48) == "What is 27 + 48?"
 
 
-def test_same_options_give_the_same_bytes(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        build(tmp_path / name, "--seed", "3", "--train-size", "50", "--test-size", "20")
-    for file in ("toy_train.parquet", "toy_test.parquet"):
-        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -62,9 +55,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     ("train", "test", "named"),
     [
         (10, 99999, "99999"),
-        (10, 0, "toy_test.parquet"),
         (0, 10, "toy_train.parquet"),
-        (0, 0, "--train-size"),
         (10, -1, "--train-size"),
     ],
 )
@@ -76,13 +67,6 @@ def test_a_refused_build_changes_no_file(train, test, named, tmp_path, capsys) -
     assert main(["data", "build", "toy", "--out", str(tmp_path), *sizes]) == 2
     assert named in capsys.readouterr().err
     assert contents(tmp_path) == before
-
-
-def test_one_split_alone_is_one_file(tmp_path: Path) -> None:
-    assert main(["data", "build", "toy", "--out", str(tmp_path), "--train-size", "10", "--test-size", "0"]) == 0
-    assert list(contents(tmp_path)) == ["toy_train.parquet"]
-    train, test = build(tmp_path, "--train-size", "12", "--test-size", "3")  # of both: they are replaced
-    assert (len(train), len(test)) == (12, 3)
 
 
 def test_files_written_together_are_all_replaced_or_none(tmp_path: Path) -> None:
@@ -184,12 +168,6 @@ def test_the_gain_of_three_validations_is_judged(demo, tmp_path, answers):
     assert demo(0.3, 0.5, 0.4, answers=answers)[0] == 1
 
 
-def test_fewer_validations_are_not_judged(demo):
-    assert demo(0.3, 0.3)[0] == 0
-    assert demo(None)[0] == 0
-    assert demo(written=False)[0] == 0  # trainer.logger=console
-
-
 @pytest.mark.parametrize("text", [*(f"{key}=x" for key in demo_command.OWN), "trainer={default_local_dir:/x}", "~data",
                                   "++data.train_files=x"])  # fmt: skip
 def test_demo_refuses_overrides_of_its_own_settings(tmp_path, monkeypatch, capsys, text):
@@ -199,22 +177,3 @@ def test_demo_refuses_overrides_of_its_own_settings(tmp_path, monkeypatch, capsy
     assert capsys.readouterr().err.startswith(f"rpg demo: {text}: ")
     assert not directory.exists()
     demo_command.check_overrides(["trainer.test_freq=5", "data.train_files_x=1", "++data.seed=3", "~trainer.x", ""])
-
-
-def test_demo_says_in_one_line_what_cannot_be_made(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # prepare sets it
-    (tmp_path / "file").touch()
-    assert main(["demo", "--dir", str(tmp_path / "file"), "--prepare-only"]) == 2
-    (tmp_path / "toy_train.parquet").mkdir()
-    assert main(["demo", "--dir", str(tmp_path), "--prepare-only"]) == 1
-
-    def unlearned(model: Path) -> None:
-        raise RuntimeError("the accuracy is 0.1")
-
-    monkeypatch.setattr(toy_model, "build_toy_model", unlearned)
-    (tmp_path / "toy_train.parquet").rmdir()
-    assert main(["demo", "--dir", str(tmp_path), "--prepare-only"]) == 1
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 3
-    assert all(line.startswith("rpg demo: ") for line in lines)
-    assert (tmp_path / "toy_test.parquet").is_file()

@@ -1,21 +1,7 @@
 """`verified` against the hand-written pairs, and where in a response it looks for the answer."""
 
-from collections import Counter
-from pathlib import Path
-
 import pytest
 from pairs import KEY, PAIRS, Pair, judge, read_pairs
-
-
-@pytest.mark.parametrize(("file", "least", "rejected"), [(PAIRS, 500, 0.49), (KEY, 150, 0.25)])
-def test_the_pairs_are_many_and_fair(file: Path, least: int, rejected: float) -> None:
-    """A verifier that says yes to everything must fail, and one that says no; no pair stands there twice."""
-    pairs = read_pairs(file)
-    assert len(pairs) == len({(pair.answer, pair.truth) for pair in pairs}) >= least
-    right = sum(pair.verdict for pair in pairs)
-    assert rejected <= 1 - right / len(pairs) <= 0.51
-    kinds = Counter((pair.kind, pair.verdict) for pair in pairs)
-    assert all(kinds[kind, verdict] >= 3 for kind, _ in kinds for verdict in (True, False))
 
 
 @pytest.mark.parametrize(
@@ -24,14 +10,6 @@ def test_the_pairs_are_many_and_fair(file: Path, least: int, rejected: float) ->
 def test_pair(pair: Pair) -> None:
     result = judge(f"Some work.\nAnswer: {pair.answer}", pair.truth)
     assert (result["score"], result["acc"]) == ((1.0, 1.0) if pair.verdict else (-1.0, 0.0)), result
-
-
-@pytest.mark.parametrize("line", ["* 12", "12", "+"])
-def test_a_line_of_no_form_is_an_error(line: str, tmp_path: Path) -> None:
-    file = tmp_path / "x.txt"
-    file.write_text(f"[kind]\ntruth: 12\n{line}\n")
-    with pytest.raises(ValueError, match=r"x\.txt"):
-        read_pairs(file)
 
 
 RESPONSES = [
@@ -83,8 +61,3 @@ def test_the_answer_of_another_problem_is_wrong() -> None:
     truths = ["204", "113", "371", "385", "110", "104", "721", "025", "809", "116"]
     verdicts = [[judge(f"Answer: {a}", t, "aime24")["acc"] for a in truths] for t in truths]
     assert verdicts == [[float(i == j) for j in range(len(truths))] for i in range(len(truths))]
-
-
-def test_a_ground_truth_that_is_no_text_and_no_number() -> None:
-    with pytest.raises(TypeError, match="rpg data check"):
-        judge("Answer: 27", ["27"], "amc23")  # type: ignore[arg-type]

@@ -8,28 +8,13 @@ import pytest
 from rpg.rewards import JUDGES, KNOWN_DATA_SOURCES, compute_score, is_known
 
 
-@pytest.mark.parametrize(
-    ("solution", "score", "pred"),
-    [
-        ("27 + 48 = 75\nAnswer: 75", 1.0, "75"),
-        ("Answer: 74", -1.0, "74"),
-        ("I do not know", -1.0, ""),
-        ("", -1.0, ""),
-    ],
-)
-def test_keys_are_the_same_in_every_case(solution: str, score: float, pred: str) -> None:
-    result = compute_score("toy_sum", solution, "75")
-    assert result == {"score": score, "acc": (score + 1) / 2, "pred": pred}
-    assert [type(value) for value in result.values()] == [float, float, str]
-
-
 @pytest.mark.parametrize("data_source", ["math-dapo", "math_dapo", "aime24", "amc_23", "amc23", "lighteval/MATH"])
 def test_spellings_of_paper_and_files_are_scored(data_source: str) -> None:
     assert is_known(data_source)
     assert compute_score(data_source, "Answer: 204", "204")["score"] == 1.0
 
 
-@pytest.mark.parametrize("data_source", ["", "gsm8k", "my-aime24-copy", "toy", "AMC_23 "])
+@pytest.mark.parametrize("data_source", ["", "my-aime24-copy", "toy", "AMC_23 "])
 def test_unknown_source_is_named_with_the_known_ones(data_source: str) -> None:
     assert not is_known(data_source)
     with pytest.raises(ValueError, match="no score function") as error:
@@ -43,24 +28,6 @@ def test_the_default_judge_is_the_releases() -> None:
     assert compute_score("aime24", response, "204") == compute_score("aime24", response, "204", judge="release")
     assert compute_score("aime24", response, "204")["score"] == -1.0
     assert compute_score("aime24", response, "204", judge="verified")["score"] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"judge": "strict"}, "judge=strict is not known; choices: release, verified"),
-        ({"judge": None}, "judge=None is not known; choices: release, verified"),
-        ({"boxed_fallback": True}, "boxed_fallback=True is for judge=verified"),
-        ({"judge": "release", "boxed_fallback": False}, "boxed_fallback=False is for judge=verified"),
-        ({"time_limit": 0}, "time_limit=0 must be"),
-        ({"time_limit": "5"}, "time_limit=5 must be"),
-        ({"judge": "verified", "time_limit": 5}, "time_limit=5 is for judge=release"),
-    ],
-)
-def test_options_that_there_are_not_are_named(options: dict, said: str) -> None:
-    with pytest.raises(ValueError, match=r"judge|time_limit") as error:
-        compute_score("aime24", "Answer: 1", "1", **options)
-    assert said in str(error.value)
 
 
 @pytest.mark.parametrize("judge", JUDGES)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rpg.rewards import JUDGES, compute_score, gym, is_known
+from rpg.rewards import JUDGES, compute_score, gym
 from rpg.rewards.data_sources import GYM_TASKS
 from tests.gym_library import needs_library
 
@@ -75,32 +75,6 @@ def test_what_is_taken_from_a_response(response, own, release, verified):
     assert gym.stated(response, own, "release") == release
     if verified is not None or release is None:
         assert gym.stated(response, own, "verified") == verified
-
-
-def test_boxed_fallback_can_be_left_out():
-    assert gym.stated("so \\boxed{5}", "5", "verified", boxed_fallback=False) is None
-
-
-@pytest.mark.parametrize(
-    "truth",
-    ["75", "", "{}", "[1]", '{"answer":3,"config":{},"metadata":{}}', '{"answer":"3","config":[],"metadata":{}}'],
-)
-def test_a_ground_truth_of_another_form_is_refused(truth):
-    with pytest.raises(ValueError, match=r"rpg data build reasoning-gym:TASK"):
-        gym.own_answer(truth)
-
-
-def test_an_unknown_task_is_refused_with_the_nearest():
-    assert is_known("reasoning-gym/chain_sum")
-    assert not is_known("reasoning-gym/chainsum")
-    with pytest.raises(ValueError, match="no task 'chainsum'; the nearest name is 'chain_sum'"):
-        compute_score("reasoning-gym/chainsum", "Answer: 3", "{}")
-
-
-def test_without_the_library_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr(gym, "is_installed", lambda: False)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[reasoning-gym\]'"):
-        compute_score("reasoning-gym/chain_sum", "Answer: 3", '{"answer":"3","config":{},"metadata":{}}')
 
 
 @needs_library
@@ -169,15 +143,6 @@ def test_an_answer_is_not_run_as_a_program(task, tmp_path):
 
 
 @needs_library
-@pytest.mark.parametrize(("task", "answer", "score"), [("spiral_matrix", "[1, 2]", 0.1), ("n_queens", "[['Q']]", 0.5)])
-def test_a_literal_has_the_library_s_partial_credit(task, answer, score):
-    entry = dataset(task)[0]
-    entry |= {"answer": "1 2", "metadata": {"valid_answers": ["Q"]}}
-    result = compute_score(f"reasoning-gym/{task}", f"Answer: {answer}", truth_of(entry))
-    assert (result["score"], result["acc"]) == (score, 0.0)
-
-
-@needs_library
 def test_no_other_task_evaluates_text():
     """Modules of the library that call eval, exec or sympy's parser: those that are disarmed, and the generators'."""
     root = Path(importlib.util.find_spec("reasoning_gym").origin).parent
@@ -194,16 +159,6 @@ def test_no_other_task_evaluates_text():
                          "arithmetic.gsm_symbolic.generators_00_49",
                          "arithmetic.gsm_symbolic.generators_50_99"}  # fmt: skip
     assert found - of_their_own_text == {*tuples["LITERALS"], *tuples["EXPRESSIONS"]}
-
-
-@needs_library
-def test_no_answer_is_the_librarys_to_score():
-    entry = dataset("chain_sum")[0]
-    assert compute_score("reasoning-gym/chain_sum", "I do not know", truth_of(entry)) == {
-        "score": 0.0,
-        "acc": 0.0,
-        "pred": "",
-    }
 
 
 @needs_library
@@ -234,11 +189,3 @@ def test_hostile_answers_end_in_time(task, answer, endless):
     assert gym.sandbox.over_limit == over + endless
     entry = dataset("chain_sum")[1]
     assert compute_score("reasoning-gym/chain_sum", f"Answer: {entry['answer']}", truth_of(entry))["acc"] == 1.0
-
-
-@needs_library
-def test_what_a_task_prints_stays_out_of_the_log(capfd):
-    entry = dataset("tower_of_hanoi")[0]
-    response = "Answer: Move disk 1 from Peg 2 to Peg 99\nMove disk 1 from Peg 99 to Peg 2"
-    assert compute_score("reasoning-gym/tower_of_hanoi", response, truth_of(entry))["acc"] == 0.0
-    assert capfd.readouterr().out == ""

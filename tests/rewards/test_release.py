@@ -153,13 +153,3 @@ def test_hostile_responses_end_in_time(caplog: pytest.LogCaptureFixture) -> None
             assert result["score"] in (1.0, -1.0)
             result["pred"].encode()
         assert compute_score("math-dapo", response, truth)["acc"] == float(rule.verdict(response, truth)[0])
-
-
-def test_a_response_beyond_all_bounds_is_wrong_at_once() -> None:
-    calls = release.sandbox.calls
-    assert compute_score("minerva", " " * 10**7 + "Answer: $5$", "5") == {"score": -1.0, "acc": 0.0, "pred": ""}
-    assert release.sandbox.calls == calls
-    response = " " * 10**7 + "Answer: $5$"
-    start = time.process_time()
-    assert compute_score("aime24", response, "5")["acc"] == 1.0
-    assert time.process_time() - start < 0.01

@@ -52,16 +52,3 @@ def test_equals_verls_grpo_without_std_on_random_groups():
     theirs, _ = core_algos.compute_grpo_outcome_advantage(rewards, mask, uid, norm_adv_by_std_in_grpo=False)
     # verl sums in float32, ours in float64
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
-
-
-def test_rpg_without_uid_is_refused():
-    with pytest.raises(ValueError, match="needs `index`"):
-        advantage.rpg(torch.zeros(1, 1), torch.ones(1, 1))
-
-
-def test_registering_again_is_fine_and_a_foreign_holder_is_not(monkeypatch):
-    advantage.register()
-    assert core_algos.get_adv_estimator_fn("rpg") is advantage.rpg
-    monkeypatch.setitem(core_algos.ADV_ESTIMATOR_REGISTRY, "rpg", lambda: None)
-    with pytest.raises(ValueError, match="'rpg' is already registered"):
-        advantage.register()

@@ -163,20 +163,6 @@ def test_what_a_start_does_not_go_on_from_is_left_alone(trainer, tmp_path):
     assert on_disk(anew) == [1, 2, 6, 7, 8]
 
 
-def test_the_deprecated_name_of_keeping_one(trainer):
-    trainer.config.trainer.remove_previous_ckpt_in_save = True
-    save(trainer, 2, 4)
-    assert on_disk(trainer) == [4]
-    assert trainer.config.trainer.remove_previous_ckpt_in_save is True
-
-
-def test_ranks_that_are_not_seen(trainer, capsys):
-    """Several nodes, no file system of all."""
-    trainer.actor_rollout_wg.world_size = 16
-    save(trainer, 2)
-    assert "the manifest covers 2 of 16 ranks" in capsys.readouterr().out
-
-
 def test_an_asynchronous_save_gets_none(trainer, tmp_path):
     trainer.config.actor_rollout_ref.actor.checkpoint = {"async_save": True}
     save(trainer, 2)

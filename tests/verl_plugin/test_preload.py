@@ -1,7 +1,6 @@
 """The import server: a program started through it cannot be told from one that Python started."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import rpg
 from rpg.verl_plugin.cpu.preload import Preloaded
 
 pytestmark = pytest.mark.slow
@@ -37,27 +35,6 @@ def test_arguments_environment_directory_and_exit_code(server, tmp_path):
     ended = run(server, "-c", code, "a b", env={**os.environ, "GREETING": "hello"}, cwd=tmp_path)
     assert ended.stdout == f"['-c', 'a b'] hello {tmp_path}\n"
     assert ended.returncode == 7
-
-
-def test_a_variable_of_the_server_does_not_leak(server):
-    first = run(server, "-c", "import os; print(os.environ.get('ONLY_ONCE'))", env={**os.environ, "ONLY_ONCE": "1"})
-    second = run(server, "-c", "import os; print(os.environ.get('ONLY_ONCE'))")
-    assert (first.stdout, second.stdout) == ("1\n", "None\n")
-
-
-def test_a_script_runs_as_main_with_its_directory_on_the_path(server, tmp_path):
-    (tmp_path / "helper.py").write_text("value = 42\n")
-    (tmp_path / "script.py").write_text("import helper\nif __name__ == '__main__':\n    print(helper.value)\n")
-    assert run(server, "-u", str(tmp_path / "script.py")).stdout == "42\n"
-
-
-def test_open_files_are_inherited(server):
-    reading, writing = os.pipe()
-    code = f"import os; os.write({writing}, b'through')"
-    run(server, "-c", code, pass_fds=[writing])
-    os.close(writing)
-    assert os.read(reading, 100) == b"through"
-    os.close(reading)
 
 
 def test_torch_has_the_threads_that_the_client_asks_for(server):
@@ -128,18 +105,6 @@ def test_a_signal_to_a_programs_group_spares_the_others(server):
     other.wait(120)
 
 
-def test_what_ended_the_server_is_said(tmp_path):
-    for number, in_log in ((signal.SIGTERM, True), (signal.SIGKILL, False)):
-        server = Preloaded(["json"], ["decimal"], tmp_path / number.name)
-        run(server, "-c", "pass")
-        server._server.send_signal(number)
-        server._server.wait(120)
-        assert f"the import server was ended by {number.name}" in (server.failure() or "")
-        server.close()
-        assert not Path(server.executable).exists()
-        assert (f"ended by {number.name}" in (tmp_path / number.name).read_text()) == in_log
-
-
 def started(server: Preloaded) -> tuple[subprocess.Popen, int]:
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
     process = subprocess.Popen([server.executable, "-c", code], stdout=subprocess.PIPE, text=True)
@@ -155,12 +120,6 @@ def test_signals_reach_the_program(server, number):
     _gone(child)
 
 
-def test_a_killed_program_is_reported_by_its_signal(server):
-    process, child = started(server)
-    os.kill(child, signal.SIGKILL)
-    assert process.wait(120) == -signal.SIGKILL
-
-
 def test_multiprocessing_spawn_works_through_it(server, tmp_path):
     script = tmp_path / "spawn.py"
     script.write_text(
@@ -174,20 +133,6 @@ def test_multiprocessing_spawn_works_through_it(server, tmp_path):
     assert run(server, str(script)).stdout == "[2, 4, 6]\n"
 
 
-def test_waiting_ends_with_the_early_imports_or_with_the_server(tmp_path):
-    (tmp_path / "marked.py").write_text(f"import time; time.sleep(1); open({str(tmp_path / 'mark')!r}, 'w').close()\n")
-    code = (
-        "import sys; from pathlib import Path; from rpg.verl_plugin.cpu.preload import Preloaded\n"
-        f"s = Preloaded([sys.argv[1]], ['decimal'], Path({str(tmp_path / 'log')!r}))\n"
-        "s.wait_for_early(); print(Path(sys.argv[2]).exists()); s.close()\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    for module, expected in (("marked", "True\n"), ("no_such_module", "True\n")):
-        command = [sys.executable, "-c", code, module, str(tmp_path / "mark")]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
-        assert done.stdout == expected
-
-
 def test_a_driver_that_is_killed_at_once_leaves_no_server(tmp_path):
     code = (
         "import os, signal; from pathlib import Path; from rpg.verl_plugin.cpu.preload import Preloaded\n"
@@ -198,16 +143,6 @@ def test_a_driver_that_is_killed_at_once_leaves_no_server(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, timeout=300)
     assert done.returncode == -signal.SIGKILL
     _gone(int(done.stdout))
-
-
-def test_a_module_that_cannot_be_imported_is_said(tmp_path):
-    server = Preloaded(["no_such_module"], ["decimal"], tmp_path / "log")
-    until = time.monotonic() + 120
-    while server.failure() is None and time.monotonic() < until:
-        time.sleep(0.05)
-    assert "exit code 1" in (server.failure() or "")
-    server.close()
-    assert "no_such_module" in (tmp_path / "log").read_text()
 
 
 def test_a_module_that_starts_a_thread_is_refused(tmp_path):
@@ -230,16 +165,3 @@ def _gone(pid: int) -> None:
     while Path(f"/proc/{pid}").exists():
         assert time.monotonic() < until, f"process {pid} still lives"
         time.sleep(0.05)
-
-
-def test_it_works_from_a_directory_of_any_name(tmp_path):
-    package = tmp_path / "a b,c='d'\"($x&;ü" / "rpg"
-    shutil.copytree(Path(rpg.__file__).parent, package, symlinks=True)
-    code = (
-        "import subprocess; from pathlib import Path; from rpg.verl_plugin.cpu.preload import HERE, Preloaded\n"
-        "print(HERE, flush=True); s = Preloaded(['json'], ['decimal'], Path('log'))\n"
-        "subprocess.run([s.executable, '-c', 'print(40 + 2)'], check=True, timeout=300); s.close()\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(package.parent)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
-    assert done.stdout == f"{package / 'verl_plugin/cpu/preload'}\n42\n", done.stderr

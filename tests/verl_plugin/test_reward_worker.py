@@ -87,19 +87,6 @@ def test_left_out(tmp_path):
     assert {(note["step"], note["uid"], note["problem"]) for note in notes} == {(7, "some-uid", "What is 1 + 2?")}
 
 
-@pytest.mark.parametrize("mode", ["sync", "colocate_async", "separate_async"])
-def test_every_trainer_of_verl(mode, monkeypatch):
-    from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
-
-    from rpg.verl_plugin import trainer
-    from rpg.verl_plugin.checkpoints import CompleteCheckpoints
-
-    before = TRAINER_REGISTRY[mode]
-    monkeypatch.setitem(TRAINER_REGISTRY, mode, before)
-    trainer.install(mode)
-    assert TRAINER_REGISTRY[mode].__mro__[1:4] == (trainer.RPGTrainer, CompleteCheckpoints, before)
-
-
 @pytest.fixture
 def trainer(monkeypatch):
     """Ours at step 7 of 4 prompts with 3 answers each, and what verl's part of it was asked for."""

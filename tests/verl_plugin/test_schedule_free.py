@@ -128,15 +128,3 @@ def test_adamw_is_left_as_verl_has_it(group):
     for iteration in range(3):
         run.iterate(iteration)
     assert [entry["lr"] for entry in run.trace] == pytest.approx([1.5e-2, 3e-2, 3e-2])  # PlainEngine's own schedule
-
-
-def composed(*overrides: str):
-    from rpg.launching.compose import compose_config
-
-    base = ["profile=cpu", "dataset=toy", "model=toy", "optim=schedulefree", "trainer.experiment_name=x"]
-    return compose_config([*base, *overrides])
-
-
-def test_the_settings_are_the_papers():
-    optim = composed().actor_rollout_ref.actor.optim
-    assert (optim.override_optimizer_config.warmup_steps, optim.weight_decay, optim.lr_warmup_steps) == (10, 0.1, 0)

@@ -1,14 +1,10 @@
 """The installed verl is as scripts/check_verl.py expects it, and the script notices one that is not."""
 
-import copy
 import importlib.util
-import inspect
 from pathlib import Path
 
 import pytest
 import yaml
-
-from rpg.checks import settings
 
 SCRIPT = Path(__file__).parents[2] / "scripts/check_verl.py"
 SPEC = importlib.util.spec_from_file_location("check_verl", SCRIPT)
@@ -41,50 +37,3 @@ def test_imports_and_overrides_are_found():
         ("AppendingFileLogger", "log"),
         ("RewardLoopWorker", "compute_score"),
     } <= found
-
-
-class Engine:
-    """Stands for a class of verl's."""
-
-    def train(self, data, loss_function):
-        return f"zmq-{data}-rank"
-
-
-class OurEngine(Engine):
-    def train(self, data):
-        return data
-
-
-@pytest.mark.parametrize(
-    ("contract", "differences"),
-    [
-        ({f"{__name__}.Engine.train": ['return   f"zmq-{data}-rank"']}, 0),
-        ({f"{__name__}.Engine.train": ['return f"zmq-{uuid}-rank"']}, 1),
-        ({f"{__name__}.Engine.stop": []}, 1),
-        ({f"{__name__}.Engine": []}, 0),
-        ({"verl.no_such_module": []}, 1),
-    ],
-)
-def test_a_changed_line_is_noticed(contract, differences):
-    assert len(list(check_verl.changed_lines(contract))) == differences
-
-
-def test_a_changed_import_is_noticed(monkeypatch):
-    paths = {"verl.utils.device.get_vendor": "a.py", "verl.utils.device.get_spirit": "b.py", "verl.nothing": "c.py"}
-    monkeypatch.setattr(check_verl, "imported", lambda: paths)
-    assert sorted(line.split()[0] for line in check_verl.missing_imports()) == ["b.py", "c.py"]
-
-
-def test_a_changed_signature_is_noticed(monkeypatch):
-    train = inspect.unwrap(Engine.train)
-    monkeypatch.setattr(check_verl, "overrides", lambda: [(OurEngine, "train", OurEngine.train, train)])
-    (found,) = check_verl.changed_signatures()
-    assert found.startswith("OurEngine.train")
-
-
-def test_an_unknown_key_is_noticed(monkeypatch):
-    theirs = copy.deepcopy(settings.verl_defaults())
-    del theirs["trainer"]["test_freq"]
-    monkeypatch.setattr(settings, "verl_defaults", lambda: theirs)
-    (found,) = check_verl.unknown_keys()
-    assert found.startswith("trainer.test_freq=")
