@@ -12,7 +12,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from rpg.methods.names import HUB, PLAIN_MODEL, UNNUMBERED_CLIP, ScriptName, overrides, scripts
+from rpg.methods.names import UNNUMBERED_CLIP, ScriptName, overrides, scripts
 from rpg.methods.table import BETAS, ROWS, Method
 from rpg.objectives.spec import DIVERGENCE_NAMES
 from rpg.results.reproduction import BENCHMARK_FILES, rows_of
@@ -32,15 +32,19 @@ def script(name: ScriptName) -> str:
         name.reference and "reference fixed at the initial model",
     ]
     where = [
-        HUB.get(name.model or PLAIN_MODEL[name.size], "toy task").partition("/")[2] or "toy task",
+        (name.hub_model or "").partition("/")[2] or "toy task",
         name.context and f"{name.context.upper()} context",
         name.size == "cpu" and "CPU profile",
+        name.size == "1gpu" and "GSM8K, one GPU",
+        name.adapter and "LoRA",
         name.optim == "schedulefree" and "schedule-free AdamW",
         name.schedule == "async" and "asynchronous",
     ]
     lines = ["#!/usr/bin/env bash", f"# {', '.join(filter(None, about))}; {', '.join(filter(None, where))}"]
     if name.size == "7b" and name.row.lr_7b:
         lines.append(f"# lr: {name.row.lr_7b} in the release's REINFORCE scripts, 1e-6 in the paper")
+    if name.size == "1gpu":
+        lines.append("# Never run on a GPU by its authors; `rpg plan` estimates its memory.")
     lines.append("""script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \\""")
     words = " ".join([*overrides(name), '"$@"'])
     wrapped = textwrap.wrap(words, 110, break_on_hyphens=False, break_long_words=False)

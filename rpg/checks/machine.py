@@ -20,6 +20,7 @@ RUN_DIR = "trainer.default_local_dir"
 
 # Read by the scripts and by what runs in them: what each may hold. Empty is not unset, and refused.
 VARIABLES = {
+    "GPU_MEMORY_GB": (re.compile(r"[1-9]\d{0,3}(\.\d{1,3})?"), "a number of GB, at least 1"),
     "NNODES": (re.compile(r"[1-9]\d{0,5}"), "a whole number, at least 1"),
     "MODEL_PATH": (re.compile(r".+"), "a model directory or a name on the hub"),
     "TRAIN_FILE": (re.compile(r".+"), "a parquet file, or [a,b]"),

@@ -105,6 +105,7 @@ class RpgSettings(_Section):
     stall_limit: PositiveFloat | None
     time_limit: PositiveFloat | None
     max_num_seqs: dict[str, PositiveInt]
+    gpu_memory: PositiveFloat
     resume_changed: bool
     console: Literal["full", "progress"]
 

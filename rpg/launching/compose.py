@@ -7,6 +7,7 @@ import importlib.util
 import math
 import os
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,8 @@ def compose_config(overrides: list[str]) -> DictConfig:
         check_override(text)
     OmegaConf.register_new_resolver("rpg.home", lambda: os.environ.get("RPG_HOME", str(home())), replace=True)
     OmegaConf.register_new_resolver("rpg.files", files, replace=True)
+    OmegaConf.register_new_resolver("rpg.detected_memory", detected_memory, replace=True)
+    OmegaConf.register_new_resolver("rpg.by_memory", by_memory, replace=True)
     OmegaConf.register_new_resolver("rpg.sum", lambda *numbers: sum(numbers), replace=True)
     OmegaConf.register_new_resolver("rpg.product", lambda *numbers: math.prod(numbers), replace=True)
     OmegaConf.register_new_resolver("rpg.quotient", lambda whole, part: whole // part, replace=True)
@@ -139,6 +142,23 @@ def compose_config(overrides: list[str]) -> DictConfig:
             raise
         except (ValueError, TypeError, AttributeError, AssertionError) as error:  # Hydra's own, where it did not look
             raise BadSetting(f"{' '.join(overrides)}: Hydra cannot make a configuration of it: {error}") from error
+
+
+def detected_memory() -> float:
+    """GB of this machine's smallest GPU: GPU_MEMORY_GB, else nvidia-smi's number, else 24, the least of one_gpu.yaml."""
+    if text := os.environ.get("GPU_MEMORY_GB"):
+        return float(text)
+    query = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
+        return round(min(float(line) for line in done.stdout.splitlines()) * 2**20 / 1e9, 1)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return 24
+
+
+def by_memory(memory: float, *values: Any) -> Any:
+    """The value for a GPU of so many GB, of those for 24, 48 and 80."""
+    return values[(memory >= 48) + (memory >= 80)]
 
 
 def check_override(text: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RECIPE = Path(__file__).parents[1] / "recipe"  # in a checkout a link to recipe/rpg
-SIZES = ("7b", "4b", "cpu")
+SIZES = ("7b", "4b", "1gpu", "cpu")
 # The words that a script may hold beside the path of launch.sh, its own name, overrides and "$@"
 AROUND = frozenset({"exec", "bash", "&&", "set", "-e", "-euo", "pipefail", "script=$(readlink", "-f", "$0)"})
 EXPANDED = re.compile(r"[$`;&|<>]")

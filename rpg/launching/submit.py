@@ -21,7 +21,7 @@ from rpg.verl_plugin.version import ALLOW
 
 PLUGIN = "rpg.verl_plugin.autoload"
 FORWARDED = (
-    "MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "NNODES", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE",
+    "MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "NNODES", "GPU_MEMORY_GB", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE",
     "WANDB_MODE", "WANDB_BASE_URL", "GLOO_SOCKET_IFNAME", ALLOW,
 )  # fmt: skip
 FORWARDED_FAMILY = "NCCL_"  # all variables that begin so

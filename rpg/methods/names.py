@@ -2,9 +2,11 @@
 
 name = A "_7b" ["_" B] ["_schedulefree"] ["_7binstruct"] ["_async"]
      | A "_4b" ["_" B] ["_noiterref"] ["_schedulefree"] "_" ("2k" | "4k" | "8k") ["_async"]
+     | A "_" MODEL ["_" B] ["_lora"]
      | A "_cpu" ["_" B] ["_schedulefree"] ["_smollm2"] ["_async"]
 
 A is a method (`rpg` for all that have a divergence), B its divergence, beta, form and clip (rpg/methods/table.py).
+MODEL is one of SMALL, the models for one GPU.
 Names are few enough to list them all, so a name is looked up and never taken apart.
 """
 
@@ -47,17 +49,32 @@ PARTS: dict[str, list[dict[str, dict[str, str]]]] = {
         {context: {"context": context} for context in ("2k", "4k", "8k")},
         SCHEDULE,
     ],
+    "1gpu": [{"": {}, "lora": {"adapter": "lora"}}],
     "cpu": [OPTIM, {"": {}, "smollm2": {"model": "smollm2"}}, SCHEDULE],
 }
 SHORT = {"dapo_7b_7binstruct": "dapo_7binstruct"}  # the release has this script by a shorter name
 UNNUMBERED_CLIP = "0.1_0.1"  # of a name like rpg_7b_urkl1e-4_rf_clip_ppo, as in the release
 
+SMALL = {  # models of the folder 1gpu: entry of the Hydra group `model` -> name on the hub
+    "qwen3-0.6b": "Qwen/Qwen3-0.6B",
+    "qwen3-1.7b": "Qwen/Qwen3-1.7B",
+    "qwen2.5-0.5b": "Qwen/Qwen2.5-0.5B",
+    "qwen2.5-0.5b-instruct": "Qwen/Qwen2.5-0.5B-Instruct",
+    "qwen2.5-1.5b": "Qwen/Qwen2.5-1.5B",
+    "qwen2.5-1.5b-instruct": "Qwen/Qwen2.5-1.5B-Instruct",
+}
+# The part of a name that stands for the size, behind the method: what is written -> the fields of ScriptName
+WRITTEN_SIZE: dict[str, dict[str, dict[str, str]]] = {
+    **{size: {size: {}} for size in PARTS},
+    "1gpu": {model: {"model": model} for model in SMALL},
+}
 PLAIN_MODEL = {"7b": "qwen2.5-math-7b", "4b": "qwen3-4b", "cpu": "toy"}
 HUB = {  # entry of the Hydra group `model` -> name on the hub
     "qwen2.5-math-7b": "Qwen/Qwen2.5-Math-7B",
     "qwen2.5-7b-instruct": "Qwen/Qwen2.5-7B-Instruct",
     "qwen3-4b": "Qwen/Qwen3-4B",
     "smollm2": "HuggingFaceTB/SmolLM2-135M-Instruct",
+    **SMALL,
 }
 # Overrides of the cpu scripts by model, then optimizer. SmolLM2's vocabulary is a hundred times the toy's.
 CPU = {
@@ -66,6 +83,7 @@ CPU = {
 }
 CPU_LR = {"toy": "3e-4", "smollm2": "1e-5"}
 
+LORA_RANK, LORA_LR = 32, 1e-5  # as in config/adapter/lora.yaml
 CORRECTION = "algorithm.rollout_correction"
 JUDGE = "reward.custom_reward_function.reward_kwargs.judge"
 # Defaults of keys that a configuration may lack (rpg.objectives.LossSpec; a test compares them).
@@ -97,6 +115,12 @@ class ScriptName:
     model: str | None = None
     context: str | None = None
     schedule: str = "sync"
+    adapter: str | None = None
+
+    @property
+    def hub_model(self) -> str | None:
+        """Name of the model on the hub; None for the toy's."""
+        return HUB.get(self.model or PLAIN_MODEL[self.size])
 
     @property
     def row(self) -> Method:
@@ -116,7 +140,9 @@ class ScriptName:
     @property
     def lr(self) -> float | None:
         """Learning rate; None on a CPU, where the name does not decide it."""
-        return None if self.size == "cpu" else float((self.size == "7b" and self.row.lr_7b) or 1e-6)
+        if self.size == "cpu":
+            return None
+        return LORA_LR if self.adapter else float((self.size == "7b" and self.row.lr_7b) or 1e-6)
 
     @property
     def ablations(self) -> int | None:
@@ -147,11 +173,12 @@ def names() -> dict[str, ScriptName]:
     found = {}
     for size, method in itertools.product(PARTS, METHODS.values()):
         first = "rpg" if method.has_divergence else method.name
-        for chosen in itertools.product(_objectives(method), *(part.items() for part in PARTS[size])):
+        parts = [WRITTEN_SIZE[size].items(), _objectives(method), *(part.items() for part in PARTS[size])]
+        for chosen in itertools.product(*parts):
             name = ScriptName(method.name, size, **{key: value for _, said in chosen for key, value in said.items()})
             if name.reference and (not name.divergence or name.beta == "0"):  # no reference to keep
                 continue
-            text = "_".join(filter(None, [first, size, *(written for written, _ in chosen)]))
+            text = "_".join(filter(None, [first, *(written for written, _ in chosen)]))
             found[SHORT.get(text, text)] = found[text] = name
     return found
 
@@ -182,6 +209,8 @@ def _has_script(name: ScriptName) -> bool:
     if name.size == "4b":  # the tables, and for RPG one ablation at a time
         allowed = [0, 1] if name.divergence in IN_4B else [] if name.divergence else [0]
         return plain and name.ablations in allowed
+    if name.size == "1gpu":
+        return name.ablations == 0 and name.divergence in (None, "urkl")
     if not plain:  # the paper's method, once with each
         main = name.label == "RPG-REINFORCE-URKL" and name.clip == row.clips[0] and name.beta == BETAS[0]
         return main and (name.optim == "adamw" or name.model is None)
@@ -204,8 +233,11 @@ def table_script(label: str, table: int, size: str | None = None) -> str:
 
 def overrides(name: ScriptName) -> list[str]:
     """The Hydra overrides of the script."""
-    model, lr = name.model or PLAIN_MODEL[name.size], name.row.lr_7b if name.size == "7b" else None
-    if name.size != "cpu":
+    model = name.model or PLAIN_MODEL.get(name.size, "")
+    lr = name.row.lr_7b if name.size == "7b" else None
+    if name.size == "1gpu":
+        said = ["profile=one_gpu", f"model={model}", "dataset=gsm8k", f"optim={name.optim}"]
+    elif name.size != "cpu":
         said = [f"model={model}", f"optim={name.optim}"]
     elif name.optim == "adamw":
         said = ["profile=cpu", f"model={model}", *CPU[model], f"optim={model}"]
@@ -218,6 +250,7 @@ def overrides(name: ScriptName) -> list[str]:
         "rpg.kl_coef": name.beta,
         "clip": name.clip or (UNNUMBERED_CLIP if name.row.clips else None),
         "reference": name.reference,
+        "adapter": name.adapter,
         f"{ACTOR}.optim.lr": lr,
         **({"schedule": name.schedule, "pi_old": name.pi_old} if name.schedule != "sync" else {}),
     }
@@ -238,6 +271,7 @@ def settings(name: ScriptName) -> dict[str, Any]:
         f"{ACTOR}.loss_agg_mode": "token-mean",
         f"{ACTOR}.entropy_coeff": 0,
         f"{ACTOR}.ppo_epochs": 1,
+        "actor_rollout_ref.model.lora_rank": LORA_RANK if name.adapter else 0,
         f"{ACTOR}.optim.optimizer": {"adamw": "AdamW", "schedulefree": "AdamWScheduleFree"}[name.optim],
         "algorithm.use_kl_in_reward": False,
         FILTER_GROUPS: on_gpu,  # dataset/toy.yaml turns it off
@@ -258,7 +292,8 @@ def settings(name: ScriptName) -> dict[str, Any]:
         values["trainer.v1.colocate_async.num_warmup_batches"] = 1
     if on_gpu:
         values[f"{ACTOR}.optim.lr"] = name.lr
-        values["data.max_response_length"] = 1024 * int((name.context or "2k").removesuffix("k"))
+        context = name.context or {"1gpu": "1k"}.get(name.size, "2k")
+        values["data.max_response_length"] = 1024 * int(context.removesuffix("k"))
     inputs = {key.removeprefix("rpg."): values.pop(key) for key in ("rpg.divergence", "rpg.kl_coef")}
     resolved = OmegaConf.create({"rpg": inputs, "values": list(values.values())})
     return dict(zip(values, OmegaConf.to_container(resolved, resolve=True)["values"], strict=True))  # type: ignore[index]
@@ -275,7 +310,7 @@ def differences(name: ScriptName, config: DictConfig) -> dict[str, tuple[Any, An
         for key, said in settings(name).items()
         if (actual := OmegaConf.select(config, key, default=LEFT_OUT.get(key))) != said
     }
-    key, model = "actor_rollout_ref.model.path", HUB.get(name.model or PLAIN_MODEL[name.size])
+    key, model = "actor_rollout_ref.model.path", name.hub_model
     path = OmegaConf.select(config, key)
     if model and not os.environ.get("MODEL_PATH") and PurePath(path).name != PurePath(model).name:
         found[key] = (model, path)

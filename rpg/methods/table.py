@@ -39,6 +39,7 @@ COLOURS = [
 ]
 DIVERGENCE_COLOURS = dict(zip(DIVERGENCE_NAMES, COLOURS, strict=False))
 IN_4B = ("ufkl", "urkl")  # the divergences with scripts for Qwen3-4B, those of the paper's tables
+EVERY_SIZE = ("7b", "4b", "1gpu", "cpu")
 BETAS = ("1e-4", "1e-3")  # the first is the paper's, the others are ablations
 
 
@@ -58,7 +59,7 @@ class Method:
         look: colour and dash; with divergences the colour is the divergence's.
         betas: the values of beta in its script names; none where beta is not in the name.
         clips: the entries of the group `clip` in its script names, the paper's first; none where a name has no clip.
-        sizes: the folders with scripts of it.
+        sizes: the folders with scripts of it; `1gpu` has those of divergences with URKL alone.
         asynchronous: whether there are asynchronous scripts of it (with URKL).
         pi_old: entry of the group `pi_old` for these: the weight to pi_old where there is a clip, the policy that
             sampled where there is none (docs/off-policy.md).
@@ -114,6 +115,7 @@ ROWS = (  # in the order of tables
         groups={"clip": "0.2_0.2"},
         known_by=(ESTIMATOR,),
         look=Look("#7f7f7f", "-."),
+        sizes=EVERY_SIZE,
         asynchronous=True,
     ),
     Method(
@@ -160,6 +162,7 @@ ROWS = (  # in the order of tables
         settings={ESTIMATOR: "grpo", FILTER_GROUPS: True},
         known_by=(ESTIMATOR, FILTER_GROUPS),
         look=Look("#111111", ":"),
+        sizes=EVERY_SIZE,
         asynchronous=True,
     ),
     Method(
@@ -170,6 +173,7 @@ ROWS = (  # in the order of tables
         known_by=(LOSS,),
         look=Look("", "--"),
         betas=BETAS,
+        sizes=EVERY_SIZE,
         asynchronous=True,
     ),
     Method(
@@ -181,6 +185,7 @@ ROWS = (  # in the order of tables
         look=Look("", "-"),
         betas=BETAS,
         clips=("0.2_0.28", "0.1_0.1"),
+        sizes=EVERY_SIZE,
         asynchronous=True,
         lr_7b="5e-7",
     ),

@@ -209,8 +209,8 @@ def test_verl_accepts_it(name):
     from rpg.checks.preflight import refuse
 
     config = composed(name)
-    if parse(name).size != "cpu":
-        assert config.trainer.n_gpus_per_node * config.trainer.nnodes == 8
+    devices = {"cpu": 1, "1gpu": 1}.get(parse(name).size, 8)
+    assert config.trainer.n_gpus_per_node * config.trainer.nnodes == devices
     assert not refuse(Run(OmegaConf.to_container(config, resolve=True)), CHEAP_OR_VERL, ["settings"])
 
 
