@@ -14,8 +14,7 @@ from rpg.files.integrity import steps
 
 SHAPE = f"{MODEL}.path"
 NUMBERS = ("trainer.n_gpus_per_node", "trainer.nnodes", ACTOR, ROLLOUT, "data.max_prompt_length",
-           "data.max_response_length", "data.train_batch_size")  # fmt: skip
-SMALLEST = 80e9  # bytes of the GPUs that the scripts are for
+           "data.max_response_length", "data.train_batch_size", "rpg.gpu_memory")  # fmt: skip
 
 
 def _shape(run: Run) -> Shape | None:
@@ -24,6 +23,11 @@ def _shape(run: Run) -> Shape | None:
         return shape_of(str(run.get(SHAPE)))
     except ValueError:
         return None
+
+
+def _planned(run: Run) -> float:
+    """Bytes of the GPUs that the settings are for."""
+    return run.get("rpg.gpu_memory") * GB
 
 
 def _bytes_of_a_device(run: Run) -> float | None:
@@ -59,7 +63,7 @@ def memory(run: Run) -> Iterator[Finding]:
 def needs(run: Run, shape: Shape, device: float | None) -> Iterator[Finding]:
     """Every phase and the KV cache of a model of this shape against the bytes of a device."""
     there = f"there are {device / GB:.3g} GB a device" if device else "no device here to compare with"
-    for phase in device_memory.phases(shape, run.config, run.devices, device or SMALLEST):
+    for phase in device_memory.phases(shape, run.config, run.devices, device or _planned(run)):
         if run.logical and phase.name != "update":  # one host's memory, of which vLLM takes what its variable says
             continue
         level: Level = "skip" if device is None else "ok" if phase.size <= device else "error"
@@ -78,7 +82,7 @@ def needs(run: Run, shape: Shape, device: float | None) -> Iterator[Finding]:
 @check("context", "the model was made for prompt and response, and the cache holds what vLLM decodes at once", SHAPE,
        *NUMBERS)  # fmt: skip
 def context(run: Run) -> Iterator[Finding]:
-    """The arithmetic of config/context/*.yaml, for a GPU of 80 GB; a larger one can take more than it warns of."""
+    """The arithmetic of config/context/*.yaml, for a GPU of rpg.gpu_memory GB; a larger one takes more."""
     shape, length = _shape(run), run.get(f"{ROLLOUT}.max_model_len")
     if shape is None:
         return
@@ -89,15 +93,16 @@ def context(run: Run) -> Iterator[Finding]:
     if run.logical:
         return
     share = run.get(f"{ROLLOUT}.gpu_memory_utilization")
+    planned = _planned(run)
     [together] = [
-        phase for phase in device_memory.phases(shape, run.config, run.devices, SMALLEST) if phase.name == "rollout"
+        phase for phase in device_memory.phases(shape, run.config, run.devices, planned) if phase.name == "rollout"
     ]
-    if together.size > SMALLEST:
+    if together.size > planned:
         wrong = f"vLLM and the actor together need {together}"
         yield Finding(f"{ROLLOUT}.gpu_memory_utilization", share, wrong, "lower it, or offload the actor", "warning")
     most = run.get(f"{ROLLOUT}.max_num_seqs")
     mean = PROMPT + run.get("data.max_response_length") / 2
-    held = device_memory.kv_tokens(shape, run.config, SMALLEST) / mean
+    held = device_memory.kv_tokens(shape, run.config, planned) / mean
     if most > held:
         wrong = f"is more than the {held:.0f} sequences half-way through ({mean:.0f} tokens) that the KV cache holds"
         yield Finding(f"{ROLLOUT}.max_num_seqs", most, wrong, f"take {max(int(held), 1)}", "warning")

@@ -25,14 +25,47 @@ class GPU:
     flops: float
 
 
-# NVIDIA's data sheets of the SXM forms; the 80 GB ones show 85 GB (79.6 GiB), which leaves a margin here
+# NVIDIA's data sheets, of the SXM forms where there are several; the 80 GB ones show 85 GB (79.6 GiB), which leaves a margin here
 GPUS = {
     "h100": GPU("H100 80 GB", 80e9, 3.35e12, 989e12),
     "h200": GPU("H200 141 GB", 141e9, 4.8e12, 989e12),
     "a100": GPU("A100 80 GB", 80e9, 2.039e12, 312e12),
+    "a100-40": GPU("A100 40 GB", 40e9, 1.555e12, 312e12),
+    "l40s": GPU("L40S 48 GB", 48e9, 0.864e12, 362e12),
+    "a6000": GPU("RTX A6000 48 GB", 48e9, 0.768e12, 155e12),
+    "4090": GPU("RTX 4090 24 GB", 24e9, 1.008e12, 165e12),
 }
 
-# Shapes of the paper's models, for a machine that has not downloaded them (their published config.json).
+# Shapes of the models of our scripts, for a machine that has not downloaded them (their published config.json).
+_QWEN3 = {
+    "model_type": "qwen3",
+    "head_dim": 128,
+    "num_key_value_heads": 8,
+    "vocab_size": 151936,
+    "tie_word_embeddings": True,
+    "max_position_embeddings": 40960,
+}
+_QWEN25 = {
+    "model_type": "qwen2",
+    "num_key_value_heads": 2,
+    "vocab_size": 151936,
+    "tie_word_embeddings": True,
+    "max_position_embeddings": 32768,
+}
+_QWEN25_05B = {
+    **_QWEN25,
+    "hidden_size": 896,
+    "num_hidden_layers": 24,
+    "intermediate_size": 4864,
+    "num_attention_heads": 14,
+}
+_QWEN25_15B = {
+    **_QWEN25,
+    "hidden_size": 1536,
+    "num_hidden_layers": 28,
+    "intermediate_size": 8960,
+    "num_attention_heads": 12,
+}
 _QWEN25_7B = {
     "model_type": "qwen2",
     "hidden_size": 3584,
@@ -47,17 +80,30 @@ MODELS: dict[str, dict[str, Any]] = {
     "Qwen/Qwen2.5-Math-7B": {**_QWEN25_7B, "max_position_embeddings": 4096},
     "Qwen/Qwen2.5-7B-Instruct": {**_QWEN25_7B, "max_position_embeddings": 32768},
     "Qwen/Qwen3-4B": {
-        "model_type": "qwen3",
+        **_QWEN3,
         "hidden_size": 2560,
         "num_hidden_layers": 36,
         "intermediate_size": 9728,
         "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "vocab_size": 151936,
-        "tie_word_embeddings": True,
-        "max_position_embeddings": 40960,
     },
+    "Qwen/Qwen3-1.7B": {
+        **_QWEN3,
+        "hidden_size": 2048,
+        "num_hidden_layers": 28,
+        "intermediate_size": 6144,
+        "num_attention_heads": 16,
+    },
+    "Qwen/Qwen3-0.6B": {
+        **_QWEN3,
+        "hidden_size": 1024,
+        "num_hidden_layers": 28,
+        "intermediate_size": 3072,
+        "num_attention_heads": 16,
+    },
+    "Qwen/Qwen2.5-0.5B": _QWEN25_05B,
+    "Qwen/Qwen2.5-0.5B-Instruct": _QWEN25_05B,
+    "Qwen/Qwen2.5-1.5B": {**_QWEN25_15B, "max_position_embeddings": 131072},
+    "Qwen/Qwen2.5-1.5B-Instruct": _QWEN25_15B,
 }
 
 
@@ -91,6 +137,12 @@ class Shape:
         """Parameters of the embedding, and of the output layer."""
         return self.vocabulary * self.hidden
 
+    def adapter(self, rank: int) -> int:
+        """Parameters of LoRA of this rank on every linear layer but the output: rank x (inputs + outputs) of each."""
+        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        ends = 2 * (self.hidden + queries) + 2 * (self.hidden + keys) + 3 * (self.hidden + self.intermediate)
+        return rank * self.layers * ends
+
     @property
     def largest(self) -> int:
         """Parameters of the largest weight: the embedding, or a matrix of the MLP."""
@@ -120,6 +172,8 @@ def shape_of(model: str) -> Shape | None:
             raise ValueError(f"{file}: no {key} that is a whole number; no estimate for this kind of model")
         return value
 
+    if config.get("num_experts") or config.get("num_local_experts"):
+        raise ValueError(f"{file}: a mixture of experts; no estimate for this kind of model")
     heads, hidden = size("num_attention_heads"), size("hidden_size")
     return Shape(
         hidden,
@@ -134,6 +188,18 @@ def shape_of(model: str) -> Shape | None:
     )
 
 
+def trained_parameters(shape: Shape, config: dict[str, Any]) -> int:
+    """Parameters with a gradient: the adapter's with LoRA, else all."""
+    rank = config["actor_rollout_ref"]["model"].get("lora_rank")
+    return shape.adapter(rank) if rank else shape.parameters
+
+
+def all_parameters(shape: Shape, config: dict[str, Any]) -> int:
+    """Parameters of the model, and of the adapter beside it."""
+    rank = config["actor_rollout_ref"]["model"].get("lora_rank")
+    return shape.parameters + (shape.adapter(rank) if rank else 0)
+
+
 def bytes_of(dtype: str | None) -> int:
     """Bytes of one number, by verl's name of its format."""
     return 2 if dtype in ("bf16", "bfloat16", "fp16", "float16", "half") else 4
@@ -144,8 +210,10 @@ def checkpoint_bytes(shape: Shape, config: dict[str, Any]) -> float:
     actor = config["actor_rollout_ref"]["actor"]
     contents = (actor.get("checkpoint") or {}).get("save_contents") or ("model", "optimizer", "extra")
     mode = config.get("rpg", {}).get("reference", {}).get("mode", "old")
-    copies = ("model" in contents) + 2 * ("optimizer" in contents) + ("hf_model" in contents) + (mode in MOVING)
-    return copies * bytes_of(actor["fsdp_config"].get("model_dtype")) * shape.parameters
+    copies = ("model" in contents) + ("hf_model" in contents) + (mode in MOVING)
+    moments = 2 * ("optimizer" in contents)
+    numbers = copies * all_parameters(shape, config) + moments * trained_parameters(shape, config)
+    return numbers * bytes_of(actor["fsdp_config"].get("model_dtype"))
 
 
 def checkpoints_at_once(config: dict[str, Any]) -> int:
@@ -162,7 +230,7 @@ def checkpoints_at_once(config: dict[str, Any]) -> int:
 
 
 def has_reference(config: dict[str, Any]) -> bool:
-    """Whether a reference model computes log-probs: ours, or verl's for its own KL terms."""
+    """Whether a reference computes log-probs: ours, or verl's for its own KL terms. With LoRA it is the base model."""
     mode = config.get("rpg", {}).get("reference", {}).get("mode", "old")
     actor, algorithm = config["actor_rollout_ref"]["actor"], config["algorithm"]
     return mode != "old" or actor["use_kl_loss"] or algorithm["use_kl_in_reward"]
@@ -181,8 +249,10 @@ def step_seconds(
     share, flops, bandwidth = rates
     response = share * data["max_response_length"]
     sequences, length = data["train_batch_size"] * rollout["n"] / devices, PROMPT + response
-    # a pass takes two FLOPs a parameter and token; the update has three, and one more with checkpointing
-    passes = 4 + has_reference(config) + bool(config["actor_rollout_ref"]["model"].get("enable_gradient_checkpointing"))
+    # A pass takes two FLOPs a parameter and token. The update has three, or two with LoRA, which needs no gradients of
+    # the weights, and one more with checkpointing
+    model = config["actor_rollout_ref"]["model"]
+    passes = 4 - bool(model.get("lora_rank")) + has_reference(config) + bool(model.get("enable_gradient_checkpointing"))
     computed = passes * 2 * shape.parameters * sequences * length / (flops * gpu.flops)
     # a decoding step reads all weights once and the cache of every sequence; the longest responses run alone at last
     steps = sequences * response / min(rollout["max_num_seqs"], sequences) + data["max_response_length"]

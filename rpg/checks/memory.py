@@ -7,7 +7,7 @@ without data; tests/checks/test_plan.py has the traced numbers, which the sums m
 from dataclasses import dataclass, field
 from typing import Any
 
-from rpg.checks.estimate import GB, MIB, Shape, bytes_of, has_reference
+from rpg.checks.estimate import GB, MIB, Shape, all_parameters, bytes_of, has_reference, trained_parameters
 
 BESIDE_KV = 4e9  # bytes of a device that vLLM takes beside weights and cache: activations, CUDA graphs; assumed
 OUTSIDE = 4e9  # bytes that CUDA contexts, NCCL and the allocator's fragments take in every phase; assumed
@@ -33,6 +33,7 @@ class Phase:
 def model_memory(
     parameters: float,
     *,
+    trained: float | None = None,
     shards: int = 1,
     dtype: str | None = "fp32",
     param_offload: bool = False,
@@ -41,14 +42,16 @@ def model_memory(
     """Bytes of a model in training on one device: weights, gradients and AdamW's two moments, all of one format.
 
     Args:
-        parameters: of the whole model. shards: devices that share it (FSDP2).
+        parameters: of the whole model, adapter included. shards: devices that share it (FSDP2).
+        trained: those with gradient and moments, the adapter's with LoRA; None: all.
         param_offload, optimizer_offload: weights and gradients, or moments, are in host memory.
     """
-    each = bytes_of(dtype) * parameters / shards
+    each = bytes_of(dtype) / shards
+    trained = parameters if trained is None else trained
     return {
-        "weights": 0 if param_offload else each,
-        "gradients": 0 if param_offload else each,
-        "moments": 0 if optimizer_offload else 2 * each,
+        "weights": 0 if param_offload else each * parameters,
+        "gradients": 0 if param_offload else each * trained,
+        "moments": 0 if optimizer_offload else 2 * each * trained,
     }
 
 
@@ -58,15 +61,16 @@ def phases(shape: Shape, config: dict[str, Any], devices: int, memory: float) ->
     fsdp, engine = section["actor"]["fsdp_config"], section["rollout"]["checkpoint_engine"]
     dtype, always = fsdp.get("model_dtype") or "fp32", bool(fsdp.get("offload_policy"))
     # verl's offload switches move the state to the host between two updates; offload_policy keeps it there
+    parameters, learned = all_parameters(shape, config), trained_parameters(shape, config)
     resident = model_memory(
-        shape.parameters, shards=devices, dtype=dtype,
+        parameters, trained=learned, shards=devices, dtype=dtype,
         param_offload=always or bool(fsdp.get("param_offload")),
         optimizer_offload=always or bool(fsdp.get("optimizer_offload")),
     )  # fmt: skip
     resident.pop("gradients")
-    weights = model_memory(shape.parameters, shards=devices, dtype=dtype, param_offload=always)["weights"]
+    weights = model_memory(parameters, shards=devices, dtype=dtype, param_offload=always)["weights"]
     trained = model_memory(
-        shape.parameters, shards=devices, dtype=dtype, param_offload=always, optimizer_offload=always
+        parameters, trained=learned, shards=devices, dtype=dtype, param_offload=always, optimizer_offload=always
     )
     outside = {"outside (assumed)": OUTSIDE}
     whole = {"the largest weight": bytes_of(dtype) * shape.largest}
@@ -153,7 +157,7 @@ def _update(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, flo
     }  # fmt: skip
     name = max(peaks, key=lambda each: peaks[each])
     activations = count * width * kept * shape.layers + _mask(config, count)
-    step = model_memory(shape.parameters, shards=devices)["weights"]  # AdamW's temporaries, of all weights at once
+    step = model_memory(trained_parameters(shape, config), shards=devices)["weights"]  # AdamW's, of all at once
     if step > activations + peaks[name]:
         return {"temporaries of the optimizer": step}
     return {f"activations of {count} tokens": activations, name: peaks[name]}
@@ -186,5 +190,6 @@ def host(shape: Shape, config: dict[str, Any]) -> Phase:
     trainer, fsdp = config["trainer"], config["actor_rollout_ref"]["actor"]["fsdp_config"]
     size = bytes_of(fsdp.get("model_dtype")) * shape.parameters
     readers = trainer["n_gpus_per_node"] if shape.tied else 1
-    kept = size / trainer["nnodes"] if has_reference(config) else 0
+    own = has_reference(config) and not config["actor_rollout_ref"]["model"].get("lora_rank")
+    kept = size / trainer["nnodes"] if own else 0
     return Phase("host memory of a node", {f"the model, read by {readers} ranks": readers * size, "reference": kept})

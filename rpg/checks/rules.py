@@ -15,6 +15,7 @@ from rpg.checks.reward import EXTERNAL, is_ours
 from rpg.checks.settings import ACTOR, CORRECTION, MODEL, OVERLONG, REF, ROLLOUT, SAMPLER
 from rpg.objectives.spec import LOSS_NAMES
 from rpg.verl_plugin.reference_settings import KEY as REFERENCE
+from rpg.verl_plugin.reference_settings import MOVING
 from rpg.verl_plugin.schedule_free import INSTALL, OPTIM, OPTIMIZER, PACKAGE, asked_for
 
 BATCH = "data.train_batch_size"
@@ -252,12 +253,27 @@ RULES: dict[tuple[str, str], list[Rule]] = {
         Rule(f"{REF}.fsdp_config.fsdp_size", (f"{REFERENCE}.mode", f"{ACTOR}.fsdp_config.fsdp_size"),
              lambda size, mode, actors: mode != "old" and size != actors,
              f"must be the actor's {{2}} {AS_REFERENCE}: each rank copies its own shards"),
-        *(Rule(key, (f"{REFERENCE}.mode",), lambda rank, mode: mode != "old" and rank,
-               f"{AS_REFERENCE}: verl's reference of an adapter is the actor without it, which cannot be renewed",
-               f"set it to 0, or {REFERENCE}.mode=old") for key in (f"{MODEL}.lora_rank", f"{MODEL}.lora.rank")),
+        Rule(f"{MODEL}.lora_rank", (f"{REFERENCE}.mode",), lambda rank, mode: mode in MOVING and rank,
+             f"{AS_REFERENCE}: pi_ref of an adapter is the base model, which cannot be renewed",
+             f"set it to 0, or {REFERENCE}.mode to old or fixed"),
+        Rule(f"{MODEL}.lora_adapter_path", (f"{REFERENCE}.mode",), lambda path, mode: mode != "old" and path,
+             f"{AS_REFERENCE}: pi_ref would be the base model, and the run begins with this adapter",
+             f"merge it into the model, or set {REFERENCE}.mode=old"),
         Rule(f"{REF}.log_prob_micro_batch_size_per_gpu", (f"{REFERENCE}.mode", DYNAMIC),
              lambda size, mode, dynamic: mode != "old" and not dynamic and size is None,
              f"must be a number of sequences {AS_REFERENCE}, as {DYNAMIC} is false"),
+    ],
+    # verl's FSDP engine reads lora_rank alone; the trainer and the rollouts read lora.rank as well
+    ("LoRA", "the adapter is trained, and the rollouts get it"): [
+        Rule(f"{MODEL}.lora.rank", (STRATEGY,), lambda rank, strategy: rank and strategy in ("fsdp", "fsdp2"),
+             "is Megatron's key: with {1} no adapter would be trained", f"set {MODEL}.lora_rank"),
+        Rule(f"{MODEL}.lora_adapter_path", (f"{MODEL}.lora_rank",), lambda path, rank: path and not rank,
+             "is not loaded without a rank", f"set {MODEL}.lora_rank to the adapter's"),
+        # without merge verl sends these rollouts the base model alone
+        Rule(f"{MODEL}.lora_rank", (f"{MODEL}.lora.merge", "trainer.v1.trainer_mode"),
+             lambda rank, merge, mode: rank and not merge and mode == "separate_async",
+             "with {2} reaches no rollout: verl sends the base model without the adapter",
+             f"set {MODEL}.lora.merge=true"),
     ],
     ("schedule-free", "schedule-free AdamW has its package, fsdp2, and no second warm-up"): [
         Rule(f"{OPTIM}.optimizer", (f"{OPTIM}.optimizer_impl",),

@@ -1,4 +1,4 @@
-"""`rpg plan SCRIPT [--gpu h100] [--nodes N]`: what a run will need of GPUs, hosts, disk and time, before there is one.
+"""`rpg plan SCRIPT [--gpu h100 | --memory GB] [--nodes N]`: what a run will need of GPUs, hosts, disk and time, before there is one.
 
 Arithmetic (rpg/checks/memory.py, estimate.py). Nothing here needs a GPU, and nothing here has been compared with one.
 """
@@ -6,7 +6,7 @@ Arithmetic (rpg/checks/memory.py, estimate.py). Nothing here needs a GPU, and no
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rpg.checks import memory, settings
@@ -31,7 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plan`."""
     parser.add_argument("script", help="a launch script, by name or path")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="as for the script; before the options")
-    parser.add_argument("--gpu", choices=list(GPUS), default="h100", help="what it would run on (default: h100)")
+    parser.add_argument("--gpu", choices=list(GPUS), help="what it would run on (default: h100)")
+    parser.add_argument("--memory", type=float, metavar="GB", help="of a GPU that --gpu does not know, or of a part of one")
     parser.add_argument("--nodes", type=int, metavar="N", help="nodes (default: the script's, NNODES)")
 
 
@@ -39,15 +40,30 @@ def run(args: argparse.Namespace) -> int:
     """Print the plan; 2 where there is none to make, 1 where a phase or the KV cache does not fit the GPU, else 0."""
     more = [] if args.nodes is None else [f"trainer.nnodes={args.nodes}"]
     try:
+        gpu = chosen(args.gpu, args.memory)
+        more.append(f"rpg.gpu_memory={gpu.memory / GB:g}")
         asked = of_script(scripts.find(args.script), [*args.overrides, *more])
         if wrong := list(settings.values(asked)):
             raise Refused(wrong)
-        plan = made_for(asked.config, GPUS[args.gpu])
+        plan = made_for(asked.config, gpu)
     except ValueError as error:
         print(f"rpg plan: {error}", file=sys.stderr)
         return 2
     print("\n".join(lines(plan)))
     return 0 if plan.fits else 1
+
+
+def chosen(name: str | None, memory: float | None) -> GPU:
+    """The GPU of this name, with so many GB where they are given; without a name the known one nearest in memory.
+
+    Raises ValueError for a memory that is not a positive number.
+    """
+    if memory is None:
+        return GPUS[name or "h100"]
+    if not 0 < memory < 1e6:
+        raise ValueError(f"--memory {memory:g}: must be a positive number of GB")
+    like = GPUS[name] if name else min(GPUS.values(), key=lambda gpu: abs(gpu.memory - memory * GB))
+    return replace(like, memory=memory * GB, name=f"{memory:g} GB ({like.name}'s speed)")
 
 
 @dataclass(frozen=True)
@@ -103,7 +119,9 @@ def lines(plan: Plan) -> Iterator[str]:
     data, trainer = plan.config["data"], plan.config["trainer"]
     yield f"{trainer['experiment_name']} on {plan.devices} x {plan.gpu.name}"
     lengths = f"prompt {data['max_prompt_length']} + response {data['max_response_length']} tokens"
-    yield f"{plan.shape.parameters / 1e9:.3g}e9 parameters, {lengths}"
+    rank = plan.config["actor_rollout_ref"]["model"].get("lora_rank")
+    adapter = f" ({plan.shape.adapter(rank) / 1e6:.3g}e6 trained: LoRA of rank {rank})" if rank else ""
+    yield f"{plan.shape.parameters / 1e9:.3g}e9 parameters{adapter}, {lengths}"
     yield f"\nMemory of one GPU, of {plan.gpu.memory / GB:.3g} GB"
     for phase in plan.phases:
         yield f"  {phase.name:<24}{phase}{'' if phase.size <= plan.gpu.memory else '  DOES NOT FIT'}"
@@ -119,3 +137,4 @@ def lines(plan: Plan) -> Iterator[str]:
     yield f"\nTime, by assumed rates\n  a step {fast:.0f} to {slow:.0f} s{hours}"
     yield f"\nDisk\n  {plan.checkpoints} checkpoints at once of {plan.checkpoint / GB:.3g} GB"
     yield f"\nHost memory of a node, at load\n  {plan.host}"
+    yield f"\n{'fits' if plan.fits else 'DOES NOT FIT'}: {plan.gpu.name}"

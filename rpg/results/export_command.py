@@ -14,6 +14,8 @@ from rpg.results.settings import ResultsError
 QUESTION = "What is 27 + 15?"
 MAX_NEW_TOKENS = 256
 ANSWER = "\nANSWER "  # before it stands whatever libraries print
+MERGE = f"import sys; from {__name__} import merge_adapter; merge_adapter(sys.argv[1])"
+ADAPTER = "lora_adapter"  # where verl's merger puts it, beside a base model without it
 ASK = f"import sys; from {__name__} import ask; print({ANSWER!r} + ask(*sys.argv[1:]))"
 
 
@@ -88,9 +90,27 @@ def export(actor: Path, out: Path, question: str) -> str:
         partial = Path(folder) / out.name
         merger = ["-m", "verl.model_merger", "merge", "--backend", "fsdp"]
         python([*merger, "--local_dir", str(actor), "--target_dir", str(partial)], f"{actor}: verl's merger")
+        if (partial / ADAPTER).is_dir():
+            python(["-c", MERGE, str(partial)], f"{actor}: merging the LoRA adapter into the model")
         printed = python(["-c", ASK, str(partial), question], f"{actor}: merged, but loading it with transformers")
         partial.replace(out)
     return printed.rpartition(ANSWER)[2]
+
+
+def merge_adapter(model: str) -> None:
+    """Merge the adapter that verl's merger put beside the base model into it, in place; the adapter stays as well.
+
+    Raises:
+        ValueError: verl did not save the adapter's scale, and its merger wrote 0.
+    """
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    base = AutoModelForCausalLM.from_pretrained(model, local_files_only=True, dtype="auto", trust_remote_code=False)
+    adapted = PeftModel.from_pretrained(base, os.path.join(model, ADAPTER))
+    if not adapted.peft_config["default"].lora_alpha:  # type: ignore[union-attr]
+        raise ValueError("lora_train_meta.json of the checkpoint has no lora_alpha: the adapter's scale is unknown")
+    adapted.merge_and_unload().save_pretrained(model)  # type: ignore[operator]
 
 
 def python(arguments: list[str], what: str) -> str:

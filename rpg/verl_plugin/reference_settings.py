@@ -54,7 +54,7 @@ class ReferenceSettings:
 
     @property
     def has_model(self) -> bool:
-        """Whether pi_ref is a model of its own, with a forward pass of its own."""
+        """Whether pi_ref has a forward pass of its own: of another model, or with LoRA of the actor's base model."""
         return self.mode != "old"
 
     @property

@@ -45,7 +45,9 @@ class RPGTrainer(PPOTrainer):
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
-        if self.reference_settings.has_model and Role.ActorRollout in self.role_worker_mapping:  # verl wants none
+        adapter = self.config.actor_rollout_ref.model.get("lora_rank")  # then pi_ref is the actor without it
+        engine = self.reference_settings.has_model and not adapter
+        if engine and Role.ActorRollout in self.role_worker_mapping:  # verl wants none
             for mapping in (self.role_worker_mapping, self.mapping):
                 mapping[Role.ActorRolloutRef] = mapping.pop(Role.ActorRollout)
         for role in ROLES & self.role_worker_mapping.keys():

@@ -101,7 +101,7 @@ class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
         assert isinstance(self.actor, RPGActor)
         own = self.config.rpg
         settings = ReferenceSettings(**own.reference)
-        if settings.has_model:
+        if settings.has_model and not self.config.model.get("lora_rank"):  # pi_ref of LoRA: the actor's base model
             assert isinstance(self.ref, RPGReferencePolicy)
             join(settings, self.actor, self.ref)
         self.actor.skipped = SkippedSteps(Path(own.directory), own.nonfinite_limit)
