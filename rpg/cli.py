@@ -18,6 +18,7 @@ COMMANDS = {  # name: room, what it does, an example
     "verify": ("objectives", "check every loss against the exact gradient of its objective", "rpg verify"),
     "data": ("data", "build and check training and evaluation files", "rpg data check data/*.parquet"),
     "demo": ("toy", "build the toy model and data, train on this machine, show the result", "rpg demo"),
+    "list": ("launching", "list launch scripts by size, method and task", "rpg list --size 1gpu --method RPG-URKL"),
     "train": (
         "launching", "start a launch script by its name", "rpg train rpg_cpu_urkl1e-4 trainer.total_training_steps=5"
     ),
@@ -56,7 +57,11 @@ def main(argv: list[str] | None = None) -> int:
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
         near = difflib.get_close_matches(argv[0], COMMANDS, n=1)
         parser.error(f"unknown command {argv[0]!r}" + (f"; did you mean {near[0]!r}?" if near else "; see rpg --help"))
-    args = parser.parse_args(argv)
+    args, rest = parser.parse_known_args(argv)
+    if not hasattr(args, "overrides") or any(text.startswith("-") for text in rest):
+        args = parser.parse_args(argv)  # which says what it does not know
+    else:
+        args.overrides += rest  # behind an option argparse takes no more of them
     try:
         code = command(args.command).run(args)
         sys.stdout.flush()  # a closed pipe shows here, not at exit

@@ -1,4 +1,8 @@
-"""Print docs/gpu.md's table of `rpg plan` for every model and context; --into FILE puts it between its marks."""
+"""Print a table of `rpg plan`: of every model and context, or of the scripts for one GPU; --into FILE fills its marks.
+
+python scripts/plan_table.py --into docs/gpu.md
+python scripts/plan_table.py --one-gpu --into docs/train_your_own.md
+"""
 
 import argparse
 from pathlib import Path
@@ -6,7 +10,8 @@ from pathlib import Path
 from rpg.checks.estimate import GB, GPUS, PROMPT
 from rpg.files.whole import write_whole
 from rpg.launching.compose import compose_config, resolve
-from rpg.launching.plan_command import made_for
+from rpg.launching.plan_command import chosen, made_for
+from rpg.methods.names import SMALL, overrides, parse
 
 BEGIN, END = "<!-- scripts/plan_table.py: begin -->\n", "<!-- scripts/plan_table.py: end -->\n"
 ROWS = {
@@ -21,10 +26,33 @@ HEAD = (
     "hours, 400 steps: H100 | A100 | checkpoints | host at load |\n|---|---|---|---|---|---|---|---|---|---|\n"
 )
 
+MEMORIES = (24, 48, 80)
+ONE_GPU_HEAD = "| script | 24 GB | 48 GB | 80 GB |\n|---|---|---|---|\n"
 
-def row(name: str, overrides: list[str]) -> str:
+
+def one_gpu_row(method: str, model: str, end: str) -> str:
+    """Row of the script METHOD_MODEL[_lora]: the largest phase on a GPU of each size, and hours of 200 steps."""
+    name = f"{method}_{model}{end}"
+    config = compose_config([f"rpg.script={name}", *overrides(parse(name))])
+    cells = []
+    for memory in MEMORIES:
+        config.rpg.gpu_memory = memory
+        plan = made_for(resolve(config).config, chosen(None, memory))
+        most = max(plan.phases, key=lambda phase: phase.size)
+        fast, slow = (200 * seconds / 3600 for seconds in plan.step_seconds)
+        size = f"{most.size / GB:.1f} GB ({most.name})"
+        cells.append(f"{size}, {fast:.0f} to {slow:.0f} h" if plan.fits else f"does not fit: {size}")
+    return f"| `{name}` | {' | '.join(cells)} |\n"
+
+
+def one_gpu() -> str:
+    """Memory does not depend on the method, and GRPO, which has a reference, takes the longest."""
+    return ONE_GPU_HEAD + "".join(one_gpu_row("grpo", model, end) for model in SMALL for end in ("", "_lora"))
+
+
+def row(name: str, groups: list[str]) -> str:
     """One row, as Markdown."""
-    config = resolve(compose_config([*overrides, "rpg.script=x"])).config
+    config = resolve(compose_config([*groups, "rpg.script=x"])).config
     plan, other = made_for(config, GPUS["h100"]), made_for(config, GPUS["a100"])
     size = {phase.name: f"{phase.size / GB:.1f}" for phase in plan.phases}
     half = PROMPT + config["data"]["max_response_length"] / 2
@@ -42,8 +70,10 @@ def main() -> None:
     """Print the table, or put it into a page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--into", type=Path, metavar="FILE", help="a page with the two marks")
-    into = parser.parse_args().into
-    table = HEAD + "".join(row(name, overrides) for name, overrides in ROWS.items())
+    parser.add_argument("--one-gpu", action="store_true", help="the scripts of recipe/rpg/1gpu")
+    args = parser.parse_args()
+    into, all_rows = args.into, (row(name, groups) for name, groups in ROWS.items())
+    table = one_gpu() if args.one_gpu else HEAD + "".join(all_rows)
     if into is None:
         print(table)
         return

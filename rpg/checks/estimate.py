@@ -25,7 +25,8 @@ class GPU:
     flops: float
 
 
-# NVIDIA's data sheets, of the SXM forms where there are several; the 80 GB ones show 85 GB (79.6 GiB), which leaves a margin here
+# NVIDIA's data sheets, of the SXM forms where there are several. The 80 GB ones show 85 GB (79.6 GiB), which leaves a
+# margin here
 GPUS = {
     "h100": GPU("H100 80 GB", 80e9, 3.35e12, 989e12),
     "h200": GPU("H200 141 GB", 141e9, 4.8e12, 989e12),

@@ -25,7 +25,8 @@ HOW_OFTEN = (
     "rpg.left_out_limit", "algorithm.filter_groups.max_num_gen_batches",
 )  # fmt: skip
 HOW_FAST = (  # the update is the same
-    "rpg.poll_interval", "rpg.gpu_memory", "rpg.preload", "rpg.env", "ray_kwargs", "transfer_queue", "reward.num_workers",
+    "rpg.poll_interval", "rpg.gpu_memory", "rpg.preload", "rpg.env", "ray_kwargs", "transfer_queue",
+    "reward.num_workers",
     "trainer.ray_wait_register_center_timeout", "data.dataloader_num_workers",
     "data.filter_overlong_prompts_workers", "actor_rollout_ref.nccl_timeout",
     "actor_rollout_ref.model.override_config.attn_implementation", "actor_rollout_ref.model.use_fused_kernels",

@@ -190,7 +190,7 @@ def verl_validation(run: Run) -> Iterator[Finding]:
     except refusals as error:
         yield Finding("verl's validate_config", ABSENT, _root(error))
     for line in printed.getvalue().splitlines():
-        if line.startswith(("WARNING", "NOTICE")):
+        if line.startswith(("WARNING:", "NOTICE:")):  # not vLLM's log, whose WARNING a date follows
             yield Finding("verl's validate_config", ABSENT, line, level="warning")
 
 

@@ -145,7 +145,7 @@ def compose_config(overrides: list[str]) -> DictConfig:
 
 
 def detected_memory() -> float:
-    """GB of this machine's smallest GPU: GPU_MEMORY_GB, else nvidia-smi's number, else 24, the least of one_gpu.yaml."""
+    """GB of this machine's smallest GPU: GPU_MEMORY_GB, else what nvidia-smi reports, else 24."""
     if text := os.environ.get("GPU_MEMORY_GB"):
         return float(text)
     query = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]

@@ -1,4 +1,4 @@
-"""`rpg plan SCRIPT [--gpu h100 | --memory GB] [--nodes N]`: what a run will need of GPUs, hosts, disk and time, before there is one.
+"""`rpg plan SCRIPT [--gpu h100] [--memory GB] [--nodes N]`: what a run will need of GPUs, hosts, disk and time.
 
 Arithmetic (rpg/checks/memory.py, estimate.py). Nothing here needs a GPU, and nothing here has been compared with one.
 """
@@ -30,9 +30,11 @@ from rpg.launching.compose import of_script
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plan`."""
     parser.add_argument("script", help="a launch script, by name or path")
-    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="as for the script; before the options")
+    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="as for the script")
     parser.add_argument("--gpu", choices=list(GPUS), help="what it would run on (default: h100)")
-    parser.add_argument("--memory", type=float, metavar="GB", help="of a GPU that --gpu does not know, or of a part of one")
+    parser.add_argument(
+        "--memory", type=float, metavar="GB", help="of a GPU that --gpu does not know, or of a part of one"
+    )
     parser.add_argument("--nodes", type=int, metavar="N", help="nodes (default: the script's, NNODES)")
 
 
@@ -137,4 +139,5 @@ def lines(plan: Plan) -> Iterator[str]:
     yield f"\nTime, by assumed rates\n  a step {fast:.0f} to {slow:.0f} s{hours}"
     yield f"\nDisk\n  {plan.checkpoints} checkpoints at once of {plan.checkpoint / GB:.3g} GB"
     yield f"\nHost memory of a node, at load\n  {plan.host}"
-    yield f"\n{'fits' if plan.fits else 'DOES NOT FIT'}: {plan.gpu.name}"
+    remedy = "" if plan.fits or rank else "; adapter=lora trains less"
+    yield f"\n{'fits' if plan.fits else 'DOES NOT FIT'}: {plan.gpu.name}{remedy}"

@@ -1,16 +1,37 @@
-"""`rpg train NAME [OVERRIDE ...]`: start a launch script by its name, in this Python."""
+"""`rpg train NAME [--model M] [--train F] [--test F] [--reward F] [OVERRIDE ...]`: start a launch script."""
 
 import argparse
+import os
 import sys
+from pathlib import Path
 
 from rpg.launching import scripts
 from rpg.launching.overrides import override
 
+EXAMPLE = """example:
+  rpg train grpo_qwen3-0.6b --train a.parquet --test b.parquet --reward reward.py data.train_batch_size=64
+`rpg list` shows the names. DRY_RUN=1 prints the configuration instead. Groups that an override may choose:
+"""
+VARIABLES = {"model": "MODEL_PATH", "train": "TRAIN_FILE", "test": "TEST_FILE"}
+
+
+def groups() -> str:
+    """The groups of the configuration and their entries, one group a line."""
+    folders = sorted(path for path in (scripts.RECIPE / "config").iterdir() if path.is_dir())
+    entries = {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
+    return "\n".join(f"  {name}={'|'.join(names)}" for name, names in entries.items())
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg train`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLE + groups()
     parser.add_argument("script", metavar="NAME", help="a script of recipe/rpg, as rpg_7b_urkl1e-4_rf, or its path")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides, as for the script")
+    parser.add_argument("--model", metavar="M", help="model directory or hub name (MODEL_PATH)")
+    parser.add_argument("--train", metavar="FILE", help="parquet file, or [a,b] (TRAIN_FILE)")
+    parser.add_argument("--test", metavar="FILE", help="parquet file, or [a,b] (TEST_FILE)")
+    parser.add_argument("--reward", metavar="FILE", help="Python file (reward.custom_reward_function.path)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -19,8 +40,12 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         script = scripts.find(args.script)
-        named = override("rpg.script", script.name)
+        given = [override("rpg.script", script.name)]
+        if args.reward:
+            path = args.reward if args.reward.startswith("pkg://") else Path(args.reward).expanduser().absolute()
+            given.append(override("reward.custom_reward_function.path", path))
     except ValueError as error:
         print(f"rpg train: {error}", file=sys.stderr)
         return 2
-    return main([named, *script.overrides, *args.overrides])
+    os.environ.update({name: value for flag, name in VARIABLES.items() if (value := getattr(args, flag)) is not None})
+    return main([given[0], *script.overrides, *given[1:], *args.overrides])

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import importlib.util
 import json
 from pathlib import Path
 
@@ -16,6 +17,7 @@ SMALL = {"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2, "inte
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 10240}  # fmt: skip
 SCRIPT = "rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28"
 A, M, R = (f"actor_rollout_ref.{name}" for name in ("actor", "model", "rollout"))
+ROOT = Path(__file__).parents[2]
 TINY = estimate.Shape(hidden=8, layers=2, intermediate=16, heads=2, kv_heads=1, head_dim=4, vocabulary=10, tied=False)
 
 
@@ -65,6 +67,28 @@ def test_the_state_of_a_model():
     assert memory.model_memory(1e9, optimizer_offload=True)["moments"] == 0
 
 
+def test_an_adapter_has_the_parameters_that_peft_counts():
+    from peft import LoraConfig, get_peft_model
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    sizes = {key: value for key, value in SMALL.items() if key != "model_type"}
+    model = get_peft_model(Qwen2ForCausalLM(Qwen2Config(**sizes)), LoraConfig(r=4, target_modules="all-linear"))
+    shape = estimate.Shape(64, 2, 128, heads=4, kv_heads=2, head_dim=16, vocabulary=1000, tied=False)
+    assert shape.adapter(4) == sum(weight.numel() for name, weight in model.named_parameters() if "lora_" in name)
+
+
+def test_lora_has_gradients_and_moments_of_the_adapter_alone():
+    """Weights 4 x 1.01e9 bytes in fp32; gradients 4 x 0.01e9, moments twice that."""
+    expected = {"weights": 4.04e9, "gradients": 4e7, "moments": 8e7}
+    assert memory.model_memory(1.01e9, trained=1e7) == expected
+    full, lora = (phases(of("model=qwen3-4b", f"{M}.lora_rank={rank}"), 1)["update"].terms for rank in (0, 32))
+    adapter = 32 * 36 * (2 * (2560 + 4096) + 2 * (2560 + 1024) + 3 * (2560 + 9728))
+    assert lora["moments"] == 8 * adapter
+    assert lora["weights"] - full["weights"] == pytest.approx(4 * adapter)
+    base = phases(of("model=qwen3-4b", f"{M}.lora_rank=32", "reference=fixed"), 1)["update"].terms
+    assert base == lora
+
+
 def test_offloading_moves_the_state():
     """Between two updates to the host by verl's switches; always, by offload_policy."""
     plain = phases(of("model=qwen3-4b"), 8)
@@ -90,7 +114,7 @@ def test_parameters_of_the_papers_models(name, billions):
     assert shape.parameters / 1e9 == pytest.approx(billions, abs=0.01)
 
 
-@pytest.mark.parametrize("config", [{"num_attention_heads": 2}, []])
+@pytest.mark.parametrize("config", [{"num_attention_heads": 2}, [], {**SMALL, "num_experts": 8}])
 def test_a_shape_that_is_not_known(tmp_path, config):
     assert estimate.shape_of("someone/else") is None
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -170,8 +194,37 @@ def test_what_does_not_fit(small, capsys, share):
 
 
 @pytest.mark.parametrize(
+    ("name", "memory", "code"),
+    [("qwen3-0.6b", 24, 0), ("qwen3-1.7b", 24, 1), ("qwen3-1.7b_lora", 24, 0), ("qwen3-1.7b", 48, 0)],
+)
+def test_one_gpu_of_a_size(monkeypatch, capsys, name, memory, code):
+    monkeypatch.delenv("MODEL_PATH", raising=False)
+    assert main(["plan", f"grpo_{name}", "--memory", str(memory)]) == code
+    assert ("DOES NOT FIT" in capsys.readouterr().out) is bool(code)
+
+
+def test_the_page_has_the_commands_table(monkeypatch):
+    monkeypatch.delenv("MODEL_PATH", raising=False)
+    spec = importlib.util.spec_from_file_location("plan_table", ROOT / "scripts/plan_table.py")
+    assert spec is not None
+    assert spec.loader is not None
+    plan_table = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plan_table)
+    page = (ROOT / "docs/train_your_own.md").read_text()
+    assert f"{plan_table.BEGIN}{plan_table.one_gpu()}{plan_table.END}" in page, "scripts/plan_table.py --one-gpu"
+
+
+def test_memory_of_one_gpu_does_not_depend_on_the_method():
+    groups = ["profile=one_gpu", "model=qwen3-0.6b", "dataset=gsm8k", "rpg.gpu_memory=48"]
+    methods = (["method=grpo"], ["method=dapo"], ["method=rpg", "rpg.divergence=urkl"], [])
+    found = [[phase.size for phase in phases(of(*groups, *method), 1).values()] for method in methods]
+    assert found == [found[0]] * 4
+
+
+@pytest.mark.parametrize(
     ("overrides", "key"),
     [
+        (["--memory", "0"], "--memory"),
         ([f"{M}.path=someone/else"], f"{M}.path=someone/else"),
         ([f"{R}.n=0"], f"{R}.n=0"),
         (["--nodes", "0"], "trainer.nnodes=0"),

@@ -10,9 +10,7 @@ from rpg.launching.compose import compose_config, resolve
 from rpg.launching.scripts import SIZES
 
 RECIPE = Path(__file__).parents[2] / "recipe" / "rpg"
-SCRIPTS = {
-    path.stem.removeprefix("run_"): path for size in SIZES for path in sorted((RECIPE / size).iterdir())
-}
+SCRIPTS = {path.stem.removeprefix("run_"): path for size in SIZES for path in sorted((RECIPE / size).iterdir())}
 
 
 def arguments(path: Path) -> list[str]:
