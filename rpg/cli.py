@@ -20,7 +20,9 @@ COMMANDS = {  # name: room, what it does, an example
     "demo": ("toy", "build the toy model and data, train on this machine, show the result", "rpg demo"),
     "list": ("launching", "list launch scripts by size, method and task", "rpg list --size 1gpu --method RPG-URKL"),
     "train": (
-        "launching", "start a launch script by its name", "rpg train rpg_cpu_urkl1e-4 trainer.total_training_steps=5"
+        "launching",
+        "start a launch script by its name",
+        "rpg train grpo_qwen3-0.6b --train mine.parquet --reward reward.py data.train_batch_size=64",
     ),
     "doctor": ("launching", "check whether a run will work", "rpg doctor rpg_7b_urkl1e-4"),
     "lab": ("lab", "exact experiments on a small problem", "rpg lab --quick"),

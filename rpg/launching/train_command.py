@@ -8,9 +8,8 @@ from pathlib import Path
 from rpg.launching import scripts
 from rpg.launching.overrides import override
 
-EXAMPLE = """example:
-  rpg train grpo_qwen3-0.6b --train a.parquet --test b.parquet --reward reward.py data.train_batch_size=64
-`rpg list` shows the names. DRY_RUN=1 prints the configuration instead. Groups that an override may choose:
+MORE = """
+`rpg list` shows the names, and DRY_RUN=1 prints the configuration instead. Groups that an override may choose:
 """
 VARIABLES = {"model": "MODEL_PATH", "train": "TRAIN_FILE", "test": "TEST_FILE"}
 
@@ -25,7 +24,7 @@ def groups() -> str:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg train`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EXAMPLE + groups()
+    parser.epilog = f"{parser.epilog}\n{MORE}{groups()}"
     parser.add_argument("script", metavar="NAME", help="a script of recipe/rpg, as rpg_7b_urkl1e-4_rf, or its path")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides, as for the script")
     parser.add_argument("--model", metavar="M", help="model directory or hub name (MODEL_PATH)")
