@@ -43,14 +43,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
-    all_threads = torch.get_num_threads()
     torch.set_num_threads(args.threads)
     device = torch.device(args.device)
     bandwidth = copy_bandwidth(device)
     name = torch.cuda.get_device_name() if device.type == "cuda" else f"cpu, {args.threads} thread(s)"
     print(f"torch {torch.__version__}, {name}; a copy of 256 MiB moves {bandwidth / 1e9:.1f} GB/s (read + write)\n")
     losses(args, device)
-    advantages(args, device, bandwidth, all_threads)
+    advantages(args, device, bandwidth)
 
 
 def losses(args: argparse.Namespace, device: torch.device) -> None:
@@ -81,46 +80,28 @@ def losses(args: argparse.Namespace, device: torch.device) -> None:
         )
 
 
-def advantages(args: argparse.Namespace, device: torch.device, bandwidth: float, all_threads: int) -> None:
-    """`rpg` beside a loop over samples and beside verl's estimator (a loop over samples for the baselines).
-
-    On a CPU once more with torch's own number of threads: the rows of a loop are too short to be shared among them.
-    """
+def advantages(args: argparse.Namespace, device: torch.device, bandwidth: float) -> None:
+    """`rpg` beside verl's estimator, which loops over samples for the baselines."""
     rows, tokens = args.adv_rows, args.adv_tokens
     mask = torch.arange(tokens, device=device) < torch.randint(1, tokens + 1, (rows, 1), device=device)
     rewards = torch.zeros(rows, tokens, device=device)
     rewards[torch.arange(rows), mask.sum(-1) - 1] = torch.randint(0, 2, (rows,), device=device) * 2.0 - 1.0
     index = np.array([f"prompt-{i // 16}" for i in np.random.default_rng(0).permutation(rows)], dtype=object)
     candidates: dict[str, Callable[[], object]] = {
-        "loop over samples": lambda: loop_over_samples(rewards, mask, index),
         "verl grpo, no std": lambda: core_algos.compute_grpo_outcome_advantage(
             rewards, mask, index, norm_adv_by_std_in_grpo=False
         ),
         "rpg": lambda: group_mean_advantages(rewards, mask, index),
     }
-    if device.type == "cpu" and all_threads != args.threads:
-        name = f"rpg, {all_threads} threads"
-        candidates[name] = functools.partial(with_threads, all_threads, candidates["rpg"])
     times = alternate(candidates, max(3, args.rounds // 4), device)
     size = rows * tokens * rewards.element_size()
     bound = NEEDED_BYTES_ADVANTAGES * rows * tokens / bandwidth
     print(f"\nAdvantages, {rows} responses x {tokens} tokens. Memory-bandwidth bound: {bound * 1e3:.1f} ms\n")
-    loop = times["loop over samples"]
-    print(f"{'':<24} {'median ms':>9} {'loop is slower by':>18} {'extra memory, in tensors':>26} {'x bound':>8}")
+    print(f"{'':<24} {'median ms':>9} {'extra memory, in tensors':>26} {'x bound':>8}")
     for name, run in candidates.items():
         median = statistics.median(times[name])
-        speed_up = 1 / ratio(times[name], loop)
         extra = peak_extra_bytes(run, device) / size
-        print(f"{name:<24} {median * 1e3:9.1f} {speed_up:17.1f}x {extra:26.2f} {median / bound:8.1f}")
-
-
-def with_threads(number: int, run: Callable[[], object]) -> object:
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        return run()
-    finally:
-        torch.set_num_threads(before)
+        print(f"{name:<24} {median * 1e3:9.1f} {extra:26.2f} {median / bound:8.1f}")
 
 
 def make_batch(rows: int, tokens: int, device: torch.device) -> dict[str, torch.Tensor]:
@@ -172,20 +153,6 @@ def step(name: str, data: dict[str, torch.Tensor], compiled: bool = False) -> No
         loss = loss + 1e-4 * kl_loss
         kl_loss.item()  # its metric
     loss.backward()
-
-
-def loop_over_samples(rewards: torch.Tensor, mask: torch.Tensor, index: np.ndarray) -> torch.Tensor:
-    """The definition written as a loop: what the vectorised version replaces."""
-    groups: dict[str, list[torch.Tensor]] = {}
-    scores = [row.sum() for row in rewards]
-    for label, score in zip(index, scores, strict=True):
-        groups.setdefault(label, []).append(score)
-    means = {label: torch.stack(members).mean() for label, members in groups.items()}
-    rows = []
-    for i, label in enumerate(index):
-        baseline = means[label] if len(groups[label]) > 1 else 0.0
-        rows.append((scores[i] - baseline) * mask[i])
-    return torch.stack(rows)
 
 
 def alternate(candidates: dict[str, Callable], rounds: int, device: torch.device) -> dict[str, list[float]]:

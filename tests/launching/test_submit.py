@@ -1,7 +1,6 @@
 """Submission to a cluster and the environment of a run; the real cluster is in tests/e2e/test_cluster.py."""
 
 import asyncio
-import itertools
 import os
 import signal
 import time
@@ -10,14 +9,13 @@ import types
 import aiohttp
 import pytest
 import ray.job_submission
-import requests
 
 from rpg.checks.finding import Run
 from rpg.launching import IN_JOB, start, submit
 from rpg.launching.compose import compose_config, resolve
 from rpg.launching.scripts import home
 from rpg.launching.settle import settle, wandb_environment
-from rpg.launching.signals import ENDS, FAILED
+from rpg.launching.signals import ENDS
 
 
 @pytest.fixture(autouse=True)
@@ -161,17 +159,6 @@ def test_a_lost_log_is_taken_up_where_it_was(client, capsys, monkeypatch, ends):
     losing(monkeypatch, client, connections, [*["RUNNING"] * 4, "SUCCEEDED"])
     assert submit.submit("name", []) == 0
     assert capsys.readouterr().out == "".join(log)
-
-
-def test_a_cluster_that_is_away_is_asked_again(client, capsys, monkeypatch):
-    away = requests.exceptions.ConnectionError("refused")
-    losing(monkeypatch, client, [["a\n"], ["a\nb\n"], ["a\nb\n"], ["a\nb\n"]], [away, away, "RUNNING", "SUCCEEDED"])
-    assert submit.submit("name", []) == 0
-    assert capsys.readouterr().out == "a\nb\n"
-    monkeypatch.setattr(submit, "ANSWER_LIMIT", 0.1)
-    losing(monkeypatch, client, itertools.repeat(["a\n"]), itertools.repeat(away))
-    assert submit.submit("name", []) == FAILED
-    assert "raysubmit_1" in capsys.readouterr().err
 
 
 def test_main_submits_its_own_overrides(client, capsys):

@@ -121,10 +121,3 @@ def test_after_an_error_the_weights_are_at_x_again(group):
     for name, tensor in full_state(run.actor).items():
         torch.testing.assert_close(tensor, before[name], atol=1e-6, rtol=0)
     assert not run.engine.optimizer.param_groups[0]["train_mode"]
-
-
-def test_adamw_is_left_as_verl_has_it(group):
-    run = Run("old", "adamw")
-    for iteration in range(3):
-        run.iterate(iteration)
-    assert [entry["lr"] for entry in run.trace] == pytest.approx([1.5e-2, 3e-2, 3e-2])  # PlainEngine's own schedule
