@@ -1,16 +1,15 @@
 """Bias and noise of the gradient of whole responses, by listing every response: no sampling, no training noise."""
 
-import csv
-import io
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import pandas as pd
 import torch
 from torch import Tensor
 
-from rpg.lab.run import Value, over_seeds
-from rpg.lab.sweeps import CHOICES
+from rpg.lab.measure import over_seeds
+from rpg.lab.sweeps import CHOICES, DIVERGENCES
 from rpg.lab.task import Task
 from rpg.lab.train import Policy, Setting, make_loss, sample_batch
 from rpg.objectives import LossSpec, token_loss
@@ -20,12 +19,19 @@ AGES = (0, 1, 4, 8, 16, 32)  # optimizer steps between the policy that samples a
 TRAINED = 64  # optimizer steps to the present policy: in the middle of learning
 LR = 0.05
 # where a batch begins, pi_theta is the anchor and w is 1: a clip does something under `behavior` alone
-ROWS: dict[str, tuple[str, Mapping[str, Any]]] = {
-    "recomputed": ("rpg_rf_urkl", CHOICES["recomputed"]),
-    "behavior, RPG-Style Clip": ("rpg_rf_urkl_clip_ppo", CHOICES["behavior"]),
-    "behavior, no clip": ("rpg_rf_urkl", CHOICES["behavior"]),
-    **{name: ("rpg_rf_urkl", fields) for name, fields in CHOICES.items() if fields["pi_old"] == "decoupled"},
+EXACT = LossSpec.parse("rpg_rf_urkl", kl_coef=0.0)
+ROWS: dict[str, tuple[LossSpec, Mapping[str, Any]]] = {
+    "recomputed": (EXACT, CHOICES["recomputed"]),
+    "behavior, RPG-Style Clip": (LossSpec.parse("rpg_rf_urkl_clip_ppo", kl_coef=0.0), CHOICES["behavior"]),
+    "behavior, no clip": (EXACT, CHOICES["behavior"]),
+    **{name: (EXACT, fields) for name, fields in CHOICES.items() if fields["pi_old"] == "decoupled"},
 }
+NOISE_AGES = (0, 32)
+NOISE_BETAS = (1e-4, 0.1, 1.0)
+ESTIMATORS = {
+    **{f"RPG-REINFORCE {d.upper()}": (f"rpg_rf_{d}", "reward") for d in DIVERGENCES},
+    **{f"RPG {d.upper()}": (f"rpg_{d}", "none") for d in DIVERGENCES},
+}  # loss and clip_scope: all unclipped
 
 
 class Gradient(NamedTuple):
@@ -42,22 +48,35 @@ class Gradient(NamedTuple):
     noise: float
 
 
-Table = dict[tuple[str, int], dict[str, Value]]  # label of ROWS and age: the fields of Gradient
-
-
-def bias_table(seeds: int, seed: int = 0, ages: Sequence[int] = AGES) -> Table:
+def bias_table(seeds: int, seed: int = 0, ages: Sequence[int] = AGES) -> pd.DataFrame:
     """Every row at every age, beta 0, at the first optimizer step of a batch; mean and standard error over seeds."""
+    return _table({(label, 0.0): row for label, row in ROWS.items()}, seeds, seed, ages)
+
+
+def noise_table(
+    seeds: int, seed: int = 0, ages: Sequence[int] = NOISE_AGES, betas: Sequence[float] = NOISE_BETAS
+) -> pd.DataFrame:
+    """Every unclipped loss at every beta and age; pi_ref and pi_old are the policy that samples."""
+    rows = {
+        (label, beta): (LossSpec.parse(loss, kl_coef=beta, clip_scope=scope), CHOICES["behavior"])
+        for label, (loss, scope) in ESTIMATORS.items()
+        for beta in betas
+    }
+    return _table(rows, seeds, seed, ages).drop(columns=["bias", "bias_se", "cosine", "cosine_se"])
+
+
+def _table(
+    rows: Mapping[tuple[str, float], tuple[LossSpec, Mapping[str, Any]]], seeds: int, seed: int, ages: Sequence[int]
+) -> pd.DataFrame:
     task = Task.make()
     policies, responses = trained(task, seeds, seed), Responses(task)
-    table: Table = {}
-    for (label, (loss, choice)), age in itertools.product(ROWS.items(), ages):
-        found = [
-            responses.gradient(loss, policies[TRAINED - age][i], policies[TRAINED][i], choice) for i in range(seeds)
-        ]
-        table[label, age] = over_seeds(
-            {field: torch.tensor([getattr(one, field) for one in found]) for field in Gradient._fields}
-        )
-    return table
+    table = []
+    for ((label, beta), (spec, choice)), age in itertools.product(rows.items(), ages):
+        samplers, presents = policies[TRAINED - age], policies[TRAINED]
+        found = [responses.gradient(spec, *each, choice) for each in zip(samplers, presents, strict=True)]
+        measured = {name: torch.tensor([getattr(one, name) for one in found]) for name in Gradient._fields}
+        table.append({"label": label, "beta": beta, "age": age, **over_seeds(measured)})
+    return pd.DataFrame(table)
 
 
 def trained(task: Task, seeds: int, seed: int) -> list[Tensor]:
@@ -91,11 +110,11 @@ class Responses:
         self.places = torch.stack(places, -1)  # (prompts, responses, positions)
         self.rewards = (state == task.goal.unsqueeze(1)).double()
 
-    def gradient(self, loss: str, sampler: Tensor, present: Tensor, choice: Mapping[str, Any]) -> Gradient:
-        """Of an unregularised loss whose samples come from `sampler` and whose batch begins with `present`.
+    def gradient(self, spec: LossSpec, sampler: Tensor, present: Tensor, choice: Mapping[str, Any]) -> Gradient:
+        """Of a loss with pi_ref = pi_old whose samples come from `sampler` and whose batch begins with `present`.
 
         Args:
-            loss: one of rpg.objectives.LOSS_NAMES.
+            spec: the loss.
             sampler, present: (prompts, vocabulary, positions, states), log-probs.
             choice: pi_old, level, threshold, as in rpg.lab.train.Setting.
         """
@@ -107,7 +126,7 @@ class Responses:
         advantages = self.rewards - (chance * self.rewards).sum(1, keepdim=True)
         log_prob = anchor.clone().requires_grad_()
         losses, _ = token_loss(
-            LossSpec.parse(loss, kl_coef=0.0),
+            spec,
             log_prob=log_prob,
             old_log_prob=old,
             advantages=advantages.unsqueeze(-1).expand_as(log_prob).contiguous(),
@@ -133,14 +152,3 @@ class Responses:
         logits = present.clone().requires_grad_()
         (gradient,) = torch.autograd.grad(self._task.expected_reward(logits.log_softmax(1).unsqueeze(0)).mean(), logits)
         return gradient
-
-
-def bias_csv(table: Table) -> str:
-    """A line for each row and age; each value with its standard error."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["pi_old", "age", *(name for field in Gradient._fields for name in (field, f"{field}_se"))])
-    for (label, age), row in table.items():
-        numbers = [f"{number:.6g}" for field in Gradient._fields for number in (row[field].mean, row[field].error)]
-        writer.writerow([label, age, *numbers])
-    return out.getvalue()

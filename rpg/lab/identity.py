@@ -1,10 +1,9 @@
 """How far the gradients of the paper's eight RPG rows are apart, token by token, where pi_ref is pi_old."""
 
-import csv
-import io
 import itertools
 from typing import NamedTuple
 
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -76,11 +75,6 @@ def _largest(slopes: list[Tensor], weight: Tensor) -> float:
     )
 
 
-def identity_csv() -> str:
+def identity_table() -> pd.DataFrame:
     """A line for each spread of log w."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["spread", *Difference._fields])
-    for spread in SPREADS:
-        writer.writerow([spread, *(f"{value:.2g}" for value in differences(spread))])
-    return out.getvalue()
+    return pd.DataFrame([{"spread": spread, **differences(spread)._asdict()} for spread in SPREADS])

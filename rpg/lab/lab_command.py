@@ -9,6 +9,7 @@ from pathlib import Path
 from rpg.lab.sweeps import sweeps, unique_settings
 from rpg.lab.train import Scale
 
+LISTED = ("identity", "gradient", "noise", "fixed_point")  # computed without sampling
 QUICK_UPDATES = 128
 QUICK_AGES = (0, 4, 16)
 GRADIENT, QUICK_GRADIENT = 16, 4  # seeds whose gradients are listed
@@ -17,7 +18,7 @@ SAID_EVERY = 20  # settings
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg lab`."""
-    names = ["identity", *(sweep.name for sweep in sweeps(quick=False))]
+    names = [*LISTED, *(sweep.name for sweep in sweeps(quick=False))]
     parser.add_argument("--quick", action="store_true", help="fewer values and half the training: a minute")
     parser.add_argument(
         "--only", nargs="+", choices=names, metavar="PART", help=f"these parts alone: {', '.join(names)}"
@@ -32,36 +33,43 @@ def run(args: argparse.Namespace) -> int:
     """Write tables, pictures and page into --out."""
     import torch
 
-    from rpg.lab import bias, report
-    from rpg.lab.identity import identity_csv
-    from rpg.lab.run import measure_all
+    from rpg.lab import bias, fixed_point, report
+    from rpg.lab.identity import identity_table
+    from rpg.lab.measure import measure_all
 
+    torch.set_num_threads(1)
     started = time.monotonic()
-    found = tuple(sweep for sweep in sweeps(args.quick) if not args.only or sweep.name in args.only)
-    settings = unique_settings(found)
+    wanted = args.only or [*LISTED, *(sweep.name for sweep in sweeps(args.quick))]
     scale = Scale(seeds=args.seeds, updates=QUICK_UPDATES if args.quick else Scale.updates, seed=args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
-    if not args.only or "identity" in args.only:
-        identity = identity_csv()
-        (args.out / "identity.csv").write_text(identity)
-        print(identity)
-    if not found:
-        return 0
-    print(f"{len(settings)} settings, {scale.seeds} seeds each, in {args.workers} processes", flush=True)
+    questions = []
+    if "identity" in wanted:
+        identity_table().to_csv(args.out / "identity.csv", index=False, float_format="%.2g")
+    if "gradient" in wanted:
+        seeds, ages = (QUICK_GRADIENT, QUICK_AGES) if args.quick else (GRADIENT, bias.AGES)
+        questions.append(report.gradient_question(bias.bias_table(seeds, args.seed, ages)))
+    if "noise" in wanted:
+        betas = bias.NOISE_BETAS[:: 2 if args.quick else 1]
+        table = bias.noise_table(1 if args.quick else args.seeds, args.seed, bias.NOISE_AGES, betas)
+        questions.append(report.noise_question(table))
+    if "fixed_point" in wanted:
+        betas = (0.03, 0.3) if args.quick else fixed_point.BETAS
+        table = fixed_point.fixed_point_table(4 if args.quick else args.seeds, args.seed, betas)
+        questions.append(report.fixed_point_question(table))
+    found = [sweep for sweep in sweeps(args.quick) if sweep.name in wanted]
+    if found:
+        settings = unique_settings(found)
+        print(f"{len(settings)} settings, {scale.seeds} seeds each, in {args.workers} processes", flush=True)
 
-    def tell(done: int) -> None:
-        if done % SAID_EVERY == 0:
-            print(f"{done} of {len(settings)} after {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+        def tell(done: int) -> None:
+            if done % SAID_EVERY == 0:
+                text = f"{done} of {len(settings)} after {time.monotonic() - started:.0f} s"
+                print(text, file=sys.stderr, flush=True)
 
-    table = {}
-    if not args.only:
-        torch.set_num_threads(1)
-        ages = QUICK_AGES if args.quick else bias.AGES
-        table = bias.bias_table(QUICK_GRADIENT if args.quick else GRADIENT, args.seed, ages)
-    results = measure_all(settings, scale, args.workers, tell)
-    paths = report.write(args.out, found, results, table, scale)
-    print(report.summary(found, results))
-    print(f"{', '.join(map(str, paths))}, in {time.monotonic() - started:.0f} s")
+        results = measure_all(settings, scale, args.workers, tell)
+        questions += [report.question(sweep, results) for sweep in found]
+    report.write(args.out, questions, scale)
+    print(f"{args.out}: {', '.join(wanted)}, in {time.monotonic() - started:.0f} s")
     return 0
 
 

@@ -1,9 +1,8 @@
-"""The laboratory's results: a CSV of every number, a picture a sweep, one page."""
+"""The laboratory's results: a CSV and a picture a question, one page."""
 
-import csv
+import dataclasses
 import html
-import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -11,25 +10,28 @@ from typing import NamedTuple
 
 import matplotlib
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rpg.lab.bias import ROWS, Table, bias_csv
-from rpg.lab.run import Results, Row, Value
-from rpg.lab.sweeps import Grid, Sweep, fields
+from rpg.lab.bias import ROWS
+from rpg.lab.sweeps import DIVERGENCES, Grid, Sweep, unique_settings
 from rpg.lab.task import Task
-from rpg.lab.train import GROUP, GROUPS, Measured, Scale
+from rpg.lab.train import GROUP, GROUPS, Scale, Setting
 from rpg.results.figures import STYLE, svg
 
 CELL, LINE = 0.62, 0.4  # width and height of a cell, in inches
 LETTER = 0.083  # width of a letter of a row's label
 
 
-BIAS_TITLE = "The gradient itself"
-BIAS_TEXT = (
-    "Policies in the middle of learning, every response listed, so that neither sampling nor training adds an error: "
-    "the expected gradient of a batch's first optimizer step against that of the expected reward of whole responses."
-)
+class Question(NamedTuple):
+    """What the page shows: the names of CSV and picture are `name`."""
+
+    name: str
+    title: str
+    text: str
+    table: pd.DataFrame
+    figure: Figure
 
 
 class Shown(NamedTuple):
@@ -44,6 +46,8 @@ SHOWN = {
     "reward": Shown(0.6, 1.0, 3),
     "reward_mean": Shown(0.3, 0.95, 3),
     "gap": Shown(0.0, 0.5, 3),
+    "entropy": Shown(0.0, 8.0, 2),
+    "pass_at_8": Shown(0.6, 1.0, 3),
     "silenced": Shown(0.0, 1.0, 3),
     "kl": Shown(0.0, 10.0, 2),
     "bias": Shown(0.0, 1.5, 2),
@@ -52,70 +56,128 @@ SHOWN = {
 }
 
 
-def settings_csv(found: Sequence[Sweep], results: Results) -> str:
-    """CSV: a line a setting, with the sweeps it is part of, mean and standard error of each measurement."""
-    sweeps_of: dict = {setting: [] for setting in results}
-    for sweep in found:
-        for setting in dict.fromkeys(setting for grid in sweep.grids for setting in grid.settings()):
-            sweeps_of[setting].append(sweep.name)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    first = next(iter(results))
-    measured = [name for field in Measured._fields for name in (field, f"{field}_se")]
-    writer.writerow(["sweeps", *fields(first), *measured])
-    for setting, row in results.items():
-        numbers = [f"{number:.6g}" for field in Measured._fields for number in (row[field].mean, row[field].error)]
-        writer.writerow(["+".join(sweeps_of[setting]), *fields(setting).values(), *numbers])
-    return out.getvalue()
-
-
 class Map(NamedTuple):
-    """One heat map: labels of rows and columns, and a value in every cell."""
+    """One heat map: labels of rows and columns, mean and error in every cell."""
 
     title: str
     row_name: str
-    rows: list[str]
+    rows: Sequence[str]
     column_name: str
-    columns: list[str]
-    cells: list[list[Value]]
+    columns: Sequence[str]
+    means: np.ndarray
+    errors: np.ndarray
     shown: Shown
 
 
-def maps(sweep: Sweep, results: Results) -> list[Map]:
-    """The heat maps of a sweep."""
-    return [
-        Map(
-            grid.title,
-            grid.row_name,
-            list(grid.rows),
-            grid.column_name,
-            list(grid.columns),
-            [[results[grid.setting(row, column)][grid.shown] for column in grid.columns] for row in grid.rows],
-            SHOWN[grid.shown],
-        )
-        for grid in sweep.grids
-    ]
+def question(sweep: Sweep, results: pd.DataFrame) -> Question:
+    """A sweep's table, one line a setting, and its heat maps; `results` are those of measure_all."""
+    settings = unique_settings([sweep])
+    fields = pd.DataFrame([dataclasses.asdict(setting) for setting in settings])
+    table = pd.concat([fields, results.loc[settings].reset_index(drop=True)], axis=1)
+    return Question(sweep.name, sweep.title, sweep.text, table, figure([_map(grid, results) for grid in sweep.grids]))
 
 
-def bias_maps(table: Table) -> list[Map]:
-    """The heat maps of the listed gradients."""
-    ages = sorted({age for _, age in table})
-    return [
-        Map(
-            title,
-            "",
-            list(ROWS),
-            "age of the samples (optimizer steps)",
-            [str(age) for age in ages],
-            [[table[row, age][field] for age in ages] for row in ROWS],
-            SHOWN[field],
+def read_results(path: Path) -> pd.DataFrame:
+    """The results in a sweep's CSV, indexed by setting as those of measure_all."""
+    table = pd.read_csv(path)
+    names = [field.name for field in dataclasses.fields(Setting)]
+    settings = [Setting(*row) for row in table[names].itertuples(index=False)]
+    return table.drop(columns=names).set_index(pd.Index(settings, dtype=object))
+
+
+def _map(grid: Grid, results: pd.DataFrame) -> Map:
+    cells = results.loc[grid.settings()]
+    means, errors = (cells[name].to_numpy().reshape(len(grid.rows), -1) for name in (grid.shown, f"{grid.shown}_se"))
+    return Map(
+        grid.title,
+        grid.row_name,
+        list(grid.rows),
+        grid.column_name,
+        list(grid.columns),
+        means,
+        errors,
+        SHOWN[grid.shown],
+    )
+
+
+def gradient_question(table: pd.DataFrame) -> Question:
+    """Bias, cosine and noise of bias_table."""
+    ages = sorted(set(table["age"]))
+    shown = []
+    for field, title in (
+        ("bias", "bias: |error| / |grad J|"),
+        ("cosine", "cosine with grad J"),
+        ("noise", "noise of one response / |grad J|"),
+    ):
+        means, errors = (table[name].to_numpy().reshape(len(ROWS), -1) for name in (field, f"{field}_se"))
+        columns = [str(age) for age in ages]
+        shown.append(
+            Map(title, "", list(ROWS), "age of the samples (optimizer steps)", columns, means, errors, SHOWN[field])
         )
-        for field, title in (
-            ("bias", "bias: |error| / |grad J|"),
-            ("cosine", "cosine with grad J"),
-            ("noise", "noise of one response / |grad J|"),
-        )
-    ]
+    return Question(
+        "gradient",
+        "The gradient itself",
+        "Policies in the middle of learning, every response listed, so that neither sampling nor training adds an "
+        "error: the expected gradient of a batch's first optimizer step against that of the expected reward.",
+        table,
+        figure(shown),
+    )
+
+
+def noise_question(table: pd.DataFrame) -> Question:
+    """The noise of noise_table, a panel an age of the samples."""
+    ages = sorted(set(table["age"]))
+    with matplotlib.rc_context({**STYLE, "font.size": 9, "axes.titlesize": 10}):
+        fig = Figure(figsize=(3.0 * len(ages) + 1, 3.2), layout="constrained")
+        for axes, age in zip(fig.subplots(1, len(ages), sharey=True, squeeze=False)[0], ages, strict=True):
+            of_age = table.loc[table["age"] == age]
+            _lines(axes, of_age, {f"RPG-REINFORCE {d.upper()}": d.upper() for d in DIVERGENCES}, "beta", "noise")
+            axes.set(xscale="log", yscale="log", xlabel="beta", title=f"samples {age} steps old")
+        fig.axes[0].set_ylabel("noise of one response / |grad J|")
+        fig.axes[-1].legend(frameon=False)
+    return Question(
+        "noise",
+        "Noise of the gradient estimators",
+        "Without a clip; the policy that samples is pi_old and pi_ref. A differentiable loss (RPG) and the REINFORCE "
+        "loss of the same divergence are one line.",
+        table,
+        fig,
+    )
+
+
+def fixed_point_question(table: pd.DataFrame) -> Question:
+    """Reward against beta, and the two frontiers, at the fixed points of fixed_point_table."""
+    forms = {
+        "RKL": "reverse: RKL, URKL",
+        "FKL": "forward: FKL, UFKL, unclamped k3",
+        "verl's k3": "verl's k3 (value clamped at 10)",
+    }
+    with matplotlib.rc_context({**STYLE, "font.size": 9, "axes.titlesize": 10}):
+        fig = Figure(figsize=(10, 3.4), layout="constrained")
+        left, middle, right = fig.subplots(1, 3)
+        lines = table.rename(columns={"form": "label"})
+        _lines(left, lines, forms, "beta", "reward")
+        _lines(middle, lines, forms, "entropy", "reward")
+        _lines(right, lines, forms, "pass_at_8", "reward")
+        left.set(xscale="log", xlabel="beta", ylabel="final reward", title="reward by beta")
+        middle.set(xlabel="entropy of a response (nats)", title="reward against entropy")
+        right.set(xlabel="pass@8", title="reward against pass@8")
+        left.legend(frameon=False, loc="lower left")
+    return Question(
+        "fixed_point",
+        "Where a fixed reference leads",
+        "Trained with the exact expected gradient to rest: no noise. The reference is the uniform policy. "
+        "Points from left to right are larger beta.",
+        table,
+        fig,
+    )
+
+
+def _lines(axes: Axes, table: pd.DataFrame, labels: Mapping[str, str], x: str, y: str) -> None:
+    """A line for each label with the errors of y."""
+    for (name, label), marker in zip(labels.items(), "osDv", strict=False):
+        part = table[table["label"] == name]
+        axes.errorbar(part[x], part[y], part[f"{y}_se"], marker=marker, markersize=4, capsize=2, label=label)
 
 
 def figure(shown: Sequence[Map]) -> Figure:
@@ -139,15 +201,13 @@ def figure(shown: Sequence[Map]) -> Figure:
 
 def _draw(axes: Axes, shown: Map, labelled: bool) -> None:
     low, high, decimals = shown.shown
-    means = np.array([[cell.mean for cell in line] for line in shown.cells])
-    axes.imshow(means, cmap="Blues", vmin=low, vmax=high, aspect="auto")
-    for y, line in enumerate(shown.cells):
-        for x, cell in enumerate(line):
-            dark = cell.mean > low + 0.6 * (high - low)
-            text = f"{cell.mean:.{decimals}f}\n± {cell.error:.{decimals}f}"
-            axes.text(x, y, text, ha="center", va="center", fontsize=7.5, color="white" if dark else "black")
+    axes.imshow(shown.means, cmap="Blues", vmin=low, vmax=high, aspect="auto")
+    for (y, x), mean in np.ndenumerate(shown.means):
+        color = "white" if mean > low + 0.6 * (high - low) else "black"
+        text = f"{mean:.{decimals}f}\n± {shown.errors[y, x]:.{decimals}f}"
+        axes.text(x, y, text, ha="center", va="center", fontsize=7.5, color=color)
     axes.set_title(shown.title, loc="left")
-    axes.set_xticks(range(len(shown.columns)), [_broken(name) for name in shown.columns])
+    axes.set_xticks(range(len(shown.columns)), [name.replace(", ", ",\n") for name in shown.columns])
     axes.set_yticks(range(len(shown.rows)), shown.rows if labelled else [""] * len(shown.rows))
     axes.tick_params(length=0)
     axes.set_xlabel(shown.column_name)
@@ -155,33 +215,21 @@ def _draw(axes: Axes, shown: Map, labelled: bool) -> None:
     axes.spines[:].set_visible(False)
 
 
-def _broken(name: str) -> str:
-    """A long label of a column in lines of its parts."""
-    return name.replace(", ", ",\n")
+def write(directory: Path, questions: Sequence[Question], scale: Scale) -> None:
+    """A CSV and a PNG a question, and the page."""
+    for each in questions:
+        each.table.to_csv(directory / f"{each.name}.csv", index=False, float_format="%.6g")
+        each.figure.savefig(directory / f"{each.name}.png", dpi=110, metadata={"Software": None})
+    (directory / "index.html").write_text(page(questions, scale), encoding="utf-8")
 
 
-def write(directory: Path, found: Sequence[Sweep], results: Results, table: Table, scale: Scale) -> list[Path]:
-    """lab.csv, gradient.csv where there is a table, a PNG a question, and the page; returns their paths."""
-    texts = {"lab.csv": settings_csv(found, results), "index.html": page(found, results, table, scale)}
-    pictures = {sweep.name: figure(maps(sweep, results)) for sweep in found}
-    if table:
-        texts["gradient.csv"], pictures["gradient"] = bias_csv(table), figure(bias_maps(table))
-    for name, text in texts.items():
-        (directory / name).write_text(text, encoding="utf-8")
-    for name, picture in pictures.items():
-        picture.savefig(directory / f"{name}.png", dpi=110, metadata={"Software": None})
-    return [directory / name for name in (*texts, *(f"{name}.png" for name in pictures))]
-
-
-def page(found: Sequence[Sweep], results: Results, table: Table, scale: Scale) -> str:
+def page(questions: Sequence[Question], scale: Scale) -> str:
     """One self-contained HTML page: what was done, and each question with its pictures."""
-    questions = [(BIAS_TITLE, BIAS_TEXT, bias_maps(table))] if table else []
-    questions += [(sweep.title, sweep.text, maps(sweep, results)) for sweep in found]
     sections = []
-    for title, text, shown in questions:
-        named = f"<svg role='img' aria-label='{html.escape(title)}' "
-        picture = svg(figure(shown)).replace("<svg ", named, 1)
-        sections.append(f"<h2>{html.escape(title)}</h2>\n<p>{html.escape(text)}</p>\n<div class='wide'>{picture}</div>")
+    for each in questions:
+        title = html.escape(each.title)
+        picture = svg(each.figure).replace("<svg ", f"<svg role='img' aria-label='{title}' ", 1)
+        sections.append(f"<h2>{title}</h2>\n<p>{html.escape(each.text)}</p>\n<div class='wide'>{picture}</div>")
     prompts, vocabulary, positions, states = Task.make().shape
     text = resources.files("rpg.lab").joinpath("page.html").read_text(encoding="utf-8")
     return Template(text).substitute(
@@ -189,30 +237,7 @@ def page(found: Sequence[Sweep], results: Results, table: Table, scale: Scale) -
         vocabulary=vocabulary,
         positions=positions,
         states=states,
-        settings=len(results),
         seeds=scale.seeds,
-        updates=scale.updates,
         responses=GROUPS * GROUP,
-        largest=f"{largest_error(results):.3f}",
         sections="\n".join(sections),
     )
-
-
-def largest_error(results: Results) -> float:
-    """The largest standard error of a final expected reward."""
-    return max(row["reward"].error for row in results.values())
-
-
-def summary(found: Sequence[Sweep], results: Results) -> str:
-    """A few lines for the terminal: best and worst cell of each grid that shows a reward."""
-    lines = []
-    for grid in (grid for sweep in found for grid in sweep.grids):
-        cells = {(r, c): results[grid.setting(r, c)] for r in grid.rows for c in grid.columns}
-        ordered = sorted(cells, key=lambda cell: cells[cell][grid.shown].mean)
-        ends = [f"{_said(cells[cell], grid)} ({', '.join(filter(None, cell))})" for cell in (ordered[0], ordered[-1])]
-        lines.append(f"{grid.title}: {' to '.join(ends)}")
-    return "\n".join(lines)
-
-
-def _said(row: Row, grid: Grid) -> str:
-    return f"{row[grid.shown].mean:.3f} ± {row[grid.shown].error:.3f}"

@@ -1,7 +1,5 @@
 """What the laboratory varies: grids of settings, each a heat map."""
 
-import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,18 +11,14 @@ Axis = Mapping[str, Mapping[str, Any]]  # label: the fields of Setting that it s
 CLIPPED, UNCLIPPED = "rpg_rf_urkl_clip_ppo", "rpg_rf_urkl"
 PAPERS_BETA = 1e-4
 METHODS: Axis = {
-    "RPG-REINFORCE URKL, RPG-Style Clip": {"loss": CLIPPED, "kl_coef": PAPERS_BETA},
-    "RPG URKL, dual clip": {"loss": "rpg_urkl", "kl_coef": PAPERS_BETA},
-    "RPG-REINFORCE URKL, hard clip": {"loss": "rpg_rf_urkl_clip_hard", "kl_coef": PAPERS_BETA},
-    "RPG-REINFORCE URKL, no clip": {"loss": UNCLIPPED, "kl_coef": PAPERS_BETA},
-    "verl vanilla (GRPO, DAPO)": {"loss": "vanilla"},
-    "verl geo_mean (GMPO)": {"loss": "geo_mean"},
-    "verl gspo": {"loss": "gspo"},
-    "verl dppo_tv": {"loss": "dppo_tv"},
-    "verl sapo": {"loss": "sapo"},
+    "no clip": {"loss": UNCLIPPED},
+    "hard clip": {"loss": "rpg_rf_urkl_clip_hard"},
+    "RPG-Style Clip": {},
+    "dual clip (RPG, verl's vanilla)": {"loss": "vanilla"},
     "verl cispo": {"loss": "cispo"},
-    "verl gpg (no weight)": {"loss": "gpg"},
+    "verl gspo": {"loss": "gspo"},
 }
+DIVERGENCES = ("fkl", "rkl", "ufkl", "urkl")
 CHOICES: Axis = {
     "recomputed": {"pi_old": "recomputed"},
     "behavior": {"pi_old": "behavior"},
@@ -33,7 +27,6 @@ CHOICES: Axis = {
     "decoupled, sequence": {"pi_old": "decoupled", "level": "sequence"},
     "decoupled, sequence, at most 2": {"pi_old": "decoupled", "level": "sequence", "threshold": 2.0},
 }
-SAME = ("RPG URKL, dual clip", "verl vanilla (GRPO, DAPO)")  # as RPG-Style Clip, where beta is as small as the paper's
 THREE = {name: CHOICES[name] for name in ("recomputed", "behavior", "decoupled, token, at most 2")}
 STALE = {"steps": 2, "kl_coef": PAPERS_BETA}  # two optimizer steps a batch, as our runs of the stack take
 
@@ -74,29 +67,27 @@ def values(field: str, *numbers: float) -> Axis:
     return {f"{number:g}": {field: number} for number in numbers}
 
 
-def clip_rows(*bounds: float) -> Axis:
-    """Symmetric clip bounds; infinity is the loss without a clip."""
-    rows: dict[str, Mapping[str, Any]] = {
-        f"{bound:g}": {"clip_low": bound, "clip_high": bound} for bound in bounds if bound < math.inf
-    }
-    return {**rows, **({"none": {"loss": UNCLIPPED}} if math.inf in bounds else {})}
+RATES = values("lr", 0.025, 0.05, 0.1, 0.2, 0.4)
+MANY_STEPS = ((64, 16), (16, 64))  # batches, optimizer steps a batch: 1,024 steps both
+BOTH = {"final reward": "reward", "mean over training": "reward_mean"}
 
 
 def sweeps(quick: bool) -> tuple[Sweep, ...]:
     """All sweeps; quick: the same questions with fewer values."""
-    return (_steps(quick), _staleness(quick), _clip(quick), _beta(quick), _staleness_and_lr(quick), _advantages(quick))
+    return (
+        _stability(quick),
+        _clip(quick),
+        _fixed_reference(quick),
+        _moving_reference(quick),
+        _staleness(quick),
+        _staleness_and_lr(quick),
+        _advantages(quick),
+    )
 
 
 def unique_settings(found: Sequence[Sweep]) -> list[Setting]:
     """Every setting once."""
     return list(dict.fromkeys(setting for sweep in found for grid in sweep.grids for setting in grid.settings()))
-
-
-RATES = values("lr", 0.025, 0.05, 0.1, 0.2)
-
-MANY_STEPS = ((64, 16), (16, 64))  # batches, optimizer steps a batch: 1,024 steps both
-
-BOTH = {"final reward": "reward", "mean over training": "reward_mean"}
 
 
 def _batch(steps: int) -> str:
@@ -107,28 +98,85 @@ def _fixed(batches: int, steps: int) -> dict[str, int]:
     return {"batches": batches, "steps": steps}
 
 
-def _steps(quick: bool) -> Sweep:
-    batches = 4 if quick else 64
-    steps = values("steps", *((1, 16, 64) if quick else (1, 4, 16, 64)))
-    methods = {name: METHODS[name] for name in list(METHODS)[:: 3 if quick else 1]}
+def _stability(quick: bool) -> Sweep:
+    rates = dict(list(RATES.items())[:: 2 if quick else 1])
+    betas = (0.01, 0.3) if quick else (0.01, 0.03, 0.1, 0.3)
+    kls = {
+        f"{d.upper()}, beta {beta:g}": {"loss": f"rpg_rf_{d}", "kl_coef": beta} for d in DIVERGENCES for beta in betas
+    }
+    scales = [(4, 4), (4, 16)] if quick else [(16, 4), (16, 16), (16, 64), (64, 16)]
     grids = [
-        Grid(f"{measured}, {batches} batches, lr 0.05", "", methods, "optimizer steps a batch", steps,
-             {"batches": batches}, shown)
+        Grid(f"{n} batches, {_batch(k)}", "", METHODS, "learning rate", rates, _fixed(n, k)) for n, k in scales
+    ]  # fmt: skip
+    n, k = scales[-2]
+    some = values("lr", 0.05, 0.2, 0.4)
+    grids.append(Grid(f"KL alone: {n} batches, {_batch(k)}", "", kls, "learning rate", some, _fixed(n, k)))
+    return Sweep(
+        "stability",
+        "What holds the step",
+        "Final reward. Methods with a clip and beta 0, and the KL to pi_old without a clip. A batch of k steps is k mini-batches of "
+        "32 responses, each used once; its last step uses samples that are k - 1 steps old.",
+        tuple(grids),
+    )
+
+
+def _clip(quick: bool) -> Sweep:
+    symmetric = (0.1, 0.4) if quick else (0.05, 0.1, 0.2, 0.4, 0.8)
+    bounds: Axis = {
+        **{f"({bound:g}, {bound:g})": {"clip_low": bound, "clip_high": bound} for bound in symmetric},
+        "(0.2, 0.28)": {},
+        "none": {"loss": UNCLIPPED},
+    }
+    grids = [
+        Grid(f"{measured}, {n} batches of {k} steps", "clip_low, clip_high", bounds, "learning rate", RATES,
+             _fixed(n, k), shown)
+        for n, k in (((4, 16) if quick else (16, 64)),)
         for measured, shown in BOTH.items()
     ]  # fmt: skip
-    if not quick:
-        apart = {name: METHODS[name] for name in METHODS if name not in SAME}
-        grids += [
-            Grid(f"{measured}, {n} batches of {k} steps", "", apart, "learning rate", RATES, _fixed(n, k), shown)
-            for n, k in MANY_STEPS
-            for measured, shown in BOTH.items()
-        ]
+    return Sweep("clip", "Clip bounds", "RPG-REINFORCE URKL with RPG-Style Clip, beta 0.", tuple(grids))
+
+
+K3: Axis = {
+    "k3": {"loss": "vanilla", "k3_clamped": False},
+    "verl's k3 (clamped)": {"loss": "vanilla"},
+}
+KLS: Axis = {**{d.upper(): {"loss": f"rpg_rf_{d}"} for d in DIVERGENCES}, **K3}
+
+
+def _fixed_reference(quick: bool) -> Sweep:
+    betas = values("kl_coef", *((0.01, 0.1) if quick else (1e-3, 3e-3, 0.01, 0.03, 0.1, 0.15, 0.2, 0.3)))
+    base = {**_fixed(16 if quick else 512, 1), "reference": "fixed"}
+    shown = {
+        "final reward": "reward",
+        "entropy of a response": "entropy",
+        "pass@8": "pass_at_8",
+        "J below its maximum": "gap",
+    }
+    grids = [Grid(title, "", KLS, "beta", betas, base, field) for title, field in shown.items()]
     return Sweep(
-        "steps",
-        "Optimizer steps a batch",
-        "The number of batches is the same in all columns of a picture. A batch of k steps is k mini-batches of 32 "
-        "responses, each used once; its last step uses samples that are k - 1 steps old. More steps are more samples "
-        "as well, so compare methods within a column.",
+        "fixed_reference",
+        "Which KL to a fixed reference",
+        "512 batches of one step, so that every weight w is 1 and only the KL differs; the reference is the uniform "
+        "policy that training starts from. J is E[R] - beta KL(pi, uniform) of whole responses.",
+        tuple(grids),
+    )
+
+
+def _moving_reference(quick: bool) -> Sweep:
+    betas = values("kl_coef", *((0.01, 0.3) if quick else (0.01, 0.03, 0.1, 0.3, 1, 3)))
+    rows: Axis = {
+        "pi_old": {"reference": "old"},
+        "every 8 batches": {"reference": "every_k", "renew": 8},
+        "KL above 0.5": {"reference": "kl_target", "renew": 0.5},
+        "KL above 2": {"reference": "kl_target", "renew": 2.0},
+        "fixed": {"reference": "fixed"},
+    }
+    base = _fixed(4 if quick else 64, 16)
+    grids = [Grid(title, "reference", rows, "beta", betas, base, field) for title, field in BOTH.items()]
+    return Sweep(
+        "moving_reference",
+        "When the reference moves",
+        "RPG-REINFORCE URKL with RPG-Style Clip, 64 batches of 16 steps.",
         tuple(grids),
     )
 
@@ -159,63 +207,6 @@ def _staleness(quick: bool) -> Sweep:
         "Staleness and the choice of pi_old",
         "RPG-REINFORCE URKL, with RPG-Style Clip and without, and two losses of verl's. Two optimizer steps a batch; "
         "the policy that samples is that many batches old.",
-        tuple(grids),
-    )
-
-
-def _clip(quick: bool) -> Sweep:
-    bounds = clip_rows(*((0.1, 0.4, math.inf) if quick else (0.05, 0.1, 0.2, 0.4, 0.8, math.inf)))
-    steps = values("steps", *((1, 16, 64) if quick else (1, 4, 16, 64)))
-    batches = 4 if quick else 64
-    beta = {"kl_coef": PAPERS_BETA, "batches": batches}
-    many, late = {**beta, "steps": 16}, {**STALE, "staleness": 16}
-    title = "mean over training, "
-    grids = [
-        Grid(f"{title}{batches} batches", "clip", bounds, "optimizer steps a batch", steps, beta, "reward_mean"),
-        Grid(f"{title}staleness 16", "clip", bounds, "pi_old", THREE, late, "reward_mean"),
-    ]
-    if not quick:
-        low, high = values("clip_low", 0.1, 0.2, 0.4), values("clip_high", 0.1, 0.28, 0.5, 1, 4)
-        grids += [
-            Grid(f"{title}{_batch(16)}", "clip", bounds, "learning rate", RATES, many, "reward_mean"),
-            Grid(f"{title}{_batch(16)}", "clip_low", low, "clip_high", high, many, "reward_mean"),
-        ]
-    return Sweep(
-        "clip",
-        "Clip bounds",
-        "RPG-REINFORCE URKL with RPG-Style Clip; the same bound on both sides but in the last picture. The number of "
-        "batches is fixed; the second picture takes two steps a batch.",
-        tuple(grids),
-    )
-
-
-def _beta(quick: bool) -> Sweep:
-    betas = values("kl_coef", *((1e-4, 0.01, 0.1, 1) if quick else (1e-4, 0.01, 0.03, 0.1, 0.3, 1)))
-    names = ("urkl",) if quick else ("fkl", "rkl", "ufkl", "urkl")
-    losses = {f"{d.upper()}, RPG-Style Clip": {"loss": f"rpg_rf_{d}_clip_ppo"} for d in names}
-    losses |= {f"{d.upper()}, no clip": {"loss": f"rpg_rf_{d}"} for d in names}
-    fixed: Axis = {
-        "verl vanilla + its KL loss (k3, clamped at 10)": {"loss": "vanilla"},
-        "RPG URKL, dual clip (corrected k3)": {"loss": "rpg_urkl"},
-        "RPG-REINFORCE URKL, RPG-Style Clip": {"loss": CLIPPED},
-        "RPG-REINFORCE URKL, no clip": {"loss": UNCLIPPED},
-    }
-    some = values("kl_coef", *((0.01, 0.1) if quick else (0.01, 0.03, 0.1, 0.3)))
-    shown = {"final reward": "reward", "largest KL from it": "kl"}
-    grids = [
-        Grid(f"pi_ref = pi_old: {measured}", "", losses, "beta", betas, _fixed(2 if quick else 16, 64), field)
-        for measured, field in shown.items()
-    ]
-    grids += [
-        Grid(f"fixed, {_batch(k)}: J below its maximum", "", fixed, "beta", some,
-             {**_fixed(n, k), "reference": "fixed"}, "gap")
-        for n, k in (((8, 16),) if quick else ((256, 1), (64, 16)))
-    ]  # fmt: skip
-    return Sweep(
-        "beta",
-        "The coefficient of the KL",
-        "First with pi_old as the reference, 16 batches of 64 steps. Then with the uniform policy that training starts "
-        "from, and the number is how far E[R] - beta KL(pi, uniform) of whole responses ends below its exact maximum.",
         tuple(grids),
     )
 
@@ -251,8 +242,3 @@ def _advantages(quick: bool) -> Sweep:
         "RPG-REINFORCE URKL with RPG-Style Clip; fresh samples, 8 responses to a prompt.",
         tuple(grids),
     )
-
-
-def fields(setting: Setting) -> dict[str, Any]:
-    """A setting's fields by name, in their order."""
-    return {field.name: getattr(setting, field.name) for field in dataclasses.fields(setting)}

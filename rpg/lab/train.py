@@ -22,6 +22,8 @@ VERLS = ("vanilla", "cispo", "gspo", "geo_mean", "sapo", "dppo_tv", "dppo_kl", "
 # mean: less the mean of the group, by our estimator; std: that over the group's standard deviation, as GRPO and DAPO
 # have it; whitened: less the mean of the batch and over its standard deviation, as REINFORCE++
 ADVANTAGES = ("mean", "std", "whitened")
+REFERENCES = ("old", "fixed", "every_k", "kl_target")
+PASS_AT = 8
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,11 @@ class Setting:
         steps: optimizer steps a batch; a batch is that many mini-batches, each used once.
         staleness: how many batches ago the policy that samples was the trained one; 0: the batch's first policy.
         pi_old, level, threshold: see rpg.objectives.pi_old.
-        kl_coef: beta. For a loss of verl's the coefficient of its own KL loss, which needs reference "fixed".
-        reference: "old" (pi_old) or "fixed" (the uniform policy that training starts from).
+        kl_coef: beta. For a loss of verl's the coefficient of GRPO's k3, which needs another reference than "old".
+        reference: one of REFERENCES: pi_old; the uniform policy that training starts from; a policy that the present
+            one replaces every `renew` batches, or, seed by seed, once a batch begins with a KL(pi, pi_ref) above it.
+        renew: batches for "every_k", nats for "kl_target".
+        k3_clamped: whether the value of k3 is clamped at 10, as verl does.
         advantages: one of ADVANTAGES.
         batches: batches to train on, of `steps` optimizer steps each; 0: as many as fill Scale.updates.
         clip_low, clip_high, clip_c: as in LossSpec, and verl's.
@@ -50,6 +55,8 @@ class Setting:
     threshold: float = math.inf
     kl_coef: float = 0.0
     reference: str = "old"
+    renew: float = 8
+    k3_clamped: bool = True
     clip_low: float = 0.2
     clip_high: float = 0.28
     clip_c: float = 10.0
@@ -61,10 +68,12 @@ class Setting:
             raise ValueError(f"loss={self.loss!r} is neither one of {', '.join(LOSS_NAMES)} nor {', '.join(VERLS)}")
         if self.advantages not in ADVANTAGES:
             raise ValueError(f"advantages={self.advantages!r} is none of {', '.join(ADVANTAGES)}")
-        if self.reference not in ("old", "fixed"):
-            raise ValueError(f"reference={self.reference!r} is neither old nor fixed")
+        if self.reference not in REFERENCES:
+            raise ValueError(f"reference={self.reference!r} is none of {', '.join(REFERENCES)}")
         if self.loss in VERLS and self.kl_coef and self.reference == "old":
-            raise ValueError(f"kl_coef={self.kl_coef!r}: verl's own KL loss of {self.loss} wants reference='fixed'")
+            raise ValueError(
+                f"kl_coef={self.kl_coef!r}: the KL loss of {self.loss} wants another reference than pi_old"
+            )
         if self.steps < 1 or self.staleness < 0 or self.batches < 0:
             raise ValueError(
                 f"steps={self.steps}, staleness={self.staleness}, batches={self.batches}: at least 1, 0 and 0"
@@ -103,6 +112,7 @@ class Measured(NamedTuple):
         kl: largest KL (of responses, exact) of the policy that sampled from the present one.
         kl_start: KL (of responses, exact) of the last policy from the uniform one it started from.
         entropy: of the last policy's responses, in nats.
+        pass_at_8: chance that one of 8 responses of the last policy is rewarded, exact; mean over prompts.
         ess: effective sample size of the token weights pi_theta / pi_behaviour, (sum w)^2 / (n sum w^2); mean.
         silenced: share of tokens with an advantage but without a gradient; mean.
     """
@@ -114,6 +124,7 @@ class Measured(NamedTuple):
     kl: Tensor
     kl_start: Tensor
     entropy: Tensor
+    pass_at_8: Tensor
     ess: Tensor
     silenced: Tensor
 
@@ -130,7 +141,8 @@ def make_loss(setting: Setting) -> Callable[[Tokens], Tensor]:
             weights = None if tokens.weights is None else tokens.weights.flatten(0, 1)
             loss = function(log_prob, old, advantages, weights)
             if setting.kl_coef and tokens.ref_log_prob is not None:
-                loss = loss + setting.kl_coef * verl_kl_loss(log_prob, tokens.ref_log_prob.flatten(0, 1))
+                k3 = verl_kl_loss if setting.k3_clamped else k3_loss
+                loss = loss + setting.kl_coef * k3(log_prob, tokens.ref_log_prob.flatten(0, 1)).mean()
             return loss * seeds  # verl's is the mean over all of them
 
         return theirs
@@ -149,6 +161,12 @@ def make_loss(setting: Setting) -> Callable[[Tokens], Tensor]:
         return losses.sum() / losses[0].numel()
 
     return ours
+
+
+def k3_loss(log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
+    """GRPO's k3 of each token, without verl's clamp."""
+    log_ratio = ref_log_prob - log_prob
+    return log_ratio.exp() - log_ratio - 1
 
 
 class Policy:
@@ -181,14 +199,17 @@ def train(setting: Setting, scale: Scale, task: Task | None = None) -> Measured:
     policy, loss = Policy(task, scale.seeds, setting.lr, generator), make_loss(setting)
     with torch.no_grad():
         uniform = policy.log_probs()
+    reference, batches = uniform, 0
     older = [uniform]  # the policies that batches began with; the first of them samples
     updates = setting.batches * setting.steps or scale.updates
-    every, record, update = max(1, updates // scale.measured), _Record(task, uniform), 0
+    every, record, update = max(1, updates // scale.measured), Record(task, uniform), 0
     while update < updates:
         with torch.no_grad():
             anchor = policy.log_probs()
         older = [*older, anchor][-(setting.staleness + 1) :]
-        places, batch = sample_batch(setting, task, older[0], anchor, uniform, generator)
+        reference = next_reference(setting, task, batches, anchor, reference)
+        places, batch = sample_batch(setting, task, older[0], anchor, reference, generator)
+        batches += 1
         for k in range(min(setting.steps, updates - update)):
             part = slice(k * GROUPS * GROUP, (k + 1) * GROUPS * GROUP)
             present = policy.log_probs()
@@ -202,6 +223,16 @@ def train(setting: Setting, scale: Scale, task: Task | None = None) -> Measured:
                 with torch.no_grad():
                     record.policy(policy.log_probs(), older[0])
     return record.result(setting.kl_coef if setting.reference == "fixed" else 0.0)
+
+
+def next_reference(setting: Setting, task: Task, batches: int, anchor: Tensor, reference: Tensor) -> Tensor:
+    """The reference of a batch that begins with `anchor`, after `batches` batches."""
+    if setting.reference == "every_k" and batches % setting.renew == 0:
+        return anchor
+    if setting.reference == "kl_target":
+        far = task.kl(anchor, reference) > setting.renew
+        return torch.where(far.view(-1, 1, 1, 1, 1), anchor, reference)
+    return reference
 
 
 @dataclass(frozen=True)
@@ -222,7 +253,7 @@ class Batch:
 
 
 def sample_batch(
-    setting: Setting, task: Task, sampler: Tensor, anchor: Tensor, uniform: Tensor, generator: torch.Generator
+    setting: Setting, task: Task, sampler: Tensor, anchor: Tensor, reference: Tensor, generator: torch.Generator
 ) -> tuple[Tensor, Batch]:
     """Sample setting.steps mini-batches: places of the tokens' log-probs, and what the loss needs of them."""
     seeds, prompts = sampler.shape[:2]
@@ -238,8 +269,8 @@ def sample_batch(
         setting.pi_old, behavior=behavior, anchor=of(anchor), level=setting.level, threshold=setting.threshold
     )
     advantages = advantages_of(setting.advantages, rewards).unsqueeze(-1).expand(places.shape)
-    reference = of(uniform) if setting.reference == "fixed" else None
-    return places, Batch(behavior, old, advantages.contiguous(), reference, weights)
+    ref_log_prob = None if setting.reference == "old" else of(reference)
+    return places, Batch(behavior, old, advantages.contiguous(), ref_log_prob, weights)
 
 
 def advantages_of(kind: str, rewards: Tensor) -> Tensor:
@@ -260,7 +291,7 @@ def _spread(rewards: Tensor) -> Tensor:
     return rewards.unflatten(1, (-1, GROUP)).std(-1).repeat_interleave(GROUP, 1)
 
 
-class _Record:
+class Record:
     """Collects what Measured holds."""
 
     def __init__(self, task: Task, start: Tensor):
@@ -286,15 +317,21 @@ class _Record:
         self._kl.append(self._task.kl(sampler, log_probs))
 
     def result(self, beta: float) -> Measured:
-        kl_start = self._task.kl(self._last, self._start)
+        kl_start, rewards = self._task.kl(self._last, self._start), self._task.expected_reward(self._last)
         return Measured(
             reward=self._rewards[-1],
             reward_mean=torch.stack(self._rewards).mean(0),
-            unsolved=(self._task.expected_reward(self._last) < 0.1).double().mean(1),
+            unsolved=(rewards < 0.1).double().mean(1),
             gap=self._task.best(beta) - (self._rewards[-1] - beta * kl_start),
             kl=torch.stack(self._kl).amax(0),
             kl_start=kl_start,
             entropy=self._task.entropy(self._last),
-            ess=torch.stack(self._ess).mean(0),
-            silenced=torch.stack(self._silenced).mean(0),
+            pass_at_8=(1 - (1 - rewards.clamp(max=1)) ** PASS_AT).mean(1),
+            ess=_mean(self._ess, kl_start),
+            silenced=_mean(self._silenced, kl_start),
         )
+
+
+def _mean(values: list[Tensor], like: Tensor) -> Tensor:
+    """Mean over measurements; NaN where nothing was sampled."""
+    return torch.stack(values).mean(0) if values else torch.full_like(like, math.nan)

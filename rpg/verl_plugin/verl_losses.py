@@ -47,8 +47,8 @@ def verl_loss(name: str, clip_low: float, clip_high: float, clip_c: float) -> Ca
 
 
 def verl_kl_loss(log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
-    """verl's KL loss of a batch (batch, tokens) with kl_loss_type low_var_kl (GRPO's k3), without its coefficient."""
+    """verl's KL loss of each token with kl_loss_type low_var_kl (GRPO's k3, clamped at 10), without its coefficient."""
     from verl.trainer.ppo.core_algos import kl_penalty
 
     penalty: Any = kl_penalty  # declared for float32 alone
-    return penalty(logprob=log_prob, ref_logprob=ref_log_prob, kl_penalty="low_var_kl").mean()
+    return penalty(logprob=log_prob, ref_logprob=ref_log_prob, kl_penalty="low_var_kl")

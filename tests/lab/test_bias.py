@@ -1,14 +1,11 @@
 """The gradient of whole responses, listed: what docs/off-policy.md says of each choice of pi_old."""
 
-import csv
-import io
 import itertools
-import math
 
 import pytest
 import torch
 
-from rpg.lab.bias import ROWS, Responses, bias_csv, bias_table
+from rpg.lab.bias import ROWS, Responses, bias_table, noise_table
 from rpg.lab.task import Task
 
 torch.set_num_threads(1)
@@ -26,8 +23,8 @@ def policies(distance):
 
 
 def gradient(label, distance):
-    loss, choice = ROWS[label]
-    return RESPONSES.gradient(loss, *policies(distance), choice)
+    spec, choice = ROWS[label]
+    return RESPONSES.gradient(spec, *policies(distance), choice)
 
 
 def test_every_response_once_and_its_reward():
@@ -71,8 +68,8 @@ def test_token_weights_are_exact_where_a_response_is_one_token():
         torch.randn(one_token.shape, generator=generator, dtype=torch.float64).log_softmax(1) for _ in range(2)
     )
     for label, exact in (("decoupled, token", True), ("behavior, no clip", True), ("recomputed", False)):
-        loss, choice = ROWS[label]
-        assert (Responses(one_token).gradient(loss, sampler, present, choice).bias <= TOLERANCE) == exact, label
+        spec, choice = ROWS[label]
+        assert (Responses(one_token).gradient(spec, sampler, present, choice).bias <= TOLERANCE) == exact, label
 
 
 def test_noise_is_the_spread_of_the_gradients_of_single_responses():
@@ -98,13 +95,19 @@ def test_noise_is_the_spread_of_the_gradients_of_single_responses():
     assert gradient("recomputed", 0.7).noise == pytest.approx(spread.item(), rel=1e-9)
 
 
-def test_the_table_and_its_csv():
-    table = bias_table(seeds=2, ages=(0, 8))
-    assert set(table) == set(itertools.product(ROWS, (0, 8)))
-    for label in ROWS:
-        assert table[label, 0]["bias"].mean < 1e-6, label
-    assert table["recomputed", 8]["bias"].mean > table["behavior, no clip", 8]["bias"].mean > 0.05
-    assert table["behavior, RPG-Style Clip", 8]["cosine"].mean < table["behavior, no clip", 8]["cosine"].mean
-    rows = list(csv.DictReader(io.StringIO(bias_csv(table))))
-    assert len(rows) == len(table)
-    assert all(math.isfinite(float(row["noise_se"])) for row in rows)
+def test_the_table():
+    table = bias_table(seeds=2, ages=(0, 8)).set_index(["label", "age"])
+    assert set(table.index) == set(itertools.product(ROWS, (0, 8)))
+    assert (table.xs(0, level="age")["bias"] < 1e-6).all()
+    assert table["bias"]["recomputed", 8] > table["bias"]["behavior, no clip", 8] > 0.05
+    assert table["cosine"]["behavior, RPG-Style Clip", 8] < table["cosine"]["behavior, no clip", 8]
+    assert table["noise_se"].notna().all()
+
+
+def test_the_noise_of_the_divergences():
+    """Where samples are fresh log w is 0: the weight of URKL and UFKL is A, of RKL A - beta, of FKL A + beta."""
+    noise = noise_table(seeds=1, ages=(0,), betas=(1.0,)).set_index("label")["noise"]
+    for divergence in ("FKL", "RKL", "UFKL", "URKL"):
+        assert noise[f"RPG {divergence}"] == pytest.approx(noise[f"RPG-REINFORCE {divergence}"], rel=1e-6)
+    assert noise["RPG URKL"] == pytest.approx(noise["RPG UFKL"], rel=1e-6)
+    assert noise["RPG URKL"] < 0.7 * min(noise["RPG RKL"], noise["RPG FKL"])

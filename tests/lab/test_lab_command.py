@@ -1,20 +1,22 @@
 """`rpg lab`: the same numbers for the same seed and any number of processes; CSV, pictures, page."""
 
 import csv
+import dataclasses
 import re
 import signal
 import subprocess
 import sys
 import time
 
+import pandas as pd
 import psutil
 import pytest
 import torch
 
 from rpg import cli
 from rpg.lab import report
-from rpg.lab.run import Value, measure
-from rpg.lab.sweeps import fields, sweeps, unique_settings
+from rpg.lab.measure import measure
+from rpg.lab.sweeps import sweeps, unique_settings
 from rpg.lab.train import Measured, Scale, Setting
 
 torch.set_num_threads(1)
@@ -24,15 +26,15 @@ torch.set_num_threads(1)
 def test_the_sweeps_cover_what_they_are_for(quick):
     settings = unique_settings(sweeps(quick))
     assert len(settings) == len(set(settings))
-    seen = {name: {fields(setting)[name] for setting in settings} for name in fields(settings[0])}
-    assert {1, 64} <= seen["steps"]
+    seen = {field.name: {getattr(setting, field.name) for setting in settings} for field in dataclasses.fields(Setting)}
+    assert {1, 16} <= seen["steps"]
     assert {0, 32} <= seen["staleness"]
-    assert {0.1, 1} <= seen["kl_coef"]
+    assert {0.1, 0.3} <= seen["kl_coef"]
     assert seen["pi_old"] == {"recomputed", "behavior", "decoupled"}
     assert len(seen["clip_high"]) >= 3
     assert {0.05, 0.2} <= seen["lr"]
     assert {"cispo", "rpg_rf_urkl", "rpg_rf_urkl_clip_ppo", "vanilla"} <= seen["loss"]
-    assert len(settings) < (100 if quick else 800)
+    assert len(settings) < (150 if quick else 800)
 
 
 def test_a_cells_setting_is_its_rows_and_its_columns():
@@ -49,46 +51,49 @@ def test_command(tmp_path, capsys):
     assert cli.main(arguments) == 0
     printed = capsys.readouterr().out
     assert "12 settings, 2 seeds each, in 2 processes" in printed
-    rows = list(csv.DictReader((tmp_path / "lab.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "lr.csv").open()))
     assert len(rows) == 12
     again = measure(Setting("rpg_rf_urkl_clip_ppo", 0.2, 2, 16, "behavior", kl_coef=1e-4), Scale(2, 128))
     keys = ("loss", "lr", "pi_old")
     row = next(row for row in rows if [row[key] for key in keys] == ["rpg_rf_urkl_clip_ppo", "0.2", "behavior"])
-    assert row["sweeps"] == "lr"
     for name, value in again.items():
-        assert row[name] == f"{value.mean:.6g}", name
-        assert row[f"{name}_se"] == f"{value.error:.6g}", name
+        assert row[name] == f"{value:.6g}", name
     page = (tmp_path / "index.html").read_text()
-    assert f"{again['reward'].mean:.3f}" in page
-    assert f"± {again['reward'].error:.3f}" in page
+    assert f"{again['reward']:.3f}" in page
+    assert f"± {again['reward_se']:.3f}" in page
     assert not re.search(r'(src|href)="?https?:', page.replace("http://www.w3.org/1999/xlink", ""))
     assert (tmp_path / "lr.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_error_is_the_standard_error_over_seeds(monkeypatch):
     per_seed = torch.tensor([0.1, 0.2, 0.6])
-    monkeypatch.setattr("rpg.lab.run.train", lambda *_: Measured(*[per_seed] * len(Measured._fields)))
+    monkeypatch.setattr("rpg.lab.measure.train", lambda *_: Measured(*[per_seed] * len(Measured._fields)))
     row = measure(Setting("cispo"), Scale())
-    assert row["reward"] == Value(pytest.approx(0.3), pytest.approx(per_seed.double().std().item() / 3**0.5))
+    assert row["reward"] == pytest.approx(0.3)
+    assert row["reward_se"] == pytest.approx(per_seed.double().std().item() / 3**0.5)
 
 
 def test_a_number_that_is_none_is_an_error(monkeypatch):
     broken = Measured(*[torch.tensor([0.1, float("nan")])] * len(Measured._fields))
-    monkeypatch.setattr("rpg.lab.run.train", lambda *_: broken)
+    monkeypatch.setattr("rpg.lab.measure.train", lambda *_: broken)
     with pytest.raises(FloatingPointError, match=r"^reward, .* of Setting\(loss='cispo'"):
         measure(Setting("cispo"), Scale())
 
 
-def test_every_cell_of_a_picture_has_its_number_and_its_error():
+def test_every_cell_of_a_picture_has_its_number_and_its_error(tmp_path):
     sweep = sweeps(quick=True)[0]
-    numbers = {}
-    for count, setting in enumerate(unique_settings([sweep])):
-        numbers[setting] = {name: Value(0.101 + 0.007 * count, 0.001 * count) for name in Measured._fields}
-    texts = [text.get_text() for axes in report.figure(report.maps(sweep, numbers)).axes for text in axes.texts]
+    settings = unique_settings([sweep])
+    names = [name for field in Measured._fields for name in (field, f"{field}_se")]
+    rows = [dict.fromkeys(names, 0.101 + 0.007 * count) for count in range(len(settings))]
+    results = pd.DataFrame(rows, index=pd.Index(settings, dtype=object))
+    question = report.question(sweep, results)
+    texts = [text.get_text() for axes in question.figure.axes for text in axes.texts]
     for grid in sweep.grids:
         for setting in grid.settings():
-            value = numbers[setting][grid.shown]
-            assert f"{value.mean:.3f}\n± {value.error:.3f}" in texts
+            mean = results.loc[setting, grid.shown]
+            assert f"{mean:.3f}\n± {mean:.3f}" in texts
+    question.table.to_csv(tmp_path / "results.csv", index=False)
+    pd.testing.assert_frame_equal(report.read_results(tmp_path / "results.csv"), results)
 
 
 @pytest.mark.full

@@ -1,0 +1,61 @@
+"""Where training with a fixed reference comes to rest: the expected gradient of each KL, without sampling."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from rpg.lab.measure import over_seeds
+from rpg.lab.sweeps import DIVERGENCES
+from rpg.lab.task import Task
+from rpg.lab.train import Measured, Policy, Record, k3_loss
+from rpg.objectives import LossSpec, token_loss
+from rpg.verl_plugin.verl_losses import verl_kl_loss
+
+FORMS = (*(d.upper() for d in DIVERGENCES), "k3", "verl's k3")
+BETAS = (1e-3, 3e-3, 0.01, 0.03, 0.1, 0.15, 0.2, 0.3)
+STEPS, LR = 200, 0.1  # Adam's learning rate falls to 0 in a straight line
+SHOWN = ("reward", "gap", "kl_start", "entropy", "pass_at_8")
+
+
+def kl_losses(form: str, log_probs: Tensor, reference: Tensor) -> Tensor:
+    """The loss of each token without a reward, beta 1, on-policy; both (seeds, prompts, tokens, positions, states)."""
+    if form == "k3":
+        return k3_loss(log_probs, reference)
+    if form == "verl's k3":
+        return verl_kl_loss(log_probs, reference)
+    spec = LossSpec.parse(f"rpg_rf_{form.lower()}", kl_coef=1.0)
+    old = log_probs.detach()
+    nothing = torch.zeros_like(old)
+    return token_loss(spec, log_prob=log_probs, old_log_prob=old, advantages=nothing, ref_log_prob=reference)[0]
+
+
+def fixed_point(form: str, beta: float, seeds: int, seed: int = 0, task: Task | None = None) -> Measured:
+    """Train with the exact expected gradient of E[R] and of the KL loss of tokens sampled on-policy."""
+    task = task or Task.make()
+    policy = Policy(task, seeds, LR, torch.Generator().manual_seed(seed))
+    uniform = policy.log_probs().detach()
+    schedule = torch.optim.lr_scheduler.LinearLR(policy.optimizer, 1.0, 0.0, STEPS)
+    for _ in range(STEPS):
+        present = policy.log_probs()
+        loss = -task.expected_reward(present).mean(1).sum()
+        if beta:
+            with torch.no_grad():
+                visits = torch.stack(task.occupancy(present)[:-1], 2).unsqueeze(2)
+                chance = visits * present.exp() / task.shape[0]
+            loss = loss + beta * (chance * kl_losses(form, present, uniform)).sum()
+        policy.step(loss)
+        schedule.step()
+    record = Record(task, uniform)
+    record.policy(policy.log_probs().detach(), uniform)
+    return record.result(beta)
+
+
+def fixed_point_table(seeds: int, seed: int = 0, betas: Sequence[float] = BETAS) -> pd.DataFrame:
+    """A line for each form and beta; mean and standard error over seeds, whose prompts share parameters differently."""
+    rows = []
+    for form, beta in [("none", 0.0), *((form, beta) for form in FORMS for beta in betas)]:
+        measured = fixed_point(form, beta, seeds, seed)._asdict()
+        rows.append({"form": form, "beta": beta, **over_seeds({name: measured[name] for name in SHOWN})})
+    return pd.DataFrame(rows)

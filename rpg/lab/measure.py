@@ -1,0 +1,61 @@
+"""Settings measured, in several processes; the numbers do not depend on how many."""
+
+import functools
+import math
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from rpg.lab.train import Scale, Setting, train
+
+
+def measure(setting: Setting, scale: Scale) -> dict[str, float]:
+    """Train one setting; mean and standard error over seeds of everything measured, as `over_seeds`.
+
+    Raises:
+        FloatingPointError: a measurement that is NaN or infinite.
+    """
+    measured = train(setting, scale)._asdict()
+    if bad := [name for name, values in measured.items() if not values.isfinite().all()]:
+        raise FloatingPointError(f"{', '.join(bad)} of {setting}: NaN or infinite")
+    return over_seeds(measured)
+
+
+def over_seeds(measured: Mapping[str, Tensor]) -> dict[str, float]:
+    """`name`, the mean of each (seeds,), and `name`_se, its standard error: NaN for a single seed."""
+    row: dict[str, float] = {}
+    for name, per_seed in measured.items():
+        values = per_seed.double()
+        row[name] = values.mean().item()
+        row[f"{name}_se"] = (values.std() / math.sqrt(len(values))).item() if len(values) > 1 else math.nan
+    return row
+
+
+def measure_all(
+    settings: Sequence[Setting], scale: Scale, workers: int, tell: Callable[[int], None] = lambda done: None
+) -> pd.DataFrame:
+    """A line for each setting, indexed by it, with the columns of `over_seeds`; `tell` hears how many are done."""
+    rows: list[dict[str, float]] = []
+    with multiprocessing.get_context("spawn").Pool(min(workers, len(settings)), _begin) as pool:
+        for row in pool.imap(functools.partial(measure, scale=scale), settings):
+            rows.append(row)
+            tell(len(rows))
+    return pd.DataFrame(rows, index=pd.Index(settings, dtype=object))
+
+
+def _begin() -> None:
+    """A worker: one thread, as a sum over threads would depend on how many there are; none outlives its parent."""
+    torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
