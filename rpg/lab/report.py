@@ -162,7 +162,7 @@ def fixed_point_question(table: pd.DataFrame) -> Question:
         left.set(xscale="log", xlabel="beta", ylabel="final reward", title="reward by beta")
         middle.set(xlabel="entropy of a response (nats)", title="reward against entropy")
         right.set(xlabel="pass@8", title="reward against pass@8")
-        left.legend(frameon=False, loc="lower left")
+        middle.legend(frameon=False, loc="lower left", fontsize=8)
     return Question(
         "fixed_point",
         "Where a fixed reference leads",

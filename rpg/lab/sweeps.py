@@ -104,18 +104,18 @@ def _stability(quick: bool) -> Sweep:
     kls = {
         f"{d.upper()}, beta {beta:g}": {"loss": f"rpg_rf_{d}", "kl_coef": beta} for d in DIVERGENCES for beta in betas
     }
-    scales = [(4, 4), (4, 16)] if quick else [(16, 4), (16, 16), (16, 64), (64, 16)]
+    scales = [(4, 4), (4, 16)] if quick else [(16, 16), (64, 16), (16, 64), (64, 1)]
+    alone = [(4, 16)] if quick else [(16, 16), (16, 64)]
     grids = [
-        Grid(f"{n} batches, {_batch(k)}", "", METHODS, "learning rate", rates, _fixed(n, k)) for n, k in scales
-    ]  # fmt: skip
-    n, k = scales[-2]
-    some = values("lr", 0.05, 0.2, 0.4)
-    grids.append(Grid(f"KL alone: {n} batches, {_batch(k)}", "", kls, "learning rate", some, _fixed(n, k)))
+        Grid(f"{label}{n} batches, {_batch(k)}", "", rows, "learning rate", rates, _fixed(n, k))
+        for label, rows, some in (("", METHODS, scales), ("KL alone: ", kls, alone))
+        for n, k in some
+    ]
     return Sweep(
         "stability",
         "What holds the step",
-        "Final reward. Methods with a clip and beta 0, and the KL to pi_old without a clip. A batch of k steps is k mini-batches of "
-        "32 responses, each used once; its last step uses samples that are k - 1 steps old.",
+        "Final reward of methods with a clip and beta 0, and of the KL to pi_old without a clip. A batch of k steps is "
+        "k mini-batches of 32 responses, each used once; its last step uses samples that are k - 1 steps old.",
         tuple(grids),
     )
 

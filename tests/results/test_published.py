@@ -67,8 +67,8 @@ def published():
     for _, _, made in REPORTS:
         found |= {(float(value), float(error)) for value, error in WITH_ERROR.findall((RESULTS / made).read_text())}
     measured = []
-    for name in ("lab/lab.csv", "lab/gradient.csv"):
-        with open(RESULTS / name) as file:
+    for path in (RESULTS / "lab").glob("*.csv"):
+        with open(path) as file:
             for row in csv.DictReader(file):
                 measured += [(float(row[key]), float(row[f"{key}_se"])) for key in row if f"{key}_se" in row]
     return found, measured
