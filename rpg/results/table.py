@@ -105,25 +105,27 @@ def _cells(lines: pd.DataFrame | list[dict]) -> pd.DataFrame:
         rank: Any = cells.groupby(["benchmark", "judge"], dropna=False)[column].rank(method="dense", ascending=False)
         cells[f"rank_{column}"] = rank.where((several > 1) & (rank <= 2)).astype("Int64")
         cells[f"clear_{column}"] = False
-        for _, rivals in cells.groupby(["benchmark", "judge"], dropna=False):
-            for index, row in rivals.iterrows():
-                lower = rivals[rivals[column] < row[column]]
-                cells.loc[index, f"clear_{column}"] = all(_clear(row, other, column) for _, other in lower.iterrows())
+        values = cells.astype(object).where(cells.notna(), None).to_dict("records")
+        for index, row in zip(cells.index, values, strict=True):
+            rivals = [one for one in values if (one["benchmark"], one["judge"]) == (row["benchmark"], row["judge"])]
+            cells.loc[index, f"clear_{column}"] = all(
+                _clear(row, other, column) for other in rivals if other[column] < row[column]
+            )
     return cells
 
 
-def _clear(row: pd.Series, lower: pd.Series, column: str) -> bool:
+def _clear(row: dict[Any, Any], lower: dict[Any, Any], column: str) -> bool:
     """Whether a value leads a lower one by more than 1.96 standard errors of the difference."""
-    if pd.isna(row["judge"]):  # of the paper's table
+    if row["judge"] is None:  # of the paper's table
         return True
-    return bool(row[column] - lower[column] > 1.96 * math.hypot(_error(row, column), _error(lower, column)))
+    return row[column] - lower[column] > 1.96 * math.hypot(_error(row, column), _error(lower, column))
 
 
-def _error(row: pd.Series, column: str) -> float:
+def _error(row: dict[Any, Any], column: str) -> float:
     """Standard error over seeds, or of one run over problems; infinite where neither is known."""
-    if pd.notna(row[f"{column}_se"]):
-        return float(row[f"{column}_se"])
-    return float(row["last_high"] - row["last_low"]) / (2 * 1.96) if pd.notna(row["last_low"]) else math.inf
+    if row[f"{column}_se"] is not None:
+        return row[f"{column}_se"]
+    return math.inf if row["last_low"] is None else (row["last_high"] - row["last_low"]) / (2 * 1.96)
 
 
 def build_table(runs: Sequence[RunLog], notes: Sequence[str] = (), paper: Table | None = None) -> Table:
