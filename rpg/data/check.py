@@ -1,5 +1,6 @@
 """`rpg data check`: whether parquet files can be trained and evaluated on, and if not, why."""
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -69,6 +70,7 @@ def check_files(
     tokenizer: str | None = None,
     max_prompt_length: int = MAX_PROMPT_LENGTH,
     own_reward: bool = False,
+    as_json: bool = False,
 ) -> int:
     """Check every file and print what is wrong; 0 only where all of them can be trained on.
 
@@ -84,10 +86,16 @@ def check_files(
             errors = 1
     checks = [check_file(path, length, max_prompt_length, own_reward) for path in paths]
     check_overlap(checks)
-    for check in checks:
+    for check in checks if not as_json else ():
         print(check.summary(), *check.findings.lines(), sep="\n")
     errors += sum(check.findings.count("error") for check in checks)
     warnings = sum(check.findings.count("warning") for check in checks)
+    if as_json:
+        files = [
+            {"file": str(check.path), "rows": check.rows, "findings": check.findings.records()} for check in checks
+        ]
+        print(json.dumps({"files": files, "errors": errors, "warnings": warnings}, indent=2))
+        return 1 if errors else 0
     verdict = "not ready to train on" if errors else "can be trained on"
     print(f"{len(checks)} files, {errors} errors, {warnings} warnings: {verdict}")
     return 1 if errors else 0

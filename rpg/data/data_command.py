@@ -91,6 +91,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     add = actions.add_parser("check", help="say what is wrong with parquet files, by row and column").add_argument
     add("files", nargs="+", type=Path, metavar="FILE")
+    add("--json", action="store_true", help="what is wrong as JSON")
     add("--tokenizer", metavar="DIR", help="count prompts over --max-prompt-length with it")
     add("--reward", type=Path, metavar="FILE", help="your reward function scores the rows: rpg's rules are not asked")
     add("--max-prompt-length", type=_positive, metavar="N", help="in tokens, with --tokenizer (default: 2048)")
@@ -103,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
         if args.max_prompt_length and not args.tokenizer:
             print("rpg data check: --max-prompt-length counts tokens; give --tokenizer DIR with it", file=sys.stderr)
-            return 1
+            return 2
         if args.reward:
             try:
                 find_reward(args.reward)
@@ -111,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
                 print(f"rpg data check: --reward {error}", file=sys.stderr)
                 return 2
         length = args.max_prompt_length or MAX_PROMPT_LENGTH
-        return check_files(args.files, args.tokenizer, length, own_reward=args.reward is not None)
+        return check_files(args.files, args.tokenizer, length, args.reward is not None, args.json)
     try:
         kind = kind_of(args.name)
         for option, (kinds, default) in OPTIONS.items():

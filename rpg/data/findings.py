@@ -73,3 +73,10 @@ class Findings:
             if count > len(rows):
                 yield f"  {level}: and {count - len(rows)} more of this kind in {key}"
             yield f"    -> {remedy}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """The groups as JSON's types."""
+        return [
+            {"key": key, "level": level, "remedy": remedy, "count": count, "first": rows}
+            for (key, remedy, level), (count, rows) in self.groups.items()
+        ]

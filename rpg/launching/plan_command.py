@@ -4,6 +4,7 @@ Arithmetic (rpg/checks/memory.py, estimate.py). Nothing here needs a GPU, and no
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--memory", type=float, metavar="GB", help="of a GPU that --gpu does not know, or of a part of one"
     )
     parser.add_argument("--nodes", type=int, metavar="N", help="nodes (default: the script's, NNODES)")
+    parser.add_argument("--json", action="store_true", help="the plan as JSON, in bytes and seconds")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,8 +53,26 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as error:
         print(f"rpg plan: {error}", file=sys.stderr)
         return 2
-    print("\n".join(lines(plan)))
+    print(json.dumps(as_json(plan), indent=2) if args.json else "\n".join(lines(plan)))
     return 0 if plan.fits else 1
+
+
+def as_json(plan: "Plan") -> dict[str, Any]:
+    """The plan's numbers: bytes of each phase on one GPU, tokens, seconds of a step (fast and slow end)."""
+    return {
+        "run": plan.config["trainer"]["experiment_name"],
+        "gpu": plan.gpu.name,
+        "gpus": plan.devices,
+        "gpu_memory": plan.gpu.memory,
+        "fits": plan.fits,
+        "parameters": plan.shape.parameters,
+        "phases": {phase.name: phase.size for phase in plan.phases},
+        "host_memory": plan.host.size,
+        "kv_tokens": plan.kv_tokens,
+        "step_seconds": plan.step_seconds,
+        "checkpoint": plan.checkpoint,
+        "checkpoints": plan.checkpoints,
+    }
 
 
 def chosen(name: str | None, memory: float | None) -> GPU:

@@ -235,3 +235,10 @@ def test_what_cannot_be_planned(small, capsys, overrides, key):
     ended = capsys.readouterr()
     assert ended.out == ""
     assert key in ended.err
+
+
+def test_as_json(small, capsys):
+    assert main(["plan", SCRIPT, "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["fits"]
+    assert max(plan["phases"].values()) <= plan["gpu_memory"]

@@ -244,7 +244,7 @@ def test_long_prompts(split: str, code: int, label: str, tmp_path: Path, capsys:
     got, out = check(capsys, path, *limit, "3")  # of a training file too: with no row left there is no training
     assert got == 1
     assert "error: all rows, prompt: " in out
-    assert main(["data", "check", str(path), "--max-prompt-length", "3"]) == 1
+    assert main(["data", "check", str(path), "--max-prompt-length", "3"]) == 2
 
 
 ANYTHING = st.recursive(

@@ -56,6 +56,11 @@ def test_a_csv_of_odd_columns_becomes_files_that_pass_the_check(tmp_path: Path, 
     files = [str(tmp_path / f"mine_{split}.parquet") for split in ("train", "test")]
     assert main(["data", "check", *files, "--reward", str(reward)]) == 0
     assert main(["data", "check", *files]) == 1  # nothing of ours scores it
+    capsys.readouterr()
+    assert main(["data", "check", "--json", *files]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert [one["rows"] for one in report["files"]] == [7, 3]
+    assert any(finding["key"] == "data_source" for finding in report["files"][0]["findings"])
     assert main(["data", "check", *files, "--reward", str(tmp_path / "no.py")]) == 2
 
 
