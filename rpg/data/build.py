@@ -16,20 +16,36 @@ EXCLUDED = "stands in an excluded file"
 
 
 @dataclass
+class LeftOut:
+    """Rows that a build does not write: how many for each reason, and the place of the first."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    first: dict[str, str] = field(default_factory=dict)
+
+    def add(self, reason: str, place: str) -> None:
+        """Count one row."""
+        self.counts[reason] += 1
+        self.first.setdefault(reason, place)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report as text."""
+        for reason, count in self.counts.most_common():
+            yield f"  {count} left out: {reason} (first: {self.first[reason]})"
+
+
+@dataclass
 class Report:
-    """What became of the rows of one build: counts, and the first row of each reason to leave one out."""
+    """What became of the rows of one build."""
 
     read: int = 0
     kept: int = 0
     written: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     def lines(self) -> Iterator[str]:
         """Yield the report as text."""
         yield f"{self.read} rows read, {self.kept} problems kept, {self.written} rows written"
-        for reason, count in self.left_out.most_common():
-            yield f"  {count} left out: {reason} (first: {self.examples[reason]})"
+        yield from self.left_out.lines()
 
 
 def digest(text: str) -> bytes:
@@ -72,8 +88,7 @@ def distinct_problems(rows: Rows, source: Source, report: Report, exclude: Colle
                 continue
             else:
                 result = "repeats an earlier problem" + ("" if earlier == answer else " with another answer")
-        report.left_out[result] += 1
-        report.examples.setdefault(result, place)
+        report.left_out.add(result, place)
     if not report.kept:
         reasons = "; ".join(report.lines())
         raise DataError(f"{source.name}: no usable problem in the input ({reasons}); give a file of this set")

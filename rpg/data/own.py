@@ -1,7 +1,6 @@
 """Training and test files from a user's own table, and from gsm8k and math: `rpg data build --from ...`."""
 
 import random
-from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -11,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rpg.data.build import EXCLUDED, digest
+from rpg.data.build import EXCLUDED, LeftOut, digest
 from rpg.data.parquet import SCHEMA, Problem, make_row, write_together
 from rpg.data.published import answer_text, as_integer_text
 from rpg.data.readers import READERS, DataError, Rows, read_file, read_hub
@@ -63,22 +62,15 @@ TABLES = {
 
 @dataclass
 class Built:
-    """The files of one build: rows by path, and what was left out, by reason, with the first place of each."""
+    """The files of one build: rows by path, and what was left out."""
 
     written: dict[Path, int] = field(default_factory=dict)
-    left_out: Counter[str] = field(default_factory=Counter)
-    first: dict[str, str] = field(default_factory=dict)
-
-    def leave_out(self, reason: str, place: str) -> None:
-        """Count one row that is not written."""
-        self.left_out[reason] += 1
-        self.first.setdefault(reason, place)
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     def lines(self) -> Iterator[str]:
         """Yield the report as text."""
         yield from (f"{path}: {rows} rows" for path, rows in self.written.items())
-        for reason, count in self.left_out.most_common():
-            yield f"  {count} left out: {reason} (first: {self.first[reason]})"
+        yield from self.left_out.lines()
 
 
 @dataclass(frozen=True)
@@ -122,7 +114,7 @@ def build_own(
     if not has_test:
         usable = split_rows(usable["train"], test_rows, test_share, seed)
     if not usable.get("train"):
-        reasons = "; ".join(f"{count} {reason}" for reason, count in built.left_out.items()) or "it has no rows"
+        reasons = "; ".join(f"{count} {reason}" for reason, count in built.left_out.counts.items()) or "it has no rows"
         raise DataError(f"--from {origin}: no row to train on ({reasons}); check --question and --answer")
     paths = {split: out / f"{table.name}_{split}.parquet" for split in SPLITS}
     if not usable.get("test") and paths["test"].exists():
@@ -185,17 +177,19 @@ def usable_rows(table: Table, rows: Rows, split: str, seen: dict[bytes, str], bu
         question, answer = row[table.question], answer_text(row[table.answer], place)
         truth = final_answer(answer, table.answer_rule)
         if not isinstance(question, str) or not question.strip():
-            built.leave_out("empty question", place)
+            built.left_out.add("empty question", place)
         elif not truth:
-            built.leave_out("no final answer in the solution" if answer else "empty answer", place)
+            built.left_out.add("no final answer in the solution" if answer else "empty answer", place)
         elif (earlier := seen.get(key := digest(question))) is None:
             seen[key] = truth
             problem = Problem(table.data_source or table.name, question.strip(), truth, split)
             yield Row(problem, {name: row[name] for name in table.keep})
         elif earlier == EXCLUDED:
-            built.leave_out(EXCLUDED, place)
+            built.left_out.add(EXCLUDED, place)
         else:
-            built.leave_out("repeats an earlier question" + ("" if earlier == truth else " with another answer"), place)
+            built.left_out.add(
+                "repeats an earlier question" + ("" if earlier == truth else " with another answer"), place
+            )
 
 
 def require_column(option: str, column: str, row: dict[str, Any], place: str) -> None:

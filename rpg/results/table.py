@@ -137,6 +137,10 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[str] = (), paper: Table 
     labelled = zip(_labels(list(groups.values())), groups.values(), strict=True)
     rows = dict(sorted(labelled, key=lambda item: order_of(item[0])))
     notes = list(notes)
+    for count in sorted({len(group) for group in rows.values() if len(group) > 1}):
+        labels = [label for label, group in rows.items() if len(group) == count]
+        which = "every row" if len(labels) == len(rows) else ", ".join(labels)
+        notes.append(f"mean and standard error over {count} runs: {which}")
     lines = [line for label, group in rows.items() for line in _lines(label, group, notes)]
     order = [*(paper.benchmarks if paper else ()), *BENCHMARKS, *sorted({line["benchmark"] for line in lines})]
     place = {name: number for number, name in reversed(list(enumerate(order)))}
@@ -226,10 +230,8 @@ def _shortest(key: str, keys: list[str]) -> str:
 
 def _lines(label: str, group: list[RunLog], notes: list[str]) -> list[dict]:
     """The cells of a row: means over the runs of the group."""
-    if len(group) > 1:
-        notes.append(f"{label}: mean and standard error over {len(group)} runs")
-        if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
-            notes.append(f"{label}: runs with the same seed among them; what they differ by is no seed")
+    if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
+        notes.append(f"{label}: runs with the same seed among them; what they differ by is no seed")
     accuracies = [run.accuracies() for run in group]
     samples = [_last_samples(run, own) for run, own in zip(group, accuracies, strict=True)]
     lines = []
