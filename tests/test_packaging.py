@@ -1,5 +1,6 @@
 """The wheel: it installs into an environment of its own and brings configuration, scripts and tables along."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -68,19 +69,35 @@ def test_installs_into_a_clean_environment(wheel, tmp_path):
         f"assert Path(rpg.__file__).is_relative_to({str(clean)!r}), rpg.__file__\n"
         "assert 'rpg_rf_urkl_clip_ppo' in losses\n"
     )
-    ended = subprocess.run([str(python), "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    own = {**os.environ, "PYTHONPATH": ""}
+    ended = subprocess.run(
+        [str(python), "-c", code], cwd=tmp_path, env=own, capture_output=True, text=True, timeout=600
+    )
     assert ended.returncode == 0, ended.stderr[-2000:]
     empty = tmp_path / "empty"
     empty.mkdir()
     train = [str(clean / "bin" / "rpg"), "train", "grpo_cpu"]
-    environment = {**os.environ, "PYTHONPATH": "", "DRY_RUN": "1"}
+    environment = {**own, "DRY_RUN": "1"}
     ended = subprocess.run(train, cwd=empty, env=environment, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr[-2000:]
     printed = yaml.safe_load(ended.stdout)
     assert printed["trainer"]["experiment_name"] == "grpo_cpu"
     assert printed["actor_rollout_ref"]["model"]["path"] == str(empty / "runs/toy/model")
-    entry = subprocess.run([str(clean / "bin" / "rpg"), "--help"], capture_output=True, text=True, timeout=900)
-    assert "verify" in entry.stdout
+
+    def rpg(*arguments: str) -> str:
+        command = [str(clean / "bin" / "rpg"), *arguments]
+        ended = subprocess.run(command, cwd=empty, env=own, capture_output=True, text=True, timeout=600)
+        assert ended.returncode == 0, ended.stderr[-2000:]
+        return ended.stdout
+
+    assert rpg("--version").split()[-1] == "0.1.0"
+    assert "grpo_7b_async" in rpg("list")
+    (empty / "mine.csv").write_text("Q,A\n" + "".join(f"What is {n} + {n}?,{2 * n}\n" for n in range(20)))
+    rpg("data", "build", "--from", "mine.csv", "--question", "Q", "--answer", "A", "--data-source", "MATH",
+        "--test-rows", "4")  # fmt: skip
+    rpg("data", "check", "data/mine_train.parquet", "data/mine_test.parquet")
+    assert json.loads(rpg("plan", "rpg_7b_urkl1e-4", "--json"))
+    assert len(json.loads(rpg("verify", "--json", "--policies", "20"))) > 0
 
 
 @pytest.mark.full

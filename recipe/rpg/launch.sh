@@ -6,6 +6,22 @@ trap 'echo "interrupted before the run began" >&2; exit 130' INT
 trap 'echo "terminated before the run began" >&2; exit 143' TERM
 trap 'echo "hung up before the run began" >&2; exit 129' HUP
 
+usage() {
+    echo "usage: bash run_NAME.sh [KEY=VALUE...]"
+    echo "Each KEY=VALUE is a Hydra override, as in trainer.total_training_steps=5. DRY_RUN=1 prints the configuration."
+    echo "Environment: MODEL_PATH TRAIN_FILE TEST_FILE CKPTS_DIR NNODES RAY_ADDRESS (recipe/rpg/README.md)."
+}
+if (($# == 0)); then
+    usage >&2
+    exit 2
+fi
+for argument in "$@"; do
+    if [[ $argument == --help || $argument == -h ]]; then
+        usage
+        exit 0
+    fi
+done
+
 recipe=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 root=$(cd "$recipe/../.." && pwd)
 if [[ $root == *:* ]]; then

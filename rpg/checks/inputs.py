@@ -12,7 +12,7 @@ from rpg.checks.settings import MODEL
 from rpg.data.check import check_file, check_overlap, prompt_length
 from rpg.data.readers import DataError
 
-BUILD = "build it with `rpg data build` (scripts/prepare_data.sh builds all that the 7b and 4b scripts read)"
+BUILD = "build it with `rpg data build` (scripts/prepare_data.sh: all of the 7b and 4b scripts; `rpg demo`: the toy's)"
 SHORTEST = 64  # prompts that are counted in tokens before a run
 
 
@@ -164,7 +164,9 @@ def model_directory(run: Run) -> Iterator[Finding]:
         looks_local = path.startswith(("/", "./", "../", "~")) or directory.exists()
         if looks_local or _hub_is_off(run):
             wrong = "a file, no directory" if directory.exists() else "no such directory"
-            yield Finding(key, path, wrong, "set MODEL_PATH to a Hugging Face model directory")
+            yield Finding(
+                key, path, wrong, "set MODEL_PATH to a Hugging Face model directory; `rpg demo` makes the toy model"
+            )
         return
     try:
         model_config = json.loads((directory / "config.json").read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from rpg.files.integrity import STEP, verify
+from rpg.files.integrity import STEP, newest_complete, steps, verify
 from rpg.launching.children import call
 from rpg.launching.overrides import BadSetting, override
 from rpg.results.runs import METRICS, is_accuracy, load_runs
@@ -23,7 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg eval`."""
     parser.add_argument("script", type=Path, help="launch script that trained the checkpoint, or any for its model")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="further Hydra overrides")
-    parser.add_argument("--checkpoint", type=Path, metavar="DIR", help="global_step_N (default: the untrained model)")
+    which = "run directory (its newest complete checkpoint) or global_step_N in it (default: the untrained model)"
+    parser.add_argument("--checkpoint", type=Path, metavar="DIR", help=which)
     parser.add_argument("--files", nargs="+", type=Path, metavar="FILE", help="parquet files (default: the script's)")
     parser.add_argument("--samples", type=int, default=1, metavar="K", help="answers to each row (default: 1)")
     parser.add_argument("--judge", choices=JUDGES, help="default: the script's, release; docs/judges.md")
@@ -55,6 +56,24 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(table.notes)
 
 
+def chosen(checkpoint: Path) -> Path:
+    """The global_step_N that is meant: the newest complete one where a run directory is given.
+
+    Raises ResultsError where there is none, or it is not complete.
+    """
+    if steps(checkpoint):
+        newest = newest_complete(checkpoint).found
+        if newest is None:
+            raise ResultsError(f"--checkpoint {checkpoint}: no complete checkpoint in it; `rpg doctor` says why")
+        return newest.directory
+    if not (checkpoint / "actor").is_dir() or not STEP.fullmatch(checkpoint.name):  # verl reads the step in it
+        raise ResultsError(f"--checkpoint {checkpoint}: not a checkpoint; give a run directory or its global_step_N")
+    verdict = verify(checkpoint, contents=False)  # the script's own pre-flight reads the contents
+    if not verdict.complete:
+        raise ResultsError(f"--checkpoint {checkpoint}: {verdict.why}; give another global_step_N")
+    return checkpoint
+
+
 def eval_command(
     script: Path, checkpoint: Path | None, files: list[Path] | None, samples: int, out: Path, overrides: list[str]
 ) -> list[str]:
@@ -75,12 +94,8 @@ def eval_command(
     if checkpoint is None:
         command.append("trainer.resume_mode=disable")
     else:
-        if not (checkpoint / "actor").is_dir() or not STEP.fullmatch(checkpoint.name):  # verl reads the step in it
-            raise ResultsError(f"--checkpoint {checkpoint}: not a checkpoint; give a run's global_step_N directory")
-        verdict = verify(checkpoint, contents=False)  # the script's own pre-flight reads the contents
-        if not verdict.complete:
-            raise ResultsError(f"--checkpoint {checkpoint}: {verdict.why}; give another global_step_N")
-        command += ["trainer.resume_mode=resume_path", override("trainer.resume_from_path", checkpoint.absolute())]
+        path = chosen(checkpoint).absolute()
+        command += ["trainer.resume_mode=resume_path", override("trainer.resume_from_path", path)]
     if files:
         command.append(override("data.val_files", [file.absolute() for file in files]))
     return command + overrides

@@ -93,6 +93,9 @@ def export(actor: Path, out: Path, question: str) -> str:
         if (partial / ADAPTER).is_dir():
             python(["-c", MERGE, str(partial)], f"{actor}: merging the LoRA adapter into the model")
         printed = python(["-c", ASK, str(partial), question], f"{actor}: merged, but loading it with transformers")
+        os.umask(umask := os.umask(0))
+        for file in filter(Path.is_file, partial.rglob("*")):
+            file.chmod(0o666 & ~umask)  # safetensors writes 0600, whatever the umask
         partial.replace(out)
     return printed.rpartition(ANSWER)[2]
 

@@ -108,6 +108,7 @@ def run(args: argparse.Namespace) -> int:
         if not planned:
             raise ResultsError(f"nothing of it can be run; {'; '.join(refused.values())}")
         if args.dry_run:
+            _show_missing(planned)
             return 0
         out.mkdir(parents=True, exist_ok=True)
         lock = take(out / LOCK)
@@ -178,6 +179,16 @@ def _show_plan(args: argparse.Namespace, planned: list[PlannedRun], refused: dic
     print(f"separate evaluations: {sum(not one.done() for one in separate)} of {len(separate)} to do")
     if planned:
         print(_time(planned, states, args), flush=True)
+
+
+def _show_missing(planned: list[PlannedRun]) -> None:
+    """Print what the same command without --dry-run would refuse on this machine: data, model, GPUs."""
+    if cluster():
+        return
+    methods = {run.row.method: run for run in planned}
+    missing = [why for run in methods.values() if (why := refusal(run, elsewhere=False))]
+    for why in dict.fromkeys(missing):
+        print(f"on this machine {missing.count(why)} of {len(methods)} methods would be refused: {printable(why)}")
 
 
 def _time(planned: list[PlannedRun], states: list[State], args: argparse.Namespace) -> str:

@@ -251,3 +251,11 @@ def test_executed_as_a_process(name, tmp_path):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_each_executed_as_a_process(name, tmp_path):
     check_dry_run(name, tmp_path)
+
+
+@pytest.mark.parametrize(("script", "given", "code"), [("cpu/run_grpo_cpu.sh", ["--help"], 0), ("launch.sh", [], 2)])
+def test_usage(script, given, code):
+    command = ["bash", str(RECIPE / script), *given]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == code
+    assert "usage: bash run_NAME.sh" in ended.stdout + ended.stderr

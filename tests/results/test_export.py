@@ -168,6 +168,15 @@ def test_eval_command(tmp_path):
     assert "trainer.resume_mode=disable" in eval_command(script, None, None, 1, out, [])
 
 
+def test_eval_takes_the_newest_complete_checkpoint_of_a_run(tmp_path):
+    script = tmp_path / "run_x.sh"
+    script.touch()
+    older, cut = write_complete(tmp_path, 4), write_complete(tmp_path, 6)
+    (cut / SHARD).write_bytes(b"")
+    command = eval_command(script, tmp_path, None, 1, tmp_path / "out", [])
+    assert f"trainer.resume_from_path={older}" in command
+
+
 def test_eval_refuses(tmp_path, capsys):
     script = tmp_path / "run_x.sh"
     with pytest.raises(ResultsError, match="no such file"):
@@ -183,6 +192,8 @@ def test_eval_refuses(tmp_path, capsys):
         with pytest.raises(ResultsError, match=f"--checkpoint {step}: {SHARD} is empty"):
             eval_command(script, step, None, 1, tmp_path / "out", [])
     assert main(["eval", str(script), "--checkpoint", str(cut), "--out", str(tmp_path / "out")]) == 2
+    with pytest.raises(ResultsError, match="no complete checkpoint"):
+        eval_command(script, tmp_path, None, 1, tmp_path / "out", [])
     assert f"rpg eval: --checkpoint {cut}: {SHARD} is empty, of " in capsys.readouterr().err
     (tmp_path / "metrics.jsonl").touch()
     assert main(["eval", str(script), "--out", str(tmp_path)]) == 2

@@ -384,6 +384,7 @@ def test_the_plan_of_a_table_on_gpus(tmp_path, monkeypatch, capsys):
     assert "dapo_4b_4k-seed1  DAPO  400 steps" in shown
     assert "800 steps left" in shown
     assert "8 x H100 80 GB" in shown
+    assert "on this machine 1 of 1 methods would be refused: " in shown
     assert not out.exists()
     rows = reproduction.choose(reproduction.rows_of(7), ["dapo"])
     (made,), refused = reproduction.plan_runs(rows, "gpu", [1], None, out, [])
