@@ -10,7 +10,7 @@ from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
 from rpg.data.template import strip_prompt
 from rpg.rewards.extract import MAX_ANSWER_CHARS
-from rpg.rewards.verified.numbers import as_number
+from rpg.rewards.verified.formula import as_number
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")

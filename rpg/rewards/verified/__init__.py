@@ -1,16 +1,16 @@
 r"""The verifier `verified`: what an answer says counts, not how it is written. One function: `judge_response`.
 
 extract.py finds the answer, normalize.py gives it one spelling, structure.py reads its outer form (list, tuple, set,
-equation, inequality, matrix), values.py, units.py and numbers.py read what stands in it, formula.py and evaluate.py
-give a formula's tree and value, and compare.py compares two answers. No text of a model is run, and the work is bounded
-by the sizes that are read.
+equation, inequality, matrix), values.py and units.py read what stands in it, formula.py and evaluate.py give the tree
+and value of a number or a formula, and compare.py compares two answers. No text of a model is run, and the work is
+bounded by the sizes that are read.
 """
 
 from fractions import Fraction
 
 from rpg.rewards.extract import MAX_ANSWER_CHARS, extract_answer
+from rpg.rewards.verified.formula import as_number
 from rpg.rewards.verified.normalize import normalize
-from rpg.rewards.verified.numbers import as_number
 from rpg.rewards.verified.structure import read
 from rpg.rewards.verified.values import compact, numbers_match, quantity
 

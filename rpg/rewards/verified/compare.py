@@ -1,6 +1,8 @@
 """Whether two answers say the same: their structures, compared kind by kind."""
 
 import itertools
+import math
+import operator
 import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
@@ -12,7 +14,6 @@ from rpg.rewards.verified.evaluate import (
     are_close,
     constant_ratio,
     context,
-    inexact,
     is_real,
     value,
     variables,
@@ -35,6 +36,15 @@ from rpg.rewards.verified.structure import (
 from rpg.rewards.verified.values import same_value
 
 MAX_ITEMS = 40  # of a list, so that matching stays cheap
+End = Fraction | float  # of a region; the floats are infinities
+SIGNS: dict[str, Callable[[End, End], bool]] = {
+    "<": operator.lt,
+    ">": operator.gt,
+    "\\le": operator.le,
+    "\\ge": operator.ge,
+    "=": operator.eq,
+    "\\ne": operator.ne,
+}
 FLIPPED = {">": ("<", -1), "\\ge": ("\\le", -1)}
 ROUGHLY = Fraction(1, 100)  # of the rounded value after \\approx
 
@@ -168,11 +178,11 @@ def _difference(relation: Relation) -> Node:
 
 
 class Region(NamedTuple):
-    """A part of the number line: the names of its variable, where it may begin or end, and which numbers it holds."""
+    """Part of the number line: the names of its variable, where it may begin or end, and which numbers it holds."""
 
     names: frozenset[str]
-    ends: tuple[Number, ...]
-    holds: Callable[[Number], bool]
+    ends: tuple[End, ...]
+    holds: Callable[[End], bool]
 
 
 def same_region(said: Region, wanted: Region) -> bool:
@@ -198,26 +208,26 @@ def region(item: Structure) -> Region:
         return inside._replace(names=inside.names | {item.items[0]})
     if item.kind in INTERVALS and len(item.items) == 2:
         low, high = map(_end, item.items)
-        if _less(high, low):
+        if high < low:
             raise Unreadable("an interval that ends before it begins")
-        above, below = ("\\le" if bracket in "[]" else "<" for bracket in item.kind)
-        return Region(frozenset(), (low, high), lambda x: SIGNS[above](low, x) and SIGNS[below](x, high))
+        above, below = (operator.le if bracket in "[]" else operator.lt for bracket in item.kind)
+        return Region(frozenset(), (low, high), lambda x: above(low, x) and below(x, high))
     if item.kind == "{":
         numbers = tuple(map(_end, item.items))
-        return Region(frozenset(), numbers, lambda x: any(_equal(x, number) for number in numbers))
-    if item.kind in INTERVALS:
-        raise Unreadable("a tuple")
+        return Region(frozenset(), numbers, numbers.__contains__)
     parts = [region(part) for part in item.items]
     ends = tuple(end for part in parts for end in part.ends)
     kind = item.kind
     if kind == "either":
         kind = "and" if any(all(part.holds(point) for part in parts) for point in _points(ends)) else "or"
-    holds: dict[str, Callable[[Number], bool]] = {
+    holds: dict[str, Callable[[End], bool]] = {
         "and": lambda x: all(part.holds(x) for part in parts),
+        "or": lambda x: any(part.holds(x) for part in parts),
         "without": lambda x: parts[0].holds(x) and not parts[1].holds(x),
     }
-    in_any = lambda x: any(part.holds(x) for part in parts)  # noqa: E731
-    return Region(frozenset().union(*(part.names for part in parts)), ends, holds.get(kind, in_any))
+    if kind not in holds:
+        raise Unreadable("a list")
+    return Region(frozenset().union(*(part.names for part in parts)), ends, holds[kind])
 
 
 def _of_relation(relation: Relation) -> Region:
@@ -230,7 +240,7 @@ def _of_relation(relation: Relation) -> Region:
     numbers = [None if is_name(side) else _end(side) for side in sides]
     ends = tuple(end for end in numbers if end is not None)
 
-    def holds(x: Number) -> bool:
+    def holds(x: End) -> bool:
         x = abs(x) if inside else x
         values = [x if number is None else number for number in numbers]
         return all(SIGNS[sign](*pair) for sign, pair in zip(relation.signs, itertools.pairwise(values), strict=True))
@@ -238,47 +248,23 @@ def _of_relation(relation: Relation) -> Region:
     return Region(names, ends + tuple(-end for end in ends) if inside else ends, holds)
 
 
-def _end(item: Structure) -> Number:
-    """Return the value of an end, as a number of mpmath. Raises Unreadable where it is not real."""
+def _end(item: Structure) -> End:
+    """Return the value of an end, irrational ones to 100 digits. Raises Unreadable where it is not real."""
     if not isinstance(item, str):
         raise Unreadable("no end")
     plain = item.replace(" ", "").lstrip("+")
     if plain in (INFINITY, "-" + INFINITY):
-        return context().inf if plain == INFINITY else -context().inf
-    node = read_formula(item)
-    if variables(node):
-        raise Unreadable("an end with a variable")
-    number = value(node, {})
-    if not is_real(number):
-        raise Unreadable("an end that is not real")
-    return context().re(inexact(number))
+        return math.inf if plain == INFINITY else -math.inf
+    number = _constant(item)
+    if number is None or not is_real(number):
+        raise Unreadable("an end that is not a real number")
+    if isinstance(number, Fraction):
+        return number
+    return Fraction(int(context().nint(context().re(number) * 10**100)), 10**100)
 
 
-def _points(ends: Iterable[Number]) -> list[Number]:
+def _points(ends: Iterable[End]) -> list[End]:
     """Return every finite end once, a number between each two, and one beyond either side."""
-    finite: list[Number] = []
-    for end in sorted(filter(context().isfinite, ends)):
-        if not finite or not _equal(finite[-1], end):
-            finite.append(end)
-    if not finite:
-        return [context().mpf(0)]
+    finite = sorted({end for end in ends if isinstance(end, Fraction)}) or [Fraction(0)]
     between = [(low + high) / 2 for low, high in itertools.pairwise(finite)]
     return [finite[0] - 1, *finite, *between, finite[-1] + 1]
-
-
-def _equal(a: Number, b: Number) -> bool:
-    return a == b or (context().isfinite(a) and context().isfinite(b) and are_close(a, b))
-
-
-def _less(a: Number, b: Number) -> bool:
-    return a < b and not _equal(a, b)
-
-
-SIGNS: dict[str, Callable[[Number, Number], bool]] = {
-    "<": _less,
-    ">": lambda a, b: _less(b, a),
-    "\\le": lambda a, b: not _less(b, a),
-    "\\ge": lambda a, b: not _less(a, b),
-    "=": _equal,
-    "\\ne": lambda a, b: not _equal(a, b),
-}

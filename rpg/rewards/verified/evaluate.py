@@ -57,8 +57,6 @@ def value(node: Node, point: dict[str, Fraction]) -> Number:
         ctx = context()
         return {"pi": +ctx.pi, "e": +ctx.e, "i": ctx.mpc(0, 1)}[node.op]
     args = [value(arg, point) for arg in node.args]
-    if node.op == "call":
-        return _unknown_function(str(node.leaf), args)
     try:
         return _bounded(OPERATIONS[node.op](*args))
     except Unreadable:
@@ -69,8 +67,8 @@ def value(node: Node, point: dict[str, Fraction]) -> Number:
 
 @functools.lru_cache(maxsize=4096)
 def variables(node: Node) -> frozenset[str]:
-    """Return the names of a formula's variables, and of its unknown functions."""
-    own = frozenset([str(node.leaf)]) if node.op in ("var", "call") else frozenset()
+    """Return the names of a formula's variables."""
+    own = frozenset([str(node.leaf)]) if node.op == "var" else frozenset()
     return own.union(*(variables(arg) for arg in node.args))
 
 
@@ -242,31 +240,15 @@ def _binomial(n: Number, k: Number) -> Number:
         if not 0 <= n <= 4000:
             raise Undefined("binomial")
         return Fraction(math.comb(int(n), int(k))) if k >= 0 else Fraction(0)
-    rest = OPERATIONS["add"](n, -k)
-    return OPERATIONS["div"](_factorial(n), OPERATIONS["mul"](_factorial(k), _factorial(rest)))
+    return context().binomial(inexact(n, 100), inexact(k, 100))
 
 
-def _rounding(step: Callable[[Fraction], int], name: str) -> Callable[[Number], Number]:
-    def apply(x: Number) -> Number:
-        if isinstance(x, Fraction):
-            return Fraction(step(x))
-        x = context().chop(x, tol=TOLERANCE)
-        if context().im(x):
-            raise Undefined(name)
-        nearest = context().nint(x)
-        return Fraction(int(nearest if abs(x - nearest) < TOLERANCE else getattr(context(), name)(x)))
-
-    return apply
-
-
-def _unknown_function(name: str, args: list[Number]) -> Number:
-    """A value for f(x): some function that no identity holds for, fixed by its name."""
-    ctx, rng = context(), random.Random(name)
-    total = ctx.mpf(rng.random())
-    for arg in args:
-        arg = inexact(arg, MAX_ARGUMENT)
-        total += ctx.cos(arg * ctx.mpf(rng.uniform(0.5, 1.5)) + ctx.mpf(rng.random()) + total)
-    return total
+def _floor(x: Number) -> Number:
+    if isinstance(x, Fraction):
+        return Fraction(math.floor(x))
+    if not is_real(x):
+        raise Undefined("floor")
+    return Fraction(int(context().floor(context().re(x) + TOLERANCE)))
 
 
 OPERATIONS: dict[str, Callable[..., Number]] = {
@@ -277,8 +259,8 @@ OPERATIONS: dict[str, Callable[..., Number]] = {
     "pow": _power,
     "root": _root,
     "abs": abs,
-    "floor": _rounding(math.floor, "floor"),
-    "ceil": _rounding(math.ceil, "ceil"),
+    "floor": _floor,
+    "ceil": lambda x: -_floor(-x),
     "factorial": _factorial,
     "binom": _binomial,
     "exp": _exp,

@@ -1,4 +1,4 @@
-"""Formulas of answers as trees: a strict reader of the LaTeX that answers are written in.
+"""Numbers and formulas of answers as trees: a strict reader of the LaTeX that answers are written in.
 
 math-verify's reader is generous: it takes 2(3) for 2 + 3, "3 4" for 7, 12_7 for 12, x' for x and I_0 for I, so
 it finds different answers equal. This reader accepts only what has one meaning and raises Unreadable for the
@@ -10,14 +10,24 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from rpg.rewards.verified.numbers import as_number
-
 MAX_NESTING = 12  # real answers have up to 5; keeps the recursion shallow
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
 OPAQUE = "fgh"  # f(x+1) is a value of f, while x(x+1) is a product
+INTEGER = r"(?:[0-9]{1,3}(?:(?:,[0-9]{3})+|(?: [0-9]{3})+)(?![0-9])|[0-9]+)"
+DECIMAL = re.compile(rf"[+-]?(?:{INTEGER}(?:\.[0-9]*)?|\.[0-9]+)")
+FRACTION = re.compile(r"([+-]?[0-9]+)/([0-9]+)|\\frac\{([0-9]+)\}\{([0-9]+)\}")
+REPEATING = re.compile(  # 0.1\overline{6}, 0.1(6), 0.1666...: dots must follow a block that repeats
+    r"(?P<whole>[0-9]*)\.(?:(?P<fixed>[0-9]*)(?:\\(?:overline|bar|dot)\s*\{\s*(?P<barred>[0-9]+)\s*\}|\((?P<braced>[0-9]+)\))|"
+    r"(?P<begin>[0-9]*?)(?:(?P<digit>[0-9])(?P=digit){2,}|(?P<block>[0-9]{2,})(?P=block)+)\s*(?:\\ldots|\.{3,}))"
+)
 TOKEN = re.compile(
-    r"\s*(?P<token>[0-9]*\.[0-9]*\\(?:overline|bar)\s*\{\s*[0-9]+\s*\}|[0-9]+(?:\.[0-9]+)?|\.[0-9]+|\\[A-Za-z]+|[A-Za-z]|"
+    rf"\s*(?P<token>{REPEATING.pattern}|{INTEGER}(?:\.[0-9]+)?|\.[0-9]+|\\[A-Za-z]+|[A-Za-z]|"
     r"\*\*|[-+*/^_(){}\[\]|!',])"
+)
+SHORTHANDS = (  # of whole answers
+    (re.compile(rf"({DECIMAL.pattern})[eE]([+-]?[0-9]{{1,3}})"), r"\1\\cdot 10^{\2}"),
+    (re.compile(rf"({DECIMAL.pattern})\s*x\s*(10\s*(?:\^|\*\*).*)"), r"\1\\cdot \2"),
+    (re.compile(r"([+-]?[0-9]+) +([0-9]+)/([0-9]+)"), r"\1\\frac{\2}{\3}"),
 )
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4}")  # letters in a row are a word or code, no product of variables
 UPRIGHT = re.compile(r"\\text\s*\{\s*([A-Za-z]|pi|exp|ln|log|(?:arc)?(?:sin|cos|tan))\s*\}")
@@ -29,8 +39,6 @@ omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega hbar ell"""
 LETTERS = frozenset(GREEK.split())
 ACCENTS = frozenset(("vec", "hat", "bar", "overline", "dot", "ddot", "tilde", "widehat", "overrightarrow"))
 BEGIN_FACTOR = FUNCTIONS | LETTERS | ACCENTS | {"pi", "frac", "binom", "sqrt", "lfloor", "lceil"}
-DERIVATIVE = re.compile(r"(?:d|\\partial)(?:\^\{?[0-9]\}?)?(?:[A-Za-z]|\\[a-z]+)(?:_\{?\w+\}?)?(?:\^\{?[0-9]\}?)?")
-DIFFERENTIAL = re.compile(r"(?:d|\\partial)(?:\^\{?[0-9]\}?)?[A-Za-z]?(?:_\{?\w+\}?)?")
 
 
 class Unreadable(ValueError):
@@ -50,29 +58,83 @@ def number(value: int | Fraction) -> Node:
     return Node("num", leaf=Fraction(value))
 
 
+BLOCKS = ("barred", "braced", "digit", "block")
 DEGREE = Node("div", (Node("pi"), number(180)))
 
 
-@lru_cache(maxsize=4096)
+def as_number(text: str) -> Fraction | None:
+    """Return the exact value of a number in a common spelling; None for other text, sums and roots too."""
+    text = text.strip()
+    if DECIMAL.fullmatch(text):
+        return _decimal(text)
+    try:
+        if match := FRACTION.fullmatch(text):  # spares the reader
+            return Fraction(int(match[1] or match[3]), int(match[2] or match[4]))
+        tree = _read(text)
+        return None if tree is None else _written(tree)
+    except ZeroDivisionError:
+        return None
+
+
 def read_formula(text: str) -> Node:
     """Return the tree of a number or a formula. Raises Unreadable for other text and where there are two meanings."""
-    if (exact := as_number(text)) is not None:
-        return number(exact)
-    if WORD.search(text):
+    if DECIMAL.fullmatch(text):
+        return number(_decimal(text))
+    if (tree := _read(text)) is None:
         raise Unreadable(text)
+    return tree
+
+
+@lru_cache(maxsize=8192)
+def _read(text: str) -> Node | None:
+    if WORD.search(text):
+        return None
     text = UPRIGHT.sub(lambda match: f" {match[1]} " if len(match[1]) == 1 else f"\\{match[1]} ", text).rstrip()
+    for pattern, spelling in SHORTHANDS:
+        if match := pattern.fullmatch(text):
+            text = match.expand(spelling)
     tokens, position = [], 0
     while position < len(text):
         match = TOKEN.match(text, position)
         if not match:
-            raise Unreadable(text)
+            return None
         tokens.append(match["token"])
         position = match.end()
     reader = _Reader(tokens)
-    tree = reader.sum()
-    if reader.next:
-        raise Unreadable(text)
-    return tree
+    try:
+        tree = reader.sum()
+    except Unreadable:
+        return None
+    return None if reader.next else tree
+
+
+def _decimal(text: str) -> Fraction:
+    return Fraction(text.replace(",", "").replace(" ", "").rstrip("."))
+
+
+def _repeating(match: re.Match[str]) -> Fraction:
+    fixed, block = match["fixed"] or match["begin"] or "", next(filter(None, match.group(*BLOCKS)))
+    repeated = Fraction(int(block), 10 ** len(block) - 1)
+    return int(match["whole"] or "0") + (int(fixed or "0") + repeated) / 10 ** len(fixed)
+
+
+def _written(node: Node) -> Fraction | None:
+    """Return the value of a number, a fraction, a power of numbers or a number in scientific notation."""
+    if node.op == "num":
+        return Fraction(node.leaf)
+    if node.op not in ("neg", "div", "pow", "mul"):
+        return None
+    if node.op == "mul" and (node.args[1].op, *node.args[1].args[:1]) != ("pow", number(10)):
+        return None
+    first, second = _written(node.args[0]), _written(node.args[-1])
+    if first is None or second is None:
+        return None
+    if node.op == "neg":
+        return -first
+    if node.op != "pow":
+        return first / second if node.op == "div" else first * second
+    is_small = second.denominator == 1 and abs(second) < 1000 and abs(first.numerator) < 10**6 > first.denominator
+    return first ** int(second) if is_small and (first or second) else None
 
 
 class _Reader:
@@ -131,7 +193,7 @@ class _Reader:
                     above, below = (Fraction(arg.leaf) for arg in factor.args)
                     if above >= below or result.op != "num":
                         raise Unreadable("no mixed number")
-                    result = Node("add", (result, factor))
+                    result = number(Fraction(result.leaf) + above / below)
                 else:
                     result = Node("mul", (result, factor))
             else:
@@ -201,10 +263,10 @@ class _Reader:
             return self.group()
         token = self.take()
         if token[0].isdigit() or token[0] == ".":
-            value = as_number(token.replace(" ", ""))
-            if value is None or self.next == "_" or (len(token) > 1 and token.isdigit() and token[0] == "0"):
+            if self.next == "_" or (len(token) > 1 and token.isdigit() and token[0] == "0"):
                 raise Unreadable(token)
-            return number(value)
+            repeating = REPEATING.fullmatch(token)
+            return number(_repeating(repeating) if repeating else _decimal(token))
         if token == "|":
             self.bars += 1
             inside = self.sum()
@@ -223,19 +285,13 @@ class _Reader:
         while self.next == "'":
             name += self.take()
         applied = self.ahead(2) == ")" and self.ahead(1)[-1].isalnum()  # I(0), u(t)
-        if self.next != "(" or not (name[0] in OPAQUE or applied):
-            return Node("var", leaf=name)
-        self.take("(")
-        arguments = [self.sum()]
-        while self.next == ",":
-            self.take()
-            arguments.append(self.sum())
-        self.take(")")
-        return Node("call", tuple(arguments), leaf=name)
+        if self.next == "(" and (name[0] in OPAQUE or applied):
+            name += f"({self.raw_argument()})"
+        return Node("var", leaf=name)
 
     def raw_argument(self) -> str:
-        """Return the text of {...} or of one token, for names."""
-        if self.next != "{":
+        """Return the text of {...}, of (...) or of one token, for names."""
+        if self.next not in ("{", "("):
             token = self.take()
             if not token.isalnum() and token[0] != "\\":
                 raise Unreadable(token)
@@ -243,7 +299,7 @@ class _Reader:
         depth, start = 0, self.position
         while True:
             token = self.take()
-            depth += (token == "{") - (token == "}")
+            depth += (token in "{(") - (token in "})")
             if not depth:
                 return "".join(self.tokens[start + 1 : self.position - 1])
 
@@ -254,8 +310,6 @@ class _Reader:
             return self.variable("\\" + name)
         if name == "pi":
             return Node("pi")
-        if name == "frac" and (derivative := self.derivative()):
-            return derivative
         if name in ("frac", "binom"):
             return Node("div" if name == "frac" else "binom", (self.argument(), self.argument()))
         if name == "sqrt":
@@ -268,16 +322,6 @@ class _Reader:
             self.take("\\r" + name[1:])
             return Node(name[1:], (inside,))
         raise Unreadable(name)
-
-    def derivative(self) -> Node | None:
-        """Return dx/dt as one variable: it is no quotient of products with d. None where this is another fraction."""
-        start = self.position
-        if self.next == "{":
-            above, below = self.raw_argument(), self.raw_argument() if self.next == "{" else ""
-            if DERIVATIVE.fullmatch(below) and DIFFERENTIAL.fullmatch(above):
-                return Node("var", leaf=f"{above}/{below}")
-        self.position = start
-        return None
 
     def function(self, name: str) -> Node:
         base = exponent = None

@@ -15,6 +15,7 @@ NAME = re.compile(
 NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
 OPENING, CLOSING = "([{", ")]}"
 PAIRS = (("\\{", "\\}"), ("(", ")"), ("[", "]"), ("(", "]"), ("[", ")"), ("{", "}"))
+PARTS_OF_LINE = ("or", "and", "either", "without")
 INTERVALS = ("()", "[]", "(]", "[)")
 SEPARATOR = re.compile(r"[,;]|\\text\{\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 LIST_COMMA = re.compile(r"[0-9],(?![0-9]{3}(?![0-9]))[0-9]")  # then 54,108 are two numbers, else one
@@ -80,23 +81,20 @@ def is_assignment(item: Structure) -> TypeGuard[Relation]:
 
 def bounded_name(item: Structure) -> str:
     """Return the variable that an inequality, or several, or x \\in A bound; "" for anything else."""
-    if isinstance(item, Items) and item.kind in ("or", "and", "either", "without") and item.items:
+    if isinstance(item, Items) and item.kind in PARTS_OF_LINE and item.items:
         return bounded_name(item.items[0])
     if isinstance(item, Items):
         return item.items[0] if item.kind == "in" else ""
     if not isinstance(item, Relation) or not INEQUALITIES.issuperset(item.signs):
         return ""
-    if len(item.sides) == 3 or item.signs == ("\\ne",):
-        name = item.sides[len(item.sides) == 3]
-        return name if is_name(name) else ""
     inside = ABSOLUTE.fullmatch(item.sides[0])
-    names = [side for side in (inside[1] if inside else item.sides[0], item.sides[1]) if is_name(side)]
-    return names[0] if len(names) == 1 and len(item.sides) == 2 else ""
+    names = {*filter(is_name, (inside[1] if inside else item.sides[0], *item.sides[1:]))}
+    return names.pop() if len(names) == 1 else ""
 
 
 def is_region(item: Structure) -> bool:
     """Whether this can be nothing but a part of the number line."""
-    return bool(bounded_name(item)) or (isinstance(item, Items) and item.kind in ("or", "and", "either", "without"))
+    return bool(bounded_name(item)) or (isinstance(item, Items) and item.kind in PARTS_OF_LINE)
 
 
 def may_be_region(item: Structure) -> bool:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from rpg.rewards.verified.tables import read_table
+from rpg.rewards.verified.normalize import read_table
 
 
 class Unit(NamedTuple):
@@ -115,8 +115,17 @@ def _product(tokens: list[re.Match[str]]) -> Unit | None:
     return Unit(scale, tuple(sorted((base, power) for base, power in powers.items() if power)))
 
 
-TABLES = read_table("units.txt")
-SCALED, FIXED = TABLES["prefixed"], TABLES["plain"]
+def _names() -> dict[str, tuple[int, str, str]]:
+    """Every name of units.txt, with each prefix that it takes: its power of ten, its symbol, its definition."""
+    table = read_table("units.txt")
+    names = {}
+    for name, (symbol, definition) in table["prefixed"].items():
+        for prefix, power in {"": 0, **(PREFIXES if name == symbol else PREFIX_NAMES)}.items():
+            names.setdefault(prefix + name, (power, symbol, definition))
+    return {**names, **{name: (0, *entry) for name, entry in table["plain"].items()}}
+
+
+NAMES = _names()
 
 
 @lru_cache(maxsize=1024)
@@ -133,17 +142,11 @@ def named_unit(word: str) -> Unit | None:
 
 
 def _known(name: str) -> Unit | None:
-    """Return the unit of the tables by this name, with a prefix or without, else None."""
-    exponent, entry = 0, FIXED.get(name) or SCALED.get(name)
-    for prefix, power in (*PREFIXES.items(), *PREFIX_NAMES.items()):
-        rest = name.removeprefix(prefix)
-        if entry is None and rest != name and rest in SCALED and (rest == SCALED[rest][0]) == (len(prefix) == 1):
-            exponent, entry = power, SCALED[rest]
-    if entry is None:
+    """Return the unit of units.txt by this name, else None."""
+    if name not in NAMES:
         return None
-    symbol, definition = entry
+    exponent, symbol, definition = NAMES[name]
     match = DEFINED.fullmatch(definition)
     of = read_unit(match["unit"]) if match else Unit(Fraction(1), ((symbol, 1),))
     assert of is not None
-    scale = Fraction(match["scale"] or 1) if match else Fraction(1)
-    return Unit(Fraction(10) ** exponent * scale * of.scale, of.powers)
+    return Unit(Fraction(10) ** exponent * Fraction(match["scale"] or 1 if match else 1) * of.scale, of.powers)

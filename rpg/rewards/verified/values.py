@@ -5,14 +5,14 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from rpg.rewards.verified.numbers import as_based, as_number
+from rpg.rewards.verified.formula import as_number
 from rpg.rewards.verified.units import Unit, read_unit
 
 MEANINGLESS_SPACE = re.compile(r"(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[0-9])\s+(?=[A-Za-z])")
 WORDS = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*")
 TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 MONTH = re.compile(r"\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b", re.IGNORECASE)
-HALF_OF_DAY = r"\s*(?:\\text\{)?\s*[ap]\.?\s?m\.?\s*\}?"
+HALF_OF_DAY = r"\s*[ap]\.?\s?m\.?"
 DATE_OR_CLOCK = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}/[0-9]{1,2}/[0-9]{2,4}|"
     rf"(?:[01]?[0-9]|2[0-4]):[0-5][0-9](?::[0-5][0-9])?(?:{HALF_OF_DAY})?|(?:1[0-2]|[1-9]){HALF_OF_DAY}",
@@ -26,6 +26,11 @@ CURRENCY = re.compile(r"([+-]?)\s*(\\\$|USD|EUR|€|£|¥)\s*")
 UNIT_START = re.compile(
     r"\s*(?:\\text\s*\{|\\(?:mu|Omega|AA)(?![A-Za-z])|\\?%|\^\s*\{?\s*(?:\\circ|\\prime|')|'|\\frac\s*\{\s*\\text|"
     r"[MLR]_\s*\{?\s*\\(?:odot|oplus)|\\cdot\s*\\text|\((?=\\text)|(?<![A-Za-z\\])[A-Za-z])"
+)
+BASES = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+BASED = re.compile(
+    r"\(?([0-9A-Fa-f]+)\)?\s*(?:_\s*\{?\s*\(?\s*|\s\(?(?:in )?base )(?:\\text\{)?"
+    rf"([0-9]{{1,2}}|{'|'.join(BASES)})\}}?\)?\s*\}}?\)?"
 )
 NO_VALUE_ENDS = ("\\", "+", "-", "\\cdot", "/", "^", "_", "{", "(", "=")
 LONE_LETTER = re.compile(r"[A-Za-z]")
@@ -56,8 +61,11 @@ def compact(text: str) -> str:
 
 
 def words(text: str) -> str:
-    """Return an answer in words in one spelling, "" for anything else: one letter is a variable."""
+    """Return words, a date or a time of day in one spelling, "" for anything else: one letter is a variable."""
     plain = " ".join(TEXT.sub(r"\1", text).split())
+    if DATE_OR_CLOCK.fullmatch(plain):
+        plain = plain.lower().replace(".", "").replace(" ", "")
+        return plain.replace(":00am", "am").replace(":00pm", "pm").lstrip("0")
     if MONTH.search(plain) and re.search("[0-9]", plain):
         parts = re.findall(r"[a-z]+|[0-9]+", re.sub(r"(?<=[0-9])(?:st|nd|rd|th)\b", "", plain.lower()))
         return " ".join(sorted(part[:3] if part.isalpha() else part for part in parts))
@@ -74,8 +82,6 @@ def same_value(said: str, wanted: str) -> bool:
         return True
     if words(said) or words(wanted):
         return False
-    if any(DATE_OR_CLOCK.fullmatch(text) for text in (said, wanted)):
-        return _clock(said) == _clock(wanted) != ""
     if RATIO.search(said) or RATIO.search(wanted):
         return _same_ratio(said, wanted)
     if as_based(said) or as_based(wanted):
@@ -146,11 +152,13 @@ def _same_ratio(said: str, wanted: str) -> bool:
     return all(a[n] * b[0] == a[0] * b[n] for n in range(len(a))) and a[0] != 0 != b[0]  # type: ignore[operator]
 
 
-def _clock(text: str) -> str:
-    if not DATE_OR_CLOCK.fullmatch(text):
-        return ""
-    plain = TEXT.sub(r"\1", text).lower().replace(".", "").replace(" ", "")
-    return plain.removesuffix("}").replace(":00am", "am").replace(":00pm", "pm").lstrip("0")
+def as_based(text: str) -> tuple[str, int] | None:
+    """Return (digits, base) of 2516_8, 2516_{8}, (2516)_8 or "2516 base 8", else None."""
+    match = BASED.fullmatch(text)
+    if not match:
+        return None
+    base = BASES.index(match[2]) + 2 if match[2] in BASES else int(match[2])
+    return match[1].upper().lstrip("0"), base
 
 
 @lru_cache(maxsize=16384)
