@@ -1,11 +1,11 @@
-"""The pairs of pairs.txt and key.txt, and the one place where these tests call `verified`."""
+"""The pairs of pairs.txt, and the one place where these tests call `verified`."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 from rpg.rewards import Score, compute_score
 
-PAIRS, KEY = (Path(__file__).parent / name for name in ("pairs.txt", "key.txt"))
+PAIRS = Path(__file__).with_name("pairs.txt")
 
 
 class Pair(NamedTuple):
@@ -17,10 +17,10 @@ class Pair(NamedTuple):
     verdict: bool
 
 
-def read_pairs(file: Path) -> list[Pair]:
-    """Read a file. Raises ValueError for a line that is none of its four forms."""
+def read_pairs() -> list[Pair]:
+    """Read pairs.txt. Raises ValueError for a line that is none of its four forms."""
     pairs, kind, truth = [], "", ""
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in PAIRS.read_text(encoding="utf-8").splitlines():
         if line.startswith("[") and line.endswith("]"):
             kind, truth = line[1:-1], ""
         elif line.startswith("truth: "):
@@ -28,7 +28,7 @@ def read_pairs(file: Path) -> list[Pair]:
         elif line[:2] in ("+ ", "- ") and kind and truth:
             pairs.append(Pair(kind, truth, line[2:].replace("⏎", "\n"), line[0] == "+"))
         elif line and not line.startswith("#"):
-            raise ValueError(f"{file.name}: {line!r}")
+            raise ValueError(line)
     return pairs
 
 

@@ -1,12 +1,10 @@
 """`verified` against the hand-written pairs, and where in a response it looks for the answer."""
 
 import pytest
-from pairs import KEY, PAIRS, Pair, judge, read_pairs
+from pairs import Pair, judge, read_pairs
 
 
-@pytest.mark.parametrize(
-    "pair", [*read_pairs(PAIRS), *read_pairs(KEY)], ids=lambda pair: f"{pair.kind}: {pair.answer!r} for {pair.truth!r}"
-)
+@pytest.mark.parametrize("pair", read_pairs(), ids=lambda pair: f"{pair.kind}: {pair.answer!r} for {pair.truth!r}")
 def test_pair(pair: Pair) -> None:
     result = judge(f"Some work.\nAnswer: {pair.answer}", pair.truth)
     assert (result["score"], result["acc"]) == ((1.0, 1.0) if pair.verdict else (-1.0, 0.0)), result
