@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 MAX_NESTING = 12  # real answers have up to 5; keeps the recursion shallow
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
-OPAQUE = "fgh"  # f(x+1) is a value of f, while x(x+1) is a product
+OPAQUE = "fgh"  # f(x+1) is one name, while x(x+1) is a product
 INTEGER = r"(?:[0-9]{1,3}(?:(?:,[0-9]{3})+|(?: [0-9]{3})+)(?![0-9])|[0-9]+)"
 DECIMAL = re.compile(rf"[+-]?(?:{INTEGER}(?:\.[0-9]*)?|\.[0-9]+)")
 FRACTION = re.compile(r"([+-]?[0-9]+)/([0-9]+)|\\frac\{([0-9]+)\}\{([0-9]+)\}")
@@ -30,6 +30,10 @@ SHORTHANDS = (  # of whole answers
     (re.compile(r"([+-]?[0-9]+) +([0-9]+)/([0-9]+)"), r"\1\\frac{\2}{\3}"),
 )
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4}")  # letters in a row are a word or code, no product of variables
+DERIVATIVE = re.compile(  # dx/dt is no quotient of products with d: compared as it is written
+    r"\\frac\s*\{\s*(?:d|\\partial)(?:[^{}]|\{[^{}]*\})*\}\s*"
+    r"\{\s*(?:d|\\partial)\s*(?:[A-Za-z]|\\[a-z]+)(?:_\w)?(?:\^(?:[0-9]|\{[0-9]\}))?\s*\}"
+)
 UPRIGHT = re.compile(r"\\text\s*\{\s*([A-Za-z]|pi|exp|ln|log|(?:arc)?(?:sin|cos|tan))\s*\}")
 INVERTIBLE = ("sin", "cos", "tan", "sinh", "cosh", "tanh")
 TRIGONOMETRIC = (*INVERTIBLE, "cot", "sec", "csc")
@@ -87,7 +91,7 @@ def read_formula(text: str) -> Node:
 
 @lru_cache(maxsize=8192)
 def _read(text: str) -> Node | None:
-    if WORD.search(text):
+    if WORD.search(text) or DERIVATIVE.search(text):
         return None
     text = UPRIGHT.sub(lambda match: f" {match[1]} " if len(match[1]) == 1 else f"\\{match[1]} ", text).rstrip()
     for pattern, spelling in SHORTHANDS:

@@ -31,7 +31,14 @@ AFTER = {"squared": 2, "cubed": 3}
 DEFINED = re.compile(r"(?:(?P<scale>[0-9][0-9./e-]*) )?(?P<unit>.+)")
 # Names in LaTeX, spelt as words before the tokens are read
 NAMED = (
-    (re.compile(r"\^\s*\{?\s*\\circ\s*\}?\s*(?:\\text\{\s*([CF])\s*\}|([CF]))(?![A-Za-z])"), None),
+    (
+        re.compile(r"\^\s*\{?\s*\\circ\s*\}?\s*(?:\\text\{\s*C\s*\}|C)(?![A-Za-z])|[Dd]egrees?\s+[Cc]elsius"),
+        " celsius ",
+    ),
+    (
+        re.compile(r"\^\s*\{?\s*\\circ\s*\}?\s*(?:\\text\{\s*F\s*\}|F)(?![A-Za-z])|[Dd]egrees?\s+[Ff]ahr\w+"),
+        " fahrenheit ",
+    ),
     (re.compile(r"\^\s*\{?\s*\\circ\s*\}?"), " degree "),
     (re.compile(r"\^\s*\{?\s*(?:\\prime\s*\\prime|'')\s*\}?|''"), " arcsec "),
     (re.compile(r"\^\s*\{?\s*(?:\\prime|')\s*\}?|'"), " arcmin "),
@@ -41,8 +48,6 @@ NAMED = (
     (re.compile(r"\\(?:text\{\\)?AA\}?|\\text\{\\AA\s*\}"), " angstrom "),
     (re.compile(r"([kM]?)(?:\\text\{\s*)?\\Omega\s*\}?"), r" \1ohm "),
     (re.compile(r"\\?%"), " percent "),
-    (re.compile(r"[Dd]egrees?\s+[Cc]elsius"), " celsius "),
-    (re.compile(r"[Dd]egrees?\s+[Ff]ahrenheit"), " fahrenheit "),
     (re.compile(r"[Ss]olar mass(?:es)?"), " M_sun "),
     (re.compile(r"[Ss]olar luminosit(?:y|ies)"), " L_sun "),
     (re.compile(r"[Ss]olar radi(?:us|i)"), " R_sun "),
@@ -57,10 +62,7 @@ TOKEN = re.compile(
 def name_latex(text: str) -> str:
     """Write the units that LaTeX has signs for as words, and take words out of \\text."""
     for pattern, word in NAMED:
-        if word is None:
-            text = pattern.sub(lambda m: " celsius " if "C" in (m[1], m[2]) else " fahrenheit ", text)
-        else:
-            text = pattern.sub(word, text)
+        text = pattern.sub(word, text)
     text = re.sub(r"\\frac\s*\{((?:[^{}]|\{[^{}]*\})*)\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1/(\2)", text)
     return re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)
 
