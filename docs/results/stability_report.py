@@ -1,0 +1,132 @@
+"""Table and picture of the runs of stability.sh: eight losses at a learning rate that is too large.
+
+python docs/results/stability_report.py docs/results/stability OUT
+
+Reads the three files that compact.py wrote; writes runs.md and stability.png into OUT. Only seeds that all eight losses
+have finished are used. The outcome of a run is the mean training score of its last three batches minus that of batches
+5 to 7.
+"""
+
+import sys
+from pathlib import Path
+
+import compact
+import matplotlib
+import pandas
+
+matplotlib.use("Agg")
+from contrasts import t_quantile
+from matplotlib import pyplot
+
+from rpg.results import figures
+
+SCORE, KL, ESS = "critic/score/mean", "training/off_policy/kl", "training/off_policy/ess"
+ACCURACY = "val-core/reasoning-gym/chain_sum/acc/mean@8"
+OUTCOME, TRAINING, LARGEST, LOWEST, LAST = "end less halfway", "training score", "largest KL", "lowest ess", "accuracy"
+BASE = "rpg_style_0.2_0.28"
+ARMS = {  # directories of stability.sh: label and colour
+    "unclipped": ("no clip", "#d62728"),
+    "hard_0.2_0.28": ("hard clip (0.2, 0.28)", "#9467bd"),
+    BASE: ("RPG-Style Clip (0.2, 0.28)", "#08519c"),
+    "rpg_style_0.1_0.1": ("RPG-Style Clip (0.1, 0.1)", "#6baed6"),
+    "urkl_0.03": ("URKL 0.03, no clip", "#fd8d3c"),
+    "ufkl_0.03": ("UFKL 0.03, no clip", "#2ca02c"),
+    "urkl_0.03_clipped": ("URKL 0.03, RPG-Style Clip (0.2, 0.28)", "#8c564b"),
+    "grpo": ("GRPO (0.2, 0.28)", "#555555"),
+}
+
+
+def main() -> None:
+    """Write runs.md and stability.png."""
+    study, out = map(Path, sys.argv[1:])
+    metrics = compact.metrics_of(study)
+    runs = frame(compact.runs_of(study), metrics)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "runs.md").write_text("\n".join(table(runs)) + "\n")
+    draw(runs, metrics, out / "stability.png")
+
+
+def frame(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> pandas.DataFrame:
+    """A line for each run of a seed that all arms have: arm, seed and outcomes."""
+    by_run = metrics.groupby("run")
+    score = metrics[SCORE].unstack("step")
+    table = pandas.DataFrame(
+        {
+            "arm": runs.index.str.rpartition("-seed").get_level_values(0),
+            "seed": runs["data.seed"],
+            OUTCOME: score[[10, 11, 12]].mean(axis=1) - score[[5, 6, 7]].mean(axis=1),
+            TRAINING: score.mean(axis=1),
+            LARGEST: by_run[KL].max(),
+            LOWEST: by_run[ESS].min(),
+            LAST: metrics[ACCURACY].dropna().groupby("run").last(),
+        }
+    )
+    return table[table.groupby("seed").arm.transform("nunique") == len(ARMS)]
+
+
+def error_of_mean(runs: pandas.DataFrame, outcome: str) -> tuple[float, int]:
+    """Standard error of an arm's mean, and its degrees of freedom; the residual of arm and seed effects is pooled."""
+    values = runs.pivot_table(index="seed", columns="arm", values=outcome)
+    rest = values.sub(values.mean(axis=1), axis=0).sub(values.mean(axis=0), axis=1) + values.to_numpy().mean()
+    freedom = (values.shape[0] - 1) * (values.shape[1] - 1)
+    return float(((rest**2).to_numpy().sum() / freedom / values.shape[0]) ** 0.5), freedom
+
+
+def table(runs: pandas.DataFrame) -> list[str]:
+    """Markdown: means by arm, and differences to RPG-Style Clip (0.2, 0.28) blocked by seed."""
+    means = runs.groupby("arm").mean(numeric_only=True)
+    errors = {outcome: error_of_mean(runs, outcome)[0] for outcome in (OUTCOME, TRAINING, LAST)}
+    freedom = error_of_mean(runs, OUTCOME)[1]
+    reach = (t_quantile(0.975, freedom) + t_quantile(0.9, freedom)) * 2**0.5
+    rows, differences = [], []
+    for arm, (label, _) in ARMS.items():
+        mean, own = means.loc[arm], runs[runs.arm == arm]
+        rows.append([label, f"{mean[OUTCOME]:+.3f} ± {errors[OUTCOME]:.3f}", f"{mean[TRAINING]:.3f}",
+                     f"{mean[LAST]:.3f}", f"{own[LARGEST].max():.2g}", f"{own[LOWEST].min():.2f}",
+                     f"{own[LOWEST].median():.2f}"])  # fmt: skip
+        if arm != BASE:
+            shown = [f"{mean[key] - means.loc[BASE][key]:+.3f} ± {2**0.5 * errors[key]:.3f}" for key in errors]
+            differences.append([label, *shown])
+    differences.append(["90 % power", *(f"{reach * error:.3f}" for error in errors.values())])
+    return [
+        "# The stability runs",
+        "",
+        f"{len(runs)} runs, {runs.seed.nunique()} seeds of each loss. ± is one standard error of a mean, from the "
+        "residual of loss and seed effects.",
+        "",
+        *compact.markdown(["loss", OUTCOME, TRAINING, LAST, LARGEST, LOWEST, "median lowest ess"], rows),
+        "",
+        *compact.markdown([f"minus {ARMS[BASE][0]}", *errors], differences),
+    ]
+
+
+def draw(runs: pandas.DataFrame, metrics: pandas.DataFrame, path: Path) -> None:
+    """By batch: training score and effective sample size, means with bands of one error; and the outcomes."""
+    with pyplot.rc_context(figures.STYLE):
+        figure, axes = pyplot.subplots(1, 3, figsize=(14, 4.8))
+        for axis, (title, key) in zip(
+            axes[:2], (("training score", SCORE), ("effective sample size", ESS)), strict=True
+        ):
+            for arm, (_, colour) in ARMS.items():
+                values = metrics[key].unstack("run")[runs.index[runs.arm == arm]]
+                mean, error = values.mean(axis=1), values.sem(axis=1)
+                axis.plot(mean.index, mean, color=colour)
+                axis.fill_between(mean.index, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+            axis.set_title(title, loc="left")
+            axis.set_xlabel("batch")
+        error, freedom = error_of_mean(runs, OUTCOME)
+        axes[2].axvline(0, color="black", linewidth=0.8)
+        for place, (arm, (_, colour)) in enumerate(ARMS.items()):
+            values = runs[OUTCOME][runs.arm == arm]
+            axes[2].plot(values, [place] * len(values), "o", color=colour, alpha=0.4, markersize=5)
+            axes[2].errorbar(values.mean(), place, xerr=t_quantile(0.975, freedom) * error, fmt="D", color=colour,
+                             capsize=3)  # fmt: skip
+        axes[2].set_yticks(range(len(ARMS)), [label for label, _ in ARMS.values()])
+        axes[2].set_ylim(len(ARMS) - 0.5, -0.5)
+        axes[2].set_title(f"score, {OUTCOME}", loc="left")
+        figure.tight_layout()
+        figure.savefig(path, dpi=90)
+
+
+if __name__ == "__main__":
+    main()
