@@ -27,11 +27,11 @@ BASE = "rpg_style_0.2_0.28"
 ARMS = {  # directories of stability.sh: label and colour
     "unclipped": ("no clip", "#d62728"),
     "hard_0.2_0.28": ("hard clip (0.2, 0.28)", "#9467bd"),
-    BASE: ("RPG-Style Clip (0.2, 0.28)", "#08519c"),
-    "rpg_style_0.1_0.1": ("RPG-Style Clip (0.1, 0.1)", "#6baed6"),
+    BASE: ("RPG-Style (0.2, 0.28)", "#08519c"),
+    "rpg_style_0.1_0.1": ("RPG-Style (0.1, 0.1)", "#6baed6"),
     "urkl_0.03": ("URKL 0.03, no clip", "#fd8d3c"),
     "ufkl_0.03": ("UFKL 0.03, no clip", "#2ca02c"),
-    "urkl_0.03_clipped": ("URKL 0.03, RPG-Style Clip (0.2, 0.28)", "#8c564b"),
+    "urkl_0.03_clipped": ("URKL 0.03, RPG-Style (0.2, 0.28)", "#8c564b"),
     "grpo": ("GRPO (0.2, 0.28)", "#555555"),
 }
 
@@ -101,29 +101,29 @@ def table(runs: pandas.DataFrame) -> list[str]:
 
 
 def draw(runs: pandas.DataFrame, metrics: pandas.DataFrame, path: Path) -> None:
-    """By batch: training score and effective sample size, means with bands of one error; and the outcomes."""
+    """By batch: training score and effective sample size, means with bands of one error; below, two outcomes."""
     with pyplot.rc_context(figures.STYLE):
-        figure, axes = pyplot.subplots(1, 3, figsize=(14, 4.8))
-        for axis, (title, key) in zip(
-            axes[:2], (("training score", SCORE), ("effective sample size", ESS)), strict=True
-        ):
+        figure, axes = pyplot.subplots(2, 2, figsize=(12.5, 8))
+        for axis, title, key in zip(axes[0], ("training score", "effective sample size"), (SCORE, ESS), strict=True):
             for arm, (_, colour) in ARMS.items():
                 values = metrics[key].unstack("run")[runs.index[runs.arm == arm]]
                 mean, error = values.mean(axis=1), values.sem(axis=1)
                 axis.plot(mean.index, mean, color=colour)
-                axis.fill_between(mean.index, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+                axis.fill_between(mean.index, mean - error, mean + error, color=colour, alpha=0.12, linewidth=0)
             axis.set_title(title, loc="left")
             axis.set_xlabel("batch")
-        error, freedom = error_of_mean(runs, OUTCOME)
-        axes[2].axvline(0, color="black", linewidth=0.8)
-        for place, (arm, (_, colour)) in enumerate(ARMS.items()):
-            values = runs[OUTCOME][runs.arm == arm]
-            axes[2].plot(values, [place] * len(values), "o", color=colour, alpha=0.4, markersize=5)
-            axes[2].errorbar(values.mean(), place, xerr=t_quantile(0.975, freedom) * error, fmt="D", color=colour,
-                             capsize=3)  # fmt: skip
-        axes[2].set_yticks(range(len(ARMS)), [label for label, _ in ARMS.values()])
-        axes[2].set_ylim(len(ARMS) - 0.5, -0.5)
-        axes[2].set_title(f"score, {OUTCOME}", loc="left")
+        titles = (f"training score, {OUTCOME} (95 % intervals)", "accuracy after 12 batches (95 % intervals)")
+        for axis, title, outcome in zip(axes[1], titles, (OUTCOME, LAST), strict=True):
+            error, freedom = error_of_mean(runs, outcome)
+            for place, (arm, (_, colour)) in enumerate(ARMS.items()):
+                values = runs[outcome][runs.arm == arm]
+                axis.plot(values, [place] * len(values), "o", color=colour, alpha=0.4, markersize=5)
+                axis.errorbar(values.mean(), place, xerr=t_quantile(0.975, freedom) * error, fmt="D", color=colour,
+                              capsize=3)  # fmt: skip
+            axis.set_yticks(range(len(ARMS)), [label for label, _ in ARMS.values()] if axis is axes[1, 0] else [])
+            axis.set_ylim(len(ARMS) - 0.5, -0.5)
+            axis.set_title(title, loc="left")
+        axes[1, 0].axvline(0, color="black", linewidth=0.8)
         figure.tight_layout()
         figure.savefig(path, dpi=90)
 
