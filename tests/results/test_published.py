@@ -16,6 +16,7 @@ RESULTS = ROOT / "docs/results"
 REPORTS = (
     ("study_report.py", "docs/results/study", "study/methods.md"),
     ("off_policy_report.py", "docs/results/off_policy", "off_policy/runs.md"),
+    ("stability_report.py", "docs/results/stability", "stability/runs.md"),
     ("paper_report.py", None, "paper.md"),
 )
 PAGES = ("docs/results/README.md", "docs/results/laboratory.md", "docs/off-policy.md", "README.md")
