@@ -25,19 +25,6 @@ def test_an_unknown_command_names_the_nearest(capsys):
     assert "'table'" in capsys.readouterr().err
 
 
-def test_version(capsys):
-    with pytest.raises(SystemExit, match="0"):
-        cli.main(["--version"])
-    assert capsys.readouterr().out.startswith("rpg ")
-
-
-@pytest.mark.parametrize("name", cli.COMMANDS)
-def test_every_help_has_an_example(name, capsys):
-    with pytest.raises(SystemExit, match="0"):
-        cli.main([name, "--help"])
-    assert f"example: rpg {name}" in capsys.readouterr().out
-
-
 def test_a_closed_pipe_is_no_traceback():
     command = [sys.executable, "-m", "rpg.cli", "table", "--paper", "8"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -1,11 +1,13 @@
 """Whether the builds of torch, vLLM and flash-attn that are here are those that the run wants."""
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Iterator
 from importlib import metadata
 
 from rpg.checks.finding import Finding, Run, check
+from rpg.verl_plugin.schedule_free import INSTALL, OPTIM, PACKAGE, asked_for
 
 DEVICE = "trainer.device"
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
@@ -75,3 +77,12 @@ def cross_entropy(run: Run) -> Iterator[Finding]:
         wrong = f"without flash-attn's cross-entropy ({reason}) verl goes through the logits one token at a time"
         remedy = f"set {FUSED}=true, or bash scripts/setup_gpu.sh builds flash-attn"
         yield Finding(FUSED, run.get(FUSED), wrong, remedy, "warning")
+
+
+@check("schedule-free package", "schedule-free AdamW has its package", f"{OPTIM}.optimizer_impl", subject="machine")
+def schedule_free(run: Run) -> Iterator[Finding]:
+    """A cluster's nodes have environments of their own."""
+    key = f"{OPTIM}.optimizer_impl"
+    if not run.cluster and asked_for(run.get(key)) and importlib.util.find_spec(PACKAGE) is None:
+        wrong = f"the package {PACKAGE} is not installed"
+        yield Finding(key, run.get(key), wrong, f"install it with {INSTALL}, or take optim=adamw")

@@ -4,7 +4,6 @@ Over 300 lines because it is a table.
 """
 
 import difflib
-import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -16,7 +15,7 @@ from rpg.checks.settings import ACTOR, CORRECTION, MODEL, OVERLONG, REF, ROLLOUT
 from rpg.objectives.spec import LOSS_NAMES
 from rpg.verl_plugin.reference_settings import KEY as REFERENCE
 from rpg.verl_plugin.reference_settings import MOVING
-from rpg.verl_plugin.schedule_free import INSTALL, OPTIM, OPTIMIZER, PACKAGE, asked_for
+from rpg.verl_plugin.schedule_free import OPTIM, OPTIMIZER, PACKAGE, asked_for
 
 BATCH = "data.train_batch_size"
 MINI_BATCH = f"{ACTOR}.ppo_mini_batch_size"
@@ -275,13 +274,10 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              "with {2} reaches no rollout: verl sends the base model without the adapter",
              f"set {MODEL}.lora.merge=true"),
     ],
-    ("schedule-free", "schedule-free AdamW has its package, fsdp2, and no second warm-up"): [
+    ("schedule-free", "schedule-free AdamW has fsdp2 and no second warm-up"): [
         Rule(f"{OPTIM}.optimizer", (f"{OPTIM}.optimizer_impl",),
              lambda name, package: name == OPTIMIZER and not asked_for(package),
              f"needs optimizer_impl={PACKAGE}, and it is {{1}}", "take optim=schedulefree"),
-        Rule(f"{OPTIM}.optimizer_impl", (),
-             lambda package: asked_for(package) and importlib.util.find_spec(PACKAGE) is None,
-             f"the package {PACKAGE} is not installed", f"install it with {INSTALL}, or take optim=adamw"),
         *(Rule(key, (f"{OPTIM}.optimizer_impl",),
                lambda value, package, wanted=wanted: asked_for(package) and value != wanted,
                f"must be {wanted} with optimizer_impl={PACKAGE}")

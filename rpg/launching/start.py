@@ -33,6 +33,7 @@ def main(argv: list[str]) -> int:
         asked = configured(overrides, notes)
         print(*notes, sep="\n", end="\n" * bool(notes), file=sys.stderr)
         if only_print:
+            check_settings(asked)
             print(asked.yaml(), end="")
             return signals.DONE
         return _submit(asked, overrides) if submit.wanted() else _run_here(asked)
@@ -46,16 +47,21 @@ def main(argv: list[str]) -> int:
 
 def _submit(asked: Run, overrides: list[str]) -> int:
     """Files and machine are the cluster's, so the job checks them."""
-    from rpg.checks import preflight
-
-    warn(preflight.refuse(asked, ["cheap"], ["settings"]))
+    check_settings(asked)
     if found := list(secrets.in_variables("the job's environment", submit.runtime_env()["env_vars"])):
         raise Refused(found)
     return submit.submit(asked.get("trainer.experiment_name"), overrides)
 
 
+def check_settings(asked: Run) -> None:
+    """Print warnings about the settings; raise Refused where one is wrong. Looks at no file and no device."""
+    from rpg.checks import preflight
+
+    warn(preflight.refuse(asked, ["cheap"], ["settings"]))
+
+
 def _run_here(asked: Run) -> int:
-    from rpg.checks import preflight  # a dry run does without
+    from rpg.checks import preflight
 
     if list(settings.values(asked)):
         preflight.refuse(asked, ["cheap"])  # which shows them, and all else that is wrong

@@ -14,52 +14,25 @@ RS = f"{CORRECTION}.rollout_rs"
 LIMIT = f"{RS}_threshold=2.0"
 LOG_PROBS = f"{R}.calculate_log_probs=true"
 SEPARATE = ["schedule=separate", "pi_old=decoupled"]
-
-# of the others: the tests
-ELSEWHERE = {
-    "environment variables": "test_preflight.py: test_environment_variables",
-    "verl's version": "test_verl_version.py: test_another_verl_is_refused",
-    "ports": "test_preflight.py: test_busy_port",
-    "W&B": "test_doctor.py: test_wandb",
-    "builds for GPUs": "test_installed.py: test_the_cpu_environment_is_named",
-    "cross-entropy": "test_installed.py: test_a_flash_attn_that_does_not_import",
-    "rows": "test_doctor.py: test_data",
-    "memory": "test_doctor.py: test_memory_against_a_device",
-    "disk": "test_doctor.py: test_disk",
-    "shared memory": "test_doctor.py: test_a_bucket_that_shared_memory_does_not_hold",
-    "secrets": "test_secrets.py: test_a_secret_in_the_configuration",
-    "remote code": "test_secrets.py: test_remote_code",
-}
 CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     "types and ranges": [
-        ([f"{R}.n=0"], [f"{R}.n=0"]),
         ([f"{R}.n=abc", "data.train_batch_size=2.5"], ["data.train_batch_size=2.5", f"{R}.n='abc'"]),
         ([f"{A}.optim.lr=nan"], [f"{A}.optim.lr=nan"]),
-        ([f"{A}.optim.lr=-1"], [f"{A}.optim.lr=-1"]),
-        (["trainer.total_training_steps=abc"], ["trainer.total_training_steps='abc'"]),
         (["trainer.resume_mode=resum"], ["trainer.resume_mode='resum'"]),
         (["data.val_files=[]"], ["data.val_files=[]"]),
-        (["trainer.nnodes=-1"], ["trainer.nnodes=-1"]),
         ([f"{A}.clip_ratio_c=null"], [f"{A}.clip_ratio_c=null"]),
         ([f"{A}.clip_ratio_c=1.0"], [f"{A}.clip_ratio_c=1.0"]),
         ([f"{A}.clip_ratio_low=-0.2", f"{A}.clip_ratio_high=-0.1"],
          [f"{A}.clip_ratio_low=-0.2", f"{A}.clip_ratio_high=-0.1"]),
         (["rpg.kl_coef=null"], ["rpg.kl_coef=null", f"{A}.policy_loss.kl_coef=null"]),
         (["trainer.use_v1=false"], ["trainer.use_v1=false"]),
-        (["trainer.use_v1=null"], ["trainer.use_v1=null"]),
-        ([f"{RS}=7"], [f"{RS}=7"]),
         ([f"{RS}_threshold=0"], [f"{RS}_threshold=0"]),
         (["rpg.time_limit=2h"], ["rpg.time_limit='2h'"]),
-        (["rpg.time_limit='300'"], ["rpg.time_limit='300'"]),
-        ([f"{R}.tensor_model_parallel_size=0"], [f"{R}.tensor_model_parallel_size=0"]),
-        (["trainer.logger=null"], ["trainer.logger=null"]),
         (["trainer.logger=[console,tensorbord]"], ["trainer.logger=[console,tensorbord]"]),
         (["trainer.default_local_dir=''"], ["trainer.default_local_dir=''"]),
         (["~trainer.nnodes"], ["trainer.nnodes"]),
         (["rpg.reference=null"], ["rpg.reference=null"]),
-        ([f"{A}.policy_loss.kl_coef=small"], [f"{A}.policy_loss.kl_coef='small'"]),
         ([f"+{A}.policy_loss.clip_scope=all"], [f"{A}.policy_loss.clip_scope='all'"]),
-        ([f"+{A}.policy_loss.clip_branch=a"], [f"{A}.policy_loss.clip_branch='a'"]),
         ([f"+{A}.policy_loss.z_old=0"], [f"{A}.policy_loss.z_old=0"]),
         (["+rpg.env.a-b=x"], ["rpg.env.a-b='x'"]),
         (["trainer.default_local_dir=/tmp/" + 256 * "x"], ["trainer.default_local_dir='/tmp/" + 256 * "x" + "'"]),
@@ -68,19 +41,12 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         (["+data.max_promt_length=77"], ["data.max_promt_length=77"]),
         ([f"+{CORRECTION}.rollout_iss=token"], [f"{CORRECTION}.rollout_iss=token"]),
         (["+trainr.nnodes=1"], ["trainr={'nnodes': 1}"]),
-        (["algorithm.filter_groups=null"], ["algorithm.filter_groups=null"]),
         (["reward.reward_kwargs=5"], ["reward.reward_kwargs=5"]),
-        (["+rpg.kl_coeff=3"], ["rpg.kl_coeff=3"]),
         (["+rpg.reference.every=3"], ["rpg.reference.every=3"]),
-        (["+rpg.preload.erly=[]"], ["rpg.preload.erly=[]"]),
-        ([f"{RS}=token_k3", f"{RS}_threshold=abc", LOG_PROBS], [f"{RS}_threshold='abc'"]),
         (["data.return_raw_chat=7"], ["data.return_raw_chat=7"]),
-        ([f"{R}.seed=abc"], [f"{R}.seed='abc'"]),
-        (["trainer.critic_warmup=null"], ["trainer.critic_warmup=null"]),
     ],
     "mini-batches": [
         ([f"{A}.ppo_mini_batch_size=24"], [f"{A}.ppo_mini_batch_size=24"]),
-        ([f"{A}.ppo_mini_batch_size=64"], [f"{A}.ppo_mini_batch_size=64"]),
     ],
     "ranks": [
         (["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
@@ -165,12 +131,9 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     ],
     "pi_old": [
         (["rpg.pi_old=behavior"], ["rpg.pi_old=behavior"]),
-        (["pi_old=behavior", f"{CORRECTION}.bypass_mode=false"], ["rpg.pi_old=behavior"]),
         (["pi_old=decoupled", f"{CORRECTION}.rollout_is=null"], ["rpg.pi_old=decoupled"]),
-        (["pi_old=recomputed", f"{CORRECTION}.rollout_is=token"], ["rpg.pi_old=recomputed"]),
         ([f"{CORRECTION}.bypass_mode=true", f"{CORRECTION}.rollout_is=token"], [f"{CORRECTION}.rollout_is=token"]),
         (["pi_old=behavior", f"{R}.calculate_log_probs=false"], [f"{R}.calculate_log_probs=false"]),
-        ([f"{CORRECTION}.bypass_mode=true", f"{R}.calculate_log_probs=false"], [f"{R}.calculate_log_probs=false"]),
         ([f"{CORRECTION}.rollout_is=token", f"{R}.calculate_log_probs=false"], [f"{R}.calculate_log_probs=false"]),
         (["pi_old=decoupled", f"{CORRECTION}.rollout_is_threshold=null"], [f"{CORRECTION}.rollout_is_threshold=null"]),
         (["pi_old=decoupled", "method=dapo", f"{L}=bypass_mode"], [f"{L}=bypass_mode"]),
@@ -178,9 +141,7 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     "rejection criteria": [
         ([f"{RS}=token_k4", LIMIT, LOG_PROBS], [f"{RS}=token_k4"]),
         ([f"{RS}='token_k1,seq_k1'", LIMIT, LOG_PROBS], [f"{RS}=token_k1,seq_k1"]),
-        ([f"{RS}=','", LIMIT, LOG_PROBS], [f"{RS}=,"]),
         ([f"{RS}=token_k1", f"{RS}_threshold=0.5", LOG_PROBS], [f"{RS}_threshold=0.5"]),
-        ([f"{RS}=token_k1", f"{RS}_threshold='2_0.5'", LOG_PROBS], [f"{RS}_threshold=2_0.5"]),
         ([f"{RS}=token_k3", f"{RS}_threshold='0.5_2'", LOG_PROBS], [f"{RS}_threshold=0.5_2"]),
         ([f"{RS}='token_k1,token_k3'", f"{RS}_threshold='2,2,2'", LOG_PROBS], [f"{RS}_threshold=2,2,2"]),
     ],
@@ -191,7 +152,6 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     ],
     "asynchronous pi_old": [
         (["schedule=async"], ["trainer.v1.trainer_mode=colocate_async"]),
-        (["schedule=separate"], ["trainer.v1.trainer_mode=separate_async"]),
         (["trainer.v1.trainer_mode=colocate_async", "method=grpo_corrected"],
          ["trainer.v1.trainer_mode=colocate_async"]),
     ],
@@ -222,7 +182,6 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     ],
     "judge": [
         ([f"{KWARGS}.judge=strict"], [f"{KWARGS}.judge=strict"]),
-        ([f"{KWARGS}.judge=null"], [f"{KWARGS}.judge=None"]),
         ([f"+{KWARGS}.boxed_fallback=true"], [f"{KWARGS}.boxed_fallback=True"]),
         ([f"+{KWARGS}.time_limit=0"], [f"{KWARGS}.time_limit=0"]),
         ([f"+{KWARGS}.jugde=release"], [f"{KWARGS}.jugde=release"]),
@@ -247,7 +206,6 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     ],
     "variables for workers": [
         (["rpg.env.OMP_NUM_THREADS=two"], ["rpg.env.OMP_NUM_THREADS=two"]),
-        (["rpg.env.VLLM_CPU_KVCACHE_SPACE=1.5"], ["rpg.env.VLLM_CPU_KVCACHE_SPACE=1.5"]),
     ],
     "devices": [
         (["trainer.nnodes=2"], ["trainer.nnodes=2"]),
@@ -286,7 +244,6 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     ],
     "data sources": [
         (["data.val_files={toy}/riddles.parquet"], ["data.val_files={toy}/riddles.parquet"]),
-        (["data.val_files={toy}/chainsum.parquet"], ["data.val_files={toy}/chainsum.parquet"]),
     ],
     "enough rows": [
         (["data.train_batch_size=80"], ["data.train_batch_size=80"]),
@@ -315,7 +272,6 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     "verl's dataclasses": [
         ([f"+{A}.kl_los_coef=1"], [f"{A}.kl_los_coef=1"]),
         ([f"{A}.policy_loss._target_=rpg.Nothing"], [f"{A}.policy_loss._target_=rpg.Nothing"]),
-        ([f"+{R}.tempreture=0.5"], [f"{R}.tempreture=0.5"]),
         (["+algorithm.lamda=0.9"], ["algorithm.lamda=0.9"]),
     ],
     "verl's own validation": [

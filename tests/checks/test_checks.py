@@ -1,20 +1,23 @@
 """Every check of pre-flight refuses what it is for, by key, value and remedy; the sound run passes all."""
 
+import contextlib
 import copy
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from rpg import rewards
-from rpg.checks import preflight
-from rpg.checks.finding import ABSENT, CHEAP_OR_VERL, Run, shown
+from rpg.checks import preflight, settings
+from rpg.checks.finding import ABSENT, CHEAP_OR_VERL, Refused, Run, shown
 from rpg.data.parquet import SCHEMA as COLUMNS
 from rpg.files import manifest
-from tests.checks.cases import CASES, ELSEWHERE, KWARGS, LOG_PROBS, RS, A, L
+from rpg.results.settings import put
+from tests.checks.cases import CASES, KWARGS, RS, A, L
 from tests.checks.conftest import make_toy, refusal, run_of, safetensors
 from tests.files.written import write_complete
 
@@ -63,11 +66,8 @@ def test_what_a_check_refuses(furnished, name, overrides, blamed, monkeypatch):
     ("override", "proposed"),
     [
         ("+trainer.totl_training_steps=3", "total_training_steps"),
-        ("+data.max_promt_length=77", "max_prompt_length"),
-        ("+rpg.reference.every=3", "rpg.reference.every_k"),
         ("algorithm.filter_groups={enable: true, metric: accuracy}", "acc"),
         (f"{L}=rpg_rf_urlk_clip_ppo", "rpg_rf_urkl_clip_ppo"),
-        ("algorithm.adv_estimator=rpgg", "rpg"),
     ],
 )
 def test_the_nearest_name_is_proposed(toy, override, proposed, monkeypatch):
@@ -84,15 +84,6 @@ def test_a_set_whose_library_is_missing_is_refused(furnished, monkeypatch):
     assert "pip install '.[reasoning-gym]'" in text
 
 
-def test_every_check_has_cases():
-    assert {check.name for check in preflight.CHECKS} == CASES.keys() | ELSEWHERE.keys()
-    for place in ELSEWHERE.values():
-        file, test = place.split(": ")
-        assert f"def {test}(" in Path(__file__).with_name(file).read_text()
-    names = [check.name for check in preflight.CHECKS]
-    assert len(names) == len(set(names))
-
-
 def test_the_page_of_checks_is_current():
     root = Path(__file__).parents[2]
     listed = subprocess.run(
@@ -107,6 +98,41 @@ def test_a_sound_run_passes_every_check(toy, monkeypatch):
     assert not [str(finding) for finding in found if finding.level != "ok"]
 
 
+ODD = (
+    None,
+    True,
+    -1,
+    0,
+    2.5,
+    1e30,
+    float("nan"),
+    "",
+    " ",
+    "abc",
+    "300",
+    "x" * 9000,
+    "ü\t",
+    [],
+    ["abc", None],
+    {"a": 1},
+)
+KEYS = sorted({*settings.RANGES, *settings.RPG_KEYS, *settings.SECTIONS, "rpg"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_no_check_stumbles_over_an_odd_value(toy_config, part, monkeypatch):
+    """Every key with a range, and every section, set to a few odd values: refused or accepted, never an exception."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    random = Random(part)
+    for key in KEYS[part::4]:
+        for value in random.sample(ODD, 3):
+            changed = Run(toy_config.copy())
+            put(changed.config, key, value)
+            with contextlib.suppress(Refused):
+                preflight.refuse(changed, ["cheap"], ["settings", "files"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
@@ -116,20 +142,14 @@ def test_a_sound_run_passes_every_check(toy, monkeypatch):
         [f"reward.custom_reward_function.path={Path(rewards.__file__)}"],
         [f"{L}=rpg_ufkl", f"+{A}.policy_loss.z_old=2.0"],
         [f"{A}.use_kl_loss=true", f"{A}.kl_loss_coef=0.0"],
-        ["algorithm.use_kl_in_reward=true", "algorithm.kl_ctrl.kl_coef=0"],
-        ["method=grpo"],
         ["method=rfpp", "optim=schedulefree"],
-        ["reference=every_k"],
         ["reference=every_k", "schedule=async", "pi_old=behavior"],
         ["schedule=async", "pi_old=recomputed"],
-        [LOG_PROBS, f"{RS}=token_k1", f"{RS}_threshold=2"],
         ["pi_old=decoupled", f"{RS}='token_k1, seq_mean_k3'", f"{RS}_threshold='0.5_2,0.01'"],
         ["method=rpg", f"+{A}.policy_loss.clip_scope=regularized"],
         [f"+{A}.policy_loss.clip_branch=advantage"],
         ["+rpg.env.MINE=1", "+rpg.max_num_seqs.mine=4"],
         ["schedule=async", "algorithm.rollout_correction.rollout_is=sequence"],
-        ["method=grpo", "schedule=async"],
-        ["trainer.logger=console"],
         ["trainer.total_training_steps=null", "rpg.time_limit=null", "rpg.stall_limit=0.5"],
     ],
 )
@@ -143,12 +163,9 @@ def test_what_is_right_though_it_is_unusual(toy, overrides, monkeypatch):
     ("overrides", "warned"),
     [
         (["method=grpo", "rpg.kl_coef=3e-3"], True),
-        (["method=dapo", "rpg.kl_coef=3e-3"], True),
         (["rpg.kl_coef=3e-3", f"{A}.policy_loss.kl_coef=0.5"], True),
         (["method=rfpp", "rpg.kl_coef=3e-3"], False),
-        (["method=grpo", "rpg.kl_coef=1e-3"], False),
         (["method=dapo", "rpg.kl_coef=0"], False),
-        (["rpg.kl_coef=3e-3"], False),
     ],
 )
 def test_a_beta_that_reaches_no_kl_is_warned_of(toy, overrides, warned, monkeypatch):
@@ -173,13 +190,10 @@ def toy_config(tmp_path_factory) -> Run:
     ("name", "content", "said"),
     [
         ("config.json", b"{", "config.json cannot be read"),
-        ("config.json", b"\xff\xfe\x00", "config.json cannot be read"),
         ("config.json", b"{}", "no model_type"),
-        ("config.json", b"[]", "no model_type"),
         ("tokenizer.json", None, "no tokenizer files"),
         ("model.safetensors", None, "no weights"),
         ("model.safetensors", b"", "model.safetensors: is empty"),
-        ("model.safetensors", b"\x00", "is cut off"),
         ("model.safetensors", safetensors()[:-1], "is cut off"),
         ("model.safetensors", b"\x02" + bytes(7) + b"[]", "is no safetensors file"),
         ("model.safetensors.index.json", b'{"weight_map": {"w": "x-2.safetensors"}}', "x-2.safetensors is missing"),

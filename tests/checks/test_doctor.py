@@ -38,10 +38,7 @@ def test_memory_against_a_device(memory, wrong):
         assert {finding.level for finding in found} == {"skip"}
 
 
-CONTEXTS = [
-    ("qwen2.5-math-7b", "2k"),
-    *((m, c) for m in ("qwen2.5-7b-instruct", "qwen3-4b") for c in ("2k", "4k", "8k")),
-]
+CONTEXTS = [("qwen2.5-math-7b", "2k"), ("qwen2.5-7b-instruct", "4k"), ("qwen3-4b", "8k")]
 
 
 @pytest.mark.slow
@@ -188,7 +185,6 @@ def test_on_a_launch_script(capsys, tmp_path, monkeypatch):
     """The whole command, in this environment: a toy script whose only fault is that its files are missing."""
     monkeypatch.setenv("TRAIN_FILE", str(tmp_path / "none.parquet"))
     script = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
-    from rpg.cli import main
 
     assert main(["doctor", str(script), "trainer.logger=[console]"]) == 1
     failed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAIL")]
@@ -199,16 +195,3 @@ def test_on_a_launch_script(capsys, tmp_path, monkeypatch):
 @pytest.mark.full
 def test_plugin_in_a_ray_worker():
     assert doctor.plugin("plugin in a Ray worker", doctor.RAY_PROBE).level == "ok"
-
-
-def test_what_passed_is_a_count_unless_asked_for(capsys, monkeypatch):
-    monkeypatch.setattr(doctor, "lines", lambda *_: [("ok", "first"), ("ok", "second"), ("error", "third")])
-    assert main(["doctor"]) == 1
-    assert capsys.readouterr().out.splitlines() == [
-        "FAIL  third",
-        "1 failed, 2 checks passed, 0 not run (-v lists them)",
-    ]
-    assert main(["doctor", "-v"]) == 1
-    assert "first" in capsys.readouterr().out
-    assert main(["doctor", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["failed"] == 1

@@ -46,11 +46,6 @@ def test_a_vllm_for_cpus_is_named(toy, tmp_path, monkeypatch):
     assert not list(gpu_builds(run_of(toy)))  # profile=cpu
 
 
-def test_a_vllm_for_gpus_is_not(toy, tmp_path, monkeypatch):
-    installed(tmp_path, monkeypatch, "0.24.0")
-    assert not any("vllm" in finding.wrong for finding in gpu_builds(run_of(toy, *GPU)))
-
-
 def test_a_flash_attn_that_does_not_import(toy, tmp_path, monkeypatch):
     """Installed, as pip and find_spec see it; its extension was built for another torch, or not at all."""
     package = tmp_path / "flash_attn"

@@ -30,11 +30,6 @@ def test_everything_that_is_wrong_is_shown(toy, capsys):
     assert not (toy / "run").exists()
 
 
-def test_an_unknown_choice_of_a_group(toy, capsys):
-    assert start.main([*overrides(toy), "judge=strict"]) == 2
-    assert "Available options in 'judge':\n\trelease\n\tverified" in capsys.readouterr().err
-
-
 def test_a_refusal_by_verl_leaves_nothing_behind(toy, capsys):
     """The import server was started meanwhile, with its log in the run's directory."""
     loss = "actor_rollout_ref.actor.policy_loss.loss_mode=gsp"
@@ -84,13 +79,36 @@ def test_a_home_directory_is_what_it_says(toy, monkeypatch):
         ("method=none_such", "none_such"),
         ("trainer.default_local_dir=${oc.env:NO_SUCH_VARIABLE}", "NO_SUCH_VARIABLE"),
         ("trainer=5", "trainer"),
-        ("~rpg", "rpg"),
-        ("data=null", "data"),
     ],
 )
 def test_configuration_errors_have_exit_code_2(toy, override, said, capsys):
     assert start.main([*overrides(toy), override]) == 2
     assert said in capsys.readouterr().err
+
+
+WRONG = [
+    ("algorithm.filter_groups={enable: true, metric: accuracy}", "algorithm.filter_groups.metric"),
+    ("trainer.experiment_name=a/b", "trainer.experiment_name"),
+    ("+trainer.totl_training_steps=3", "trainer.totl_training_steps"),
+    ("+data.max_promt_length=77", "data.max_promt_length"),
+]
+
+
+@pytest.mark.parametrize(("override", "key"), WRONG)
+def test_a_dry_run_refuses_wrong_settings(override, key, capsys, monkeypatch):
+    """And prints the configuration without one, whose files and model are not here."""
+    monkeypatch.setenv("DRY_RUN", "1")
+    assert start.main(["trainer.experiment_name=t", override]) == 2
+    refused = capsys.readouterr()
+    assert refused.out == ""
+    assert [line.partition("=")[0] for line in errors(refused.err)] == [key]
+
+
+def test_a_dry_run_prints_the_configuration(capsys, monkeypatch):
+    monkeypatch.setenv("DRY_RUN", "1")
+    assert start.main(["trainer.experiment_name=t"]) == 0
+    printed = OmegaConf.create(capsys.readouterr().out)
+    assert printed.actor_rollout_ref.actor.policy_loss.loss_mode == "rpg_rf_urkl_clip_ppo"
 
 
 def test_as_a_process(toy):
@@ -109,10 +127,3 @@ def test_as_a_process(toy):
     (line,) = errors(ended.stderr)
     assert re.match("actor_rollout_ref.model.path=/nowhere/model: no such directory; ", line)
     assert not (toy / "run").exists()
-
-
-def test_dry_run_needs_nothing(capsys, monkeypatch):
-    monkeypatch.setenv("DRY_RUN", "1")
-    assert start.main(["trainer.experiment_name=t"]) == 0
-    printed = OmegaConf.create(capsys.readouterr().out)
-    assert printed.actor_rollout_ref.actor.policy_loss.loss_mode == "rpg_rf_urkl_clip_ppo"

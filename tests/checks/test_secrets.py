@@ -46,14 +46,6 @@ def test_a_secret_is_refused_before_anything_shows_it(toy, capfd, monkeypatch, d
     assert not (toy / "run").exists()
 
 
-def test_what_is_set_wins_over_rpg_env(toy, monkeypatch):
-    run = run_of(toy, "+rpg.env.HF_ENDPOINT='https://host'")
-    monkeypatch.setenv("HF_ENDPOINT", f"https://{TOKEN}@host")
-    (finding,) = secrets.secrets(run)
-    assert finding.key == "rpg.env.HF_ENDPOINT"
-    assert TOKEN not in str(finding)
-
-
 def test_remote_code(toy):
     assert not list(secrets.remote_code(run_of(toy)))
     run = run_of(toy, f"+{M}.trust_remote_code=true", "data.trust_remote_code=true")

@@ -19,8 +19,7 @@ from omegaconf import OmegaConf
 from rpg.verl_plugin.patches import job_queue
 
 name, address = sys.argv[1:]
-if job_queue.requested():
-    job_queue.install()
+job_queue.install()
 of_its_own = {"num_cpus": 8, "include_dashboard": False} if address == "local" else {}
 context = ray.init(address=address, log_to_driver=False, **of_its_own)
 tq.init(OmegaConf.create({"backend": {"SimpleStorage": {"num_data_storage_units": 1}}}))
@@ -32,29 +31,20 @@ def put_and_list(key):
 put_and_list(f"{name}-1")
 if address == "local":
     subprocess.run([sys.executable, __file__, "second", context.address_info["address"]], timeout=120, check=True)
-    if job_queue.requested():  # otherwise it would wait for ever
-        put_and_list(f"{name}-2")
+    put_and_list(f"{name}-2")
 tq.close()
 """
 
 
-def keys(tmp_path, own: str) -> list[list[str]]:
+def test_each_job_finds_its_own_and_keeps_it(tmp_path):
     """What the jobs find in the partition "train"."""
     (tmp_path / "job.py").write_text(JOB)
-    environment = {**os.environ, "RPG_JOB_QUEUE": own, "TQ_NUM_THREADS": "1"}
+    environment = {**os.environ, "RPG_JOB_QUEUE": "1", "TQ_NUM_THREADS": "1"}
     environment.pop("RAY_ADDRESS", None)
     done = subprocess.run(
         [sys.executable, str(tmp_path / "job.py"), "first", "local"],
         capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    return [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("KEYS ")]
-
-
-def test_each_job_finds_its_own_and_keeps_it(tmp_path):
-    assert keys(tmp_path, "1") == [["first", "first-1"], ["second", "second-1"], ["first", "first-1", "first-2"]]
-
-
-def test_why(tmp_path):
-    """TransferQueue as it is: the second job has the responses of the first in its batch."""
-    assert keys(tmp_path, "0") == [["first", "first-1"], ["second", "first-1", "second-1"]]
+    keys = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("KEYS ")]
+    assert keys == [["first", "first-1"], ["second", "second-1"], ["first", "first-1", "first-2"]]

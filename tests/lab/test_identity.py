@@ -1,11 +1,8 @@
 """Which gradients are one: the paper's eight rows at its beta, and GRPO's k3 on-policy."""
 
-import csv
-
 import pytest
 import torch
 
-from rpg import cli
 from rpg.lab.identity import SPREADS, differences
 from rpg.verl_plugin.verl_losses import verl_kl_loss
 
@@ -24,12 +21,6 @@ def test_at_a_large_beta_the_divergences_differ_and_the_two_kinds_do_not():
     found = differences(0.15, kl_coef=0.1)
     assert found.kinds < 1e-12
     assert found.divergences > 0.1
-
-
-def test_the_command_writes_the_table(tmp_path):
-    assert cli.main(["lab", "--only", "identity", "--out", str(tmp_path)]) == 0
-    rows = list(csv.DictReader((tmp_path / "identity.csv").open()))
-    assert [float(row["spread"]) for row in rows] == list(SPREADS)
 
 
 def test_k3_without_a_weight_has_the_gradient_of_the_forward_kl_on_policy():

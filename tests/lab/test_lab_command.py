@@ -1,7 +1,6 @@
 """`rpg lab`: the same numbers for the same seed and any number of processes; CSV, pictures, page."""
 
 import csv
-import dataclasses
 import re
 import signal
 import subprocess
@@ -20,28 +19,6 @@ from rpg.lab.sweeps import sweeps, unique_settings
 from rpg.lab.train import Measured, Scale, Setting
 
 torch.set_num_threads(1)
-
-
-@pytest.mark.parametrize("quick", [True, False])
-def test_the_sweeps_cover_what_they_are_for(quick):
-    settings = unique_settings(sweeps(quick))
-    assert len(settings) == len(set(settings))
-    seen = {field.name: {getattr(setting, field.name) for setting in settings} for field in dataclasses.fields(Setting)}
-    assert {1, 16} <= seen["steps"]
-    assert {0, 32} <= seen["staleness"]
-    assert {0.1, 0.3} <= seen["kl_coef"]
-    assert seen["pi_old"] == {"recomputed", "behavior", "decoupled"}
-    assert len(seen["clip_high"]) >= 3
-    assert {0.05, 0.2} <= seen["lr"]
-    assert {"cispo", "rpg_rf_urkl", "rpg_rf_urkl_clip_ppo", "vanilla"} <= seen["loss"]
-    assert len(settings) < (150 if quick else 800)
-
-
-def test_a_cells_setting_is_its_rows_and_its_columns():
-    grid = next(sweep for sweep in sweeps(False) if sweep.name == "staleness").grids[0]
-    assert grid.setting("decoupled, token, at most 2", "8") == Setting(
-        "rpg_rf_urkl_clip_ppo", steps=2, staleness=8, pi_old="decoupled", threshold=2.0, kl_coef=1e-4
-    )
 
 
 @pytest.mark.slow
@@ -111,11 +88,3 @@ def test_no_process_outlives_a_killed_run(number, tmp_path):
     assert len(workers) == 2
     _, alive = psutil.wait_procs(workers, timeout=30)
     assert alive == []
-
-
-@pytest.mark.parametrize("arguments", [["--seeds", "0"], ["--workers", "-1"], ["--only", "colour"]])
-def test_what_is_refused(arguments, capsys):
-    with pytest.raises(SystemExit) as exit_code:
-        cli.main(["lab", *arguments])
-    assert exit_code.value.code == 2
-    assert arguments[1] in capsys.readouterr().err

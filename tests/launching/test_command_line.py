@@ -14,7 +14,7 @@ import yaml
 
 from rpg.data.parquet import repeated_rows, write_parquet
 from rpg.data.toy import toy_problems
-from rpg.launching import compose, signals, start
+from rpg.launching import compose, start
 from rpg.launching.scripts import RECIPE as LINK
 from rpg.launching.scripts import paths
 
@@ -150,10 +150,13 @@ def has_reader(pipe: Path) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "code", "word"),
-    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung up")],
+    ("number", "code", "word", "moment"),
+    [
+        (signal.SIGINT, 130, "interrupted", 0.0),
+        (signal.SIGTERM, 143, "terminated", "in pre-flight"),
+        (signal.SIGHUP, 129, "hung up", "in pre-flight"),
+    ],
 )
-@pytest.mark.parametrize("moment", [0.0, "in pre-flight"])
 def test_a_signal_in_the_first_seconds(waiting_run, number, code, word, moment):
     """moment: seconds after the script has handed over to Python, or when that reads the model's config.json."""
     process = subprocess.Popen(
@@ -174,27 +177,3 @@ def test_a_signal_in_the_first_seconds(waiting_run, number, code, word, moment):
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (code, "", f"{word} before the run began\n")
     assert not Path(waiting_run["CKPTS_DIR"]).exists()
-
-
-def test_ignored_in_the_background_stays_ignored():
-    """As in a job that a script starts with &; the answer to Ctrl-C in mid-run is KeyboardInterrupt as ever."""
-    with restored_signals():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signals.end_at_once()
-        signals.raise_from_now()
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signals.end_at_once()
-        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-        signals.raise_from_now()
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-@contextlib.contextmanager
-def restored_signals():
-    saved = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in saved.items():
-            signal.signal(number, handler)

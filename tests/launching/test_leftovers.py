@@ -106,19 +106,3 @@ def test_semaphores():
     assert kept.exists()
     kill(living)
     kept.unlink()
-
-
-def test_a_file_that_goes_while_it_is_looked_at(tmp_path, monkeypatch):
-    """Its process drops it between the listing and the look; a link to nothing is listed, and has nothing to see."""
-    monkeypatch.setattr(leftovers, "SHARED", tmp_path)
-    for kind in (leftovers.WEIGHTS, leftovers.SEMAPHORES):
-        (tmp_path / f"{kind}gone").symlink_to(tmp_path / "nothing")
-    kept = tmp_path / f"{leftovers.SEMAPHORES}kept"
-    kept.touch()
-    leftovers.unlink({kept.stat().st_ino})
-    assert not kept.exists()
-    old = tmp_path / f"{leftovers.SEMAPHORES}old"
-    old.touch()
-    before = time.time() - 100
-    os.utime(old, (before, before))
-    assert f"{old}, of a run that is dead" in leftovers.remove()

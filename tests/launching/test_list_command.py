@@ -49,23 +49,8 @@ def test_flags_of_train_are_the_variables(capsys, monkeypatch, tmp_path):
     assert printed["reward"]["custom_reward_function"]["path"] == str(tmp_path / "own.py")
 
 
-def test_help_has_the_groups_and_an_unknown_option_is_refused(capsys):
-    with pytest.raises(SystemExit):
-        main(["train", "--help"])
-    assert "adapter=lora" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as ended:
-        main(["train", "grpo_qwen3-0.6b", "--modle", "x"])
-    assert ended.value.code == 2
-
-
 @pytest.mark.parametrize(("memory", "share"), [("24", 0.5), ("47.9", 0.5), ("48", 0.4), ("80", 0.6), ("141", 0.6)])
 def test_one_gpu_takes_the_settings_of_its_memory(monkeypatch, memory, share):
     monkeypatch.setenv("GPU_MEMORY_GB", memory)
     rollout = of_script(scripts.find("grpo_qwen3-0.6b"), []).config["actor_rollout_ref"]["rollout"]
     assert rollout["gpu_memory_utilization"] == share
-
-
-@pytest.mark.parametrize("text", ["", "x", "0", "-1"])
-def test_a_memory_that_is_none(monkeypatch, text):
-    monkeypatch.setenv("GPU_MEMORY_GB", text)
-    assert main(["train", "grpo_qwen3-0.6b"]) == 2

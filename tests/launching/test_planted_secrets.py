@@ -75,16 +75,6 @@ def test_the_page_of_a_run_that_was_recorded_with_them(tmp_path):
         assert shown in page
 
 
-def test_a_job(monkeypatch):
-    monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", FakeClient)
-    os.environ["RAY_ADDRESS"] = "http://head:8265"
-    assert start.main(["rpg.script=dapo_7b", "method=dapo"]) == 0
-    job = str(vars(FakeClient.submitted))
-    assert "rpg.launching" in job
-    assert [token for token in PLANTED.values() if token in job] == []
-    assert not PLANTED.keys() & FakeClient.submitted.runtime_env["env_vars"].keys()
-
-
 def test_a_job_that_would_show_one(monkeypatch, capsys):
     """What is sent along stands in the dashboard: a secret in a variable that is needed refuses the job."""
     monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", FakeClient)

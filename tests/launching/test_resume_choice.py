@@ -74,7 +74,7 @@ def test_a_damaged_newest_one_is_passed_over(toy, launch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("said_step", ["", "abc", None, "7"])
+@pytest.mark.parametrize("said_step", ["", None, "7"])
 def test_a_tracker_that_names_none(toy, launch, said_step):
     write_complete(toy / "run", 2)
     tracker = toy / "run" / TRACKER
@@ -113,16 +113,3 @@ def test_one_of_plain_verl_is_used_with_a_warning(toy, launch):
     assert f"warning: trainer.resume_from_path={step}: has no manifest.json" in said
     (step / OPTIM).write_bytes(b"")
     assert launch()[0] == 2
-
-
-@pytest.mark.slow
-def test_a_named_one_that_is_damaged_is_refused(toy, launch):
-    step = write_complete(toy / "elsewhere", 4)
-    named = ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={step}"]
-    assert launch(*named)[0] == 0
-    content = bytearray((step / OPTIM).read_bytes())
-    content[99] ^= 1
-    (step / OPTIM).write_bytes(content)
-    code, config, said = launch(*named)
-    assert (code, config) == (2, None)
-    assert f"error: trainer.resume_from_path={step}: {OPTIM} is not what was written: CRC-32 " in said

@@ -59,14 +59,6 @@ def client(monkeypatch):
         signal.signal(number, handler)
 
 
-def test_only_an_address_outside_a_job_means_submit():
-    assert not submit.wanted()
-    os.environ["RAY_ADDRESS"] = "http://head:8265"
-    assert submit.wanted()
-    os.environ[IN_JOB] = "1"  # Ray sets RAY_ADDRESS in a job as well
-    assert not submit.wanted()
-
-
 def test_the_job_brings_the_packages_and_the_plugin(tmp_path):
     os.environ.update(NNODES="2", MODEL_PATH="/models/m", CKPTS_DIR="here", WANDB_API_KEY="secret", OTHER="x")
     os.environ["VERL_USE_EXTERNAL_MODULES"] = "mine,rpg.verl_plugin.autoload"
@@ -148,7 +140,6 @@ def losing(monkeypatch, client, connections, states):
     "ends",
     [
         [RuntimeError("WebSocket connection closed unexpectedly with close code 1006")],
-        [aiohttp.ServerDisconnectedError()],
         [],
     ],
 )
@@ -203,8 +194,6 @@ def test_what_the_job_sets_is_not_set_again():
     [
         ({}, None, "offline"),
         ({"WANDB_API_KEY": "k"}, None, None),
-        ({"WANDB_MODE": "disabled"}, None, None),
-        ({}, "machine api.wandb.ai login user password k\n", None),
         ({}, "machine elsewhere.org login user password k\n", "offline"),
         ({"WANDB_BASE_URL": "https://wandb.mine.org"}, "machine wandb.mine.org login user password k\n", None),
     ],

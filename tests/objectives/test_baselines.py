@@ -76,15 +76,6 @@ def test_empty_batch(shape):
     assert batch_mean_advantages(rewards, mask).shape == shape
 
 
-@pytest.mark.parametrize("kind", [torch.bool, torch.int64, torch.float32])
-def test_mask_types_and_exact_zeros(kind):
-    rewards = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    mask = torch.tensor([[1, 1, 0], [0, 0, 0]]).to(kind)
-    advantages = group_mean_advantages(rewards, mask, [7, 7])
-    assert advantages.dtype == torch.float32
-    assert advantages.tolist() == [[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
-
-
 def test_garbage_where_no_token_counts_is_ignored_and_elsewhere_reported():
     nan = float("nan")
     mask = torch.tensor([[1, 0], [1, 1]])
@@ -101,10 +92,3 @@ def test_wrong_sizes_are_refused():
         group_mean_advantages(torch.zeros(3, 2), torch.ones(3, 2), [0, 1])
     with pytest.raises(ValueError, match="mask has"):
         batch_mean_advantages(torch.zeros(3, 2), torch.ones(3, 1))
-
-
-def test_inputs_are_left_alone():
-    rewards, mask = torch.randn(4, 3), torch.ones(4, 3)
-    before = rewards.clone()
-    group_mean_advantages(rewards, mask, [0, 0, 1, 1])
-    assert torch.equal(rewards, before)

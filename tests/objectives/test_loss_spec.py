@@ -23,39 +23,6 @@ def test_name_survives_parse_and_print(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "rule"),
-    [
-        ("rpg_fkl", {}, "reward"),
-        ("rpg_fkl", {"clip_scope": "regularized"}, "regularized"),
-        ("rpg_fkl", {"clip_scope": "none"}, "none"),
-        ("rpg_rf_fkl", {}, "none"),
-        ("rpg_rf_fkl_clip_hard", {}, "hard"),
-        ("rpg_rf_fkl_clip_ppo", {}, "psi"),
-        ("rpg_rf_fkl_clip_ppo", {"clip_branch": "advantage"}, "advantage"),
-    ],
-)
-def test_rule_in_force(name, settings, rule):
-    assert LossSpec.parse(name, **settings).rule == rule
-
-
-@pytest.mark.parametrize(
-    ("typo", "meant"),
-    [("rpg_rf_urkl_clip_pp", "rpg_rf_urkl_clip_ppo"), ("rpg_uklr", "rpg_urkl"), ("RPG_FKL", "rpg_fkl")],
-)
-def test_unknown_name_is_refused_with_the_nearest(typo, meant):
-    with pytest.raises(ValueError, match=f"unknown loss name '{typo}'; did you mean '.*'") as error:
-        LossSpec.parse(typo)
-    if typo != "RPG_FKL":  # difflib compares case-sensitively; any suggestion will do there
-        assert f"did you mean {meant!r}" in str(error.value)
-
-
-def test_a_name_is_never_taken_apart():
-    for almost in ("rpg_rf_urkl_clip_ppo_v3", "rpg_js", "rpg_fkl_clip_hard", "rpg", ""):
-        with pytest.raises(ValueError, match="unknown loss name"):
-            LossSpec.parse(almost)
-
-
-@pytest.mark.parametrize(
     ("field", "value"),
     [
         ("kl_coef", -1e-4),
@@ -75,6 +42,12 @@ def test_a_name_is_never_taken_apart():
 def test_bad_values_are_refused_by_field_name(field, value):
     with pytest.raises(ValueError, match=field):
         LossSpec.parse("rpg_urkl", **{field: value})
+
+
+@pytest.mark.parametrize("name", ["rpg_rf_urkl_clip_pp", "rpg_rf_urkl_clip_ppo_v3", "rpg_fkl_clip_hard", ""])
+def test_an_unknown_name_is_refused(name):
+    with pytest.raises(ValueError, match="unknown loss name"):
+        LossSpec.parse(name)
 
 
 def test_a_cell_outside_the_table_cannot_be_built():

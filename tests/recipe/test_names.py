@@ -74,11 +74,6 @@ def test_what_is_no_name_is_refused(name):
         parse(name)
 
 
-def test_an_unknown_name_is_told_the_nearest():
-    with pytest.raises(UnknownName, match="'rpg_7b_urkl1e-4_rf'"):
-        parse("rpg_7b_urkl1e-5_rf")
-
-
 def test_settings_of_a_name():
     corrected = settings(parse("grpo_corrected_cpu"))
     assert corrected["rpg.reference.mode"] == "fixed"
@@ -171,12 +166,9 @@ JUDGE = "reward.custom_reward_function.reward_kwargs.judge"
     ("overrides", "changed"),
     [
         (["clip=0.1_0.1", "trainer.total_training_steps=5"], "clip_ratio_low=0.1,clip_ratio_high=0.1"),
-        (["judge=verified"], "judge=verified"),
         ([f"{JUDGE}=verified"], "judge=verified"),
         (["actor_rollout_ref.actor.clip_ratio_c=3.0"], "clip_ratio_c=3.0"),
         (["actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean"], "loss_agg_mode=seq-mean-token-mean"),
-        (["actor_rollout_ref.actor.entropy_coeff=0.01"], "entropy_coeff=0.01"),
-        (["actor_rollout_ref.actor.ppo_epochs=2"], "ppo_epochs=2"),
         (["schedule=async", "pi_old=decoupled"], "trainer_mode=colocate_async,rollout_is=token"),
     ],
 )
@@ -188,17 +180,7 @@ def test_an_override_against_the_name_is_told_and_renames_the_run(dry_run, overr
     assert all(f".{setting.partition('=')[0]} = " in err for setting in changed.split(","))
 
 
-@pytest.mark.parametrize(
-    ("override", "renames"),
-    [
-        ("clip_branch=advantage", True),
-        ("clip_scope=none", True),
-        ("z_old=2.0", True),
-        ("clip_branch=psi", False),
-        ("clip_scope=reward", False),
-        ("z_old=1.0", False),
-    ],
-)
+@pytest.mark.parametrize(("override", "renames"), [("clip_branch=advantage", True), ("clip_branch=psi", False)])
 def test_the_shape_of_an_rpg_loss_is_in_its_name(monkeypatch, capsys, override, renames):
     monkeypatch.setenv("DRY_RUN", "1")
     script, actor = "rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28", "actor_rollout_ref.actor"
@@ -209,17 +191,12 @@ def test_the_shape_of_an_rpg_loss_is_in_its_name(monkeypatch, capsys, override, 
     assert bool(err) is renames
 
 
-def test_a_name_that_the_user_gives_stays(dry_run):
-    _, printed, err = dry_run("clip=0.1_0.1", "trainer.experiment_name=mine")
-    assert printed.trainer.experiment_name == "mine"
-    assert "clip_ratio_low" in err
-
-
 def test_harmless_overrides_are_not(dry_run):
     harmless = ["trainer.total_training_steps=5", "trainer.logger=[console]", "data.train_files=/x.parquet"]
     code, printed, err = dry_run(*harmless, "rpg.time_limit=60")
     assert (code, err) == (0, "")
     assert printed.trainer.experiment_name == "dapo_7b"
+    assert dry_run("clip=0.1_0.1", "trainer.experiment_name=mine")[1].trainer.experiment_name == "mine"
 
 
 def test_an_unknown_key_is_refused(dry_run):

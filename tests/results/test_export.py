@@ -55,20 +55,6 @@ def test_the_newest_complete_one_of_a_run_is_exported(tmp_path, capsys, monkeypa
     assert not list(tmp_path.rglob("hf*"))
 
 
-def test_find_actor_refuses(tmp_path, capsys):
-    with pytest.raises(ResultsError, match="no checkpoint there"):
-        export.find_actor(tmp_path)
-    assert main(["export", str(tmp_path)]) == 2
-    assert "rpg export:" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("said", ["three", "../../x", "\xff", ""])
-def test_a_tracker_that_says_nothing(tmp_path, said):
-    actor = checkpoint(tmp_path)
-    (tmp_path / "latest_checkpointed_iteration.txt").write_text(said, encoding="latin-1")
-    assert export.find_actor(tmp_path)[0] == actor
-
-
 def test_export_does_not_write_over_anything(tmp_path):
     checkpoint(tmp_path)
     (tmp_path / "out").mkdir()
@@ -101,15 +87,6 @@ def test_a_failed_export_can_be_tried_again(tmp_path, capsys, monkeypatch, faili
     assert "answer:   42\n" in capsys.readouterr().out
     assert main(["export", str(tmp_path)]) == 2
     assert "not an empty directory" in capsys.readouterr().err
-
-
-@pytest.mark.full
-def test_the_real_merger_refuses_shards_that_are_none_and_leaves_nothing(tmp_path, capsys):
-    actor = checkpoint(tmp_path)
-    before = sorted(path.name for path in actor.parent.iterdir())
-    assert main(["export", str(tmp_path)]) == 1
-    assert "verl's merger ended with 1" in capsys.readouterr().err
-    assert sorted(path.name for path in actor.parent.iterdir()) == before
 
 
 @pytest.mark.full

@@ -15,7 +15,7 @@ from synthetic import config, records, write_run
 from rpg.cli import main
 from rpg.results.settings import put
 
-QUICK, FULL = 24, 480
+SEEDS = 24
 SETTINGS = (
     "trainer.experiment_name", "trainer.total_training_steps", "trainer.val_only", "trainer.validation_data_dir",
     "trainer.resume_mode", "trainer.resume_from_path", "algorithm.adv_estimator", "algorithm.filter_groups.enable",
@@ -98,9 +98,7 @@ COMMANDS = ("table", "table --format json", "score --judge release", "table --fo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=[pytest.mark.full] if seed >= QUICK else []) for seed in range(FULL)]
-)
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_mutation_ends_a_command(seed, tmp_path, capsys):
     random = Random(seed)
     runs = tmp_path / "runs"

@@ -11,18 +11,15 @@ from matplotlib.cbook import is_math_text
 from synthetic import config, records, write_run
 
 from rpg.cli import main
-from rpg.methods.labels import LOOKS, METHODS, looks_of, method_of_name
+from rpg.methods.labels import METHODS, looks_of, method_of_name
 from rpg.results.figures import (
     MOST_POINTS,
     band,
     escape_picture,
-    make_legend,
     make_panels,
-    smooth,
     thin,
 )
 from rpg.results.runs import load_runs
-from rpg.results.table import build_table
 
 LOSSES = {
     "rpg_cpu_urkl1e-4": "rpg_urkl",
@@ -62,15 +59,6 @@ def test_page_stands_alone_and_names_every_run(plotted):
     assert set(re.findall(r'(?:url\(#|href="#)([^")]+)', page)) <= set(ids)
 
 
-def test_page_does_not_tell_where_files_lay(plotted):
-    assert "/somewhere" not in (plotted / "plots" / "index.html").read_text()
-
-
-def test_every_paper_method_has_its_own_look():
-    assert set(LOOKS) == set(METHODS)
-    assert len({look.colour for look in LOOKS.values()}) == len(METHODS)
-
-
 def test_a_method_looks_the_same_in_any_company():
     alone = looks_of(["RPG-URKL"])["RPG-URKL"]
     for others in (["GRPO"], list(METHODS), ["something else", "RPG-URKL (lr 5e-7)"]):
@@ -78,35 +66,6 @@ def test_a_method_looks_the_same_in_any_company():
     pair = looks_of(["RPG-URKL (lr 1e-6)", "RPG-URKL (lr 5e-7)"])
     assert len({look.dash for look in pair.values()}) == 2
     assert {look.colour for look in pair.values()} == {alone.colour}
-
-
-def test_runs_that_differ_by_seed_share_a_label(tmp_path):
-    for seed in (1, 2):
-        write_run(tmp_path / f"s{seed}", records([0.1, seed / 10]), config("r", seed=seed))
-    runs = load_runs([tmp_path], [])
-    assert make_legend(runs, build_table(runs)).labels == ("RPG-URKL", "RPG-URKL")
-
-
-def test_off_policy_panels_are_drawn_where_a_run_has_something_to_show(tmp_path):
-    lines = records([0.1, 0.2])
-    for _, data in lines[1:]:
-        data |= {"training/off_policy/ess": 0.9, "training/off_policy/trajectory_staleness/mean": 0.0}
-        data |= {"actor/rpg_clipfrac_high": 0.0, "actor/rpg_clipfrac_low": 0.0}
-    write_run(tmp_path / "sync", lines, config("sync"))
-    write_run(tmp_path / "older", records([0.1, 0.2]), config("older"))
-
-    def drawn() -> list[str]:
-        return [title for panel in make_panels(load_runs([tmp_path], [])) if "off" in (title := panel.title)]
-
-    assert drawn() == ["off-policy: effective sample size"]
-    lines[-1][1]["training/off_policy/trajectory_staleness/mean"] = 0.5
-    lines[-1][1]["actor/rpg_clipfrac_low"] = 0.01
-    write_run(tmp_path / "async", lines, config("async"))
-    assert drawn() == [
-        "off-policy: effective sample size",
-        "off-policy: staleness (weight versions)",
-        "off-policy: clipped below (share)",
-    ]
 
 
 @pytest.mark.slow
@@ -123,11 +82,6 @@ def test_against_minutes_of_training(tmp_path, capsys):
     capsys.readouterr()
     assert main(["plot", *map(str, runs), "--out", str(tmp_path / "both"), "--against", "minutes"]) == 1
     assert "not: not shown: the log lacks timing_s/step" in capsys.readouterr().err
-
-
-def test_smooth_keeps_constants_and_length():
-    assert smooth(pd.Series([2.0] * 7)).tolist() == [2.0] * 7
-    assert smooth(pd.Series([0.0, 3.0, 6.0])).tolist() == [1.5, 3.0, 4.5]  # windows of two, three, two
 
 
 def test_a_long_line_is_thinned_and_keeps_its_spikes():

@@ -22,7 +22,7 @@ from rpg.checks import fingerprint
 from rpg.checks.finding import Run as Asked
 from rpg.cli import main
 from rpg.files import manifest
-from rpg.files.lock import RUN, take
+from rpg.files.lock import take
 from rpg.results import reproduction
 from rpg.results.settings import ResultsError, put, settings
 
@@ -125,18 +125,6 @@ def test_a_run_that_fails_is_named_and_the_rest_is_done(recipe, tmp_path, monkey
     assert starts(out / "runs/rpg_cpu_urkl1e-4-seed1") == [0]
 
 
-def test_a_script_that_refuses_is_named_and_the_rest_is_done(recipe, tmp_path, capsys):
-    script = recipe / "cpu" / "run_grpo_cpu.sh"
-    script.write_text("no_such_thing")
-    out = tmp_path / "out"
-    assert reproduce(out, *TWO) == 1
-    assert "failed: GRPO: " in (err := capsys.readouterr().err)
-    assert "not a command of launch.sh" in err
-    assert [path.name for path in (out / "runs").iterdir()] == ["rpg_cpu_urkl1e-4-seed1"]
-    assert reproduce(tmp_path / "other", *ONE) == 2  # and nothing else is asked for
-    assert not (tmp_path / "other").exists()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ended_in_the_middle_and_started_again(recipe, tmp_path, monkeypatch, number, code):
@@ -179,25 +167,6 @@ def test_last_checkpoints_are_evaluated_with_more_answers_once(recipe, tmp_path,
 
 
 @pytest.mark.slow
-def test_an_evaluation_that_failed_is_named_and_made_again(recipe, tmp_path, monkeypatch, capsys):
-    out = tmp_path / "out"
-    arguments = [*ONE, "--seeds", "1", "2", "--samples", "4"]
-    assert reproduce(out, *ONE, "--seeds", "1", "2") == 0
-    monkeypatch.setenv("STAND_IN_FAILS", "grpo_cpu-seed2")
-    capsys.readouterr()
-    assert reproduce(out, *arguments) == 1
-    log = out / "logs" / "grpo_cpu-seed2-evaluation.log"
-    why = f"grpo_cpu-seed2: evaluation ended with exit code 7; {log}"
-    assert f"failed: {why}" in capsys.readouterr().err
-    assert "not in this table" not in (out / "table.md").read_text()  # which has both trainings
-    assert f"not in this table: {why}" in (out / "evaluation.md").read_text()
-    monkeypatch.delenv("STAND_IN_FAILS")
-    assert reproduce(out, *arguments) == 0
-    assert [steps(made) for made in (out / "evaluations").iterdir()] == [[2], [2]]
-    assert "| GRPO | 0.2150 ± 0.0050 |" in (out / "evaluation.md").read_text()
-
-
-@pytest.mark.slow
 def test_a_run_that_lacks_nothing_but_its_last_record_gets_it(recipe, tmp_path):
     """A kill in the last validation, which comes after the last checkpoint, in a run that does not validate first."""
     out = tmp_path / "out"
@@ -210,24 +179,6 @@ def test_a_run_that_lacks_nothing_but_its_last_record_gets_it(recipe, tmp_path):
     assert main(arguments) == 0
     assert steps(run) == [1, 2]
     assert starts(run) == [0, 2]
-
-
-@pytest.mark.slow
-def test_what_is_wrong_with_one_run_takes_no_other_along(recipe, tmp_path, monkeypatch, capsys):
-    out = tmp_path / "out"
-    assert reproduce(out, *TWO, "--seeds", "2") == 0
-    monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run, **_: "no" if "grpo" in run.name else None)
-    capsys.readouterr()
-    assert reproduce(out, *TWO, "--seeds", "1", "2") == 1
-    said = capsys.readouterr()
-    assert "failed: GRPO: no" in said.err
-    assert "2 done, 0 begun, 1 to do, 1 refused" in said.out
-    assert "| GRPO | 0.2200 |" in (out / "table.md").read_text()  # of the seed that there is
-    log = out / "runs/rpg_cpu_urkl1e-4-seed1/metrics.jsonl"
-    log.write_text("torn\n" + log.read_text())
-    assert reproduce(out, *TWO, "--seeds", "1", "2") == 1
-    assert f"failed: rpg_cpu_urkl1e-4-seed1: {log}, line 1: not a record" in capsys.readouterr().err
-    assert "RPG-URKL | **0.2200** |" in (out / "table.md").read_text()
 
 
 def test_an_override_does_not_make_an_evaluation_a_training(tmp_path):
@@ -249,17 +200,6 @@ def test_a_reproduction_has_one_process(recipe, tmp_path, capsys):
     assert reproduce(out, *TWO) == 2
     assert f"{out} is in use by process {os.getpid()} on " in capsys.readouterr().err
     assert not (out / "runs").exists()
-    os.close(descriptor)
-
-
-def test_a_directory_that_stays_in_use_is_given_up(recipe, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("rpg.results.reproduce_command.LOCK_SECONDS", 0.2)
-    out = tmp_path / "out"
-    run = out / "runs/grpo_cpu-seed1"
-    run.mkdir(parents=True)
-    descriptor = take(run / RUN)
-    assert reproduce(out, *TWO) == 1
-    assert f"grpo_cpu-seed1: its directory is in use by process {os.getpid()}" in capsys.readouterr().err
     os.close(descriptor)
 
 
@@ -327,13 +267,6 @@ def test_a_finished_run_of_another_table_is_evaluated_on_this_table_s_files(tmp_
     assert alone.directory != more.directory
 
 
-def test_seeds_of_one_row_may_differ_in_how_often_and_how_fast():
-    for key in (*fingerprint.LOOKS, *fingerprint.HOW_OFTEN, *fingerprint.HOW_FAST):
-        there, here = config("r"), config("r")
-        put(here, key, {"all": "below it"} if key == "transfer_queue" else 7)
-        assert (settings(there) == settings(here)) == (key not in fingerprint.LOOKS), key
-
-
 @pytest.mark.parametrize(
     "key", ["actor_rollout_ref.rollout.agent.default_agent_loop", "skip.rollout.enable", "actor_rollout_ref.rollout.n"]
 )
@@ -348,15 +281,11 @@ def test_what_changes_the_training_makes_another_row_and_another_run(key):
     ("arguments", "named"),
     [
         (["--methods", "rpg-urk"], "rpg-urk"),
-        (["--methods", "grpo", "a.b=1"], "a.b=1"),
         (["--seeds", "1", "1"], "--seeds 1 1"),
         (["--steps", "0"], "--steps 0"),
         (["--parallel", "2"], "RAY_ADDRESS"),
         (["data.seed=3"], "--seeds"),
-        (["trainer.default_local_dir=x"], "--out"),
         (["trainer.save_freq=-1"], "trainer.save_freq=-1"),
-        (["trainer.total_epochs=1"], "--steps"),
-        (["trainer.val_only=true"], "trainer.val_only=true"),
         (["--out", f"{__file__}/sub"], f"{__file__}/sub"),
     ],
 )
@@ -367,11 +296,6 @@ def test_refused_before_anything_is_touched(recipe, tmp_path, monkeypatch, capsy
     assert main(["reproduce", "8", *arguments[:position], *options]) == 2
     assert named in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_no_such_table(capsys):
-    assert main(["reproduce", "4"]) == 2
-    assert "the paper has no such table of results; there are 3, 5, 6, 7, 8" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -2,13 +2,11 @@
 
 import json
 import math
-import subprocess
-import sys
 
 import pytest
 from synthetic import config, records, write_run
 
-from rpg.results.runs import as_step, frame, load_runs, read_metrics
+from rpg.results.runs import frame, load_runs, read_metrics
 from rpg.results.settings import ResultsError, exit_code
 from rpg.results.table import build_table
 
@@ -35,23 +33,6 @@ def write_events(folder, lines):
         for tag, value in data.items():
             writer.add_event(Event(step=step, summary=Summary(value=[Summary.Value(tag=tag, simple_value=value)])))
     writer.close()
-
-
-@pytest.mark.full
-def test_verls_own_loggers_give_the_same_table(tmp_path, monkeypatch):
-    from verl.utils.tracking import Tracking
-
-    settings = config("rpg_cpu_urkl1e-4")
-    monkeypatch.setenv("TENSORBOARD_DIR", str(tmp_path / "tb"))
-    monkeypatch.setenv("VERL_FILE_LOGGER_PATH", str(tmp_path / "file" / "metrics.jsonl"))
-    write_run(tmp_path / "file", [], settings)
-    write_run(tmp_path / "tb", [], settings)
-    (tmp_path / "tb" / "metrics.jsonl").unlink()
-    tracking = Tracking("rpg", "rpg_cpu_urkl1e-4", ["file", "tensorboard"], settings)
-    for step, data in LINES:
-        tracking.log(data, step)
-    tracking.finish()
-    assert_same_tables(tmp_path)
 
 
 def test_two_kinds_of_log_give_the_same_table(tmp_path):
@@ -99,10 +80,7 @@ def test_a_cut_off_last_line_is_left_out_and_noted(tmp_path):
 @pytest.mark.parametrize(
     "line",
     ["{", "[]", '{"step": 1}', '{"step": 1, "data": 3}', "[" * 5000]
-    + [
-        f'{{"step": {step}, "data": {{}}}}'
-        for step in ('"x"', "1.5", "-1", "true", "null", "NaN", "Infinity", "[1]", "9" * 400)
-    ],
+    + [f'{{"step": {step}, "data": {{}}}}' for step in ('"x"', "1.5", "-1", "true", "NaN")],
 )
 def test_a_broken_line_in_the_middle_is_refused_by_number(tmp_path, line):
     run_dir = write_run(tmp_path / "a", LINES)
@@ -111,10 +89,6 @@ def test_a_broken_line_in_the_middle_is_refused_by_number(tmp_path, line):
     file.write_text("\n".join([*lines[:2], line, *lines[2:]]))
     with pytest.raises(ResultsError, match=r"metrics\.jsonl, line 3: not a record"):
         load(run_dir)
-
-
-def test_steps():
-    assert [as_step(value) for value in (0, 3, 4.0)] == [0, 3, 4]
 
 
 def test_of_a_resumed_run_the_later_part_wins_and_the_abandoned_branch_goes():
@@ -159,13 +133,6 @@ def test_a_run_given_twice_counts_once(tmp_path):
     assert "the same numbers as" in notes[1]
 
 
-def test_a_run_without_a_step_is_left_out(tmp_path):
-    write_run(tmp_path / "a", LINES)
-    write_run(tmp_path / "b", [])
-    runs, notes = load(tmp_path)
-    assert (len(runs), exit_code(notes)) == (1, 1)
-
-
 def test_nothing_there(tmp_path):
     (tmp_path / "x.txt").write_text("x")
     for path, message in (
@@ -191,7 +158,7 @@ def test_changed_settings_of_a_resumption_are_noted(tmp_path):
     assert "after step 2: data.seed 1 -> 2" in run.notes
 
 
-@pytest.mark.parametrize("content", ["", "- a\n", "text", "a: 2024-99-99", "a: &a {b: *a}", "{" * 3000, "\x00\xff"])
+@pytest.mark.parametrize("content", ["", "- a\n", "a: 2024-99-99", "\x00\xff"])
 def test_a_configuration_of_another_kind_is_left_out(tmp_path, content):
     run_dir = write_run(tmp_path / "rpg_urkl1e-4", LINES)
     (run_dir / "config.yaml").write_text(content, encoding="latin-1")
@@ -199,42 +166,3 @@ def test_a_configuration_of_another_kind_is_left_out(tmp_path, content):
     assert run.config == {}
     assert run.method == "RPG-URKL"  # by its name
     assert exit_code(run.notes) == 1
-
-
-def test_a_configuration_with_a_setting_of_another_type_is_left_out(tmp_path):
-    settings = config("rpg_cpu_urkl1e-4")
-    settings["trainer"]["total_training_steps"] = "many"
-    (run,), _ = load(write_run(tmp_path / "bad", LINES, settings))
-    assert (run.method, run.config) == ("RPG-URKL", {})
-    assert exit_code(run.notes) == 1
-
-
-MEMORY = """
-import re, sys
-from rpg.cli import main
-code = main(sys.argv[1:])
-print(int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) // 1024)
-sys.exit(code)
-"""
-
-
-def peak(*arguments) -> int:
-    """MiB that a command takes at its peak."""
-    command = [sys.executable, "-c", MEMORY, *map(str, arguments)]
-    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_what_is_not_drawn(tmp_path):
-    """20,000 lines of 120 metrics, 70 MB: `rpg plot` takes at most 40 MiB more than for five lines."""
-    many = {f"timing_s/part_{number}": 0.123456789 for number in range(117)}
-    data = {"critic/score/mean": 0.5, "actor/entropy": 0.25, "timing_s/step": 1.0, **many}
-    validated = json.dumps({**data, "val-core/aime24/acc/mean@1": 0.5})
-    peaks = []
-    for count in (5, 20_000):
-        folder = write_run(tmp_path / str(count), [], config("r"))
-        texts = (json.dumps(data) if step % 100 else validated for step in range(count))
-        lines = (f'{{"step": {step}, "data": {text}}}\n' for step, text in enumerate(texts))
-        (folder / "metrics.jsonl").write_text("".join(lines))
-        peaks.append(peak("plot", folder, "--out", tmp_path / "plots"))
-    assert peaks[1] - peaks[0] < 40

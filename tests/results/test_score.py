@@ -6,14 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 from synthetic import config, records, write_run
 
 from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
-from rpg.results import figures
-from rpg.results.page import make_page
 from rpg.results.runs import RunLog, load_runs
 from rpg.results.samples import read_samples, samples_of_problems
 from rpg.results.settings import judge_of_config
@@ -132,32 +129,6 @@ def test_several_sets_are_told_apart_by_their_files(tmp_path, capsys):
     assert "none.parquet: no such file" in capsys.readouterr().err
 
 
-def test_a_problem_of_two_sets_is_scored_as_neither(tmp_path, capsys):
-    run_dir = saved_run(tmp_path / "run", "release", ("aime24", "minerva"))
-    shared = [Problem("minerva", f"{source}: what is 1 + 7?", "7", "test") for source in ("aime24", "minerva")]
-    write_parquet(repeated_rows(shared), run_dir / "minerva.parquet")
-    assert score(run_dir, "--judge", "verified") == 2
-    assert "a problem of aime24 and of minerva" in capsys.readouterr().err
-    keep = ("aime24: what is 0", "minerva: what is 1 + 7")  # of each set a problem that the other lacks
-    write_parquet(repeated_rows(shared[1:]), run_dir / "minerva.parquet")
-    with open(run_dir / "validation/2.jsonl", encoding="utf-8") as file:
-        lines = [line for line in file if any(problem in line for problem in keep)]
-    (run_dir / "validation/2.jsonl").write_text("".join(lines), encoding="utf-8")
-    assert score(run_dir, "--judge", "verified") == 1
-    (run,) = load_runs([run_dir / "judge-verified"], [])
-    assert list(run.metrics.index) == [2]
-
-
-def test_samples_of_another_run_are_not_scored(tmp_path, capsys):
-    run_dir = saved_run(tmp_path / "run", "release")
-    text = (run_dir / "validation/2.jsonl").read_text(encoding="utf-8")
-    (run_dir / "validation/2.jsonl").write_text(text.replace('"acc": 1.0', '"acc": 0.0'), encoding="utf-8")
-    assert score(run_dir, "--judge", "verified") == 1
-    assert "the log has 0.2500 at step 2" in capsys.readouterr().out
-    (run,) = load_runs([run_dir / "judge-verified"], [])
-    assert list(run.metrics.index) == [0, 4]
-
-
 def test_steps_without_samples_are_said(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "release")
     (run_dir / "validation/2.jsonl").unlink()
@@ -233,48 +204,9 @@ def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
     assert any("the paper's judge is release; a difference to rows of verified" in note for note in beside.notes)
 
 
-def test_every_format_says_the_judge(tmp_path):
-    write_run(tmp_path / "a", records([0.1, 0.2, 0.3]), with_judge(config("a"), "release"))
-    runs = load_runs([tmp_path], [])
-    table = build_table(runs)
-    assert list(table.rows) == ["RPG-URKL"]
-    assert "; judge: release." in FORMATS["md"](table)
-    assert r"\multicolumn{3}{l}{\footnotesize judge: release} \\" in FORMATS["tex"](table)
-    assert json.loads(FORMATS["json"](table))["rows"][0]["judge"] == "release"
-    assert next(csv.DictReader(io.StringIO(FORMATS["csv"](table))))["judge"] == "release"
-    assert all("judge: " not in FORMATS[name](paper_table(3)) for name in ("md", "tex"))
-    legend = figures.make_legend(runs, table)
-    page = make_page(runs, figures.make_panels(runs), legend, table, "t")
-    assert "; judge: release.</p>" in page
-    assert "RPG-URKL, 4 of 4 steps, judge: release</p>" in page
-
-
 def test_the_same_judge_with_and_without_the_key_is_one_setting(tmp_path):
     for seed, judge in ((1, None), (2, "verified")):
         settings = with_judge(config("r", seed=seed), judge)
         write_run(tmp_path / f"s{seed}", records([0.1, 0.2, 0.1 * seed]), settings)
     (cell,) = build_table(load_runs([tmp_path], [])).records()
     assert (cell["method"], cell["judge"], cell["runs"]) == ("RPG-URKL", "verified", 2)
-
-
-def test_eval_takes_a_judge(tmp_path, capsys):
-    script = tmp_path / "run_x.sh"
-    script.write_text("")
-    for judge in ("release", "verified"):
-        assert main(["eval", str(script), "--judge", judge, "--out", str(tmp_path / "o"), "--print"]) == 0
-        assert f" judge={judge}" in capsys.readouterr().out
-    assert main(["eval", str(script), "--out", str(tmp_path / "o"), "--print"]) == 0
-    assert " judge=" not in capsys.readouterr().out
-
-
-def test_a_run_says_its_judge(tmp_path):
-    from rpg.checks.finding import Run
-    from rpg.launching.rundir import prepare
-
-    settings = with_judge(config("r"), "release")
-    settings["trainer"].update(default_local_dir=str(tmp_path / "r"), resume_mode="auto")
-    (tmp_path / "r").mkdir()
-    directory = prepare(Run(settings), {})
-    assert json.loads((directory / "environment.json").read_text())["judge"] == "release"
-    written = yaml.safe_load((directory / "config.yaml").read_text())
-    assert judge_of_config(written) == "release"

@@ -84,13 +84,6 @@ def test_last_best_and_early_stop(tmp_path):
     assert "a: stopped early, at step 4 of 10" in table.notes
 
 
-def test_last_before_the_end_and_best_before_training_are_noted(tmp_path):
-    lines = [*records([0.4, 0.3]), (3, {"actor/entropy": 0.1})]
-    table = table_of(tmp_path, {"a": (lines, config("a", steps=3))})
-    assert "a: Last on AIME24 is of step 2; 3 is the run's last step" in table.notes
-    assert "a: Best on AIME24 is of step 0, before any training" in table.notes
-
-
 def test_nan_is_neither_last_nor_best(tmp_path, capsys):
     values = [0.1, 0.3, float("nan")]
     lines = [(step, {"val-core/aime24/acc/mean@1": value}) for step, value in enumerate(values)]
@@ -122,35 +115,6 @@ def test_other_settings_are_other_rows(tmp_path):
     table = table_of(tmp_path, {**runs, "c": (records([0.1, 0.9]), config("c", loss="vanilla"))})
     assert list(table.rows) == ["GRPO", "RPG-URKL (lr 1e-06)", "RPG-URKL (lr 5e-07)"]
     assert list(table.cells["rank_last"]) == [1, 2, 2]  # ties share a place
-
-
-def test_keys_that_end_alike_are_told_apart_or_named_once(tmp_path):
-    """verl passes the actor's mini-batch on to the critic; a learning rate of the critic's is its own."""
-
-    def made(name, batch, lr, critic_lr):
-        settings = config(name, lr=lr)
-        settings["actor_rollout_ref"]["actor"]["ppo_mini_batch_size"] = batch
-        settings["critic"] = {"ppo_mini_batch_size": batch, "optim": {"lr": critic_lr}}
-        return records([0.1, 0.2 + critic_lr + batch / 100]), settings
-
-    assert labels_of(tmp_path / "passed_on", {"a": made("a", 2, 0.1, 0.1), "b": made("b", 16, 0.1, 0.1)}) == [
-        "RPG-URKL (ppo_mini_batch_size 16)",
-        "RPG-URKL (ppo_mini_batch_size 2)",
-    ]
-    assert labels_of(tmp_path / "own", {"a": made("a", 2, 0.1, 0.2), "b": made("b", 2, 0.2, 0.1)}) == [
-        "RPG-URKL (actor.optim.lr 0.1, critic.optim.lr 0.2)",
-        "RPG-URKL (actor.optim.lr 0.2, critic.optim.lr 0.1)",
-    ]
-
-
-def test_a_row_of_several_runs_does_not_pass_for_one(tmp_path):
-    """Too many settings differ for a label, so that a run's name is taken."""
-    runs = {}
-    for name, seed, value in (("a1", 1, 1), ("a2", 2, 1), ("a3", 3, 1), ("b", 1, 2)):
-        settings = config(name, seed=seed)
-        settings["data"].update(dict.fromkeys(("w", "x", "y", "z"), value))
-        runs[name] = (records([0.1, seed / 10]), settings)
-    assert labels_of(tmp_path, runs) == ["RPG-URKL (a1 and 2 more)", "RPG-URKL (b)"]
 
 
 def test_evaluations_are_rows_by_what_they_evaluate(tmp_path):
@@ -273,9 +237,3 @@ def test_bold_only_where_the_lead_exceeds_the_noise(tmp_path):
     table = build_table(load_runs([tmp_path], []))
     assert "**0.8200**" in markdown(table)
     assert list(table.cells["clear_last"]) == [True, True]  # nothing is below the last one
-
-
-def test_in_a_terminal_no_name_is_markup(tmp_path):
-    (tmp_path / "[red]x").mkdir()
-    (tmp_path / "[red]x" / "metrics.jsonl").write_text('{"step": 1, "data": {"val-core/toy/acc/mean@1": 0.5}}\n')
-    assert FORMATS["terminal"](build_table(load_runs([tmp_path], []))).count("[red]x") >= 1

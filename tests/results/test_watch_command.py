@@ -8,13 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import yaml
 from rich.console import Console
 
 from rpg.cli import main
-from rpg.results.watch_command import Watched, duration, screen, sparkline
+from rpg.results.watch_command import Watched, screen
 
 
 def write_config(directory: Path, steps: int) -> None:
@@ -73,12 +72,6 @@ def test_runs_are_columns_as_far_as_they_fit(tmp_path: Path, width: int, height:
     assert all(any(f"run{number}" in line for line in text) for number in range(6))
 
 
-def test_no_run_and_no_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["watch", str(tmp_path / "absent")]) == 2
-    assert main(["watch", "--every", "0", str(tmp_path)]) == 2
-    assert "--every" in capsys.readouterr().err
-
-
 def test_it_waits_for_the_first_step_and_ends_with_the_last(tmp_path: Path):
     write_config(tmp_path / "r", steps=2)
     command = [sys.executable, "-m", "rpg.cli", "watch", "--every", "0.1", str(tmp_path / "r")]
@@ -103,10 +96,3 @@ def test_ctrl_c_ends_the_watch(tmp_path: Path):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=20)
     assert (process.returncode, errors) == (0, "")
-
-
-def test_sparkline_and_durations():
-    assert sparkline(pd.Series([0.0, 1.0, 0.5])) == "▁█▅"  # 0.5 is block 3.5, rounded to the even 4
-    assert sparkline(pd.Series([2.0, 2.0])) == "▁▁"
-    assert len(sparkline(pd.Series(range(1000), dtype=float))) == 14
-    assert [duration(45), duration(720), duration(12240)] == ["45 s", "12 min", "3.4 h"]

@@ -1,10 +1,15 @@
 """The installed verl is as scripts/check_verl.py expects it, and the script notices one that is not."""
 
 import importlib.util
+import inspect
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import yaml
+from verl.workers.config import PolicyLossConfig
+
+from rpg.verl_plugin.config import RPGPolicyLossConfig
 
 SCRIPT = Path(__file__).parents[2] / "scripts/check_verl.py"
 SPEC = importlib.util.spec_from_file_location("check_verl", SCRIPT)
@@ -16,6 +21,11 @@ QUESTIONS = ("missing_imports", "changed_signatures", "unknown_keys")
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_verl_is_as_expected(question):
     assert list(getattr(check_verl, question)()) == []
+
+
+def test_no_setting_of_ours_takes_the_name_of_one_of_verls():
+    ours = inspect.get_annotations(RPGPolicyLossConfig)
+    assert ours.keys().isdisjoint(field.name for field in fields(PolicyLossConfig))
 
 
 def test_the_lines_are_there():
