@@ -160,10 +160,10 @@ def model_directory(run: Run) -> Iterator[Finding]:
     key, path, directory = f"{MODEL}.path", str(run.get(f"{MODEL}.path")), run.model
     if elsewhere(path):
         return
-    if not directory.is_dir():
-        looks_local = path.startswith(("/", "./", "../", "~")) or directory.exists()
+    if not os.path.isdir(directory):  # False, too, where no file can have this name
+        looks_local = path.startswith(("/", "./", "../", "~")) or os.path.exists(directory)
         if looks_local or _hub_is_off(run):
-            wrong = "a file, no directory" if directory.exists() else "no such directory"
+            wrong = "a file, no directory" if os.path.exists(directory) else "no such directory"
             yield Finding(
                 key, path, wrong, "set MODEL_PATH to a Hugging Face model directory; `rpg demo` makes the toy model"
             )
