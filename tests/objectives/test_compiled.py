@@ -59,4 +59,4 @@ def test_without_a_compiler_the_losses_run_plain_with_one_warning(monkeypatch):
     with pytest.warns(UserWarning, match="use_torch_compile.*no working C") as warnings:
         functions = [compiled(CPU), compiled(CPU)]
     assert functions == [token_loss_summary, token_loss_summary]
-    assert len(warnings) == 1
+    assert sum("use_torch_compile" in str(warning.message) for warning in warnings) == 1  # others are torch's own
