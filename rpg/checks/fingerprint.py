@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rpg.checks.finding import ABSENT, Finding, Refused, Run, leaves, shown
+from rpg.checks.reward import FUNCTION, KWARGS, is_ours
 from rpg.files.whole import FINGERPRINT as NAME
 from rpg.files.whole import append_record, write_whole
 
@@ -70,11 +71,15 @@ OFF = {
 
 
 def defining(run: Run) -> dict[str, Any]:
-    """The settings that define a training, by dotted key, and the content of the files that it trains on."""
+    """The settings that define a training, by dotted key, and the content of its data and of its reward function."""
     off = [section for section, switch in OFF.items() if not run.get(switch)]
     found = {key: value for key, value in leaves(run.config) if not below(key, (*FREE, *off))}
     files = [Path(name).expanduser() for name in run.files("train")]
     found["data.train_files (content)"] = [_content(file) for file in files if file.is_file()]
+    path = run.get(f"{FUNCTION}.path")
+    reward = Path(run.get(f"{KWARGS}.file") or path or "").expanduser()
+    if reward.is_file() and not is_ours(path):
+        found[f"{FUNCTION}.path (content)"] = _content(reward)
     config = run.model / "config.json"
     found["actor_rollout_ref.model.path (config.json)"] = _content(config) if config.is_file() else None
     return found

@@ -33,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
     """Write tables, pictures and page into --out."""
     import torch
 
+    from rpg.files.whole import write_whole
     from rpg.lab import bias, fixed_point, report
     from rpg.lab.identity import identity_table
     from rpg.lab.measure import measure_all
@@ -42,9 +43,13 @@ def run(args: argparse.Namespace) -> int:
     wanted = args.only or [*LISTED, *(sweep.name for sweep in sweeps(args.quick))]
     scale = Scale(seeds=args.seeds, updates=QUICK_UPDATES if args.quick else Scale.updates, seed=args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
+    page = args.out / report.PAGE
+    if page.exists() and report.TITLE not in page.read_bytes():
+        print(f"rpg lab: {page}: not written by `rpg lab`; remove it, or give another --out", file=sys.stderr)
+        return 2
     questions = []
     if "identity" in wanted:
-        identity_table().to_csv(args.out / "identity.csv", index=False, float_format="%.2g")
+        write_whole(args.out / "identity.csv", identity_table().to_csv(index=False, float_format="%.2g"))
     if "gradient" in wanted:
         seeds, ages = (QUICK_GRADIENT, QUICK_AGES) if args.quick else (GRADIENT, bias.AGES)
         questions.append(report.gradient_question(bias.bias_table(seeds, args.seed, ages)))

@@ -14,14 +14,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from rpg.files.whole import write_whole
 from rpg.lab.bias import ROWS
 from rpg.lab.sweeps import DIVERGENCES, Grid, Sweep, unique_settings
 from rpg.lab.task import Task
 from rpg.lab.train import GROUP, GROUPS, Scale, Setting
-from rpg.results.figures import STYLE, svg
+from rpg.results.figures import STYLE, save, svg
 
 CELL, LINE = 0.62, 0.4  # width and height of a cell, in inches
 LETTER = 0.083  # width of a letter of a row's label
+PAGE = "index.html"
+TITLE = b"<title>The laboratory</title>"  # page.html has it: this command wrote the page
 
 
 class Question(NamedTuple):
@@ -216,11 +219,11 @@ def _draw(axes: Axes, shown: Map, labelled: bool) -> None:
 
 
 def write(directory: Path, questions: Sequence[Question], scale: Scale) -> None:
-    """A CSV and a PNG a question, and the page."""
+    """A CSV and a PNG a question, and the page; each file is whole or absent."""
     for each in questions:
-        each.table.to_csv(directory / f"{each.name}.csv", index=False, float_format="%.6g")
-        each.figure.savefig(directory / f"{each.name}.png", dpi=110, metadata={"Software": None})
-    (directory / "index.html").write_text(page(questions, scale), encoding="utf-8")
+        write_whole(directory / f"{each.name}.csv", each.table.to_csv(index=False, float_format="%.6g"))
+        write_whole(directory / f"{each.name}.png", save(each.figure, "png"))
+    write_whole(directory / PAGE, page(questions, scale))
 
 
 def page(questions: Sequence[Question], scale: Scale) -> str:

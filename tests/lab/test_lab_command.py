@@ -42,6 +42,15 @@ def test_command(tmp_path, capsys):
     assert (tmp_path / "lr.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_page_of_another_program_stays(tmp_path):
+    command = ["lab", "--only", "identity", "--out", str(tmp_path)]
+    assert cli.main(command) == 0
+    assert cli.main(command) == 0  # its own page is replaced
+    (tmp_path / "index.html").write_text("mine")
+    assert cli.main(command) == 2
+    assert (tmp_path / "index.html").read_text() == "mine"
+
+
 def test_the_error_is_the_standard_error_over_seeds(monkeypatch):
     per_seed = torch.tensor([0.1, 0.2, 0.6])
     monkeypatch.setattr("rpg.lab.measure.train", lambda *_: Measured(*[per_seed] * len(Measured._fields)))

@@ -109,6 +109,17 @@ def test_a_training_file_is_known_by_its_content(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("key", ["path", "reward_kwargs.file"])  # verl's form, and the short one
+def test_a_reward_function_is_known_by_its_content(tmp_path, key):
+    file = tmp_path / "reward.py"
+    file.write_text("def reward(response, answer): return 1.0")
+    run = config(tmp_path, **{f"reward__custom_reward_function__{key}": str(file)})
+    fingerprint.record(tmp_path, run, 0, {})
+    assert fingerprint.refuse_another(tmp_path, run) == {}
+    file.write_text("def reward(response, answer): return 0.0")
+    assert list(fingerprint.compare(tmp_path, run)) == ["reward.custom_reward_function.path (content)"]
+
+
 def test_the_list_of_what_may_change_is_in_the_docs():
     text = (Path(__file__).parents[2] / "docs/reliability.md").read_text()
     assert not [name for name in fingerprint.FREE if f"`{name}`" not in text]
