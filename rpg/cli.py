@@ -14,6 +14,8 @@ import sys
 from importlib import metadata
 from types import ModuleType
 
+import shtab
+
 COMMANDS = {  # name: room, what it does, an example
     "verify": ("objectives", "check every loss against the exact gradient of its objective", "rpg verify"),
     "data": ("data", "build and check training and evaluation files", "rpg data check data/*.parquet"),
@@ -51,10 +53,12 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="rpg", description="KL-regularised policy gradients for verl.")
     parser.add_argument("--version", action="version", version=f"rpg {metadata.version('rpg-verl')}")
+    shtab.add_argument_to(parser, "--print-completion", help="print this shell's completion script")
+    every = bool(argv) and argv[0].startswith("--print-completion")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (_, does, example) in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=does, description=f"{does}.", epilog=f"example: {example}")
-        if name in argv[:1]:  # importing torch for `rpg --help` would cost seconds
+        if every or name in argv[:1]:  # importing torch for `rpg --help` would cost seconds
             command(name).configure(subparser)
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
         near = difflib.get_close_matches(argv[0], COMMANDS, n=1)

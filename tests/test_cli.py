@@ -40,3 +40,14 @@ def test_verify_as_json(capsys):
     report = json.loads(capsys.readouterr().out)
     assert report["failed"] == []
     assert {one["loss"] for one in report["losses"] if one["exact"]} >= {"rpg_rf_urkl", "rpg_urkl (clip_scope=none)"}
+
+
+def test_completion(capsys, tmp_path):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["--print-completion", "bash"])
+    (tmp_path / "rpg.bash").write_text(capsys.readouterr().out)
+    for typed, completed in (("repr", "reproduce"), ("train --rew", "--reward"), ("data bu", "build")):
+        words = ["rpg", *typed.split()]
+        ask = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _shtab_rpg; echo ${{COMPREPLY[@]}}"
+        command = ["bash", "-c", f". {tmp_path}/rpg.bash; {ask}"]
+        assert subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.split() == [completed]
