@@ -22,6 +22,7 @@ from rpg.results.settings import put
 
 METRICS = (
     "critic/score/mean",
+    "critic/score_before_filtering/mean",
     "actor/entropy",
     "actor/grad_norm",
     "actor/pg_clipfrac",

@@ -7,27 +7,11 @@
 # expected: stability/expectations.md.
 set -euo pipefail
 
-root=$(cd "$(dirname "$0")/../.." && pwd)
-runs=$root/checkpoints/stability
+source "$(dirname "${BASH_SOURCE[0]}")/chain_train.sh"
+
+rate=2e-4
+runs=checkpoints/stability
 out=docs/results/stability
-steps=12
-rpg=$root/.venv/bin/rpg
-[[ -x $rpg ]] || rpg=rpg
-python=${rpg%rpg}python
-cd "$root"
-[[ -f runs/chain/model/model.safetensors ]] || "$python" -m rpg.toy.chain runs/chain
-
-train() { # ARM SCRIPT OVERRIDES...
-    local run=$runs/$1-seed$seed script=recipe/rpg/cpu/run_$2.sh
-    shift 2
-    [[ -d $run/global_step_$steps ]] && return
-    bash "$script" dataset=chain model=chain actor_rollout_ref.rollout.n=8 data.train_batch_size=32 \
-        actor_rollout_ref.actor.ppo_mini_batch_size=2 actor_rollout_ref.actor.optim.lr=2e-4 \
-        actor_rollout_ref.rollout.val_kwargs.n=8 data.val_max_samples=128 trainer.val_before_train=false \
-        "trainer.test_freq=$steps" "trainer.save_freq=$steps" "trainer.total_training_steps=$steps" \
-        "data.seed=$seed" "trainer.default_local_dir=$run" "$@"
-}
-
 rf=rpg_cpu_urkl1e-4_rf
 for seed in ${SEEDS:-1 2 3 4 5 6}; do
     train unclipped $rf "$@"

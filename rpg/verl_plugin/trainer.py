@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 import ray
+import transfer_queue as tq
 from omegaconf import DictConfig, open_dict
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer, get_trainer_cls
@@ -38,6 +39,7 @@ class RPGTrainer(PPOTrainer):
             }
         self._asked = (0, 0)
         self._failed: set[str] = set()
+        self._filtered: dict[str, list[float]] = {}
         self._of_step: dict[str, float] = {}
         super().__init__(config)
         if self.reference_settings.has_model:
@@ -90,6 +92,8 @@ class RPGTrainer(PPOTrainer):
         def noted(global_steps: int, partition_id: str) -> tuple[set[str], set[str], set[str], Any]:
             found = reasons(global_steps, partition_id)
             self._note_failed(found[2])
+            if partition_id == "train":
+                self._note_filtered(buffer, found[1])
             return found
 
         buffer.sample, buffer._terminal_eviction_reasons = counted, noted
@@ -115,6 +119,26 @@ class RPGTrainer(PPOTrainer):
             if len(self._failed) > limit * batch:
                 raise RuntimeError(f"{said}. That is more than rpg.left_out_limit={limit} of {batch}")
             print(f"warning: {said}")
+
+    def _note_filtered(self, buffer: Any, groups: set[str]) -> None:
+        """Keep the rewards of groups that filter_groups is about to drop."""
+        new = groups - self._filtered.keys()
+        if keys := [key for key in buffer.partitions["train"] if key.split("_")[0] in new]:
+            data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=["rm_scores"])
+            for key, scores in zip(keys, data["rm_scores"], strict=True):
+                self._filtered.setdefault(key.split("_")[0], []).append(float(scores.sum()))
+
+    def _compute_metrics(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> None:
+        """As verl's, and the mean reward before filter_groups drops groups; surplus groups count as the kept ones."""
+        super()._compute_metrics(batch, metrics, *args, **kwargs)
+        if self.config.algorithm.filter_groups.enable:
+            rows = zip(batch.keys, batch.tags, strict=True)
+            kept = len({key.split("_")[0] for key, tag in rows if not tag.get("is_padding", False)})
+            kept += metrics.get("training/filter_groups/discarded_surplus_samples", 0)
+            dropped = [sum(scores) / len(scores) for scores in self._filtered.values()]
+            total = kept * metrics["critic/score/mean"] + sum(dropped)
+            metrics["critic/score_before_filtering/mean"] = total / (kept + len(dropped))
+            self._filtered = {}
 
     def _count(self, keys: list[str], partition: str, prompts: int) -> dict[str, float]:
         """Of a batch's responses, by verl's keys prompt_response_part, how many are missing, and groups of one.
