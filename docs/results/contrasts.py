@@ -3,6 +3,7 @@
 An outcome of a run is modelled as the sum of its method's and its seed's effect.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import mpmath
@@ -95,15 +96,22 @@ def estimate(runs: pandas.DataFrame, contrast: Contrast, outcome: str) -> Estima
         chosen = chosen[chosen.folder.str.startswith("steps_")]
     if outcome == SCORE:
         chosen = chosen[chosen.method != "DAPO"]
-    cells = pandas.get_dummies(chosen[contrast.by], dtype=float)
-    seeds = pandas.get_dummies(chosen.seed, drop_first=True, dtype=float)
+    return difference(chosen, contrast.by, contrast.plus, contrast.minus, outcome)
+
+
+def difference(
+    runs: pandas.DataFrame, by: str, plus: Sequence[str], minus: Sequence[str], outcome: str, times: int = 1
+) -> Estimate:
+    """Mean effect of the cells `plus` less that of `minus`, `times` over, in a model of cell and seed effects."""
+    cells = pandas.get_dummies(runs[by], dtype=float)
+    seeds = pandas.get_dummies(runs.seed, drop_first=True, dtype=float)
     design = numpy.hstack([cells, seeds])
-    values = chosen[outcome].to_numpy()
+    values = runs[outcome].to_numpy()
     fitted, *_ = numpy.linalg.lstsq(design, values, rcond=None)
     freedom = len(values) - design.shape[1]
     variance = ((values - design @ fitted) ** 2).sum() / freedom
     weights = numpy.zeros(design.shape[1])
-    for side, sign in ((contrast.plus, 1), (contrast.minus, -1)):
+    for side, sign in ((plus, times), (minus, -times)):
         present = [name for name in side if name in cells]
         for name in present:
             weights[cells.columns.get_loc(name)] = sign / len(present)

@@ -17,6 +17,7 @@ REPORTS = (
     ("study_report.py", "docs/results/study", "study/methods.md"),
     ("off_policy_report.py", "docs/results/off_policy", "off_policy/runs.md"),
     ("stability_report.py", "docs/results/stability", "stability/runs.md"),
+    ("factors_report.py", "docs/results/factors", "factors/runs.md"),
     ("paper_report.py", None, "paper.md"),
 )
 PAGES = ("docs/results/README.md", "docs/results/laboratory.md", "docs/off-policy.md", "README.md")
@@ -49,6 +50,22 @@ def test_unpacked_runs_are_a_table_and_pack_to_the_same_metrics(study, tmp_path,
         yaml.safe_load((folder / "settings.yaml").read_text()) for folder in (tmp_path / "again", RESULTS / study)
     ]
     assert shared[0] == shared[1]
+
+
+def test_the_score_before_filtering_adds_the_dropped_groups():
+    """In real runs the added rewards of dropped groups lie between -2 (wrong and too long) and 1 per group."""
+    with open(RESULTS / "factors/metrics.csv") as file:
+        rows = [row for row in csv.DictReader(file) if row["critic/score_before_filtering/mean"]]
+    assert len(rows) == 192
+    for row in rows:
+        kept, dropped = (
+            float(row[f"training/filter_groups/{key}"] or 0) for key in ("discarded_surplus_samples", "evicted_samples")
+        )
+        kept += 32
+        mean, before = float(row["critic/score/mean"]), float(row["critic/score_before_filtering/mean"])
+        added = before * (kept + dropped) - mean * kept
+        assert -2 * dropped - 1e-3 <= added <= dropped + 1e-3
+        assert dropped == 0 or before != mean
 
 
 def published():

@@ -41,6 +41,7 @@ def test_imports_and_overrides_are_found():
     assert {
         ("RPGActor", "train_batch"),
         ("RPGTrainer", "step"),
+        ("RPGTrainer", "_compute_metrics"),
         ("ScheduleFreeEngine", "train_mode"),
         ("CompleteCheckpoints", "_save_checkpoint"),
         ("ServerAdapter", "__init__"),
