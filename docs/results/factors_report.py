@@ -140,7 +140,7 @@ def draw(runs: pandas.DataFrame, score: pandas.DataFrame, sampled: pandas.DataFr
              ("dapo", "false"): ("#fd8d3c", ":")}  # fmt: skip
     by_prompt = pandas.DataFrame({run: per_prompt(score[run], sampled[run]) for run in score})
     with pyplot.rc_context(figures.STYLE):
-        figure, axes = pyplot.subplots(1, 3, figsize=(15, 4.8), width_ratios=(1, 1, 1.15))
+        figure, axes = pyplot.subplots(1, 3, figsize=(15, 5.2), width_ratios=(1, 1, 1.15), layout="constrained")
         panels = (("batch", score), ("prompts sampled", by_prompt))
         for axis, (label, values) in zip(axes, panels, strict=False):
             for (loss, filtered), (colour, line) in looks.items():
@@ -159,13 +159,10 @@ def draw(runs: pandas.DataFrame, score: pandas.DataFrame, sampled: pandas.DataFr
             axes[2].errorbar([effect.value for effect in effects], places, xerr=reach, fmt="o", color=colour,
                              label=outcome, markersize=4, capsize=2)  # fmt: skip
         axes[2].axvline(0, color="black", linewidth=0.8)
-        axes[2].set_yticks(
-            range(len(EFFECTS)), [name.replace(", ", ",\n").replace(" minus ", "\nminus ") for name in EFFECTS]
-        )
+        axes[2].set_yticks(range(len(EFFECTS)), [name.replace(", ", ",\n") for name in EFFECTS])
         axes[2].set_ylim(len(EFFECTS) - 0.5, -0.5)
         axes[2].set_title("effects, 95 % intervals", loc="left")
         axes[2].legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.3, -0.08), ncols=3, frameon=False)
-        figure.tight_layout()
         figure.savefig(path, dpi=90)
 
 
