@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rpg.results.compare import (
-    TRAINING_REWARD,
-    Difference,
-    Group,
-    compare,
-    differing_settings,
-    filters_groups,
-    load_group,
-    planned_alike,
-    side_by_side,
-)
-from rpg.results.settings import ResultsError, about, exit_code, printable
+from rpg.results.compare import TRAINING_REWARD, Group, compare, differing_settings, load_group, side_by_side
+from rpg.results.settings import ResultsError, about, exit_code, printable, setting
 
 LETTERS = 600  # of a problem or response that is shown
 MOST_SETTINGS = 30
@@ -47,86 +38,72 @@ def run(args: argparse.Namespace) -> int:
     except (ResultsError, OSError) as error:
         print(f"rpg compare: {printable(str(error))}", file=sys.stderr)
         return 2
-    for run_log in (run_log for group in (first, *others) for run_log in group.runs):
-        notes += [about(run_log.name, note) for note in dict.fromkeys(run_log.notes)]
+    notes += [about(log.name, note) for group in (first, *others) for log in group.runs for note in log.notes]
+    notes = list(dict.fromkeys(notes))
     if args.json:
-        print(json.dumps({"comparisons": [as_json(one) for one in reports], "notes": notes}, indent=2))
+        print(json.dumps({"comparisons": reports, "notes": notes}, indent=2))
         return exit_code(notes)
     console = Console(highlight=False)
     for one in reports:
         show(console, one)
-    for note in dict.fromkeys(notes):
+    for note in notes:
         print(f"note: {printable(note)}", file=sys.stderr)
     return exit_code(notes)
 
 
 def report(first: Group, second: Group, count: int, notes: list[str]) -> dict[str, Any]:
-    """What is shown of one comparison."""
+    """What is shown of one comparison, in JSON's types."""
     differences = compare(first, second)
     if not differences:
         raise ResultsError(f"{first.path} and {second.path} have no benchmark and no training reward in common")
-    if not planned_alike(first, second):
+    runs = [*first.runs, *second.runs]
+    if len({one.last_step for one in runs}) > 1:
         notes.append(f"{first.name} and {second.name} are at different steps: a difference is also one of training")
-    if any(map(filters_groups, (first, second))) and any(one.outcome == TRAINING_REWARD for one in differences):
+    if any(setting(one.config, "algorithm.filter_groups.enable") for one in runs):
         notes.append(
             f"{TRAINING_REWARD}: algorithm.filter_groups is on, so that it is the mean over the groups that were kept"
         )
-    if len(first.runs) == len(second.runs) == 1:
+    if len(runs) == 2:
         notes.append("one run a side: an interval over problems does not cover what another seed would change")
     return {
         "first": first.name,
         "second": second.name,
-        "differences": differences,
+        "differences": [asdict(one) for one in differences],
         "settings": differing_settings((first, second)),
         "answers": side_by_side(first.runs[0], second.runs[0], count) if count > 0 else [],
     }
 
 
-def as_json(one: dict[str, Any]) -> dict[str, Any]:
-    """A report in JSON's types."""
-    differences = [vars(found) | {"clear": found.clear} for found in one["differences"]]
-    names = ("problem", "answer_key", "first", "second")
-    return one | {"differences": differences, "answers": [dict(zip(names, row, strict=True)) for row in one["answers"]]}
-
-
 def show(console: Console, one: dict[str, Any]) -> None:
-    """Print one comparison."""
+    """Print one comparison: differences (bold where the interval leaves out 0), settings, answers."""
     console.print(Text(f"A  {printable(one['first'])}\nB  {printable(one['second'])}\n"))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading, justify in (
-        ("", "left"),
-        ("A", "right"),
-        ("B", "right"),
-        ("B - A", "right"),
-        ("95% interval", "left"),
-    ):
-        table.add_column(heading, justify=justify)  # pyright: ignore[reportArgumentType]
-    for found in one["differences"]:
-        table.add_row(*map(Text, (found.outcome, f"{found.first:.4f}", f"{found.second:.4f}")), *verdict(found))
-    console.print(table)
-    differing = one["settings"]
-    if differing:
+    rows = []
+    for outcome in one["differences"]:
+        means = [Text(f"{outcome[side]:.4f}") for side in ("first", "second")]
+        value = Text(f"{outcome['difference']:+.4f}", style="bold" if outcome["clear"] else "")
+        interval = "unknown: one run a side"
+        if outcome["interval"]:
+            interval = "{:+.4f} to {:+.4f}, over {}".format(*outcome["interval"], outcome["over"])
+        rows.append([Text(outcome["outcome"]), *means, value, Text(interval)])
+    console.print(_table(["", "A", "B", "B - A", "95% interval"], rows))
+    if differing := one["settings"]:
         console.print(f"\nsettings that differ ({len(differing)})")
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for heading in ("", "A", "B"):
-            table.add_column(heading, overflow="fold")
-        for key, values in list(differing.items())[:MOST_SETTINGS]:
-            table.add_row(*(Text(printable(text)) for text in (key, *values)))
-        console.print(table)
+        shown = list(differing.items())[:MOST_SETTINGS]
+        console.print(_table(["", "A", "B"], [[Text(printable(x)) for x in (key, *values)] for key, values in shown]))
         if len(differing) > MOST_SETTINGS:
             console.print(f"... and {len(differing) - MOST_SETTINGS} more: --json lists all")
-    for problem, key, *responses in one["answers"]:
-        console.print(Text(f"\nproblem  {short(problem)}\nanswer   {printable(key)}"))
-        for side, response in zip("AB", responses, strict=True):
-            console.print(Text(f"{side}        {short(response)}"))
+    for answer in one["answers"]:
+        console.print(Text(f"\nproblem  {short(answer['problem'])}\nanswer   {short(answer['answer_key'])}"))
+        console.print(Text(f"A        {short(answer['first'])}\nB        {short(answer['second'])}"))
 
 
-def verdict(found: Difference) -> tuple[Text, Text]:
-    """The difference, bold where its interval leaves out 0, and the interval."""
-    value = Text(f"{found.difference:+.4f}", style="bold" if found.clear else "")
-    if found.interval is None:
-        return value, Text("unknown: one run a side")
-    return value, Text(f"{found.interval[0]:+.4f} to {found.interval[1]:+.4f}, over {found.over}")
+def _table(head: list[str], rows: list[list[Text]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in head:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def short(text: str) -> str:

@@ -9,7 +9,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from rpg.files.integrity import STEP, newest_complete, steps, verify
+from rpg.files.integrity import STEP, UNCHECKED, newest_complete, steps, verify
 from rpg.launching.children import call
 from rpg.launching.overrides import BadSetting, override
 from rpg.results.runs import METRICS, is_accuracy, load_runs
@@ -56,22 +56,30 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(table.notes)
 
 
-def chosen(checkpoint: Path) -> Path:
-    """The global_step_N that is meant: the newest complete one where a run directory is given.
+def find_checkpoint(path: Path, *, contents: bool = True) -> tuple[Path, list[str]]:
+    """The global_step_N that a path means, the newest complete one of a run directory; and remarks.
 
-    Raises ResultsError where there is none, or it is not complete.
+    The remarks say which checkpoints were passed over and why, and that one has no manifest.
+    contents: whether the checksums of a global_step_N are computed.
+
+    Raises:
+        ResultsError: no checkpoint there, or none that is complete; OSError: it cannot be read.
     """
-    if steps(checkpoint):
-        newest = newest_complete(checkpoint).found
-        if newest is None:
-            raise ResultsError(f"--checkpoint {checkpoint}: no complete checkpoint in it; `rpg doctor` says why")
-        return newest.directory
-    if not (checkpoint / "actor").is_dir() or not STEP.fullmatch(checkpoint.name):  # verl reads the step in it
-        raise ResultsError(f"--checkpoint {checkpoint}: not a checkpoint; give a run directory or its global_step_N")
-    verdict = verify(checkpoint, contents=False)  # the script's own pre-flight reads the contents
-    if not verdict.complete:
-        raise ResultsError(f"--checkpoint {checkpoint}: {verdict.why}; give another global_step_N")
-    return checkpoint
+    remarks: list[str] = []
+    if steps(path):
+        choice = newest_complete(path)
+        remarks = [f"{verdict.directory}: passed over: {verdict.why}" for verdict in choice.passed_over]
+        verdict = choice.found
+    else:
+        directory = path.parent if path.name == "actor" else path
+        if not (directory / "actor").is_dir() or not STEP.fullmatch(directory.name):  # verl reads the step in it
+            raise ResultsError(f"{path}: not a checkpoint; give a run directory, or its global_step_N")
+        verdict = verify(directory, contents=contents)
+        if not verdict.complete:
+            raise ResultsError(f"{directory}: {verdict.why}; take an earlier global_step_N")
+    if verdict is None:
+        raise ResultsError("\n".join([*remarks, f"{path}: no complete checkpoint in it"]))
+    return verdict.directory, remarks if verdict.has_manifest else [*remarks, f"{verdict.directory}: {UNCHECKED}"]
 
 
 def eval_command(
@@ -94,8 +102,8 @@ def eval_command(
     if checkpoint is None:
         command.append("trainer.resume_mode=disable")
     else:
-        path = chosen(checkpoint).absolute()
-        command += ["trainer.resume_mode=resume_path", override("trainer.resume_from_path", path)]
+        directory, _ = find_checkpoint(checkpoint, contents=False)  # the script's own pre-flight reads the contents
+        command += ["trainer.resume_mode=resume_path", override("trainer.resume_from_path", directory.absolute())]
     if files:
         command.append(override("data.val_files", [file.absolute() for file in files]))
     return command + overrides

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from rpg.data.template import format_prompt
-from rpg.files.integrity import UNCHECKED, newest_complete, steps, verify
+from rpg.results.eval_command import find_checkpoint
 from rpg.results.settings import ResultsError
 
 QUESTION = "What is 27 + 15?"
@@ -30,53 +30,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Merge, load back, ask; 2 where there is nothing to export or no place for it, 1 where a step fails."""
+    code = 2
     try:
-        actor, remarks = find_actor(args.checkpoint)
-        out = args.out or actor.parent / "hf"
+        checkpoint, remarks = find_checkpoint(args.checkpoint)
+        out = args.out or checkpoint / "hf"
         if os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
             raise ResultsError(f"{out}: not an empty directory; remove it or give another --out")
+        for remark in remarks:
+            print(f"rpg export: {remark}", file=sys.stderr)
+        code = 1
+        answer = export(checkpoint / "actor", out, args.ask)
     except (ResultsError, OSError) as error:
-        return _fail(error, 2)
-    for remark in remarks:
-        print(f"rpg export: {remark}", file=sys.stderr)
-    try:
-        answer = export(actor, out, args.ask)
-    except (ResultsError, OSError) as error:
-        return _fail(error, 1)
-    print(f"{out}: exported from {actor}")
+        print(f"rpg export: {error}", file=sys.stderr)
+        return code
+    print(f"{out}: exported from {checkpoint}")
     print(f"question: {args.ask}\nanswer:   {answer.strip()}")
     return 0
-
-
-def _fail(error: Exception, code: int) -> int:
-    print(f"rpg export: {error}", file=sys.stderr)
-    return code
-
-
-def find_actor(checkpoint: Path) -> tuple[Path, list[str]]:
-    """The actor's directory of a checkpoint, of the newest complete one where a run directory is given; and remarks.
-
-    The remarks say which checkpoints were passed over and why, and that one has no manifest.
-
-    Raises:
-        ResultsError: no checkpoint there, or none that is complete; OSError: it cannot be read.
-    """
-    if steps(checkpoint):
-        chosen = newest_complete(checkpoint)
-        passed = [f"{verdict.directory}: passed over: {verdict.why}" for verdict in chosen.passed_over]
-        if chosen.found is None:
-            raise ResultsError("\n".join([*passed, f"{checkpoint}: no complete checkpoint in it"]))
-        verdict = chosen.found
-    else:
-        passed = []
-        directory = checkpoint.parent if checkpoint.name == "actor" else checkpoint
-        if not (directory / "actor").is_dir():
-            raise ResultsError(f"{checkpoint}: no checkpoint there; give a run directory, or its global_step_N")
-        verdict = verify(directory)
-        if verdict.has_manifest and not verdict.complete:  # without one, what the merger needs decides
-            raise ResultsError(f"{directory}: {verdict.why}; take an earlier global_step_N")
-    remarks = passed if verdict.has_manifest else [*passed, f"{verdict.directory}: {UNCHECKED}"]
-    return verdict.directory / "actor", remarks
 
 
 def export(actor: Path, out: Path, question: str) -> str:

@@ -27,6 +27,7 @@ TRAINING_PANELS = (
     ("critic score (training reward)", "critic/score/mean"),
     ("entropy", "actor/entropy"),
     ("response length (tokens)", "response_length/mean"),
+    ("clipped tokens (share)", "actor/pg_clipfrac"),
 )
 # Drawn where a run has them and they are not 0 throughout, as staleness is where the trainer waits for its rollouts.
 OFF_POLICY_PANELS = (
@@ -37,14 +38,7 @@ OFF_POLICY_PANELS = (
     ("off-policy: clipped below (share)", "actor/rpg_clipfrac_low"),
     ("off-policy: clipped at c (share)", "actor/rpg_clipfrac_c"),
 )
-# Drawn instead where runs have fewer than three benchmarks, so that there are six panels all the same.
-MORE_PANELS = (
-    ("KL of pi_old from pi_theta", "actor/ppo_kl"),
-    ("clipped tokens (share)", "actor/pg_clipfrac"),
-)
-DRAWN = frozenset(metric for panels in (TRAINING_PANELS, OFF_POLICY_PANELS, MORE_PANELS) for _, metric in panels)
-STEP, MINUTES = "step", "minutes"  # what panels may be drawn against
-PANELS = 6
+DRAWN = frozenset(metric for _, metric in (*TRAINING_PANELS, *OFF_POLICY_PANELS))
 MOST_POINTS = 2000  # of a line; more are not seen, and an SVG of a million has 30 MB
 SMOOTHING = 0.1  # a running mean over this share of the steps; raw values stay visible behind it
 LEGEND_LETTERS = 42  # that fit below one panel
@@ -81,7 +75,7 @@ class Legend:
 
 def is_drawn(metric: str) -> bool:
     """Whether a metric is needed for the panels and the table: what `rpg plot` reads of a log."""
-    return metric in DRAWN or metric in ("timing_s/step", "timing_s/save_checkpoint") or is_accuracy(metric)
+    return metric in DRAWN or is_accuracy(metric)
 
 
 def make_legend(runs: Sequence[RunLog], table: Table) -> Legend:
@@ -92,25 +86,19 @@ def make_legend(runs: Sequence[RunLog], table: Table) -> Legend:
 
 
 def make_panels(runs: Sequence[RunLog]) -> list[Panel]:
-    """Benchmarks in the paper's order, the training metrics that a run has, those of off-policy training; six in all
-    where there are that many."""
+    """Benchmarks in the paper's order, then the metrics of training and of off-policy training that a run has."""
     accuracies = [run.accuracies() for run in runs]
-    present = {name for found in accuracies for name in found}
+    present = {name for own in accuracies for name in own}
     empty = pd.Series(dtype=float)
     panels = [
-        Panel(f"{name} accuracy", tuple(found.get(name, empty) for found in accuracies))
+        Panel(f"{name} accuracy", tuple(own.get(name, empty) for own in accuracies))
         for name in dict.fromkeys([*BENCHMARKS, *sorted(present)])
         if name in present
     ]
-    panels += _panels(runs, TRAINING_PANELS)
-    panels += [panel for panel in _panels(runs, OFF_POLICY_PANELS) if any(series.any() for series in panel.series)]
-    return panels + _panels(runs, MORE_PANELS)[: max(0, PANELS - len(panels))]
-
-
-def _panels(runs: Sequence[RunLog], wanted: Sequence[tuple[str, str]]) -> list[Panel]:
-    """Those of the metrics that a run has."""
-    made = [Panel(title, tuple(run.series(metric) for run in runs), metric) for title, metric in wanted]
-    return [panel for panel in made if any(map(len, panel.series))]
+    for wanted, zero_too in ((TRAINING_PANELS, True), (OFF_POLICY_PANELS, False)):
+        made = [Panel(title, tuple(run.series(metric) for run in runs), metric) for title, metric in wanted]
+        panels += [panel for panel in made if any(len(one) if zero_too else one.any() for one in panel.series)]
+    return panels
 
 
 def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
@@ -120,6 +108,7 @@ def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
     """
     axes.set_title(escape_picture(panel.title), loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    axes.set_xlabel("step")
     for label in dict.fromkeys(legend.labels):
         look, gid = legend.looks[label], f"run-{legend.labels.index(label)}"
         members = [series for other, series in zip(legend.labels, panel.series, strict=True) if other == label]
@@ -173,7 +162,7 @@ def escape_picture(text: str) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
-def figure(panels: Sequence[Panel], legend: Legend, against: str = STEP) -> Figure:
+def figure(panels: Sequence[Panel], legend: Legend) -> Figure:
     """All panels in rows of three, one legend below."""
     with matplotlib.rc_context(STYLE):
         columns = min(3, len(panels))
@@ -189,21 +178,17 @@ def figure(panels: Sequence[Panel], legend: Legend, against: str = STEP) -> Figu
             draw(axes, panel, legend)
         for axes in all_axes[len(panels) :]:
             axes.set_axis_off()
-        for axes in all_axes[max(0, len(panels) - columns) : len(panels)]:
-            axes.set_xlabel(against)
         looks = [legend.looks[label] for label in shown]
         lines = [Line2D([], [], color=look.colour, linestyle=look.dash) for look in looks]
         fig.legend(lines, names, loc="outside lower center", ncols=legend_columns, frameon=False, handlelength=3)
         return fig
 
 
-def single(panel: Panel, legend: Legend, against: str) -> str:
+def single(panel: Panel, legend: Legend) -> str:
     """One panel as SVG text, for the page."""
     with matplotlib.rc_context(STYLE):
         fig = Figure(figsize=(4.4, 3.0), layout="constrained")
-        axes = fig.subplots()
-        draw(axes, panel, legend)
-        axes.set_xlabel(against)
+        draw(fig.subplots(), panel, legend)
         return svg(fig)
 
 

@@ -6,32 +6,28 @@ from collections.abc import Sequence
 from markupsafe import Markup, escape
 
 from rpg.checks.finding import leaves
+from rpg.checks.fingerprint import below
 from rpg.checks.secrets import HIDDEN, names_a_secret, without_login
 from rpg.methods.labels import order_of
-from rpg.results.figures import STEP, Legend, Panel, single
+from rpg.results.figures import Legend, Panel, single
 from rpg.results.runs import RunLog
 from rpg.results.samples import sample_answers
-from rpg.results.settings import ResultsError, printable, setting, settings
+from rpg.results.settings import INCIDENTAL, ResultsError, printable, setting
 from rpg.results.table import Table
 from rpg.results.table_command import HTML, environment
 
 CREATOR = "rpg plot"  # in every file that `rpg plot` writes
 DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
-# An absolute path: where files lay on the machine that ran is no setting, and a page is passed on.
-FOLDERS = re.compile(r"(?<![\w.:/~-])/(?:[^\s/'\",\[\]]+/)+")
 
 
-def make_page(
-    runs: Sequence[RunLog], panels: Sequence[Panel], legend: Legend, table: Table, title: str, against: str = STEP
-) -> str:
+def make_page(runs: Sequence[RunLog], panels: Sequence[Panel], legend: Legend, table: Table, title: str) -> str:
     """The page's text. Order of runs as in `legend`."""
     ordered = [run for _, run in sorted(zip(legend.labels, runs, strict=True), key=lambda pair: order_of(pair[0]))]
-    configured = [run for run in runs if run.config]
-    all_settings = [settings(run.config, seeds=True) for run in configured]
-    keys = sorted({key for one in all_settings for key in one})
-    differing = {key: values for key in keys if len(set(values := [one.get(key, "–") for one in all_settings])) > 1}
-    contents = [shown(run.config) for run in configured]
-    shared = set.intersection(*(set(one.items()) for one in contents)) if len(contents) > 1 else set()
+    configured = [run for run in ordered if run.config]
+    all_settings = [shown(run.config) for run in configured]
+    keys = list(dict.fromkeys(key for one in all_settings for key in one))
+    values = {key: [one.get(key, "–") for one in all_settings] for key in keys}
+    differing = {key: row for key, row in values.items() if len(set(row)) > 1 and not below(key, INCIDENTAL)}
     template = environment(
         autoescape=True, finalize=lambda value: printable(value) if type(value) is str else value
     ).get_template("page.html.jinja")
@@ -40,16 +36,13 @@ def make_page(
         creator=CREATOR,
         dashes=DASHES,
         buttons=[_button(label, runs, legend) for label in sorted(set(legend.labels), key=order_of)],
-        panels=[Markup(_panel(number, panel, legend, against)) for number, panel in enumerate(panels)],
+        panels=[Markup(_panel(number, panel, legend)) for number, panel in enumerate(panels)],
         table=table,
         style=HTML,
         configured=configured,
-        differing={key: [shown_value(key, value) for value in values] for key, values in differing.items()},
-        shared=dict(item for item in contents[0].items() if item in shared) if shared else {},
-        runs=[
-            (run, dict(x for x in shown(run.config).items() if x not in shared), shown(run.environment), answers(run))
-            for run in ordered
-        ],
+        differing=differing,
+        shared={key: row[0] for key, row in values.items() if len(set(row)) == 1},
+        runs=[(run, shown(run.environment), answers(run)) for run in ordered],
     )
 
 
@@ -75,9 +68,9 @@ def _button(label: str, runs: Sequence[RunLog], legend: Legend) -> dict[str, obj
     }
 
 
-def _panel(number: int, panel: Panel, legend: Legend, against: str) -> str:
+def _panel(number: int, panel: Panel, legend: Legend) -> str:
     """A panel's SVG, with ids made unique in the page and data-run on every line of a run."""
-    text = single(panel, legend, against)
+    text = single(panel, legend)
     text = re.sub(r'id="run-(\d+)(-raw|-band)?"', r'data-run="\1"', text)
     text = re.sub(r'\bid="', f'id="p{number}-', text)
     text = re.sub(r'(url\(|href=")#', rf"\1#p{number}-", text)
@@ -85,13 +78,11 @@ def _panel(number: int, panel: Panel, legend: Legend, against: str) -> str:
 
 
 def shown(content: dict[str, object]) -> dict[str, str]:
-    """Dotted key -> value of a configuration or an environment, as the page shows it."""
+    """Dotted key -> value of a configuration or an environment, without logins and secrets: a page is passed on."""
     return {key: shown_value(key, value) for key, value in leaves(content) if value != {}}
 
 
 def shown_value(key: str, value: object) -> str:
-    """A setting's value without folders and logins; of another program's run it may be a secret."""
+    """A setting's value; of another program's run it may be a secret."""
     name = key.rpartition(".")[2]
-    if name.isupper() and names_a_secret(name):
-        return HIDDEN
-    return FOLDERS.sub("…/", without_login(str(value)))
+    return HIDDEN if name.isupper() and names_a_secret(name) else without_login(str(value))

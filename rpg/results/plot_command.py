@@ -2,17 +2,14 @@
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from rpg.files.whole import write_whole
 from rpg.results import figures
 from rpg.results.page import CREATOR, make_page
 from rpg.results.runs import RunLog, load_runs
-from rpg.results.settings import LeftOut, ResultsError, about, exit_code, printable
+from rpg.results.settings import ResultsError, exit_code, printable
 from rpg.results.table import Table, build_table, paper_table
-
-NO_TIMES = "not shown: the log lacks timing_s/step at a step, so that its minutes are not known"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,12 +17,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="as for `rpg table`")
     parser.add_argument("--out", type=Path, default=Path("plots"), metavar="DIR", help="default: plots")
     parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N beside ours on the page")
-    parser.add_argument(
-        "--against",
-        choices=[figures.STEP, figures.MINUTES],
-        default=figures.STEP,
-        help="minutes: of training, without validations and saves",
-    )
     parser.add_argument("--title", default="RPG runs", help="title of the page")
 
 
@@ -36,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
         paper = None if args.paper is None else paper_table(args.paper)
         runs = load_runs(args.runs, notes, figures.is_drawn)
         table = build_table(runs, notes, paper)
-        paths = plot(runs, table, args.out, args.title, args.against)
+        paths = plot(runs, table, args.out, args.title)
     except (ResultsError, OSError) as error:
         print(f"rpg plot: {printable(str(error))}", file=sys.stderr)
         return 2
@@ -47,40 +38,24 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(table.notes)
 
 
-def plot(
-    runs: list[RunLog], table: Table, out: Path, title: str, against: str = figures.STEP, overwrite: bool = False
-) -> list[Path]:
-    """Draw the runs of a table into `out`; what could not be shown is added to the table's notes. Returns the paths.
-
-    overwrite: whatever is there; else files of `rpg plot` alone.
+def plot(runs: list[RunLog], table: Table, out: Path, title: str) -> list[Path]:
+    """Draw the runs of a table into `out`; returns the paths. It replaces files of `rpg plot` alone.
 
     Raises:
         ResultsError: none of the runs logged a metric that the panels show, or a file of another program is in the way.
     """
-    drawn = {panel.metric for panel in figures.make_panels(runs) if panel.metric}
-    drawn_runs: list[RunLog] = []
-    for run in runs:
-        for metric in drawn:
-            run.note_not_finite(metric)
-        if against == figures.MINUTES:
-            minutes = run.minutes()
-            if minutes.empty:
-                run.notes.append(LeftOut(NO_TIMES))
-            drawn_runs.append(replace(run, metrics=run.metrics.loc[minutes.index].set_axis(minutes.to_numpy())))
-        table.notes += [about(run.name, note) for note in run.notes]
-    panels = figures.make_panels(drawn_runs or runs)
+    panels = figures.make_panels(runs)
     if not panels:
         raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *table.notes]))
     legend = figures.make_legend(runs, table)
-    picture = figures.figure(panels, legend, against)
-    page = make_page(runs, panels, legend, table, title, against)
+    picture = figures.figure(panels, legend)
     files = {
         out / "panels.png": figures.save(picture, "png", CREATOR),
         out / "panels.svg": figures.save(picture, "svg", CREATOR),
-        out / "index.html": page.encode(errors="backslashreplace"),
+        out / "index.html": make_page(runs, panels, legend, table, title).encode(errors="backslashreplace"),
     }
     for file in files:
-        if file.exists() and not overwrite and not (file.is_file() and CREATOR.encode() in file.read_bytes()):
+        if file.exists() and CREATOR.encode() not in file.read_bytes():
             raise ResultsError(f"{file}: not written by `rpg plot`; remove it, or give another --out")
     out.mkdir(parents=True, exist_ok=True)
     for file, content in files.items():

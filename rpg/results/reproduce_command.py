@@ -311,7 +311,7 @@ def _report(args: argparse.Namespace, finished: list[PlannedRun], failures: list
     paper, notes = paper_table(args.table), missing["training"]
     runs = load_runs([run.directory for run in finished], notes, figures.is_drawn)
     tables = {"table": build_table(runs, notes, paper)}
-    written = plot(runs, tables["table"], out, f"Table {args.table}, profile {args.profile}", overwrite=True)
+    written = plot(runs, tables["table"], out, f"Table {args.table}, profile {args.profile}")
     last: list[Evaluation] = [evaluation(run, args.samples, out) for run in finished]
     if separate := [one.directory for one in last if one.separate and one.done()]:
         notes = ["each value is of one checkpoint, which is Last and Best at once", *missing["evaluation"]]

@@ -1,6 +1,5 @@
-"""Runs read from their logs: metrics.jsonl (verl's file logger) or TensorBoard event files, and the files beside it."""
+"""Runs read from their logs: metrics.jsonl (verl's file logger) and the files beside it."""
 
-import filecmp
 import json
 import math
 import os
@@ -11,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -22,20 +21,15 @@ from rpg.results.settings import (
     BENCHMARK_OF,
     CONFIG,
     ENVIRONMENT,
-    UNREADABLE,
     LeftOut,
     ResultsError,
     judge_of_config,
     read_mapping,
     setting,
-    settings,
 )
 
 METRICS = "metrics.jsonl"
-EVENTS = "events.out.tfevents.*"  # TensorBoard's
 ACCURACY = re.compile(r"val-core/(?P<data_source>.+)/acc/mean@\d+", re.DOTALL)
-LARGEST = 3.4028235e38  # of float32; larger values overflow in sums and pictures
-LARGEST_STEP = 2**53
 
 Record = tuple[int, dict[str, float]]  # step, metrics
 Wanted = Callable[[str], bool]  # whether a metric of this name is read
@@ -47,8 +41,8 @@ def is_accuracy(metric: str) -> bool:
     return ACCURACY.fullmatch(metric) is not None
 
 
-def read_lines(path: Path, parse: Callable[[Any], Parsed], what: str, notes: list[str] | None) -> Iterator[Parsed]:
-    """Yield parse(value) of a file with one JSON value a line; empty lines are skipped.
+def read_lines(path: Path, parse: Callable[[Any], Parsed], notes: list[str] | None = None) -> Iterator[Parsed]:
+    """Yield parse(value) of a file with one JSON value a line.
 
     A killed run leaves a last line without its end: with `notes` it is skipped and noted, without them it is an error.
     Lines end in b"\\n" alone: loggers write U+2028 and U+0085 into texts as they are.
@@ -58,37 +52,14 @@ def read_lines(path: Path, parse: Callable[[Any], Parsed], what: str, notes: lis
     """
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
             try:
-                parsed = parse(json.loads(str(line, "utf-8")))
-            except UNREADABLE as error:
+                parsed = parse(json.loads(line))
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
                 if notes is not None and not line.endswith(b"\n"):
                     notes.append(f"{path}, line {number} is cut off: it was not written to its end")
                     return
-                raise ResultsError(
-                    f"{path}, line {number}: not {what} ({type(error).__name__}: {error!s:.200}); "
-                    "remove the line, or give the file of a run that ended"
-                ) from error
+                raise ResultsError(f"{path}, line {number}: {type(error).__name__}: {error!s:.200}") from error
             yield parsed
-
-
-def as_step(value: Any) -> int:
-    """A step as a logger counts them. Raises ValueError for anything but 0, 1, 2, ..."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= LARGEST_STEP:
-        raise ValueError(f"step {value!r:.60} is not one of 0, 1, 2, ...")
-    if value != int(value):
-        raise ValueError(f"step {value} is no integer")
-    return int(value)
-
-
-def numbers(values: dict[str, Any], wanted: Wanted) -> dict[str, float]:
-    """The wanted entries that are numbers, as floats; loggers also hold tables and texts. NaN becomes inf."""
-    return {
-        name: float(value) if abs(value) <= LARGEST else math.inf
-        for name, value in values.items()
-        if wanted(name) and isinstance(value, (int, float)) and not isinstance(value, bool)
-    }
 
 
 def frame(records: Iterable[Record], notes: list[str]) -> pd.DataFrame:
@@ -118,14 +89,23 @@ def frame(records: Iterable[Record], notes: list[str]) -> pd.DataFrame:
 def read_metrics(path: Path, notes: list[str], wanted: Wanted = lambda name: True) -> pd.DataFrame:
     """The wanted metrics of a file that verl's file logger wrote: {"step": int, "data": {...}} a line; as `frame`.
 
+    Loggers also hold tables and texts, which are not read.
+
     Raises:
         ResultsError: a line that is no record; names file and line.
     """
 
     def record(line: Any) -> Record:
-        return as_step(line["step"]), numbers(line["data"], wanted)
+        if type(line["step"]) is not int or line["step"] < 0:
+            raise ValueError(f"step {line['step']!r:.60} is not one of 0, 1, 2, ...")
+        numbers = {
+            name: float(value) if math.isfinite(value) else math.inf
+            for name, value in line["data"].items()
+            if wanted(name) and isinstance(value, (int, float)) and not isinstance(value, bool)
+        }
+        return line["step"], numbers
 
-    return frame(read_lines(path, record, 'a record {"step": ..., "data": {...}}', notes), notes)
+    return frame(read_lines(path, record, notes), notes)
 
 
 @dataclass
@@ -176,26 +156,10 @@ class RunLog:
 
     def series(self, metric: str) -> pd.Series:
         """The finite values of a metric by step; empty where there are none."""
-        column = self._column(metric)
+        if metric not in self.metrics:
+            return pd.Series(dtype=float)
+        column = self.metrics[metric]
         return column.loc[np.isfinite(column)].rename(None)
-
-    def _column(self, metric: str) -> pd.Series:
-        """The column of a metric; NaN at every step where it was not logged."""
-        return cast(pd.Series, self.metrics.get(metric, pd.Series(np.nan, self.metrics.index)))
-
-    def minutes(self) -> pd.Series:
-        """Minutes of training until the end of each step, without validations and saves; empty if a time is missing."""
-        took = self._column("timing_s/step").where(self.metrics.index > 0, 0.0)
-        took = took - self._column("timing_s/save_checkpoint").fillna(0.0)
-        return took.cumsum() / 60 if np.isfinite(took).all() else pd.Series(dtype=float)
-
-    def note_not_finite(self, metric: str) -> None:
-        """Note the steps at which a metric is NaN or infinite."""
-        steps = self.metrics.index[np.isinf(self._column(metric))]
-        if len(steps):
-            more = f" and {len(steps) - 5} more" if len(steps) > 5 else ""
-            shown = ", ".join(map(str, steps[:5]))
-            self.notes.append(LeftOut(f"{metric} is not finite at step {shown}{more}; left out"))
 
     @property
     def accuracy_metrics(self) -> dict[str, str]:
@@ -223,134 +187,75 @@ class RunLog:
 
 
 def load_runs(paths: Iterable[Path], notes: list[str], wanted: Wanted = lambda name: True) -> list[RunLog]:
-    """The runs in `paths`: run directories, folders of them, metrics files, TensorBoard logs.
+    """The runs in `paths`: run directories, folders of them, metrics files. A run that is named twice counts once.
 
-    What cannot be read is noted (LeftOut), and the others are loaded.
+    A run that cannot be read is noted (LeftOut), and the others are loaded.
 
     Raises:
         ResultsError: there is no run that can be read.
     """
     runs: list[RunLog] = []
-    seen: set[Path] = set()
-    for log in [log for path in paths for log in find_logs(path, notes)]:
-        real = Path(os.path.realpath(log))  # Path.resolve raises where links go in circles
-        if real in seen:
-            notes.append(f"{log}: named twice, counted once")
-            continue
-        seen.add(real)
+    logs = {os.path.realpath(log): log for path in paths for log in find_logs(path, notes)}
+    for log in logs.values():
         try:
             run = load_run(log, wanted)
-            twin = next((other for other in runs if _same(run, other)), None)
         except (ResultsError, OSError) as error:
             notes.append(LeftOut(f"{error}; left out"))
             continue
-        if not len(run.metrics.index):
-            notes.append(LeftOut(f"{log}: no step in it yet; left out"))
-        elif twin:
-            notes.append(f"{log}: the same numbers as {twin.path}; counted once")
-        else:
+        if len(run.metrics.index):
             runs.append(run)
+        else:
+            notes.append(LeftOut(f"{log}: no step in it yet; left out"))
     if not runs:
         raise ResultsError("; ".join(notes))
-    for name, count in Counter(run.name for run in runs).items():
-        if count > 1:
-            notes.append(f"{count} runs are called {name}; they are told apart by their directories")
-            for run in runs:
-                run.name = f"{name} [{run.directory}]" if run.name == name else run.name
+    count = Counter(run.name for run in runs)
+    for run in runs:
+        if count[run.name] > 1:
+            run.name = f"{run.name} [{run.directory}]"
     return runs
 
 
-def _same(run: RunLog, other: RunLog) -> bool:
-    """Whether a log is a copy of another one's file, and of the same settings and seeds."""
-    files = run.path.is_file() and other.path.is_file() and filecmp.cmp(run.path, other.path, shallow=False)
-    return files and settings(run.config, seeds=True) == settings(other.config, seeds=True)
-
-
 def find_logs(path: Path, notes: list[str]) -> list[Path]:
-    """What to read in a path of the command line: the log of one run, or those of the directories in it."""
-    try:
-        logs = _logs(path, notes)
-    except OSError as error:
-        notes.append(LeftOut(f"{error}; left out"))
-        return []
+    """The log of a run, or those of the runs in a folder and its folders."""
+    logs = _logs(path)
     if not logs:
-        wanted = f"give a directory with {METRICS} or TensorBoard event files, or a folder of them"
-        notes.append(LeftOut(f"{path}: {'no run there' if path.exists() else 'no such file'}; {wanted}; left out"))
+        notes.append(LeftOut(f"{path}: {f'no {METRICS} there' if path.exists() else 'no such file'}; left out"))
     return logs
 
 
-def _logs(path: Path, notes: list[str]) -> list[Path]:
+def _logs(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     if (path / METRICS).exists():
         return [path / METRICS]
-    if any(path.glob(EVENTS)):
-        return [path]
-    logs: list[Path] = []
-    for child in sorted(path.iterdir() if path.is_dir() else ()):
-        if child.is_dir() and not child.is_symlink():
-            try:
-                logs += _logs(child, notes)
-            except OSError as error:
-                notes.append(LeftOut(f"{error}; left out"))
-    return logs
+    folders = sorted(child for child in path.glob("*/") if not child.is_symlink())
+    return [log for folder in folders for log in _logs(folder)]
 
 
 def load_run(path: Path, wanted: Wanted = lambda name: True) -> RunLog:
-    """Read one run; the kind of log follows from the file's name.
+    """Read a run from its log and the files beside it.
 
     Raises:
-        ResultsError: the log cannot be read. A file beside it that cannot be used is left out, and noted.
+        ResultsError: one of them cannot be read.
     """
     notes: list[str] = []
-    if path.match(EVENTS) or (path.is_dir() and path.name != METRICS):
-        from rpg.results.tensorboard import read_events
-
-        directory, files = (path, sorted(path.glob(EVENTS))) if path.is_dir() else (path.parent, [path])
-        events = read_events(files, wanted, notes)
-        metrics = frame(((step, numbers(scalars, wanted)) for step, scalars in events), notes)
-    elif path.suffix == ".jsonl":
-        directory, metrics = path.parent, read_metrics(path, notes, wanted)
-    else:
-        raise ResultsError(f"{path}: unknown kind of file; known are *.jsonl and {EVENTS}")
-    config = _beside(directory, CONFIG, notes)
+    metrics = read_metrics(path, notes, wanted)
+    directory = path.parent
+    config, environment = (
+        read_mapping(file) if (file := directory / name).exists() else {} for name in (CONFIG, ENVIRONMENT)
+    )
     if not config:
         notes.append("no config.yaml beside it: the method is read from the name, the planned steps are not known")
-    of_file = path.stem if path.suffix == ".jsonl" and path.name != METRICS else directory.resolve().name
-    name = setting(config, "trainer.experiment_name") or of_file
-    run = RunLog(str(name), path, directory, metrics, config, _beside(directory, ENVIRONMENT, notes), notes)
-    if path.name == METRICS:
-        note_changed_settings(directory, notes)
-    for metric in run.accuracy_metrics:
-        run.note_not_finite(metric)
-    try:
-        _ = (run.method, run.judge, settings(config), len(metrics.index) and run.stopped_early)
-    except (TypeError, AttributeError, LookupError) as error:
-        notes.append(LeftOut(f"{CONFIG}: a setting has another type than it must have ({error}); left out"))
-        run.config = {}
+    name = setting(config, "trainer.experiment_name") or directory.resolve().name
+    run = RunLog(str(name), path, directory, metrics, config, environment, notes)
+    history = directory / HISTORY  # settings under which it was continued (rpg.resume_changed)
+    starts = read_lines(history, lambda start: (start["after_step"], start["changed"])) if history.exists() else ()
+    for step, changed in starts:
+        notes += [f"after step {step}: {key} {before!r} -> {after!r}" for key, (before, after) in changed.items()]
+    for metric in metrics:
+        if steps := list(metrics.index[np.isinf(metrics[metric])]):
+            more = f" and {len(steps) - 5} more" if len(steps) > 5 else ""
+            shown = ", ".join(map(str, steps[:5]))
+            notes.append(LeftOut(f"{metric} is not finite at step {shown}{more}; left out"))
     run.accuracies()  # refused here, while other runs can still be shown
     return run
-
-
-def note_changed_settings(directory: Path, notes: list[str]) -> None:
-    """Note the settings under which a run was gone on with (rpg.resume_changed), from its history.jsonl."""
-    file = directory / HISTORY
-    if not file.exists():
-        return
-    try:
-        for step, changed in read_lines(
-            file, lambda line: (line["after_step"], line["changed"].items()), "a start", None
-        ):
-            notes += [f"after step {step}: {key} {before!r} -> {after!r}" for key, (before, after) in changed]
-    except (OSError, ValueError, TypeError) as error:
-        notes.append(LeftOut(f"{file}: not a history of starts ({type(error).__name__}); left out"))
-
-
-def _beside(directory: Path, name: str, notes: list[str]) -> dict[str, Any]:
-    """A file of settings in the directory, or in the one above it; {} where there is none that can be used."""
-    file = next((file for file in (directory / name, directory.parent / name) if file.exists()), None)
-    try:
-        return read_mapping(file) if file else {}
-    except (ResultsError, OSError) as error:
-        notes.append(LeftOut(f"{error}; left out"))
-        return {}

@@ -39,11 +39,10 @@ class Samples:
 
         Problems are drawn with replacement and keep their samples; seeded, so that a table repeats.
         """
-        means = np.array(self.correct) / np.array(self.total)
-        weights = np.array(self.total) / max(self.total)  # all 1.0 where each problem has as many samples
-        drawn = np.random.default_rng(0).integers(len(means), size=(RESAMPLES, len(means)))
-        drawn_means = (weights * means)[drawn].mean(axis=1) / weights[drawn].mean(axis=1)
-        low, high = np.quantile(drawn_means, [(1 - level) / 2, (1 + level) / 2])
+        correct, total = np.array(self.correct), np.array(self.total)
+        drawn = np.random.default_rng(0).integers(len(total), size=(RESAMPLES, len(total)))
+        means = correct[drawn].sum(axis=1) / total[drawn].sum(axis=1)
+        low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
         return float(low), float(high)
 
     def pass_at(self, k: int) -> float:
@@ -52,13 +51,7 @@ class Samples:
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """1 - C(n-c, k) / C(n, k), the unbiased estimate from n samples of which c are correct.
-
-    Raises:
-        ValueError: k above n, or c outside 0..n.
-    """
-    if not 1 <= k <= n or not 0 <= c <= n:
-        raise ValueError(f"pass@{k} cannot be estimated from n={n} samples with c={c} correct")
+    """1 - C(n-c, k) / C(n, k), the unbiased estimate from n >= k samples of which c are correct."""
     if n - c < k:
         return 1.0
     return 1.0 - float(np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
@@ -73,8 +66,8 @@ def sample_file(run: RunLog, step: int) -> Path | None:
     beside = run.directory / "validation" / f"{step}.jsonl"
     if beside.exists():
         return beside
-    written = setting(run.config, "trainer.validation_data_dir")
-    if not isinstance(written, str) or not (elsewhere := Path(written) / f"{step}.jsonl").exists():
+    elsewhere = Path(setting(run.config, "trainer.validation_data_dir") or "/nowhere", f"{step}.jsonl")
+    if not elsewhere.exists():
         return None
     run.notes.append(f"samples from {elsewhere} (trainer.validation_data_dir), as there are none beside the log")
     return elsewhere
@@ -89,22 +82,25 @@ def read_samples(run: RunLog, step: int, whole: bool = False) -> pd.DataFrame | 
     Raises:
         ResultsError: a line that is no sample, or a problem whose data_source cannot be told.
     """
+
+    def sample(line: Any) -> dict[str, Any]:
+        if not 0 <= line["acc"] <= 1:
+            raise ValueError(f"acc is {line['acc']!r:.60}")
+        return line if whole else {key: line[key] for key in ("input", "gts", "acc")}
+
     file = sample_file(run, step)
-    if file is None:
-        return None
-    lines = read_lines(file, _sample, "a validation sample", None)
-    kept = (line if whole else {key: line[key] for key in ("input", "gts", "acc")} for line in lines)
-    samples = pd.DataFrame(list(kept), dtype=object)
     logged = {source: run.series(metric).get(step) for metric, source in run.accuracy_metrics.items()}
     logged = {source: value for source, value in logged.items() if value is not None}
-    if samples.empty or not logged:
+    if file is None or not logged:
+        return None
+    samples = pd.DataFrame(list(read_lines(file, sample)), dtype=object)
+    if samples.empty:
         return None
     if len(logged) == 1:
         samples["data_source"] = next(iter(logged))
     else:
-        problems = _problems(run)
-        known = {text: _source(file, text, problems, set(logged), run) for text in dict.fromkeys(samples["input"])}
-        samples["data_source"] = [known[text] for text in samples["input"]]
+        sources = _sources(file, set(samples["input"]), set(logged), run)
+        samples["data_source"] = [sources[text] for text in samples["input"]]
     for source, own in samples.groupby("data_source", sort=False):
         mean = own["acc"].astype(float).mean()
         if abs(mean - logged[str(source)]) > TOLERANCE:
@@ -118,6 +114,36 @@ def read_samples(run: RunLog, step: int, whole: bool = False) -> pd.DataFrame | 
     return samples
 
 
+def _sources(file: Path, inputs: set[str], logged: set[str], run: RunLog) -> dict[str, str]:
+    """Input of a sample -> the one data_source of the log whose validation file holds its problem."""
+    files = setting(run.config, "data.val_files") or []
+    problems: dict[str, set[str]] = {}
+    for name in [files] if isinstance(files, str) else files:
+        try:
+            for _, row in read_file(name):
+                source = str(row["data_source"])
+                problems.setdefault((question(row) or "").strip(), set()).add(BENCHMARK_OF.get(source, source))
+        except DataError as error:
+            raise ResultsError(f"{error}; needed to tell the samples of {', '.join(sorted(logged))} apart") from error
+    longest_first = sorted(filter(None, problems), key=len, reverse=True)
+    sources: dict[str, str] = {}
+    for text in inputs:
+        benchmarks = next((problems[problem] for problem in longest_first if problem in text), set())
+        own = sorted(source for source in logged if BENCHMARK_OF.get(source, source) in benchmarks)
+        if len(own) != 1:
+            where = f"of {' and of '.join(own)}" if own else "that is in none of data.val_files"
+            raise ResultsError(f"{file}: samples of a problem {where} ({files})")
+        sources[text] = own[0]
+    return sources
+
+
+def samples_of_problems(samples: pd.DataFrame) -> Samples:
+    """Correct answers and samples of every problem; problems are told apart by their input and ground truth."""
+    right = samples["acc"].astype(float) > 0
+    counts = right.groupby([samples["input"], samples["gts"].astype(str)], sort=False).agg(["sum", "size"])
+    return Samples(tuple(map(int, counts["sum"])), tuple(map(int, counts["size"])))
+
+
 def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, float]]]]:
     """Some problems with their answers at the first, middle and last validation of a run, for its page.
 
@@ -128,59 +154,13 @@ def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, flo
     answers: dict[tuple[str, str], list[tuple[int, str, float]]] = {}
     for step in dict.fromkeys(steps[place] for place in (0, len(steps) // 2, -1) if steps):
         samples = read_samples(run, step, whole=True)
-        if samples is None:
-            continue
-        for (text, truth), group in samples.groupby(["input", "gts"], sort=False):  # pyright: ignore[reportGeneralTypeIssues]
-            problem = str(text), str(truth)
+        for one in [] if samples is None else samples.drop_duplicates(["input", "gts"]).to_dict("records"):
+            problem = str(one["input"]), str(one["gts"])
             if problem in answers or len(answers) < SHOWN_PROBLEMS:
-                first = group.iloc[0]
-                answers.setdefault(problem, []).append((step, _shortened(first["output"]), float(first["acc"])))
+                answers.setdefault(problem, []).append((step, _shortened(one["output"]), float(one["acc"])))
     return [(_shortened(text), truth, shown) for (text, truth), shown in answers.items()]
 
 
 def _shortened(text: str) -> str:
     """The text, or its end: prompts end in the problem, responses in the answer."""
     return text if len(text) <= SHOWN_LETTERS else f"… {text[-SHOWN_LETTERS:]}"
-
-
-def _sample(line: Any) -> dict[str, Any]:
-    """A sample as results read it. Raises TypeError, ValueError, KeyError for anything else."""
-    if not isinstance(line["input"], str) or not isinstance(line["output"], str):
-        raise TypeError("input or output is no text")
-    if not isinstance(line["gts"], (str, int, float)) or not isinstance(line["acc"], (bool, int, float)):
-        raise TypeError(f"gts is {line['gts']!r:.60}, acc {line['acc']!r:.60}")
-    if not 0 <= line["acc"] <= 1:
-        raise ValueError(f"acc is {line['acc']!r:.60}")
-    return line
-
-
-def _problems(run: RunLog) -> list[tuple[str, set[str]]]:
-    """(text, its data_sources) of every problem in the run's validation files that can be read, longest first."""
-    files = setting(run.config, "data.val_files") or []
-    problems: dict[str, set[str]] = {}
-    for name in [files] if isinstance(files, str) else files:
-        try:
-            for _, row in read_file(name):
-                text, source = question(row), row.get("data_source")
-                if text and text.strip() and isinstance(source, str):
-                    problems.setdefault(text.strip(), set()).add(BENCHMARK_OF.get(source, source))
-        except (DataError, OSError, TypeError) as error:
-            run.notes.append(LeftOut(f"{error}; samples of its problems cannot be told apart"))
-    return sorted(problems.items(), key=lambda item: -len(item[0]))
-
-
-def _source(file: Path, text: str, problems: list[tuple[str, set[str]]], logged: set[str], run: RunLog) -> str:
-    """The one data_source of the log whose validation file holds the problem that a sample's input asks."""
-    benchmarks = next((benchmarks for problem, benchmarks in problems if problem in text), set())
-    sources = sorted(source for source in logged if BENCHMARK_OF.get(source, source) in benchmarks)
-    if len(sources) != 1:
-        where = f"of {' and of '.join(sources)}" if sources else "that is in none of data.val_files"
-        raise ResultsError(f"{file}: samples of a problem {where} ({setting(run.config, 'data.val_files')})")
-    return sources[0]
-
-
-def samples_of_problems(samples: pd.DataFrame) -> Samples:
-    """Correct answers and samples of every problem; problems are told apart by their input and ground truth."""
-    right = samples["acc"].astype(float) > 0
-    counts = right.groupby([samples["input"], samples["gts"].astype(str)], sort=False).agg(["sum", "size"])
-    return Samples(tuple(map(int, counts["sum"])), tuple(map(int, counts["size"])))

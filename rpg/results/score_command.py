@@ -102,33 +102,29 @@ def score_run(run: RunLog, judge: str, out: Path) -> None:
     Raises:
         ResultsError: no validation with samples that can be used, or an `out` that holds something else.
     """
-    if out.exists() and not _is_score(out):
+    if out.exists() and SCORED_FROM not in (read_mapping(file) if (file := out / ENVIRONMENT).is_file() else {}):
         raise ResultsError(f"{out}: holds something that `rpg score` did not write; give another --out")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent) as folder:  # whole or absent
         partial = Path(folder) / out.name
         (partial / "validation").mkdir(parents=True)
-        earlier, without, lines, logged = len(run.notes), [], [], run.accuracy_metrics
+        lines, logged = [], run.accuracy_metrics
         for step in run.metrics[list(logged)].dropna(how="all").index:
             try:
-                samples = _scored(run, step, judge)
+                samples = scored(run, step, judge)
             except (ResultsError, OSError) as error:
                 run.notes.append(LeftOut(f"{error}; step {step} is left out"))
                 continue
-            if samples is None:
-                without.append(LeftOut(f"no samples of step {step}; the step is left out"))
+            if samples is None or samples.empty:
+                run.notes.append(LeftOut(f"no samples of step {step}; the step is left out"))
                 continue
             _write_lines(partial / "validation" / f"{step}.jsonl", samples.to_dict("records"))
             right = {metric: samples.loc[samples["data_source"] == source, "acc"] for metric, source in logged.items()}
-            means = {metric: float(own.mean()) for metric, own in right.items() if len(own)}
-            lines.append({"step": step, "data": means})
-        if not lines:
-            raise ResultsError(
-                "; ".join(run.notes[earlier:])
-                or f"{run.path}: no validation samples in {run.directory / 'validation'}; a launch script writes them "
-                "there, verl where trainer.validation_data_dir says. `rpg eval --judge` evaluates a checkpoint anew"
+            lines.append(
+                {"step": step, "data": {metric: float(own.mean()) for metric, own in right.items() if len(own)}}
             )
-        run.notes += without
+        if not lines:
+            raise ResultsError("; ".join([*run.notes, "`rpg eval --judge` evaluates a checkpoint anew"]))
         _write_lines(partial / METRICS, lines)
         (partial / CONFIG).write_text(yaml.safe_dump(_config(run, judge, out), sort_keys=False), encoding="utf-8")
         environment = {**run.environment, "judge": judge, SCORED_FROM: str(run.path)}
@@ -138,27 +134,14 @@ def score_run(run: RunLog, judge: str, out: Path) -> None:
         partial.replace(out)
 
 
-def _is_score(directory: Path) -> bool:
-    """Whether a directory is a former result of this command."""
-    try:
-        return SCORED_FROM in read_mapping(directory / ENVIRONMENT)
-    except (ResultsError, OSError):
-        return False
-
-
-def _scored(run: RunLog, step: int, judge: str) -> pd.DataFrame | None:
+def scored(run: RunLog, step: int, judge: str) -> pd.DataFrame | None:
     """The samples of a validation with the judge's verdicts, without the penalty for length, which is not saved.
 
-    Raises:
-        ResultsError: samples that cannot be read, told apart or scored, or that are not those of the validation.
+    None where there are none. Raises ResultsError for samples that cannot be read, told apart or scored.
     """
-    earlier = len(run.notes)
     samples = read_samples(run, step, whole=True)
     if samples is None:
         return None
-    if wrong := [note for note in run.notes[earlier:] if isinstance(note, LeftOut)]:
-        del run.notes[earlier:]
-        raise ResultsError("; ".join(wrong))
     answers = samples[["data_source", "output", "gts"]].itertuples(index=False)
     try:
         with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:

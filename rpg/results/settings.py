@@ -1,6 +1,5 @@
 """Settings of runs, what makes two runs differ, what benchmarks are called; errors and notes of the commands."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 from typing import Any
@@ -13,8 +12,6 @@ from rpg.rewards import OURS, data_sources
 
 CONFIG = "config.yaml"
 ENVIRONMENT = "environment.json"
-# What a file of another kind raises when it is parsed; the YAML constructors of Python's types let theirs through.
-UNREADABLE = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 class ResultsError(ValueError):
@@ -58,17 +55,13 @@ def put(config: dict[str, Any], key: str, value: Any) -> None:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """A file that holds {name: value, ...}: JSON by its name, else YAML. Raises ResultsError for anything else."""
+    """A YAML or JSON file that holds {name: value, ...}. Raises ResultsError for anything else."""
     try:
-        text = path.read_bytes()
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        content = json.loads(text) if path.suffix == ".json" else yaml.load(text, loader)
-        if not isinstance(content, dict):
-            raise TypeError(f"{content!r:.60} is not a mapping")
-        dict(leaves(content))  # not nested without end
-    except UNREADABLE as error:
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise ResultsError(f"{path}: cannot be read: {reason}; restore it or remove it") from error
+        content = yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError) as error:
+        raise ResultsError(f"{path}: cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise ResultsError(f"{path}: holds no settings")
     return content
 
 
@@ -104,15 +97,16 @@ def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
 def judge_of_config(config: dict[str, Any]) -> str | None:
     """Which judge scored a run: release, verified, or the reward function where it is not rpg.rewards.
 
-    Older configurations of ours without the key are of `verified`. None without a configuration.
+    None without a configuration.
     """
     if not config:
         return None
-    if judge := setting(config, "reward.custom_reward_function.reward_kwargs.judge"):
-        return str(judge)
-    function = "reward.custom_reward_function"
-    path = setting(config, f"{function}.reward_kwargs.file") or Run(config).get(f"{function}.path", OURS)
-    return "verified" if path == OURS else PurePath(path).name if path else "verl's own"
+    function = setting(config, "reward.custom_reward_function") or {}
+    arguments = function.get("reward_kwargs") or {}
+    path = arguments.get("file") or function.get("path", OURS)
+    if path == OURS:
+        return arguments.get("judge", "release")  # compute_score's default
+    return PurePath(path).name if path else "verl's own"
 
 
 # What a data_source counts as in tables: the paper's names, in the paper's order; others keep their own.

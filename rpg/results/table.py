@@ -66,11 +66,6 @@ class Table:
         """`cells`, a dictionary a line; None for what is not known."""
         return cast(list[dict[str, Any]], self.cells.astype(object).where(self.cells.notna(), None).to_dict("records"))
 
-    def cell(self, label: str, benchmark: str) -> dict[str, Any] | None:
-        """A line of `cells`; None where the row has no value of the benchmark."""
-        lines = (line for line in self.records() if (line["method"], line["benchmark"]) == (label, benchmark))
-        return next(lines, None)
-
 
 def paper_table(number: int) -> Table:
     """Table `number` of the paper: rows and columns in its order, values as printed.
@@ -80,52 +75,47 @@ def paper_table(number: int) -> Table:
     """
     with resources.files("rpg.results").joinpath("paper_tables.csv").open(encoding="utf-8") as file:
         printed = pd.read_csv(file)
-    cells = printed[printed["table"] == number]
-    if cells.empty:
+    cells = [line for line in printed.to_dict("records") if line["table"] == number]
+    if not cells:
         known = ", ".join(map(str, sorted(set(printed["table"]))))
         raise ResultsError(f"table {number}: the paper has no such table of results; there are {known}")
-    first = cells.iloc[0]
-    table = Table(
-        f"Paper, table {number}: {first['model']}, {first['context']} context", {}, _cells(cast(pd.DataFrame, cells))
-    )
-    table.rows = {method: [] for method in table.cells["method"]}
-    table.notes = [f"{method}, {name}: {text}" for (at, method, name), text in ERRATA.items() if at == number]
-    return table
+    title = f"Paper, table {number}: {cells[0]['model']}, {cells[0]['context']} context"
+    notes = [f"{method}, {name}: {text}" for (at, method, name), text in ERRATA.items() if at == number]
+    return Table(title, {line["method"]: [] for line in cells}, _cells(cells), notes)
 
 
-def _cells(lines: pd.DataFrame | list[dict]) -> pd.DataFrame:
-    """Lines with method, benchmark, last, best and whatever else is known, with all COLUMNS and ranks."""
-    cells = pd.DataFrame(lines)
-    cells = cells.reindex(columns=[*COLUMNS, *(name for name in cells if str(name).startswith("pass@"))])
-    cells = cells.astype({"rank_last": "Int64", "rank_best": "Int64"})
-    cells["runs"] = cells["runs"].fillna(1).astype(int)
-    cells["impossible"] = cells["last"] > cells["best"]
-    for column in ("last", "best"):  # among the rows of one judge, unless there is one alone; ties share a place
-        several: Any = cells.groupby("judge", dropna=False)["method"].transform("nunique")
-        rank: Any = cells.groupby(["benchmark", "judge"], dropna=False)[column].rank(method="dense", ascending=False)
-        cells[f"rank_{column}"] = rank.where((several > 1) & (rank <= 2)).astype("Int64")
-        cells[f"clear_{column}"] = False
-        values = cells.astype(object).where(cells.notna(), None).to_dict("records")
-        for index, row in zip(cells.index, values, strict=True):
-            rivals = [one for one in values if (one["benchmark"], one["judge"]) == (row["benchmark"], row["judge"])]
-            cells.loc[index, f"clear_{column}"] = all(
-                _clear(row, other, column) for other in rivals if other[column] < row[column]
-            )
-    return cells
+def _cells(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
+    """Lines with method, benchmark, last, best and whatever else is known, with all COLUMNS."""
+    powers = {name: None for line in lines for name in line if str(name).startswith("pass@")}
+    marked = [line | _marks(line, lines) for line in lines]
+    cells = pd.DataFrame(marked, columns=[*COLUMNS, *powers])
+    return cells.astype({"rank_last": "Int64", "rank_best": "Int64"})
 
 
-def _clear(row: dict[Any, Any], lower: dict[Any, Any], column: str) -> bool:
+def _marks(line: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> dict[str, Any]:
+    """Rank of a line's values among those of its benchmark and judge, where there are several; ties share a place."""
+    rivals = [one for one in lines if all(one.get(key) == line.get(key) for key in ("benchmark", "judge"))]
+    marks = {"runs": line.get("runs", 1), "impossible": line["last"] > line["best"]}
+    for column in ("last", "best"):
+        rank = 1 + len({one[column] for one in rivals if one[column] > line[column]})
+        marks[f"rank_{column}"] = rank if rank <= 2 and len(rivals) > 1 else None
+        lower = [one for one in rivals if one[column] < line[column]]
+        marks[f"clear_{column}"] = all(_leads(line, one, column) for one in lower)
+    return marks
+
+
+def _leads(line: dict[Any, Any], lower: dict[Any, Any], column: str) -> bool:
     """Whether a value leads a lower one by more than 1.96 standard errors of the difference."""
-    if row["judge"] is None:  # of the paper's table
+    if "judge" not in line:  # of the paper's table
         return True
-    return row[column] - lower[column] > 1.96 * math.hypot(_error(row, column), _error(lower, column))
+    return line[column] - lower[column] > 1.96 * math.hypot(_error(line, column), _error(lower, column))
 
 
-def _error(row: dict[Any, Any], column: str) -> float:
+def _error(line: dict[Any, Any], column: str) -> float:
     """Standard error over seeds, or of one run over problems; infinite where neither is known."""
-    if row[f"{column}_se"] is not None:
-        return row[f"{column}_se"]
-    return math.inf if row["last_low"] is None else (row["last_high"] - row["last_low"]) / (2 * 1.96)
+    if f"{column}_se" in line:
+        return line[f"{column}_se"]
+    return (line["last_high"] - line["last_low"]) / (2 * 1.96) if "last_low" in line else math.inf
 
 
 def build_table(runs: Sequence[RunLog], notes: Sequence[str] = (), paper: Table | None = None) -> Table:
@@ -143,15 +133,8 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[str] = (), paper: Table 
         notes.append(f"mean and standard error over {count} runs: {which}")
     lines = [line for label, group in rows.items() for line in _lines(label, group, notes)]
     order = [*(paper.benchmarks if paper else ()), *BENCHMARKS, *sorted({line["benchmark"] for line in lines})]
-    place = {name: number for number, name in reversed(list(enumerate(order)))}
-    lines.sort(key=lambda line: (list(rows).index(line["method"]), place[line["benchmark"]]))
-    cells = _cells(lines or pd.DataFrame(columns=["method", "benchmark", "last", "best"]))
-    table = Table("Mean@k on validation", rows, cells, notes)
-    present = sorted(set(cells["benchmark"]), key=lambda name: place[name])
-    for label in rows:
-        own = {line["benchmark"] for line in lines if line["method"] == label}
-        if missing := [name for name in present if name not in own]:
-            notes.append(f"{label}: no validation on {', '.join(missing)}")
+    lines.sort(key=lambda line: (list(rows).index(line["method"]), order.index(line["benchmark"])))
+    table = Table("Mean@k on validation", rows, _cells(lines), notes)
     ends = sorted({int(points.index[-1]) for run in runs for points in run.accuracies().values()})
     if len(ends) > 1:
         notes.append(f"Last is of different steps ({', '.join(map(str, ends))}): not the same length of training")
@@ -175,9 +158,9 @@ def _compare(table: Table, paper: Table) -> None:
         return
     table.title += f", beside {paper.title[0].lower()}{paper.title[1:]}"
     printed = paper.cells.set_index(["method", "benchmark"])
-    methods = table.cells["method"].map(table.method)
+    places = pd.MultiIndex.from_arrays([table.cells["method"].map(table.method), table.cells["benchmark"]])
     for column in ("last", "best"):
-        values = printed[column].reindex(pd.MultiIndex.from_arrays([methods, table.cells["benchmark"]])).to_numpy()
+        values = printed[column].reindex(places).to_numpy()
         table.cells[f"paper_{column}"] = values
         table.cells[f"difference_{column}"] = table.cells[column] - values
     if absent := [method for method in paper.rows if method not in map(table.method, table.rows)]:
@@ -213,22 +196,16 @@ def _differing_settings(group: list[RunLog], groups: list[list[RunLog]]) -> list
     keys = sorted({key for one in all_settings for key in one})
     values = {key: tuple(one.get(key) for one in all_settings) for key in keys}
     # keys that end alike and have the same values are one setting, which verl's configuration passes on
-    alike = {(key.rpartition(".")[2], *v): key for key, v in reversed(values.items()) if len(set(v)) > 1}
-    differing = sorted(alike.values())
+    differing = {(key.rpartition(".")[2], *v): key for key, v in reversed(values.items()) if len(set(v)) > 1}
     own = settings(group[0].config)
-    if not own or not differing or len(differing) > MOST_DIFFERING:
+    if not own or not 0 < len(differing) <= MOST_DIFFERING:
         return [group[0].name + (f" and {len(group) - 1} more" if len(group) > 1 else "")]
-    return [f"{_shortest(key, differing)} {own.get(key, 'unset')}" for key in differing]
+    ends = [end for end, *_ in differing]
+    named = sorted((key, end if ends.count(end) == 1 else key) for (end, *_), key in differing.items())
+    return [f"{name} {own.get(key, 'unset')}" for key, name in named]
 
 
-def _shortest(key: str, keys: list[str]) -> str:
-    """The fewest last names of a dotted key that no other of `keys` ends with; all of it where there are none."""
-    names = key.split(".")
-    ends = [".".join(names[first:]) for first in reversed(range(len(names)))]
-    return next((end for end in ends if sum(f".{other}".endswith(f".{end}") for other in keys) == 1), key)
-
-
-def _lines(label: str, group: list[RunLog], notes: list[str]) -> list[dict]:
+def _lines(label: str, group: list[RunLog], notes: list[str]) -> list[dict[str, Any]]:
     """The cells of a row: means over the runs of the group."""
     if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
         notes.append(f"{label}: runs with the same seed among them; what they differ by is no seed")
@@ -241,58 +218,27 @@ def _lines(label: str, group: list[RunLog], notes: list[str]) -> list[dict]:
             notes.append(f"{label}: {name} in {len(series)} of {len(group)} runs only")
         own_samples = [own[name] for own in samples if name in own]
         line = _line([points.iloc[-1] for points in series], [points.max() for points in series], own_samples)
-        if any(key.startswith("pass@") for key in line):
-            _note_samples(f"{label}: pass@k on {name}", own_samples, len(series), notes)
         lines.append({"method": label, "benchmark": name, "judge": group[0].judge, "runs": len(group), **line})
-    if not lines:
-        notes.append(f"{label}: no validation in the log; nothing to show")
-    elif len(group) == 1 and not any("last_low" in line for line in lines):
-        notes.append(f"{label}: no samples on disk (trainer.validation_data_dir), so no confidence interval")
-    for run, own in zip(group, accuracies, strict=True):
-        _note_lengths(run, own)
+    for run in group:
+        if run.stopped_early:
+            run.notes.append(f"stopped early, at step {run.last_step} of {run.planned_steps}")
         notes.extend(about(run.name, note) for note in dict.fromkeys(run.notes))
         run.notes = []
     return lines
 
 
-def _line(lasts: list[float], bests: list[float], samples: list[Samples]) -> dict[str, float]:
+def _line(lasts: list[float], bests: list[float], samples: list[Samples]) -> dict[str, Any]:
     """Means over runs. With several runs the seeds say how sure a mean is, not the problems."""
     line = {"last": statistics.fmean(lasts), "best": statistics.fmean(bests)}
     if len(lasts) > 1:
-        line |= {"last_se": _standard_error(lasts), "best_se": _standard_error(bests)}
+        root = math.sqrt(len(lasts))
+        line |= {"last_se": statistics.stdev(lasts) / root, "best_se": statistics.stdev(bests) / root}
     elif samples:
         line["last_low"], line["last_high"] = samples[0].interval()
     if (k := min((one.k for one in samples), default=1)) > 1:
-        powers = [2**power for power in range(int(math.log2(k)) + 1)]
-        for n in dict.fromkeys([*powers, k]):
+        for n in dict.fromkeys([*(2**power for power in range(k.bit_length())), k]):
             line[f"pass@{n}"] = statistics.fmean(one.pass_at(n) for one in samples)
     return line
-
-
-def _standard_error(values: list[float]) -> float:
-    return statistics.stdev(values) / math.sqrt(len(values))
-
-
-def _note_lengths(run: RunLog, accuracies: dict[str, pd.Series]) -> None:
-    if run.stopped_early:
-        run.notes.append(f"stopped early, at step {run.last_step} of {run.planned_steps}")
-    for benchmark, points in accuracies.items():
-        if points.index[-1] < run.last_step:
-            end = f"is of step {points.index[-1]}; {run.last_step} is the run's last step"
-            run.notes.append(f"Last on {benchmark} {end}")
-        if points.idxmax() == 0 and points[0] > points.iloc[-1]:
-            run.notes.append(f"Best on {benchmark} is of step 0, before any training")
-
-
-def _note_samples(what: str, samples: list[Samples], runs: int, notes: list[str]) -> None:
-    if len(samples) < runs:
-        notes.append(f"{what} of {len(samples)} of {runs} runs")
-    totals = {total for one in samples for total in one.total}
-    if any(len(set(one.total)) > 1 for one in samples):
-        notes.append(
-            f"{what} is the mean over problems, of which each counts the same; Last is the mean over their answers, "
-            f"{min(totals)} to {max(totals)} a problem"
-        )
 
 
 def _last_samples(run: RunLog, accuracies: dict[str, pd.Series]) -> dict[str, Samples]:

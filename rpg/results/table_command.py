@@ -1,13 +1,9 @@
-"""`rpg table`: Last and Best of every run in the paper's form, beside the paper's own numbers; the formats of a table.
-
-Names are escaped in every format, so that none is markup.
-"""
+"""`rpg table`: Last and Best of every run in the paper's form, beside the paper's own; the formats of a table."""
 
 import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,14 +20,6 @@ from rpg.results.table import Table, build_table, paper_table
 LEGEND = "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise"
 MARKS = {"RPG-REINFORCE": "◆ ", "RPG": "◇ ", "baseline": ""}
 MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$"})
-TEX_SPECIAL = str.maketrans(
-    {
-        "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
-        "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "–": "--", "±": r"$\pm$",
-        "[": "{[}", "*": "{*}",  # at the beginning of a row they would be the argument of the \\ before it
-        **{letter: f"\\{letter}" for letter in "&%_#$"},
-    }
-)  # fmt: skip
 
 
 def escape_md(text: str) -> str:
@@ -39,37 +27,18 @@ def escape_md(text: str) -> str:
     return printable(text).translate(MD_SPECIAL).replace("](", "]&#40;")
 
 
-def escape_tex(text: str) -> str:
-    """No command, group or mathematics."""
-    return printable(text).translate(TEX_SPECIAL)
-
-
-def escape_csv(value: Any) -> Any:
-    """No formula: spreadsheets take a quotation mark in front as "this is text"."""
-    if not isinstance(value, str):
-        return value
-    text = printable(value)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
-
-
-@dataclass(frozen=True)
-class Style:
+class Style(NamedTuple):
     """How a format sets the values of a table; {} stands for the number."""
 
     best: str
     second: str
-    error: str = " ± {:.4f}"
     interval: str = " [{:.2f}, {:.2f}]"
-    impossible: str = " (!)"
-    missing: str = "–"
 
 
 MD = Style("**{}**", "<u>{}</u>")
-RICH = Style("[bold]{}[/bold]", "[underline]{}[/underline]", interval=r" \[{:.2f}, {:.2f}]")
+RICH = Style("[bold]{}[/bold]", "[underline]{}[/underline]", r" \[{:.2f}, {:.2f}]")
 HTML = Style("<b>{}</b>", "<u>{}</u>")
-TEX = Style(
-    r"\textbf{{{}}}", r"\underline{{{}}}", r" $\pm$ {:.4f}", r" {{\scriptsize [{:.2f}, {:.2f}]}}", r"$^{!}$", "--"
-)  # fmt: skip
+MISSING, IMPOSSIBLE = "–", " (!)"
 
 
 class Line(NamedTuple):
@@ -90,30 +59,30 @@ def table_lines(table: Table, style: Style) -> Iterator[Line]:
         kind = family(table.method(label))
         yield Line(label, [_value(cell, column, style) for cell, column in own], kind)
         if any(cell and cell["paper_last"] is not None for cell, _ in own):
-            yield Line("paper", [_paper(cell, column, style) for cell, column in own], kind, comparison=True)
+            yield Line("paper", [_paper(cell, column) for cell, column in own], kind, comparison=True)
             differences = [cell and cell[f"difference_{column}"] for cell, column in own]
-            values = [style.missing if value is None else f"{value:+.4f}" for value in differences]
+            values = [MISSING if value is None else f"{value:+.4f}" for value in differences]
             yield Line("difference", values, kind, comparison=True)
 
 
 def _value(cell: dict[str, Any] | None, column: str, style: Style) -> str:
     """One entry with its rank, standard error and interval."""
     if cell is None:
-        return style.missing
+        return MISSING
     error = cell[f"{column}_se"]
     rank = cell[f"rank_{column}"] if cell[f"clear_{column}"] else 0
-    text = {1: style.best, 2: style.second}.get(rank or 0, "{}").format(f"{cell[column]:.4f}")
-    text += style.error.format(error) if error is not None else ""
+    text = {1: style.best, 2: style.second}.get(rank, "{}").format(f"{cell[column]:.4f}")
+    text += f" ± {error:.4f}" if error is not None else ""
     if column == "last" and cell["last_low"] is not None:
         text += style.interval.format(cell["last_low"], cell["last_high"])
-    return text + (style.impossible if cell["impossible"] else "")
+    return text + (IMPOSSIBLE if cell["impossible"] else "")
 
 
-def _paper(cell: dict[str, Any] | None, column: str, style: Style) -> str:
+def _paper(cell: dict[str, Any] | None, column: str) -> str:
     """The paper's value beside an entry."""
     if cell is None or cell["paper_last"] is None:
-        return style.missing
-    return f"{cell[f'paper_{column}']:.4f}" + (style.impossible if cell["paper_last"] > cell["paper_best"] else "")
+        return MISSING
+    return f"{cell[f'paper_{column}']:.4f}" + (IMPOSSIBLE if cell["paper_last"] > cell["paper_best"] else "")
 
 
 def explanations(table: Table) -> list[str]:
@@ -143,7 +112,7 @@ def pass_at_k(table: Table) -> tuple[list[str], list[tuple[str, str, list[str]]]
     for cell in table.records():
         values = [cell[name] for name in names]
         if any(value is not None for value in values):
-            shown = ["–" if value is None else f"{value:.4f}" for value in values]
+            shown = [MISSING if value is None else f"{value:.4f}" for value in values]
             entries.append((cell["method"], cell["benchmark"], shown))
     return names, entries
 
@@ -156,7 +125,7 @@ def environment(**options: Any) -> jinja2.Environment:
     )  # fmt: skip
     made.globals |= {"lines": table_lines, "notes": all_notes, "explanations": explanations, "marks": MARKS}
     made.globals |= {"pass_at_k": pass_at_k, "family": family, "legend": LEGEND}
-    made.filters |= {"md": escape_md, "tex": escape_tex, "printable": printable}
+    made.filters["md"] = escape_md
     return made
 
 
@@ -165,25 +134,14 @@ def markdown(table: Table) -> str:
     return environment().get_template("table.md.jinja").render(table=table, style=MD)
 
 
-def latex(table: Table) -> str:
-    """A booktabs table; needs the packages booktabs, multirow and colortbl (xcolor with option table)."""
-    delimiters = {"variable_start_string": "<<", "variable_end_string": ">>"}
-    return environment(**delimiters).get_template("table.tex.jinja").render(table=table, style=TEX)
-
-
 def comma_separated(table: Table) -> str:
     """`Table.cells`, a line for each row and benchmark. Notes are left to the other formats."""
-    cells = table.cells.copy()
-    cells[["method", "benchmark", "judge"]] = cells[["method", "benchmark", "judge"]].map(escape_csv)
-    return cells.to_csv(index=False, lineterminator="\n")
+    return table.cells.to_csv(index=False, lineterminator="\n")
 
 
 def as_json(table: Table) -> str:
-    """Title, `Table.cells` with pass@k as an object, notes, and which runs made each row."""
-    names, _ = pass_at_k(table)
+    """Title, `Table.cells`, notes, and which runs made each row."""
     rows = table.records()
-    for row in rows:
-        row["pass_at"] = {name[5:]: value for name in names if (value := row.pop(name)) is not None}
     made_of = {label: [str(run.path) for run in runs] for label, runs in table.rows.items() if runs}
     return json.dumps({"title": table.title, "rows": rows, "notes": all_notes(table), "runs": made_of}, indent=2) + "\n"
 
@@ -211,7 +169,7 @@ def terminal(table: Table) -> str:
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {
-    "terminal": terminal, "md": markdown, "csv": comma_separated, "tex": latex, "json": as_json,
+    "terminal": terminal, "md": markdown, "csv": comma_separated, "json": as_json,
 }  # fmt: skip
 
 
@@ -222,7 +180,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="RUN",
-        help="run directory, a folder of them, a metrics.jsonl or a TensorBoard directory",
+        help="run directory, a folder of them or a metrics.jsonl",
     )
     parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N: alone, or beside the runs")
     default = "terminal" if sys.stdout.isatty() else "md"

@@ -5,16 +5,14 @@ import inspect
 import json
 import time
 import traceback
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rpg.data.findings import shown
-from rpg.data.readers import DataError, open_parquet, read_batches
+from rpg.data.readers import DataError, read_file
 from rpg.rewards.own import RewardError, as_score, find_reward
 
-KEYS = ("response", "output")  # of a JSONL file of responses; "output" is what verl saves
 WRONG = "no such answer"
 SHOWN = 60  # characters of a response
 
@@ -34,8 +32,10 @@ def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int)
     given = read_responses(responses) if responses else None
     failed, slowest, scores = 0, 0.0, {"right": [], "wrong": [], "given": []}
     for path in paths:
-        for number, row in enumerate(islice(rows_of(path), rows if given is None else len(given))):
-            key = (row.get("reward_model") or {}).get("ground_truth")
+        for number, (place, row) in enumerate(islice(read_file(path), len(given) if given else rows)):
+            if missing := {"data_source", "reward_model"} - set(row):
+                raise DataError(f"{path}: no column {', '.join(sorted(missing))}; build it with `rpg data build`")
+            key = row["reward_model"]["ground_truth"]
             tried = {"given": given[number]} if given else {"right": boxed(key), "wrong": boxed(WRONG)}
             for kind, response in tried.items():
                 begun = time.perf_counter()
@@ -52,8 +52,8 @@ def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int)
                 seconds = time.perf_counter() - begun
                 slowest = max(slowest, seconds)
                 text = shown(" ".join(response.split()))[:SHOWN]
-                print(f"{path.name}, row {number}, {kind} ({text}): {result}, {1000 * seconds:.1f} ms", flush=True)
-    means = ", ".join(f"mean score of {kind} {sum(found) / len(found):g}" for kind, found in scores.items() if found)
+                print(f"{place}, {kind} ({text}): {result}, {1000 * seconds:.1f} ms", flush=True)
+    means = ", ".join(f"mean score of {kind} {sum(own) / len(own):g}" for kind, own in scores.items() if own)
     print(f"{reward.file.name}: {means or 'no score'}; slowest {1000 * slowest:.1f} ms; {failed} raised")
     if given is None and scores["right"] and scores["right"] == scores["wrong"]:
         print(
@@ -64,30 +64,15 @@ def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int)
     return 1 if failed else 0
 
 
-def rows_of(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a built file; raises DataError for a file that has not verl's columns."""
-    with open_parquet(path) as parquet:
-        names = parquet.schema_arrow.names
-        if missing := {"data_source", "reward_model"} - set(names):
-            raise DataError(f"{path}: no column {', '.join(sorted(missing))}; build it with `rpg data build`")
-        for batch in read_batches(path, parquet):
-            yield from batch
-
-
 def read_responses(path: Path) -> list[str]:
-    """The responses in a file, one a line: text, or in .jsonl JSON strings or objects with `response` or `output`."""
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    """The responses in a file, one a line: text, or in .jsonl objects with `response` or `output`."""
+    lines = path.read_text(encoding="utf-8").strip().split("\n")
     if path.suffix != ".jsonl":
         return lines
-    responses = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            value = json.loads(line)
-            response = value if isinstance(value, str) else next(value[key] for key in KEYS if key in value)
-        except (ValueError, TypeError, StopIteration) as error:
-            raise DataError(f'{path}, line {number}: no response; give {{"response": TEXT}} a line') from error
-        responses.append(str(response))
-    return responses
+    try:
+        return [str(one["response"] if "response" in one else one["output"]) for one in map(json.loads, lines)]
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(f'{path}: {error}; give {{"response": TEXT}} a line') from error
 
 
 def boxed(answer: Any) -> str:

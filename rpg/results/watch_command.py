@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -40,33 +40,26 @@ Values = dict[str, tuple[pd.Series, str]]  # label: values by step, format
 
 @dataclass
 class Watched:
-    """A run's log and when it was last read; `read` is called again and again."""
+    """A run's log, its size and mtime (ns) when it was last read; `read` is called again and again."""
 
     path: Path
     run: RunLog | None = None
     problem: str = "no step yet"
-    stamp: tuple[int, int] = (-1, -1)  # size, mtime in ns
+    stamp: tuple[int, int] | None = (-1, -1)
 
     def read(self) -> bool:
         """Read the log again if it has changed; returns whether there is anything new."""
+        status = self.path.stat() if self.path.exists() else None
+        stamp = status and (status.st_size, status.st_mtime_ns)
+        if stamp == self.stamp:
+            return False
+        self.stamp = stamp
         try:
-            status = self.path.stat()
-            if (stamp := (status.st_size, status.st_mtime_ns)) == self.stamp:
-                return False
-            self.stamp = stamp
-            run = load_run(self.path, lambda name: name in READ or is_accuracy(name))
-        except FileNotFoundError:
-            return self.first_look()
+            run = load_run(self.path, lambda name: name in READ or is_accuracy(name)) if stamp else None
+            self.run = run if run and len(run.metrics.index) else None
         except (ResultsError, OSError) as error:
             self.problem = printable(str(error))
-            return True
-        self.run = run if len(run.metrics.index) else None
         return True
-
-    def first_look(self) -> bool:
-        """Whether this is the first look at a log that is not there yet."""
-        first, self.stamp = self.stamp == (-1, -1), (-2, -2)
-        return first
 
     @property
     def name(self) -> str:
@@ -120,41 +113,29 @@ def state(watched: Watched, now: float) -> str:
     """Progress, or why there is none; with the age of the last line where that is long ago."""
     if watched.run is None:
         return watched.problem
-    quiet = now - watched.stamp[1] / 1e9
+    quiet = now - watched.stamp[1] / 1e9 if watched.stamp else 0
     text = progress(watched.run)
     return f"{text}, last line {duration(quiet)} ago" if quiet > QUIET and not watched.ended else text
 
 
-def screen(all_watched: Sequence[Watched], width: int, height: int, now: float) -> Group:
-    """A column a run with sparklines, in as many tables as the width needs; a line a run where those are too high."""
+def screen(all_watched: Sequence[Watched], width: int, now: float) -> Table:
+    """A column a run with sparklines; a line a run where the width is too small for that."""
     shown = [values(watched.run) if watched.run else {} for watched in all_watched]
     labels = list(dict.fromkeys(label for one in shown for label in one))
-    pairs = list(zip(all_watched, shown, strict=True))
-    in_a_row = max(1, (width - LABELS) // COLUMN)
-    parts = [pairs[first : first + in_a_row] for first in range(0, len(pairs), in_a_row)]
-    if len(parts) > 1 and len(parts) * (len(labels) + 3) > height:
-        return Group(_lines(pairs, labels, now))
-    return Group(*(_columns(part, labels, now) for part in parts))
-
-
-def _columns(part: Sequence[tuple[Watched, Values]], labels: Sequence[str], now: float) -> Table:
     made = Table(box=None, pad_edge=False, header_style="bold")
+    if LABELS + COLUMN * len(all_watched) > width:
+        for heading in ("run", "step", *labels):
+            made.add_column(Text(heading), overflow="fold")
+        for watched, one in zip(all_watched, shown, strict=True):
+            entries = [entry(one, label, sparklines=False) for label in labels]
+            made.add_row(*map(Text, (watched.name, state(watched, now), *entries)))
+        return made
     made.add_column("", width=LABELS - 2)
-    for watched, _ in part:
+    for watched in all_watched:
         made.add_column(Text(watched.name, overflow="ellipsis"), width=COLUMN - 2)
-    made.add_row("step", *(Text(state(watched, now)) for watched, _ in part))
+    made.add_row("step", *(Text(state(watched, now)) for watched in all_watched))
     for label in labels:
-        made.add_row(Text(label), *(Text(entry(one, label)) for _, one in part))
-    return made
-
-
-def _lines(pairs: Sequence[tuple[Watched, Values]], labels: Sequence[str], now: float) -> Table:
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("run", "step", *labels):
-        made.add_column(Text(heading), overflow="fold")
-    for watched, one in pairs:
-        entries = [entry(one, label, sparklines=False) for label in labels]
-        made.add_row(*map(Text, (watched.name, state(watched, now), *entries)))
+        made.add_row(Text(label), *(Text(entry(one, label)) for one in shown))
     return made
 
 
@@ -201,27 +182,23 @@ def run(args: argparse.Namespace) -> int:
         return 2
     console = Console()
     with contextlib.suppress(KeyboardInterrupt):  # how a watch ends; the runs go on
-        (_live if console.is_terminal and not args.once else _plain)(all_watched, args, console)
+        if args.once or not console.is_terminal:
+            show(all_watched, args.once, args.every)
+        else:
+            with Live(console=console, auto_refresh=False) as live:
+                show(all_watched, False, args.every, live)
     return 0
 
 
-def _live(all_watched: list[Watched], args: argparse.Namespace, console: Console) -> None:
-    with Live(console=console, auto_refresh=False) as live:
-        while True:
-            for watched in all_watched:
-                watched.read()
-            live.update(screen(all_watched, console.width, console.height, time.time()), refresh=True)
-            if all(watched.ended for watched in all_watched):
-                return
-            time.sleep(args.every)
-
-
-def _plain(all_watched: list[Watched], args: argparse.Namespace, console: Console) -> None:
-    """One line a run whenever its log has grown."""
+def show(all_watched: list[Watched], once: bool, every: float, live: Live | None = None) -> None:
+    """Until all runs have ended: the live table, or without one a line a run whenever its log has grown."""
     while True:
-        for watched in all_watched:
-            if watched.read():
+        changed = [watched for watched in all_watched if watched.read()]
+        if live:
+            live.update(screen(all_watched, live.console.width, time.time()), refresh=True)
+        else:
+            for watched in changed:
                 print(line(watched, time.time()), flush=True)
-        if args.once or all(watched.ended for watched in all_watched):
+        if once or all(watched.ended for watched in all_watched):
             return
-        time.sleep(args.every)
+        time.sleep(every)

