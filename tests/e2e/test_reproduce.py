@@ -77,7 +77,7 @@ def test_killed_and_started_again(start, tmp_path):
 
     third = start(command=[*command[:-1]], **environment)  # without the broken row: nothing is started
     assert third.wait() == 0, third.text()[-4000:]
-    assert "2 done, 0 begun, 0 to do" in third.text()
+    assert "2 of 2 runs done, 0 steps left" in third.text()
     assert "begins" not in third.text()
 
 

@@ -6,7 +6,6 @@ The real one is in tests/e2e/test_reproduce.py.
 import csv
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -22,7 +21,6 @@ from rpg.checks import fingerprint
 from rpg.checks.finding import Run as Asked
 from rpg.cli import main
 from rpg.files import manifest
-from rpg.files.lock import take
 from rpg.results import reproduction
 from rpg.results.settings import ResultsError, put, settings
 
@@ -35,7 +33,7 @@ import sys
 from pathlib import Path
 from rpg.results import reproduction, reproduce_command
 reproduction.RECIPE = Path(sys.argv[1])
-reproduce_command.refusal = lambda run, **_: None
+reproduce_command.refusal = lambda run: None
 from tests.results import stand_in
 reproduction.of_script = stand_in.of_script
 from rpg.cli import main
@@ -62,7 +60,7 @@ def recipe(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("STAND_IN", stand_in.__file__)
     monkeypatch.setattr(reproduction, "of_script", stand_in.of_script)
     monkeypatch.setattr(reproduction, "RECIPE", made.parent)
-    monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run, **_: None)
+    monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run: None)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr("rpg.results.reproduce_command.POLL_SECONDS", 0.05)
     return made.parent
@@ -85,8 +83,7 @@ def starts(directory: Path) -> list[int]:
 def test_what_is_missing_is_run_and_what_is_done_never_again(recipe, tmp_path, capsys):
     out = tmp_path / "out"
     assert reproduce(out, *TWO, "--seeds", "1", "3") == 0
-    said = capsys.readouterr().out
-    assert "0 done, 0 begun, 4 to do" in said
+    assert "0 of 4 runs done, 8 steps left" in capsys.readouterr().out
     runs = [out / "runs" / f"{name}-seed{seed}" for seed in (1, 3) for name in NAMES]
     assert [steps(run) for run in runs] == [[0, 1, 2]] * 4
     table = (out / "table.md").read_text()
@@ -96,7 +93,7 @@ def test_what_is_missing_is_run_and_what_is_done_never_again(recipe, tmp_path, c
     assert all((out / name).is_file() for name in ("panels.png", "panels.svg", "index.html"))
 
     assert reproduce(out, *TWO, "--seeds", "1", "3") == 0
-    assert "4 done, 0 begun, 0 to do" in capsys.readouterr().out
+    assert "4 of 4 runs done, 0 steps left" in capsys.readouterr().out
     assert [starts(run) for run in runs] == [[0]] * 4
 
     assert reproduce(out, *TWO, "--seeds", "3", "--steps", "3") == 0  # more steps are gone on with
@@ -112,7 +109,7 @@ def test_a_run_that_fails_is_named_and_the_rest_is_done(recipe, tmp_path, monkey
     assert reproduce(out, *TWO) == 1
     said = capsys.readouterr()
     log = out / "logs" / "grpo_cpu-seed1.log"
-    assert f"failed: grpo_cpu-seed1: training ended with exit code 7; {log}" in said.err
+    assert f"failed: grpo_cpu-seed1: ended at step 1 with exit code 7; {log}" in said.err
     assert log.read_text().endswith("broken on purpose\n")
     table = (out / "table.md").read_text()
     assert "RPG-URKL |" in table
@@ -120,7 +117,7 @@ def test_a_run_that_fails_is_named_and_the_rest_is_done(recipe, tmp_path, monkey
     assert "not in this table: grpo_cpu-seed1" in table
     monkeypatch.delenv("STAND_IN_FAILS")
     assert reproduce(out, *TWO) == 0
-    assert "1 done, 1 begun, 0 to do" in capsys.readouterr().out
+    assert "1 of 2 runs done, 1 steps left" in capsys.readouterr().out
     assert starts(out / "runs/grpo_cpu-seed1") == [0, 1]
     assert starts(out / "runs/rpg_cpu_urkl1e-4-seed1") == [0]
 
@@ -146,27 +143,6 @@ def test_ended_in_the_middle_and_started_again(recipe, tmp_path, monkeypatch, nu
 
 
 @pytest.mark.slow
-def test_last_checkpoints_are_evaluated_with_more_answers_once(recipe, tmp_path, capsys):
-    out = tmp_path / "out"
-    assert reproduce(out, *ONE) == 0
-    assert "separate evaluations: 0 of 0 to do" in capsys.readouterr().out
-    assert not (out / "evaluations").exists()
-    for said in ("1 of 1 to do", "0 of 1 to do"):
-        assert reproduce(out, *ONE, "--samples", "4") == 0
-        assert said in capsys.readouterr().out
-    [made] = (out / "evaluations").iterdir()
-    assert made.name.startswith("grpo_cpu-seed1-step2-n4-")
-    assert starts(made) == [2]
-    assert steps(made) == [2]
-    assert starts(out / "runs/grpo_cpu-seed1") == [0]
-    assert "| GRPO | 0.2100 |" in (out / "evaluation.md").read_text()
-    colder = "actor_rollout_ref.rollout.val_kwargs.temperature=0.2"  # is another evaluation
-    assert reproduce(out, *ONE, "--samples", "4", "--dry-run") == 0
-    assert main(["reproduce", "8", colder, *ONE, "--samples", "4", "--out", str(out), "--dry-run"]) == 0
-    assert re.findall(r"\d of \d to do", capsys.readouterr().out) == ["0 of 1 to do", "1 of 1 to do"]
-
-
-@pytest.mark.slow
 def test_a_run_that_lacks_nothing_but_its_last_record_gets_it(recipe, tmp_path):
     """A kill in the last validation, which comes after the last checkpoint, in a run that does not validate first."""
     out = tmp_path / "out"
@@ -181,52 +157,24 @@ def test_a_run_that_lacks_nothing_but_its_last_record_gets_it(recipe, tmp_path):
     assert starts(run) == [0, 2]
 
 
-def test_an_override_does_not_make_an_evaluation_a_training(tmp_path):
-    run = planned(tmp_path, actor_rollout_ref={"rollout": {"val_kwargs": {"n": 1}}}, data={"val_files": "toy.parquet"})
-    stand_in.save(run.directory, 2)
-    run = replace(run, script=ROOT / "recipe/rpg/cpu/run_grpo_cpu.sh", overrides=(
-        "trainer.val_before_train=false", "+trainer.val_only=false", "actor_rollout_ref.rollout.val_kwargs.n=1", "a=1"
-    ))  # fmt: skip
-    command = reproduction.evaluation(run, 4, tmp_path).command()
-    assert command[-1] == "a=1"
-    for key, value in (("trainer.val_only", "True"), ("trainer.val_before_train", "True"), (reproduction.ANSWERS, "4")):
-        assert [word for word in command if word.lstrip("+").startswith(f"{key}=")] == [f"{key}={value}"]
-
-
-def test_a_reproduction_has_one_process(recipe, tmp_path, capsys):
-    out = tmp_path / "out"
-    out.mkdir()
-    descriptor = take(out / "reproduce.lock")
-    assert reproduce(out, *TWO) == 2
-    assert f"{out} is in use by process {os.getpid()} on " in capsys.readouterr().err
-    assert not (out / "runs").exists()
-    os.close(descriptor)
-
-
 def planned(tmp_path, **changes) -> reproduction.PlannedRun:
     settings = {"trainer": {"total_training_steps": 2, "test_freq": 1, **changes.pop("trainer", {})}, **changes}
     row = reproduction.rows_of(8)[0]
     return reproduction.PlannedRun(row, Path("s.sh"), "r", tmp_path / "r", settings, ())
 
 
-def test_done_is_said_by_log_and_manifest(tmp_path):
+def test_progress_is_the_last_whole_line_of_the_log(tmp_path):
     run = planned(tmp_path)
-    assert run.state().text == "to do"
+    assert run.step() == 0
     run.directory.mkdir()
     log = run.directory / "metrics.jsonl"
     log.write_text("".join(json.dumps({"step": step, "data": {}}) + "\n" for step in (0, 1, 2)))
-    assert run.state().text == "at step 2, goes on from its beginning"
-    for step in (1, 2):
-        stand_in.save(run.directory, step)
-    assert run.state().finished
+    assert run.finished()
     log.write_text(log.read_text()[:-3])  # its last line torn by a kill
-    assert run.state().text == "at step 1, goes on after 2"
-    log.write_text(json.dumps({"step": 2, "data": {"timing_s/step": 3.0}}) + "\n")
-    (run.directory / "global_step_2/data.pt").write_bytes(b"")
-    assert run.state().text == "at step 2, goes on after 1"
-    assert (run.state().left, run.state().seconds) == (1, 3.0)
-    (run.directory / "global_step_1" / manifest.NAME).rename(run.directory / "global_step_1" / manifest.UNFINISHED)
-    assert not run.state().finished
+    assert run.step() == 1
+    assert "trainer.val_before_train=true" not in run.command()
+    stand_in.save(run.directory, 2)  # no step is left to make, so that a validation has to make the record
+    assert "trainer.val_before_train=true" in run.command()
 
 
 def test_another_training_in_the_directory_is_refused(tmp_path):
@@ -250,23 +198,6 @@ def test_another_training_in_the_directory_is_refused(tmp_path):
     reproduction.refuse_another(run)
 
 
-def test_a_finished_run_of_another_table_is_evaluated_on_this_table_s_files(tmp_path):
-    """Tables 5 and 7 share their runs, and validate on other files."""
-    sampling = {"rollout": {"val_kwargs": {"n": 1, "temperature": 1.0}}}
-    run = planned(tmp_path, data={"val_files": ["aime.parquet"]}, actor_rollout_ref=sampling)
-    other = replace(run, config={**run.config, "data": {"val_files": ["minerva.parquet"]}})
-    run.directory.mkdir()
-    (run.directory / "config.yaml").write_text(json.dumps(run.config))
-    record = {"val-core/aime/acc/mean@1": 0.5}
-    (run.directory / "metrics.jsonl").write_text(json.dumps({"step": 2, "data": record}) + "\n")
-    stand_in.save(run.directory, 2)
-    own, alone, more = (
-        reproduction.evaluation(made, answers, tmp_path) for made, answers in ((run, 1), (other, 1), (run, 4))
-    )
-    assert (own.separate, alone.separate, more.separate) == (False, True, True)
-    assert alone.directory != more.directory
-
-
 @pytest.mark.parametrize(
     "key", ["actor_rollout_ref.rollout.agent.default_agent_loop", "skip.rollout.enable", "actor_rollout_ref.rollout.n"]
 )
@@ -285,8 +216,6 @@ def test_what_changes_the_training_makes_another_row_and_another_run(key):
         (["--steps", "0"], "--steps 0"),
         (["--parallel", "2"], "RAY_ADDRESS"),
         (["data.seed=3"], "--seeds"),
-        (["trainer.save_freq=-1"], "trainer.save_freq=-1"),
-        (["--out", f"{__file__}/sub"], f"{__file__}/sub"),
     ],
 )
 def test_refused_before_anything_is_touched(recipe, tmp_path, monkeypatch, capsys, arguments, named):
@@ -305,10 +234,9 @@ def test_the_plan_of_a_table_on_gpus(tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
     assert main(["reproduce", "7", "--methods", "dapo", "--seeds", "1", "2", "--dry-run", "--out", str(out)]) == 0
     shown = capsys.readouterr().out
-    assert "dapo_4b_4k-seed1  DAPO  400 steps" in shown
+    assert "dapo_4b_4k-seed1  DAPO  step 0 of 400" in shown
     assert "800 steps left" in shown
-    assert "8 x H100 80 GB" in shown
-    assert "on this machine 1 of 1 methods would be refused: " in shown
+    assert "DAPO: refused: " in shown  # no data here
     assert not out.exists()
     rows = reproduction.choose(reproduction.rows_of(7), ["dapo"])
     (made,), refused = reproduction.plan_runs(rows, "gpu", [1], None, out, [])
