@@ -6,14 +6,14 @@ from pathlib import Path
 import torch
 import torch.distributed.tensor  # lets torch.load read the tensors of FSDP2
 
-from tests.e2e.conftest import SCRIPT, Run
+from tests.e2e.conftest import PATIENCE, SCRIPT, Run
 
 
-def begin(directory: Path, steps: int, *overrides: str, **environment: str) -> Run:
+def begin(directory: Path, steps: int, *overrides: str, script: Path = SCRIPT, **environment: str) -> Run:
     """Start steps training steps into directory, without validation; checkpoints only where overrides ask for them."""
     command = [
         "bash",
-        str(SCRIPT),
+        str(script),
         f"trainer.total_training_steps={steps}",
         f"trainer.default_local_dir={directory}",
         "trainer.val_before_train=false",
@@ -26,11 +26,12 @@ def begin(directory: Path, steps: int, *overrides: str, **environment: str) -> R
     return Run(command, directory, **environment)
 
 
-def run(directory: Path, steps: int, *overrides: str, **environment: str) -> list[dict]:
+def run(directory: Path, steps: int, *overrides: str, script: Path = SCRIPT, **environment: str) -> list[dict]:
     """Run to the end; returns the metrics, one dict a step. Fails with the end of the log."""
-    started = begin(directory, steps, *overrides, **environment)
+    started = begin(directory, steps, *overrides, script=script, **environment)
     try:
-        assert started.wait() == 0, started.text()[-4000:]
+        assert started.wait(2 * PATIENCE) == 0, started.text()[-4000:]
+        assert started.processes() == []
     finally:
         started.end()
     return metrics(directory)

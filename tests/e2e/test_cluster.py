@@ -18,12 +18,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.conftest import PATIENCE
+from tests.e2e.conftest import PATIENCE, SCRIPT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
 PLAIN_PATH = "/usr/local/bin:/usr/bin:/bin"
 RAY = str(Path(sys.executable).parent / "ray")
 
@@ -50,12 +48,12 @@ class Cluster:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.dashboard}"
 
-    def start(self, *arguments: str, agent_port: int | None = None) -> None:
+    def start(self, *arguments: str) -> None:
         command = [RAY, "start", "--block", "--num-cpus=16", "--num-gpus=1", "--disable-usage-stats"]
         with open(self.directory / f"node{len(self.processes)}.log", "wb") as log:
             self.processes.append(
                 subprocess.Popen(
-                    [*command, f"--dashboard-agent-listen-port={agent_port or free_port()}", *arguments],
+                    [*command, f"--dashboard-agent-listen-port={free_port()}", *arguments],
                     env=self.env,
                     cwd=self.directory,
                     stdout=log,
@@ -64,13 +62,12 @@ class Cluster:
                 )
             )
 
-    def start_head(self, **options: int) -> None:
+    def start_head(self) -> None:
         self.start(
             "--head",
             f"--port={self.port}",
             f"--dashboard-port={self.dashboard}",
             f"--ray-client-server-port={free_port()}",
-            **options,
         )
         self.wait_for_nodes(1)
 
@@ -124,14 +121,13 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def head(directory: Path, agent_port: int | None = None, **env: str) -> Iterator[Cluster]:
+def head(directory: Path, **env: str) -> Iterator[Cluster]:
     """A cluster of one node; env: what differs in the environment of `ray start`."""
     directory.mkdir()
     cluster = Cluster(directory, **env)
     try:
-        cluster.start_head(**({"agent_port": agent_port} if agent_port else {}))
-        if not agent_port:
-            cluster.wait_for_jobs()
+        cluster.start_head()
+        cluster.wait_for_jobs()
         yield cluster
     finally:
         cluster.stop()
@@ -157,45 +153,33 @@ def launched(cluster: Cluster, directory: Path, *overrides: str, **env: str) -> 
     )
 
 
-@pytest.fixture
-def submit(cluster, tmp_path):
-    """Runs the script from another directory against the cluster; returns the finished process."""
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-
-    def run(*overrides: str, **env: str) -> subprocess.CompletedProcess:
-        return launched(cluster, elsewhere, *overrides, **env)
-
-    run.directory = elsewhere
-    return run
-
-
 def steps(directory: Path) -> list[int]:
     [metrics] = directory.glob("checkpoints/*/metrics.jsonl")
     return [json.loads(line)["step"] for line in metrics.read_text().splitlines()]
 
 
-def test_script_from_another_directory_runs_as_a_job(cluster, submit):
-    done = submit()
+def test_script_from_another_directory_runs_as_a_job(cluster, tmp_path):
+    done = launched(cluster, tmp_path)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
     assert "SUCCEEDED" in done.stderr
-    assert steps(submit.directory)[-1] == 2
+    assert steps(tmp_path)[-1] == 2
     jobs = json.loads(cluster.ray("list", "jobs", "--address", cluster.url, "--format", "json", "--detail"))
     [job] = [job for job in jobs if "rpg.launching" in job["entrypoint"]]
     assert job["metadata"]["name"] == SCRIPT.stem.removeprefix("run_")
     logs = cluster.ray("job", "logs", "--address", cluster.url, job["submission_id"])
     assert "Training Progress" in logs
 
-    refused = submit("actor_rollout_ref.model.path=/nowhere/model")  # files are looked at where the job runs
-    assert refused.returncode == 2  # the job's own exit code
-    assert "/nowhere/model: no such directory" in refused.stdout + refused.stderr
+    # files are looked at where the job runs; the exit code is the job's own
+    refused = launched(cluster, tmp_path, "actor_rollout_ref.model.path=/nowhere/model")
+    assert refused.returncode == 2
+    assert "/nowhere/model" in refused.stdout + refused.stderr
 
 
-def test_two_nodes_share_the_actor(cluster, submit):
+def test_two_nodes_share_the_actor(cluster, tmp_path):
     cluster.start_worker()
-    done = submit(NNODES="2")
+    done = launched(cluster, tmp_path, NNODES="2")
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
-    assert steps(submit.directory)[-1] == 2
+    assert steps(tmp_path)[-1] == 2
     listed = cluster.ray("list", "actors", "--address", cluster.url, "--format", "json", "--detail", "--limit", "1000")
     nodes = {actor["node_id"] for actor in json.loads(listed) if "WorkerDict_" in actor["name"]}
     assert len(nodes) == 2, sorted({actor["name"] for actor in json.loads(listed)})
@@ -209,13 +193,3 @@ def test_a_head_whose_python3_has_no_verl(tmp_path):
     assert done.returncode == 2, told
     assert "the python3 of the cluster's head, has no verl" in told
     assert "Traceback" not in told
-
-
-def test_a_second_ray_holds_the_agents_port(tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("", 0))
-        taken.listen()
-        with head(tmp_path / "cluster", agent_port=taken.getsockname()[1]) as cluster:
-            done = launched(cluster, tmp_path)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "No available agent" in done.stderr

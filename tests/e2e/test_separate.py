@@ -47,41 +47,6 @@ def left_over() -> set[str]:
     return {path.name for kind in kinds for path in leftovers.SHARED.glob(f"{kind}*")}
 
 
-def test_rollouts_get_the_weights_of_each_step(start, tmp_path):
-    """All bits of them, after each step; nothing listens to a network, and nothing is left."""
-    steps, noted = 3, tmp_path / "noted"
-    noted.mkdir()
-    run = start(
-        *SEPARATE,
-        NOTED,
-        f"trainer.total_training_steps={steps}",
-        "trainer.save_freq=1",
-        "trainer.max_actor_ckpt_to_keep=null",
-        "trainer.val_before_train=true",
-        f"trainer.test_freq={steps}",
-        "rpg.console=full",
-        RPG_TEST_ROLLOUT_WEIGHTS=str(noted),
-    )
-    run.wait_for_step(1)
-    listeners = run.listeners()
-    assert run.wait() == 0, run.text()[-4000:]
-    assert run.processes() == []
-    assert_on_the_loopback(listeners, ("ray::WorkerDict", "ray::CheckpointEngineWorker"))
-    records = short_run.metrics(run.directory)
-    assert [record["step"] for record in records] == list(range(steps + 1))
-    trained = records[1:]
-    # a batch is asked for before the first step, and before each step that of the next one
-    assert trained[0][f"{OLDEST}/max"] == trained[0][f"{STALENESS}/max"] == 0
-    for record in trained[1:]:
-        assert 1 <= record[f"{OLDEST}/max"] <= 2  # 1, but for answers that another batch overtook
-        assert record[f"{STALENESS}/mean"] <= record[f"{OLDEST}/mean"]
-    assert_replica_had(noted / "1", [initial(), *actors(run, range(1, steps + 1))])
-    assert len(list((noted / "1").iterdir())) == steps + 1
-    assert_replica_had(noted / "0", [initial(), *actors(run, range(steps, steps + 1))])  # for the validations
-    # the first mini-batch of the first step is of the policy that is trained, all that comes later is not
-    assert trained[-1]["actor/rpg_kl"] > 1000 * ROLLOUT_KL
-
-
 def initial() -> dict[str, torch.Tensor]:
     return load_file(TOY / "model" / "model.safetensors")
 
@@ -119,7 +84,10 @@ def test_a_batch_that_waits_for_its_rollouts_is_of_the_present_policy(start):
 
 
 def test_twenty_steps_killed_and_resumed(start, tmp_path):
-    """SIGKILL to all of the run at once; the same command goes on: each step once, its weights at the rollouts."""
+    """SIGKILL to all of the run at once; the same command goes on: each step once, its weights at the rollouts.
+
+    All bits of them, after each step; nothing listens to a network, and nothing is left.
+    """
     steps, noted = 20, [tmp_path / "first", tmp_path / "second"]
     before = left_over()
     settings = [
@@ -135,6 +103,7 @@ def test_twenty_steps_killed_and_resumed(start, tmp_path):
         directory.mkdir()
     first = start(*settings, RPG_TEST_ROLLOUT_WEIGHTS=str(noted[0]))
     first.wait_for_step(8)
+    assert_on_the_loopback(first.listeners(), ("ray::WorkerDict", "ray::CheckpointEngineWorker"))
     for process in first.processes():
         os.kill(process.pid, signal.SIGKILL)
     first.process.wait()
@@ -144,7 +113,12 @@ def test_twenty_steps_killed_and_resumed(start, tmp_path):
     assert again.processes() == []
     records = short_run.metrics(first.directory)
     assert [record["step"] for record in records] == list(range(steps + 1))
+    # a batch is asked for before the first step, and before each step that of the next one
+    assert records[1][f"{OLDEST}/max"] == records[1][f"{STALENESS}/max"] == 0
     assert max(record[f"{OLDEST}/max"] for record in records[1:]) >= 1
+    assert all(record[f"{STALENESS}/mean"] <= record[f"{OLDEST}/mean"] for record in records[1:])
+    # the first mini-batch of the first step is of the policy that is trained, all that comes later is not
+    assert records[-1]["actor/rpg_kl"] > 1000 * ROLLOUT_KL
     history = [json.loads(line) for line in (first.directory / "history.jsonl").read_text().splitlines()]
     resumed = history[-1]["after_step"]
     assert resumed in (8, 9)

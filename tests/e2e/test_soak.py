@@ -5,7 +5,6 @@ docs/reliability.md has the table that it prints for RPG_SOAK_STEPS=300, a quart
 
 import json
 import os
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ import psutil
 import pytest
 
 from rpg.launching import leftovers
-from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
@@ -33,28 +31,6 @@ SETTINGS = [
 # Most that 400 steps may add to a process, at the lower end of the interval: MB, and a few of what pools of threads and
 # connections grow by in chance moments. 100 MB in 400 steps are 2.5 GB in 10,000.
 GROWTH = {"MB": 100, "threads": 10, "files": 10, "processes": 1}
-
-
-class PeakMemory(threading.Thread):
-    """Largest use of the machine's memory above that at the start, in bytes, while in the context."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self._start = psutil.virtual_memory().used
-        self._ended = threading.Event()
-        self.peak = 0
-
-    def __enter__(self) -> "PeakMemory":
-        self.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._ended.set()
-        self.join()
-
-    def run(self) -> None:
-        while not self._ended.wait(0.5):
-            self.peak = max(self.peak, psutil.virtual_memory().used - self._start)
 
 
 def anonymous(pid: int) -> float:
@@ -124,25 +100,3 @@ def test_nothing_grows(start, capsys):
     grown = [row for row in rows if row[1] in GROWTH and row[3] - row[4] > GROWTH[row[1]]]
     assert grown == []
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))
-
-
-def test_one_step_of_4096_responses(start, capsys):
-    """The paper's 512 prompts and 16 optimizer steps a batch (mini-batches of 32), with 8 responses to each prompt."""
-    run = start(
-        "trainer.total_training_steps=1",
-        "data.train_batch_size=512",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=32",
-        "trainer.val_before_train=false",
-        "trainer.test_freq=-1",
-        "trainer.save_freq=1",
-    )
-    with PeakMemory() as memory:  # of the machine, above what was in use before
-        assert run.wait(PATIENCE) == 0, run.text()[-3000:]
-    (record,) = run.metrics()
-    saved = short_run.optimizer(run.directory, 1)["state"]
-    assert {int(state["step"]) for state in saved.values()} == {16}
-    assert record["data"]["response_length/min"] > 0
-    assert run.processes() == []
-    with capsys.disabled():
-        timings = {key: value for key, value in record["data"].items() if key.startswith("timing_s/")}
-        print({key: round(value, 1) for key, value in timings.items()}, f"peak {memory.peak / 1e6:.0f} MB", flush=True)

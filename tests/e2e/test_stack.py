@@ -1,7 +1,6 @@
 """The real stack, nothing replaced: Ray, TransferQueue, verl's V1 trainer, FSDP2 over gloo, vLLM's CPU build."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -152,12 +151,3 @@ def test_plain_verl_with_the_plugin(start, tmp_path):
     name = "model.layers.0.mlp.up_proj.weight"
     moved = after[name].full_tensor() if hasattr(after[name], "full_tensor") else after[name]
     assert (moved - before[name]).abs().max() > 1e-5  # AdamW at 3e-4 moves each weight by about its step size
-
-
-def test_installed_entry_points_are_found():
-    """The plugin comes through the installed distribution, in a process that never imports rpg itself."""
-    code = (
-        "import verl; from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY as losses;"
-        "assert 'rpg_rf_urkl_clip_ppo' in losses"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd="/", check=True, timeout=PATIENCE)

@@ -77,24 +77,3 @@ def test_advantages(name):
         return advantages.cpu()
 
     torch.testing.assert_close(estimate(DEVICE), estimate("cpu"), rtol=1e-5, atol=1e-6)
-
-
-def test_schedule_free_steps():
-    """The package's own optimizer, whose foreach kernels are others on a GPU."""
-    from schedulefree import AdamWScheduleFree
-
-    def train(device: str) -> torch.Tensor:
-        torch.manual_seed(0)
-        layer = torch.nn.Linear(64, 64)
-        batch = torch.randn(32, 64)
-        layer, batch = layer.to(device), batch.to(device)
-        optimizer = AdamWScheduleFree(layer.parameters(), lr=1e-2, warmup_steps=2)
-        optimizer.train()
-        for _ in range(10):
-            optimizer.zero_grad()
-            layer(batch).square().mean().backward()
-            optimizer.step()
-        optimizer.eval()
-        return layer.weight.detach().cpu()
-
-    torch.testing.assert_close(train(DEVICE), train("cpu"), rtol=1e-3, atol=1e-5)

@@ -48,11 +48,9 @@ def test_any_order_any_group_size(labels, tokens, seed):
     mask = torch.randint(0, 2, (len(labels), tokens), generator=generator)
     expected = by_loop(rewards, mask, labels)
     # scores are sums of up to 6 normals; float32 output rounds them at 1e-6
-    for groups in (np.array(labels, dtype=np.int64), torch.tensor(labels, dtype=torch.int64), labels):
+    as_verl = np.array([str(uuid.UUID(int=label * 7919)) for label in labels], dtype=object)
+    for groups in (as_verl, torch.tensor(labels, dtype=torch.int64), labels):
         torch.testing.assert_close(group_mean_advantages(rewards, mask, groups), expected, rtol=1e-5, atol=1e-6)
-    uids = [str(uuid.UUID(int=label * 7919)) for label in labels]
-    as_verl = np.array(uids, dtype=object)
-    torch.testing.assert_close(group_mean_advantages(rewards, mask, as_verl), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_what_fills_a_batch_up_is_none_of_its_responses():
@@ -67,13 +65,6 @@ def test_group_of_one_keeps_its_reward_and_batch_of_one_has_advantage_zero():
     rewards, mask = torch.tensor([[0.25, 0.5]]), torch.tensor([[1, 1]])
     assert group_mean_advantages(rewards, mask, ["only"]).tolist() == [[0.75, 0.75]]
     assert batch_mean_advantages(rewards, mask).tolist() == [[0.0, 0.0]]
-
-
-@pytest.mark.parametrize("shape", [(0, 5), (0, 0), (3, 0)])
-def test_empty_batch(shape):
-    rewards, mask = torch.zeros(shape), torch.zeros(shape, dtype=torch.bool)
-    assert group_mean_advantages(rewards, mask, np.array(["x"] * shape[0], dtype=object)).shape == shape
-    assert batch_mean_advantages(rewards, mask).shape == shape
 
 
 def test_garbage_where_no_token_counts_is_ignored_and_elsewhere_reported():

@@ -78,18 +78,6 @@ def test_expected_gradient_is_minus_grad_j(problem):
         assert abs((measure * stats.kl).sum().item() - kl) <= TOLERANCE, name
 
 
-@settings(max_examples=50, deadline=None)
-@given(problem=problems())
-def test_exact_module_agrees_with_the_definitions_here(problem):
-    for divergence in DIVERGENCES:
-        ours = enumerated.objective_gradient(problem, divergence)
-        theirs, _ = exact_minus_grad_j(problem, divergence)
-        assert (ours + theirs).abs().max().item() <= TOLERANCE
-        for name in (f"rpg_{divergence}", f"rpg_rf_{divergence}"):
-            spec = LossSpec.parse(name, kl_coef=problem.kl_coef, clip_scope="none", z_old=problem.z_old)
-            assert enumerated.gradient_error(problem, spec) <= TOLERANCE
-
-
 @settings(max_examples=100, deadline=None)
 @given(problem=problems())
 def test_corrected_grpo_has_urkls_gradient_token_by_token(problem):
@@ -110,16 +98,6 @@ def test_corrected_grpo_has_urkls_gradient_token_by_token(problem):
         (ours,) = torch.autograd.grad(loss.sum(), x)
         # w reaches e^12 = 2e5 and log u 12: a relative error of 1e-12 is rounding
         torch.testing.assert_close(ours, corrected, rtol=1e-12, atol=1e-10)
-
-
-def test_uncorrected_grpo_is_measurably_off_and_the_check_notices():
-    generator = torch.Generator().manual_seed(1)
-    problem = enumerated.random_problem(generator, 10, kl_coef=0.5)
-    gradient = enumerated.objective_gradient(problem, "urkl")
-    plain = enumerated.loss_gradient(problem, enumerated.grpo_loss, normalized=False).mean
-    corrected = enumerated.loss_gradient(problem, enumerated.corrected_grpo_loss, normalized=False).mean
-    assert (plain + gradient).abs().max().item() > 1e-3
-    assert (corrected + gradient).abs().max().item() <= TOLERANCE
 
 
 def test_one_sample_std_is_the_spread_of_sampled_gradients():

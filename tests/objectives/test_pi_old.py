@@ -1,8 +1,5 @@
 """Samples of an older policy: `behavior` and `decoupled` are exact, and how far `recomputed` is from it."""
 
-import itertools
-import math
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,7 +7,7 @@ from hypothesis import strategies as st
 
 from rpg.objectives import LossSpec, stale, token_loss
 from rpg.objectives import verify_command as verify
-from rpg.objectives.pi_old import OldPolicy, old_policy
+from rpg.objectives.pi_old import old_policy
 from tests.objectives.formulas import DEFINITIONS
 
 torch.set_num_threads(1)
@@ -91,31 +88,6 @@ def test_recomputed_has_the_gradient_of_another_objective(problem):
         assert (gradient - of_that).abs().max().item() <= TOLERANCE, name
 
 
-def test_the_bias_of_recomputed_grows_with_staleness():
-    levels = (0.0, 0.03, 0.1, 0.3, 1.0)
-    results = [
-        stale.measure_choice("recomputed", stale.stale_problems(20, 8, 0.1, seed=3, staleness=level))
-        for level in levels
-    ]
-    biases = [result.bias for result in results]
-    assert results[0].error <= TOLERANCE  # behaviour and anchor are one
-    assert biases[0] < 1e-12
-    assert biases[1] > 0.01
-    assert all(later > 2 * earlier for earlier, later in itertools.pairwise(biases[1:]))
-    assert biases[-1] > 0.5
-
-
-def test_the_clip_of_behavior_counts_staleness_and_that_of_decoupled_does_not():
-    problems = stale.stale_problems(20, 8, 0.1, seed=3, staleness=0.5)
-    behavior, decoupled, fresh = (
-        stale.measure_choice("behavior", problems),
-        stale.measure_choice("decoupled", problems),
-        stale.measure_choice("behavior", stale.stale_problems(20, 8, 0.1, seed=3, staleness=0.0)),
-    )
-    assert behavior.silenced > 5 * fresh.silenced
-    assert decoupled.clip_bias == pytest.approx(fresh.clip_bias, rel=1e-9)
-
-
 @pytest.mark.parametrize("level", ["token", "sequence"])
 @pytest.mark.parametrize("threshold", [2.0, 5.0, 1e9])
 def test_the_weights_are_verls(level, threshold):
@@ -133,26 +105,6 @@ def test_the_weights_are_verls(level, threshold):
     assert (ours.weights > 1).any()
     torch.testing.assert_close(ours.weights, theirs, rtol=1e-5, atol=0)
     assert ours.log_prob is anchor
-
-
-def test_recomputed_and_behavior_have_no_weight():
-    behavior, anchor = torch.zeros(2, 3), torch.ones(2, 3)
-    assert old_policy("recomputed", behavior=behavior, anchor=anchor) == OldPolicy(anchor, None)
-    assert old_policy("behavior", behavior=behavior, anchor=anchor) == OldPolicy(behavior, None)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"choice": "behaviour"}, r"pi_old='behaviour' is not one of recomputed, behavior, decoupled"),
-        ({"choice": "decoupled", "level": "batch"}, r"level='batch' is not one of token, sequence"),
-        ({"choice": "decoupled", "threshold": 0.0}, r"threshold=0\.0 must be above 0"),
-        ({"choice": "decoupled", "threshold": math.nan}, r"threshold=nan must be above 0"),
-    ],
-)
-def test_what_is_refused(arguments, said):
-    with pytest.raises(ValueError, match=said):
-        old_policy(**arguments, behavior=torch.zeros(1, 2), anchor=torch.zeros(1, 2))
 
 
 def test_verify_prints_the_choices_and_fails_when_one_that_must_be_exact_is_not(monkeypatch, capsys):

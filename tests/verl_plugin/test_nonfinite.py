@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
+from tensordict import NonTensorStack, TensorDict
 
 from rpg.files.whole import SKIPPED
 from rpg.verl_plugin import nonfinite
@@ -17,10 +17,8 @@ def nested(rows: list[list[float]]) -> torch.Tensor:
     return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
 
 
-def rows() -> TensorDict:
-    from tensordict import NonTensorStack
-
-    return TensorDict(
+def test_three_in_a_row_end_the_run(tmp_path):
+    rows = TensorDict(
         {
             "old_log_probs": nested([[0.0, math.nan], [0.0]]),
             "advantages": nested([[1.0, math.inf], [-math.inf]]),
@@ -30,21 +28,17 @@ def rows() -> TensorDict:
         },
         batch_size=2,
     )
-
-
-def test_three_in_a_row_end_the_run(tmp_path):
     steps = SkippedSteps(tmp_path / "run", limit=3)
-    for _ in range(2):
-        steps.skipped(rows(), 0, 0)
-        steps.skipped(rows(), 1, 0)
-        steps.taken()
-    assert (steps.count, steps.in_a_row) == (4, 0)
-    steps.skipped(rows(), 4, 1)
-    steps.skipped(rows(), 5, 1)
+    for mini_batch in (0, 1):
+        steps.skipped(rows, mini_batch, 0)
+    steps.taken()
+    assert (steps.count, steps.in_a_row) == (2, 0)
+    for mini_batch in (4, 5):
+        steps.skipped(rows, mini_batch, 1)
     with pytest.raises(FloatingPointError, match="3 optimizer steps in a row"):
-        steps.skipped(rows(), 6, 1)
+        steps.skipped(rows, 6, 1)
     notes = [json.loads(line) for line in (tmp_path / "run" / SKIPPED).read_text().splitlines()]
-    assert len(notes) == 7
+    assert len(notes) == 5
     assert notes[-1] | {"time": ""} == {
         "time": "",
         "mini_batch": 6,
@@ -65,7 +59,7 @@ def test_weights():
     nonfinite.require_finite_weights(model)
     with torch.no_grad():
         model.bias[1] = math.inf
-    with pytest.raises(FloatingPointError, match="1 of 2 parameters are not finite, bias among them"):
+    with pytest.raises(FloatingPointError, match="1 of 2 parameters"):
         nonfinite.require_finite_weights(model)
 
 

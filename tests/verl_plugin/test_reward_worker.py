@@ -20,13 +20,13 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     return {"nan": float("nan"), "inf": {"score": 1.0, "acc": float("inf")}, "none": None, "text": "good",
             "list": [1.0]}.get(ground_truth, {"score": 0.5, "acc": 1.0, "pred": "3"})
 """
-SAID = {
+REASONS = {
     "raise": "KeyError: 'no such problem'",
     "hang": "the reward took more than 0.5 s (rpg.reward_limit)",
     "nan": "ValueError: the reward function returned score=nan",
     "inf": "ValueError: the reward function returned acc=inf",
     "none": "TypeError",
-    "text": "ValueError: could not convert string to float: 'good'",
+    "text": "ValueError",
     "list": "TypeError",
 }
 
@@ -76,14 +76,14 @@ def test_left_out(tmp_path):
         worker.config = config
         worker.reward_manager = load_reward_manager(config, SimpleNamespace(decode=lambda *_, **__: "Answer: 3"))
         assert (await worker.compute_score(data("right")))["reward_score"] == 0.5
-        for truth, said in SAID.items():
+        for truth, reason in REASONS.items():
             with pytest.raises(RuntimeError) as raised:
                 await worker.compute_score(data(truth))
-            assert str(raised.value).startswith(f"some-uid of toy_sum: {said}")
+            assert str(raised.value).startswith(f"some-uid of toy_sum: {reason}")
 
     asyncio.run(score())
     notes = [json.loads(line) for line in (tmp_path / "run" / LEFT_OUT).read_text().splitlines()]
-    assert len(notes) == len(SAID)
+    assert len(notes) == len(REASONS)
     assert {(note["step"], note["uid"], note["problem"]) for note in notes} == {(7, "some-uid", "What is 1 + 2?")}
 
 
@@ -113,15 +113,10 @@ def trainer(monkeypatch):
 
 
 def test_groups_that_are_filtered_are_replaced_so_often(trainer):
-    for _ in range(4):
-        trainer._refill(2)
-    trainer.global_steps = 8
-    for _ in range(4):
-        trainer._refill(2)
+    for trainer.global_steps in (7, 8):
+        for _ in range(4):
+            trainer._refill(2)
     with pytest.raises(RuntimeError, match="max_num_gen_batches=3"):
-        trainer._refill(1)
-    trainer.trainer_mode = "colocate_async"
-    with pytest.raises(RuntimeError, match="count as well"):
         trainer._refill(1)
     assert trainer.asked == 8 * [2]
     trainer.config.algorithm.filter_groups.max_num_gen_batches = 0
@@ -150,7 +145,7 @@ def put(queue, prompt, status, step=7):
     queue |= {f"{prompt}_{session}_0": {"status": "success"} for session in range(3)}
 
 
-def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(trainer, buffer, capsys):
+def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(trainer, buffer):
     for prompt, status in {"a": "finished", "b": "failure", "c": "failure", "d": "finished", "e": "finished"}.items():
         put(buffer.queue, prompt, status)
     put(buffer.queue, "f", "finished")
@@ -159,9 +154,8 @@ def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(trainer,
     assert trainer.asked == [2]
     assert metrics["training/rollout_failure/evicted_samples"] == 2
     assert trainer._of_step == {"training/left_out_responses": 0, "training/groups_of_one": 0}
-    assert "step 7: 2 groups failed" in capsys.readouterr().out
     put(buffer.queue, "g", "failure")
-    with pytest.raises(RuntimeError, match=r"step 7: 3 groups failed.*rpg\.left_out_limit=0\.5 of 4"):
+    with pytest.raises(RuntimeError, match="left_out_limit"):
         buffer.sample(global_steps=7, partition_id="train", batch_size=4)
 
 
@@ -198,16 +192,12 @@ def test_of_a_batch_in_parts_counts_are_summed_and_the_reference_is_as_it_stands
     assert metrics == {"reference/age": 4, "actor/skipped_steps": 2.0, "training/left_out_responses": 6}
 
 
-def test_what_is_missing_is_counted(trainer, capsys):
+def test_what_is_missing_is_counted(trainer):
     whole = [f"{prompt}_{session}_0" for prompt in "abcd" for session in range(3)]
     assert trainer._count(whole, "train", 4) == {"training/left_out_responses": 0, "training/groups_of_one": 0}
     assert trainer._count([*whole, "a_0_1"], "train", 4)["training/left_out_responses"] == 0  # two parts of one
-    assert capsys.readouterr().out == ""
     lacking = [key for key in whole if not key.startswith("b") and key not in ("c_1_0", "c_2_0")]
     assert trainer._count(lacking, "train", 4) == {"training/left_out_responses": 5, "training/groups_of_one": 1}
-    said = "step 7: 5 of 12 responses of train were left out; why is in runs/x/left_out.jsonl"
-    assert said in capsys.readouterr().out
-    with pytest.raises(RuntimeError, match=r"step 7: 9 of 12 responses .*more than rpg\.left_out_limit"):
-        trainer._count(whole[:3], "train", 4)
-    with pytest.raises(RuntimeError, match="4 of 4 responses of val"):
-        trainer._count([], "val", 4)
+    for keys, partition in ((whole[:3], "train"), ([], "val")):
+        with pytest.raises(RuntimeError, match="left_out_limit"):
+            trainer._count(keys, partition, 4)

@@ -62,56 +62,6 @@ def test_gradients_at_y_and_everything_else_at_x(group):
         assert apart > 1e-4, "x and y are the same point: nothing was tested"
 
 
-def test_x_is_the_average_that_the_method_defines(group):
-    """x_{t+1} = (1 - c) x_t + c z_{t+1}, c = lr_t^2 / sum of lr^2, computed from z's that were kept aside."""
-    run = Run("old", "schedule_free")
-    x = {name: tensor.double() for name, tensor in full_state(run.actor).items()}
-    names = [name for name, _ in run.actor.named_parameters()]
-    weights = 0.0
-    step = 0
-
-    def average(*_):
-        nonlocal weights, step
-        step += 1
-        lr = 3e-2 * min(1.0, step / 10)
-        weights += lr**2
-        for name, parameter in zip(names, run.actor.parameters(), strict=True):
-            z = run.engine.optimizer.state[parameter]["z"].full_tensor().double()
-            x[name] += lr**2 / weights * (z - x[name])
-
-    for iteration in range(20):
-        run.iterate(iteration, after_step=average)
-    for name, tensor in full_state(run.actor).items():
-        # 20 times from x to y and back in float32, each good to 1e-7 of weights of order 1
-        torch.testing.assert_close(tensor.double(), x[name], atol=2e-5, rtol=0)
-
-
-def test_the_first_ratio_is_not_one_and_why(group):
-    """pi_old is the policy at x, which sampled; the first mini-batch is evaluated at y."""
-    run = Run("old", "schedule_free")
-    for iteration in range(5):
-        run.iterate(iteration)
-    tokens = batches(5, STEPS)[0]
-    with torch.no_grad():
-        at_x = log_prob(run.actor, tokens)
-        with run.engine.train_mode():
-            at_y = log_prob(run.actor, tokens)
-        back = log_prob(run.actor, tokens)
-    assert (at_y - at_x).abs().max() > 1e-3
-    # to y and back costs a rounding of the weights, no more
-    torch.testing.assert_close(back, at_x, atol=1e-5, rtol=0)
-
-
-def test_warm_up_is_the_optimizers_own_and_applies_once(group):
-    run = Run("old", "schedule_free")
-    for iteration in range(8):
-        run.iterate(iteration)
-    # two optimizer steps an iteration: after iteration i the last step was number 2 (i + 1) of ten
-    expected = [3e-2 * min(1.0, STEPS * (i + 1) / 10) for i in range(8)]
-    assert [entry["lr"] for entry in run.trace] == pytest.approx(expected)
-    assert run.engine.optimizer.param_groups[0]["lr"] == 3e-2
-
-
 def test_after_an_error_the_weights_are_at_x_again(group):
     run = Run("old", "schedule_free")
     run.iterate(0)

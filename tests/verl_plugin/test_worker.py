@@ -4,10 +4,10 @@ import json
 import math
 import os
 import signal
-from pathlib import Path
 
 import pytest
 import torch
+from real_worker import batch, build_worker, of_update, response_log_probs, weights
 from tiny_fsdp import on_ranks
 
 from rpg.data.template import format_prompt
@@ -16,7 +16,6 @@ from rpg.toy import model as toy_model
 
 pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time
 
-ROOT = Path(__file__).parents[2]
 MODES = {
     "old": ["reference=old"],
     "fixed": ["reference=fixed"],
@@ -28,6 +27,7 @@ OPTIMIZERS = {
     "schedule_free": ["optim=schedulefree", "actor_rollout_ref.actor.optim.lr=3e-3"],
 }
 ROWS, PROMPT, RESPONSE = 16, 6, 10
+ASK = {"calculate_entropy": False, "compute_loss": False}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,91 +52,38 @@ class Training:
     directory: of the run.
     """
 
-    def __init__(self, mode: str, optimizer: str, noise: float = 0.0, directory: Path = Path()):
-        rank, world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
-        os.environ.update(VERL_PLATFORM="cpu", RANK=str(rank), WORLD_SIZE=str(world_size), RPG_HOME=str(ROOT))
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")  # verl's worker reads them; the group is there
-        from omegaconf import OmegaConf
+    def __init__(self, mode: str, optimizer: str, noise: float = 0.0, directory: str = "."):
+        def prepare(section) -> None:
+            section.rpg.directory = directory
+            section.actor.ppo_micro_batch_size_per_gpu = ROWS // 2 // torch.distributed.get_world_size()
+            for name in ("rollout", "ref"):
+                section[name].log_prob_micro_batch_size_per_gpu = ROWS // torch.distributed.get_world_size()
 
-        from rpg.launching.compose import compose_config
-        from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
-
-        base = ["profile=cpu", "model=toy", "dataset=toy", "trainer.experiment_name=x"]
-        config = compose_config([*base, *MODES[mode], *OPTIMIZERS[optimizer]])
-        config = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
-        section = config.actor_rollout_ref
-        section.rpg = {"reference": config.rpg.reference, "directory": str(directory), "nonfinite_limit": 3}
-        section.actor.ppo_micro_batch_size_per_gpu = ROWS // 2 // world_size
-        for role in ("rollout", "ref"):
-            section[role].log_prob_micro_batch_size_per_gpu = ROWS // world_size
-        self.worker = RPGActorRolloutRefWorker(config=section, role="actor_rollout_ref")
-        # verl knows no role of a training process without rollouts; it reads the parts off this name
-        self.worker.role = "actor_ref" if mode != "old" else "actor"
-        self.worker.init_model()
-        self.mode, self.rank, self.world_size, self.metrics = mode, rank, world_size, []
+        # verl reads the parts off this name
+        role = "actor" if mode == "old" else "actor_ref"
+        self.worker = build_worker("profile=cpu", *MODES[mode], *OPTIMIZERS[optimizer], role=role, prepare=prepare)
+        self.mode, self.metrics = mode, []
         generator = torch.Generator().manual_seed(0)
         for parameter in self.worker.actor.engine.module.parameters() if noise else ():
             local = parameter.detach().to_local()
             local.mul_(1 + noise * torch.randn(local.shape, generator=generator))
 
-    def data(self, iteration: int, **extra):
+    def data(self, iteration: int, fields: dict | None = None, **settings):
         """This rank's rows of a batch; the same tokens on any number of ranks."""
-        from tensordict import TensorDict
-        from verl.utils import tensordict_utils as tu
-
-        generator = torch.Generator().manual_seed(iteration)
-        tokens = torch.randint(5, 300, (ROWS, PROMPT + RESPONSE), generator=generator)
+        rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        tokens = torch.randint(5, 300, (ROWS, PROMPT + RESPONSE), generator=torch.Generator().manual_seed(iteration))
         # the ranks of a mini-batch share it; each takes its rows of the first half and of the second
-        mine = [row for half in (0, 1) for row in range(half * ROWS // 2, (half + 1) * ROWS // 2)][
-            self.rank :: self.world_size
-        ]
-        tokens = tokens[mine]
-        rows = len(tokens)
-
-        def nested(values):
-            return torch.nested.as_nested_tensor(list(values), layout=torch.jagged)
-
-        data = TensorDict(
-            {
-                "input_ids": nested(tokens),
-                "position_ids": nested(torch.arange(PROMPT + RESPONSE).expand(rows, -1).clone()),
-                "prompts": nested(tokens[:, :PROMPT]),
-                "responses": nested(tokens[:, PROMPT:]),
-                "response_mask": nested(torch.ones(rows, RESPONSE, dtype=torch.long)),
-                "loss_mask": nested(torch.ones(rows, RESPONSE, dtype=torch.long)),
-                "advantages": nested(1.0 - 2.0 * (tokens[:, PROMPT:] % 2)),
-            },
-            batch_size=rows,
-        )
-        for name, value in extra.pop("fields", {}).items():
-            data[name] = nested(value)
-        tu.assign_non_tensor(data, temperature=1.0, global_token_num=[PROMPT + RESPONSE] * rows, **extra)
-        return data
+        mine = tokens[rank::ranks]
+        return batch(mine, [PROMPT] * len(mine), fields, **settings)
 
     def iterate(self, iteration: int, spoil=lambda fields: None) -> None:
         """spoil: changes the log-probs before the update, by field and row."""
-        from verl.workers.utils.padding import response_from_nested
-
-        ask = {"calculate_entropy": False, "compute_loss": False}
-        data = self.data(iteration, **ask)
-        fields = {}
-        calls = [("old_log_probs", self.worker.compute_log_prob)]
+        calls = {"old_log_probs": self.worker.compute_log_prob}
         if self.mode != "old":
-            calls.append(("ref_log_prob", self.worker.compute_ref_log_prob))
-        for name, call in calls:
-            output = call(self.data(iteration, **ask))
-            fields[name] = list(response_from_nested(output["log_probs"], data["response_mask"]).unbind())
+            calls["ref_log_prob"] = self.worker.compute_ref_log_prob
+        fields = {name: response_log_probs(call, self.data(iteration, **ASK)) for name, call in calls.items()}
         spoil(fields)
-        update = self.data(
-            iteration,
-            fields=fields,
-            calculate_entropy=False,
-            global_batch_size=ROWS // 2,
-            mini_batch_size=ROWS // 2,
-            epochs=1,
-            seed=1,
-            dataloader_kwargs={"shuffle": False},
-        )
+        update = self.data(iteration, fields, **of_update(ROWS // 2))
         self.metrics.append(dict(self.worker.update_actor(update)["metrics"]))
 
     def weights(self) -> dict[str, dict[str, torch.Tensor]]:
@@ -144,10 +91,7 @@ class Training:
         engines = {"actor": self.worker.actor.engine}
         if self.mode != "old":
             engines["reference"] = self.worker.ref.engine
-        return {
-            role: {name: tensor.full_tensor().clone() for name, tensor in engine.module.state_dict().items()}
-            for role, engine in engines.items()
-        }
+        return {role: weights(engine) for role, engine in engines.items()}
 
 
 CASES = [(mode, optimizer) for mode in MODES for optimizer in OPTIMIZERS]
@@ -196,10 +140,10 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path):
 def keep_and_restore(case: tuple[str, str]) -> None:
     """A batch in two parts, as PPOTrainerSeparateAsync._compute_old_log_prob asks for the second one's anchor."""
     training = Training(*case)
-    worker, ask = training.worker, {"calculate_entropy": False, "compute_loss": False}
+    worker = training.worker
 
     def log_probs() -> torch.Tensor:
-        return worker.compute_log_prob(training.data(9, **ask))["log_probs"].values()
+        return worker.compute_log_prob(training.data(9, **ASK))["log_probs"].values()
 
     training.iterate(0)  # with AdamW at a learning rate of 0, by verl's warm-up
     worker.save_model_to_cpu(0)
@@ -226,8 +170,6 @@ def test_the_anchor_of_a_batch_in_parts(ranks, case):
 
 
 TWO = [("kl_target", "adamw"), ("every_k", "schedule_free")]
-
-
 ROUNDING = 1e-7  # of float32, relative
 
 
@@ -242,7 +184,7 @@ def train_all(directory: str, name: str, noise: float) -> None:
             "initial": initial,
             "updates": training.metrics[-1]["reference/updates"],
         }
-        if training.rank == 0:
+        if torch.distributed.get_rank() == 0:
             torch.save(result, f"{directory}/{name}-{'-'.join(case)}.pt")
 
 
@@ -267,10 +209,9 @@ def test_two_ranks_are_one_rank(tmp_path):
             for name in ("one", "disturbed", "two")
         )
         assert two["updates"] == one["updates"] >= 1
-        for role, weights in one["weights"].items():
-            moved = distance(weights, one["initial"])
-            apart, expected = (distance(other["weights"][role], weights) for other in (two, disturbed))
-            print(case, role, f"two ranks {apart:.1e}, disturbed {expected:.1e} apart after a way of {moved:.1e}")
+        for role, ended in one["weights"].items():
+            moved = distance(ended, one["initial"])
+            apart, expected = (distance(other["weights"][role], ended) for other in (two, disturbed))
             assert apart < 5 * expected
             assert expected < 0.1 * moved, "the disturbance has grown too large for the test to tell anything"
 
@@ -284,7 +225,7 @@ def spoil_the_first_row(fields) -> None:
 def skip_and_stop(directory: str, case: tuple[str, str]) -> None:
     """One of two mini-batches has a NaN, three times; then both have one."""
     steps = []
-    training = Training(*case, directory=Path(directory))
+    training = Training(*case, directory=directory)
     engine = training.worker.actor.engine
     take = engine.optimizer.step
     engine.optimizer.step = lambda *args, **kwargs: steps.append(take(*args, **kwargs))

@@ -5,7 +5,7 @@ another's data (Ascend/TransferQueue, pull request 115). verl's runs all use the
 run that ends takes the controller along; the other then waits for it forever. Here the controller lives in the job's
 own namespace, where other runs cannot find it.
 
-May go when tests/e2e/test_job_queue.py passes without this file.
+May go when tests/e2e/test_reproduce.py passes without this file.
 """
 
 import os

@@ -1,0 +1,90 @@
+"""verl's own worker with FSDP engines on gloo ranks, under composed settings; no Ray, no vLLM. And its batches."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).parents[2]
+TOY = ["model=toy", "dataset=toy", "trainer.experiment_name=x"]
+
+
+def section_of(*overrides: str) -> Any:
+    """The resolved settings of the worker, those of rpg beside them."""
+    from omegaconf import OmegaConf
+
+    from rpg.launching.compose import compose_config
+
+    config = OmegaConf.create(OmegaConf.to_container(compose_config([*TOY, *overrides]), resolve=True))
+    section = config.actor_rollout_ref
+    section.rpg = {"reference": config.rpg.reference, "directory": ".", "nonfinite_limit": 3}
+    return section
+
+
+def build_worker(*overrides: str, role: str = "actor", prepare: Callable[[Any], None] = lambda section: None) -> Any:
+    """prepare: changes the settings first."""
+    ranks = {"RANK": torch.distributed.get_rank(), "WORLD_SIZE": torch.distributed.get_world_size()}
+    # verl's worker reads address and port, though the group is there
+    os.environ.update(VERL_PLATFORM="cpu", RPG_HOME=str(ROOT), MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    os.environ.update({name: str(value) for name, value in ranks.items()})
+    from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
+
+    section = section_of(*overrides)
+    prepare(section)
+    worker = RPGActorRolloutRefWorker(config=section, role="actor_rollout_ref")
+    worker.role = role  # verl knows no role of a training process without rollouts
+    worker.init_model()
+    return worker
+
+
+def nested(values: Iterable[torch.Tensor]) -> torch.Tensor:
+    return torch.nested.as_nested_tensor(list(values), layout=torch.jagged)
+
+
+def batch(rows: Sequence[torch.Tensor], prompts: Sequence[int], fields: dict | None = None, **settings: Any) -> Any:
+    """rows: token ids of prompt and response. prompts: tokens of each prompt. fields: more, by response token."""
+    from tensordict import TensorDict
+    from verl.utils import tensordict_utils as tu
+
+    responses = [row[prompt:] for row, prompt in zip(rows, prompts, strict=True)]
+    data = TensorDict(
+        {
+            "input_ids": nested(rows),
+            "position_ids": nested(torch.arange(len(row)) for row in rows),
+            "prompts": nested(row[:prompt] for row, prompt in zip(rows, prompts, strict=True)),
+            "responses": nested(responses),
+            "response_mask": nested(torch.ones_like(response) for response in responses),
+            "loss_mask": nested(torch.ones_like(response) for response in responses),
+            "advantages": nested(1.0 - 2.0 * (response % 2) for response in responses),
+            **{name: nested(values) for name, values in (fields or {}).items()},
+        },
+        batch_size=len(rows),
+    )
+    tu.assign_non_tensor(data, temperature=1.0, global_token_num=[len(row) for row in rows], **settings)
+    return data
+
+
+def of_update(mini_batch: int, global_batch: int | None = None) -> dict[str, Any]:
+    """What verl's update is told; sizes in responses of all ranks."""
+    return {
+        "calculate_entropy": False,
+        "global_batch_size": global_batch or mini_batch,
+        "mini_batch_size": mini_batch,
+        "epochs": 1,
+        "seed": 1,
+        "dataloader_kwargs": {"shuffle": False},
+    }
+
+
+def response_log_probs(call: Callable, rows: Any) -> list[torch.Tensor]:
+    """Of each response, by a method of the worker."""
+    from verl.workers.utils.padding import response_from_nested
+
+    return list(response_from_nested(call(rows)["log_probs"], rows["response_mask"]).unbind())
+
+
+def weights(engine: Any) -> dict[str, torch.Tensor]:
+    """Gathered; every rank must ask."""
+    return {name: tensor.full_tensor().clone() for name, tensor in engine.module.state_dict().items()}
