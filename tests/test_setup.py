@@ -118,12 +118,6 @@ def test_an_environment_keeps_its_python(machine):
     assert "venv by python3.11" in machine.setup(PYTHON="python3.11").stdout
 
 
-def test_a_half_made_environment_is_made_anew(machine):
-    machine.python("python3.11", "3.11")
-    machine.python("../tree/.venv/bin/python", "3.11")
-    assert "venv by python3.11" in machine.setup().stdout
-
-
 def test_a_python_without_ensurepip(machine):
     """Ubuntu's, as it comes."""
     machine.python("python3", "3.12", ensurepip=False)
@@ -132,15 +126,6 @@ def test_a_python_without_ensurepip(machine):
     assert "python3.12-venv" in ended.stderr
     shutil.copy(machine.kept / "uv", machine.bin / "uv")
     assert "uv venv --quiet --clear --seed --python python3 .venv" in machine.setup().stderr
-
-
-def test_where_no_python_fits_uv_brings_one(machine):
-    machine.python("python3", "3.10")
-    machine.python("brought", "3.11")
-    shutil.copy(machine.kept / "uv", machine.bin / "uv")
-    ended = machine.setup()
-    assert "uv python install --quiet 3.11" in ended.stderr
-    assert "venv by brought" in ended.stdout
 
 
 def test_without_uv_any_python_fetches_it(machine, tmp_path):

@@ -8,9 +8,8 @@ import json
 import subprocess
 
 import pytest
-import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 
 from rpg.rewards import compute_score
 from tests.e2e import short_run
@@ -38,7 +37,7 @@ def test_tokenizer_and_template_are_the_models():
     assert text.endswith("<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n")
 
 
-def test_three_steps_an_evaluation_and_an_export(tmp_path):
+def test_three_steps_and_an_export(tmp_path):
     directory = tmp_path / "run"
     # verl's warm-up begins with a step of size 0
     settings = ["trainer.test_freq=3", "trainer.save_freq=3", "actor_rollout_ref.actor.optim.lr_warmup_steps=0"]
@@ -50,19 +49,11 @@ def test_three_steps_an_evaluation_and_an_export(tmp_path):
         assert set(RPG_METRICS) <= set(step)
         assert 8 < step["response_length/mean"] <= 96
         assert step["actor/rpg_kl"] > SAME_POLICY**2  # of two mini-batches the second meets a moved policy
-    ended = [json.loads(line)["output"] for line in (directory / "validation/3.jsonl").read_text().splitlines()]
-    assert len(ended) == 48
-    assert not [text for text in ended if "<|im_" in text]  # a turn's end ends the answer, and is no part of it
-
-    checkpoint = directory / "global_step_3"
+    samples = [json.loads(line) for line in (directory / "validation/3.jsonl").read_text().splitlines()]
+    assert len(samples) == 48
+    assert not [sample for sample in samples if "<|im_" in sample["output"]]  # a turn's end is no part of an answer
+    assert all(sample["acc"] == compute_score("toy_sum", sample["output"], sample["gts"])["acc"] for sample in samples)
     before, after = load_file(MODEL / "model.safetensors"), short_run.actor(directory, 3)
     name = "model.layers.0.mlp.up_proj.weight"
     assert 1e-6 < (after[name] - before[name]).abs().max() < 1e-3  # three steps of AdamW at 1e-5
-    rpg("eval", str(SCRIPT), "--checkpoint", str(checkpoint), "--out", str(tmp_path / "alone"))
-    samples = [json.loads(line) for line in (tmp_path / "alone/validation/3.jsonl").read_text().splitlines()]
-    assert len(samples) == 48
-    assert all(sample["acc"] == compute_score("toy_sum", sample["output"], sample["gts"])["acc"] for sample in samples)
-    assert "answer: " in rpg("export", str(checkpoint), "--ask", "What is 2 + 3?")
-    exported = AutoModelForCausalLM.from_pretrained(checkpoint / "hf", dtype=torch.float32)
-    assert (exported.config.model_type, exported.config.eos_token_id) == ("llama", 2)
-    assert torch.equal(exported.state_dict()[name], after[name].bfloat16().float())  # verl's merger writes bfloat16
+    assert "answer: " in rpg("export", str(directory / "global_step_3"), "--ask", "What is 2 + 3?")

@@ -25,12 +25,6 @@ def test_it_lists_every_file_with_size_and_checksum(tmp_path):
     assert not (step / manifest.UNFINISHED).exists()
 
 
-def test_a_file_of_many_blocks(tmp_path):
-    content = bytes(range(256)) * (manifest.BLOCK // 100)
-    (tmp_path / "x").write_bytes(content)
-    assert manifest.checksum(tmp_path / "x") == f"{zlib.crc32(content):08x}"
-
-
 def test_a_step_that_is_saved_again_starts_empty(tmp_path):
     """Files of two saves are no checkpoint: of other ranks, of an export of older weights."""
     step = write_complete(tmp_path, 4, ranks=3)

@@ -53,13 +53,14 @@ class Shell:
         self.environment = environment
         self.state.write_text("")
 
-    def run(self, line: str) -> tuple[int, str]:
-        """Exit code and output; what a line sets (`source`) is there for the next."""
+    def run(self, line: str, code: int = 0) -> str:
+        """Output of a line that ends with this exit code; what it sets (`source`) is there for the next."""
         keep = f'source "{self.state}"; cd "{self.clone}"; {line}\ncode=$?; export -p > "{self.state}"; exit $code'
         done = subprocess.run(
             ["bash", "-c", keep], env=self.environment, capture_output=True, text=True, timeout=1800, check=False
         )
-        return done.returncode, done.stdout + done.stderr
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -76,56 +77,34 @@ def place() -> Iterator[Path]:
 
 
 def follow(shell: Shell, commands: list[str]) -> None:
-    """Every command, with what it has to say; also the dry run, the start by name, table and plot."""
+    """Every command, up to the device; also the dry run, the start by name, table and plot."""
     setup, data, plan, run, reproduce = commands
-    dry, train = f"DRY_RUN=1 {run}", f"rpg train {Path(SCRIPT).stem.removeprefix('run_')}"
-    code, said = shell.run(setup)
-    assert code == 0, said
-    assert "done in" in said
-    if shell.environment.get("CONDA_PREFIX"):
-        assert f"into {shell.environment['CONDA_PREFIX']} (CONDA_PREFIX)" in said
-    else:
-        assert f"into {shell.clone}/.venv-gpu (no environment is active)" in said
-        assert shell.run(ACTIVATE) == (0, "")
+    shell.run(setup)
     prefix = shell.environment.get("CONDA_PREFIX", f"{shell.clone}/.venv-gpu")
-
-    code, said = shell.run(data)
-    assert code == 0, said
-    assert f"prepare_data: {prefix}/bin/" in said
-    assert "can be trained on" in said
+    if "CONDA_PREFIX" not in shell.environment:
+        shell.run(ACTIVATE)
+    assert f"prepare_data: {prefix}/bin/" in shell.run(data)
     assert not (shell.clone / ".venv").exists()
+    printed = shell.run(f"DRY_RUN=1 {run}")
+    assert f"environment: {prefix}/bin/" in printed
+    assert "loss_mode: rpg_rf_urkl_clip_ppo" in printed
+    shell.run(plan)
 
-    code, config = shell.run(dry)
-    assert code == 0, config
-    assert f"environment: {prefix}/bin/" in config
-    assert "loss_mode: rpg_rf_urkl_clip_ppo" in config
+    name = Path(SCRIPT).stem.removeprefix("run_")
+    for start in (run, f"rpg train {name}"):
+        refused = shell.run(start, code=2)
+        wrong = [line for line in refused.splitlines() if line.startswith("error: ")]
+        assert any("n_gpus_per_node=8" in line for line in wrong), refused
+        assert all("n_gpus_per_node" in line or "flash-attn" in line for line in wrong), refused
 
-    code, said = shell.run(plan)
-    assert code == 0, said
-    assert "KV cache" in said
-
-    for start in (run, train):
-        code, said = shell.run(start)
-        assert code == 2, said
-        wrong = [line for line in said.splitlines() if line.startswith("error: ")]
-        assert any("n_gpus_per_node=8: this machine has 0" in line for line in wrong), said
-        assert all("n_gpus_per_node" in line or "flash-attn cannot be imported" in line for line in wrong), said
-        assert "CPU" not in said
-
-    code, config = shell.run(f"{dry} 2>/dev/null")
-    finished = shell.clone / "checkpoints" / Path(SCRIPT).stem.removeprefix("run_")
+    finished = shell.clone / "checkpoints" / name
     finished.mkdir(parents=True)
-    (finished / "config.yaml").write_text(config)
+    (finished / "config.yaml").write_text(shell.run(f"DRY_RUN=1 {run} 2>/dev/null"))
     metrics = [{"step": step, "data": {"val-core/aime24/acc/mean@1": 0.1 * step}} for step in (1, 2)]
     (finished / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in metrics))
-    code, said = shell.run("rpg table checkpoints/* --paper 8")
-    assert code == 0, said
-    assert "AIME24" in said
-    code, said = shell.run("rpg plot checkpoints/*")
-    assert code == 0, said
-
-    code, said = shell.run(f"{reproduce} --dry-run")
-    assert code == 0, said
+    assert "AIME24" in shell.run("rpg table checkpoints/* --paper 8")
+    shell.run("rpg plot checkpoints/*")
+    shell.run(f"{reproduce} --dry-run")
 
 
 def test_a_bare_shell_and_then_conda(place):

@@ -30,41 +30,25 @@ def clean_environment(monkeypatch):
         monkeypatch.delenv(variable, raising=False)
 
 
-def launched(*command: str | Path, **environment: str) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "PYTHON": sys.executable, **environment}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-
-
 def printed(*command: str | Path, **environment: str) -> dict:
     """The configuration of a dry run, whose stdout is YAML and nothing else."""
-    done = launched(*command, **{"DRY_RUN": "1", **environment})
+    environment = {**os.environ, "PYTHON": sys.executable, "DRY_RUN": "1", **environment}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return yaml.safe_load(done.stdout)
 
 
-def resolved(*overrides: str):
-    return compose.resolve(compose.compose_config(["trainer.experiment_name=t", *overrides]))
-
-
-@pytest.fixture(scope="module")
-def odd_checkout(tmp_path_factory) -> Path:
-    """This checkout's packages in a directory of an odd name."""
-    root = tmp_path_factory.mktemp("checkout") / ODD
+def test_paths_of_any_letters(tmp_path):
+    """Those of the checkout, of the interpreter and of what the environment names."""
+    root = tmp_path / ODD
     for package in ("rpg", "recipe"):
         source = RECIPE.parents[1] / package
         shutil.copytree(source, root / package, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    return root
-
-
-def test_a_checkout_of_any_path(odd_checkout):
-    config = printed("bash", odd_checkout / "recipe/rpg/7b/run_dapo_7b.sh")
-    assert config["rpg"]["data_dir"] == f"{odd_checkout}/data"
-    assert all(Path(name).is_relative_to(odd_checkout) for name in config["data"]["val_files"])
-
-
-def test_paths_of_any_letters(odd_checkout):
+    config = printed("bash", root / "recipe/rpg/7b/run_dapo_7b.sh")
+    assert config["rpg"]["data_dir"] == f"{root}/data"
+    assert all(Path(name).is_relative_to(root) for name in config["data"]["val_files"])
     paths = {name: f"/data/{ODD}/{name}" for name in ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR")}
-    link = odd_checkout / f"python {ODD}"
+    link = root / f"python {ODD}"
     link.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     link.chmod(0o755)
     config = printed("bash", CPU, **paths, PYTHON=str(link))
@@ -97,9 +81,7 @@ def refusal(capsys, *overrides: str) -> str:
 
 def test_a_directory_that_ray_would_read_otherwise_is_refused(monkeypatch, capsys):
     monkeypatch.setenv("PRICE", "1")
-    assert "default_local_dir=/a/$PRICE: Ray would read it as /a/1" in refusal(
-        capsys, "trainer.default_local_dir=/a/$PRICE"
-    )
+    assert "default_local_dir=/a/$PRICE" in refusal(capsys, "trainer.default_local_dir=/a/$PRICE")
 
 
 def test_a_dry_run(monkeypatch, capsys):

@@ -82,14 +82,13 @@ def test_the_profile_is_the_last_that_is_given(machine):
 
 def test_prepare_data_takes_a_python_that_can_and_installs_nothing(machine):
     prepare = str(machine.tree / "scripts/prepare_data.sh")
-    machine.python("bin/python3", f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    conda = machine.python("conda/bin/python3", f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    lacking = f'#!/bin/sh\nexec {sys.executable} -S "$@"\n'
+    machine.python("bin/python3", lacking)
+    conda = machine.python("conda/bin/python3", lacking)
     done = machine.run(prepare, CONDA_PREFIX=conda)
     assert done.returncode == 2
-    lacks = "has no pyarrow, mpmath, math_verify, datasets"
-    assert f"error: CONDA_PREFIX: {conda}/bin/python3 {lacks}" in done.stderr
-    assert f"error: PATH: {machine.root}/bin/python3 {lacks}" in done.stderr
-    assert "pip install pyarrow mpmath math-verify datasets" in done.stderr
+    for where in (f"CONDA_PREFIX: {conda}", f"PATH: {machine.root}"):
+        assert f"error: {where}/bin/python3 has no pyarrow, " in done.stderr
     assert not (machine.tree / ".venv").exists()
 
     whole = f'#!/bin/sh\n[ "$1" = -c ] && exec {sys.executable} "$@"\necho "it builds: $*"\nexit 1\n'
@@ -101,4 +100,3 @@ def test_prepare_data_takes_a_python_that_can_and_installs_nothing(machine):
     assert f"prepare_data: {machine.tree}/.venv/bin/python\n" in machine.run(prepare, CONDA_PREFIX=conda).stdout
     done = machine.run(prepare, PYTHON=f"{conda}/bin/python3", VIRTUAL_ENV=venv)  # that one or none
     assert done.returncode == 2
-    assert f"PYTHON: {conda}/bin/python3 {lacks}" in done.stderr

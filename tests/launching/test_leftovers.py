@@ -24,29 +24,33 @@ server.close()
 """
 
 
-def starter(log: Path, **environment: str) -> tuple[subprocess.Popen, Path]:
+def started(code: str, *arguments: str, **environment: str) -> tuple[subprocess.Popen, str]:
+    """A process of its own group that waits, and the first line that it prints."""
+    command, pipe = [sys.executable, "-c", code, *arguments], subprocess.PIPE
     process = subprocess.Popen(
-        [sys.executable, "-c", START, str(log)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment},
+        command, stdin=pipe, stdout=pipe, text=True, start_new_session=True, env={**os.environ, **environment}
     )
     assert process.stdout is not None
-    return process, Path(process.stdout.readline().strip())
+    return process, process.stdout.readline().strip()
+
+
+def kill(process: subprocess.Popen) -> None:
+    """With what it started, such as the process of Python's that would have tidied up."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def test_directories_of_import_servers(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    dead, gone = starter(tmp_path / "log", TMPDIR=str(tmp_path))
-    living, kept = starter(tmp_path / "log", TMPDIR=str(tmp_path))
-    os.kill(dead.pid, signal.SIGKILL)
+    dead, gone = started(START, str(tmp_path / "log"), TMPDIR=str(tmp_path))
+    living, kept = started(START, str(tmp_path / "log"), TMPDIR=str(tmp_path))
+    os.kill(dead.pid, signal.SIGKILL)  # it alone, so that the import server has to notice
     dead.wait()
     assert f"{gone}, of a run that is dead" in leftovers.remove()
-    assert not gone.exists()
-    assert kept.exists()
+    assert not Path(gone).exists()
+    assert Path(kept).exists()
     living.communicate()
-    assert not kept.exists()
+    assert not Path(kept).exists()
 
 
 def test_buffers_of_weights():
@@ -70,21 +74,8 @@ sys.stdin.read()
 
 def semaphore() -> tuple[subprocess.Popen, Path]:
     """A process with a semaphore as vLLM's engine has it."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", SEMAPHORE],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    return process, leftovers.SHARED / f"sem.{process.stdout.readline().strip().lstrip('/')}"
-
-
-def kill(process: subprocess.Popen) -> None:
-    """With the process of Python's that would have tidied up."""
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    process, name = started(SEMAPHORE)
+    return process, leftovers.SHARED / f"sem.{name.lstrip('/')}"
 
 
 def test_semaphores():

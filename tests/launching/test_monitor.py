@@ -19,10 +19,10 @@ def monitored(tmp_path):
     before = signal.signal(INTERRUPT, lambda number, frame: interrupts.append(number))
     made: list[Monitor] = []
 
-    def monitor(**limits) -> tuple[Monitor, list[int]]:
+    def monitor(failure=lambda: None, **limits) -> tuple[Monitor, list[int]]:
         rpg = {"stall_limit": None, "time_limit": None, "console": "full", **limits}
         config = Run({"rpg": rpg, "trainer": {"total_training_steps": 9}})
-        made.append(Monitor(config, tmp_path / "metrics.jsonl", io.StringIO(), lambda: None))
+        made.append(Monitor(config, tmp_path / "metrics.jsonl", io.StringIO(), failure))
         return made[-1], interrupts
 
     yield monitor
@@ -38,7 +38,7 @@ def test_an_error_in_the_watch_ends_the_run(monitored, tmp_path):
     monitor.join(timeout=120)
     assert monitor.verdict is not None
     assert monitor.verdict.code == FAILED
-    assert monitor.verdict.reason.startswith("the monitor of the run failed: TypeError: ")
+    assert "TypeError" in monitor.verdict.reason
     assert interrupts == [INTERRUPT]
 
 
@@ -54,15 +54,11 @@ def test_what_an_earlier_start_wrote_is_not_shown_again(monitored, tmp_path):
     assert [line.split()[:2] for line in shown] == [["step", "4/9"]]
 
 
-def test_a_failed_import_ends_the_run_with_1_and_names_the_module(tmp_path, monkeypatch):
+def test_a_failed_import_ends_the_run_with_1_and_names_the_module(monitored, tmp_path, monkeypatch):
     (tmp_path / "broken_module.py").write_text("import no_such_part\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    limits = {"stall_limit": None, "time_limit": None, "console": "full"}
-    config = Run({"rpg": limits, "trainer": {"total_training_steps": 2}})
-    interrupts = []
-    before = signal.signal(INTERRUPT, lambda number, frame: interrupts.append(number))
     server = Preloaded(["json", "broken_module"], [], tmp_path / "preload.log")
-    monitor = Monitor(config, tmp_path / "metrics.jsonl", io.StringIO(), server.failure)
+    monitor, interrupts = monitored(server.failure)
     try:
         monitor.start()
         monitor.join(timeout=120)
@@ -71,6 +67,4 @@ def test_a_failed_import_ends_the_run_with_1_and_names_the_module(tmp_path, monk
         assert "broken_module" in monitor.verdict.reason
         assert interrupts == [INTERRUPT]
     finally:
-        monitor.stop()
         server.close()
-        signal.signal(INTERRUPT, before)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import ray.job_submission
-import yaml
 
 from rpg.checks.finding import Run
 from rpg.cli import main
@@ -58,21 +57,6 @@ def test_the_files_of_a_run_and_its_page(tmp_path, address):
     assert "http://***@head:8265" in (run / "environment.json").read_text() or not address
     assert main(["plot", str(tmp_path / "runs"), "--out", str(tmp_path / "page")]) == 0
     assert_nowhere(tmp_path)
-
-
-def test_the_page_of_a_run_that_was_recorded_with_them(tmp_path):
-    """Plain verl's, say: config.yaml is as it is, the page shows none."""
-    run = tmp_path / "runs/one"
-    run.mkdir(parents=True)
-    variables = {**PLANTED, "HF_ENDPOINT": f"https://me:{LOGIN}@host", "OMP_NUM_THREADS": "13"}
-    settings = {"ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": variables}}}, "data": {"prompt_key": "prompt"}}
-    (run / "config.yaml").write_text(yaml.safe_dump(settings))
-    (run / "metrics.jsonl").write_text('{"step": 0, "data": {"val-core/toy/acc/mean@1": 0.5}}\n')
-    assert main(["plot", str(run), "--out", str(tmp_path / "page")]) == 0
-    assert_nowhere(tmp_path / "page")
-    page = (tmp_path / "page/index.html").read_text()
-    for shown in ("<td>13</td>", "<td>prompt</td>", "https://***@host", "env_vars.HF_TOKEN</td><td>***</td>"):
-        assert shown in page
 
 
 def test_a_job_that_would_show_one(monkeypatch, capsys):

@@ -63,8 +63,8 @@ def test_the_job_brings_the_packages_and_the_plugin(tmp_path):
     os.environ.update(NNODES="2", MODEL_PATH="/models/m", CKPTS_DIR="here", WANDB_API_KEY="secret", OTHER="x")
     os.environ["VERL_USE_EXTERNAL_MODULES"] = "mine,rpg.verl_plugin.autoload"
     env = submit.runtime_env()
-    assert [os.path.basename(path) for path in env["py_modules"]] == ["rpg"]
     (package,) = env["py_modules"]
+    assert os.path.basename(package) == "rpg"
     assert os.path.isfile(f"{package}/recipe/config/rpg_trainer.yaml")  # through the link
     assert env["env_vars"] == {
         IN_JOB: "1",
@@ -77,22 +77,14 @@ def test_the_job_brings_the_packages_and_the_plugin(tmp_path):
 
 
 def test_what_the_hub_and_the_network_need_goes_along_and_keys_do_not(client, capsys):
-    plain = {
-        "HF_ENDPOINT": "https://mirror.example.org",
-        "HF_HUB_OFFLINE": "1",
-        "NCCL_SOCKET_IFNAME": "eth0",
-        "NCCL_DEBUG": "INFO",
-        "GLOO_SOCKET_IFNAME": "eth0",
-    }
+    plain = {"HF_ENDPOINT": "https://mirror.example.org", "NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth0"}
     secret = {"HF_TOKEN": "hf_1", "WANDB_API_KEY": "w_2", "WANDB_BASE_URL": "https://me:pass_3@wandb.example.org"}
     os.environ.update(plain, **secret)
     assert submit.submit("name", []) == 0
-    sent = client.submitted.runtime_env["env_vars"]
-    assert plain.items() <= sent.items()
-    assert not any(key in str(client.submitted) for key in ("hf_1", "w_2", "pass_3"))
+    assert plain.items() <= client.submitted.runtime_env["env_vars"].items()
     told = capsys.readouterr().err
     assert all(name in told for name in secret)
-    assert not any(key in told for key in ("hf_1", "w_2", "pass_3"))
+    assert not any(key in told + str(client.submitted) for key in ("hf_1", "w_2", "pass_3"))
 
 
 @pytest.mark.parametrize(("number", "code"), ENDS.items())
@@ -116,9 +108,12 @@ def test_a_signal_ends_the_following_and_not_the_job(client, capsys, monkeypatch
     assert "raysubmit_1" in capsys.readouterr().err
 
 
-def losing(monkeypatch, client, connections, states):
-    """The log ends as connections say, each a list of texts and errors; then the job is as states say."""
-    connections, states = iter(connections), iter(states)
+@pytest.mark.parametrize("ends", [[RuntimeError("WebSocket connection closed unexpectedly")], []])
+def test_a_lost_log_is_taken_up_where_it_was(client, capsys, monkeypatch, ends):
+    log = ["step 1\nst", "ep 2\n", "step 3\n"]
+    away = aiohttp.ClientConnectionError("nobody there")
+    connections = iter([[*log[:2], *ends], [away], [away], ["step 1\n", *ends], ["".join(log)]])
+    states = iter([*["RUNNING"] * 4, "SUCCEEDED"])
 
     async def tail(self, job):
         for each in next(connections):
@@ -127,34 +122,16 @@ def losing(monkeypatch, client, connections, states):
             yield each
 
     def info(self, job):
-        state = next(states)
-        if isinstance(state, Exception):
-            raise state
-        return types.SimpleNamespace(status=ray.job_submission.JobStatus(state), message="", driver_exit_code=0)
+        return types.SimpleNamespace(status=ray.job_submission.JobStatus(next(states)), message="", driver_exit_code=0)
 
     monkeypatch.setattr(client, "tail_job_logs", tail)
     monkeypatch.setattr(client, "get_job_info", info)
-
-
-@pytest.mark.parametrize(
-    "ends",
-    [
-        [RuntimeError("WebSocket connection closed unexpectedly with close code 1006")],
-        [],
-    ],
-)
-def test_a_lost_log_is_taken_up_where_it_was(client, capsys, monkeypatch, ends):
-    log = ["step 1\nst", "ep 2\n", "step 3\n"]
-    away = aiohttp.ClientConnectionError("nobody there")
-    connections = [[*log[:2], *ends], [away], [away], ["step 1\n", *ends], ["".join(log)]]
-    losing(monkeypatch, client, connections, [*["RUNNING"] * 4, "SUCCEEDED"])
     assert submit.submit("name", []) == 0
     assert capsys.readouterr().out == "".join(log)
 
 
 def test_main_submits_its_own_overrides(client, capsys):
-    overrides = ["rpg.script=dapo_7b", "method=dapo", "trainer.project_name='a b'"]
-    assert start.main(overrides) == 0
+    assert start.main(["rpg.script=dapo_7b", "method=dapo", "trainer.project_name='a b'"]) == 0
     assert client.submitted.address == "http://head:8265"
     assert client.submitted.metadata == {"name": "dapo_7b"}
     command = "python3 -m rpg.launching rpg.script=dapo_7b method=dapo "
@@ -177,15 +154,12 @@ def test_a_local_ray_is_described_and_a_cluster_is_not():
     local = settled().get("ray_kwargs.ray_init")
     assert (local["num_gpus"], local["address"]) == (1, "local")
     os.environ["RAY_ADDRESS"] = "10.0.0.1:6379"
+    # what the job sets is not set again: Ray would refuse it
+    os.environ["RAY_JOB_CONFIG_JSON_ENV_VAR"] = '{"runtime_env": {"env_vars": {"HF_HUB_OFFLINE": "1"}}}'
     cluster = settled().get("ray_kwargs.ray_init")
     assert set(cluster) == {"runtime_env"}  # ray.init refuses num_cpus and num_gpus there
     assert cluster["runtime_env"]["env_vars"]["VERL_PLATFORM"] == "cpu"
-
-
-def test_what_the_job_sets_is_not_set_again():
-    os.environ["RAY_ADDRESS"] = "10.0.0.1:6379"
-    os.environ["RAY_JOB_CONFIG_JSON_ENV_VAR"] = '{"runtime_env": {"env_vars": {"HF_HUB_OFFLINE": "1"}}}'
-    assert "HF_HUB_OFFLINE" not in settled().get("ray_kwargs.ray_init.runtime_env.env_vars")  # Ray would refuse it
+    assert "HF_HUB_OFFLINE" not in cluster["runtime_env"]["env_vars"]
 
 
 @pytest.mark.slow
@@ -207,4 +181,3 @@ def test_wandb_without_a_key_is_offline(environment, netrc, mode, tmp_path):
     variables = wandb_environment(config)
     assert variables.get("WANDB_MODE") == mode
     assert variables["WANDB_DIR"] == "/runs/x"
-    assert wandb_environment({"trainer": {"logger": ["console"]}}) == {}

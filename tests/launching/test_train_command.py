@@ -23,14 +23,7 @@ def test_a_script_of_the_users(tmp_path):
     assert (script.name, script.overrides) == ("mine", ("method=dapo", "trainer.project_name=mine"))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "export MODEL_PATH=/m\n" + OWN,
-        OWN.replace("mine", "$USER"),
-        "exec bash launch.sh 'x\n",
-    ],
-)
+@pytest.mark.parametrize("text", ["export MODEL_PATH=/m\n" + OWN, OWN.replace("mine", "$USER")])
 def test_shell_code_that_only_bash_reads_is_refused(tmp_path, capsys, text):
     """A configuration that is not the one that bash would start must not be judged in its place."""
     (tmp_path / "run_x.sh").write_text(text)

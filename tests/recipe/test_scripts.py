@@ -108,25 +108,6 @@ def test_a_script_runs_what_its_name_says(name):
     assert actor.use_dynamic_bsz
 
 
-@pytest.mark.slow
-def test_a_script_with_a_false_setting_is_found():
-    name = "rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28"
-    for false, key in {
-        "clip=0.1_0.1": "clip_ratio_low",
-        "method=rpg": "loss_mode",
-        "optim=schedulefree": "optimizer",
-        "model=qwen2.5-7b-instruct": "path",
-        "context=4k": "max_response_length",
-        "rpg.kl_coef=1e-3": "kl_coef",
-        "actor_rollout_ref.actor.optim.lr=1e-6": "lr",
-        "reference=fixed": "mode",
-        "schedule=async": "trainer_mode",
-        "pi_old=behavior": "bypass_mode",
-    }.items():
-        config = compose_config([*arguments(SCRIPTS[name]), false])
-        assert key in [found.split(".")[-1] for found in differences(parse(name), config)]
-
-
 def test_all_of_the_releases_names_and_the_grid_are_there():
     assert {row["script"] for row in RELEASE} <= {path.name for path in (RECIPE / "7b").iterdir()}
     assert len(RELEASE) == 60

@@ -58,12 +58,6 @@ def _registered():
     adapter.register()
 
 
-class TestRegistry:
-    def test_all_sixteen_are_found_by_verl(self):
-        for name in LOSS_NAMES:
-            assert core_algos.get_policy_loss_fn(name) is adapter.POLICY_LOSSES[name]
-
-
 class TestAgainstVanilla:
     @pytest.mark.parametrize("mode", AGG_MODES)
     @pytest.mark.parametrize("name", DUAL_CLIPPED)
@@ -132,22 +126,10 @@ class TestAggregation:
 
 
 class TestContract:
-    def test_kl_metric_is_the_divergence_the_loss_names(self):
-        """UFKL with pi_ref = pi_old: the mean of w - 1 - log w over the tokens that count."""
-        data = batch()
-        _, _, metrics = call("rpg_ufkl", data, actor_config(kl_coef=0.1))
-        log_w = (data["log_prob"] - data["old_log_prob"])[data["response_mask"]]
-        w = log_w.exp()
-        assert metrics["actor/rpg_kl"] == pytest.approx((w - 1 - log_w).mean().item(), rel=1e-5)
-        assert metrics["actor/rpg_ratio_mean"] == pytest.approx(w.mean().item(), rel=1e-5)
-        assert metrics["actor/rpg_ratio_max"] == pytest.approx(w.max().item(), rel=1e-6)
-        assert metrics["actor/rpg_ratio_min"] == pytest.approx(w.min().item(), rel=1e-6)
-
-    @pytest.mark.parametrize("mode", AGG_MODES)
-    def test_a_batch_without_tokens_gives_zero(self, mode):
+    def test_a_batch_without_tokens_gives_zero(self):
         data = batch()
         data["response_mask"] = torch.zeros_like(data["response_mask"])
-        loss, gradient, metrics = call("rpg_rf_fkl_clip_ppo", data, actor_config(kl_coef=0.1), mode)
+        loss, gradient, metrics = call("rpg_rf_fkl_clip_ppo", data, actor_config(kl_coef=0.1))
         assert loss == 0.0
         assert (gradient == 0).all()
         assert all(value == value and abs(value) <= 1 for value in metrics.values())
@@ -195,6 +177,4 @@ class TestSettings:
             for _ in range(2):
                 assert adapter.spec_from_actor_config("rpg_rf_urkl", config).kl_coef == 1e-4
         assert len(caplog.records) == 1
-        message = caplog.records[0].getMessage()
-        assert "kl_coef=0.0001" in message
-        assert "actor_rollout_ref.actor.policy_loss._target_=rpg.verl_plugin.config.RPGPolicyLossConfig" in message
+        assert "kl_coef=0.0001" in caplog.records[0].getMessage()

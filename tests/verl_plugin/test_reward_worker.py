@@ -107,7 +107,8 @@ def trainer(monkeypatch):
             "actor_rollout_ref": {"rollout": {"n": 3, "val_kwargs": {"n": 1}}},
         }
     )
-    made.global_steps, made._asked, made.asked, made._failed, made._of_step = 7, (0, 0), asked, set(), {}
+    made.global_steps, made._asked, made.asked = 7, (0, 0), asked
+    made._failed, made._filtered, made._of_step = set(), {}, {}
     made.trainer_mode = "sync"
     return made
 

@@ -67,7 +67,7 @@ class Run:
         self.engine = Engine(self.actor, optimizer_for(self.optimizer, self.actor.parameters()))
         self.reference = Reference(settings, self.actor, build(offload=True)) if settings.has_model else None
 
-    def iterate(self, iteration: int, before_update=lambda: None, after_step=lambda tokens, loss: None) -> None:
+    def iterate(self, iteration: int, after_step=lambda: None) -> None:
         """Old log-probs, reference log-probs, STEPS optimizer steps."""
         data = batches(iteration, STEPS, self.rank, self.world_size)
         with torch.no_grad():
@@ -77,7 +77,6 @@ class Run:
             else:
                 self.reference.begin_iteration()
                 ref = [log_prob(self.reference.model, tokens) for tokens in data]
-        before_update()
         losses, kls = [], []
         with self.engine.train_mode():
             for tokens, o, r in zip(data, old, ref, strict=True):
@@ -92,7 +91,7 @@ class Run:
                     loss.mean().backward()
                     self.engine.optimizer.step()
                     self.engine.optimizer.zero_grad()
-                    after_step(tokens, loss)
+                    after_step()
         entry = {"losses": losses, "old": old, "ref": ref, "lr": self.engine.lr_scheduler_step()}
         if self.reference is not None:
             kl = torch.stack(kls).mean()  # all mini-batches and ranks have equally many tokens
