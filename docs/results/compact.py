@@ -9,7 +9,6 @@ its commit and the settings in which any two runs differ; settings.yaml the sett
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +103,6 @@ def unpack(study: Path, out: Path) -> None:
         with open(directory / "metrics.jsonl", "w") as lines:
             for step, values in metrics.loc[name].iterrows():
                 lines.write(json.dumps({"step": step, "data": values.dropna().to_dict()}) + "\n")
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> list[str]:
-    """Lines of a table; columns from the `texts`-th on are numbers and aligned to the right."""
-    rule = ["---" if column < texts else "--:" for column in range(len(head))]
-    return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
-"""The study's contrasts, their least-squares estimates and their power.
+"""The study's contrasts and their least-squares estimates.
 
 An outcome of a run is modelled as the sum of its method's and its seed's effect.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-import mpmath
-import numpy
 import pandas
+from report import Estimate, difference
 
 SCORE, LAST = "training score", "last accuracy"
 ROWS = "eight rows"  # RPG and RPG-REINFORCE with their own advantages: one method (rpg/lab/identity.py)
@@ -70,22 +68,6 @@ CONTRASTS = {
 }
 
 
-class Estimate(NamedTuple):
-    """A difference, its standard error, and the degrees of freedom of the error."""
-
-    value: float
-    error: float
-    freedom: int
-
-    def __str__(self) -> str:
-        return f"{self.value:+.3f} ± {self.error:.3f}"
-
-    @property
-    def detectable(self) -> float:
-        """The true difference that a two-sided test at 5 % finds in 90 % of studies like this one."""
-        return (t_quantile(0.975, self.freedom) + t_quantile(0.9, self.freedom)) * self.error
-
-
 def estimate(runs: pandas.DataFrame, contrast: Contrast, outcome: str) -> Estimate:
     """The contrast, blocked by seed; the error is that of all runs with these steps and seeds.
 
@@ -97,32 +79,3 @@ def estimate(runs: pandas.DataFrame, contrast: Contrast, outcome: str) -> Estima
     if outcome == SCORE:
         chosen = chosen[chosen.method != "DAPO"]
     return difference(chosen, contrast.by, contrast.plus, contrast.minus, outcome)
-
-
-def difference(
-    runs: pandas.DataFrame, by: str, plus: Sequence[str], minus: Sequence[str], outcome: str, times: int = 1
-) -> Estimate:
-    """Mean effect of the cells `plus` less that of `minus`, `times` over, in a model of cell and seed effects."""
-    cells = pandas.get_dummies(runs[by], dtype=float)
-    seeds = pandas.get_dummies(runs.seed, drop_first=True, dtype=float)
-    design = numpy.hstack([cells, seeds])
-    values = runs[outcome].to_numpy()
-    fitted, *_ = numpy.linalg.lstsq(design, values, rcond=None)
-    freedom = len(values) - design.shape[1]
-    variance = ((values - design @ fitted) ** 2).sum() / freedom
-    weights = numpy.zeros(design.shape[1])
-    for side, sign in ((plus, times), (minus, -times)):
-        present = [name for name in side if name in cells]
-        for name in present:
-            weights[cells.columns.get_loc(name)] = sign / len(present)
-    error = (variance * weights @ numpy.linalg.inv(design.T @ design) @ weights) ** 0.5
-    return Estimate(weights @ fitted, error, freedom)
-
-
-def t_quantile(probability: float, freedom: int) -> float:
-    """Of Student's distribution, for a probability above one half."""
-
-    def above(t: mpmath.mpf) -> mpmath.mpf:
-        return mpmath.betainc(freedom / 2, 0.5, 0, freedom / (freedom + t * t), regularized=True) / 2
-
-    return float(mpmath.findroot(lambda t: above(t) - (1 - probability), 1.5))

@@ -6,20 +6,12 @@ Reads the three files that compact.py wrote; writes runs.md and factors.png into
 have finished are used. The outcome of a run is its mean training score before filtering over all batches.
 """
 
-import sys
 from itertools import product
 from pathlib import Path
 
-import compact
-import matplotlib
 import numpy
 import pandas
-
-matplotlib.use("Agg")
-from contrasts import Estimate, difference, t_quantile
-from matplotlib import pyplot
-
-from rpg.results import figures
+from report import Estimate, arguments, band, complete_seeds, difference, markdown, picture, write
 
 KEPT, BEFORE = "critic/score/mean", "critic/score_before_filtering/mean"
 FILTER = "training/filter_groups"
@@ -53,14 +45,12 @@ EFFECTS = {  # cells whose means are added, cells whose means are subtracted, ti
 
 def main() -> None:
     """Write runs.md and factors.png."""
-    study, out = map(Path, sys.argv[1:])
-    metrics = compact.metrics_of(study)
+    settings, metrics, out = arguments()
     score = metrics[BEFORE].fillna(metrics[KEPT]).unstack("run")
     dropped = metrics[[f"{FILTER}/evicted_samples", f"{FILTER}/discarded_surplus_samples"]].fillna(0).sum(axis=1)
     sampled = (PROMPTS + dropped).unstack("run")
-    runs = frame(compact.runs_of(study), metrics, score, sampled)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "runs.md").write_text("\n".join(table(runs)) + "\n")
+    runs = frame(settings, metrics, score, sampled)
+    write(out / "runs.md", *table(runs))
     draw(runs, score, sampled, out / "factors.png")
 
 
@@ -86,7 +76,7 @@ def frame(
             "largest KL": by_run["training/off_policy/kl"].max(),
         }
     )
-    return table[table.groupby("seed").cell.transform("nunique") == len(CELLS)]
+    return complete_seeds(table, "cell", len(CELLS))
 
 
 def per_prompt(score: pandas.Series, sampled: pandas.Series) -> pandas.Series:
@@ -95,7 +85,7 @@ def per_prompt(score: pandas.Series, sampled: pandas.Series) -> pandas.Series:
     return pandas.Series(numpy.interp(wanted, sampled.cumsum(), score), index=wanted)
 
 
-def table(runs: pandas.DataFrame) -> list[str]:
+def table(runs: pandas.DataFrame) -> list[list[str]]:
     """Markdown: means by cell, and the effects."""
     means = runs.groupby("cell").mean(numeric_only=True)
     digits = {SCORE: 3, AT_PROMPTS: 3, LAST: 3, "prompts per batch": 1, "entropy": 2, "tokens": 1, "clipped": 3,
@@ -106,26 +96,16 @@ def table(runs: pandas.DataFrame) -> list[str]:
     ]
     effects = []
     for name in EFFECTS:
-        row = [name]
-        for outcome in OUTCOMES:
-            effect = estimate(runs, name, outcome)
-            row += [str(effect), f"{effect.detectable:.3f}"]
-        effects.append(row)
-    head = ["effect"]
-    for outcome in OUTCOMES:
-        head += [outcome, "90 % power"]
-    return [
-        "# The factorial runs",
-        "",
+        estimates = [estimate(runs, name, outcome) for outcome in OUTCOMES]
+        effects.append([name, *(text for one in estimates for text in (str(one), f"{one.detectable:.3f}"))])
+    head = ["effect", *(text for outcome in OUTCOMES for text in (outcome, "90 % power"))]
+    summary = (
         f"{len(runs)} runs, {runs.seed.nunique()} seeds of each cell. Training score: mean over 12 batches, before "
-        "filtering. Per prompt: the same over the first 384 prompts sampled, which is all that an unfiltered run has.",
-        "",
-        *compact.markdown(["loss", "advantages", "filter", *digits], rows, 3),
-        "",
-        "Each effect is a mean over the other factors, blocked by seed, ± one standard error.",
-        "",
-        *compact.markdown(head, effects),
-    ]
+        "filtering. Per prompt: the same over the first 384 prompts sampled, which is all that an unfiltered run has."
+    )
+    explained = "Each effect is a mean over the other factors, blocked by seed, ± one standard error."
+    by_cell = markdown(["loss", "advantages", "filter", *digits], rows, 3)
+    return [["# The factorial runs"], [summary], by_cell, [explained], markdown(head, effects)]
 
 
 def estimate(runs: pandas.DataFrame, effect: str, outcome: str) -> Estimate:
@@ -139,31 +119,25 @@ def draw(runs: pandas.DataFrame, score: pandas.DataFrame, sampled: pandas.DataFr
     looks = {("rpg", "true"): ("#08519c", "-"), ("dapo", "true"): ("#fd8d3c", "-"), ("rpg", "false"): ("#08519c", ":"),
              ("dapo", "false"): ("#fd8d3c", ":")}  # fmt: skip
     by_prompt = pandas.DataFrame({run: per_prompt(score[run], sampled[run]) for run in score})
-    with pyplot.rc_context(figures.STYLE):
-        figure, axes = pyplot.subplots(1, 3, figsize=(15, 5.2), width_ratios=(1, 1, 1.15), layout="constrained")
-        panels = (("batch", score), ("prompts sampled", by_prompt))
-        for axis, (label, values) in zip(axes, panels, strict=False):
+    size = {"figsize": (15, 5.2), "width_ratios": (1, 1, 1.15), "layout": "constrained"}
+    with picture(path, 1, 3, **size) as axes:
+        for axis, label, values in zip(axes, ("batch", "prompts sampled"), (score, by_prompt), strict=False):
             for (loss, filtered), (colour, line) in looks.items():
                 chosen = values[runs.index[runs.cell.isin(cells(loss, filtered))]]
-                mean, error = chosen.mean(axis=1), chosen.sem(axis=1)
-                name = f"{LABELS[loss]}, filter {LABELS[filtered]}"
-                axis.plot(mean.index, mean, color=colour, linestyle=line, label=name)
-                axis.fill_between(mean.index, mean - error, mean + error, color=colour, alpha=0.12, linewidth=0)
+                band(axis, chosen, color=colour, linestyle=line, label=f"{LABELS[loss]}, filter {LABELS[filtered]}")
             axis.set_xlabel(label)
             axis.set_title("training score before filtering", loc="left")
         axes[0].legend(fontsize=9, loc="lower right")
         for shift, (outcome, colour) in enumerate(zip(OUTCOMES, ("#08519c", "#2ca02c", "#888888"), strict=True)):
             effects = [estimate(runs, name, outcome) for name in EFFECTS]
-            reach = [t_quantile(0.975, effect.freedom) * effect.error for effect in effects]
             places = [place + 0.22 * (shift - 1) for place in range(len(effects))]
-            axes[2].errorbar([effect.value for effect in effects], places, xerr=reach, fmt="o", color=colour,
-                             label=outcome, markersize=4, capsize=2)  # fmt: skip
+            axes[2].errorbar([effect.value for effect in effects], places, xerr=[effect.reach for effect in effects],
+                             fmt="o", color=colour, label=outcome, markersize=4, capsize=2)  # fmt: skip
         axes[2].axvline(0, color="black", linewidth=0.8)
         axes[2].set_yticks(range(len(EFFECTS)), [name.replace(", ", ",\n") for name in EFFECTS])
         axes[2].set_ylim(len(EFFECTS) - 0.5, -0.5)
         axes[2].set_title("effects, 95 % intervals", loc="left")
         axes[2].legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.3, -0.08), ncols=3, frameon=False)
-        figure.savefig(path, dpi=90)
 
 
 if __name__ == "__main__":

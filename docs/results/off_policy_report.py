@@ -5,19 +5,12 @@ python docs/results/off_policy_report.py docs/results/off_policy OUT
 Reads the three files that compact.py wrote; writes runs.md and ages.png into OUT.
 """
 
-import sys
 from pathlib import Path
 
-import compact
-import matplotlib
-import numpy
 import pandas
-
-matplotlib.use("Agg")
-from matplotlib import pyplot
+from report import arguments, fit, markdown, picture, write
 
 from rpg.methods.labels import order_of
-from rpg.results import figures
 
 UNCLIPPED = "RPG-REINFORCE-URKL (no clip)"
 SCORE, ACCURACY = "critic/score/mean", "val-core/toy_sum/acc/mean@2"
@@ -28,12 +21,9 @@ OUTCOMES = ("at step 8", "at step 16", "training score")
 
 def main() -> None:
     """Write runs.md and ages.png."""
-    study, out = map(Path, sys.argv[1:])
-    metrics = compact.metrics_of(study)
-    runs = frame(compact.runs_of(study), metrics)
-    out.mkdir(parents=True, exist_ok=True)
-    text = ["# The 47 runs", "", *accuracies(runs), "", *means(runs), "", *against_recomputed(runs)]
-    (out / "runs.md").write_text("\n".join(text) + "\n")
+    settings, metrics, out = arguments()
+    runs = frame(settings, metrics)
+    write(out / "runs.md", ["# The 47 runs"], accuracies(runs), means(runs), against_recomputed(runs))
     draw_ages(runs, out / "ages.png")
 
 
@@ -67,7 +57,7 @@ def accuracies(runs: pandas.DataFrame) -> list[str]:
         for choice in (choice for choice in CHOICES if choice in values.index):
             shown = [values[("sync", 0)], *(values[(choice, age)] for age in ages)]
             rows.append([str(method), f"`{choice}`", *(f"{value:.3f}" for value in shown)])
-    return compact.markdown(["accuracy at step 16", "pi_old", "sync", *(f"{age} ahead" for age in ages)], rows, texts=2)
+    return markdown(["accuracy at step 16", "pi_old", "sync", *(f"{age} ahead" for age in ages)], rows, texts=2)
 
 
 def means(runs: pandas.DataFrame) -> list[str]:
@@ -76,7 +66,7 @@ def means(runs: pandas.DataFrame) -> list[str]:
     start = f"{clipped[clipped.ahead == 0]['at step 16'].mean():.3f}"
     table = clipped[clipped.ahead > 0].pivot_table(index="pi_old", columns="ahead", values="at step 16")
     head = ["mean of the methods with a clip", "sync", *(f"{age} ahead" for age in table)]
-    return compact.markdown(head, ([f"`{c}`", start, *(f"{value:.3f}" for value in table.loc[c])] for c in CHOICES))
+    return markdown(head, ([f"`{c}`", start, *(f"{value:.3f}" for value in table.loc[c])] for c in CHOICES))
 
 
 def against_recomputed(runs: pandas.DataFrame) -> list[str]:
@@ -93,45 +83,33 @@ def against_recomputed(runs: pandas.DataFrame) -> list[str]:
             shown = [f"{each.mean():+.3f} ± {deviation * (2 / len(each)) ** 0.5:.3f}" for each in (*of_ages, pairs)]
             rows.append([f"`{choice}`, {outcome}", *shown, f"{deviation:.3f}"])
     head = ["with a clip, minus `recomputed`", *(f"{age} ahead" for age in ages), "all", "standard deviation of a run"]
-    return compact.markdown(head, rows)
+    return markdown(head, rows)
 
 
 def run_deviation(runs: pandas.DataFrame, outcome: str) -> float:
     """Standard deviation of a run about the sum of its method's effect and that of its choice at its age."""
-    design = numpy.hstack(
-        [
-            pandas.get_dummies(runs.pi_old + runs.ahead.astype(str), dtype=float),
-            pandas.get_dummies(runs.method, drop_first=True, dtype=float),
-        ]
-    )
-    values = runs[outcome].to_numpy()
-    fitted, *_ = numpy.linalg.lstsq(design, values, rcond=None)
-    return float((((values - design @ fitted) ** 2).sum() / (len(values) - design.shape[1])) ** 0.5)
+    _, _, _, variance, _ = fit(runs.assign(cell=runs.pi_old + runs.ahead.astype(str)), "cell", "method", outcome)
+    return variance**0.5
 
 
 def draw_ages(runs: pandas.DataFrame, path: Path) -> None:
     """A column a method; against the batches ahead, a line a pi_old that begins with the synchronous run."""
     shown = {"last accuracy": "at step 16", "median ess": "ess", "largest KL(mu, pi_theta)": "largest KL"}
-    with pyplot.rc_context(figures.STYLE):
-        figure, axes = pyplot.subplots(
-            len(shown), runs.method.nunique(), figsize=(16, 8.5), sharex=True, sharey="row", squeeze=False
-        )
+    size = (len(shown), runs.method.nunique())
+    with picture(path, *size, 75, figsize=(16, 8.5), sharex=True, sharey="row", squeeze=False) as axes:
         for column, (method, group) in enumerate(runs.groupby("method", sort=False)):
             axes[0, column].set_title(method)
             axes[-1, column].set_xlabel("batches ahead")
-            for row, (label, value) in enumerate(shown.items()):
-                axes[row, 0].set_ylabel(label)
+            for axis, (label, value) in zip(axes[:, column], shown.items(), strict=True):
+                axis.set_ylabel(label if column == 0 else "")
                 for choice in CHOICES:
-                    points = group[group.pi_old.isin(("sync", choice))]
-                    if len(points) > 1:
-                        axes[row, column].plot(
-                            points.ahead, points[value], marker="o", color=COLOURS[choice], label=choice
-                        )
+                    own = group[group.pi_old.isin(("sync", choice))]
+                    if len(own) > 1:
+                        axis.plot(own.ahead, own[value], marker="o", color=COLOURS[choice], label=choice)
             axes[-1, column].set_yscale("log")
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="lower center", ncols=len(CHOICES))
+        figure = axes[0, 0].figure
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower center", ncols=len(CHOICES))
         figure.tight_layout(rect=(0, 0.05, 1, 1))
-        figure.savefig(path, dpi=75)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ import sys
 from importlib import resources
 from pathlib import Path
 
-import compact
 import pandas
+from report import markdown, write
 
 HEAD = ("table", "model", "benchmark", "column", "rows", "mean - DAPO", "highest - DAPO", "deviation of the rows")
 
@@ -24,14 +24,12 @@ def main() -> None:
         for one in columns.itertuples()
     ]  # fmt: skip
     last, best = (columns[columns.column == name]["mean"].mean() for name in ("last", "best"))
-    text = [
-        *compact.markdown(HEAD, rows, texts=4),
-        "",
+    summary = (
         f"Over all {len(columns)} columns the mean of RPG-REINFORCE is {columns['mean'].mean():+.3f} above DAPO "
         f"({last:+.3f} Last, {best:+.3f} Best). The highest row in any column is {columns.highest.max():+.3f} above "
-        f"it. The rows of one column differ by a standard deviation of {(columns.deviation**2).mean() ** 0.5:.3f}.",
-    ]
-    (out / "paper.md").write_text("\n".join(text) + "\n")
+        f"it. The rows of one column differ by a standard deviation of {(columns.deviation**2).mean() ** 0.5:.3f}."
+    )
+    write(out / "paper.md", markdown(HEAD, rows, texts=4), [summary])
 
 
 def leads() -> pandas.DataFrame:

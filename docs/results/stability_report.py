@@ -7,18 +7,10 @@ have finished are used. The outcome of a run is the mean training score of its l
 5 to 7.
 """
 
-import sys
 from pathlib import Path
 
-import compact
-import matplotlib
 import pandas
-
-matplotlib.use("Agg")
-from contrasts import t_quantile
-from matplotlib import pyplot
-
-from rpg.results import figures
+from report import Estimate, arguments, band, complete_seeds, fit, markdown, picture, points, write
 
 SCORE, KL, ESS = "critic/score/mean", "training/off_policy/kl", "training/off_policy/ess"
 ACCURACY = "val-core/reasoning-gym/chain_sum/acc/mean@8"
@@ -38,11 +30,9 @@ ARMS = {  # directories of stability.sh: label and colour
 
 def main() -> None:
     """Write runs.md and stability.png."""
-    study, out = map(Path, sys.argv[1:])
-    metrics = compact.metrics_of(study)
-    runs = frame(compact.runs_of(study), metrics)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "runs.md").write_text("\n".join(table(runs)) + "\n")
+    settings, metrics, out = arguments()
+    runs = frame(settings, metrics)
+    write(out / "runs.md", *table(runs))
     draw(runs, metrics, out / "stability.png")
 
 
@@ -61,71 +51,55 @@ def frame(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> pandas.DataFrame
             LAST: metrics[ACCURACY].dropna().groupby("run").last(),
         }
     )
-    return table[table.groupby("seed").arm.transform("nunique") == len(ARMS)]
+    return complete_seeds(table, "arm", len(ARMS))
 
 
-def error_of_mean(runs: pandas.DataFrame, outcome: str) -> tuple[float, int]:
-    """Standard error of an arm's mean, and its degrees of freedom; the residual of arm and seed effects is pooled."""
-    values = runs.pivot_table(index="seed", columns="arm", values=outcome)
-    rest = values.sub(values.mean(axis=1), axis=0).sub(values.mean(axis=0), axis=1) + values.to_numpy().mean()
-    freedom = (values.shape[0] - 1) * (values.shape[1] - 1)
-    return float(((rest**2).to_numpy().sum() / freedom / values.shape[0]) ** 0.5), freedom
+def error_of_mean(runs: pandas.DataFrame, outcome: str) -> Estimate:
+    """The standard error of an arm's mean, from the residual of arm and seed effects."""
+    _, _, _, variance, freedom = fit(runs, "arm", "seed", outcome)
+    return Estimate(0.0, (variance / runs.seed.nunique()) ** 0.5, freedom)
 
 
-def table(runs: pandas.DataFrame) -> list[str]:
+def table(runs: pandas.DataFrame) -> list[list[str]]:
     """Markdown: means by arm, and differences to RPG-Style Clip (0.2, 0.28) blocked by seed."""
     means = runs.groupby("arm").mean(numeric_only=True)
-    errors = {outcome: error_of_mean(runs, outcome)[0] for outcome in (OUTCOME, TRAINING, LAST)}
-    freedom = error_of_mean(runs, OUTCOME)[1]
-    reach = (t_quantile(0.975, freedom) + t_quantile(0.9, freedom)) * 2**0.5
+    errors = {outcome: error_of_mean(runs, outcome) for outcome in (OUTCOME, TRAINING, LAST)}
     rows, differences = [], []
     for arm, (label, _) in ARMS.items():
         mean, own = means.loc[arm], runs[runs.arm == arm]
-        rows.append([label, f"{mean[OUTCOME]:+.3f} ± {errors[OUTCOME]:.3f}", f"{mean[TRAINING]:.3f}",
+        rows.append([label, f"{mean[OUTCOME]:+.3f} ± {errors[OUTCOME].error:.3f}", f"{mean[TRAINING]:.3f}",
                      f"{mean[LAST]:.3f}", f"{own[LARGEST].max():.2g}", f"{own[LOWEST].min():.2f}",
                      f"{own[LOWEST].median():.2f}"])  # fmt: skip
         if arm != BASE:
-            shown = [f"{mean[key] - means.loc[BASE][key]:+.3f} ± {2**0.5 * errors[key]:.3f}" for key in errors]
+            shown = [f"{mean[key] - means.loc[BASE][key]:+.3f} ± {2**0.5 * errors[key].error:.3f}" for key in errors]
             differences.append([label, *shown])
-    differences.append(["90 % power", *(f"{reach * error:.3f}" for error in errors.values())])
-    return [
-        "# The stability runs",
-        "",
+    differences.append(["90 % power", *(f"{2**0.5 * error.detectable:.3f}" for error in errors.values())])
+    summary = (
         f"{len(runs)} runs, {runs.seed.nunique()} seeds of each loss. ± is one standard error of a mean, from the "
-        "residual of loss and seed effects.",
-        "",
-        *compact.markdown(["loss", OUTCOME, TRAINING, LAST, LARGEST, LOWEST, "median lowest ess"], rows),
-        "",
-        *compact.markdown([f"minus {ARMS[BASE][0]}", *errors], differences),
-    ]
+        "residual of loss and seed effects."
+    )
+    head = ["loss", OUTCOME, TRAINING, LAST, LARGEST, LOWEST, "median lowest ess"]
+    minus = [f"minus {ARMS[BASE][0]}", *errors]
+    return [["# The stability runs"], [summary], markdown(head, rows), markdown(minus, differences)]
 
 
 def draw(runs: pandas.DataFrame, metrics: pandas.DataFrame, path: Path) -> None:
     """By batch: training score and effective sample size, means with bands of one error; below, two outcomes."""
-    with pyplot.rc_context(figures.STYLE):
-        figure, axes = pyplot.subplots(2, 2, figsize=(12.5, 8))
+    with picture(path, 2, 2, figsize=(12.5, 8)) as axes:
         for axis, title, key in zip(axes[0], ("training score", "effective sample size"), (SCORE, ESS), strict=True):
             for arm, (_, colour) in ARMS.items():
-                values = metrics[key].unstack("run")[runs.index[runs.arm == arm]]
-                mean, error = values.mean(axis=1), values.sem(axis=1)
-                axis.plot(mean.index, mean, color=colour)
-                axis.fill_between(mean.index, mean - error, mean + error, color=colour, alpha=0.12, linewidth=0)
+                band(axis, metrics[key].unstack("run")[runs.index[runs.arm == arm]], color=colour)
             axis.set_title(title, loc="left")
             axis.set_xlabel("batch")
         titles = (f"training score, {OUTCOME} (95 % intervals)", "accuracy after 12 batches (95 % intervals)")
         for axis, title, outcome in zip(axes[1], titles, (OUTCOME, LAST), strict=True):
-            error, freedom = error_of_mean(runs, outcome)
+            reach = error_of_mean(runs, outcome).reach
             for place, (arm, (_, colour)) in enumerate(ARMS.items()):
-                values = runs[outcome][runs.arm == arm]
-                axis.plot(values, [place] * len(values), "o", color=colour, alpha=0.4, markersize=5)
-                axis.errorbar(values.mean(), place, xerr=t_quantile(0.975, freedom) * error, fmt="D", color=colour,
-                              capsize=3)  # fmt: skip
+                points(axis, runs[outcome][runs.arm == arm], place, reach, colour)
             axis.set_yticks(range(len(ARMS)), [label for label, _ in ARMS.values()] if axis is axes[1, 0] else [])
             axis.set_ylim(len(ARMS) - 0.5, -0.5)
             axis.set_title(title, loc="left")
         axes[1, 0].axvline(0, color="black", linewidth=0.8)
-        figure.tight_layout()
-        figure.savefig(path, dpi=90)
 
 
 if __name__ == "__main__":

@@ -6,20 +6,14 @@ Reads the three files that compact.py wrote; writes methods.md, methods.png, con
 A run has two outcomes: its mean training score over all batches and its last held-out accuracy.
 """
 
-import sys
 from pathlib import Path
 
-import compact
-import matplotlib
 import pandas
-
-matplotlib.use("Agg")
-from contrasts import CONTRASTS, DIVIDED, EIGHT, LAST, ROWS, SCORE, UNDIVIDED, Estimate, estimate, t_quantile
-from matplotlib import pyplot
+from contrasts import CONTRASTS, DIVIDED, EIGHT, LAST, ROWS, SCORE, UNDIVIDED, estimate
 from matplotlib.axes import Axes
+from report import Estimate, arguments, band, markdown, picture, points, write
 
 from rpg.methods.labels import BASELINES, LOOKS, METHODS
-from rpg.results import figures
 
 ACCURACY = "val-core/reasoning-gym/chain_sum/acc/mean@1"
 START = 0.224  # of the untrained model: mean of 0.215 and 0.232, step 0 of the two runs that chose the learning rate
@@ -27,15 +21,12 @@ START = 0.224  # of the untrained model: mean of 0.215 and 0.232, step 0 of the 
 
 def main() -> None:
     """Write methods.md and the pictures."""
-    study, out = map(Path, sys.argv[1:])
-    metrics = compact.metrics_of(study)
-    runs = frame(compact.runs_of(study), metrics)
+    settings, metrics, out = arguments()
+    runs = frame(settings, metrics)
     learned = runs[runs.steps > 0]
-    text = ["# The study's runs", "", *methods_table(learned[learned.folder.str.startswith("steps_")])]
-    text += [*contrasts_text(learned), *exchanged(learned), *one_seed_twice(learned)]
-    text += [*rates(runs, metrics), *dapo(runs)]
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "methods.md").write_text("\n".join(text) + "\n")
+    tables = [methods_table(learned[learned.folder.str.startswith("steps_")]), contrasts_text(learned)]
+    tables += [exchanged(learned), one_seed_twice(learned), rates(runs, metrics), dapo(runs)]
+    write(out / "methods.md", ["# The study's runs"], *tables)
     draw_methods(learned, out / "methods.png")
     draw_contrasts(learned, out / "contrasts.png")
     draw_curves(learned, metrics, out / "curves.png")
@@ -85,7 +76,7 @@ def methods_table(runs: pandas.DataFrame) -> list[str]:
         rows.append([method, *accuracies, *(f"{own[name].mean():.{digits}f}" for name, digits in columns.items())])
     head = ["method", *(f"accuracy, {steps} steps" for steps in accuracy), *columns]
     title = "Last accuracy by optimizer steps per batch; the other columns are of 16 steps. Means of three seeds."
-    return [title, "", *compact.markdown(head, rows), ""]
+    return [title, "", *markdown(head, rows)]
 
 
 def contrasts_text(runs: pandas.DataFrame) -> list[str]:
@@ -107,8 +98,8 @@ def contrasts_text(runs: pandas.DataFrame) -> list[str]:
                 cells += shown if contrast.alike or outcome == LAST else ["", ""]
             rows.append([contrast.name, *cells])
         head = ["contrast", SCORE, "90 % power", LAST, "90 % power"]
-        text += ["", f"### {title}", "", *compact.markdown(head, rows)]
-    return [*text, ""]
+        text += ["", f"### {title}", "", *markdown(head, rows)]
+    return [*text]
 
 
 def exchanged(runs: pandas.DataFrame) -> list[str]:
@@ -122,7 +113,7 @@ def exchanged(runs: pandas.DataFrame) -> list[str]:
             rows.append([loss, name, str(len(chosen)), *means])
     head = ["loss", "advantages", "runs", SCORE, LAST, "gradient norm"]
     title = "## Division by the group's standard deviation, seeds 1 to 9"
-    return [title, "", *compact.markdown(head, rows, texts=2), ""]
+    return [title, "", *markdown(head, rows, texts=2)]
 
 
 def one_seed_twice(runs: pandas.DataFrame) -> list[str]:
@@ -134,7 +125,7 @@ def one_seed_twice(runs: pandas.DataFrame) -> list[str]:
             within = own.groupby("seed")[outcome].var().mean() ** 0.5
             rows.append([str(method), outcome, str(len(own)), f"{within:.3f}", f"{own[outcome].std():.3f}"])
     head = ["method", "outcome", "runs", "standard deviation within a seed", "of all"]
-    return ["## Repeated seeds", "", *compact.markdown(head, rows, texts=2), ""]
+    return ["## Repeated seeds", "", *markdown(head, rows, texts=2)]
 
 
 def rates(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> list[str]:
@@ -144,7 +135,7 @@ def rates(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> list[str]:
         shown = ", ".join(f"{step}: {value:.3f}" for step, value in metrics[ACCURACY][name].dropna().items())
         rows.append([f"{run.rate:g}", run.method, shown, f"{run['lowest ess']:.2f}"])
     head = ["rate", "method", "accuracy at batch", "lowest ess"]
-    return ["## Learning rate, seed 11", "", *compact.markdown(head, rows, texts=3), ""]
+    return ["## Learning rate, seed 11", "", *markdown(head, rows, texts=3)]
 
 
 def dapo(runs: pandas.DataFrame) -> list[str]:
@@ -168,32 +159,27 @@ def draw_methods(runs: pandas.DataFrame, path: Path) -> None:
     """A column per number of optimizer steps, a row per method: seeds, their mean and standard error."""
     chosen = runs[runs.folder.str.startswith("steps_")]
     methods = [method for method in METHODS if (chosen.method == method).any()]
-    with pyplot.rc_context(figures.STYLE):
-        figure, axes = pyplot.subplots(1, 3, figsize=(12.5, 0.9 + 0.34 * len(methods)), sharey=True, sharex=True)
+    size = {"figsize": (12.5, 0.9 + 0.34 * len(methods)), "sharey": True, "sharex": True}
+    with picture(path, 1, 3, **size) as axes:
         for axis, (steps, group) in zip(axes, chosen.groupby("steps"), strict=True):
             axis.axvline(START, color="#999999", linewidth=1, linestyle=":")
             axis.annotate("before\ntraining", (START, 0), (4, 0), textcoords="offset points", va="center",
                           color="#666666", size=9)  # fmt: skip
             axis.axhline(len(BASELINES) - 0.5, color="#bbbbbb", linewidth=0.8)
             for place, method in enumerate(methods):
-                values, colour = group[LAST][group.method == method], LOOKS[method].colour
-                if values.empty:
-                    continue
-                axis.plot(values, [place] * len(values), "o", color=colour, alpha=0.45, markersize=5)
-                axis.errorbar(values.mean(), place, xerr=values.sem(), fmt="D", color=colour, capsize=3, markersize=5)
+                values = group[LAST][group.method == method]
+                if not values.empty:
+                    points(axis, values, place, values.sem(), LOOKS[method].colour)
             axis.set_title(f"{steps} optimizer steps per batch", loc="left")
             axis.set_xlabel("held-out accuracy after 384 prompts")
         axes[0].set_yticks(range(len(methods)), methods)
         axes[0].set_ylim(len(methods) - 0.5, -0.5)
-        figure.tight_layout()
-        figure.savefig(path, dpi=90)
 
 
 def draw_contrasts(runs: pandas.DataFrame, path: Path) -> None:
     """A forest plot: differences with 95 % intervals, and the range with less than 90 % power."""
-    rows = [(title, contrast) for title, contrasts in CONTRASTS.items() for contrast in contrasts]
-    with pyplot.rc_context(figures.STYLE):
-        figure, axes = pyplot.subplots(1, 2, figsize=(12.5, 0.9 + 0.34 * (len(rows) + len(CONTRASTS))), sharey=True)
+    size = {"figsize": (12.5, 0.9 + 0.34 * (sum(map(len, CONTRASTS.values())) + len(CONTRASTS))), "sharey": True}
+    with picture(path, 1, 2, **size) as axes:
         for axis, outcome in zip(axes, (SCORE, LAST), strict=True):
             labels, place = {}, 0
             for title, contrasts in CONTRASTS.items():
@@ -211,15 +197,15 @@ def draw_contrasts(runs: pandas.DataFrame, path: Path) -> None:
         for label in axes[0].get_yticklabels():
             label.set_fontweight("bold" if label.get_text().endswith(":") else "normal")
         axes[0].set_ylim(place - 0.4, -0.6)
-        figure.text(0.99, 0.01, "bar: 95 % interval; grey: below 90 % power; hollow: confounded", ha="right", size=9)
-        figure.tight_layout(rect=(0, 0.02, 1, 1))
-        figure.savefig(path, dpi=90)
+        explained = "bar: 95 % interval; grey: below 90 % power; hollow: confounded"
+        axes[0].figure.text(0.99, 0.01, explained, ha="right", size=9)
+        axes[0].figure.tight_layout(rect=(0, 0.02, 1, 1))
 
 
-def _forest_row(axis: Axes, place: int, found: Estimate, alike: bool) -> None:
-    width, reach = t_quantile(0.975, found.freedom) * found.error, found.detectable
+def _forest_row(axis: Axes, place: int, contrast: Estimate, alike: bool) -> None:
+    reach = contrast.detectable
     axis.fill_betweenx([place - 0.36, place + 0.36], -reach, reach, color="#e4e4e4", linewidth=0)
-    axis.errorbar(found.value, place, xerr=width, fmt="o", color="#08519c", capsize=3, linewidth=1.6,
+    axis.errorbar(contrast.value, place, xerr=contrast.reach, fmt="o", color="#08519c", capsize=3, linewidth=1.6,
                   markerfacecolor="#08519c" if alike else "white")  # fmt: skip
 
 
@@ -231,20 +217,15 @@ def draw_curves(runs: pandas.DataFrame, metrics: pandas.DataFrame, path: Path) -
         "tokens per response": "response_length/mean",
     }
     colours = {ROWS: "#d62728", DIVIDED: "#08519c", "REINFORCE++": "#b5a642", "REINFORCE++-Baseline": "#8c564b"}
-    with pyplot.rc_context(figures.STYLE):
-        figure, axes = pyplot.subplots(1, len(shown), figsize=(12.5, 4))
+    with picture(path, 1, len(shown), figsize=(12.5, 4)) as axes:
         for axis, (title, key) in zip(axes, shown.items(), strict=True):
             for cell, colour in colours.items():
                 chosen = runs[(runs.steps == 16) & (runs.cell == cell)]
-                table = metrics[key].unstack("run")[chosen.index]
-                mean, error = table.mean(axis=1), table.sem(axis=1)
-                axis.plot(mean.index, mean, color=colour, label=f"{cell} ({len(chosen)} runs)")
-                axis.fill_between(mean.index, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
+                values = metrics[key].unstack("run")[chosen.index]
+                band(axis, values, 0.2, color=colour, label=f"{cell} ({len(chosen)} runs)")
             axis.set_title(title, loc="left")
             axis.set_xlabel("batch")
         axes[0].legend(fontsize=9)
-        figure.tight_layout()
-        figure.savefig(path, dpi=90)
 
 
 if __name__ == "__main__":
