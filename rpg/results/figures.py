@@ -51,6 +51,7 @@ STYLE: dict[Any, Any] = {  # matplotlib's own type lists every key
     "axes.grid": True,
     "grid.color": "#e4e4e4",
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a dollar in a name is a dollar
     "svg.hashsalt": "rpg",
     "lines.linewidth": 1.8,
 }
@@ -106,7 +107,7 @@ def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
 
     Every line has the gid run-<i>, by which the page hides it; i is the label's first run.
     """
-    axes.set_title(escape_picture(panel.title), loc="left")
+    axes.set_title(printable(panel.title), loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     axes.set_xlabel("step")
     for label in dict.fromkeys(legend.labels):
@@ -154,21 +155,13 @@ def smooth(series: pd.Series) -> pd.Series:
     return cast(pd.Series, series.rolling(2 * reach + 1, center=True, min_periods=1).mean())
 
 
-def escape_picture(text: str) -> str:
-    """No mathematics, which matplotlib sees between dollars, and no underscore in front, which hides from legends."""
-    text = printable(text)
-    text = text if len(text) <= LABEL_LETTERS else text[: LABEL_LETTERS - 1] + "…"
-    text = text.replace("$", r"\$")
-    return f" {text}" if text.startswith("_") else text
-
-
 def figure(panels: Sequence[Panel], legend: Legend) -> Figure:
     """All panels in rows of three, one legend below."""
     with matplotlib.rc_context(STYLE):
         columns = min(3, len(panels))
         rows = math.ceil(len(panels) / columns)
         shown = sorted(set(legend.labels), key=order_of)
-        names = [escape_picture(label) for label in shown]
+        names = [printable(label)[:LABEL_LETTERS] for label in shown]
         fitting = int(LEGEND_LETTERS * columns / (max(map(len, names)) + 8))
         legend_columns = max(1, min(len(shown), 4, fitting))
         height = 2.7 * rows + 0.3 * math.ceil(len(shown) / legend_columns) + 0.2

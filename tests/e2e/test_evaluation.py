@@ -66,7 +66,7 @@ def test_evaluated_alone_as_in_the_run_and_exported(tmp_path):
     labels = list(build_table(load_runs([alone, untrained], []), []).rows)
     assert labels == [f"RPG-REINFORCE-URKL (checkpoint {name})" for name in ("global_step_2", "untrained")]
 
-    assert "answer: " in rpg("export", str(checkpoint), "--ask", "What is 12 + 34?")
+    rpg("export", str(checkpoint))
     loaded = AutoModelForCausalLM.from_pretrained(checkpoint / "hf", dtype=torch.float32).state_dict()
     for name, tensor in short_run.actor(trained, 2).items():
         assert torch.equal(loaded[name], tensor.bfloat16().float()), name  # verl's merger writes bfloat16

@@ -56,4 +56,4 @@ def test_three_steps_and_an_export(tmp_path):
     before, after = load_file(MODEL / "model.safetensors"), short_run.actor(directory, 3)
     name = "model.layers.0.mlp.up_proj.weight"
     assert 1e-6 < (after[name] - before[name]).abs().max() < 1e-3  # three steps of AdamW at 1e-5
-    assert "answer: " in rpg("export", str(directory / "global_step_3"), "--ask", "What is 2 + 3?")
+    rpg("export", str(directory / "global_step_3"))

@@ -1,7 +1,6 @@
 """`rpg export` and `rpg eval`: what they refuse, and the real merger on a checkpoint as FSDP2 writes it."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -35,10 +34,10 @@ def test_the_newest_complete_one_of_a_run_is_exported(tmp_path, capsys, monkeypa
     whole, damaged = write_complete(tmp_path, 4), write_complete(tmp_path, 6)
     (damaged / SHARD).write_bytes(b"")
     manifest.begin(tmp_path / "global_step_8")
-    monkeypatch.setattr(export, "export", lambda actor, out, question: f"of {actor}")
+    monkeypatch.setattr(export, "export", lambda actor, out: None)
     assert main(["export", str(tmp_path)]) == 0
     shown = capsys.readouterr()
-    assert f"of {whole / 'actor'}" in shown.out
+    assert f"exported from {whole}" in shown.out
     assert shown.err.splitlines() == [
         f"rpg export: {tmp_path / 'global_step_8'}: passed over: manifest.json is missing: "
         "the save did not come to its end",
@@ -68,13 +67,11 @@ def test_a_failed_export_can_be_tried_again(tmp_path, capsys, monkeypatch, faili
     actor = checkpoint(tmp_path)
     fails = {failing}
 
-    def python(arguments, what):
+    def python(*arguments):
         if "-m" in arguments:
-            Path(arguments[-1]).mkdir()
-            (Path(arguments[-1]) / "half").write_text("x")
+            (arguments[-1] / export.ADAPTER).mkdir(parents=True)
         if fails & set(arguments):
-            raise ResultsError(f"{what} ended with 1")
-        return f"noise{export.ANSWER}42"
+            raise ResultsError("ended with 1")
 
     monkeypatch.setattr(export, "python", python)
     before = sorted(actor.parent.iterdir())
@@ -82,14 +79,13 @@ def test_a_failed_export_can_be_tried_again(tmp_path, capsys, monkeypatch, faili
     assert sorted(actor.parent.iterdir()) == before
     fails.clear()
     assert main(["export", str(tmp_path)]) == 0
-    assert "answer:   42\n" in capsys.readouterr().out
     assert main(["export", str(tmp_path)]) == 2
     assert "not an empty directory" in capsys.readouterr().err
 
 
 @pytest.mark.full
-def test_real_merger_gives_back_the_weights(tmp_path, capsys, monkeypatch):
-    """One shard of an FSDP2 model of one rank; exported, loaded, equal, and it answers."""
+def test_real_merger_gives_back_the_weights(tmp_path):
+    """One shard of an FSDP2 model of one rank; exported, loaded, equal."""
     import torch
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
@@ -115,8 +111,7 @@ def test_real_merger_gives_back_the_weights(tmp_path, capsys, monkeypatch):
         dist.destroy_process_group()
     (actor / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": 1}))
 
-    assert main(["export", str(tmp_path), "--ask", "What is 1 + 2?"]) == 0
-    assert "answer: " in capsys.readouterr().out
+    assert main(["export", str(tmp_path)]) == 0
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "global_step_3" / "hf", dtype=torch.float32)
     for name, value in loaded.state_dict().items():
         assert torch.allclose(value, wanted[name], rtol=2**-8, atol=1e-6), name  # verl's merger writes bfloat16
