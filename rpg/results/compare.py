@@ -13,7 +13,7 @@ import pandas as pd
 from rpg.checks.finding import leaves
 from rpg.results.runs import RunLog, load_runs
 from rpg.results.samples import read_samples
-from rpg.results.settings import BENCHMARK_OF, ResultsError, settings
+from rpg.results.settings import BENCHMARK_OF, ResultsError, differing, settings
 
 TRAINING_REWARD = "training reward"  # mean over the steps that both sides have
 REWARD = "critic/score/mean"
@@ -73,10 +73,9 @@ def load_group(path: Path, notes: list[str]) -> Group:
         ResultsError: no run there, or runs that differ by more than their seeds.
     """
     runs = sorted(load_runs([path], notes), key=seeds_of)
-    differing = {key for run in runs for key, _ in settings(run.config).items() ^ settings(runs[0].config).items()}
-    if differing:
+    if several := differing([settings(run.config) for run in runs]):
         raise ResultsError(
-            f"{path}: its {len(runs)} runs differ by more than their seeds ({', '.join(sorted(differing)[:5])}); "
+            f"{path}: its {len(runs)} runs differ by more than their seeds ({', '.join(list(several)[:5])}); "
             "give the directories of one setting, or of one run"
         )
     return Group(path, runs)
@@ -171,7 +170,5 @@ def side_by_side(first: RunLog, second: RunLog, count: int) -> list[dict[str, st
 
 def differing_settings(groups: Sequence[Group]) -> dict[str, list[str]]:
     """Dotted key -> its value on each side, of the settings that differ; seeds are none."""
-    all_settings = [settings(group.runs[0].config) for group in groups]
-    keys = sorted({key for one in all_settings for key in one})
-    rows = {key: [one.get(key, "–") for one in all_settings] for key in keys}
-    return {key: values for key, values in rows.items() if len(set(values)) > 1}
+    rows = differing([settings(group.runs[0].config) for group in groups])
+    return {key: [value or "–" for value in row] for key, row in rows.items()}

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rpg.results.compare import TRAINING_REWARD, Group, compare, differing_settings, load_group, side_by_side
-from rpg.results.settings import ResultsError, about, exit_code, printable, setting
+from rpg.results.settings import ResultsError, about, exit_code, printable, refusing, setting, show_notes
 
 LETTERS = 600  # of a problem or response that is shown
 MOST_SETTINGS = 30
@@ -28,27 +27,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="everything as one JSON object")
 
 
+@refusing
 def run(args: argparse.Namespace) -> int:
     """Print the comparison of A with each B; 1 where something given was left out, 2 where there is nothing."""
     notes: list[str] = []
-    try:
-        first = load_group(args.first, notes)
-        others = [load_group(path, notes) for path in args.others]
-        reports = [report(first, other, args.answers, notes) for other in others]
-    except (ResultsError, OSError) as error:
-        print(f"rpg compare: {printable(str(error))}", file=sys.stderr)
-        return 2
+    first = load_group(args.first, notes)
+    others = [load_group(path, notes) for path in args.others]
+    reports = [report(first, other, args.answers, notes) for other in others]
     notes += [about(log.name, note) for group in (first, *others) for log in group.runs for note in log.notes]
-    notes = list(dict.fromkeys(notes))
     if args.json:
+        notes = list(dict.fromkeys(notes))
         print(json.dumps({"comparisons": reports, "notes": notes}, indent=2))
         return exit_code(notes)
-    console = Console(highlight=False)
     for one in reports:
-        show(console, one)
-    for note in notes:
-        print(f"note: {printable(note)}", file=sys.stderr)
-    return exit_code(notes)
+        show(Console(highlight=False), one)
+    return show_notes(notes)
 
 
 def report(first: Group, second: Group, count: int, notes: list[str]) -> dict[str, Any]:

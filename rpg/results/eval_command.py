@@ -6,14 +6,13 @@ are on disk `rpg score` judges again without generating any.
 
 import argparse
 import shlex
-import sys
 from pathlib import Path
 
 from rpg.files.integrity import STEP, UNCHECKED, newest_complete, steps, verify
 from rpg.launching.children import call
-from rpg.launching.overrides import BadSetting, override
+from rpg.launching.overrides import override
 from rpg.results.runs import METRICS, is_accuracy, load_runs
-from rpg.results.settings import ResultsError, exit_code, printable
+from rpg.results.settings import ResultsError, exit_code, refusing
 from rpg.results.table import build_table
 from rpg.results.table_command import markdown
 from rpg.rewards import JUDGES
@@ -32,26 +31,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--print", action="store_true", dest="only_print", help="print the command, do not run it")
 
 
+@refusing
 def run(args: argparse.Namespace) -> int:
     """Run the evaluation and print its table; the script's exit code where it fails, 2 where it is refused.
 
     1 where something that the evaluation wrote was left out of the table, 2 where all was.
     """
-    try:
-        if (args.out / METRICS).exists():  # which would be written anew
-            raise ResultsError(f"--out {args.out}: there is a run already; give a new directory")
-        overrides = [f"judge={args.judge}", *args.overrides] if args.judge else args.overrides
-        command = eval_command(args.script, args.checkpoint, args.files, args.samples, args.out, overrides)
-        print(shlex.join(command), flush=True)
-        if args.only_print:
-            return 0
-        if code := call(command):
-            return code
-        notes: list[str] = []
-        table = build_table(load_runs([args.out], notes, is_accuracy), notes)
-    except (BadSetting, ResultsError, OSError) as error:
-        print(f"rpg eval: {printable(str(error))}", file=sys.stderr)
-        return 2
+    if (args.out / METRICS).exists():  # which would be written anew
+        raise ResultsError(f"--out {args.out}: there is a run already; give a new directory")
+    overrides = [f"judge={args.judge}", *args.overrides] if args.judge else args.overrides
+    command = eval_command(args.script, args.checkpoint, args.files, args.samples, args.out, overrides)
+    print(shlex.join(command), flush=True)
+    if args.only_print:
+        return 0
+    if code := call(command):
+        return code
+    notes: list[str] = []
+    table = build_table(load_runs([args.out], notes, is_accuracy), notes)
     print(markdown(table), end="")
     return exit_code(table.notes)
 

@@ -8,10 +8,14 @@ import tempfile
 from pathlib import Path
 
 from rpg.results.eval_command import find_checkpoint
-from rpg.results.settings import ResultsError
+from rpg.results.settings import ResultsError, refusing
 
 ADAPTER = "lora_adapter"  # where verl's merger puts it, beside a base model without it
 MERGE_ADAPTER = f"import sys; from {__name__} import merge_adapter; merge_adapter(sys.argv[1])"
+
+
+class MergerError(RuntimeError):
+    """verl's merger failed; the message ends with the end of its output."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,21 +26,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: CKPT/global_step_N/hf")
 
 
+@refusing
 def run(args: argparse.Namespace) -> int:
-    """Merge; 2 where there is nothing to export or no place for it, 1 where a step fails."""
-    code = 2
+    """Merge; 2 where there is nothing to export or no place for it, 1 where the merger fails."""
+    checkpoint, remarks = find_checkpoint(args.checkpoint)
+    out = args.out or checkpoint / "hf"
+    if os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
+        raise ResultsError(f"{out}: not an empty directory; remove it or give another --out")
+    for remark in remarks:
+        print(f"rpg export: {remark}", file=sys.stderr)
     try:
-        checkpoint, remarks = find_checkpoint(args.checkpoint)
-        out = args.out or checkpoint / "hf"
-        if os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
-            raise ResultsError(f"{out}: not an empty directory; remove it or give another --out")
-        for remark in remarks:
-            print(f"rpg export: {remark}", file=sys.stderr)
-        code = 1
         export(checkpoint / "actor", out)
-    except (ResultsError, OSError) as error:
+    except MergerError as error:
         print(f"rpg export: {error}", file=sys.stderr)
-        return code
+        return 1
     print(f"{out}: exported from {checkpoint}")
     return 0
 
@@ -45,7 +48,7 @@ def export(actor: Path, out: Path) -> None:
     """Merge `actor` into `out`, which is whole or absent, so that one can try again.
 
     Raises:
-        ResultsError: the merger failed.
+        MergerError: it failed.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f"{out.name}.partial-") as folder:
@@ -79,7 +82,7 @@ def python(*arguments: str | Path) -> None:
     """Run Python with `arguments`: a process of its own, because what a model directory makes the merger do is open.
 
     Raises:
-        ResultsError: it failed; the message ends with the end of its output.
+        MergerError: it failed; the message ends with the end of its output.
     """
     # a checkpoint is read as data, though verl's merger asks torch to run what stands in it
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
@@ -87,4 +90,4 @@ def python(*arguments: str | Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
     if done.returncode:
         end = "\n".join(done.stderr.strip().splitlines()[-5:])
-        raise ResultsError(f"{' '.join(command[1:])} ended with {done.returncode}:\n{end}")
+        raise MergerError(f"{' '.join(command[1:])} ended with {done.returncode}:\n{end}")

@@ -12,7 +12,7 @@ from rpg.methods.labels import order_of
 from rpg.results.figures import Legend, Panel, single
 from rpg.results.runs import RunLog
 from rpg.results.samples import sample_answers
-from rpg.results.settings import INCIDENTAL, ResultsError, printable, setting
+from rpg.results.settings import INCIDENTAL, ResultsError, differing, printable, setting
 from rpg.results.table import Table
 from rpg.results.table_command import HTML, environment
 
@@ -25,9 +25,7 @@ def make_page(runs: Sequence[RunLog], panels: Sequence[Panel], legend: Legend, t
     ordered = [run for _, run in sorted(zip(legend.labels, runs, strict=True), key=lambda pair: order_of(pair[0]))]
     configured = [run for run in ordered if run.config]
     all_settings = [shown(run.config) for run in configured]
-    keys = list(dict.fromkeys(key for one in all_settings for key in one))
-    values = {key: [one.get(key, "–") for one in all_settings] for key in keys}
-    differing = {key: row for key, row in values.items() if len(set(row)) > 1 and not below(key, INCIDENTAL)}
+    several = differing(all_settings)
     template = environment(
         autoescape=True, finalize=lambda value: printable(value) if type(value) is str else value
     ).get_template("page.html.jinja")
@@ -40,8 +38,8 @@ def make_page(runs: Sequence[RunLog], panels: Sequence[Panel], legend: Legend, t
         table=table,
         style=HTML,
         configured=configured,
-        differing=differing,
-        shared={key: row[0] for key, row in values.items() if len(set(row)) == 1},
+        differing={key: [x or "–" for x in row] for key, row in several.items() if not below(key, INCIDENTAL)},
+        shared={key: x for key, x in all_settings[0].items() if key not in several} if configured else {},
         runs=[(run, shown(run.environment), answers(run)) for run in ordered],
     )
 

@@ -1,14 +1,13 @@
 """`rpg plot`: panels of runs as PNG, SVG and one self-contained HTML page."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from rpg.files.whole import write_whole
 from rpg.results import figures
 from rpg.results.page import CREATOR, make_page
 from rpg.results.runs import RunLog, load_runs
-from rpg.results.settings import ResultsError, exit_code, printable
+from rpg.results.settings import ResultsError, printable, refusing, show_notes
 from rpg.results.table import Table, build_table, paper_table
 
 
@@ -20,22 +19,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", default="RPG runs", help="title of the page")
 
 
+@refusing
 def run(args: argparse.Namespace) -> int:
     """Write panels.png, panels.svg and index.html; 1 where something given was left out, 2 where nothing is left."""
     notes: list[str] = []
-    try:
-        paper = None if args.paper is None else paper_table(args.paper)
-        runs = load_runs(args.runs, notes, figures.is_drawn)
-        table = build_table(runs, notes, paper)
-        paths = plot(runs, table, args.out, args.title)
-    except (ResultsError, OSError) as error:
-        print(f"rpg plot: {printable(str(error))}", file=sys.stderr)
-        return 2
-    for path in paths:
+    runs = load_runs(args.runs, notes, figures.is_drawn)
+    table = build_table(runs, notes, None if args.paper is None else paper_table(args.paper))
+    for path in plot(runs, table, args.out, args.title):
         print(printable(str(path)))
-    for note in table.notes:
-        print(f"note: {printable(note)}", file=sys.stderr)
-    return exit_code(table.notes)
+    return show_notes(table.notes)
 
 
 def plot(runs: list[RunLog], table: Table, out: Path, title: str) -> list[Path]:

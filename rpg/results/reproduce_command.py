@@ -18,13 +18,13 @@ from rpg.files.lock import RUN, held_by
 from rpg.files.whole import write_whole
 from rpg.launching.children import Children
 from rpg.launching.children import exit_code as shell_code
-from rpg.launching.overrides import BadSetting, check_text
+from rpg.launching.overrides import check_text
 from rpg.launching.signals import ENDS
 from rpg.results import figures
 from rpg.results.plot_command import plot
 from rpg.results.reproduction import PlannedRun, choose, cluster, one_line, plan_runs, refusal, refuse_another, rows_of
 from rpg.results.runs import load_runs
-from rpg.results.settings import LeftOut, ResultsError, exit_code, printable
+from rpg.results.settings import LeftOut, ResultsError, exit_code, printable, refusing
 from rpg.results.table import build_table, paper_table
 from rpg.results.table_command import comma_separated, markdown
 
@@ -48,24 +48,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
 
 
+@refusing
 def run(args: argparse.Namespace) -> int:
     """Print the plan, do what is missing, write the table.
 
     0 when all is done; 1 where a run, or something for the table, is missing; 2 where the command is refused, nothing
     touched; 130, 143, 129 after a signal.
     """
-    try:
-        out = checked_out(args)
-        rows = choose(rows_of(args.table), args.methods)
-        planned, refused = plan_runs(rows, args.profile, args.seeds, args.steps, out, args.overrides)
-        possible = show_plan(planned, refused)
-        if args.dry_run:
-            return 0
-        if not possible:
-            raise ResultsError(f"nothing of it can be run; {'; '.join(refused.values())}")
-    except (BadSetting, ResultsError, OSError) as error:
-        print(f"rpg reproduce: {printable(str(error))}", file=sys.stderr)
-        return 2
+    out = checked_out(args)
+    rows = choose(rows_of(args.table), args.methods)
+    planned, refused = plan_runs(rows, args.profile, args.seeds, args.steps, out, args.overrides)
+    possible = show_plan(planned, refused)
+    if args.dry_run:
+        return 0
+    if not possible:
+        raise ResultsError(f"nothing of it can be run; {'; '.join(refused.values())}")
     failures = [f"{name}: {why}" for name, why in refused.items()]
     children = Children()
     with children.forwarding():
@@ -73,14 +70,11 @@ def run(args: argparse.Namespace) -> int:
     if children.stopped:
         print(f"rpg reproduce: {children.stopped.name}; the same command goes on", file=sys.stderr)
         return ENDS[children.stopped]
-    try:
-        code = report(args, [run for run in possible if run.finished()], failures, out)
-    except (ResultsError, OSError) as error:
-        print(f"rpg reproduce: {printable(str(error))}", file=sys.stderr)
-        code = 1
+    finished = [run for run in possible if run.finished()]
+    code = report(args, finished, failures, out) if finished else 1
     for failure in failures:
         print(f"failed: {printable(failure)}", file=sys.stderr)
-    return code or bool(failures)
+    return code
 
 
 def checked_out(args: argparse.Namespace) -> Path:
@@ -170,8 +164,6 @@ def wait_until_free(directory: Path, children: Children) -> str | None:
 
 def report(args: argparse.Namespace, finished: Sequence[PlannedRun], failures: Sequence[str], out: Path) -> int:
     """Write table.md, table.csv, panels and page; print the table."""
-    if not finished:
-        raise ResultsError("no run was finished; there is no table")
     notes: list[str] = [LeftOut(f"not in this table: {failure}") for failure in failures]
     runs = load_runs([run.directory for run in finished], notes, figures.is_drawn)
     table = build_table(runs, notes, paper_table(args.table))

@@ -10,7 +10,6 @@ import argparse
 import copy
 import json
 import shutil
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +18,6 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from rpg.data.readers import DataError
 from rpg.results.runs import METRICS, RunLog, is_accuracy, load_runs
 from rpg.results.samples import read_samples
 from rpg.results.settings import (
@@ -28,15 +26,14 @@ from rpg.results.settings import (
     LeftOut,
     ResultsError,
     exit_code,
-    printable,
     put,
     read_mapping,
+    refusing,
 )
 from rpg.results.table import build_table
 from rpg.results.table_command import escape_md, markdown
 from rpg.results.try_reward import try_reward
 from rpg.rewards import JUDGES, OURS, compute_score, sandbox
-from rpg.rewards.own import RewardError
 
 SCORED_FROM = "scored_from"  # in environment.json: the run whose answers these are
 
@@ -63,31 +60,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: RUN/judge-J); one RUN only")
 
 
+@refusing
 def run(args: argparse.Namespace) -> int:
     """Score every run and print the table of before and after; 1 where something was left out, 2 where all was."""
+    if args.reward:
+        return try_reward(args.reward, args.runs, args.responses, args.rows)
     notes: list[str] = []
     written: list[Path] = []
-    try:
-        if args.reward:
-            return try_reward(args.reward, args.runs, args.responses, args.rows)
-        before = load_runs(args.runs, notes, is_accuracy)
-        if args.out and len(before) > 1:
-            raise ResultsError(f"--out {args.out}: for one run; {len(before)} were given. Leave it out")
-        for one in before:
-            if args.files:
-                put(one.config, "data.val_files", [str(file) for file in args.files])
-            out = args.out or one.directory / f"judge-{args.judge}"
-            try:
-                score_run(one, args.judge, out)
-                written.append(out)
-            except (ResultsError, OSError) as error:
-                notes.append(LeftOut(f"{one.name}, not scored: {error}"))
-        if not written:
-            raise ResultsError("; ".join(notes))
-        table = build_table([*before, *load_runs(written, notes, is_accuracy)], notes)
-    except (ResultsError, DataError, RewardError, OSError) as error:
-        print(f"rpg score: {printable(str(error))}", file=sys.stderr)
-        return 2
+    before = load_runs(args.runs, notes, is_accuracy)
+    if args.out and len(before) > 1:
+        raise ResultsError(f"--out {args.out}: for one run; {len(before)} were given. Leave it out")
+    for one in before:
+        if args.files:
+            put(one.config, "data.val_files", [str(file) for file in args.files])
+        out = args.out or one.directory / f"judge-{args.judge}"
+        try:
+            score_run(one, args.judge, out)
+            written.append(out)
+        except (ResultsError, OSError) as error:
+            notes.append(LeftOut(f"{one.name}, not scored: {error}"))
+    if not written:
+        raise ResultsError("; ".join(notes))
+    table = build_table([*before, *load_runs(written, notes, is_accuracy)], notes)
     print(markdown(table), end="")
     for directory in written:
         print(f"written: {escape_md(str(directory))}")

@@ -1,14 +1,20 @@
 """Settings of runs, what makes two runs differ, what benchmarks are called; errors and notes of the commands."""
 
-from collections.abc import Iterable
+import argparse
+import functools
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
 import yaml
 
-from rpg.checks.finding import Run, leaves
+from rpg.checks.finding import Refused, Run, leaves
 from rpg.checks.fingerprint import HOW_FAST, HOW_OFTEN, below
+from rpg.data.readers import DataError
+from rpg.launching.overrides import BadSetting
 from rpg.rewards import OURS, data_sources
+from rpg.rewards.own import RewardError
 
 CONFIG = "config.yaml"
 ENVIRONMENT = "environment.json"
@@ -30,6 +36,30 @@ def about(name: str, note: str) -> str:
 def exit_code(notes: Iterable[str]) -> int:
     """0 where everything given was used, 1 where something was left out (docs/results.md)."""
     return int(any(isinstance(note, LeftOut) for note in notes))
+
+
+def show_notes(notes: Iterable[str]) -> int:
+    """Print notes beside a command's output; its exit code."""
+    kept = list(dict.fromkeys(notes))
+    for note in kept:
+        print(f"note: {printable(note)}", file=sys.stderr)
+    return exit_code(kept)
+
+
+def refusing(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """A command that prints why, and ends with 2, where what it is given cannot be used."""
+
+    @functools.wraps(command)
+    def run(args: argparse.Namespace) -> int:
+        try:
+            return command(args)
+        except BrokenPipeError:
+            raise
+        except (ResultsError, Refused, DataError, RewardError, BadSetting, OSError) as error:
+            print(f"rpg {args.command}: {printable(str(error))}", file=sys.stderr)
+            return 2
+
+    return run
 
 
 def printable(text: str) -> str:
@@ -92,6 +122,13 @@ def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
         evaluated = {"disable": "untrained", "resume_path": checkpoint}
         kept["checkpoint"] = evaluated.get(setting(config, "trainer.resume_mode"), "latest")
     return kept
+
+
+def differing(all_settings: Sequence[dict[str, str]]) -> dict[str, list[str | None]]:
+    """Dotted key -> its value in each, of those that are not the same in all; None where one has it not."""
+    keys = sorted({key for one in all_settings for key in one})
+    rows = {key: [one.get(key) for one in all_settings] for key in keys}
+    return {key: values for key, values in rows.items() if len(set(values)) > 1}
 
 
 def judge_of_config(config: dict[str, Any]) -> str | None:

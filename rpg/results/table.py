@@ -12,7 +12,7 @@ import pandas as pd
 from rpg.methods.labels import order_of
 from rpg.results.runs import RunLog
 from rpg.results.samples import Samples, read_samples, samples_of_problems
-from rpg.results.settings import BENCHMARK_OF, BENCHMARKS, LeftOut, ResultsError, about, settings
+from rpg.results.settings import BENCHMARK_OF, BENCHMARKS, LeftOut, ResultsError, about, differing, settings
 
 PAPER_JUDGE = "release"
 MOST_DIFFERING = 3  # settings in a row's label; where more differ, the run's name says it better
@@ -192,16 +192,14 @@ def _differing_settings(group: list[RunLog], groups: list[list[RunLog]]) -> list
     rivals = [other for other in groups if other[0].method == group[0].method]
     if len(rivals) == 1:
         return []
-    all_settings = [settings(rival[0].config) for rival in rivals]
-    keys = sorted({key for one in all_settings for key in one})
-    values = {key: tuple(one.get(key) for one in all_settings) for key in keys}
+    values = differing([settings(rival[0].config) for rival in rivals])
     # keys that end alike and have the same values are one setting, which verl's configuration passes on
-    differing = {(key.rpartition(".")[2], *v): key for key, v in reversed(values.items()) if len(set(v)) > 1}
+    distinct = {(key.rpartition(".")[2], *row): key for key, row in reversed(values.items())}
     own = settings(group[0].config)
-    if not own or not 0 < len(differing) <= MOST_DIFFERING:
+    if not own or not 0 < len(distinct) <= MOST_DIFFERING:
         return [group[0].name + (f" and {len(group) - 1} more" if len(group) > 1 else "")]
-    ends = [end for end, *_ in differing]
-    named = sorted((key, end if ends.count(end) == 1 else key) for (end, *_), key in differing.items())
+    ends = [end for end, *_ in distinct]
+    named = sorted((key, end if ends.count(end) == 1 else key) for (end, *_), key in distinct.items())
     return [f"{name} {own.get(key, 'unset')}" for key, name in named]
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from rpg.methods.labels import family
 from rpg.results.runs import is_accuracy, load_runs
-from rpg.results.settings import ResultsError, exit_code, printable
+from rpg.results.settings import ResultsError, exit_code, printable, refusing, show_notes
 from rpg.results.table import Table, build_table, paper_table
 
 LEGEND = "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise"
@@ -188,22 +188,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="short for --format json")
 
 
+@refusing
 def run(args: argparse.Namespace) -> int:
     """Print the table; 1 where something given was left out, 2 where there is nothing to show."""
-    try:
-        paper = None if args.paper is None else paper_table(args.paper)
-        if args.runs:
-            notes: list[str] = []
-            table = build_table(load_runs(args.runs, notes, is_accuracy), notes, paper)
-        elif paper:
-            table = paper
-        else:
-            raise ResultsError("give RUN..., or --paper N for the paper's own table")
-    except (ResultsError, OSError) as error:
-        print(f"rpg table: {printable(str(error))}", file=sys.stderr)
-        return 2
+    notes: list[str] = []
+    if not args.runs and args.paper is None:
+        raise ResultsError("give RUN..., or --paper N for the paper's own table")
+    paper = None if args.paper is None else paper_table(args.paper)
+    table = build_table(load_runs(args.runs, notes, is_accuracy), notes, paper) if args.runs or not paper else paper
     print(FORMATS[args.format](table), end="")
-    if args.format == "csv":  # which has no place for them
-        for note in table.notes:
-            print(f"note: {printable(note)}", file=sys.stderr)
-    return exit_code(table.notes)
+    return show_notes(table.notes) if args.format == "csv" else exit_code(table.notes)  # CSV has no place for notes

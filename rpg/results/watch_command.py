@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rpg.results.runs import METRICS, RunLog, find_logs, is_accuracy, load_run
-from rpg.results.settings import CONFIG, ResultsError, printable
+from rpg.results.settings import CONFIG, ResultsError, printable, refusing, show_notes
 
 # Label, the metrics of verl's log that it shows (the first that a run has), format.
 SHOWN = (
@@ -169,17 +168,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--once", action="store_true", help="print the present state and end")
 
 
+@refusing
 def run(args: argparse.Namespace) -> int:
     """Show the runs until the last one has logged its last planned step, or Ctrl-C; 2 where there is no run."""
     if not args.every > 0:
-        print(f"rpg watch: --every {args.every}: must be a positive number of seconds", file=sys.stderr)
-        return 2
+        raise ResultsError(f"--every {args.every}: must be a positive number of seconds")
     notes: list[str] = []
     all_watched = [Watched(log) for path in args.runs for log in watched_logs(path, notes)]
-    for note in notes:
-        print(f"rpg watch: {printable(note)}", file=sys.stderr)
     if not all_watched:
-        return 2
+        raise ResultsError("; ".join(notes))
+    show_notes(notes)
     console = Console()
     with contextlib.suppress(KeyboardInterrupt):  # how a watch ends; the runs go on
         if args.once or not console.is_terminal:

@@ -71,7 +71,7 @@ def test_a_failed_export_can_be_tried_again(tmp_path, capsys, monkeypatch, faili
         if "-m" in arguments:
             (arguments[-1] / export.ADAPTER).mkdir(parents=True)
         if fails & set(arguments):
-            raise ResultsError("ended with 1")
+            raise export.MergerError("ended with 1")
 
     monkeypatch.setattr(export, "python", python)
     before = sorted(actor.parent.iterdir())
