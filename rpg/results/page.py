@@ -12,7 +12,7 @@ from rpg.methods.labels import order_of
 from rpg.results.figures import Legend, Panel, single
 from rpg.results.runs import RunLog
 from rpg.results.samples import sample_answers
-from rpg.results.settings import INCIDENTAL, ResultsError, differing, printable, setting
+from rpg.results.settings import INCIDENTAL, ResultsError, differing, printable
 from rpg.results.table import Table
 from rpg.results.table_command import HTML, environment
 
@@ -54,16 +54,10 @@ def answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, float]]]]:
 
 def _button(label: str, runs: Sequence[RunLog], legend: Legend) -> dict[str, object]:
     """The button of a label, by the index of its first run; its lines are one mean where it has several runs."""
-    named = [run for run, other in zip(runs, legend.labels, strict=True) if other == label]
-    seeds = ", ".join(
-        run.name if (seed := setting(run.config, "data.seed")) is None else f"seed {seed}" for run in named
-    )
-    return {
-        "run": legend.labels.index(label),
-        "look": legend.looks[label],
-        "names": ", ".join(run.name for run in named),
-        "text": f"{label}, {seeds}" if len(named) > 1 else label,
-    }
+    names = [run.name for run, other in zip(runs, legend.labels, strict=True) if other == label]
+    text = f"{label}, {len(names)} runs" if len(names) > 1 else label
+    first = legend.labels.index(label)
+    return {"run": first, "look": legend.looks[label], "names": ", ".join(names), "text": text}
 
 
 def _panel(number: int, panel: Panel, legend: Legend) -> str:

@@ -26,11 +26,10 @@ ERRATA = {
 #   clear_last, clear_best: whether the value leads the next lower one by more than the noise of both (1.96 standard
 #   errors), so that it is set bold or underlined; the paper's printed numbers, which have no error, always
 #   last_se, best_se: standard error over seeds; last_low, last_high: 95% interval over problems, of a single run
-#   impossible: Last is above Best; paper_*, difference_*: the paper's values, and ours less those
+#   paper_*, difference_*: the paper's values, and ours less those
 COLUMNS = (
     "method", "benchmark", "last", "best", "rank_last", "rank_best", "clear_last", "clear_best", "judge", "runs",
-    "last_se", "best_se", "last_low", "last_high", "impossible", "paper_last", "paper_best", "difference_last",
-    "difference_best",
+    "last_se", "best_se", "last_low", "last_high", "paper_last", "paper_best", "difference_last", "difference_best",
 )  # fmt: skip
 
 
@@ -95,7 +94,7 @@ def _cells(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
 def _marks(line: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> dict[str, Any]:
     """Rank of a line's values among those of its benchmark and judge, where there are several; ties share a place."""
     rivals = [one for one in lines if all(one.get(key) == line.get(key) for key in ("benchmark", "judge"))]
-    marks = {"runs": line.get("runs", 1), "impossible": line["last"] > line["best"]}
+    marks: dict[str, Any] = {"runs": line.get("runs", 1)}
     for column in ("last", "best"):
         rank = 1 + len({one[column] for one in rivals if one[column] > line[column]})
         marks[f"rank_{column}"] = rank if rank <= 2 and len(rivals) > 1 else None

@@ -38,7 +38,7 @@ class Style(NamedTuple):
 MD = Style("**{}**", "<u>{}</u>")
 RICH = Style("[bold]{}[/bold]", "[underline]{}[/underline]", r" \[{:.2f}, {:.2f}]")
 HTML = Style("<b>{}</b>", "<u>{}</u>")
-MISSING, IMPOSSIBLE = "–", " (!)"
+MISSING = "–"
 
 
 class Line(NamedTuple):
@@ -59,10 +59,10 @@ def table_lines(table: Table, style: Style) -> Iterator[Line]:
         kind = family(table.method(label))
         yield Line(label, [_value(cell, column, style) for cell, column in own], kind)
         if any(cell and cell["paper_last"] is not None for cell, _ in own):
-            yield Line("paper", [_paper(cell, column) for cell, column in own], kind, comparison=True)
-            differences = [cell and cell[f"difference_{column}"] for cell, column in own]
-            values = [MISSING if value is None else f"{value:+.4f}" for value in differences]
-            yield Line("difference", values, kind, comparison=True)
+            for name, form in (("paper", "{:.4f}"), ("difference", "{:+.4f}")):
+                values = [cell and cell[f"{name}_{column}"] for cell, column in own]
+                shown = [MISSING if value is None else form.format(value) for value in values]
+                yield Line(name, shown, kind, comparison=True)
 
 
 def _value(cell: dict[str, Any] | None, column: str, style: Style) -> str:
@@ -75,14 +75,7 @@ def _value(cell: dict[str, Any] | None, column: str, style: Style) -> str:
     text += f" ± {error:.4f}" if error is not None else ""
     if column == "last" and cell["last_low"] is not None:
         text += style.interval.format(cell["last_low"], cell["last_high"])
-    return text + (IMPOSSIBLE if cell["impossible"] else "")
-
-
-def _paper(cell: dict[str, Any] | None, column: str) -> str:
-    """The paper's value beside an entry."""
-    if cell is None or cell["paper_last"] is None:
-        return MISSING
-    return f"{cell[f'paper_{column}']:.4f}" + (IMPOSSIBLE if cell["paper_last"] > cell["paper_best"] else "")
+    return text
 
 
 def explanations(table: Table) -> list[str]:
@@ -93,16 +86,6 @@ def explanations(table: Table) -> list[str]:
     if any(cell["last_se"] is not None for cell in cells):
         texts.append("±: standard error over seeds")
     return texts + ([f"judge: {', '.join(table.judges)}"] if table.judges else [])
-
-
-def all_notes(table: Table) -> list[str]:
-    """The table's notes, and one for each entry whose Last is above its Best."""
-    return table.notes + [
-        f"(!) {cell['method']}, {cell['benchmark']}: Last above Best, which cannot be "
-        f"({cell['last']:.4f} > {cell['best']:.4f})"
-        for cell in table.records()
-        if cell["impossible"]
-    ]
 
 
 def pass_at_k(table: Table) -> tuple[list[str], list[tuple[str, str, list[str]]]]:
@@ -123,7 +106,7 @@ def environment(**options: Any) -> jinja2.Environment:
         loader=jinja2.PackageLoader("rpg.results", "."), undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **options,
     )  # fmt: skip
-    made.globals |= {"lines": table_lines, "notes": all_notes, "explanations": explanations, "marks": MARKS}
+    made.globals |= {"lines": table_lines, "explanations": explanations, "marks": MARKS}
     made.globals |= {"pass_at_k": pass_at_k, "family": family, "legend": LEGEND}
     made.filters["md"] = escape_md
     return made
@@ -143,7 +126,7 @@ def as_json(table: Table) -> str:
     """Title, `Table.cells`, notes, and which runs made each row."""
     rows = table.records()
     made_of = {label: [str(run.path) for run in runs] for label, runs in table.rows.items() if runs}
-    return json.dumps({"title": table.title, "rows": rows, "notes": all_notes(table), "runs": made_of}, indent=2) + "\n"
+    return json.dumps({"title": table.title, "rows": rows, "notes": table.notes, "runs": made_of}, indent=2) + "\n"
 
 
 def terminal(table: Table) -> str:
@@ -163,7 +146,7 @@ def terminal(table: Table) -> str:
     with console.capture() as capture:
         console.print(shown)
         console.print(Text(f"\n{legend}"))
-        for note in all_notes(table):
+        for note in table.notes:
             console.print(Text(f"note: {printable(note)}"))
     return capture.get()
 

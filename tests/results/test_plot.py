@@ -121,7 +121,7 @@ def test_seeds_of_a_method_are_one_line_with_a_band(tmp_path):
     assert main(["plot", str(tmp_path), "--out", str(tmp_path / "plots")]) == 0
     page = (tmp_path / "plots" / "index.html").read_text()
     assert re.findall(r'<button[^>]*data-run="(\d)', page) == ["0", "1"]
-    assert "RPG-URKL, seed 1, seed 2</button>" in page
+    assert "RPG-URKL, 2 runs</button>" in page
     svg = (tmp_path / "plots" / "panels.svg").read_text()
     assert svg.count('id="run-1-band"') == svg.count('id="run-1"') > 1
     assert 'id="run-0-band"' not in svg
