@@ -17,13 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     source = tmp_path_factory.mktemp("source")
-    files = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-        text=True,
-    ).stdout.split("\0")
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    files = subprocess.check_output(listing, cwd=ROOT, text=True).split("\0")
     for name in filter(None, files):
         if (ROOT / name).exists():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
@@ -63,41 +58,39 @@ def test_installs_into_a_clean_environment(wheel, tmp_path):
     # the packages of this environment behind the clean one's own; the editable rpg of this one is a .pth file, which
     # is not read from there
     (site / "behind.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")) + "\n")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    def run(*command: str, **environment: str) -> str:
+        ended = subprocess.run(
+            [str(clean / "bin" / command[0]), *command[1:]],
+            cwd=empty,
+            env={**os.environ, "PYTHONPATH": "", **environment},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert ended.returncode == 0, ended.stderr[-2000:]
+        return ended.stdout
+
     code = (
         "import rpg, verl; from pathlib import Path\n"
         "from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY as losses\n"
         f"assert Path(rpg.__file__).is_relative_to({str(clean)!r}), rpg.__file__\n"
         "assert 'rpg_rf_urkl_clip_ppo' in losses\n"
     )
-    own = {**os.environ, "PYTHONPATH": ""}
-    ended = subprocess.run(
-        [str(python), "-c", code], cwd=tmp_path, env=own, capture_output=True, text=True, timeout=600
-    )
-    assert ended.returncode == 0, ended.stderr[-2000:]
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    train = [str(clean / "bin" / "rpg"), "train", "grpo_cpu"]
-    environment = {**own, "DRY_RUN": "1"}
-    ended = subprocess.run(train, cwd=empty, env=environment, capture_output=True, text=True, timeout=600)
-    assert ended.returncode == 0, ended.stderr[-2000:]
-    printed = yaml.safe_load(ended.stdout)
+    run("python", "-c", code)
+    printed = yaml.safe_load(run("rpg", "train", "grpo_cpu", DRY_RUN="1"))
     assert printed["trainer"]["experiment_name"] == "grpo_cpu"
     assert printed["actor_rollout_ref"]["model"]["path"] == str(empty / "runs/toy/model")
-
-    def rpg(*arguments: str) -> str:
-        command = [str(clean / "bin" / "rpg"), *arguments]
-        ended = subprocess.run(command, cwd=empty, env=own, capture_output=True, text=True, timeout=600)
-        assert ended.returncode == 0, ended.stderr[-2000:]
-        return ended.stdout
-
-    assert rpg("--version").split()[-1] == "0.1.0"
-    assert "grpo_7b_async" in rpg("list")
+    assert run("rpg", "--version").split()[-1] == "0.1.0"
+    assert "grpo_7b_async" in run("rpg", "list")
     (empty / "mine.csv").write_text("Q,A\n" + "".join(f"What is {n} + {n}?,{2 * n}\n" for n in range(20)))
-    rpg("data", "build", "--from", "mine.csv", "--question", "Q", "--answer", "A", "--data-source", "MATH",
+    run("rpg", "data", "build", "--from", "mine.csv", "--question", "Q", "--answer", "A", "--data-source", "MATH",
         "--test-rows", "4")  # fmt: skip
-    rpg("data", "check", "data/mine_train.parquet", "data/mine_test.parquet")
-    assert json.loads(rpg("plan", "rpg_7b_urkl1e-4", "--json"))
-    assert len(json.loads(rpg("verify", "--json", "--policies", "20"))) > 0
+    run("rpg", "data", "check", "data/mine_train.parquet", "data/mine_test.parquet")
+    assert json.loads(run("rpg", "plan", "rpg_7b_urkl1e-4", "--json"))
+    assert json.loads(run("rpg", "verify", "--json", "--policies", "20"))
 
 
 @pytest.mark.full

@@ -4,6 +4,7 @@ A run of 30 steps, killed RPG_KILLS=6 times: each target once. A minute and a ha
 campaign of the figures: three seeds (RPG_KILL_SEEDS=0,1,2), killed until they are done (RPG_KILLS=40).
 """
 
+import contextlib
 import json
 import os
 import random
@@ -60,33 +61,33 @@ def named(run: Run, beginning: str) -> list[psutil.Process]:
     return found
 
 
-def engines(run: Run) -> list[psutil.Process]:
-    """vLLM's engine is what its server starts."""
-    return [child for server in named(run, TARGETS["vLLM server"] or "") for child in server.children(recursive=True)]
-
-
 def starts(directory: Path) -> int:
     """How often a run has begun, its metrics cut to where it goes on."""
     history = directory / "history.jsonl"
     return len(history.read_text().splitlines()) if history.is_file() else 0
 
 
-def kill(run: Run, target: str, before: int, chance: random.Random) -> str:
-    """Wait for a random moment and kill; what was hit, and when. before: starts before this one."""
-    begun, moment = time.monotonic(), "step"
+def wait_for_a_moment(run: Run, before: int, chance: random.Random) -> str:
+    """Return at a random moment of the start, or of a step. before: starts before this one."""
+    begun = time.monotonic()
     if chance.random() < 0.2:  # while the run starts, which takes 40 to 60 s
         time.sleep(chance.uniform(2, 40))
-        moment = "start"
-    else:
-        while starts(run.directory) == before:
-            time.sleep(0.2)
-            assert run.process.poll() is None, run.text()[-2000:]
-        time.sleep(1)
-        steps = len(run.metrics()) + chance.randint(1, 2)
-        while len(run.metrics()) < steps and run.process.poll() is None:
-            time.sleep(0.2)
-            assert time.monotonic() - begun < PATIENCE, run.text()[-2000:]
-        time.sleep(chance.uniform(0, 9))  # a step's length
+        return "start"
+    while starts(run.directory) == before:
+        time.sleep(0.2)
+        assert run.process.poll() is None, run.text()[-2000:]
+    time.sleep(1)
+    steps = len(run.metrics()) + chance.randint(1, 2)
+    while len(run.metrics()) < steps and run.process.poll() is None:
+        time.sleep(0.2)
+        assert time.monotonic() - begun < PATIENCE, run.text()[-2000:]
+    time.sleep(chance.uniform(0, 9))  # a step's length
+    return "step"
+
+
+def kill(run: Run, target: str, before: int, chance: random.Random) -> str:
+    """Wait for a random moment and kill; what was hit, and when."""
+    moment = wait_for_a_moment(run, before, chance)
     victims: list[psutil.Process] = []
     if target == "save":
         until = time.monotonic() + 60
@@ -95,28 +96,17 @@ def kill(run: Run, target: str, before: int, chance: random.Random) -> str:
             unfinished = list(run.directory.glob(f"global_step_*/{manifest.UNFINISHED}"))
         moment = f"save of {unfinished[0].parent.name}" if unfinished else moment
         victims = run.processes()  # all at once, so that nobody ends the save
-    elif target == "vLLM engine":
-        victims = engines(run)
+    elif target == "vLLM engine":  # what its server starts
+        victims = [child for server in named(run, "ray::vLLMHttpServer") for child in server.children(recursive=True)]
     elif TARGETS[target]:
         victims = named(run, TARGETS[target])
     if not victims:  # not there yet, or the driver is meant
         target = "driver" if target != "save" else target
         victims = [psutil.Process(run.process.pid)] if run.process.poll() is None else []
     for victim in victims:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(victim.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
     return f"{target} at {moment}"
-
-
-def gone(run: Run) -> None:
-    """The run and all of its processes end by themselves."""
-    run.wait(PATIENCE)
-    until = time.monotonic() + 120
-    while run.processes() and time.monotonic() < until:
-        time.sleep(0.5)
-    assert [process.cmdline() for process in run.processes()] == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -132,7 +122,8 @@ def test_kills(start, seed, capsys):
         directory = run.directory = directory or run.directory
         said = kill(run, order[kills % len(TARGETS)], before, chance)
         finished = run.process.poll() == 0
-        gone(run)
+        run.wait(PATIENCE)
+        assert run.survivors() == []
         passed_over += run.text().count("is passed over")
         if finished:
             break
@@ -146,7 +137,7 @@ def test_kills(start, seed, capsys):
     run = start(*SETTINGS, f"trainer.default_local_dir={directory}")
     run.directory = directory
     assert run.wait(2 * PATIENCE) == 0, run.text()[-3000:]
-    gone(run)
+    assert run.survivors() == []
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     assert [record["step"] for record in records] == list(range(STEPS + 1))
     used = leftovers.mapped(psutil.pids())  # by other runs of this machine

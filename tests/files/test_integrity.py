@@ -20,8 +20,11 @@ def flip(path: Path, place: float = 0.5) -> None:
     path.write_bytes(content)
 
 
-def names(verdicts) -> list[str]:
-    return [verdict.directory.name for verdict in verdicts]
+def chosen(directory: Path) -> tuple[str | None, list[str], bool]:
+    """The step that a run resumes from, those that are passed over, and whether verl finds it by itself."""
+    choice = newest_complete(directory)
+    found = choice.found and choice.found.directory.name
+    return found, [verdict.directory.name for verdict in choice.passed_over], choice.verl_finds_it
 
 
 def test_a_complete_checkpoint_with_an_export_in_it(tmp_path):
@@ -41,11 +44,9 @@ def test_every_damaged_file_is_named(tmp_path):
     wrong = verify(step, contents=False).wrong
     assert {text.split()[0] for text in wrong} == {MODEL, "data.pt", OPTIMIZER}
     assert verify(step).wrong == wrong
-    assert "2 more" in verify(step).why
 
 
-@pytest.mark.parametrize("name", [MODEL, CONFIG, "data.pt"])
-@pytest.mark.parametrize("place", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(("name", "place"), [(MODEL, 0.0), (CONFIG, 0.5), ("data.pt", 1.0)])
 def test_a_flipped_bit(tmp_path, name, place):
     step = write_complete(tmp_path, 4)
     flip(step / name, place)
@@ -70,12 +71,9 @@ def test_a_checkpoint_of_plain_verl(tmp_path):
     ("name", "content", "named"),
     [
         (MODEL, b"", MODEL),
-        (MODEL, None, MODEL),
         (OPTIMIZER, None, OPTIMIZER),
         ("data.pt", None, "data.pt"),
-        (CONFIG, b"", CONFIG),
         (CONFIG, b"[2]", CONFIG),
-        (CONFIG, b'{"world_size": true}', CONFIG),
         (CONFIG, b'{"world_size": 3}', "actor/model_world_size_3_rank_0.pt"),
     ],
 )
@@ -86,27 +84,22 @@ def test_a_checkpoint_of_plain_verl_that_is_not_complete(tmp_path, name, content
 
 
 def test_the_newest_complete_one_is_taken(tmp_path):
+    assert chosen(tmp_path / "none")[:2] == (None, [])
     for step in (2, 10, 4):  # by number, not by name
         write_complete(tmp_path, step)
     (tmp_path / integrity.TRACKER).write_text("10")
     for name in ("global_step_x", "global_step_04", "global_step_99.old"):
         (tmp_path / name).mkdir()
-    choice = newest_complete(tmp_path)
-    assert names([choice.found]) == ["global_step_10"]
-    assert choice.verl_finds_it
-    assert choice.passed_over == ()
+    assert chosen(tmp_path) == ("global_step_10", [], True)
 
 
 def test_damaged_newer_ones_are_passed_over(tmp_path):
     write_complete(tmp_path, 4)
     flip(write_complete(tmp_path, 6) / MODEL)
     (write_complete(tmp_path, 8) / "data.pt").write_bytes(b"")
-    choice = newest_complete(tmp_path)
-    assert names([choice.found]) == ["global_step_4"]
-    assert not choice.verl_finds_it
-    assert names(choice.passed_over) == ["global_step_8", "global_step_6"]
+    assert chosen(tmp_path) == ("global_step_4", ["global_step_8", "global_step_6"], False)
     (tmp_path / "global_step_4/data.pt").unlink()
-    assert newest_complete(tmp_path).found is None
+    assert chosen(tmp_path)[0] is None
 
 
 @pytest.mark.parametrize("after_tracker", [False, True])
@@ -115,28 +108,21 @@ def test_a_save_that_was_killed_is_passed_over(tmp_path, after_tracker):
     manifest.begin(tmp_path / "global_step_6")
     if after_tracker:
         write_verl(tmp_path, 6)
-    choice = newest_complete(tmp_path)
-    assert names([choice.found]) == ["global_step_4"]
-    assert names(choice.passed_over) == ["global_step_6"]
-    assert choice.verl_finds_it is not after_tracker
+    assert chosen(tmp_path) == ("global_step_4", ["global_step_6"], not after_tracker)
 
 
 def test_checkpoints_of_an_earlier_run_in_the_directory(tmp_path):
     """Restarted with resume_mode=disable, the run wrote step 2 over the old one's and its number into the tracker."""
     write_complete(tmp_path, 4)
     write_complete(tmp_path, 2)
-    choice = newest_complete(tmp_path)
-    assert names([choice.found]) == ["global_step_2"]
-    assert names(choice.passed_over) == ["global_step_4"]
+    assert chosen(tmp_path)[:2] == ("global_step_2", ["global_step_4"])
 
 
-@pytest.mark.parametrize("content", ["", "abc", "-1", "\ufffd", None])
+@pytest.mark.parametrize("content", ["", "abc", "-1", None])
 def test_a_tracker_without_a_step(tmp_path, content):
     """verl writes it in place, so a kill may leave it empty; verl itself would fail, or start again."""
     write_complete(tmp_path, 2)
     write_complete(tmp_path, 4)
     tracker = tmp_path / integrity.TRACKER
     tracker.unlink() if content is None else tracker.write_text(content)
-    choice = newest_complete(tmp_path)
-    assert names([choice.found]) == ["global_step_4"]
-    assert not choice.verl_finds_it
+    assert chosen(tmp_path) == ("global_step_4", [], False)
