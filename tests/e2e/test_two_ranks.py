@@ -4,6 +4,8 @@ Schedule-free AdamW, a moving reference, a reward function that fails, secrets i
 """
 
 import json
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -40,9 +42,23 @@ SECRETS = {
 }
 
 
+@dataclass(frozen=True)
+class Ended:
+    """The finished run: its metrics, what listened and logged while it lived, and the weights that vLLM had."""
+
+    directory: Path
+    metrics: list[dict]
+    listeners: list[tuple[str, str]]
+    ray_logs: list[Path]
+    pulled: Path
+
+    def rollout(self, step: int, replica: int = 0) -> dict[str, torch.Tensor]:
+        """A replica's weights after a step; 0: before the first one."""
+        return torch.load(self.pulled / str(replica) / f"{step}.pt")
+
+
 @pytest.fixture(scope="module")
-def started(tmp_path_factory):
-    """The finished run, its network listeners and Ray's logs while it lived, and the weights that vLLM had."""
+def run(tmp_path_factory) -> Ended:
     directory, pulled = tmp_path_factory.mktemp("run") / "run", tmp_path_factory.mktemp("pulled")
     directory.mkdir()
     (pulled / "reward.py").write_text(REWARD)
@@ -76,25 +92,18 @@ def started(tmp_path_factory):
         assert run.processes() == []
     finally:
         run.end()
-    return directory, listeners, ray_logs, pulled
+    return Ended(directory, short_run.metrics(directory), listeners, ray_logs, pulled)
 
 
-@pytest.fixture(scope="module")
-def run(started):
-    directory, _, _, pulled = started
-    return directory, short_run.metrics(directory), [torch.load(pulled / "0" / f"{n}.pt") for n in range(STEPS + 1)]
+def test_only_torchs_store_listens_to_the_network(run):
+    assert_on_the_loopback(run.listeners)
 
 
-def test_only_torchs_store_listens_to_the_network(started):
-    assert_on_the_loopback(started[1])
-
-
-def test_no_file_holds_a_secret(started):
+def test_no_file_holds_a_secret(run):
     """Configuration, metrics, logs of all that ran, W&B's files."""
-    directory, _, ray_logs, _ = started
     planted = [value.encode() for value in (*SECRETS.values(), "planted-login-0123456789")]
-    assert list(directory.glob("**/*.wandb"))
-    for where in (directory, *ray_logs):
+    assert list(run.directory.glob("**/*.wandb"))
+    for where in (run.directory, *run.ray_logs):
         files = [path for path in where.rglob("*") if path.is_file()]
         assert len(files) > 5
         assert [path for path in files if any(value in path.read_bytes() for value in planted)] == []
@@ -102,65 +111,50 @@ def test_no_file_holds_a_secret(started):
 
 def test_responses_without_a_reward_are_left_out_and_counted(run):
     """Validation takes them as wrong."""
-    directory, metrics, _ = run
-    notes = [json.loads(line) for line in (directory / "left_out.jsonl").read_text().splitlines()]
-    counted = {record["step"]: record["training/left_out_responses"] for record in metrics}
+    notes = [json.loads(line) for line in (run.directory / "left_out.jsonl").read_text().splitlines()]
+    counted = {record["step"]: record["training/left_out_responses"] for record in run.metrics}
     assert sum(counted.values()) > 0
     for step, count in counted.items():
         noted = sum(note["step"] == step for note in notes)
         # validation comes after the last step, and is noted under it
         assert noted == count if step < STEPS else noted > count
     assert {"KeyError", "ValueError", "TypeError"} <= {note["why"].partition(":")[0] for note in notes}
-    assert metrics[-1]["val-core/toy_sum/acc/mean@1"] < metrics[-1]["val-aux/toy_sum/acc_success_only/mean@1"]
-    assert {record["actor/skipped_steps"] for record in metrics} == {0}
+    assert run.metrics[-1]["val-core/toy_sum/acc/mean@1"] < run.metrics[-1]["val-aux/toy_sum/acc_success_only/mean@1"]
+    assert {record["actor/skipped_steps"] for record in run.metrics} == {0}
 
 
-def test_vllm_rolls_out_with_x(run):
-    directory, _, pulled = run
+def test_both_replicas_of_vllm_roll_out_with_x_which_is_not_y(run):
     for step in range(1, STEPS + 1):
-        # pulled[0]: before the first step
-        assert short_run.rolls_out_with(pulled[step], short_run.actor(directory, step))
-
-
-def test_both_replicas_have_the_same_weights(started, run):
-    last = torch.load(started[3] / "1" / f"{STEPS}.pt")
-    assert last.keys() == run[2][STEPS].keys()
-    assert all(torch.equal(last[name], tensor) for name, tensor in run[2][STEPS].items())
-
-
-def test_x_is_not_y(run):
-    """The test above could not fail if both were the same point."""
-    directory, _, pulled = run
-    x = short_run.actor(directory, STEPS)
-    saved = short_run.optimizer(directory, STEPS)
+        x, rollout = short_run.actor(run.directory, step), run.rollout(step)
+        assert short_run.rolls_out_with(rollout, x)
+    other = run.rollout(STEPS, replica=1)
+    assert other.keys() == rollout.keys()
+    assert all(torch.equal(other[name], tensor) for name, tensor in rollout.items())
+    saved = short_run.optimizer(run.directory, STEPS)
     z = [state["z"].to_local() for state in saved["state"].values()]
     name, number = next((n, i) for i, n in enumerate(x) if n.endswith("0.self_attn.o_proj.weight"))
     of_rank_0 = x[name][: len(z[number])]
     y = torch.lerp(of_rank_0, z[number], 1 - BETA1)
     assert y.shape == of_rank_0.shape
     # a tenth of the way to z; rounding is 4e-9 at weights of 0.05
-    assert (y - pulled[STEPS][name][: len(y)]).abs().max() > 1e-6
+    assert (y - rollout[name][: len(y)]).abs().max() > 1e-6
 
 
 def test_checkpoints_hold_x_for_hugging_face_and_the_whole_optimizer(run):
-    directory, _, _ = run
-    x = short_run.actor(directory, STEPS)
-    exported = load_file(directory / f"global_step_{STEPS}" / "actor" / "huggingface" / "model.safetensors")
+    x = short_run.actor(run.directory, STEPS)
+    exported = load_file(run.directory / f"global_step_{STEPS}" / "actor" / "huggingface" / "model.safetensors")
     for name, tensor in exported.items():
         # verl writes this copy in bfloat16
         assert torch.equal(tensor.bfloat16(), x[name].bfloat16()), name
-    group = short_run.optimizer(directory, STEPS)["param_groups"][0]
+    group = short_run.optimizer(run.directory, STEPS)["param_groups"][0]
     assert (group["k"], group["train_mode"], group["warmup_steps"]) == (STEPS, False, 10)
-
-
-def test_warm_up_applies_once(run):
-    # optimizer steps 1, 2 and 3 of a warm-up of ten
-    assert [record["actor/lr"] for record in run[1]] == pytest.approx([3e-3 * n / 10 for n in (1, 2, 3)])
+    # optimizer steps 1, 2 and 3 of a warm-up of ten, which applies once
+    assert [record["actor/lr"] for record in run.metrics] == pytest.approx([3e-3 * n / 10 for n in (1, 2, 3)])
 
 
 def test_the_first_ratio_is_not_one_where_x_is_not_y(run):
     """w = pi_y / pi_x. At the start, and after one step (x_1 = z_1), x and y are one point; from the second on not."""
-    apart = [record["actor/rpg_ratio_max"] - record["actor/rpg_ratio_min"] for record in run[1]]
+    apart = [record["actor/rpg_ratio_max"] - record["actor/rpg_ratio_min"] for record in run.metrics]
     # float32 log-probs of the same weights, evaluated twice: seen 0, and 0.44 in the third step, the range of thousands
     # of tokens' ratios. That all of them came within a thousandth of that is no chance.
     assert max(apart[:2]) < 1e-4
@@ -168,20 +162,18 @@ def test_the_first_ratio_is_not_one_where_x_is_not_y(run):
 
 
 def test_the_reference_moves_after_k_steps(run):
-    directory, metrics, _ = run
     # K = 2 is reached within the second iteration, so the third begins with an update
-    assert [record["reference/age"] for record in metrics] == [1, 2, 1]
-    assert [record["reference/updates"] for record in metrics] == [0, 0, 1]
-    assert metrics[0]["reference/kl_ema"] == pytest.approx(0, abs=1e-9)  # pi_old is the reference
-    assert metrics[1]["reference/kl_ema"] > 1e-7
-    assert metrics[2]["reference/kl_ema"] == pytest.approx(0, abs=1e-9)
-    first, last = short_run.reference(directory, 1), short_run.reference(directory, 3)
+    assert [record["reference/age"] for record in run.metrics] == [1, 2, 1]
+    assert [record["reference/updates"] for record in run.metrics] == [0, 0, 1]
+    assert run.metrics[0]["reference/kl_ema"] == pytest.approx(0, abs=1e-9)  # pi_old is the reference
+    assert run.metrics[1]["reference/kl_ema"] > 1e-7
+    assert run.metrics[2]["reference/kl_ema"] == pytest.approx(0, abs=1e-9)
+    first, last = short_run.reference(run.directory, 1), short_run.reference(run.directory, 3)
     assert (last["state"]["age"], last["state"]["updates"]) == (1, 1)
-    initial = load_file(TOY / "model" / "model.safetensors")
+    initial, x = load_file(TOY / "model" / "model.safetensors"), short_run.actor(run.directory, 2)
     assert all(torch.equal(first["shards"][name], tensor) for name, tensor in initial.items())
-    x = short_run.actor(directory, 2)
     assert all(torch.equal(last["shards"][name], tensor) for name, tensor in x.items())
 
 
 def test_rollouts_and_old_log_probs_are_of_one_policy(run):
-    assert max(record["training/rollout_probs_diff_max"] for record in run[1]) < ROLLOUT_PROBABILITY
+    assert max(record["training/rollout_probs_diff_max"] for record in run.metrics) < ROLLOUT_PROBABILITY

@@ -100,11 +100,3 @@ def test_vllm_takes_the_settings_up_to_the_device(ray_job, tmp_path, monkeypatch
     assert engine.cache_config.gpu_memory_utilization == rollout.gpu_memory_utilization
     # without a device vLLM switches Triton off, and with it the second model runner: only what it would take is asked
     assert engine._is_default_v2_model_runner_model() == (size == "4b")
-
-
-def test_the_way_back_to_the_first_model_runner(monkeypatch):
-    """docs/gpu.md names the variable."""
-    import vllm.envs
-
-    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")
-    assert vllm.envs.VLLM_USE_V2_MODEL_RUNNER is False

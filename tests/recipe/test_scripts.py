@@ -131,10 +131,6 @@ def test_the_main_methods_are_there_asynchronous():
     }
 
 
-def test_no_run_has_two_names():
-    assert len({parse(name) for name in SCRIPTS}) == len(SCRIPTS)
-
-
 @pytest.mark.parametrize("name", OF_THE_RELEASE)
 def test_settings_are_the_releases(name):
     [row] = [row for row in RELEASE if row["script"] == f"run_{name}.sh"]

@@ -160,15 +160,6 @@ def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(trainer,
         buffer.sample(global_steps=7, partition_id="train", batch_size=4)
 
 
-def test_a_response_that_is_too_old_is_not_trained_on(trainer, buffer):
-    for prompt, step in {"a": 1, "b": 0, "c": 7, "d": 7, "e": 7}.items():  # at step 8, with a threshold of 8
-        put(buffer.queue, prompt, "finished", step)
-    batch, metrics = buffer.sample(global_steps=8, partition_id="train", batch_size=4)
-    assert sorted({key[0] for key in batch.keys}) == ["a", "c", "d", "e"]
-    assert trainer.asked == [1]
-    assert metrics["training/off_policy/evicted_samples"] == 1
-
-
 def test_of_a_batch_in_parts_counts_are_summed_and_the_reference_is_as_it_stands(trainer, monkeypatch):
     """verl takes the mean of what the parts report, under separate_async."""
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
