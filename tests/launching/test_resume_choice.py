@@ -30,12 +30,7 @@ def launch(toy, monkeypatch, capsys):
 
     def launcher(*more: str) -> tuple[int, Run | None, str]:
         given: list[Run] = []
-
-        def train(run, *_):
-            given.append(run)
-            return 0
-
-        monkeypatch.setattr(rpg.launching.run, "train", train)
+        monkeypatch.setattr(rpg.launching.run, "train", lambda run, *_: given.append(run) or 0)
         code = start.main([*overrides(toy), "rpg.preload.early=[]", "rpg.preload.late=[]", *more])
         return code, given[0] if given else None, capsys.readouterr().err
 

@@ -153,21 +153,10 @@ class TestContract:
 
 class TestSettings:
     def test_numbers_come_from_verls_keys_and_ours(self):
-        config = actor_config(
-            policy_loss=RPGPolicyLossConfig(kl_coef=0.5, clip_scope="none", clip_branch="advantage", z_old=2.0),
-            clip_ratio_c=10.0,
-        )
+        ours = {"kl_coef": 0.5, "clip_scope": "none", "clip_branch": "advantage", "z_old": 2.0}
+        config = actor_config(policy_loss=RPGPolicyLossConfig(**ours), clip_ratio_c=10.0)
         spec = adapter.spec_from_actor_config("rpg_ufkl", config)
-        assert spec == LossSpec.parse(
-            "rpg_ufkl",
-            kl_coef=0.5,
-            clip_low=0.2,
-            clip_high=0.28,
-            clip_c=10.0,
-            clip_scope="none",
-            clip_branch="advantage",
-            z_old=2.0,
-        )
+        assert spec == LossSpec.parse("rpg_ufkl", clip_low=0.2, clip_high=0.28, clip_c=10.0, **ours)
 
     def test_verls_plain_config_gets_the_papers_values_and_says_so_once(self, caplog):
         """design.md 2.1: a plain main_ppo with only loss_mode set works."""
