@@ -89,7 +89,7 @@ def section(numbers: tuple[int, ...]) -> str:
         if row.printed:
             cells = [printed[row.method, name] for name in benchmarks]
             scores = " | ".join(f"{cell['last']:.4f}/{cell['best']:.4f}" for cell in cells)
-            lines.append(f"| {row.method} | `{Path(row.gpu).stem.removeprefix('run_')}` | {scores} |")
+            lines.append(f"| {row.method} | `{row.name()}` | {scores} |")
     if own := [BENCHMARK_FILES[name] for name in benchmarks if name in BENCHMARK_FILES]:
         files = ",".join(f"data/{name}" for name in own)
         lines += ["", f'Table {numbers[-1]} validates on other files: `TEST_FILE="[{files}]"`.']

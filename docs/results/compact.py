@@ -49,8 +49,8 @@ def pack(source: Path, out: Path) -> None:
     runs, metrics, settings = [], [], {}
     finished = [run for run in load_runs([source], [], is_kept) if not run.stopped_early]
     for run in sorted(finished, key=lambda run: str(run.directory)):
-        parts = run.directory.relative_to(source).parts
-        name = "/".join(part for part in parts if part != "runs")  # where `rpg reproduce` puts them
+        folders = run.directory.relative_to(source).parts
+        name = "/".join(folder for folder in folders if folder != "runs")  # where `rpg reproduce` puts them
         environment = json.loads((run.directory / "environment.json").read_text())
         runs.append({"run": name, "method": run.method, "commit": environment["git_commit"]})
         settings[name] = {

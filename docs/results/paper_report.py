@@ -42,8 +42,8 @@ def leads() -> pandas.DataFrame:
     values = aime.melt([*keys[:-1], "method"], ["last", "best"], "column")
     rows = values[values.method.str.startswith("RPG-REINFORCE")].groupby(keys).value
     dapo = values[values.method == "DAPO"].set_index(keys).value
-    found = {"rows": rows.size(), "mean": rows.mean() - dapo, "highest": rows.max() - dapo, "deviation": rows.std()}
-    return pandas.DataFrame(found).reset_index()
+    columns = {"rows": rows.size(), "mean": rows.mean() - dapo, "highest": rows.max() - dapo, "deviation": rows.std()}
+    return pandas.DataFrame(columns).reset_index()
 
 
 if __name__ == "__main__":

@@ -93,8 +93,8 @@ def contrasts_text(runs: pandas.DataFrame) -> list[str]:
         for contrast in contrasts:
             cells = []
             for outcome in (SCORE, LAST):
-                found = estimate(runs, contrast, outcome)
-                shown = [str(found), f"{found.detectable:.3f}"]
+                one = estimate(runs, contrast, outcome)
+                shown = [str(one), f"{one.detectable:.3f}"]
                 cells += shown if contrast.alike or outcome == LAST else ["", ""]
             rows.append([contrast.name, *cells])
         head = ["contrast", SCORE, "90 % power", LAST, "90 % power"]

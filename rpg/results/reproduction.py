@@ -34,22 +34,17 @@ OWN = {*SEEDS, NAME, DIRECTORY, STEPS, "trainer.total_epochs", "trainer.val_only
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: the paper's name of the method, and its script on GPUs and on the toy task, below recipe/rpg.
-
-    printed: whether the paper's table has it.
-    """
+    """A row of a table: the paper's name of the method; printed: whether the paper's table has it."""
 
     table: int
     method: str
-    gpu: str
-    cpu: str
     printed: bool
 
-    def script(self, profile: Profile) -> Path:
-        """The launch script."""
-        return RECIPE / (self.gpu if profile == "gpu" else self.cpu)
+    def script(self, profile: Profile = "gpu") -> Path:
+        """The launch script, on GPUs or of the toy task."""
+        return RECIPE / table_script(self.method, self.table, profile)
 
-    def name(self, profile: Profile) -> str:
+    def name(self, profile: Profile = "gpu") -> str:
         """What the launch script calls its run."""
         return self.script(profile).stem.removeprefix("run_")
 
@@ -62,10 +57,7 @@ def rows_of(table: int) -> list[Row]:
     """
     printed = list(paper_table(table).rows)
     beside = [method.label for method in ROWS if method.beside]
-    return [
-        Row(table, label, table_script(label, table), table_script(label, table, "cpu"), label in printed)
-        for label in [*printed, *beside]
-    ]
+    return [Row(table, label, label in printed) for label in [*printed, *beside]]
 
 
 def choose(rows: list[Row], methods: list[str]) -> list[Row]:

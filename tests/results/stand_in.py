@@ -58,10 +58,10 @@ def main() -> int:
     directory.mkdir(parents=True, exist_ok=True)
     _lock = take(directory / RUN)
     (directory / "config.yaml").write_text(yaml.safe_dump(config))
-    found = newest_complete(directory).found
-    first = int(found.directory.name.removeprefix("global_step_")) if found else 0
+    newest = newest_complete(directory).found
+    first = int(newest.directory.name.removeprefix("global_step_")) if newest else 0
     metrics = directory / "metrics.jsonl"
-    kept = [line for line in metrics.read_text().splitlines() if json.loads(line)["step"] <= first] if found else []
+    kept = [line for line in metrics.read_text().splitlines() if json.loads(line)["step"] <= first] if newest else []
     metrics.write_text("".join(f"{line}\n" for line in kept))
     fails = name == os.environ.get("STAND_IN_FAILS")
     with open(directory / "history.jsonl", "a") as history:

@@ -29,7 +29,7 @@ def config(name: str, loss: str = "rpg_urkl", seed: int = 1, lr: float = 1e-6, s
 
 def records(accuracy: list[float], benchmark: str = "aime24", every: int = 2, first: int = 0) -> list[tuple[int, dict]]:
     """(step, data): training metrics at every step but 0, one accuracy at every `every`-th."""
-    found = []
+    lines = []
     for index, step in enumerate(range(first, first + every * (len(accuracy) - 1) + 1)):
         data: dict[str, float] = {}
         if step:
@@ -41,8 +41,8 @@ def records(accuracy: list[float], benchmark: str = "aime24", every: int = 2, fi
             }
         if index % every == 0:
             data[f"val-core/{benchmark}/acc/mean@1"] = accuracy[index // every]
-        found.append((step, data))
-    return found
+        lines.append((step, data))
+    return lines
 
 
 def write_run(directory: Path, lines: list[tuple[int, dict]], settings: dict | None = None) -> Path:

@@ -70,15 +70,15 @@ def test_the_score_before_filtering_adds_the_dropped_groups():
 
 def published():
     """Every value ± error in the generated files, as pairs of numbers."""
-    found = set()
+    reported = set()
     for _, _, made in REPORTS:
-        found |= {(float(value), float(error)) for value, error in WITH_ERROR.findall((RESULTS / made).read_text())}
+        reported |= {(float(value), float(error)) for value, error in WITH_ERROR.findall((RESULTS / made).read_text())}
     measured = []
     for path in (RESULTS / "lab").glob("*.csv"):
         with open(path) as file:
             for row in csv.DictReader(file):
                 measured += [(float(row[key]), float(row[f"{key}_se"])) for key in row if f"{key}_se" in row]
-    return found, measured
+    return reported, measured
 
 
 @pytest.mark.parametrize("page", PAGES)

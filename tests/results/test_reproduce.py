@@ -107,9 +107,9 @@ def test_a_run_that_fails_is_named_and_the_rest_is_done(recipe, tmp_path, monkey
     monkeypatch.setenv("STAND_IN_FAILS", "grpo_cpu-seed1")
     out = tmp_path / "out"
     assert reproduce(out, *TWO) == 1
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     log = out / "logs" / "grpo_cpu-seed1.log"
-    assert f"failed: grpo_cpu-seed1: ended at step 1 with exit code 7; {log}" in said.err
+    assert f"failed: grpo_cpu-seed1: ended at step 1 with exit code 7; {log}" in printed.err
     assert log.read_text().endswith("broken on purpose\n")
     table = (out / "table.md").read_text()
     assert "RPG-URKL |" in table
