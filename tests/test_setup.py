@@ -94,14 +94,6 @@ def test_the_first_python_that_fits_is_taken(machine, there, named, taken):
     assert f"venv by {taken}\n" in machine.setup(**named).stdout
 
 
-def test_another_python_is_refused(machine):
-    machine.python("python3.11", "3.11")
-    machine.python("mine", "3.13")
-    ended = machine.setup(PYTHON="mine")
-    assert ended.returncode == 1
-    assert "PYTHON=mine" in ended.stderr
-
-
 def test_an_environment_keeps_its_python(machine):
     machine.python("python3.11", "3.11")
     machine.python("../tree/.venv/bin/python", "3.12")
@@ -129,13 +121,6 @@ def test_where_no_python_fits_uv_brings_one_and_any_python_fetches_uv(machine, t
     assert f"--disable-pip-version-check {uv}\n" in ended.stdout
     assert "uv python install --quiet 3.11" in ended.stderr
     assert list((tmp_path / "tmp").iterdir()) == []
-
-
-def test_where_nothing_helps_it_says_what_to_install(machine):
-    machine.python("python3", "3.10", ensurepip=False)
-    ended = machine.setup()
-    assert ended.returncode == 1
-    assert "python3.12-venv" in ended.stderr
 
 
 def test_setup_does_nothing_the_second_time():

@@ -105,8 +105,7 @@ def test_twenty_steps_killed_and_resumed(start, tmp_path):
     first.wait_for_step(1)
     assert_on_the_loopback(first.listeners(), ("ray::WorkerDict", "ray::CheckpointEngineWorker"))
     first.wait_for_step(8)
-    for process in first.processes():
-        os.kill(process.pid, signal.SIGKILL)
+    first.end()
     first.process.wait()
     assert first.survivors() == []
     last = first.metrics()[-1]["step"]

@@ -92,18 +92,6 @@ def test_a_dry_run(monkeypatch, capsys):
     assert "DRY_RUN=maybe" in refusal(capsys)
 
 
-@pytest.mark.slow
-def test_a_link_to_a_script_is_the_script(tmp_path):
-    (tmp_path / "run_x.sh").symlink_to(CPU)
-    (tmp_path / "my toy").symlink_to("run_x.sh")  # a link to a link, of another name
-    (tmp_path / "recipes").symlink_to(RECIPE)
-    for link in ("run_x.sh", "my toy", "recipes/cpu/run_grpo_cpu.sh"):
-        config = printed("bash", tmp_path / link)
-        assert config["trainer"]["experiment_name"] == "grpo_cpu"
-    (tmp_path / "launch").symlink_to(RECIPE / "launch.sh")
-    assert printed("bash", tmp_path / "launch", "mine", "method=dapo")["rpg"]["script"] == "mine"
-
-
 @pytest.fixture(scope="module")
 def waiting_run(tmp_path_factory) -> dict[str, str]:
     """The environment of a run that gets as far as the model's config.json, a pipe that nothing writes into."""

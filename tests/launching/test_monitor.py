@@ -1,7 +1,6 @@
 """The monitor of a run: what it notices ends the run, its own errors included, and it shows what is new."""
 
 import io
-import json
 import signal
 
 import pytest
@@ -40,18 +39,6 @@ def test_an_error_in_the_watch_ends_the_run(monitored, tmp_path):
     assert monitor.verdict.code == FAILED
     assert "TypeError" in monitor.verdict.reason
     assert interrupts == [INTERRUPT]
-
-
-def test_what_an_earlier_start_wrote_is_not_shown_again(monitored, tmp_path):
-    lines = [json.dumps({"step": step, "data": {}}) + "\n" for step in range(5)]
-    (tmp_path / "metrics.jsonl").write_text("".join(lines[:4]))
-    monitor, _ = monitored(console="progress")
-    monitor.start()
-    with open(tmp_path / "metrics.jsonl", "a") as stream:
-        stream.write(lines[4])
-    monitor.finish()
-    shown = monitor._terminal.getvalue().splitlines()
-    assert [line.split()[:2] for line in shown] == [["step", "4/9"]]
 
 
 def test_a_failed_import_ends_the_run_with_1_and_names_the_module(monitored, tmp_path, monkeypatch):

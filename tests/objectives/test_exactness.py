@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,19 +97,3 @@ def test_corrected_grpo_has_urkls_gradient_token_by_token(problem):
         (ours,) = torch.autograd.grad(loss.sum(), x)
         # w reaches e^12 = 2e5 and log u 12: a relative error of 1e-12 is rounding
         torch.testing.assert_close(ours, corrected, rtol=1e-12, atol=1e-10)
-
-
-def test_one_sample_std_is_the_spread_of_sampled_gradients():
-    generator = torch.Generator().manual_seed(2)
-    problem = enumerated.random_problem(generator, 5, kl_coef=0.5, reference="old")
-    estimate = enumerated.loss_gradient(
-        problem, enumerated.spec_loss(LossSpec.parse("rpg_rf_rkl", kl_coef=0.5)), normalized=True
-    )
-    p, old = problem.logits.softmax(0), problem.log_old.exp()
-    w = p / old
-    weight = w * (problem.advantages - 0.5 * (w.log() + 1))
-    gradients = -weight[:, None] * (torch.eye(5, dtype=torch.float64) - p)
-    mean = (old[:, None] * gradients).sum(0)
-    std = (old * (gradients - mean).square().sum(1)).sum().sqrt().item()
-    assert estimate.std == pytest.approx(std, rel=1e-12)
-    torch.testing.assert_close(estimate.mean, mean, rtol=1e-12, atol=1e-14)

@@ -123,14 +123,6 @@ def test_all_of_the_releases_names_and_the_grid_are_there():
     assert grid - {"dapo_7b_7binstruct"} | {"dapo_7binstruct"} <= sync
 
 
-def test_the_main_methods_are_there_asynchronous():
-    main = ("grpo_{}", "dapo_{}", "rpg_{}_urkl1e-4", "rpg_{}_urkl1e-4_rf", "rpg_{}_urkl1e-4_rf_clip_ppo_0.2_0.28")
-    there = {name for name in SCRIPTS if parse(name).schedule == "async"}
-    assert there == {
-        f"{head.format(size)}{rest}_async" for head in main for size, rest in {"7b": "", "4b": "_4k", "cpu": ""}.items()
-    }
-
-
 @pytest.mark.parametrize("name", OF_THE_RELEASE)
 def test_settings_are_the_releases(name):
     [row] = [row for row in RELEASE if row["script"] == f"run_{name}.sh"]

@@ -1,11 +1,11 @@
 """No two methods of the grid are the same by mistake: the gradients of the cpu scripts on one and the same batch.
 
 Each script's own configuration goes through verl's estimators, policy losses and KL loss. The gradient is that with
-respect to the log-probs, on two mini-batches: the first of an iteration, where pi_theta is still pi_old, and a later
-one.
+respect to the log-probs, on a later mini-batch of an iteration, where pi_theta is no longer pi_old.
 """
 
 import functools
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -49,9 +49,8 @@ def batch() -> dict[str, torch.Tensor | np.ndarray]:
     }
 
 
-@functools.cache
-def gradient(name: str, when: str) -> torch.Tensor:
-    """d loss / d log_prob of a script's method, (16, 6); when: "old" (first mini-batch) or "later"."""
+def gradient(name: str) -> torch.Tensor:
+    """d loss / d log_prob of a script's method, (16, 6)."""
     from verl import DataProto
     from verl.trainer.ppo.core_algos import agg_loss, get_policy_loss_fn, kl_penalty
     from verl.trainer.ppo.ray_trainer import compute_advantage
@@ -73,7 +72,7 @@ def gradient(name: str, when: str) -> torch.Tensor:
     norm = algorithm.norm_adv_by_std_in_grpo
     data = compute_advantage(data, algorithm.adv_estimator, norm_adv_by_std_in_grpo=norm, config=algorithm)
 
-    log_prob = batch()[when].clone().requires_grad_()
+    log_prob = batch()["later"].clone().requires_grad_()
     fixed = {"ref_log_prob": batch()["reference"]} if config.rpg.reference.mode == "fixed" else {}
     loss, _ = get_policy_loss_fn(actor.policy_loss.loss_mode)(
         old_log_prob=batch()["old"],
@@ -90,32 +89,11 @@ def gradient(name: str, when: str) -> torch.Tensor:
     return torch.autograd.grad(loss, log_prob)[0]
 
 
-def classes(when: str) -> set[frozenset[str]]:
-    """The methods, put together where their gradients are equal."""
-    found: list[list[str]] = []
-    for name in NAMES:
-        mine = gradient(name, when)
-        for others in found:
-            if (mine - gradient(others[0], when)).norm() < SAME * mine.norm():
-                others.append(name)
-                break
-        else:
-            found.append([name])
-    return {frozenset(names) for names in found}
-
-
 def test_every_method_is_one_of_its_own():
-    for name in NAMES:
-        assert gradient(name, "later").isfinite().all()
-        assert (gradient(name, "later")[batch()["mask"] == 0] == 0).all()
-    assert classes("later") == {frozenset([name]) for name in NAMES}
-
-
-def test_the_first_mini_batch_is_the_same_where_mathematics_says_so():
-    """With pi_theta = pi_old = pi_ref nothing is clipped, and the weight of grad log pi is A plus the KL's part:
-    beta for FKL, -beta for RKL, nothing for UFKL and URKL (paper.md, table of section 2)."""
-    objectives = [name for name in NAMES if name.startswith("rpg_")]
-    by_divergence = {d: {n for n in objectives if parse(n).divergence == d} for d in ("fkl", "rkl")}
-    rest = set(objectives) - by_divergence["fkl"] - by_divergence["rkl"]
-    alone = {frozenset([name]) for name in NAMES if name not in objectives}
-    assert classes("old") == {frozenset(rest), *map(frozenset, by_divergence.values())} | alone
+    gradients = {name: gradient(name) for name in NAMES}
+    for mine in gradients.values():
+        assert mine.isfinite().all()
+        assert (mine[batch()["mask"] == 0] == 0).all()
+    for one, other in itertools.combinations(NAMES, 2):
+        apart = (gradients[one] - gradients[other]).norm()
+        assert apart >= SAME * gradients[one].norm(), (one, other)

@@ -11,27 +11,20 @@ ROOT = Path(__file__).parents[2]
 TOY = ["model=toy", "dataset=toy", "trainer.experiment_name=x"]
 
 
-def section_of(*overrides: str) -> Any:
-    """The resolved settings of the worker, those of rpg beside them."""
-    from omegaconf import OmegaConf
-
-    from rpg.launching.compose import compose_config
-
-    config = OmegaConf.create(OmegaConf.to_container(compose_config([*TOY, *overrides]), resolve=True))
-    section = config.actor_rollout_ref
-    section.rpg = {"reference": config.rpg.reference, "directory": ".", "nonfinite_limit": 3}
-    return section
-
-
 def build_worker(*overrides: str, role: str = "actor", prepare: Callable[[Any], None] = lambda section: None) -> Any:
     """prepare: changes the settings first."""
     ranks = {"RANK": torch.distributed.get_rank(), "WORLD_SIZE": torch.distributed.get_world_size()}
     # verl's worker reads address and port, though the group is there
     os.environ.update(VERL_PLATFORM="cpu", RPG_HOME=str(ROOT), MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     os.environ.update({name: str(value) for name, value in ranks.items()})
+    from omegaconf import OmegaConf
+
+    from rpg.launching.compose import compose_config
     from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
-    section = section_of(*overrides)
+    config = OmegaConf.create(OmegaConf.to_container(compose_config([*TOY, *overrides]), resolve=True))
+    section = config.actor_rollout_ref
+    section.rpg = {"reference": config.rpg.reference, "directory": ".", "nonfinite_limit": 3}
     prepare(section)
     worker = RPGActorRolloutRefWorker(config=section, role="actor_rollout_ref")
     worker.role = role  # verl knows no role of a training process without rollouts
@@ -66,11 +59,11 @@ def batch(rows: Sequence[torch.Tensor], prompts: Sequence[int], fields: dict | N
     return data
 
 
-def of_update(mini_batch: int, global_batch: int | None = None) -> dict[str, Any]:
-    """What verl's update is told; sizes in responses of all ranks."""
+def of_update(mini_batch: int) -> dict[str, Any]:
+    """What verl's update is told; mini_batch: responses of all ranks."""
     return {
         "calculate_entropy": False,
-        "global_batch_size": global_batch or mini_batch,
+        "global_batch_size": mini_batch,
         "mini_batch_size": mini_batch,
         "epochs": 1,
         "seed": 1,

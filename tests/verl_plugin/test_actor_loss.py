@@ -135,18 +135,6 @@ def test_what_does_not_count_may_be_anything(field):
     assert found == without
 
 
-def test_a_sampler_that_is_not_finite_is_left_out_of_its_kl_alone():
-    some, loss = rows(), actor_loss("rpg_urkl")
-    some[0]["rollout_log_probs"][2] = math.nan
-    with process_group():
-        result, _ = loss(*batch(some))
-        found = loss.take().metrics
-    assert found["off_policy/ess"] == pytest.approx(expected(some)["off_policy/ess"], rel=1e-5)
-    some[0]["response_mask"][2] = 0
-    assert found["off_policy/kl"] == pytest.approx(expected(some)["off_policy/kl"], rel=1e-5)
-    assert result.isfinite()
-
-
 @pytest.mark.parametrize("name", ["rpg_urkl", "rpg_rf_fkl_clip_ppo"])
 def test_the_policy_loss_gets_the_reference(name):
     """The loss is policy_loss with that ref_log_prob, and the KL is in it once."""

@@ -24,19 +24,10 @@ MODES = {
 
 
 class PlainEngine:
-    """The part of verl's engine that the optimizer's mode hangs on: contexts that nest, one optimizer step."""
+    """The part of verl's engine that the optimizer's mode hangs on: contexts that nest."""
 
     def __init__(self, module: torch.nn.Module, optimizer: torch.optim.Optimizer):
         self.module, self.optimizer = module, optimizer
-        self.lr_scheduler = self._build_lr_scheduler(optimizer)
-
-    def _build_lr_scheduler(self, optimizer):
-        # verl's constant schedule: starts at a learning rate of 0
-        return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / 2))
-
-    def lr_scheduler_step(self) -> float:
-        self.lr_scheduler.step()
-        return self.lr_scheduler.get_last_lr()[0]
 
     def train_mode(self, **kwargs):
         return torch.enable_grad()
@@ -56,46 +47,39 @@ def optimizer_for(name: str, parameters) -> torch.optim.Optimizer:
 class Run:
     """One training of the tiny model; `trace` has one entry an iteration."""
 
-    mode: str | ReferenceSettings
+    mode: str
     optimizer: str = "adamw"
     trace: list[dict] = field(default_factory=list)
 
     def __post_init__(self):
-        settings = MODES[self.mode] if isinstance(self.mode, str) else self.mode
-        self.rank, self.world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        settings = MODES[self.mode]
         self.actor = build()
         self.engine = Engine(self.actor, optimizer_for(self.optimizer, self.actor.parameters()))
         self.reference = Reference(settings, self.actor, build(offload=True)) if settings.has_model else None
 
     def iterate(self, iteration: int, after_step=lambda: None) -> None:
         """Old log-probs, reference log-probs, STEPS optimizer steps."""
-        data = batches(iteration, STEPS, self.rank, self.world_size)
+        data = batches(iteration, STEPS)
         with torch.no_grad():
             old = [log_prob(self.actor, tokens) for tokens in data]
-            if self.reference is None:
-                ref = [None] * STEPS
-            else:
+            ref = [None] * STEPS
+            if self.reference is not None:
                 self.reference.begin_iteration()
                 ref = [log_prob(self.reference.model, tokens) for tokens in data]
-        losses, kls = [], []
         with self.engine.train_mode():
             for tokens, o, r in zip(data, old, ref, strict=True):
                 with self.engine.train_mode():  # verl enters it for each mini-batch once more
-                    if r is not None:
-                        kls.append(token_kl(o, r).mean())
-                    # reward 1 for every even token: something to learn, and the same on any number of ranks
+                    # reward 1 for every even token: something to learn
                     advantages = 1.0 - 2.0 * (tokens[:, 1:] % 2)
                     x = log_prob(self.actor, tokens)
                     loss, _ = token_loss(SPEC, log_prob=x, old_log_prob=o, advantages=advantages, ref_log_prob=r)
-                    losses.append(loss.detach().clone())
                     loss.mean().backward()
                     self.engine.optimizer.step()
                     self.engine.optimizer.zero_grad()
                     after_step()
-        entry = {"losses": losses, "old": old, "ref": ref, "lr": self.engine.lr_scheduler_step()}
-        if self.reference is not None:
-            kl = torch.stack(kls).mean()  # all mini-batches and ranks have equally many tokens
-            torch.distributed.all_reduce(kl)
-            self.reference.end_iteration(STEPS, kl.item() / self.world_size)
+        entry = {"old": old, "ref": ref}
+        if self.reference is not None:  # all mini-batches have equally many tokens
+            kl = torch.stack([token_kl(o, r).mean() for o, r in zip(old, ref, strict=True)]).mean()
+            self.reference.end_iteration(STEPS, kl.item())
             entry |= self.reference.metrics()
         self.trace.append(entry)
