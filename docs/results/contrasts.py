@@ -6,9 +6,8 @@ An outcome of a run is modelled as the sum of its method's and its seed's effect
 from typing import NamedTuple
 
 import pandas
-from report import Estimate, difference
+from report import SCORE, Estimate, difference
 
-SCORE, LAST = "training score", "last accuracy"
 ROWS = "eight rows"  # RPG and RPG-REINFORCE with their own advantages: one method (rpg/lab/identity.py)
 DIVIDED, UNDIVIDED = "eight rows, divided", "GRPO, not divided"
 DIVERGENCES = ("FKL", "RKL", "UFKL", "URKL")  # of the study

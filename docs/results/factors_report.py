@@ -11,13 +11,12 @@ from pathlib import Path
 
 import numpy
 import pandas
-from report import Estimate, arguments, band, complete_seeds, difference, markdown, picture, write
+from report import SCORE, Estimate, arguments, band, complete_seeds, difference, markdown, outcomes, picture, write
 
 KEPT, BEFORE = "critic/score/mean", "critic/score_before_filtering/mean"
 FILTER = "training/filter_groups"
-ACCURACY = "val-core/reasoning-gym/chain_sum/acc/mean@8"
-SCORE, AT_PROMPTS, LAST = "training score", "the same per prompt", "accuracy"
-OUTCOMES = (SCORE, AT_PROMPTS, LAST)
+AT_PROMPTS, ACCURACY = "the same per prompt", "accuracy"
+OUTCOMES = (SCORE, AT_PROMPTS, ACCURACY)
 PROMPTS = 32  # of a batch
 LOSSES, ADVANTAGES, FILTERS = ("rpg", "dapo"), ("divided", "mean"), ("true", "false")
 CELLS = ["-".join(cell) for cell in product(LOSSES, ADVANTAGES, FILTERS)]
@@ -61,21 +60,14 @@ def frame(
 
     "per prompt": the mean score while the run had sampled as many prompts as an unfiltered run samples in all.
     """
-    by_run = metrics.groupby("run")
-    table = pandas.DataFrame(
-        {
-            "cell": runs.index.str.rpartition("-seed").get_level_values(0),
-            "seed": runs["data.seed"],
-            SCORE: score.mean(),
-            AT_PROMPTS: pandas.Series({run: per_prompt(score[run], sampled[run]).mean() for run in score}),
-            LAST: metrics[ACCURACY].dropna().groupby("run").last(),
-            "prompts per batch": sampled.mean(),
-            "entropy": by_run["actor/entropy"].last(),
-            "tokens": by_run["response_length/mean"].last(),
-            "clipped": by_run["actor/pg_clipfrac"].median(),
-            "largest KL": by_run["training/off_policy/kl"].max(),
-        }
-    )
+    own = {
+        "cell": runs.index.str.rpartition("-seed").get_level_values(0),
+        "seed": runs["data.seed"],
+        SCORE: score.mean(),
+        AT_PROMPTS: pandas.Series({run: per_prompt(score[run], sampled[run]).mean() for run in score}),
+        "prompts per batch": sampled.mean(),
+    }
+    table = outcomes(metrics, ACCURACY).assign(**own)
     return complete_seeds(table, "cell", len(CELLS))
 
 
@@ -88,7 +80,7 @@ def per_prompt(score: pandas.Series, sampled: pandas.Series) -> pandas.Series:
 def table(runs: pandas.DataFrame) -> list[list[str]]:
     """Markdown: means by cell, and the effects."""
     means = runs.groupby("cell").mean(numeric_only=True)
-    digits = {SCORE: 3, AT_PROMPTS: 3, LAST: 3, "prompts per batch": 1, "entropy": 2, "tokens": 1, "clipped": 3,
+    digits = {SCORE: 3, AT_PROMPTS: 3, ACCURACY: 3, "prompts per batch": 1, "entropy": 2, "tokens": 1, "clipped": 3,
               "largest KL": 3}  # fmt: skip
     rows = [
         [*(LABELS[level] for level in cell.split("-")), *(f"{means.loc[cell, k]:.{d}f}" for k, d in digits.items())]

@@ -8,12 +8,12 @@ Reads the three files that compact.py wrote; writes runs.md and ages.png into OU
 from pathlib import Path
 
 import pandas
+import report
 from report import arguments, fit, markdown, picture, write
 
 from rpg.methods.labels import order_of
 
 UNCLIPPED = "RPG-REINFORCE-URKL (no clip)"
-SCORE, ACCURACY = "critic/score/mean", "val-core/toy_sum/acc/mean@2"
 CHOICES = ("recomputed", "decoupled", "behavior")
 COLOURS = {"behavior": "tab:red", "decoupled": "tab:blue", "recomputed": "tab:orange"}
 OUTCOMES = ("at step 8", "at step 16", "training score")
@@ -29,21 +29,15 @@ def main() -> None:
 
 def frame(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> pandas.DataFrame:
     """A line for each run, in the paper's order of methods."""
-    by_run = metrics.groupby("run")
-    accuracy = metrics[ACCURACY].dropna().groupby("run")
     asynchronous = runs["trainer.v1.trainer_mode"] == "colocate_async"
-    table = pandas.DataFrame(
-        {
-            "method": runs.method,
-            "ahead": runs["trainer.v1.colocate_async.num_warmup_batches"].where(asynchronous, 0).astype(int),
-            "pi_old": runs["rpg.pi_old"].where(asynchronous, "sync"),
-            "at step 8": accuracy.first(),
-            "at step 16": accuracy.last(),
-            "training score": by_run[SCORE].mean(),
-            "ess": by_run["training/off_policy/ess"].median(),
-            "largest KL": by_run["training/off_policy/kl"].max(),
-        }
-    )
+    own = {
+        "method": runs.method,
+        "ahead": runs["trainer.v1.colocate_async.num_warmup_batches"].where(asynchronous, 0).astype(int),
+        "pi_old": runs["rpg.pi_old"].where(asynchronous, "sync"),
+        "at step 8": report.accuracies(metrics).groupby("run").first(),
+        "ess": metrics.groupby("run")["training/off_policy/ess"].median(),
+    }
+    table = report.outcomes(metrics, "at step 16").assign(**own)
     table["order"] = table.method.map(order_of)
     return table.sort_values(["order", "ahead", "pi_old"])
 

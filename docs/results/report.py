@@ -17,6 +17,9 @@ from matplotlib.axes import Axes
 
 from rpg.results import figures
 from rpg.results.compare import t_quantile
+from rpg.results.runs import is_accuracy
+
+SCORE = "training score"
 
 
 def arguments() -> tuple[pandas.DataFrame, pandas.DataFrame, Path]:
@@ -24,6 +27,28 @@ def arguments() -> tuple[pandas.DataFrame, pandas.DataFrame, Path]:
     study, out = map(Path, sys.argv[1:])
     out.mkdir(parents=True, exist_ok=True)
     return compact.runs_of(study), compact.metrics_of(study), out
+
+
+def outcomes(metrics: pandas.DataFrame, last: str) -> pandas.DataFrame:
+    """A line for each run: its training score, its last accuracy (column `last`), and how it trained."""
+    by_run = metrics.groupby("run")
+    return pandas.DataFrame(
+        {
+            SCORE: by_run["critic/score/mean"].mean(),
+            last: accuracies(metrics).groupby("run").last(),
+            "entropy": by_run["actor/entropy"].last(),
+            "tokens": by_run["response_length/mean"].last(),
+            "largest KL": by_run["training/off_policy/kl"].max(),
+            "lowest ess": by_run["training/off_policy/ess"].min(),
+            "clipped": by_run["actor/pg_clipfrac"].median(),
+        }
+    )
+
+
+def accuracies(metrics: pandas.DataFrame) -> pandas.Series:
+    """The accuracy of each validation."""
+    [name] = filter(is_accuracy, metrics)
+    return metrics[name].dropna()
 
 
 class Estimate(NamedTuple):

@@ -10,11 +10,9 @@ have finished are used. The outcome of a run is the mean training score of its l
 from pathlib import Path
 
 import pandas
-from report import Estimate, arguments, band, complete_seeds, fit, markdown, picture, points, write
+from report import SCORE, Estimate, arguments, band, complete_seeds, fit, markdown, outcomes, picture, points, write
 
-SCORE, KL, ESS = "critic/score/mean", "training/off_policy/kl", "training/off_policy/ess"
-ACCURACY = "val-core/reasoning-gym/chain_sum/acc/mean@8"
-OUTCOME, TRAINING, LARGEST, LOWEST, LAST = "end less halfway", "training score", "largest KL", "lowest ess", "accuracy"
+OUTCOME, LARGEST, LOWEST, ACCURACY = "end less halfway", "largest KL", "lowest ess", "accuracy"
 BASE = "rpg_style_0.2_0.28"
 ARMS = {  # directories of stability.sh: label and colour
     "unclipped": ("no clip", "#d62728"),
@@ -38,19 +36,13 @@ def main() -> None:
 
 def frame(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> pandas.DataFrame:
     """A line for each run of a seed that all arms have: arm, seed and outcomes."""
-    by_run = metrics.groupby("run")
-    score = metrics[SCORE].unstack("step")
-    table = pandas.DataFrame(
-        {
-            "arm": runs.index.str.rpartition("-seed").get_level_values(0),
-            "seed": runs["data.seed"],
-            OUTCOME: score[[10, 11, 12]].mean(axis=1) - score[[5, 6, 7]].mean(axis=1),
-            TRAINING: score.mean(axis=1),
-            LARGEST: by_run[KL].max(),
-            LOWEST: by_run[ESS].min(),
-            LAST: metrics[ACCURACY].dropna().groupby("run").last(),
-        }
-    )
+    score = metrics["critic/score/mean"].unstack("step")
+    own = {
+        "arm": runs.index.str.rpartition("-seed").get_level_values(0),
+        "seed": runs["data.seed"],
+        OUTCOME: score[[10, 11, 12]].mean(axis=1) - score[[5, 6, 7]].mean(axis=1),
+    }
+    table = outcomes(metrics, ACCURACY).assign(**own)
     return complete_seeds(table, "arm", len(ARMS))
 
 
@@ -63,12 +55,12 @@ def error_of_mean(runs: pandas.DataFrame, outcome: str) -> Estimate:
 def table(runs: pandas.DataFrame) -> list[list[str]]:
     """Markdown: means by arm, and differences to RPG-Style Clip (0.2, 0.28) blocked by seed."""
     means = runs.groupby("arm").mean(numeric_only=True)
-    errors = {outcome: error_of_mean(runs, outcome) for outcome in (OUTCOME, TRAINING, LAST)}
+    errors = {outcome: error_of_mean(runs, outcome) for outcome in (OUTCOME, SCORE, ACCURACY)}
     rows, differences = [], []
     for arm, (label, _) in ARMS.items():
         mean, own = means.loc[arm], runs[runs.arm == arm]
-        rows.append([label, f"{mean[OUTCOME]:+.3f} ± {errors[OUTCOME].error:.3f}", f"{mean[TRAINING]:.3f}",
-                     f"{mean[LAST]:.3f}", f"{own[LARGEST].max():.2g}", f"{own[LOWEST].min():.2f}",
+        rows.append([label, f"{mean[OUTCOME]:+.3f} ± {errors[OUTCOME].error:.3f}", f"{mean[SCORE]:.3f}",
+                     f"{mean[ACCURACY]:.3f}", f"{own[LARGEST].max():.2g}", f"{own[LOWEST].min():.2f}",
                      f"{own[LOWEST].median():.2f}"])  # fmt: skip
         if arm != BASE:
             shown = [f"{mean[key] - means.loc[BASE][key]:+.3f} ± {2**0.5 * errors[key].error:.3f}" for key in errors]
@@ -78,7 +70,7 @@ def table(runs: pandas.DataFrame) -> list[list[str]]:
         f"{len(runs)} runs, {runs.seed.nunique()} seeds of each loss. ± is one standard error of a mean, from the "
         "residual of loss and seed effects."
     )
-    head = ["loss", OUTCOME, TRAINING, LAST, LARGEST, LOWEST, "median lowest ess"]
+    head = ["loss", OUTCOME, SCORE, ACCURACY, LARGEST, LOWEST, "median lowest ess"]
     minus = [f"minus {ARMS[BASE][0]}", *errors]
     return [["# The stability runs"], [summary], markdown(head, rows), markdown(minus, differences)]
 
@@ -86,13 +78,18 @@ def table(runs: pandas.DataFrame) -> list[list[str]]:
 def draw(runs: pandas.DataFrame, metrics: pandas.DataFrame, path: Path) -> None:
     """By batch: training score and effective sample size, means with bands of one error; below, two outcomes."""
     with picture(path, 2, 2, figsize=(12.5, 8)) as axes:
-        for axis, title, key in zip(axes[0], ("training score", "effective sample size"), (SCORE, ESS), strict=True):
+        for axis, title, key in zip(
+            axes[0],
+            ("training score", "effective sample size"),
+            ("critic/score/mean", "training/off_policy/ess"),
+            strict=True,
+        ):
             for arm, (_, colour) in ARMS.items():
                 band(axis, metrics[key].unstack("run")[runs.index[runs.arm == arm]], color=colour)
             axis.set_title(title, loc="left")
             axis.set_xlabel("batch")
         titles = (f"training score, {OUTCOME} (95 % intervals)", "accuracy after 12 batches (95 % intervals)")
-        for axis, title, outcome in zip(axes[1], titles, (OUTCOME, LAST), strict=True):
+        for axis, title, outcome in zip(axes[1], titles, (OUTCOME, ACCURACY), strict=True):
             reach = error_of_mean(runs, outcome).reach
             for place, (arm, (_, colour)) in enumerate(ARMS.items()):
                 points(axis, runs[outcome][runs.arm == arm], place, reach, colour)

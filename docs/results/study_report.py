@@ -9,13 +9,13 @@ A run has two outcomes: its mean training score over all batches and its last he
 from pathlib import Path
 
 import pandas
-from contrasts import CONTRASTS, DIVIDED, EIGHT, LAST, ROWS, SCORE, UNDIVIDED, estimate
+from contrasts import CONTRASTS, DIVIDED, EIGHT, ROWS, UNDIVIDED, estimate
 from matplotlib.axes import Axes
-from report import Estimate, arguments, band, markdown, picture, points, write
+from report import SCORE, Estimate, accuracies, arguments, band, markdown, outcomes, picture, points, write
 
 from rpg.methods.labels import BASELINES, LOOKS, METHODS
 
-ACCURACY = "val-core/reasoning-gym/chain_sum/acc/mean@1"
+LAST = "last accuracy"
 START = 0.224  # of the untrained model: mean of 0.215 and 0.232, step 0 of the two runs that chose the learning rate
 
 
@@ -35,34 +35,25 @@ def main() -> None:
 def frame(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> pandas.DataFrame:
     """A line for each run: where it belongs, and what is compared; `steps` is 0 where the learning rate was chosen."""
     by_run = metrics.groupby("run")
-    accuracy = metrics[ACCURACY].dropna().groupby("run")
     folder = runs.index.str.split("/").str[0]
     divided = (runs["algorithm.adv_estimator"] == "grpo") & runs["algorithm.norm_adv_by_std_in_grpo"].astype(bool)
     row = runs.method.isin(EIGHT)
     cell = runs.method.mask(row, ROWS).mask(row & divided, DIVIDED).mask((runs.method == "GRPO") & ~divided, UNDIVIDED)
     batch = runs["data.train_batch_size"] / runs["actor_rollout_ref.actor.ppo_mini_batch_size"]
-    return pandas.DataFrame(
-        {
-            "folder": folder,
-            "method": runs.method,
-            "cell": cell,
-            "seed": runs["data.seed"],
-            "steps": batch.astype(int).where(~folder.str.startswith("lr_"), 0),
-            "rate": runs["actor_rollout_ref.actor.optim.lr"],
-            SCORE: by_run["critic/score/mean"].mean(),
-            LAST: accuracy.last(),
-            "halfway": accuracy.nth(-2).droplevel("step"),
-            "entropy": by_run["actor/entropy"].last(),
-            "tokens": by_run["response_length/mean"].last(),
-            "largest KL": by_run["training/off_policy/kl"].max(),
-            "lowest ess": by_run["training/off_policy/ess"].min(),
-            "clipped": by_run["actor/pg_clipfrac"].median(),
-            "gradient norm": by_run["actor/grad_norm"].median(),
-            "evicted": by_run["training/filter_groups/evicted_samples"].mean(),
-            "left over": by_run["training/filter_groups/discarded_surplus_samples"].mean(),
-            "prompts": runs["data.train_batch_size"],
-        }
-    )
+    own = {
+        "folder": folder,
+        "method": runs.method,
+        "cell": cell,
+        "seed": runs["data.seed"],
+        "steps": batch.astype(int).where(~folder.str.startswith("lr_"), 0),
+        "rate": runs["actor_rollout_ref.actor.optim.lr"],
+        "halfway": accuracies(metrics).groupby("run").nth(-2).droplevel("step"),
+        "gradient norm": by_run["actor/grad_norm"].median(),
+        "evicted": by_run["training/filter_groups/evicted_samples"].mean(),
+        "left over": by_run["training/filter_groups/discarded_surplus_samples"].mean(),
+        "prompts": runs["data.train_batch_size"],
+    }
+    return outcomes(metrics, LAST).assign(**own)
 
 
 def methods_table(runs: pandas.DataFrame) -> list[str]:
@@ -132,7 +123,7 @@ def rates(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> list[str]:
     """Markdown: the runs that chose the learning rate."""
     rows = []
     for name, run in runs[runs.steps == 0].sort_values(["rate", "method"]).iterrows():
-        shown = ", ".join(f"{step}: {value:.3f}" for step, value in metrics[ACCURACY][name].dropna().items())
+        shown = ", ".join(f"{step}: {value:.3f}" for step, value in accuracies(metrics)[name].items())
         rows.append([f"{run.rate:g}", run.method, shown, f"{run['lowest ess']:.2f}"])
     head = ["rate", "method", "accuracy at batch", "lowest ess"]
     return ["## Learning rate, seed 11", "", *markdown(head, rows, texts=3)]
