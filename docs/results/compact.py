@@ -98,7 +98,7 @@ def unpack(study: Path, out: Path) -> None:
         directory.mkdir(parents=True)
         for key in row.index:
             if "." in key:
-                put(config, key, row[key])
+                put(config, key, row[key] if row[key] == row[key] else None)  # pandas reads null as NaN
         (directory / "config.yaml").write_text(yaml.dump(config, Dumper=yaml.CSafeDumper))
         with open(directory / "metrics.jsonl", "w") as lines:
             for step, values in metrics.loc[name].iterrows():

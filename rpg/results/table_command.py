@@ -142,7 +142,7 @@ def terminal(table: Table) -> str:
         style = "dim" if line.comparison else ""
         shown.add_row(Text(printable(label)), *map(Text.from_markup, line.values), style=style)
     legend = "; ".join([LEGEND, *explanations(table)])
-    console.width = max(console.width, console.measure(shown).maximum)  # a wide table is not cropped
+    console.width = max(console.width, Console(width=1000).measure(shown).maximum)  # a wide table is not cropped
     with console.capture() as capture:
         console.print(shown)
         console.print(Text(f"\n{legend}"))
