@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from rpg.launching import leftovers
+
 ROOT = Path(__file__).resolve().parents[2]
 TOY = ROOT / "runs" / "toy"
 SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
@@ -28,6 +30,22 @@ def toy() -> Path:
     command = [sys.executable, "-m", "rpg.cli", "demo", "--prepare-only", "--dir", str(TOY)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=2 * PATIENCE)
     return TOY
+
+
+def left_over() -> set[str]:
+    """Files in shared memory such as runs leave there, and which no living process has."""
+    leftovers.remove()  # as the next start does
+    used = leftovers.mapped(psutil.pids())
+    files = [path for name in (leftovers.WEIGHTS, leftovers.SEMAPHORES) for path in leftovers.SHARED.glob(f"{name}*")]
+    return {path.name for path in files if path.exists() and path.stat().st_ino not in used}
+
+
+def assert_nothing_left(before: set[str]) -> None:
+    """Nothing that the next start would not remove; it leaves what dead runs made in the last minute."""
+    until = time.monotonic() + leftovers.GRACE
+    while left_over() - before and time.monotonic() < until:
+        time.sleep(1)
+    assert left_over() - before == set()
 
 
 class Run:

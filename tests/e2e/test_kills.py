@@ -17,9 +17,8 @@ import pytest
 
 from rpg.files import manifest
 from rpg.files.integrity import newest_complete
-from rpg.launching import leftovers
 from rpg.toy import demo_command
-from tests.e2e.conftest import PATIENCE, Run
+from tests.e2e.conftest import PATIENCE, Run, assert_nothing_left, left_over
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
@@ -112,7 +111,7 @@ def kill(run: Run, target: str, before: int, chance: random.Random) -> str:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_kills(start, seed, capsys):
     chance = random.Random(seed)
-    shared = {path.name for path in leftovers.SHARED.iterdir()}
+    shared = left_over()
     kills, passed_over, directory = 0, 0, None
     while kills < MOST:
         if kills % len(TARGETS) == 0:
@@ -140,9 +139,7 @@ def test_kills(start, seed, capsys):
     assert run.survivors() == []
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     assert [record["step"] for record in records] == list(range(STEPS + 1))
-    used = leftovers.mapped(psutil.pids())  # by other runs of this machine
-    left = {path.name for path in leftovers.SHARED.iterdir() if path.stat().st_ino not in used} - shared
-    assert not [name for name in left if name.startswith((leftovers.WEIGHTS, leftovers.SEMAPHORES))], left
+    assert_nothing_left(shared)
     curve = dict(demo_command.accuracy_by_step(directory / "metrics.jsonl"))
     first, end = curve[0], curve[STEPS]
     with capsys.disabled():

@@ -9,9 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rpg.launching import leftovers
 from tests.e2e import short_run
-from tests.e2e.conftest import PATIENCE, TOY, Run
+from tests.e2e.conftest import PATIENCE, TOY, Run, assert_nothing_left, left_over
 from tests.e2e.test_kills import named
 from tests.e2e.test_stack import ROLLOUT_KL, ROLLOUT_PROBABILITY, assert_on_the_loopback
 
@@ -39,12 +38,6 @@ NOTED = "+actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls=test
 STALENESS = "training/off_policy/trajectory_staleness"
 OLDEST = f"{STALENESS}_worst"  # of the policies that wrote a response
 RATIO = ("actor/rpg_ratio_max", "actor/rpg_ratio_min")
-
-
-def left_over() -> set[str]:
-    """What runs may leave in shared memory."""
-    kinds = (leftovers.WEIGHTS, leftovers.SEMAPHORES, "rpg")
-    return {path.name for kind in kinds for path in leftovers.SHARED.glob(f"{kind}*")}
 
 
 def initial() -> dict[str, torch.Tensor]:
@@ -126,7 +119,7 @@ def test_twenty_steps_killed_and_resumed(start, tmp_path):
     assert_replica_had(noted[1] / "1", actors(first, range(resumed, steps + 1)))
     assert len(list((noted[1] / "1").iterdir())) == steps - resumed + 1
     assert_replica_had(noted[0] / "1", [initial(), *actors(first, range(1, 9))])
-    assert left_over() - before == set()
+    assert_nothing_left(before)
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,13 @@ import os
 import signal
 from pathlib import Path
 
-import psutil
 import pytest
 import torch
 
 from rpg.files.integrity import newest_complete
-from rpg.launching import leftovers
 from rpg.toy import demo_command
 from tests.e2e import short_run
-from tests.e2e.conftest import PATIENCE, Run
+from tests.e2e.conftest import PATIENCE, Run, assert_nothing_left, left_over
 from tests.e2e.test_stack import RPG_METRICS, training_steps
 from tests.gpu import toys
 
@@ -98,7 +96,7 @@ def test_qwen2_learns_killed_and_resumed(start, tmp_path):
     """30 steps as in the demo, SIGKILL in the middle, the same command again: the accuracy rises by 0.30."""
     pulled = tmp_path / "pulled"
     pulled.mkdir()
-    shared = {path.name for path in leftovers.SHARED.iterdir()}
+    shared = left_over()
     command = settings(
         "qwen2",
         *demo_command.SETTINGS,
@@ -120,9 +118,7 @@ def test_qwen2_learns_killed_and_resumed(start, tmp_path):
     for step in found:
         assert abs(step["rollout_corr/kl"]) < ROLLOUT_KL
         assert step["training/rollout_probs_diff_max"] < ROLLOUT_PROBABILITY
-    used = leftovers.mapped(psutil.pids())  # by other runs of this machine
-    left = {path.name for path in leftovers.SHARED.iterdir() if path.stat().st_ino not in used} - shared
-    assert [name for name in left if name.startswith((leftovers.WEIGHTS, leftovers.SEMAPHORES))] == []
+    assert_nothing_left(shared)
     curve = demo_command.accuracy_by_step(second.directory / "metrics.jsonl")
     gain = curve[-1][1] - curve[0][1]
     show(found)
