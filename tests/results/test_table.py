@@ -161,9 +161,12 @@ def made(*cells, notes=()):
     )
 
 
+ROW = {"method": "RPG-URKL", "last": 0.25, "best": 0.5}
+
+
 def test_formats():
     table = made(
-        {"method": "RPG-URKL", "last": 0.25, "best": 0.5, "last_low": 0.1, "last_high": 0.4, "pass@2": 0.4},
+        {**ROW, "last_low": 0.1, "last_high": 0.4, "pass@2": 0.4},
         {"method": "a_b & 50%", "last": 0.5, "best": 0.25},
     )
     read = list(csv.DictReader(io.StringIO(FORMATS["csv"](table))))
@@ -174,6 +177,8 @@ def test_formats():
     assert json.loads(FORMATS["json"](table))["rows"][0]["last_low"] == 0.1
     text = markdown(table)
     assert "| ◇ RPG-URKL | AIME24 | 0.4000 |" in text
+    wide = "RPG-URKL (" + 99 * "x" + ")"
+    assert re.search(rf"{re.escape(wide)} +0\.2500 +0\.5000", FORMATS["terminal"](made({**ROW, "method": wide})))
 
 
 HOSTILE = r"a|b <script>x</script> $\frac$ [l](x) & 50%" + "\nnext\u2028line\x1b[0m"
