@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import sys
@@ -15,10 +14,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.e2e.conftest import PATIENCE, SCRIPT
+from tests.e2e.conftest import PATIENCE, SCRIPT, Run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
@@ -37,30 +35,19 @@ class Cluster:
 
     def __init__(self, directory: Path, **env: str):
         self.port, self.dashboard = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.dashboard}"
         self.directory = directory
-        self.processes: list[subprocess.Popen] = []
+        self.nodes: list[Run] = []
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.env = {**os.environ, "PATH": path, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        self.env.pop("RAY_ADDRESS", None)
         self.env.update(env)
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.dashboard}"
-
     def start(self, *arguments: str) -> None:
-        command = [RAY, "start", "--block", "--num-cpus=16", "--num-gpus=1", "--disable-usage-stats"]
-        with open(self.directory / f"node{len(self.processes)}.log", "wb") as log:
-            self.processes.append(
-                subprocess.Popen(
-                    [*command, f"--dashboard-agent-listen-port={free_port()}", *arguments],
-                    env=self.env,
-                    cwd=self.directory,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            )
+        options = ["--num-cpus=16", "--num-gpus=1", "--disable-usage-stats"]
+        options.append(f"--dashboard-agent-listen-port={free_port()}")
+        command = ["env", "-C", str(self.directory), RAY, "start", "--block", *options, *arguments]
+        self.nodes.append(Run(command, self.directory / f"node{len(self.nodes)}", **self.env))
+        self.wait_for_nodes(len(self.nodes))
 
     def start_head(self) -> None:
         self.start(
@@ -69,12 +56,9 @@ class Cluster:
             f"--dashboard-port={self.dashboard}",
             f"--ray-client-server-port={free_port()}",
         )
-        self.wait_for_nodes(1)
 
     def start_worker(self) -> None:
-        nodes = len(self.processes)
         self.start(f"--address=127.0.0.1:{self.port}")
-        self.wait_for_nodes(nodes + 1)
 
     def wait_for_nodes(self, wanted: int, limit: float = PATIENCE) -> None:
         began, state = time.monotonic(), ""
@@ -84,7 +68,7 @@ class Cluster:
                 if sum(node["state"] == "ALIVE" for node in json.loads(state)) == wanted:
                     return
             time.sleep(1)
-        logs = "\n".join(log.read_text() for log in sorted(self.directory.glob("node*.log")))
+        logs = "\n".join(node.text() for node in self.nodes)
         raise TimeoutError(f"no {wanted} nodes after {limit} s: {state}\n{logs}")
 
     def wait_for_jobs(self, limit: float = PATIENCE) -> None:
@@ -104,20 +88,9 @@ class Cluster:
         return done.stdout
 
     def stop(self) -> None:
-        family = [child for process in self.processes for child in self._tree(process)]
-        for process in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGTERM)
-        _, alive = psutil.wait_procs(family, timeout=10)
-        for process in alive:
-            process.kill()
-
-    @staticmethod
-    def _tree(process: subprocess.Popen) -> list[psutil.Process]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            parent = psutil.Process(process.pid)
-            return [parent, *parent.children(recursive=True)]
-        return []
+        for node in self.nodes:
+            node.end()
+            node.process.wait()
 
 
 @contextlib.contextmanager
