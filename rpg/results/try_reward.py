@@ -65,12 +65,16 @@ def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int)
 
 
 def read_responses(path: Path) -> list[str]:
-    """The responses in a file, one a line: text, or in .jsonl objects with `response` or `output`."""
+    """The responses in a file, one a line: text, or in .jsonl strings or objects with `response` or `output`."""
     lines = path.read_text(encoding="utf-8").strip().split("\n")
     if path.suffix != ".jsonl":
         return lines
     try:
-        return [str(one["response"] if "response" in one else one["output"]) for one in map(json.loads, lines)]
+        given = [json.loads(line) for line in lines]
+        return [
+            one if isinstance(one, str) else str(one["response"] if "response" in one else one["output"])
+            for one in given
+        ]
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f'{path}: {error}; give {{"response": TEXT}} a line') from error
 
