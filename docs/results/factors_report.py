@@ -3,15 +3,17 @@
 python docs/results/factors_report.py docs/results/factors OUT
 
 Reads the three files that compact.py wrote; writes runs.md and factors.png into OUT. Only seeds that all eight cells
-have finished are used. The outcome of a run is its mean training score before filtering over all batches.
+have finished are used, and of the cells at half the learning rate those that all of these have finished. The outcome of
+a run is its mean training score before filtering over all batches.
 """
 
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
 import numpy
 import pandas
-from report import SCORE, Estimate, arguments, band, complete_seeds, difference, markdown, outcomes, picture, write
+from report import SCORE, arguments, band, complete_seeds, difference, markdown, outcomes, picture, write
 
 KEPT, BEFORE = "critic/score/mean", "critic/score_before_filtering/mean"
 FILTER = "training/filter_groups"
@@ -20,16 +22,23 @@ OUTCOMES = (SCORE, AT_PROMPTS, ACCURACY)
 PROMPTS = 32  # of a batch
 LOSSES, ADVANTAGES, FILTERS = ("rpg", "dapo"), ("divided", "mean"), ("true", "false")
 CELLS = ["-".join(cell) for cell in product(LOSSES, ADVANTAGES, FILTERS)]
+WITH_HALF = [cell for cell in CELLS if "true" in cell] + [f"{cell}-half" for cell in CELLS if "true" in cell]
 LABELS = {"rpg": "RPG-REINFORCE-URKL", "dapo": "DAPO", "divided": "divided", "mean": "not divided", "true": "on",
           "false": "off"}  # fmt: skip
 
 
 def cells(*wanted: str) -> list[str]:
-    """The cells that have all of these levels."""
+    """The cells at the whole learning rate that have all of these levels."""
     return [cell for cell in CELLS if set(wanted) <= set(cell.split("-"))]
 
 
-EFFECTS = {  # cells whose means are added, cells whose means are subtracted, times
+def half(*wanted: str) -> list[str]:
+    """The same at half the learning rate."""
+    return [f"{cell}-half" for cell in cells("true", *wanted)]
+
+
+Effects = Mapping[str, tuple[list[str], list[str], int]]
+EFFECTS: Effects = {  # cells whose means are added, cells whose means are subtracted, times
     "RPG-REINFORCE-URKL minus DAPO": (cells("rpg"), cells("dapo"), 1),
     "with the filter": (cells("rpg", "true"), cells("dapo", "true"), 1),
     "without": (cells("rpg", "false"), cells("dapo", "false"), 1),
@@ -40,6 +49,11 @@ EFFECTS = {  # cells whose means are added, cells whose means are subtracted, ti
     "loss, divided minus not divided": (
         cells("rpg", "divided") + cells("dapo", "mean"), cells("rpg", "mean") + cells("dapo", "divided"), 2),
 }  # fmt: skip
+RATES: Effects = {  # the filter on in all; half: 5e-5, whole: 1e-4
+    "RPG-REINFORCE-URKL minus DAPO, both half": (half("rpg"), half("dapo"), 1),
+    "half minus whole rate": (half(), cells("true"), 1),
+    "the release's rates: RPG-REINFORCE-URKL half minus DAPO whole": (half("rpg"), cells("dapo", "true"), 1),
+}
 
 
 def main() -> None:
@@ -48,15 +62,17 @@ def main() -> None:
     score = metrics[BEFORE].fillna(metrics[KEPT]).unstack("run")
     dropped = metrics[[f"{FILTER}/evicted_samples", f"{FILTER}/discarded_surplus_samples"]].fillna(0).sum(axis=1)
     sampled = (PROMPTS + dropped).unstack("run")
-    runs = frame(settings, metrics, score, sampled)
-    write(out / "runs.md", *table(runs))
+    every = frame(settings, metrics, score, sampled)
+    runs = complete_seeds(every[every.cell.isin(CELLS)], "cell", len(CELLS))
+    rates = complete_seeds(every[every.cell.isin(WITH_HALF)], "cell", len(WITH_HALF))
+    write(out / "runs.md", *table(runs), *(table_of_rates(rates) if len(rates) else []))
     draw(runs, score, sampled, out / "factors.png")
 
 
 def frame(
     runs: pandas.DataFrame, metrics: pandas.DataFrame, score: pandas.DataFrame, sampled: pandas.DataFrame
 ) -> pandas.DataFrame:
-    """A line for each run of a seed that all cells have: cell, seed and outcomes.
+    """A line for each run: cell, seed and outcomes.
 
     "per prompt": the mean score while the run had sampled as many prompts as an unfiltered run samples in all.
     """
@@ -67,8 +83,7 @@ def frame(
         AT_PROMPTS: pandas.Series({run: per_prompt(score[run], sampled[run]).mean() for run in score}),
         "prompts per batch": sampled.mean(),
     }
-    table = outcomes(metrics, ACCURACY).assign(**own)
-    return complete_seeds(table, "cell", len(CELLS))
+    return outcomes(metrics, ACCURACY).assign(**own)
 
 
 def per_prompt(score: pandas.Series, sampled: pandas.Series) -> pandas.Series:
@@ -79,31 +94,44 @@ def per_prompt(score: pandas.Series, sampled: pandas.Series) -> pandas.Series:
 
 def table(runs: pandas.DataFrame) -> list[list[str]]:
     """Markdown: means by cell, and the effects."""
-    means = runs.groupby("cell").mean(numeric_only=True)
-    digits = {SCORE: 3, AT_PROMPTS: 3, ACCURACY: 3, "prompts per batch": 1, "entropy": 2, "tokens": 1, "clipped": 3,
-              "largest KL": 3}  # fmt: skip
-    rows = [
-        [*(LABELS[level] for level in cell.split("-")), *(f"{means.loc[cell, k]:.{d}f}" for k, d in digits.items())]
-        for cell in CELLS
-    ]
-    effects = []
-    for name in EFFECTS:
-        estimates = [estimate(runs, name, outcome) for outcome in OUTCOMES]
-        effects.append([name, *(text for one in estimates for text in (str(one), f"{one.detectable:.3f}"))])
-    head = ["effect", *(text for outcome in OUTCOMES for text in (outcome, "90 % power"))]
+    effects = effect_table(runs, EFFECTS, OUTCOMES)
     summary = (
         f"{len(runs)} runs, {runs.seed.nunique()} seeds of each cell. Training score: mean over 12 batches, before "
         "filtering. Per prompt: the same over the first 384 prompts sampled, which is all that an unfiltered run has."
     )
     explained = "Each effect is a mean over the other factors, blocked by seed, ± one standard error."
-    by_cell = markdown(["loss", "advantages", "filter", *digits], rows, 3)
-    return [["# The factorial runs"], [summary], by_cell, [explained], markdown(head, effects)]
+    return [["# The factorial runs"], [summary], cell_table(runs, CELLS), [explained], effects]
 
 
-def estimate(runs: pandas.DataFrame, effect: str, outcome: str) -> Estimate:
-    """An effect on an outcome."""
-    plus, minus, times = EFFECTS[effect]
-    return difference(runs, "cell", plus, minus, outcome, times)
+def table_of_rates(runs: pandas.DataFrame) -> list[list[str]]:
+    """Markdown: the cells at half the learning rate, and their effects."""
+    summary = (
+        f"With the filter on, {runs.seed.nunique()} seeds of each cell also ran at half the learning rate (5e-5), "
+        "which the release gives RPG-REINFORCE and not DAPO."
+    )
+    cells_at_half = cell_table(runs, half())
+    return [["## At half the learning rate"], [summary], cells_at_half, effect_table(runs, RATES, (SCORE, ACCURACY))]
+
+
+def cell_table(runs: pandas.DataFrame, shown: list[str]) -> list[str]:
+    """Markdown: means by cell."""
+    means = runs.groupby("cell").mean(numeric_only=True)
+    digits = {SCORE: 3, AT_PROMPTS: 3, ACCURACY: 3, "prompts per batch": 1, "entropy": 2, "tokens": 1, "clipped": 3,
+              "largest KL": 3}  # fmt: skip
+    rows = [
+        [*(LABELS[level] for level in cell.split("-")[:3]), *(f"{means.loc[cell, k]:.{d}f}" for k, d in digits.items())]
+        for cell in shown
+    ]
+    return markdown(["loss", "advantages", "filter", *digits], rows, 3)
+
+
+def effect_table(runs: pandas.DataFrame, effects: Effects, wanted: Sequence[str]) -> list[str]:
+    """Markdown: effects on some outcomes."""
+    rows = []
+    for name, effect in effects.items():
+        estimates = [difference(runs, "cell", *effect[:2], outcome, effect[2]) for outcome in wanted]
+        rows.append([name, *(text for one in estimates for text in (str(one), f"{one.detectable:.3f}"))])
+    return markdown(["effect", *(text for outcome in wanted for text in (outcome, "90 % power"))], rows)
 
 
 def draw(runs: pandas.DataFrame, score: pandas.DataFrame, sampled: pandas.DataFrame, path: Path) -> None:
@@ -121,7 +149,7 @@ def draw(runs: pandas.DataFrame, score: pandas.DataFrame, sampled: pandas.DataFr
             axis.set_title("training score before filtering", loc="left")
         axes[0].legend(fontsize=9, loc="lower right")
         for shift, (outcome, colour) in enumerate(zip(OUTCOMES, ("#08519c", "#2ca02c", "#888888"), strict=True)):
-            effects = [estimate(runs, name, outcome) for name in EFFECTS]
+            effects = [difference(runs, "cell", *effect[:2], outcome, effect[2]) for effect in EFFECTS.values()]
             places = [place + 0.22 * (shift - 1) for place in range(len(effects))]
             axes[2].errorbar([effect.value for effect in effects], places, xerr=[effect.reach for effect in effects],
                              fmt="o", color=colour, label=outcome, markersize=4, capsize=2)  # fmt: skip
