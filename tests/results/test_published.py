@@ -12,7 +12,7 @@ import yaml
 from rpg import cli
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "docs/results"
+RESULTS, STUDIES = ROOT / "docs/results", ROOT / "scripts/studies"
 REPORTS = (
     ("study_report.py", "docs/results/study", "study/methods.md"),
     ("off_policy_report.py", "docs/results/off_policy", "off_policy/runs.md"),
@@ -25,7 +25,7 @@ WITH_ERROR = re.compile(r"([+-]?\d+(?:\.\d+)?) ± ?(\d+(?:\.\d+)?)")
 
 
 def run(script, *arguments):
-    subprocess.run([sys.executable, RESULTS / script, *map(str, arguments)], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, STUDIES / script, *map(str, arguments)], cwd=ROOT, check=True)
 
 
 @pytest.mark.slow

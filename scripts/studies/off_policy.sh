@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # docs/off-policy.md's question on the real stack: five methods on the toy task, synchronous and with the rollouts 4, 1
 # and 2 batches ahead, with each pi_old that is another one there; table and picture go to off_policy/.
-#   bash docs/results/off_policy.sh [OVERRIDE...]
-#   AHEAD="0 4" JOBS=2 bash docs/results/off_policy.sh     those alone, two runs at a time
+#   bash scripts/studies/off_policy.sh [OVERRIDE...]
+#   AHEAD="0 4" JOBS=2 bash scripts/studies/off_policy.sh     those alone, two runs at a time
 # Two and a half minutes a run on two cores, 47 runs. What is finished is kept, what was begun goes on.
 set -euo pipefail
 
@@ -52,5 +52,5 @@ for ahead in ${AHEAD:-0 4 1 2}; do
     done
 done
 while ((running > 0)); do one_ended; done
-"${rpg%rpg}python" docs/results/compact.py pack "$runs" "$out"
-"${rpg%rpg}python" docs/results/off_policy_report.py "$out" "$out"
+"${rpg%rpg}python" scripts/studies/compact.py pack "$runs" "$out"
+"${rpg%rpg}python" scripts/studies/off_policy_report.py "$out" "$out"

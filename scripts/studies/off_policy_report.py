@@ -1,6 +1,6 @@
 """Tables and a picture of the runs of off_policy.sh: the choices of pi_old compared by age of the rollouts.
 
-python docs/results/off_policy_report.py docs/results/off_policy OUT
+python scripts/studies/off_policy_report.py docs/results/off_policy OUT
 
 Reads the three files that compact.py wrote; writes runs.md and ages.png into OUT.
 """

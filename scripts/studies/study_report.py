@@ -1,6 +1,6 @@
 """Tables, contrasts with standard errors and pictures of the runs of study.sh.
 
-python docs/results/study_report.py docs/results/study OUT
+python scripts/studies/study_report.py docs/results/study OUT
 
 Reads the three files that compact.py wrote; writes methods.md, methods.png, contrasts.png and curves.png into OUT.
 A run has two outcomes: its mean training score over all batches and its last held-out accuracy.

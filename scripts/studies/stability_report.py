@@ -1,6 +1,6 @@
 """Table and picture of the runs of stability.sh: eight losses at a learning rate that is too large.
 
-python docs/results/stability_report.py docs/results/stability OUT
+python scripts/studies/stability_report.py docs/results/stability OUT
 
 Reads the three files that compact.py wrote; writes runs.md and stability.png into OUT. Only seeds that all eight losses
 have finished are used. The outcome of a run is the mean training score of its last three batches minus that of batches

@@ -3,10 +3,10 @@
 # learning rate: RPG-REINFORCE-URKL with RPG-Style Clip with its own and with REINFORCE++'s advantages, DAPO's loss
 # without the filter, and GRPO's with its k3 to a fixed reference. Overlong shaping, bounds (0.2, 0.28), batches and
 # validation are equal.
-#   bash docs/results/dynamics.sh [OVERRIDE...]
-#   SEEDS="1 2" bash docs/results/dynamics.sh
+#   bash scripts/studies/dynamics.sh [OVERRIDE...]
+#   SEEDS="1 2" bash scripts/studies/dynamics.sh
 # Eight minutes a run on two cores, seed by seed. A finished run is kept, an interrupted one resumes. What was expected:
-# dynamics/expectations.md.
+# docs/results/expectations.md.
 set -euo pipefail
 
 source "$(dirname "${BASH_SOURCE[0]}")/chain_train.sh"
@@ -23,5 +23,5 @@ for seed in ${SEEDS:-1 2 3 4 5 6}; do
     train divided_k3 grpo_cpu actor_rollout_ref.actor.clip_ratio_high=0.28 \
         reward.reward_kwargs.overlong_buffer_cfg.enable=true trainer.test_freq=6 "$@"
 done
-"$python" docs/results/compact.py pack "$runs" "$out"
-"$python" docs/results/dynamics_report.py "$out" "$out"
+"$python" scripts/studies/compact.py pack "$runs" "$out"
+"$python" scripts/studies/dynamics_report.py "$out" "$out"

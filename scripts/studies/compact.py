@@ -1,7 +1,7 @@
 """A study's runs in three small files, and back into run directories.
 
-python docs/results/compact.py pack RUNS STUDY      RUNS/<any folders>/<run>/metrics.jsonl -> STUDY
-python docs/results/compact.py unpack STUDY RUNS    the same directories again; `rpg table` and `rpg plot` read them
+python scripts/studies/compact.py pack RUNS STUDY      RUNS/<any folders>/<run>/metrics.jsonl -> STUDY
+python scripts/studies/compact.py unpack STUDY RUNS    the same directories again; `rpg table` and `rpg plot` read them
 
 metrics.csv holds a line for each run and step, with the METRICS alone; runs.csv a line for each run, with its method,
 its commit and the settings in which any two runs differ; settings.yaml the settings that all runs share.

@@ -1,6 +1,6 @@
-# For stability.sh, factors.sh and dynamics.sh: one run on the study's task, batches of 32 prompts with 8 responses, 16 optimizer
-# steps a batch, 8 answers to each of 128 problems at the end. A finished run is kept, an interrupted one resumes.
-# Wants $rate (learning rate), $runs (directory) and $seed; $steps is the number of batches.
+# For stability.sh, factors.sh and dynamics.sh: one run on the study's task, batches of 32 prompts with 8 responses, 16
+# optimizer steps a batch, 8 answers to each of 128 problems at the end. A finished run is kept, an interrupted one
+# resumes. Wants $rate (learning rate), $runs (directory) and $seed; $steps (batches) may be set after this is read.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 steps=12
 rpg=$root/.venv/bin/rpg

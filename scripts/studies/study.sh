@@ -2,8 +2,8 @@
 # Table 8 of the paper on a task that has to be learned (rpg/toy/chain.py): all rows and GRPO-corrected with 16 optimizer
 # steps a batch as in the paper, the six main methods with 2 and 64, three seeds each; two losses with the other's
 # advantages, and the highest and the lowest method, on more seeds; one learning rate.
-#   bash docs/results/study.sh [OVERRIDE...]
-#   bash docs/results/study.sh lr            how the learning rate was chosen: two methods, three rates, another seed
+#   bash scripts/studies/study.sh [OVERRIDE...]
+#   bash scripts/studies/study.sh lr            how the learning rate was chosen: two methods, three rates, another seed
 # Runs go to checkpoints/study; what is finished is kept, what was begun goes on. Three minutes a run on two cores. The
 # metrics and settings that the report needs, its tables and its pictures go to study/.
 set -euo pipefail
@@ -53,5 +53,5 @@ study advantages_twice 16 grpo rpg-reinforce-urkl -- "$@" # what a seed does not
 study extremes/highest 16 reinforce++ -- "$@" # of thirteen methods, and the lowest, to see them again
 study extremes/lowest 16 rpg-fkl -- "$@"
 
-"$python" docs/results/compact.py pack "$runs" "$out"
-"$python" docs/results/study_report.py "$out" "$out"
+"$python" scripts/studies/compact.py pack "$runs" "$out"
+"$python" scripts/studies/study_report.py "$out" "$out"

@@ -1,6 +1,6 @@
 """Tables and picture of the runs of factors.sh: filter, advantages and loss in every combination.
 
-python docs/results/factors_report.py docs/results/factors OUT
+python scripts/studies/factors_report.py docs/results/factors OUT
 
 Reads the three files that compact.py wrote; writes runs.md and factors.png into OUT. Only seeds that all eight cells
 have finished are used, and of the cells at half the learning rate those that all of these have finished. The outcome of

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Four methods on the toy task, then an evaluation of each with 8 samples a problem; tables and picture go here:
-#   SEEDS="1 2" bash docs/results/toy.sh [OVERRIDE...]
+#   SEEDS="1 2" bash scripts/studies/toy.sh [OVERRIDE...]
 # About five minutes a run and one an evaluation on two idle cores. What is finished is kept and not run again.
 set -euo pipefail
 

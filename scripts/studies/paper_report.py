@@ -1,4 +1,4 @@
-"""RPG-REINFORCE minus DAPO in the paper's own tables: python docs/results/paper_report.py OUT
+"""RPG-REINFORCE minus DAPO in the paper's own tables: python scripts/studies/paper_report.py OUT
 
 By erratum E1 (docs/mathematics.md) the release's RPG-REINFORCE scripts train one algorithm, so that rows of one table
 differ by chance alone. Their mean is compared with DAPO. Writes paper.md into OUT.

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Which clip or KL keeps training stable when steps are too large? The study's task at twice its learning rate: eight
 # losses that share advantages, overlong shaping, batches and validation, six seeds each.
-#   bash docs/results/stability.sh [OVERRIDE...]
-#   SEEDS="1 2" bash docs/results/stability.sh
+#   bash scripts/studies/stability.sh [OVERRIDE...]
+#   SEEDS="1 2" bash scripts/studies/stability.sh
 # Three minutes a run on two cores, 48 runs, seed by seed. A finished run is kept, an interrupted one resumes. What was
-# expected: stability/expectations.md.
+# expected: docs/results/expectations.md.
 set -euo pipefail
 
 source "$(dirname "${BASH_SOURCE[0]}")/chain_train.sh"
@@ -24,5 +24,5 @@ for seed in ${SEEDS:-1 2 3 4 5 6}; do
     train urkl_0.03_clipped ${rf}_clip_ppo_0.2_0.28 rpg.kl_coef=0.03 "$@"
     train hard_0.2_0.28 ${rf}_clip_ppo_0.2_0.28 actor_rollout_ref.actor.policy_loss.loss_mode=rpg_rf_urkl_clip_hard "$@"
 done
-"$python" docs/results/compact.py pack "$runs" "$out"
-"$python" docs/results/stability_report.py "$out" "$out"
+"$python" scripts/studies/compact.py pack "$runs" "$out"
+"$python" scripts/studies/stability_report.py "$out" "$out"

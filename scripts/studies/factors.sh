@@ -4,10 +4,10 @@
 # standard deviation, not divided) and loss (RPG-REINFORCE-URKL with RPG-Style Clip, DAPO) runs on the study's task at
 # its learning rate, with the same overlong shaping, bounds (0.2, 0.28), batches and validation. With the filter on, the
 # four combinations run at half that rate too, as the release gives RPG-REINFORCE half of DAPO's.
-#   bash docs/results/factors.sh [OVERRIDE...]
-#   SEEDS="1 2" bash docs/results/factors.sh
+#   bash scripts/studies/factors.sh [OVERRIDE...]
+#   SEEDS="1 2" bash scripts/studies/factors.sh
 # Three minutes a run on two cores, seed by seed. A finished run is kept, an interrupted one resumes. What was
-# expected: factors/expectations.md.
+# expected: docs/results/expectations.md.
 set -euo pipefail
 
 source "$(dirname "${BASH_SOURCE[0]}")/chain_train.sh"
@@ -26,5 +26,5 @@ for seed in ${SEEDS:-1 2 3 4}; do
         train "dapo-mean-$cell" dapo_cpu algorithm.norm_adv_by_std_in_grpo=false $filter=$on "$@"
     done
 done
-"$python" docs/results/compact.py pack "$runs" "$out"
-"$python" docs/results/factors_report.py "$out" "$out"
+"$python" scripts/studies/compact.py pack "$runs" "$out"
+"$python" scripts/studies/factors_report.py "$out" "$out"
