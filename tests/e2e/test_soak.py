@@ -1,6 +1,6 @@
 """Steps of small batches: what grows? Memory, threads, open files, shared memory and time a step, by process.
 
-docs/reliability.md has the table that it prints for RPG_SOAK_STEPS=300, a quarter of an hour on two free cores.
+docs/reliability.md has the figures of what it prints for RPG_SOAK_STEPS=300, a quarter of an hour on two free cores.
 """
 
 import json
