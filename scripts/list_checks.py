@@ -12,7 +12,7 @@ from rpg.checks.preflight import CHECKS
 
 HEAD = """# Checks
 
-A launch script runs the checks below before it starts Ray. It prints every finding with the setting, its value and \
+A launch script runs the checks below before it starts Ray. It prints every diagnostic with the setting, its value and \
 the remedy, and exits with code 2 if a check fails. `rpg doctor SCRIPT` runs the same checks without a run, and two \
 slower ones. A job is checked twice: its settings where you submit, files and machine \
 where it runs.

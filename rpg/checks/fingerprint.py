@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rpg.checks.finding import ABSENT, Finding, Refused, Run, leaves, shown
+from rpg.checks.check import ABSENT, Diagnostic, Refused, Run, leaves, shown
 from rpg.checks.reward import FUNCTION, KWARGS, is_ours
 from rpg.files.whole import FINGERPRINT as NAME
 from rpg.files.whole import append_record, write_whole
@@ -104,7 +104,7 @@ def compare(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
         there = json.loads(file.read_text())
     except ValueError as error:
         remedy = f"remove it, if {directory} holds the same training"
-        raise Refused([Finding(str(file), ABSENT, f"cannot be read: {error}", remedy)]) from error
+        raise Refused([Diagnostic(str(file), ABSENT, f"cannot be read: {error}", remedy)]) from error
     there = {key: value for key, value in there.items() if not below(key, FREE)}  # an older version may have had fewer
     here = json.loads(json.dumps(defining(run)))
     return {
@@ -133,7 +133,7 @@ def refuse_another(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
     )
     raise Refused(
         [
-            Finding(key, here, f"the run in {directory} has {shown(there)}, and would be continued", ways)
+            Diagnostic(key, here, f"the run in {directory} has {shown(there)}, and would be continued", ways)
             for key, (there, here) in found.items()
         ]
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rpg.checks.finding import ABSENT, Finding, Run, check, shown
+from rpg.checks.check import ABSENT, Diagnostic, Run, check, shown
 from rpg.checks.reward import is_ours
 from rpg.checks.settings import MODEL
 from rpg.data.check import check_file, check_overlap, prompt_length
@@ -37,7 +37,7 @@ def _schema(name: str) -> Any:
 
 @check("data files", "every parquet file is there, can be read, has rows and the columns that verl reads",
        "data.train_files", "data.val_files", "data.prompt_key", subject="files")  # fmt: skip
-def data_files(run: Run) -> Iterator[Finding]:
+def data_files(run: Run) -> Iterator[Diagnostic]:
     """Files, columns and their types, from the files' footers."""
     import pyarrow as pa
 
@@ -46,21 +46,21 @@ def data_files(run: Run) -> Iterator[Finding]:
         variable = "TRAIN_FILE" if key == "data.train_files" else "TEST_FILE"
         if not path.is_file():
             wrong = "a directory, no file" if path.is_dir() else "no such file"
-            yield Finding(key, name, wrong, f"{BUILD} or set {variable}")
+            yield Diagnostic(key, name, wrong, f"{BUILD} or set {variable}")
             continue
         if path.suffix != ".parquet":
-            yield Finding(key, name, "verl reads by name, and this is no .parquet", "rename or build it again")
+            yield Diagnostic(key, name, "verl reads by name, and this is no .parquet", "rename or build it again")
             continue
         try:
             schema, rows = _schema(name)
         except (pa.ArrowException, OSError) as error:
-            yield Finding(key, name, f"not a parquet file: {error}", BUILD)
+            yield Diagnostic(key, name, f"not a parquet file: {error}", BUILD)
             continue
         if rows == 0:
-            yield Finding(key, name, "no rows", BUILD)
+            yield Diagnostic(key, name, "no rows", BUILD)
         for column, wanted in wrong_columns(schema, run.get("data.prompt_key")):
             held = f"is {schema.field(column).type}" if column in schema.names else "is missing"
-            yield Finding(key, name, f"column {column} {held}; it must be {wanted}", BUILD)
+            yield Diagnostic(key, name, f"column {column} {held}; it must be {wanted}", BUILD)
 
 
 def wrong_columns(schema: Any, prompt: str) -> list[tuple[str, str]]:
@@ -90,14 +90,14 @@ def wrong_columns(schema: Any, prompt: str) -> list[tuple[str, str]]:
 
 def _readable(run: Run) -> Iterator[tuple[str, str]]:
     """The files of which data_files has nothing to say."""
-    wrong = {finding.value for finding in data_files(run)}
+    wrong = {diagnostic.value for diagnostic in data_files(run)}
     return ((key, name) for key, name in _data_files(run) if name not in wrong)
 
 
 @check("data sources", "every data_source is one that rpg.rewards scores, with the library that it needs",
        "data.train_files", "data.val_files", "data.prompt_key", "reward.custom_reward_function.path",
        subject="files")  # fmt: skip
-def data_sources(run: Run) -> Iterator[Finding]:
+def data_sources(run: Run) -> Iterator[Diagnostic]:
     """A reward function of somebody else's is not asked."""
     import pyarrow.parquet as pq
 
@@ -112,14 +112,14 @@ def data_sources(run: Run) -> Iterator[Finding]:
         if unknown:
             wrong = f"data_source {', '.join(map(shown, unknown))} is not scored by rpg.rewards"
             known = ", ".join([*sorted(KNOWN_DATA_SOURCES), f"{GYM_PREFIX}TASK"])
-            yield Finding(key, name, wrong, f"set reward.custom_reward_function for others; known: {known}")
+            yield Diagnostic(key, name, wrong, f"set reward.custom_reward_function for others; known: {known}")
         if any(is_known(source) and gym_task(source) for source in sources) and not gym.is_installed():
-            yield Finding(key, name, "is scored by reasoning-gym, which is not installed", gym.EXTRA)
+            yield Diagnostic(key, name, "is scored by reasoning-gym, which is not installed", gym.EXTRA)
 
 
 @check("enough rows", "the training files fill a batch", "data.train_files", "data.val_files",
        "data.train_batch_size", "data.prompt_key", subject="files")  # fmt: skip
-def enough_rows(run: Run) -> Iterator[Finding]:
+def enough_rows(run: Run) -> Iterator[Diagnostic]:
     """verl's loader drops an incomplete batch."""
     readable = {name for _, name in _readable(run)}
     if not readable.issuperset(run.files("train")):
@@ -127,12 +127,12 @@ def enough_rows(run: Run) -> Iterator[Finding]:
     rows, batch = sum(_schema(name)[1] for name in run.files("train")), run.get("data.train_batch_size")
     if rows < batch:
         wrong = f"is more than the {rows} rows of data.train_files"
-        yield Finding("data.train_batch_size", batch, wrong, "lower it or give more data")
+        yield Diagnostic("data.train_batch_size", batch, wrong, "lower it or give more data")
 
 
 @check("prompts fit", f"not all of the {SHORTEST} shortest training prompts are above data.max_prompt_length",
        "data.train_files", "data.val_files", "data.max_prompt_length", "data.prompt_key", subject="files")  # fmt: skip
-def prompts_fit(run: Run) -> Iterator[Finding]:
+def prompts_fit(run: Run) -> Iterator[Diagnostic]:
     """Counted without the chat template, so that what is found too long is; `rpg doctor` counts every prompt."""
     import pyarrow.parquet as pq
     from tokenizers import Tokenizer
@@ -150,12 +150,12 @@ def prompts_fit(run: Run) -> Iterator[Finding]:
         shortest = min(len(encoding.ids) for encoding in tokenizer.encode_batch(texts, add_special_tokens=False))
         if shortest > limit:
             wrong = f"the shortest prompts of {name} have {shortest} tokens: none would be whole"
-            yield Finding("data.max_prompt_length", limit, wrong, "raise it")
+            yield Diagnostic("data.max_prompt_length", limit, wrong, "raise it")
 
 
 @check("model directory", "a local model is whole: config.json, tokenizer, weights that can be opened",
        f"{MODEL}.path", f"{MODEL}.tokenizer_path", subject="files")  # fmt: skip
-def model_directory(run: Run) -> Iterator[Finding]:
+def model_directory(run: Run) -> Iterator[Diagnostic]:
     """A hub name is left to transformers unless the hub is switched off."""
     key, path, directory = f"{MODEL}.path", str(run.get(f"{MODEL}.path")), run.model
     if elsewhere(path):
@@ -164,7 +164,7 @@ def model_directory(run: Run) -> Iterator[Finding]:
         looks_local = path.startswith(("/", "./", "../", "~")) or os.path.exists(directory)
         if looks_local or _hub_is_off(run):
             wrong = "a file, no directory" if os.path.exists(directory) else "no such directory"
-            yield Finding(
+            yield Diagnostic(
                 key, path, wrong, "set MODEL_PATH to a Hugging Face model directory; `rpg demo` makes the toy model"
             )
         return
@@ -172,20 +172,20 @@ def model_directory(run: Run) -> Iterator[Finding]:
         model_config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         wrong = f"config.json cannot be read ({error})"
-        yield Finding(key, path, wrong, "is this a Hugging Face model directory?")
+        yield Diagnostic(key, path, wrong, "is this a Hugging Face model directory?")
         return
     if not isinstance(model_config, dict) or "model_type" not in model_config:
-        yield Finding(key, path, "config.json has no model_type", "is this a Hugging Face model directory?")
+        yield Diagnostic(key, path, "config.json has no model_type", "is this a Hugging Face model directory?")
     if not any(directory.glob("tokenizer*")) and run.get(f"{MODEL}.tokenizer_path") is None:
-        yield Finding(key, path, "no tokenizer files", "save the tokenizer there or set model.tokenizer_path")
+        yield Diagnostic(key, path, "no tokenizer files", "save the tokenizer there or set model.tokenizer_path")
     weights = [*directory.glob("*.safetensors"), *directory.glob("pytorch_model*.bin")]
     if not weights:
-        yield Finding(key, path, "no weights (*.safetensors or pytorch_model*.bin)", "copy the model again")
+        yield Diagnostic(key, path, "no weights (*.safetensors or pytorch_model*.bin)", "copy the model again")
     for file in weights:
         if wrong := broken_weights(file):
-            yield Finding(key, path, f"{file.name}: {wrong}", "copy the model again")
+            yield Diagnostic(key, path, f"{file.name}: {wrong}", "copy the model again")
     for shard in missing_shards(directory):
-        yield Finding(key, path, f"{shard} is missing, which the index of the weights names", "copy the model again")
+        yield Diagnostic(key, path, f"{shard} is missing, which the index of the weights names", "copy the model again")
 
 
 def _hub_is_off(run: Run) -> bool:
@@ -228,7 +228,7 @@ def missing_shards(directory: Path) -> list[str]:
 @check("rows", "every row can be trained or evaluated on, no prompt is cut, no test problem is among the training ones",
        "data.train_files", "data.val_files", "data.max_prompt_length", f"{MODEL}.path",
        "reward.custom_reward_function.path", cost="thorough", subject="files")  # fmt: skip
-def rows(run: Run) -> Iterator[Finding]:
+def rows(run: Run) -> Iterator[Diagnostic]:
     """As `rpg data check` does, with the model's tokenizer."""
     length, checked = None, []
     own_reward = not is_ours(run.get("reward.custom_reward_function.path"))
@@ -236,18 +236,18 @@ def rows(run: Run) -> Iterator[Finding]:
         try:
             length = prompt_length(str(run.model))
         except DataError as error:
-            yield Finding(f"{MODEL}.path", run.get(f"{MODEL}.path"), f"tokenizer: {error}", "copy the model again")
+            yield Diagnostic(f"{MODEL}.path", run.get(f"{MODEL}.path"), f"tokenizer: {error}", "copy the model again")
     for name in dict.fromkeys([*run.files("train"), *run.files("val")]):
         path = Path(name).expanduser()
         if path.is_file():
             checked.append(check_file(path, length, run.get("data.max_prompt_length"), own_reward))
         elif elsewhere(name):
-            yield Finding(name, ABSENT, "is not on this machine", level="skip")
+            yield Diagnostic(name, ABSENT, "is not on this machine", level="skip")
     check_overlap(checked)
     for file in checked:
-        errors = file.findings.count("error")
-        first = next((line.strip() for line in file.findings.lines()), "")
+        errors = file.diagnostics.count("error")
+        first = next((line.strip() for line in file.diagnostics.lines()), "")
         if errors:
-            yield Finding(str(file.path), ABSENT, f"{errors} errors, first: {first}", f"rpg data check {file.path}")
+            yield Diagnostic(str(file.path), ABSENT, f"{errors} errors, first: {first}", f"rpg data check {file.path}")
         else:
-            yield Finding(str(file.path), ABSENT, file.summary().removeprefix(f"{file.path}: "), level="ok")
+            yield Diagnostic(str(file.path), ABSENT, file.summary().removeprefix(f"{file.path}: "), level="ok")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from importlib import metadata
 
-from rpg.checks.finding import Finding, Run, check
+from rpg.checks.check import Diagnostic, Run, check
 from rpg.verl_plugin.schedule_free import INSTALL, OPTIM, PACKAGE, asked_for
 
 DEVICE = "trainer.device"
@@ -25,7 +25,7 @@ def cpu_torch(run: Run) -> bool:
 
 @check("builds for GPUs", "a run on GPUs has torch and vLLM built for them, not the environment of profile=cpu", DEVICE,
        "actor_rollout_ref.rollout.name", subject="machine")  # fmt: skip
-def gpu_builds(run: Run) -> Iterator[Finding]:
+def gpu_builds(run: Run) -> Iterator[Diagnostic]:
     """A CPU-only torch would be told as a machine without GPUs. A cluster's nodes have environments of their own."""
     if run.cluster or run.get(DEVICE) != "cuda":
         return
@@ -36,7 +36,7 @@ def gpu_builds(run: Run) -> Iterator[Finding]:
         try:
             version = metadata.version("vllm")
         except metadata.PackageNotFoundError:
-            yield Finding(
+            yield Diagnostic(
                 "actor_rollout_ref.rollout.name", "vllm", f"vLLM is not installed in {sys.prefix}", ENVIRONMENT
             )
         else:
@@ -44,7 +44,7 @@ def gpu_builds(run: Run) -> Iterator[Finding]:
                 found.append(f"vllm {version}")
     if found:
         wrong = f"{' and '.join(found)} in {sys.prefix} {'is' if len(found) == 1 else 'are'} built for CPUs alone"
-        yield Finding(DEVICE, "cuda", wrong, f"{ENVIRONMENT}; profile=cpu is for this one")
+        yield Diagnostic(DEVICE, "cuda", wrong, f"{ENVIRONMENT}; profile=cpu is for this one")
 
 
 def _import_error(module: str) -> str | None:
@@ -58,31 +58,31 @@ def _import_error(module: str) -> str | None:
 
 @check("flash attention", "flash-attn is there and can be imported where the model asks for it", ATTENTION,
        subject="machine")  # fmt: skip
-def flash_attention(run: Run) -> Iterator[Finding]:
+def flash_attention(run: Run) -> Iterator[Diagnostic]:
     """transformers would say so once the actor is built; one that was built for another torch, on being loaded."""
     if run.cluster or run.get(ATTENTION) != "flash_attention_2":
         return
     if reason := _import_error("flash_attn"):
         remedy = f"bash scripts/setup_gpu.sh builds it, or {WITHOUT}"
-        yield Finding(ATTENTION, run.get(ATTENTION), f"flash-attn cannot be imported ({reason})", remedy)
+        yield Diagnostic(ATTENTION, run.get(ATTENTION), f"flash-attn cannot be imported ({reason})", remedy)
 
 
 @check("cross-entropy", "verl has a kernel for the log-probs of a large vocabulary: flash-attn's, or its fused one",
        DEVICE, FUSED, subject="machine")  # fmt: skip
-def cross_entropy(run: Run) -> Iterator[Finding]:
+def cross_entropy(run: Run) -> Iterator[Diagnostic]:
     """Without either, verl's logprobs_from_logits_v2 goes through the logits of a micro-batch one token at a time."""
     if run.cluster or run.get(DEVICE) != "cuda" or run.get(FUSED):
         return
     if reason := _import_error("flash_attn.ops.triton.cross_entropy"):
         wrong = f"without flash-attn's cross-entropy ({reason}) verl goes through the logits one token at a time"
         remedy = f"set {FUSED}=true, or bash scripts/setup_gpu.sh builds flash-attn"
-        yield Finding(FUSED, run.get(FUSED), wrong, remedy, "warning")
+        yield Diagnostic(FUSED, run.get(FUSED), wrong, remedy, "warning")
 
 
 @check("schedule-free package", "schedule-free AdamW has its package", f"{OPTIM}.optimizer_impl", subject="machine")
-def schedule_free(run: Run) -> Iterator[Finding]:
+def schedule_free(run: Run) -> Iterator[Diagnostic]:
     """A cluster's nodes have environments of their own."""
     key = f"{OPTIM}.optimizer_impl"
     if not run.cluster and asked_for(run.get(key)) and importlib.util.find_spec(PACKAGE) is None:
         wrong = f"the package {PACKAGE} is not installed"
-        yield Finding(key, run.get(key), wrong, f"install it with {INSTALL}, or take optim=adamw")
+        yield Diagnostic(key, run.get(key), wrong, f"install it with {INSTALL}, or take optim=adamw")

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rpg.checks import installed
-from rpg.checks.finding import ABSENT, Finding, Run, check
+from rpg.checks.check import ABSENT, Diagnostic, Run, check
 from rpg.checks.settings import ROLLOUT
 from rpg.files.integrity import STEP, TRACKER, UNCHECKED, verify
 from rpg.verl_plugin.version import ALLOW, VERL
@@ -36,37 +36,37 @@ VARIABLES = {
 
 
 @check("environment variables", f"{', '.join(VARIABLES)} hold what they are for, where they are set")
-def environment_variables(run: Run) -> Iterator[Finding]:
+def environment_variables(run: Run) -> Iterator[Diagnostic]:
     """Before the configuration is made of them; the run is not looked at."""
     for name, (pattern, wanted) in VARIABLES.items():
         value = os.environ.get(name)
         if value is None or pattern.fullmatch(value):
             continue
         wrong = f"must be {wanted}" if value else f"is set, and empty; it is {wanted}"
-        yield Finding(name, value, wrong, "correct it" if value else f"set it, or unset {name}")
+        yield Diagnostic(name, value, wrong, "correct it" if value else f"set it, or unset {name}")
 
 
 @check("variables for workers", "what rpg.env has of these variables holds what they are for", "rpg.env")
-def variables_for_workers(run: Run) -> Iterator[Finding]:
+def variables_for_workers(run: Run) -> Iterator[Diagnostic]:
     """A process that cannot read one of them would end when it is started."""
     for name, value in run.get("rpg.env").items():
         pattern, wanted = VARIABLES.get(name, (re.compile(".*", re.DOTALL), ""))
         if not pattern.fullmatch(str(value)):
-            yield Finding(f"rpg.env.{name}", value, f"must be {wanted}", "correct it")
+            yield Diagnostic(f"rpg.env.{name}", value, f"must be {wanted}", "correct it")
 
 
 @check("devices", "the machine, or the Ray that the run starts, has the GPUs; several nodes need a cluster",
        *DEVICES, f"{RAY}.num_gpus", "trainer.v1.trainer_mode", f"{ROLLOUT}.nnodes", f"{ROLLOUT}.n_gpus_per_node",
        subject="machine")  # fmt: skip
-def devices(run: Run) -> Iterator[Finding]:
+def devices(run: Run) -> Iterator[Diagnostic]:
     """A cluster is asked by verl, when the run has been submitted."""
     key, wanted = DEVICES[0], run.get(DEVICES[0])
     if run.cluster:
-        yield Finding(key, wanted, "the cluster at RAY_ADDRESS is asked by verl", level="skip")
+        yield Diagnostic(key, wanted, "the cluster at RAY_ADDRESS is asked by verl", level="skip")
         return
     if run.get(DEVICES[1]) > 1:
         wrong = "needs a cluster, and this run starts a Ray of its own"
-        yield Finding(DEVICES[1], run.get(DEVICES[1]), wrong, "set RAY_ADDRESS, or NNODES=1")
+        yield Diagnostic(DEVICES[1], run.get(DEVICES[1]), wrong, "set RAY_ADDRESS, or NNODES=1")
         return
     rollouts = 0
     if run.get("trainer.v1.trainer_mode") == "separate_async":
@@ -85,7 +85,7 @@ def devices(run: Run) -> Iterator[Finding]:
         remedy = f"set {key}, set RAY_ADDRESS to a cluster that has them, or take profile=cpu"
         wrong = f"{more}: this machine has {present}".strip() if more else f"this machine has {present}"
     if present < wanted + rollouts:
-        yield Finding(key, wanted, wrong, remedy)
+        yield Diagnostic(key, wanted, wrong, remedy)
 
 
 PROMETHEUS = "actor_rollout_ref.rollout.prometheus"
@@ -93,7 +93,7 @@ PROMETHEUS = "actor_rollout_ref.rollout.prometheus"
 
 @check("ports", "ports that the configuration fixes are free", f"{RAY}.dashboard_port", f"{PROMETHEUS}.port",
        f"{PROMETHEUS}.enable", subject="machine")  # fmt: skip
-def ports(run: Run) -> Iterator[Finding]:
+def ports(run: Run) -> Iterator[Diagnostic]:
     """All others are chosen free by Ray, torch and vLLM."""
     fixed = {f"{RAY}.dashboard_port": run.get(f"{RAY}.dashboard_port")}
     if run.get(f"{PROMETHEUS}.enable"):
@@ -106,12 +106,12 @@ def ports(run: Run) -> Iterator[Finding]:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError as error:
-                yield Finding(key, port, str(error.strerror), "set it to a free port or leave it out")
+                yield Diagnostic(key, port, str(error.strerror), "set it to a free port or leave it out")
 
 
 @check("directories", "the directories that the run writes to can be made", RUN_DIR, "trainer.validation_data_dir",
        subject="machine")  # fmt: skip
-def directories(run: Run) -> Iterator[Finding]:
+def directories(run: Run) -> Iterator[Diagnostic]:
     """Nothing is made here."""
     for key in (RUN_DIR, "trainer.validation_data_dir"):
         if run.get(key) is None:
@@ -119,18 +119,18 @@ def directories(run: Run) -> Iterator[Finding]:
         path = Path(run.get(key)).expanduser().absolute()
         if os.path.expandvars(path) != str(path):
             wrong = f"Ray would read it as {os.path.expandvars(path)}"
-            yield Finding(key, run.get(key), wrong, "take a directory without a variable behind a $ (CKPTS_DIR)")
+            yield Diagnostic(key, run.get(key), wrong, "take a directory without a variable behind a $ (CKPTS_DIR)")
             continue
         place = next(folder for folder in (path, *path.parents) if folder.exists())
         if not place.is_dir():
-            yield Finding(key, run.get(key), f"{place} is a file", "set CKPTS_DIR elsewhere")
+            yield Diagnostic(key, run.get(key), f"{place} is a file", "set CKPTS_DIR elsewhere")
         elif not os.access(place, os.W_OK | os.X_OK):
-            yield Finding(key, run.get(key), f"{place} cannot be written to", "set CKPTS_DIR elsewhere")
+            yield Diagnostic(key, run.get(key), f"{place} cannot be written to", "set CKPTS_DIR elsewhere")
 
 
 @check("checkpoint", "what the run resumes from is complete, by its manifest, or else by what can be seen of it",
        "trainer.resume_mode", "trainer.resume_from_path", RUN_DIR, subject="files")  # fmt: skip
-def checkpoint(run: Run) -> Iterator[Finding]:
+def checkpoint(run: Run) -> Iterator[Diagnostic]:
     """verl would find out when it loads it, or start anew without a word. The checkpoint's bytes are all read."""
     try:
         if run.resumes_by_choice:
@@ -138,48 +138,48 @@ def checkpoint(run: Run) -> Iterator[Finding]:
         elif run.get("trainer.resume_mode") == "resume_path" and run.get("trainer.resume_from_path") is not None:
             yield from _named(run.get("trainer.resume_from_path"))
     except OSError as error:
-        yield Finding(RUN_DIR, run.get(RUN_DIR), f"{error.filename}: {error.strerror}", "make it readable")
+        yield Diagnostic(RUN_DIR, run.get(RUN_DIR), f"{error.filename}: {error.strerror}", "make it readable")
 
 
-def _named(path: str) -> Iterator[Finding]:
+def _named(path: str) -> Iterator[Diagnostic]:
     """verl takes the step from the directory's name."""
     key = "trainer.resume_from_path"
     if not Path(path).is_dir():
-        yield Finding(key, path, "no such directory", "name a run's global_step_N directory")
+        yield Diagnostic(key, path, "no such directory", "name a run's global_step_N directory")
     elif not STEP.fullmatch(path.rpartition("/")[2]):
-        yield Finding(key, path, "must end in global_step_N, without a / behind it")
+        yield Diagnostic(key, path, "must end in global_step_N, without a / behind it")
     else:
         verdict = verify(Path(path))
         for wrong in verdict.wrong:
             remedy = "name another checkpoint; trainer.resume_mode=auto takes the newest complete one of the run's own"
-            yield Finding(key, path, wrong, remedy)
+            yield Diagnostic(key, path, wrong, remedy)
         if verdict.complete and not verdict.has_manifest:
-            yield Finding(key, path, UNCHECKED, level="warning")
+            yield Diagnostic(key, path, UNCHECKED, level="warning")
 
 
-def _newest(run: Run) -> Iterator[Finding]:
+def _newest(run: Run) -> Iterator[Diagnostic]:
     where, chosen = run.get(RUN_DIR), run.newest_checkpoint
     if chosen.found is None:
         anew = "trainer.resume_mode=disable starts anew; trainer.default_local_dir may be another run's"
         for verdict in chosen.passed_over:
             wrong = f"{verdict.directory.name} cannot be resumed from: {verdict.why}"
-            yield Finding(RUN_DIR, where, wrong, f"and no other one can; {anew}")
+            yield Diagnostic(RUN_DIR, where, wrong, f"and no other one can; {anew}")
         if chosen.tracker is not None and not chosen.passed_over:
             wrong = f"{TRACKER} in it says {chosen.tracker!r}, and there is no checkpoint; verl would start anew"
-            yield Finding(RUN_DIR, where, wrong, anew)
+            yield Diagnostic(RUN_DIR, where, wrong, anew)
         return
     name = chosen.found.directory.name
     for verdict in chosen.passed_over:
         wrong = f"{verdict.directory.name} is passed over: {verdict.why}"
-        yield Finding(RUN_DIR, where, wrong, f"the run goes on from {name}", "warning")
+        yield Diagnostic(RUN_DIR, where, wrong, f"the run goes on from {name}", "warning")
     judged = [verdict.directory.name for verdict in (*chosen.passed_over, chosen.found)]
     if f"global_step_{chosen.tracker}" not in judged:
         said = "is missing" if chosen.tracker is None else f"says {chosen.tracker!r}, and that is not there"
-        yield Finding(RUN_DIR, where, f"{TRACKER} in it {said}", f"the run goes on from {name}", "warning")
+        yield Diagnostic(RUN_DIR, where, f"{TRACKER} in it {said}", f"the run goes on from {name}", "warning")
     if chosen.found.has_manifest:
-        yield Finding(RUN_DIR, where, f"{name} is as its manifest says; the run goes on from it", level="ok")
+        yield Diagnostic(RUN_DIR, where, f"{name} is as its manifest says; the run goes on from it", level="ok")
     else:
-        yield Finding(RUN_DIR, where, f"{name} {UNCHECKED}", level="warning")
+        yield Diagnostic(RUN_DIR, where, f"{name} {UNCHECKED}", level="warning")
 
 
 def missing_wandb_key() -> str | None:
@@ -200,13 +200,13 @@ def missing_wandb_key() -> str | None:
 
 
 @check("W&B", "a run that logs to W&B has a key, or is meant to stay offline", "trainer.logger", subject="machine")
-def wandb(run: Run) -> Iterator[Finding]:
+def wandb(run: Run) -> Iterator[Diagnostic]:
     """Without a key W&B would ask, and wait; the run logs offline instead."""
     loggers = run.get("trainer.logger")
     if "wandb" not in ([loggers] if isinstance(loggers, str) else loggers):
         return
     if mode := os.environ.get("WANDB_MODE"):
-        yield Finding("WANDB_MODE", mode, "W&B logs as it says", level="ok")
+        yield Diagnostic("WANDB_MODE", mode, "W&B logs as it says", level="ok")
     elif why := missing_wandb_key():
         remedy = "`wandb login` before, or `wandb sync` after the run"
-        yield Finding("trainer.logger", ABSENT, f"no W&B key ({why}): W&B logs offline", remedy, "warning")
+        yield Diagnostic("trainer.logger", ABSENT, f"no W&B key ({why}): W&B logs offline", remedy, "warning")

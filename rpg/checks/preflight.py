@@ -17,7 +17,7 @@ from rpg.checks import (
     verl_validation,
     verl_version,
 )
-from rpg.checks.finding import Check, Cost, Finding, Refused, Run, Subject
+from rpg.checks.check import Check, Cost, Diagnostic, Refused, Run, Subject
 
 # in this order they are asked
 MODULES = (secrets, settings, rules, reward, installed, machine, inputs, verl_version, verl_validation, budgets)
@@ -32,7 +32,7 @@ SUBJECTS: tuple[Subject, ...] = ("settings", "files", "machine")
 
 def ask(
     run: Run, costs: Collection[Cost], subjects: Collection[Subject] = SUBJECTS
-) -> Iterator[tuple[Check, list[Finding]]]:
+) -> Iterator[tuple[Check, list[Diagnostic]]]:
     """Every check of these costs and subjects with what it found.
 
     A check that reads a key whose type or range is wrong is left out: it could only stumble over it. So are those
@@ -47,21 +47,21 @@ def ask(
             continue
         if strange and check.cost == "verl":
             continue
-        findings = list(check(run))
+        diagnostics = list(check(run))
         if check is settings.values:
-            wrong.update(finding.key for finding in findings)
+            wrong.update(diagnostic.key for diagnostic in diagnostics)
         if check is verl_version.verl_version:
-            strange = any(finding.level == "error" for finding in findings)
-        yield check, findings
+            strange = any(diagnostic.level == "error" for diagnostic in diagnostics)
+        yield check, diagnostics
 
 
 def _within(key: str, section: str) -> bool:
     return key == section or key.startswith(f"{section}.")
 
 
-def refuse(run: Run, costs: Collection[Cost], subjects: Collection[Subject] = SUBJECTS) -> list[Finding]:
+def refuse(run: Run, costs: Collection[Cost], subjects: Collection[Subject] = SUBJECTS) -> list[Diagnostic]:
     """Ask these checks; the warnings. Raises Refused with all errors where there are any."""
-    findings = [finding for _, found in ask(run, costs, subjects) for finding in found]
-    if errors := [finding for finding in findings if finding.level == "error"]:
+    diagnostics = [diagnostic for _, found in ask(run, costs, subjects) for diagnostic in found]
+    if errors := [diagnostic for diagnostic in diagnostics if diagnostic.level == "error"]:
         raise Refused(errors)
-    return [finding for finding in findings if finding.level == "warning"]
+    return [diagnostic for diagnostic in diagnostics if diagnostic.level == "warning"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from rpg.checks.finding import Check, Finding, Level, Run
+from rpg.checks.check import Check, Diagnostic, Level, Run
 from rpg.checks.reward import EXTERNAL, is_ours
 from rpg.checks.settings import ACTOR, CORRECTION, MODEL, OVERLONG, REF, ROLLOUT, SAMPLER
 from rpg.objectives.spec import LOSS_NAMES
@@ -76,14 +76,14 @@ class Rule:
     level: Level = "error"
     near: Sequence[str] = ()
 
-    def ask(self, run: Run) -> Iterator[Finding]:
-        """The finding, where the run breaks the rule."""
+    def ask(self, run: Run) -> Iterator[Diagnostic]:
+        """The diagnostic, where the run breaks the rule."""
         values = [run.get(key) for key in (self.key, *self.reads)]
         if self.broken(*values):
             remedy = self.remedy.format(*values)
             if self.near:
                 remedy = f"did you mean {difflib.get_close_matches(values[0].lower(), self.near, n=1, cutoff=0)[0]}?"
-            yield Finding(self.key, values[0], self.wrong.format(*values), remedy, self.level)
+            yield Diagnostic(self.key, values[0], self.wrong.format(*values), remedy, self.level)
 
 
 def pi_old(bypass: bool, weight: str | None) -> str:
@@ -358,7 +358,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
 
 
 def _check(name: str, sentence: str, rules: list[Rule]) -> Check:
-    def ask(run: Run) -> Iterator[Finding]:
+    def ask(run: Run) -> Iterator[Diagnostic]:
         for rule in rules:
             yield from rule.ask(run)
 

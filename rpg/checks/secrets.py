@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from rpg.checks.finding import ABSENT, Finding, Run, check, leaves
+from rpg.checks.check import ABSENT, Diagnostic, Run, check, leaves
 
 # The last word of a variable's name, as WANDB_API_KEY, HF_TOKEN, RAY_AUTH_TOKEN, AWS_SECRET_ACCESS_KEY have it.
 LAST_WORDS = frozenset({"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS"})
@@ -41,7 +41,7 @@ ELSEWHERE = "a local run's processes inherit it, those of a cluster what `ray st
 
 
 @check("secrets", "no token, password or login in an address stands in the configuration, which is written down")
-def secrets(run: Run) -> Iterator[Finding]:
+def secrets(run: Run) -> Iterator[Diagnostic]:
     """config.yaml, run.log, W&B and the page show the configuration; so no value is shown here."""
     known = in_environment()
     for key, value in leaves(run.config, into_lists=True):
@@ -52,31 +52,33 @@ def secrets(run: Run) -> Iterator[Finding]:
         yield from in_variables("rpg.env", {name: text for name, text in already.items() if text != str(given[name])})
 
 
-def in_variables(where: str, variables: Mapping[str, str]) -> Iterator[Finding]:
+def in_variables(where: str, variables: Mapping[str, str]) -> Iterator[Diagnostic]:
     """The secrets among environment variables that are written down or shown somewhere."""
     known = in_environment()
     for name, value in variables.items():
         yield from _secret(f"{where}.{name}", value, True, known)
 
 
-def _secret(key: str, text: str, named: bool, known: Mapping[str, str]) -> Iterator[Finding]:
+def _secret(key: str, text: str, named: bool, known: Mapping[str, str]) -> Iterator[Diagnostic]:
     name = key.rpartition(".")[2]
     if named and names_a_secret(name):
         wrong = "is a secret by its name, and would be written down (config.yaml, the log, W&B, a job's environment)"
-        yield Finding(key, ABSENT, wrong, f"leave it out and set {name} in the environment: {ELSEWHERE}")
+        yield Diagnostic(key, ABSENT, wrong, f"leave it out and set {name} in the environment: {ELSEWHERE}")
     elif has_login(text):
         wrong = "has a login in its address, which would be written down"
-        yield Finding(key, ABSENT, wrong, "give the address without, and the login as its program wants it (~/.netrc)")
+        yield Diagnostic(
+            key, ABSENT, wrong, "give the address without, and the login as its program wants it (~/.netrc)"
+        )
     elif held := [variable for variable, value in known.items() if value in text]:
         wrong = f"holds what {held[0]} holds in the environment, which would be written down"
-        yield Finding(key, ABSENT, wrong, f"leave it out; {ELSEWHERE}")
+        yield Diagnostic(key, ABSENT, wrong, f"leave it out; {ELSEWHERE}")
 
 
 TRUST = "trust_remote_code"
 
 
 @check("remote code", f"no {TRUST}: code from a model's directory is not run unless it is asked for")
-def remote_code(run: Run) -> Iterator[Finding]:
+def remote_code(run: Run) -> Iterator[Diagnostic]:
     """It may be meant, so it is a warning."""
     for key, value in leaves(run.config):
         if key.rpartition(".")[2] == TRUST and str(value) == "True":
@@ -84,4 +86,4 @@ def remote_code(run: Run) -> Iterator[Finding]:
                 "Python code that lies with the model or the tokenizer, or that its hub repository names, is run in "
                 "the driver and in every worker, with all that this user may do"
             )
-            yield Finding(key, True, wrong, "read that code, or set it to false", "warning")
+            yield Diagnostic(key, True, wrong, "read that code, or set it to false", "warning")

@@ -24,7 +24,7 @@ from pydantic import (
     ValidationError,
 )
 
-from rpg.checks.finding import ABSENT, Finding, Run, check
+from rpg.checks.check import ABSENT, Diagnostic, Run, check
 from rpg.objectives.spec import CLIP_BRANCHES, CLIP_SCOPES, DIVERGENCE_NAMES
 from rpg.verl_plugin.reference_settings import MODES
 
@@ -265,7 +265,7 @@ def _sentence(found: Any) -> str:
 
 
 @check("types and ranges", "a setting has the type of verl's default, or of the recipe's, is in its range, and is read")
-def values(run: Run) -> Iterator[Finding]:
+def values(run: Run) -> Iterator[Diagnostic]:
     """Wrong types, numbers out of range, missing keys, and keys that nothing reads; then verl_validation.py."""
     yield from _ours(run)
     for section in SECTIONS:
@@ -275,7 +275,7 @@ def values(run: Run) -> Iterator[Finding]:
     for key, adapter in RANGES.items():
         held = run.get(key, ABSENT)
         if held is not ABSENT and (wrong := complaint(adapter, held)):
-            yield Finding(key, repr(held) if isinstance(held, str) else held, wrong)
+            yield Diagnostic(key, repr(held) if isinstance(held, str) else held, wrong)
     yield from _section("", run.config, verl_defaults())
 
 
@@ -286,7 +286,7 @@ RPG_KEYS = [f"rpg.{name}" for name in RpgSettings.model_fields] + [
 ]
 
 
-def _ours(run: Run) -> Iterator[Finding]:
+def _ours(run: Run) -> Iterator[Diagnostic]:
     errors = []
     try:
         RpgSettings.model_validate(run.get("rpg"))
@@ -294,12 +294,12 @@ def _ours(run: Run) -> Iterator[Finding]:
         errors = error.errors()
     for key, found in {_place(run, found): found for found in reversed(errors)}.items():
         if found["type"] == "missing":
-            yield Finding(key, ABSENT, "is missing", f"remove '~{key}' from the overrides")
+            yield Diagnostic(key, ABSENT, "is missing", f"remove '~{key}' from the overrides")
         elif found["type"] == "extra_forbidden":
-            yield Finding(key, run.get(key), "no such setting", did_you_mean(key, RPG_KEYS))
+            yield Diagnostic(key, run.get(key), "no such setting", did_you_mean(key, RPG_KEYS))
         else:
             held = run.get(key)
-            yield Finding(key, repr(held) if isinstance(held, str) else held, _sentence(found))
+            yield Diagnostic(key, repr(held) if isinstance(held, str) else held, _sentence(found))
 
 
 def _place(run: Run, found: Any) -> str:
@@ -312,19 +312,19 @@ def _place(run: Run, found: Any) -> str:
     return key
 
 
-def _section(section: str, held: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Finding]:
+def _section(section: str, held: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Diagnostic]:
     """A section against verl's; one with a _target_ may have more keys, and null where its dataclass allows it."""
     dataclass = "_target_" in defaults
     for name, default in defaults.items():
         if name not in held and default is not None:
             key = f"{section}.{name}".lstrip(".")
-            yield Finding(key, ABSENT, "is missing", f"remove '~{key}' from the overrides")
+            yield Diagnostic(key, ABSENT, "is missing", f"remove '~{key}' from the overrides")
     for name, value in held.items():
         key = f"{section}.{name}".lstrip(".")
         default = defaults.get(name, ABSENT)
         if default is ABSENT:
             if not dataclass and not is_read(key):
-                yield Finding(key, value, "verl has no such setting", did_you_mean(name, defaults))
+                yield Diagnostic(key, value, "verl has no such setting", did_you_mean(name, defaults))
         elif isinstance(default, dict) and default and isinstance(value, dict):
             yield from _section(key, value, default)
         elif isinstance(default, dict) and default and value is None:
@@ -332,7 +332,7 @@ def _section(section: str, held: dict[str, Any], defaults: dict[str, Any]) -> It
         elif key in RANGES or key in SECTIONS or (value is None and dataclass) or _says_no_type(default):
             continue
         elif wrong := complaint(_like(type(default), dataclass and default != {}), value):
-            yield Finding(key, repr(value) if isinstance(value, str) else value, wrong)
+            yield Diagnostic(key, repr(value) if isinstance(value, str) else value, wrong)
 
 
 def _says_no_type(default: Any) -> bool:
@@ -340,8 +340,8 @@ def _says_no_type(default: Any) -> bool:
     return default in (None, "???") or (isinstance(default, str) and "${" in default)
 
 
-def _no_mapping(section: str, held: Any) -> Finding:
-    return Finding(section, held, "must be a mapping", f"set its keys one by one, as {section}.KEY=VALUE")
+def _no_mapping(section: str, held: Any) -> Diagnostic:
+    return Diagnostic(section, held, "must be a mapping", f"set its keys one by one, as {section}.KEY=VALUE")
 
 
 @cache

@@ -16,14 +16,14 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import TypeAdapter
 
-from rpg.checks.finding import ABSENT, Finding, Run, check
+from rpg.checks.check import ABSENT, Diagnostic, Run, check
 from rpg.checks.rules import BACKEND, ENGINE, ESTIMATOR, LIMITS, LOSS, REFERENCE, REJECTION, SCHEDULE, SEPARATE, SOCKETS
 from rpg.checks.settings import RANGES, RAY, STRICT, complaint, did_you_mean, is_read, verl_defaults
 
 
 @check("registered with verl", "loss and estimator are registered with verl, the plugin's and others", LOSS, ESTIMATOR,
        cost="verl")  # fmt: skip
-def registered(run: Run) -> Iterator[Finding]:
+def registered(run: Run) -> Iterator[Diagnostic]:
     """Names are verl's own, the plugin's, or those of an external library, which only the workers import."""
     from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 
@@ -32,42 +32,42 @@ def registered(run: Run) -> Iterator[Finding]:
     try:
         register()
     except ValueError as error:
-        yield Finding("rpg.verl_plugin", ABSENT, str(error), "take the other package that registers it out")
+        yield Diagnostic("rpg.verl_plugin", ABSENT, str(error), "take the other package that registers it out")
         return
     for key, registry in ((LOSS, POLICY_LOSS_REGISTRY), (ESTIMATOR, ADV_ESTIMATOR_REGISTRY)):
         name, known = run.get(key), sorted(map(str, registry))
         if name not in registry:
             remedy = f"{did_you_mean(name, known)} known: {', '.join(known)}".strip()
-            yield Finding(key, name, "is not registered with verl", remedy)
+            yield Diagnostic(key, name, "is not registered with verl", remedy)
 
 
 @check("loss sees the reference", "the loss takes ref_log_prob where pi_ref is a model of its own", LOSS,
        f"{REFERENCE}.mode", cost="verl")  # fmt: skip
-def loss_sees_the_reference(run: Run) -> Iterator[Finding]:
+def loss_sees_the_reference(run: Run) -> Iterator[Diagnostic]:
     """verl's own losses do not."""
     from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
 
     loss, mode = POLICY_LOSS_REGISTRY.get(run.get(LOSS)), run.get(f"{REFERENCE}.mode")
     if mode != "old" and loss is not None and "ref_log_prob" not in inspect.signature(loss).parameters:
         wrong = f"needs a loss that sees the reference, and {LOSS}={run.get(LOSS)} does not"
-        yield Finding(f"{REFERENCE}.mode", mode, wrong, f"choose an rpg loss, or set {REFERENCE}.mode=old")
+        yield Diagnostic(f"{REFERENCE}.mode", mode, wrong, f"choose an rpg loss, or set {REFERENCE}.mode=old")
 
 
 @check("reward manager", "the reward manager is one of verl's", "reward.reward_manager.name", cost="verl")
-def reward_manager(run: Run) -> Iterator[Finding]:
+def reward_manager(run: Run) -> Iterator[Diagnostic]:
     """Those that verl registers; one from a module of its own (source: importlib) is the user's."""
     from verl.experimental.reward_loop.reward_manager import registry
 
     name, known = run.get("reward.reward_manager.name"), sorted(registry.REWARD_MANAGER)
     if run.get("reward.reward_manager.source", "register") == "register" and name not in known:
-        yield Finding(
+        yield Diagnostic(
             "reward.reward_manager.name", name, "verl has no such reward manager", f"known: {', '.join(known)}"
         )
 
 
 @check("checkpoint engine", "what takes the weights to rollouts with GPUs of their own is registered with verl",
        SCHEDULE, ENGINE, BACKEND, cost="verl", subject="machine")  # fmt: skip
-def checkpoint_engine(run: Run) -> Iterator[Finding]:
+def checkpoint_engine(run: Run) -> Iterator[Diagnostic]:
     """verl registers those whose packages are there; what a module of the user's registers is not known here."""
     from verl.checkpoint_engine import CheckpointEngineRegistry
 
@@ -78,12 +78,12 @@ def checkpoint_engine(run: Run) -> Iterator[Finding]:
     try:
         CheckpointEngineRegistry.get(run.get(ENGINE))
     except ValueError as error:
-        yield Finding(ENGINE, run.get(ENGINE), f"verl has no such checkpoint engine here ({error})")
+        yield Diagnostic(ENGINE, run.get(ENGINE), f"verl has no such checkpoint engine here ({error})")
 
 
 @check("rejection criteria", "verl can read the criteria of rollout_rs and their thresholds", REJECTION, LIMITS,
        cost="verl")  # fmt: skip
-def rejection(run: Run) -> Iterator[Finding]:
+def rejection(run: Run) -> Iterator[Diagnostic]:
     """verl reads them after the first batch's rollouts."""
     from verl.trainer.ppo.rollout_corr_helper import SUPPORTED_ROLLOUT_RS_OPTIONS, _parse_rollout_rs_thresholds
 
@@ -93,16 +93,16 @@ def rejection(run: Run) -> Iterator[Finding]:
     criteria = [name.strip() for name in named.split(",") if name.strip()]
     if unknown := [name for name in criteria or [named] if name not in SUPPORTED_ROLLOUT_RS_OPTIONS]:
         wrong = f"names {unknown[0]}, and verl's criteria are {', '.join(sorted(SUPPORTED_ROLLOUT_RS_OPTIONS))}"
-        yield Finding(REJECTION, named, wrong, did_you_mean(unknown[0], SUPPORTED_ROLLOUT_RS_OPTIONS))
+        yield Diagnostic(REJECTION, named, wrong, did_you_mean(unknown[0], SUPPORTED_ROLLOUT_RS_OPTIONS))
         return
     try:
         _parse_rollout_rs_thresholds(criteria, limits)
     except (ValueError, TypeError, ZeroDivisionError) as error:
-        yield Finding(LIMITS, limits, str(error))
+        yield Diagnostic(LIMITS, limits, str(error))
 
 
 @check("arguments of ray.init", "ray_kwargs.ray_init holds arguments of ray.init", RAY, cost="verl")
-def ray_arguments(run: Run) -> Iterator[Finding]:
+def ray_arguments(run: Run) -> Iterator[Diagnostic]:
     """Ray refuses others when it is started."""
     import ray
 
@@ -110,28 +110,28 @@ def ray_arguments(run: Run) -> Iterator[Finding]:
     for name, value in run.get(RAY).items():
         if name not in known:
             remedy = did_you_mean(name, known) or f"remove it ('~{RAY}.{name}')"
-            yield Finding(f"{RAY}.{name}", value, "ray.init has no such argument", remedy)
+            yield Diagnostic(f"{RAY}.{name}", value, "ray.init has no such argument", remedy)
 
 
 @check("verl's dataclasses", "a setting of verl's dataclasses is one of their fields and has its type", cost="verl")
-def verl_types(run: Run) -> Iterator[Finding]:
+def verl_types(run: Run) -> Iterator[Diagnostic]:
     """What settings.py cannot say without importing verl: keys that no field reads, and types that have no default."""
     yield from _section("", run.config, verl_defaults())
 
 
-def _section(section: str, held: dict[str, Any], defaults: Any) -> Iterator[Finding]:
+def _section(section: str, held: dict[str, Any], defaults: Any) -> Iterator[Diagnostic]:
     defaults = defaults if isinstance(defaults, dict) else {}
     owner = _dataclass(held)
     if held.get("_target_") and owner is None and defaults.get("_target_"):
         remedy = f"verl's is {defaults['_target_']}"
-        yield Finding(f"{section}._target_", held["_target_"], "no such dataclass", remedy)
+        yield Diagnostic(f"{section}._target_", held["_target_"], "no such dataclass", remedy)
         return
     fields = typing.get_type_hints(owner) if owner else {}
     for name, value in held.items():
         key = f"{section}.{name}".lstrip(".")
         if owner and name not in (*fields, *defaults, "_target_") and not is_read(key):
             remedy = did_you_mean(name, fields) or f"remove it ('~{key}')"
-            yield Finding(key, value, f"verl's {owner.__name__} has no such setting", remedy)
+            yield Diagnostic(key, value, f"verl's {owner.__name__} has no such setting", remedy)
         elif isinstance(value, dict):
             yield from _section(key, value, defaults.get(name))
         elif name not in fields or key in RANGES or not _simple(fields[name]):
@@ -139,7 +139,7 @@ def _section(section: str, held: dict[str, Any], defaults: Any) -> Iterator[Find
         elif value == defaults.get(name, ABSENT) or (value is None and "${" in str(defaults.get(name))):
             continue  # verl's own defaults are not all of their field's type
         elif wrong := complaint(TypeAdapter(fields[name], config=STRICT), value):
-            yield Finding(key, repr(value) if isinstance(value, str) else value, wrong)
+            yield Diagnostic(key, repr(value) if isinstance(value, str) else value, wrong)
 
 
 def _dataclass(section: dict[str, Any]) -> type | None:
@@ -164,7 +164,7 @@ def _simple(annotation: Any) -> bool:
 
 @check("verl's own validation", "verl makes its dataclasses of the configuration, and its validate_config passes",
        *RANGES, cost="verl")  # fmt: skip
-def verl_validation(run: Run) -> Iterator[Finding]:
+def verl_validation(run: Run) -> Iterator[Diagnostic]:
     """verl's words, under the key of the section that they are about."""
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
@@ -179,7 +179,7 @@ def verl_validation(run: Run) -> Iterator[Finding]:
             omega_conf_to_dataclass(OmegaConf.create(run.get(section)))  # type: ignore[arg-type]
         except refusals as error:
             refused = True
-            yield Finding(section, ABSENT, _root(error))
+            yield Diagnostic(section, ABSENT, _root(error))
     if refused:
         return
     config, printed = OmegaConf.create(run.config), io.StringIO()
@@ -188,10 +188,10 @@ def verl_validation(run: Run) -> Iterator[Finding]:
             warnings.simplefilter("ignore", UserWarning)  # that there is no critic
             validate_config(config, need_reference_policy(config), need_critic(config))
     except refusals as error:
-        yield Finding("verl's validate_config", ABSENT, _root(error))
+        yield Diagnostic("verl's validate_config", ABSENT, _root(error))
     for line in printed.getvalue().splitlines():
         if line.startswith(("WARNING:", "NOTICE:")):  # not vLLM's log, whose WARNING a date follows
-            yield Finding("verl's validate_config", ABSENT, line, level="warning")
+            yield Diagnostic("verl's validate_config", ABSENT, line, level="warning")
 
 
 def _root(error: BaseException) -> str:

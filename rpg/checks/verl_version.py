@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from rpg.checks.finding import ABSENT, Finding, Run, check
+from rpg.checks.check import ABSENT, Diagnostic, Run, check
 from rpg.verl_plugin import version
 
 SWITCH = f"{version.ALLOW}=1"
 
 
 @check("verl's version", f"verl is {version.VERL}, or {SWITCH} allows another", subject="machine")
-def verl_version(run: Run) -> Iterator[Finding]:
+def verl_version(run: Run) -> Iterator[Diagnostic]:
     """Asked before the configuration is composed, which extends verl's; the run is not read.
 
     Another verl is refused because what it changes may be silent; scripts/check_verl.py compares it with what the
@@ -17,10 +17,10 @@ def verl_version(run: Run) -> Iterator[Finding]:
     """
     here = version.installed()
     if here is None:
-        yield Finding("verl", ABSENT, "is not installed", f"bash scripts/setup.sh, or {version.INSTALL}")
+        yield Diagnostic("verl", ABSENT, "is not installed", f"bash scripts/setup.sh, or {version.INSTALL}")
     elif not version.is_ours(here):
         wrong = f"is not {version.VERL}, the version that the plugin is written for and tested with"
         if version.allowed():
-            yield Finding("verl", here, wrong, "python scripts/check_verl.py lists the differences", "warning")
+            yield Diagnostic("verl", here, wrong, "python scripts/check_verl.py lists the differences", "warning")
         else:
-            yield Finding("verl", here, wrong, f"{version.INSTALL}, or set {SWITCH} to try it")
+            yield Diagnostic("verl", here, wrong, f"{version.INSTALL}, or set {SWITCH} to try it")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rpg.data.build import digest
-from rpg.data.findings import ABSENT, Finding, Findings, Level, shown
+from rpg.data.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, shown
 from rpg.data.published import problem_text
 from rpg.data.readers import DataError, open_parquet, read_batches
-from rpg.data.row_model import row_findings, short
+from rpg.data.row_model import row_diagnostics, short
 
 MAX_PROMPT_LENGTH = 2048  # of the launch scripts
 REQUIRED = ("data_source", "prompt", "reward_model")
@@ -34,7 +34,7 @@ class FileCheck:
     """The state of checking one file."""
 
     path: Path
-    findings: Findings = field(default_factory=Findings)
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
     rows: int = 0
     sources: Counter[str] = field(default_factory=Counter)
     splits: Counter[str] = field(default_factory=Counter)
@@ -44,7 +44,7 @@ class FileCheck:
 
     def add(self, key: str, wrong: str, remedy: str, row: int | None = None, level: Level = "error") -> None:
         """Record what is wrong with a column, of one row or of the whole file."""
-        self.findings.add(Finding(key, ABSENT, wrong, remedy, level), row)
+        self.diagnostics.add(Diagnostic(key, ABSENT, wrong, remedy, level), row)
 
     @property
     def role(self) -> str:
@@ -60,7 +60,7 @@ class FileCheck:
         sources = ", ".join(f"{shown(name):.40} ({count})" for name, count in self.sources.most_common(5))
         return (
             f"{self.path}: {self.rows} rows, {len(counts)} problems, each {repeats} times; data_source {sources}; "
-            f"split {self.role}; {self.findings.count('error', TRUTH)} ground truths unusable"
+            f"split {self.role}; {self.diagnostics.count('error', TRUTH)} ground truths unusable"
             + ("" if self.too_long is None else f"; {self.too_long} problems too long")
         )
 
@@ -87,12 +87,13 @@ def check_files(
     checks = [check_file(path, length, max_prompt_length, own_reward) for path in paths]
     check_overlap(checks)
     for check in checks if not as_json else ():
-        print(check.summary(), *check.findings.lines(), sep="\n")
-    errors += sum(check.findings.count("error") for check in checks)
-    warnings = sum(check.findings.count("warning") for check in checks)
+        print(check.summary(), *check.diagnostics.lines(), sep="\n")
+    errors += sum(check.diagnostics.count("error") for check in checks)
+    warnings = sum(check.diagnostics.count("warning") for check in checks)
     if as_json:
         files = [
-            {"file": str(check.path), "rows": check.rows, "findings": check.findings.records()} for check in checks
+            {"file": str(check.path), "rows": check.rows, "diagnostics": check.diagnostics.records()}
+            for check in checks
         ]
         print(json.dumps({"files": files, "errors": errors, "warnings": warnings}, indent=2))
         return 1 if errors else 0
@@ -107,7 +108,7 @@ def check_file(
     max_prompt_length: int = MAX_PROMPT_LENGTH,
     own_reward: bool = False,
 ) -> FileCheck:
-    """Check one file by itself; problems with reading it become findings. own_reward: as in check_files."""
+    """Check one file by itself; problems with reading it become diagnostics. own_reward: as in check_files."""
     check = FileCheck(path, own_reward=own_reward, too_long=0 if length else None)
     if path.suffix != ".parquet":
         remedy = f"build one: rpg data build --from {path} --question COLUMN --answer COLUMN"
@@ -146,9 +147,9 @@ def check_columns(check: FileCheck, names: list[str]) -> None:
 def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None, max_prompt_length: int) -> None:
     """Record what is wrong with `row` and remember its problem for the checks across rows."""
     is_prompt_broken = False
-    for finding in row_findings(row, check.own_reward):
-        check.findings.add(finding, check.rows)
-        is_prompt_broken |= finding.level == "error" and finding.key.startswith("prompt")
+    for diagnostic in row_diagnostics(row, check.own_reward):
+        check.diagnostics.add(diagnostic, check.rows)
+        is_prompt_broken |= diagnostic.level == "error" and diagnostic.key.startswith("prompt")
     structs = (row.get(name) for name in ("extra_info", "reward_model"))
     extra, reward_model = (value if isinstance(value, dict) else {} for value in structs)
     check.sources[str(row.get("data_source"))] += 1

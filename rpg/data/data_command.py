@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rpg.data import own, toy
 from rpg.data.build import build, problem_keys
-from rpg.data.findings import shown
+from rpg.data.diagnostics import shown
 from rpg.data.parquet import Problem, repeated_rows, write_together
 from rpg.data.published import SOURCES
 from rpg.data.readers import DataError, read_file, read_hub

@@ -1,4 +1,4 @@
-"""What one row must be, column by column: one pydantic model, and its errors as findings."""
+"""What one row must be, column by column: one pydantic model, and its errors as diagnostics."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from rpg.data.findings import Finding
+from rpg.data.diagnostics import Diagnostic
 from rpg.data.parquet import ABILITY, STYLE
 from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.template import PREFIX, is_templated, strip_prompt
@@ -41,8 +41,8 @@ def wrong(what: str, remedy: str, level: Literal["error", "warning"] = "error") 
     return PydanticCustomError(level, "{what}", {"what": what, "remedy": remedy})
 
 
-def row_findings(row: dict[str, Any], own_reward: bool = False) -> Iterator[Finding]:
-    """Yield what is wrong with `row` by itself, at most one finding a field; missing columns are not looked at.
+def row_diagnostics(row: dict[str, Any], own_reward: bool = False) -> Iterator[Diagnostic]:
+    """Yield what is wrong with `row` by itself, at most one diagnostic a field; missing columns are not looked at.
 
     own_reward: a function of the user's scores it, so our rules on data_source, answer and template are not asked.
     """
@@ -55,7 +55,7 @@ def row_findings(row: dict[str, Any], own_reward: bool = False) -> Iterator[Find
             column = str(one["loc"][0])
             remedy = one.get("ctx", {}).get("remedy", REMEDIES.get(column, BUILD))
             level = "warning" if one["type"] == "warning" or key in HARMLESS else "error"
-            yield Finding(key, short(one["input"]), one["msg"], remedy, level)
+            yield Diagnostic(key, short(one["input"]), one["msg"], remedy, level)
 
 
 def short(value: Any) -> str:

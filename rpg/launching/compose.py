@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from rpg.checks import machine, secrets, verl_version
-from rpg.checks.finding import ABSENT, Finding, Refused, Run, leaves
+from rpg.checks.check import ABSENT, Diagnostic, Refused, Run, leaves
 from rpg.launching.overrides import BadSetting, check_text, override
 from rpg.launching.own_reward import set_own_reward
 from rpg.launching.scripts import RECIPE, Script, home
@@ -41,7 +41,7 @@ def configured(overrides: list[str], notes: list[str]) -> Run:
         Refused: another verl, a variable that holds something else than it is for, a secret in the configuration.
     """
     for early in (machine.environment_variables, verl_version.verl_version):
-        if found := [finding for finding in early(Run({})) if finding.level == "error"]:
+        if found := [diagnostic for diagnostic in early(Run({})) if diagnostic.level == "error"]:
             raise Refused(found)
     for variable in TEXTS:
         check_text(variable, os.environ.get(variable, ""))
@@ -68,7 +68,7 @@ def check_sections(config: DictConfig) -> None:
     """Raise Refused where the sections that are read before the checks are no sections."""
     held: dict[str, Any] = OmegaConf.to_container(config, resolve=False)  # type: ignore[assignment]
     if found := [
-        Finding(name, held.get(name, ABSENT), "must be a mapping", f"set its keys one by one, as {name}.KEY=VALUE")
+        Diagnostic(name, held.get(name, ABSENT), "must be a mapping", f"set its keys one by one, as {name}.KEY=VALUE")
         for name in ("trainer", "rpg")
         if not isinstance(held.get(name), dict)
     ]:

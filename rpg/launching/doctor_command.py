@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib import metadata
 
-from rpg.checks.finding import ABSENT, MARKS, Finding, Level, Run
+from rpg.checks.check import ABSENT, MARKS, Diagnostic, Level, Run
 from rpg.checks.preflight import ask
 from rpg.checks.rules import RPG_ESTIMATORS
 from rpg.launching import scripts, settle
@@ -79,13 +79,13 @@ def lines(script: str | None, overrides: list[str], ray: bool) -> Iterator[tuple
         environment.append(plugin("plugin in a Ray worker", RAY_PROBE))
     else:
         remedy = "--ray asks one (starts Ray where none runs)"
-        environment.append(Finding("plugin in a Ray worker", ABSENT, "not asked", remedy, "skip"))
-    for finding in environment:
-        yield finding.level, str(finding)
+        environment.append(Diagnostic("plugin in a Ray worker", ABSENT, "not asked", remedy, "skip"))
+    for diagnostic in environment:
+        yield diagnostic.level, str(diagnostic)
     asked: Run | None = None
     if script is None:
         remedy = "rpg doctor recipe/rpg/7b/run_....sh checks a run"
-        yield "skip", str(Finding("run", ABSENT, "no script given", remedy))
+        yield "skip", str(Diagnostic("run", ABSENT, "no script given", remedy))
     else:
         try:
             asked = of_script(scripts.find(script), overrides)
@@ -93,18 +93,18 @@ def lines(script: str | None, overrides: list[str], ray: bool) -> Iterator[tuple
             yield "error", f"configuration: {error}"
         else:
             yield "ok", f"configuration: {script} resolves"
-    for finding in versions(asked is not None and asked.get("trainer.device") == "cpu"):
-        yield finding.level, str(finding)
+    for diagnostic in versions(asked is not None and asked.get("trainer.device") == "cpu"):
+        yield diagnostic.level, str(diagnostic)
     if asked is None:
         return
-    for check, findings in ask(asked, ("cheap", "verl", "thorough")):
-        for finding in findings:
-            yield finding.level, f"{check.name}: {finding}"
-        if not findings:
+    for check, diagnostics in ask(asked, ("cheap", "verl", "thorough")):
+        for diagnostic in diagnostics:
+            yield diagnostic.level, f"{check.name}: {diagnostic}"
+        if not diagnostics:
             yield "ok", f"{check.name}: {check.rule}"
 
 
-def plugin(name: str, probe: str) -> Finding:
+def plugin(name: str, probe: str) -> Diagnostic:
     """Whether every loss and estimator is registered in a process that has imported nothing but verl."""
     remedy = "pip install -e . again, in the environment that runs verl; its own message stands on stderr"
     try:
@@ -112,21 +112,21 @@ def plugin(name: str, probe: str) -> Finding:
             [sys.executable, "-c", probe], capture_output=True, text=True, timeout=PROBE_LIMIT, check=False
         )
     except subprocess.TimeoutExpired:
-        return Finding(name, ABSENT, f"no answer within {PROBE_LIMIT} s", "see whether Ray or the file system hangs")
+        return Diagnostic(name, ABSENT, f"no answer within {PROBE_LIMIT} s", "see whether Ray or the file system hangs")
     answer = done.stdout.rpartition("\nPROBE")[2].strip()
     if done.returncode or "\nPROBE" not in done.stdout:
         last = [line for line in done.stderr.splitlines() if line.strip()][-1:] or ["no message"]
-        return Finding(name, ABSENT, f"the process that imports verl ends with {done.returncode}: {last[0]}", remedy)
+        return Diagnostic(name, ABSENT, f"the process that imports verl ends with {done.returncode}: {last[0]}", remedy)
     registered = json.loads(answer)
     missing = [wanted for wanted in (*LOSS_NAMES, *RPG_ESTIMATORS) if wanted not in registered]
     if missing:
-        return Finding(name, ABSENT, f"not registered with verl: {', '.join(missing)}", remedy)
-    return Finding(
+        return Diagnostic(name, ABSENT, f"not registered with verl: {', '.join(missing)}", remedy)
+    return Diagnostic(
         name, ABSENT, f"{len(LOSS_NAMES)} losses and {len(RPG_ESTIMATORS)} estimators registered with verl", level="ok"
     )
 
 
-def versions(cpu: bool) -> Iterator[Finding]:
+def versions(cpu: bool) -> Iterator[Diagnostic]:
     """What verl requires fails when violated; what it pins for GPUs is only warned about, and not on a CPU."""
     from packaging.requirements import Requirement
 
@@ -150,9 +150,9 @@ def versions(cpu: bool) -> Iterator[Finding]:
         name = f"versions, verl {metadata.version('verl')}" + (f"[{extra}]" if extra else "")
         if wrong and level == "skip":
             found = f"pins of the GPU stack; this CPU run uses {'; '.join(wrong)}"
-            yield Finding(name, ABSENT, found, level="skip")
+            yield Diagnostic(name, ABSENT, found, level="skip")
         elif wrong:
             remedy = "bash scripts/setup_gpu.sh (requirement.txt, the pinned GPU environment)"
-            yield Finding(name, ABSENT, "; ".join(wrong), remedy, level)
+            yield Diagnostic(name, ABSENT, "; ".join(wrong), remedy, level)
         else:
-            yield Finding(name, ABSENT, ", ".join(right), level="ok")
+            yield Diagnostic(name, ABSENT, ", ".join(right), level="ok")

@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from rpg.checks.finding import Run
+from rpg.checks.check import Run
 from rpg.launching.lost_workers import LostWorkers
 from rpg.launching.signals import FAILED, TIMED_OUT
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rpg.checks import memory, settings
+from rpg.checks.check import Refused
 from rpg.checks.estimate import (
     GB,
     GPU,
@@ -23,7 +24,6 @@ from rpg.checks.estimate import (
     shape_of,
     step_seconds,
 )
-from rpg.checks.finding import Refused
 from rpg.launching import scripts
 from rpg.launching.compose import of_script
 

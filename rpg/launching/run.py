@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import psutil
 from omegaconf import OmegaConf
 
-from rpg.checks.finding import Run
+from rpg.checks.check import Run
 from rpg.launching import RayWasLate, leftovers, signals
 from rpg.launching.monitor import INTERRUPT, Monitor
 from rpg.launching.rundir import prepare

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rpg.checks import fingerprint
-from rpg.checks.finding import Finding, Refused, Run
+from rpg.checks.check import Diagnostic, Refused, Run
 from rpg.checks.secrets import without_login
 from rpg.files.integrity import TRACKER
 from rpg.files.lock import RUN, Held, take
@@ -57,10 +57,10 @@ def held(directory: Path) -> Iterator[None]:
         directory.mkdir(parents=True, exist_ok=True)
         descriptor = take(file)
     except Held as other:
-        raise Refused([Finding("trainer.default_local_dir", str(directory), str(other), WAYS)]) from None
+        raise Refused([Diagnostic("trainer.default_local_dir", str(directory), str(other), WAYS)]) from None
     except OSError as error:
         wrong = f"cannot be made or written into ({error.strerror}: {error.filename})"
-        found = Finding("trainer.default_local_dir", str(directory), wrong, "set CKPTS_DIR elsewhere")
+        found = Diagnostic("trainer.default_local_dir", str(directory), wrong, "set CKPTS_DIR elsewhere")
         raise Refused([found]) from None
     try:
         yield

@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from rpg.checks import machine
-from rpg.checks.finding import Run
+from rpg.checks.check import Run
 from rpg.launching.overrides import check_text
 from rpg.verl_plugin.patches import job_queue
 

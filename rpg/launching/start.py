@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rpg.checks import fingerprint, secrets, settings
-from rpg.checks.finding import Finding, Refused, Run
+from rpg.checks.check import Diagnostic, Refused, Run
 from rpg.launching import RayWasLate, leftovers, rundir, settle, signals, submit
 from rpg.launching.compose import configured
 from rpg.launching.overrides import BadSetting, override
@@ -38,7 +38,7 @@ def main(argv: list[str]) -> int:
             return signals.DONE
         return _submit(asked, overrides) if submit.wanted() else _run_here(asked)
     except (BadSetting, Refused) as refusal:
-        for line in refusal.findings if isinstance(refusal, Refused) else [refusal]:
+        for line in refusal.diagnostics if isinstance(refusal, Refused) else [refusal]:
             print(f"error: {line}", file=sys.stderr)
         return signals.REFUSED
     except RayWasLate as late:
@@ -114,10 +114,10 @@ def dry_run() -> bool:
     raise BadSetting(f"DRY_RUN={said}: 1, true, yes or on print the configuration; 0, false, no, off or nothing run")
 
 
-def warn(findings: list[Finding]) -> None:
+def warn(diagnostics: list[Diagnostic]) -> None:
     """Print warnings, a line each."""
-    for finding in findings:
-        print(f"warning: {finding}", file=sys.stderr)
+    for diagnostic in diagnostics:
+        print(f"warning: {diagnostic}", file=sys.stderr)
 
 
 def start_again(overrides: list[str], reason: Exception) -> int:

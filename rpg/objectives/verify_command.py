@@ -21,7 +21,7 @@ from rpg.objectives.exact import (
     spec_loss,
 )
 from rpg.objectives.losses import DIVERGENCES
-from rpg.objectives.stale import CHOICES, STALENESS, mean_kl, measure_choice, stale_problems
+from rpg.objectives.staleness import CHOICES, STALENESS, mean_kl, measure_choice, stale_problems
 
 TOLERANCE = 1e-10
 

@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pandas as pd
 
-from rpg.checks.finding import leaves
+from rpg.checks.check import leaves
 from rpg.results.runs import RunLog, load_runs
 from rpg.results.samples import read_samples
 from rpg.results.settings import BENCHMARK_OF, ResultsError, differing, settings

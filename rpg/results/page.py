@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from rpg.checks.finding import leaves
+from rpg.checks.check import leaves
 from rpg.checks.fingerprint import below
 from rpg.checks.secrets import HIDDEN, names_a_secret, without_login
 from rpg.methods.labels import order_of

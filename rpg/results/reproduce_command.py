@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from rpg.checks.finding import Refused
+from rpg.checks.check import Refused
 from rpg.files.lock import RUN, held_by
 from rpg.files.whole import write_whole
 from rpg.launching.children import Children

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rpg.checks import fingerprint, preflight
-from rpg.checks.finding import Refused
-from rpg.checks.finding import Run as Configuration
+from rpg.checks.check import Refused
+from rpg.checks.check import Run as Configuration
 from rpg.launching import scripts
 from rpg.launching.compose import of_script
 from rpg.launching.overrides import key_of, override

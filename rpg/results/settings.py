@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from rpg.checks.finding import Refused, Run, leaves
+from rpg.checks.check import Refused, Run, leaves
 from rpg.checks.fingerprint import HOW_FAST, HOW_OFTEN, below
 from rpg.data.readers import DataError
 from rpg.launching.overrides import BadSetting

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rpg.data.findings import shown
+from rpg.data.diagnostics import shown
 from rpg.data.readers import DataError, read_file
 from rpg.rewards.own import RewardError, as_score, find_reward
 

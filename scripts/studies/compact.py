@@ -15,7 +15,7 @@ from typing import Any
 import pandas
 import yaml
 
-from rpg.checks.finding import leaves
+from rpg.checks.check import leaves
 from rpg.results.runs import load_runs
 from rpg.results.settings import put
 

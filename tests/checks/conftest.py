@@ -14,7 +14,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from rpg.checks import preflight
-from rpg.checks.finding import Refused, Run
+from rpg.checks.check import Refused, Run
 from rpg.data.parquet import repeated_rows, write_parquet
 from rpg.data.toy import toy_problems
 from rpg.launching.compose import compose_config, resolve

@@ -13,7 +13,7 @@ import pytest
 
 from rpg import rewards
 from rpg.checks import preflight, settings
-from rpg.checks.finding import ABSENT, CHEAP_OR_VERL, Refused, Run, shown
+from rpg.checks.check import ABSENT, CHEAP_OR_VERL, Refused, Run, shown
 from rpg.data.parquet import SCHEMA as COLUMNS
 from rpg.files import manifest
 from rpg.results.settings import put
@@ -55,9 +55,9 @@ def test_what_a_check_refuses(furnished, name, overrides, blamed, monkeypatch):
     [asked] = [check for check in preflight.CHECKS if check.name == name]
     refused = dict(preflight.ask(run, ["cheap"]))
     if asked.cost == "verl":
-        assert not [finding for found in refused.values() for finding in found if finding.level == "error"]
+        assert not [diagnostic for found in refused.values() for diagnostic in found if diagnostic.level == "error"]
         refused = dict(preflight.ask(run, ["verl"]))
-    errors = [finding for finding in refused[asked] if finding.level == "error"]
+    errors = [diagnostic for diagnostic in refused[asked] if diagnostic.level == "error"]
     shown_keys = [f.key if f.value is ABSENT else f"{f.key}={shown(f.value)}" for f in errors]
     assert list(dict.fromkeys(shown_keys)) == [item.replace("{toy}", str(furnished)) for item in blamed]
 
@@ -94,8 +94,8 @@ def test_the_page_of_checks_is_current():
 
 def test_a_sound_run_passes_every_check(toy, monkeypatch):
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    found = [finding for _, all_found in preflight.ask(run_of(toy), CHEAP_OR_VERL) for finding in all_found]
-    assert not [str(finding) for finding in found if finding.level != "ok"]
+    found = [diagnostic for _, all_found in preflight.ask(run_of(toy), CHEAP_OR_VERL) for diagnostic in all_found]
+    assert not [str(diagnostic) for diagnostic in found if diagnostic.level != "ok"]
 
 
 ODD = (
@@ -171,7 +171,7 @@ def test_what_is_right_though_it_is_unusual(toy, overrides, monkeypatch):
 def test_a_beta_that_reaches_no_kl_is_warned_of(toy, overrides, warned, monkeypatch):
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
     warnings = preflight.refuse(run_of(toy, *overrides), ["cheap"])
-    assert [finding.key for finding in warnings if finding.key == "rpg.kl_coef"] == ["rpg.kl_coef"] * warned
+    assert [diagnostic.key for diagnostic in warnings if diagnostic.key == "rpg.kl_coef"] == ["rpg.kl_coef"] * warned
 
 
 def test_a_reward_function_of_ones_own(furnished, monkeypatch):

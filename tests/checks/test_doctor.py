@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from rpg.checks import budgets, estimate, inputs, machine, preflight
-from rpg.checks.finding import Refused, Run
+from rpg.checks.check import Refused, Run
 from rpg.checks.rules import RPG_ESTIMATORS
 from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
@@ -32,10 +32,10 @@ def test_memory_against_a_device(memory, wrong):
     shape = estimate.shape_of("Qwen/Qwen3-4B")
     assert shape is not None
     found = list(budgets.needs(made, shape, memory))
-    print([str(finding) for finding in found])
-    assert [finding.key for finding in found if finding.level == "error"] == wrong
+    print([str(diagnostic) for diagnostic in found])
+    assert [diagnostic.key for diagnostic in found if diagnostic.level == "error"] == wrong
     if memory is None:
-        assert {finding.level for finding in found} == {"skip"}
+        assert {diagnostic.level for diagnostic in found} == {"skip"}
 
 
 CONTEXTS = [("qwen2.5-math-7b", "2k"), ("qwen2.5-7b-instruct", "4k"), ("qwen3-4b", "8k")]
@@ -51,13 +51,13 @@ def test_the_numbers_of_each_context_follow_from_the_arithmetic(model, length):
     assert rollout["max_model_len"] == 2048 + int(length[0]) * 1024
     if rollout["max_num_seqs"] < 512:  # above, vLLM has no CUDA graph
         rollout["max_num_seqs"] += 8
-        assert [finding.key for finding in budgets.context(made)] == [f"{R}.max_num_seqs"]
+        assert [diagnostic.key for diagnostic in budgets.context(made)] == [f"{R}.max_num_seqs"]
 
 
 def test_a_context_that_is_out_of_bounds():
     wrong = [f"{R}.max_num_seqs=256", f"{R}.gpu_memory_utilization=0.95", f"{R}.max_model_len=50000"]
     made = resolve(compose_config(["model=qwen3-4b", "context=8k", "rpg.script=x", *wrong]))
-    assert {f"{finding.key}={finding.value}" for finding in budgets.context(made)} == set(wrong)
+    assert {f"{diagnostic.key}={diagnostic.value}" for diagnostic in budgets.context(made)} == set(wrong)
 
 
 @pytest.mark.parametrize(("free", "bucket", "ranks", "level"), [
@@ -76,7 +76,7 @@ def test_a_bucket_that_shared_memory_does_not_hold(tmp_path, monkeypatch, free, 
     monkeypatch.setattr(shutil, "disk_usage", lambda path: {"/dev/shm": there}[path])
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     run = run_of(toy, f"{budgets.BUCKET}={bucket}", f"trainer.n_gpus_per_node={ranks}")
-    assert [finding.level for finding in budgets.shared_memory(run)] == ([level] if level else [])
+    assert [diagnostic.level for diagnostic in budgets.shared_memory(run)] == ([level] if level else [])
     run = run_of(toy, "trainer.device=cuda")
     assert not [*budgets.shared_memory(run), *budgets.weight_bucket(run)]  # CUDA's own way
 
@@ -94,9 +94,9 @@ def test_disk(tmp_path):
     def level(checkpoints: float, *more: str) -> str:
         """Of a disk that has room for so many."""
         shape = shape_of_size(shutil.disk_usage(tmp_path).free / checkpoints / 12)
-        [finding] = budgets.checkpoints_fit(run_of(toy, *kept, *more), shape)
-        assert str(tmp_path) in finding.wrong
-        return finding.level
+        [diagnostic] = budgets.checkpoints_fit(run_of(toy, *kept, *more), shape)
+        assert str(tmp_path) in diagnostic.wrong
+        return diagnostic.level
 
     assert [level(held) for held in (3.5, 2.5, 1.5)] == ["ok", "warning", "error"]
     for step in (20, 40):  # a run that is started again removes what is there of it
@@ -115,7 +115,7 @@ def test_a_run_whose_disk_cannot_hold_two_checkpoints_is_refused(tmp_path, monke
     (toy / "model" / "config.json").write_text(json.dumps(sizes))
     with pytest.raises(Refused) as refused:
         preflight.refuse(run_of(toy), ["cheap"])
-    assert "checkpoints" in [finding.key for finding in refused.value.findings]
+    assert "checkpoints" in [diagnostic.key for diagnostic in refused.value.diagnostics]
 
 
 WANDB = "machine api.wandb.ai login user password x\n"
@@ -138,10 +138,10 @@ def test_wandb(content, warned, monkeypatch, tmp_path):
     if content is not None:
         (tmp_path / "netrc").write_bytes(content if isinstance(content, bytes) else content.encode())
     logged = Run({"trainer": {"logger": ["console", "wandb"]}})
-    assert [finding.level for finding in machine.wandb(logged)] == ["warning"] * warned
+    assert [diagnostic.level for diagnostic in machine.wandb(logged)] == ["warning"] * warned
     assert not list(machine.wandb(Run({"trainer": {"logger": ["console"]}})))
     monkeypatch.setenv("WANDB_MODE", "offline")
-    assert [finding.level for finding in machine.wandb(logged)] == ["ok"]
+    assert [diagnostic.level for diagnostic in machine.wandb(logged)] == ["ok"]
 
 
 def test_data(tmp_path):
@@ -151,9 +151,9 @@ def test_data(tmp_path):
     write_parquet(repeated_rows(test), tmp_path / "test.parquet")
     files = {"train_files": str(tmp_path / "train.parquet"), "val_files": [str(tmp_path / "test.parquet")]}
     run = Run({"data": {**files, "max_prompt_length": 64}, "actor_rollout_ref": {"model": {"path": "/none"}}})
-    assert [finding.level for finding in inputs.rows(run)] == ["ok", "ok"]
+    assert [diagnostic.level for diagnostic in inputs.rows(run)] == ["ok", "ok"]
     write_parquet(repeated_rows([Problem("toy_sum", good[0].text, "1", "test")]), tmp_path / "test.parquet")
-    assert [finding.level for finding in inputs.rows(run)] == ["ok", "error"]
+    assert [diagnostic.level for diagnostic in inputs.rows(run)] == ["ok", "error"]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_plugin_answers(probe, level):
 def test_versions(monkeypatch):
     found = list(doctor.versions(cpu=True))
     cpu_build = doctor.metadata.version("vllm").endswith("+cpu")  # elsewhere the pins of the GPU stack are met
-    assert [finding.level for finding in found] == ["ok", "skip" if cpu_build else "ok"]
+    assert [diagnostic.level for diagnostic in found] == ["ok", "skip" if cpu_build else "ok"]
     real = doctor.metadata.version
     monkeypatch.setattr(doctor.metadata, "version", lambda name: "5.6.0" if name == "transformers" else real(name))
     first, _ = doctor.versions(cpu=True)

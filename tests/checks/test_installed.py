@@ -30,11 +30,11 @@ def installed(site: Path, monkeypatch, version: str) -> None:
 def test_the_cpu_environment_is_named(toy, monkeypatch):
     """Where torch.cuda.device_count() would be told as a machine without GPUs."""
     run = run_of(toy, *GPU)
-    (finding,) = gpu_builds(run)
-    assert finding.level == "error"
-    assert f"torch {torch.__version__} and vllm " in finding.wrong
-    assert f"in {sys.prefix} are built for CPUs alone" in finding.wrong
-    assert "scripts/setup_gpu.sh" in finding.remedy
+    (diagnostic,) = gpu_builds(run)
+    assert diagnostic.level == "error"
+    assert f"torch {torch.__version__} and vllm " in diagnostic.wrong
+    assert f"in {sys.prefix} are built for CPUs alone" in diagnostic.wrong
+    assert "scripts/setup_gpu.sh" in diagnostic.remedy
     assert not list(devices(run))
     monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")  # whose nodes have environments of their own
     assert not list(gpu_builds(run_of(toy, *GPU)))
@@ -55,12 +55,12 @@ def test_a_flash_attn_that_does_not_import(toy, tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "flash_attn"]:
         monkeypatch.delitem(sys.modules, name)
     said = "No module named 'flash_attn_2_cuda'"
-    (finding,) = flash_attention(run_of(toy, f"{ATTENTION}=flash_attention_2"))
-    assert finding.level == "error"
-    assert said in finding.wrong
-    assert "profile=gpu_sdpa" in finding.remedy
-    (finding,) = cross_entropy(run_of(toy, *GPU, f"{FUSED}=false"))
-    assert (finding.level, finding.key) == ("warning", FUSED)
-    assert said in finding.wrong
+    (diagnostic,) = flash_attention(run_of(toy, f"{ATTENTION}=flash_attention_2"))
+    assert diagnostic.level == "error"
+    assert said in diagnostic.wrong
+    assert "profile=gpu_sdpa" in diagnostic.remedy
+    (diagnostic,) = cross_entropy(run_of(toy, *GPU, f"{FUSED}=false"))
+    assert (diagnostic.level, diagnostic.key) == ("warning", FUSED)
+    assert said in diagnostic.wrong
     assert not list(cross_entropy(run_of(toy, *GPU, f"{FUSED}=true")))
     assert not list(cross_entropy(run_of(toy)))  # profile=cpu, whose vocabulary is small

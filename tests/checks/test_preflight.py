@@ -9,7 +9,7 @@ import sys
 import pytest
 from omegaconf import OmegaConf
 
-from rpg.checks.finding import Run
+from rpg.checks.check import Run
 from rpg.checks.machine import VARIABLES, environment_variables
 from rpg.launching import scripts, settle, start
 from tests.checks.cases import KWARGS

@@ -31,7 +31,7 @@ VARIABLES = "ray_kwargs.ray_init.runtime_env"
 def test_a_secret_in_the_configuration(toy, override, key, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     found = list(secrets.secrets(run_of(toy, override)))
-    assert key in [finding.key for finding in found] if key else not found  # another key may repeat it
+    assert key in [diagnostic.key for diagnostic in found] if key else not found  # another key may repeat it
     assert TOKEN not in "".join(map(str, found))
 
 
@@ -49,7 +49,9 @@ def test_a_secret_is_refused_before_anything_shows_it(toy, capfd, monkeypatch, d
 def test_remote_code(toy):
     assert not list(secrets.remote_code(run_of(toy)))
     run = run_of(toy, f"+{M}.trust_remote_code=true", "data.trust_remote_code=true")
-    warnings = [finding.key for finding in preflight.refuse(run, ["cheap"]) if "trust_remote_code" in finding.key]
+    warnings = [
+        diagnostic.key for diagnostic in preflight.refuse(run, ["cheap"]) if "trust_remote_code" in diagnostic.key
+    ]
     assert set(warnings) == {f"{M}.trust_remote_code", "data.trust_remote_code"}
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rpg.checks import preflight
-from rpg.checks.finding import CHEAP_OR_VERL
+from rpg.checks.check import CHEAP_OR_VERL
 from rpg.launching import compose, start
 from rpg.verl_plugin import version
 from tests.checks.conftest import overrides, run_of
@@ -44,6 +44,10 @@ def test_no_verl_at_all(monkeypatch):
 @pytest.mark.slow
 def test_another_verl_that_is_tried_is_warned_about(other, toy, monkeypatch):
     monkeypatch.setenv(version.ALLOW, "1")
-    found = [finding for _, found in preflight.ask(run_of(toy), CHEAP_OR_VERL) for finding in found]
-    wrong = [(finding.key, finding.value, finding.level) for finding in found if finding.level not in ("ok", "skip")]
+    found = [diagnostic for _, found in preflight.ask(run_of(toy), CHEAP_OR_VERL) for diagnostic in found]
+    wrong = [
+        (diagnostic.key, diagnostic.value, diagnostic.level)
+        for diagnostic in found
+        if diagnostic.level not in ("ok", "skip")
+    ]
     assert wrong == [("verl", OTHER, "warning")]

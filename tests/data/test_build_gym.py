@@ -12,7 +12,7 @@ from rpg import cli
 from rpg.data.check import check_files
 from rpg.data.generated import settings_of
 from rpg.data.readers import DataError
-from rpg.data.row_model import row_findings
+from rpg.data.row_model import row_diagnostics
 from rpg.data.template import format_prompt
 from rpg.rewards import JUDGES, compute_score, gym
 from rpg.rewards.data_sources import GYM_TASKS
@@ -75,7 +75,7 @@ def test_a_row_of_which_nothing_can_be_learnt_is_an_error(change, tmp_path):
     truth = gym.unpack(row["reward_model"]["ground_truth"])
     row["data_source"] = change.pop("data_source", row["data_source"])
     row["reward_model"]["ground_truth"] = change.pop("truth") if "truth" in change else gym.pack(truth | change)
-    (found,) = row_findings(row)
+    (found,) = row_diagnostics(row)
     assert (found.key, found.level) == ("reward_model.ground_truth", "error")
     assert "rpg data build reasoning-gym:TASK" in found.remedy
 

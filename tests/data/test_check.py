@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from rpg.cli import main
 from rpg.data.check import FileCheck, check_repeats, check_row
 from rpg.data.parquet import SCHEMA, Problem, make_row
-from rpg.data.row_model import row_findings
+from rpg.data.row_model import row_diagnostics
 from rpg.data.template import PREFIX, SUFFIX, format_prompt
 
 Rows = list[dict[str, Any]]
@@ -100,7 +100,7 @@ def test_corrupt_value(case: tuple) -> None:
     put(row, path, value)
     if path == CONTENT:
         row["extra_info"]["raw_problem"] = None
-    (found,) = row_findings(row)  # one corruption, one finding
+    (found,) = row_diagnostics(row)  # one corruption, one diagnostic
     assert (found.key, found.level) == (key, level)
     assert remedy in found.remedy
 
@@ -109,10 +109,10 @@ def test_sound_values() -> None:
     row = good_rows()[3]
     for truth in ("$1,000$", "-4", "7 cm"):
         put(row, TRUTH_AT, truth)
-        assert not list(row_findings(row))
+        assert not list(row_diagnostics(row))
     put(row, ("data_source",), "aime24")
     put(row, TRUTH_AT, "1000")
-    assert [found.key for found in row_findings(row)] == [TRUTH]  # AIME's are 0 to 999
+    assert [found.key for found in row_diagnostics(row)] == [TRUTH]  # AIME's are 0 to 999
 
 
 def without(name: str) -> Callable[[pa.Table], pa.Table]:
@@ -270,4 +270,4 @@ def test_any_value_in_any_place(path: tuple, value: Any) -> None:
     state.rows = 1
     check_repeats(state)
     assert state.summary()
-    assert all(isinstance(line, str) for line in state.findings.lines())
+    assert all(isinstance(line, str) for line in state.diagnostics.lines())

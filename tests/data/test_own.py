@@ -60,7 +60,7 @@ def test_a_csv_of_odd_columns_becomes_files_that_pass_the_check(tmp_path: Path, 
     assert main(["data", "check", "--json", *files]) == 1
     report = json.loads(capsys.readouterr().out)
     assert [one["rows"] for one in report["files"]] == [7, 3]
-    assert any(finding["key"] == "data_source" for finding in report["files"][0]["findings"])
+    assert any(diagnostic["key"] == "data_source" for diagnostic in report["files"][0]["diagnostics"])
     assert main(["data", "check", *files, "--reward", str(tmp_path / "no.py")]) == 2
 
 

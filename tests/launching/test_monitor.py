@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from rpg.checks.finding import Run
+from rpg.checks.check import Run
 from rpg.launching.monitor import INTERRUPT, Monitor
 from rpg.launching.signals import FAILED
 from rpg.verl_plugin.cpu.preload import Preloaded

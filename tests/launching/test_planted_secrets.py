@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import ray.job_submission
 
-from rpg.checks.finding import Run
+from rpg.checks.check import Run
 from rpg.cli import main
 from rpg.launching import rundir, settle, start
 from rpg.launching.compose import compose_config, resolve

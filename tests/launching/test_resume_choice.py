@@ -5,7 +5,7 @@ import json
 import pytest
 
 import rpg.launching.run
-from rpg.checks.finding import Run
+from rpg.checks.check import Run
 from rpg.files import manifest
 from rpg.launching import rundir, start
 from rpg.results.runs import frame

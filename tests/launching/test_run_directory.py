@@ -11,7 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rpg.checks import fingerprint
-from rpg.checks.finding import Refused, Run
+from rpg.checks.check import Refused, Run
 from rpg.files.integrity import TRACKER, newest_complete
 from rpg.files.whole import write_whole
 from rpg.launching import rundir
@@ -85,7 +85,7 @@ def test_a_run_is_not_continued_as_another(tmp_path):
     other = config(tmp_path, data__seed=2, actor_rollout_ref__rollout__n=8)
     with pytest.raises(Refused) as caught:
         fingerprint.refuse_another(tmp_path, other)
-    rollout, seed = map(str, sorted(caught.value.findings, key=lambda finding: finding.key))
+    rollout, seed = map(str, sorted(caught.value.diagnostics, key=lambda diagnostic: diagnostic.key))
     assert seed.startswith("data.seed=2: ")
     assert rollout.startswith("actor_rollout_ref.rollout.n=8: ")
     assert "rpg.resume_changed=true" in seed

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 import ray.job_submission
 
-from rpg.checks.finding import Run
+from rpg.checks.check import Run
 from rpg.launching import IN_JOB, start, submit
 from rpg.launching.compose import compose_config, resolve
 from rpg.launching.scripts import home

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpg.objectives import LossSpec, stale, token_loss
+from rpg.objectives import LossSpec, staleness, token_loss
 from rpg.objectives import verify_command as verify
 from rpg.objectives.pi_old import old_policy
 from tests.objectives.formulas import DEFINITIONS
@@ -26,7 +26,7 @@ def problems(draw):
         return torch.tensor(draw(st.lists(logit, min_size=n, max_size=n)), dtype=torch.float64)
 
     log_ref = vector().log_softmax(0) if draw(st.booleans()) else None
-    return stale.Stale(
+    return staleness.Stale(
         vector(), vector().log_softmax(0), vector().log_softmax(0), log_ref, vector(), draw(st.floats(0, 2))
     )
 
@@ -65,7 +65,7 @@ def expected_gradient(problem, choice, name):
 @settings(max_examples=100, deadline=None)
 @given(problem=problems())
 def test_exact_for_every_unclipped_loss(choice, problem):
-    for name in stale.UNCLIPPED:
+    for name in staleness.UNCLIPPED:
         divergence = LossSpec.parse(name).divergence
         gradient, log_ref = expected_gradient(problem, choice, name)
         expected = minus_grad_j(problem.logits, log_ref, problem.advantages, problem.kl_coef, divergence)
@@ -81,7 +81,7 @@ def test_exact_for_every_unclipped_loss(choice, problem):
 def test_recomputed_has_the_gradient_of_another_objective(problem):
     """That of sum_x (mu / anchor)(x) [pi A - beta d(pi, ref)](x), with mu / anchor held fixed."""
     ratio = (problem.log_behavior - problem.log_anchor).exp()
-    for name in stale.UNCLIPPED:
+    for name in staleness.UNCLIPPED:
         gradient, log_ref = expected_gradient(problem, "recomputed", name)
         divergence = LossSpec.parse(name).divergence
         of_that = minus_grad_j(problem.logits, log_ref, problem.advantages, problem.kl_coef, divergence, ratio)
@@ -110,10 +110,10 @@ def test_the_weights_are_verls(level, threshold):
 def test_verify_prints_the_choices_and_fails_when_one_that_must_be_exact_is_not(monkeypatch, capsys):
     assert verify.print_choices_of_pi_old(2, 4, 0.1, seed=0) == []
     printed = capsys.readouterr().out.splitlines()
-    for name in stale.CHOICES:
-        assert sum(f"  {name}  " in line for line in printed) == len(stale.STALENESS), name
+    for name in staleness.CHOICES:
+        assert sum(f"  {name}  " in line for line in printed) == len(staleness.STALENESS), name
     # without the weight, decoupled is recomputed
-    monkeypatch.setattr(stale, "old_policy", lambda choice, **given: old_policy("recomputed", **given))
+    monkeypatch.setattr(staleness, "old_policy", lambda choice, **given: old_policy("recomputed", **given))
     failed = verify.print_choices_of_pi_old(2, 4, 0.1, seed=0)
     assert "pi_old=behavior at staleness 0.1" in failed
     assert "pi_old=decoupled at staleness 1" in failed

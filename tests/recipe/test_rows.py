@@ -4,7 +4,7 @@ import pytest
 from launch_scripts import RECIPE, SCRIPTS, arguments
 
 from rpg.checks import fingerprint
-from rpg.checks.finding import Run
+from rpg.checks.check import Run
 from rpg.launching.compose import compose_config, resolve
 from rpg.methods.names import parse, settings
 from rpg.results import reproduction

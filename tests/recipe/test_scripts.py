@@ -160,7 +160,7 @@ def test_the_judge_is_the_releases():
 @pytest.mark.parametrize("name", COVER)
 def test_verl_accepts_it(name):
     """All that pre-flight asks of settings alone, verl's own validation included; 8 GPUs for 7b and 4b."""
-    from rpg.checks.finding import CHEAP_OR_VERL, Run
+    from rpg.checks.check import CHEAP_OR_VERL, Run
     from rpg.checks.preflight import refuse
 
     config = composed(name)

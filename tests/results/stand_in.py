@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from rpg.checks.finding import Run
+from rpg.checks.check import Run
 from rpg.files import manifest
 from rpg.files.integrity import newest_complete
 from rpg.files.lock import RUN, take

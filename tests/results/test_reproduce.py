@@ -18,7 +18,7 @@ import stand_in
 from synthetic import config
 
 from rpg.checks import fingerprint
-from rpg.checks.finding import Run as Asked
+from rpg.checks.check import Run as Asked
 from rpg.cli import main
 from rpg.files import manifest
 from rpg.results import reproduction

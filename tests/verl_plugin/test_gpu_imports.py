@@ -13,7 +13,7 @@ import rpg.verl_plugin
 from omegaconf import OmegaConf
 from rpg.launching.compose import compose_config
 from rpg.checks import preflight
-from rpg.checks.finding import Run
+from rpg.checks.check import Run
 
 rpg.verl_plugin.register()
 rpg.verl_plugin.vllm_plugin()

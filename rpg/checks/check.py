@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from rpg.data.findings import ABSENT as ABSENT
-from rpg.data.findings import Finding as Finding
-from rpg.data.findings import Level as Level
-from rpg.data.findings import shown as shown
+from rpg.data.diagnostics import ABSENT as ABSENT
+from rpg.data.diagnostics import Diagnostic as Diagnostic
+from rpg.data.diagnostics import Level as Level
+from rpg.data.diagnostics import shown as shown
 from rpg.files.integrity import Choice, newest_complete
 
 # cheap: without importing verl, a second in all; verl: asks verl itself, whose import takes seconds; thorough: reads
@@ -37,11 +37,11 @@ def leaves(value: Any, key: str = "", *, into_lists: bool = False) -> Iterator[t
 
 
 class Refused(ValueError):
-    """The run cannot work; findings says why, each with its remedy."""
+    """The run cannot work; diagnostics says why, each with its remedy."""
 
-    def __init__(self, findings: list[Finding]):
-        super().__init__("\n".join(map(str, findings)))
-        self.findings = findings
+    def __init__(self, diagnostics: list[Diagnostic]):
+        super().__init__("\n".join(map(str, diagnostics)))
+        self.diagnostics = diagnostics
 
 
 class Run:
@@ -124,15 +124,15 @@ class Check:
     keys: tuple[str, ...]
     cost: Cost
     subject: Subject
-    ask: Callable[[Run], Iterator[Finding]] = field(repr=False)
+    ask: Callable[[Run], Iterator[Diagnostic]] = field(repr=False)
 
-    def __call__(self, run: Run) -> Iterator[Finding]:
+    def __call__(self, run: Run) -> Iterator[Diagnostic]:
         """What it finds in a run."""
         return self.ask(run)
 
 
 def check(
     name: str, rule: str, *keys: str, cost: Cost = "cheap", subject: Subject = "settings"
-) -> Callable[[Callable[[Run], Iterator[Finding]]], Check]:
+) -> Callable[[Callable[[Run], Iterator[Diagnostic]]], Check]:
     """Make a Check of a function; the arguments are Check's. preflight.py collects those of each module."""
     return lambda ask: Check(name, rule, keys, cost, subject, ask)

@@ -11,7 +11,7 @@ SHOWN_ROWS = 5
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnostic:
     """One outcome of a check.
 
     Attributes:
@@ -49,25 +49,25 @@ def shown(value: Any) -> str:
 
 
 @dataclass
-class Findings:
-    """All findings of one file, grouped by key and remedy: [how many, the first few] of each."""
+class Diagnostics:
+    """All diagnostics of one file, grouped by key and remedy: [how many, the first few] of each."""
 
     groups: dict[tuple[str, str, Level], list[Any]] = field(default_factory=dict)
 
-    def add(self, finding: Finding, row: int | None = None) -> None:
-        """Record `finding`, of one row or, without a row, of the whole file."""
-        group = self.groups.setdefault((finding.key, finding.remedy, finding.level), [0, []])
+    def add(self, diagnostic: Diagnostic, row: int | None = None) -> None:
+        """Record `diagnostic`, of one row or, without a row, of the whole file."""
+        group = self.groups.setdefault((diagnostic.key, diagnostic.remedy, diagnostic.level), [0, []])
         group[0] += 1
         if len(group[1]) < SHOWN_ROWS:
-            group[1].append(f"{'all rows' if row is None else f'row {row}'}, {finding.statement}")
+            group[1].append(f"{'all rows' if row is None else f'row {row}'}, {diagnostic.statement}")
 
     def count(self, level: Level, key: str = "") -> int:
-        """Return how many findings of a level there are, in all columns or in one."""
+        """Return how many diagnostics of a level there are, in all columns or in one."""
         groups = self.groups.items()
         return sum(group[0] for (name, _, found), group in groups if found == level and key in ("", name))
 
     def lines(self) -> Iterator[str]:
-        """Yield the findings as text, errors first, at most five rows of a kind and then their number."""
+        """Yield the diagnostics as text, errors first, at most five rows of a kind and then their number."""
         for (key, remedy, level), (count, rows) in sorted(self.groups.items(), key=lambda item: item[0][2]):
             yield from (f"  {level}: {row}" for row in rows)
             if count > len(rows):
