@@ -56,7 +56,7 @@ def test_the_score_before_filtering_adds_the_dropped_groups():
     """In real runs the added rewards of dropped groups lie between -2 (wrong and too long) and 1 per group."""
     with open(RESULTS / "factors/metrics.csv") as file:
         rows = [row for row in csv.DictReader(file) if row["critic/score_before_filtering/mean"]]
-    assert len(rows) == 192
+    assert len(rows) == 384
     for row in rows:
         kept, dropped = (
             float(row[f"training/filter_groups/{key}"] or 0) for key in ("discarded_surplus_samples", "evicted_samples")
