@@ -30,9 +30,8 @@ MEMORIES = (24, 48, 80)
 ONE_GPU_HEAD = "| script | 24 GB | 48 GB | 80 GB |\n|---|---|---|---|\n"
 
 
-def one_gpu_row(method: str, model: str, end: str) -> str:
-    """Row of the script METHOD_MODEL[_lora]: the largest phase on a GPU of each size, and hours of 200 steps."""
-    name = f"{method}_{model}{end}"
+def one_gpu_cells(name: str) -> str:
+    """Of a script: the largest phase on a GPU of each size, and hours of 200 steps."""
     config = compose_config([f"rpg.script={name}", *overrides(parse(name))])
     cells = []
     for memory in MEMORIES:
@@ -42,12 +41,15 @@ def one_gpu_row(method: str, model: str, end: str) -> str:
         fast, slow = (200 * seconds / 3600 for seconds in plan.step_seconds)
         size = f"{most.size / GB:.1f} GB ({most.name})"
         cells.append(f"{size}, {fast:.0f} to {slow:.0f} h" if plan.fits else f"does not fit: {size}")
-    return f"| `{name}` | {' | '.join(cells)} |\n"
+    return " | ".join(cells)
 
 
 def one_gpu() -> str:
-    """Memory does not depend on the method, and GRPO, which has a reference, takes the longest."""
-    return ONE_GPU_HEAD + "".join(one_gpu_row("grpo", model, end) for model in SMALL for end in ("", "_lora"))
+    """Memory does not depend on the method, and GRPO, which has a reference, takes the longest. Equal rows are one."""
+    rows: dict[str, list[str]] = {}
+    for name in (f"grpo_{model}{end}" for end in ("", "_lora") for model in SMALL):
+        rows.setdefault(one_gpu_cells(name), []).append(f"`{name}`")
+    return ONE_GPU_HEAD + "".join(f"| {', '.join(names)} | {cells} |\n" for cells, names in rows.items())
 
 
 def row(name: str, groups: list[str]) -> str:
