@@ -62,7 +62,8 @@ def runtime_env() -> dict[str, Any]:
 def submit(name: str, overrides: list[str]) -> int:
     """Submit the run called name, show its log until it ends, and return its exit code.
 
-    A signal leaves the job running. A second job of a run that goes on is refused there, by the run's lock.
+    A signal leaves the job running, and the same command follows it. Another command's job in its directory is
+    refused there, by the run's lock.
     """
     from ray.job_submission import JobStatus, JobSubmissionClient
 
@@ -75,11 +76,9 @@ def submit(name: str, overrides: list[str]) -> int:
         )
     try:
         client = JobSubmissionClient(address)
-        job = client.submit_job(
-            entrypoint=shlex.join(["python3", "-m", "rpg.launching", *overrides]),
-            runtime_env=runtime_env(),
-            metadata={"name": name},
-        )
+        entrypoint, environment = shlex.join(["python3", "-m", "rpg.launching", *overrides]), runtime_env()
+        running = _running(client, entrypoint, environment["env_vars"]["CKPTS_DIR"])
+        job = running or client.submit_job(entrypoint=entrypoint, runtime_env=environment, metadata={"name": name})
     except Exception as error:  # noqa: BLE001 - Ray raises ConnectionError, RuntimeError and its own; all are told
         print(
             f"error: RAY_ADDRESS={address}: {str(error).strip()}\nGive the dashboard's address, as http://HEAD:8265; "
@@ -90,7 +89,7 @@ def submit(name: str, overrides: list[str]) -> int:
     signals.raise_from_now()
     ways = f"ray job logs --follow {job} shows it; ray job stop {job} ends it"
     try:
-        print(f"{name}: job {job} on {address}", file=sys.stderr)
+        print(f"{name}: job {job} on {address}{', already running' if running else ''}", file=sys.stderr)
         info = _follow(client, job)
     except (KeyboardInterrupt, SystemExit) as end:
         with contextlib.suppress(OSError):  # the terminal has gone, as SIGHUP says
@@ -101,6 +100,15 @@ def submit(name: str, overrides: list[str]) -> int:
         return signals.FAILED
     print(f"job {job}: {info.status}: {info.message}", file=sys.stderr)
     return signals.DONE if info.status == JobStatus.SUCCEEDED else info.driver_exit_code or signals.FAILED
+
+
+def _running(client: Any, entrypoint: str, parent: str) -> str | None:
+    """The unfinished job of the same command whose run directories have the same parent."""
+    for job in client.list_jobs():
+        variables = (job.runtime_env or {}).get("env_vars", {})
+        if (job.entrypoint, variables.get("CKPTS_DIR")) == (entrypoint, parent) and not job.status.is_terminal():
+            return job.submission_id
+    return None
 
 
 def _follow(client: Any, job: str) -> Any:

@@ -13,7 +13,7 @@ SHORT = [
     "trainer.val_before_train=false",
     "trainer.test_freq=-1",
     "trainer.save_freq=-1",
-    "data.train_batch_size=8",
+    "data.train_batch_size=16",
 ]
 
 

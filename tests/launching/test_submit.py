@@ -30,7 +30,8 @@ class FakeClient:
     """Ray's JobSubmissionClient as far as submit uses it."""
 
     status, exit_code = "SUCCEEDED", 0
-    submitted: types.SimpleNamespace
+    submitted: types.SimpleNamespace | None = None
+    jobs: tuple = ()
 
     def __init__(self, address):
         self.address = address
@@ -38,6 +39,9 @@ class FakeClient:
     def submit_job(self, **job):
         FakeClient.submitted = types.SimpleNamespace(address=self.address, **job)
         return "raysubmit_1"
+
+    def list_jobs(self):
+        return self.jobs
 
     async def tail_job_logs(self, job):
         for text in ("step 1\n", "step 2\n"):
@@ -52,6 +56,7 @@ class FakeClient:
 def client(monkeypatch):
     monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", FakeClient)
     monkeypatch.setattr(submit, "PAUSE", 0.01)
+    monkeypatch.setattr(FakeClient, "submitted", None)
     os.environ["RAY_ADDRESS"] = "http://head:8265"
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     yield FakeClient
@@ -181,3 +186,24 @@ def test_wandb_without_a_key_is_offline(environment, netrc, mode, tmp_path):
     variables = wandb_environment(config)
     assert variables.get("WANDB_MODE") == mode
     assert variables["WANDB_DIR"] == "/runs/x"
+
+
+@pytest.mark.parametrize(
+    ("other", "followed"),
+    [
+        ({}, True),
+        ({"entrypoint": "python3 -m rpg.launching rpg.script=dapo_7b"}, False),
+        ({"status": "FAILED"}, False),
+        ({"runtime_env": {"env_vars": {"CKPTS_DIR": "/elsewhere"}}}, False),
+        ({"runtime_env": None}, False),
+    ],
+)
+def test_the_same_command_follows_its_job(client, monkeypatch, capsys, other, followed):
+    parent = {"env_vars": {"CKPTS_DIR": os.path.abspath("checkpoints")}}
+    job = {"entrypoint": "python3 -m rpg.launching rpg.script=grpo_7b", "status": "RUNNING", "runtime_env": parent}
+    job = {**job, **other, "submission_id": "raysubmit_0"}
+    job["status"] = ray.job_submission.JobStatus(job["status"])
+    monkeypatch.setattr(client, "jobs", (types.SimpleNamespace(**job),))
+    assert submit.submit("grpo_7b", ["rpg.script=grpo_7b"]) == 0
+    assert ("raysubmit_0 on http://head:8265, already running" in capsys.readouterr().err) == followed
+    assert (client.submitted is None) == followed
