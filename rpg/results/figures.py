@@ -178,11 +178,16 @@ def figure(panels: Sequence[Panel], legend: Legend) -> Figure:
 
 
 def single(panel: Panel, legend: Legend) -> str:
-    """One panel as SVG text, for the page."""
+    """One panel as SVG text, for the page; data-axes: where the axes' left, right, bottom and top are, their limits."""
     with matplotlib.rc_context(STYLE):
         fig = Figure(figsize=(4.4, 3.0), layout="constrained")
-        draw(fig.subplots(), panel, legend)
-        return svg(fig)
+        axes = fig.subplots()
+        draw(axes, panel, legend)
+        text = svg(fig)  # lays the axes out
+    (width, height), box = fig.get_size_inches() * 72, axes.get_position()
+    edges = (box.x0 * width, box.x1 * width, (1 - box.y0) * height, (1 - box.y1) * height)
+    numbers = ",".join(f"{number:.8g}" for number in (*edges, *axes.get_xlim(), *axes.get_ylim()))
+    return text.replace("<svg ", f'<svg data-axes="{numbers}" ', 1)
 
 
 def svg(fig: Figure) -> str:

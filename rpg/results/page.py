@@ -61,9 +61,10 @@ def _button(label: str, runs: Sequence[RunLog], legend: Legend) -> dict[str, obj
 
 
 def _panel(number: int, panel: Panel, legend: Legend) -> str:
-    """A panel's SVG, with ids made unique in the page and data-run on every line of a run."""
+    """A panel's SVG, with ids made unique in the page and data-run on every line of a run, data-line where it has its values."""
     text = single(panel, legend)
-    text = re.sub(r'id="run-(\d+)(-raw|-band)?"', r'data-run="\1"', text)
+    text = re.sub(r'id="run-(\d+)(-raw|-band)"', r'data-run="\1"', text)
+    text = re.sub(r'id="run-(\d+)"', r'data-line data-run="\1"', text)
     text = re.sub(r'\bid="', f'id="p{number}-', text)
     text = re.sub(r'(url\(|href=")#', rf"\1#p{number}-", text)
     return text.replace("<svg ", f'<svg role="img" aria-label="{escape(printable(panel.title))}" ', 1)

@@ -57,6 +57,21 @@ def test_page_stands_alone_and_names_every_run(plotted):
     assert set(re.findall(r'(?:url\(#|href="#)([^")]+)', page)) <= set(ids)
 
 
+def test_the_page_can_tell_the_values_of_its_lines(plotted):
+    """By the same arithmetic as the page's script: accuracies 0.1 and 0.2 after steps 0 and 2."""
+    page = (plotted / "plots" / "index.html").read_text()
+    axes, panel = re.search(r'data-axes="([^"]+)"(.*?)</svg>', page, re.DOTALL).groups()
+    left, right, bottom, top, x0, x1, y0, y1 = map(float, axes.split(","))
+    lines = re.findall(r'data-line data-run="\d">\s*<path d="([^"]+)"', panel)
+    assert len(lines) == len(LOSSES)
+    for line in lines:
+        points = np.array([pair.split() for pair in re.findall(r"[\d.]+ [\d.]+", line)], dtype=float)
+        steps = x0 + (points[:, 0] - left) / (right - left) * (x1 - x0)
+        values = y0 + (points[:, 1] - bottom) / (top - bottom) * (y1 - y0)
+        assert steps == pytest.approx([0, 2], abs=1e-4)
+        assert values == pytest.approx([0.1, 0.2], abs=1e-6)
+
+
 def test_a_method_looks_the_same_in_any_company():
     alone = looks_of(["RPG-URKL"])["RPG-URKL"]
     for others in (["GRPO"], list(METHODS), ["something else", "RPG-URKL (lr 5e-7)"]):
