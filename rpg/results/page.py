@@ -61,7 +61,7 @@ def _button(label: str, runs: Sequence[RunLog], legend: Legend) -> dict[str, obj
 
 
 def _panel(number: int, panel: Panel, legend: Legend) -> str:
-    """A panel's SVG, with ids made unique in the page and data-run on every line of a run, data-line where it has its values."""
+    """A panel's SVG, with ids made unique in the page data-run on all of a run's lines, data-line on its values."""
     text = single(panel, legend)
     text = re.sub(r'id="run-(\d+)(-raw|-band)"', r'data-run="\1"', text)
     text = re.sub(r'id="run-(\d+)"', r'data-line data-run="\1"', text)
