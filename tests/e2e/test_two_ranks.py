@@ -18,7 +18,7 @@ from tests.e2e.test_stack import ROLLOUT_PROBABILITY, assert_on_the_loopback
 pytestmark = pytest.mark.e2e
 
 # One mini-batch an iteration, so that verl's metrics are those of the first mini-batch.
-STEPS, K = 3, 2
+STEPS, K, PROBLEMS = 3, 2, 64
 BETA1 = 0.9  # verl's default, AdamW's and schedule-free's alike
 REWARD = """
 import time
@@ -72,8 +72,8 @@ def run(tmp_path_factory) -> Ended:
         "reference=every_k",
         f"rpg.reference.every_k={K}",
         "trainer.save_freq=1",
-        f"trainer.test_freq={STEPS}",
-        "data.val_max_samples=64",
+        "trainer.test_freq=1",
+        f"data.val_max_samples={PROBLEMS}",
         "actor_rollout_ref.actor.ppo_mini_batch_size=32",
         "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
         "+actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls=tests.e2e.rollout_weights.Extension",
@@ -114,12 +114,14 @@ def test_responses_without_a_reward_are_left_out_and_counted(run):
     notes = [json.loads(line) for line in (run.directory / "left_out.jsonl").read_text().splitlines()]
     counted = {record["step"]: record["training/left_out_responses"] for record in run.metrics}
     assert sum(counted.values()) > 0
-    for step, count in counted.items():
-        noted = sum(note["step"] == step for note in notes)
-        # validation comes after the last step, and is noted under it
-        assert noted == count if step < STEPS else noted > count
+    for record in run.metrics:
+        # the validation after a step is noted under it
+        failed = sum(note["step"] == record["step"] for note in notes) - counted[record["step"]]
+        assert 0 < failed < PROBLEMS
+        scored = record["val-aux/toy_sum/acc_success_only/mean@1"] * (PROBLEMS - failed)
+        assert record["val-core/toy_sum/acc/mean@1"] * PROBLEMS == pytest.approx(scored)
+    assert max(record["val-core/toy_sum/acc/mean@1"] for record in run.metrics) > 0
     assert {"KeyError", "ValueError", "TypeError"} <= {note["why"].partition(":")[0] for note in notes}
-    assert run.metrics[-1]["val-core/toy_sum/acc/mean@1"] < run.metrics[-1]["val-aux/toy_sum/acc_success_only/mean@1"]
     assert {record["actor/skipped_steps"] for record in run.metrics} == {0}
 
 
