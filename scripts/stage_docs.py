@@ -60,6 +60,8 @@ def relinked(page: Path, into: Path, source: str | None) -> str:
             return f"![{text}]({os.path.relpath(relative, here)})"
         return f"[{text}]({source}/{relative.as_posix()})" if source else text
 
+    if glued := re.search(r"(?m)^(?![-|#<>]|\s|\d+\.|$).*\n(- .*|\|.*)$", page.read_text()):
+        sys.exit(f"{page.relative_to(ROOT)}: a list or table wants an empty line before: {glued[1]}")
     parts = re.split(r"(?ms)(^```.*?^```$|`[^`\n]+`(?!\]))", page.read_text())  # code stays
     return "".join(part if part.startswith("`") else LINK.sub(link, part) for part in parts)
 
@@ -92,12 +94,15 @@ def formulas(site: Path) -> None:
     """Replace TeX in the built pages by MathML, which browsers show without a script."""
     from latex2mathml.converter import convert
 
+    space = '<mspace width="0.17em"/>'
+
+    def mathml(formula: re.Match[str]) -> str:
+        made = convert(html.unescape(formula[2]), display="inline" if formula[1] == "span" else "block")
+        return made.replace("<mi>log</mi>", f"{space}<mi>log</mi>{space}")
+
     for page in site.rglob("*.html"):
         text = page.read_text()
-        made = FORMULA.sub(
-            lambda found: convert(html.unescape(found[2]), display="inline" if found[1] == "span" else "block"), text
-        )
-        if made != text:
+        if (made := FORMULA.sub(mathml, text)) != text:
             page.write_text(made)
 
 
