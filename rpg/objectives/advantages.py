@@ -1,4 +1,4 @@
-"""Baselines of paper.md section 5: one value a response, spread over its tokens; no loop over samples."""
+"""RPG's advantages (the paper, Section 5): one value per response, repeated over its tokens; vectorised."""
 
 from collections.abc import Sequence
 
@@ -10,19 +10,19 @@ from torch import Tensor
 def group_mean_advantages(rewards: Tensor, mask: Tensor, groups: np.ndarray | Tensor | Sequence) -> Tensor:
     """Estimator `rpg`: A = reward - mean reward of the prompt's group; a group of one keeps its reward.
 
-    No division by the standard deviation (paper.md section 5).
+    No division by the standard deviation (the paper, Section 5).
 
     Args:
         rewards: (batch, tokens), token rewards; a response's reward is their sum.
-        mask: (batch, tokens), nonzero where a token counts.
-        groups: (batch,), a label for each response, of any hashable kind, in any order.
+        mask: (batch, tokens), nonzero at valid tokens.
+        groups: (batch,), a hashable label per response, in any order.
 
     Returns:
-        (batch, tokens) in the dtype of rewards: A at every token that counts, 0 elsewhere.
+        (batch, tokens) in the dtype of rewards: A at valid tokens, 0 elsewhere.
 
     Raises:
         ValueError: the number of labels is not the number of responses.
-        FloatingPointError: NaN or infinity among the rewards of tokens that count.
+        FloatingPointError: NaN or Inf among the rewards of valid tokens.
     """
     scores = _scores(rewards, mask)
     if len(groups) != len(scores):
@@ -35,10 +35,10 @@ def group_mean_advantages(rewards: Tensor, mask: Tensor, groups: np.ndarray | Te
 
 
 def batch_mean_advantages(rewards: Tensor, mask: Tensor) -> Tensor:
-    """Estimator `rpg_batchmean`: A = reward - mean reward of the whole batch (paper.md section 5).
+    """Estimator `rpg_batchmean`: A = reward - mean reward of the whole batch (the paper, Section 5).
 
-    Args, returns and errors as in group_mean_advantages. A batch of one has advantage 0. Rows without a token, with
-    which verl fills a batch up to whole mini-batches, are none of its responses.
+    Args, returns and errors as in group_mean_advantages. A batch of one has advantage 0. Rows without
+    valid tokens, with which verl pads a batch to whole mini-batches, are left out of the mean.
     """
     scores = _scores(rewards, mask)
     responses = mask.ne(0).any(dim=-1)
@@ -47,8 +47,8 @@ def batch_mean_advantages(rewards: Tensor, mask: Tensor) -> Tensor:
 
 
 def _scores(rewards: Tensor, mask: Tensor) -> Tensor:
-    """(batch,), float64: the sum of each row, as verl's estimators take it; of a row with NaN or infinity, the sum over
-    the tokens that count."""
+    """(batch,), float64: the sum of each row, as in verl's estimators; for a row with NaN or Inf, the sum over its
+    valid tokens."""
     if rewards.shape != mask.shape:
         raise ValueError(f"rewards have shape {tuple(rewards.shape)}, mask has {tuple(mask.shape)}")
     scores = rewards.detach().sum(dim=-1).double()  # the means need float64, a row of mostly zeros does not

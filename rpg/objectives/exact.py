@@ -1,8 +1,8 @@
-"""Enumerated policies: J and its gradient written out, to check every loss against.
+"""The exact objective J and its gradient for enumerated policies: the ground truth for every loss.
 
-A policy over n outcomes is a softmax of n logits, so that expectations are sums and autograd on J itself
-gives the exact gradient. Everything is float64. The definitions here are those of paper.md section 2, second
-column, and share nothing with the losses.
+A policy over n outcomes is a softmax of n logits: expectations are sums, and autograd on J gives the exact gradient.
+All tensors are float64. The divergences follow their definitions (docs/mathematics.md, "The four objectives") and
+share no code with the losses.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Problem:
 
     Attributes:
         logits: (n,), theta.
-        log_old: (n,), log pi_old; the outcomes' masses add up to z_old.
+        log_old: (n,), log pi_old; the masses add up to z_old.
         log_ref: (n,), log pi_ref.
         advantages: (n,).
         kl_coef: beta.
@@ -56,7 +56,7 @@ def random_problem(
 
 
 def divergence_value(name: str, log_prob: Tensor, log_ref: Tensor) -> Tensor:
-    """D by its definition (paper.md section 2), a sum over outcomes; masses need not be 1."""
+    """D by its definition, a sum over outcomes; masses need not be 1."""
     prob, ref = log_prob.exp(), log_ref.exp()
     forward, backward = (ref * (log_ref - log_prob)).sum(), (prob * (log_prob - log_ref)).sum()
     mass = prob.sum() - ref.sum()

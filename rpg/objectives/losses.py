@@ -1,7 +1,7 @@
-"""The losses of the paper: Tables 1, 2 and 4, Algorithms 1 and 2. A row a divergence, a function a clip.
+"""The losses of the paper (Tables 1, 2 and 4, Algorithms 1 and 2): one row per divergence, one function per clip.
 
-Only arithmetic stands here; tokens.py adds masks, precision and statistics. Every tensor has one shape, for
-example (batch, tokens). `detach` is the paper's SG. Gradients flow through log_prob alone.
+This file holds the formulas; tokens.py adds masks, precision and statistics. All tensors have the same shape, for
+example (batch, tokens). `detach` is the paper's SG. Only log_prob receives a gradient.
 """
 
 import math
@@ -17,12 +17,12 @@ MAX_LOG_RATIO = 20.0  # exp(20) = 4.9e8: far beyond any clip, far from overflow;
 
 
 class Ratios(NamedTuple):
-    """What the rows are written in.
+    """The quantities that the formulas use.
 
     Attributes:
         x: log pi_theta.
         log_w: log pi_theta - log pi_old.
-        log_rho: log pi_ref - log pi_old; 0 where the reference is pi_old.
+        log_rho: log pi_ref - log pi_old; 0 if the reference is pi_old.
         w, rho: pi_theta / pi_old and pi_ref / pi_old, from log-ratios clamped at +-20.
         log_u: log pi_theta - log pi_ref.
     """
@@ -35,18 +35,18 @@ class Ratios(NamedTuple):
     log_u: "Tensor"
 
     def detach(self) -> "Ratios":
-        """The paper's SG of all of them."""
+        """All quantities without gradients, the paper's SG."""
         return Ratios(*(value if isinstance(value, float) else value.detach() for value in self))  # type: ignore
 
 
 class Divergence(NamedTuple):
-    """One divergence D, as functions of the ratios. beta multiplies all of it.
+    """One divergence D, as functions of the ratios, without the factor beta.
 
     Attributes:
         loss: the KL part of the differentiable loss (Tables 1 and 2).
         weight: C / beta, the KL part of the weight of grad log pi_theta in grad J (Table 4).
-        estimate: a value whose mean over x ~ pi_old is D (divided by Z_old where D is unnormalised).
-        normalized: whether D is defined between normalised policies; Z_old does not enter then.
+        estimate: its mean over x ~ pi_old is D (D / Z_old for an unnormalised D).
+        normalized: whether D is defined between normalised policies; Z_old is then unused.
     """
 
     loss: "Callable[[Ratios], Tensor]"
@@ -86,7 +86,7 @@ DIVERGENCES = {
 def ratios(
     log_prob: "Tensor", old_log_prob: "Tensor", ref_log_prob: "Tensor | None", ignored: "Tensor | None" = None
 ) -> Ratios:
-    """The ratios of log-probs; w, rho and u are 1 where tokens are ignored (bool, None: nowhere), x stays as it is."""
+    """Compute the ratios. At tokens with `ignored` true, w, rho and u are 1; None ignores no token."""
 
     def difference(a: "Tensor", b: "Tensor") -> "Tensor":
         return a - b if ignored is None else (a - b).masked_fill(ignored, 0.0)
@@ -101,14 +101,14 @@ def ratios(
 
 
 def clamp_ratio(r: Ratios, spec: "LossSpec") -> Ratios:
-    """The ratios with wb = clip(w, lo, hi) in the place of w; rho does not depend on the policy and stays."""
+    """Replace w by wb = clip(w, lo, hi). rho does not depend on pi_theta and is not clipped."""
     lo, hi = spec.bounds
     log_w = r.log_w.clamp(math.log(lo) if lo > 0 else -math.inf, math.log(hi))
     return r._replace(w=r.w.clamp(lo, hi), log_w=log_w, log_u=log_w - r.log_rho)
 
 
 def dual_clip(w: "Tensor", signal: "Tensor", spec: "LossSpec") -> "Tensor":
-    """-w s under the dual clip (Algorithm 1), where s is the advantage or the regularised advantage.
+    """Dual clip of -w s (Algorithm 1); the signal s is the advantage or the regularised advantage.
 
     s >= 0: max(-w s, -clip(w, lo, hi) s)                   = -min(w, hi) s
     s <  0: min(max(-w s, -clip(w, lo, hi) s), -c s)        = -clip(w, lo, c) s
@@ -129,7 +129,7 @@ def rpg_style_clip(weight: "Tensor", upper: "Tensor", r: Ratios, spec: "LossSpec
     | lower  | lo < w < c | psi SG(w)    | -weight grad log pi_theta     |
     | lower  | w >= c     | psi c        | 0                             |
 
-    The paper leaves the constants open; psi times the bound keeps the loss continuous.
+    The paper does not give the constants; psi times the bound keeps the loss continuous.
     """
     lo, hi = spec.bounds
     w = r.w.detach()
@@ -140,7 +140,7 @@ def rpg_style_clip(weight: "Tensor", upper: "Tensor", r: Ratios, spec: "LossSpec
 
 
 def differentiable_loss(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "tuple[Tensor, Tensor]":
-    """-w A + beta * KL loss (Tables 1 and 2), clipped as spec.rule says; and the signal whose sign the clip reads."""
+    """-w A + beta * KL loss (Tables 1 and 2), clipped by spec.rule. Also returns the signal s of the clip."""
     divergence, beta = DIVERGENCES[spec.divergence], spec.kl_coef
     match spec.rule:
         case "none":  # exact
@@ -161,8 +161,8 @@ def differentiable_loss(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "t
 def reinforce_weight(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "Tensor":
     """w A + C, the weight of grad log pi_theta in grad J (Table 4).
 
-    RPG-Style Clip takes C at the clamped ratio and the reward part at the ratio itself (paper.md section 3), the hard
-    clip both at the clamped ratio.
+    RPG-Style Clip uses the clamped ratio in C only (docs/mathematics.md, "Clipping"); the hard clip uses it in both
+    parts.
     """
     clamped = r if spec.rule == "none" else clamp_ratio(r, spec)
     reward_ratio = clamped.w if spec.rule == "hard" else r.w
@@ -170,7 +170,7 @@ def reinforce_weight(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "Tens
 
 
 def reinforce_loss(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "tuple[Tensor, Tensor]":
-    """-SG(w A + C) log pi_theta (Table 4, Algorithm 2), clipped as spec.rule says; and the weight w A + C."""
+    """-SG(w A + C) log pi_theta (Table 4, Algorithm 2), clipped by spec.rule. Also returns the weight w A + C."""
     weight = reinforce_weight(spec, r.detach(), advantages)
     match spec.rule:
         case "none" | "hard":

@@ -1,4 +1,4 @@
-"""Which policy a loss takes for pi_old where samples are older than the batch; docs/off-policy.md has the gradients."""
+"""The choice of pi_old for rollouts older than the batch; docs/off-policy.md gives the gradients."""
 
 import math
 from typing import NamedTuple
@@ -12,11 +12,11 @@ LEVELS = ("token", "sequence")
 
 
 class OldPolicy(NamedTuple):
-    """What a loss is given.
+    """The inputs of a loss.
 
     Attributes:
-        log_prob: log pi_old: the denominator of w, and what the clip is anchored on.
-        weights: what the loss of each token is multiplied with; None means 1.
+        log_prob: log pi_old, the denominator of w.
+        weights: factor of each token's loss; None means 1.
     """
 
     log_prob: Tensor
@@ -26,9 +26,9 @@ class OldPolicy(NamedTuple):
 def old_policy(
     choice: str, *, behavior: Tensor, anchor: Tensor, level: str = "token", threshold: float = math.inf
 ) -> OldPolicy:
-    """The pi_old of a choice.
+    """The pi_old and weights of a choice.
 
-    recomputed: the anchor, without a weight (verl's default). Exact where the anchor is what sampled.
+    recomputed: the anchor, without a weight (verl's default). Exact only if the anchor sampled.
     behavior: the policy that sampled (verl's bypass_mode).
     decoupled: the anchor, times anchor / behaviour (verl's rollout_is).
 
@@ -37,8 +37,8 @@ def old_policy(
         behavior, anchor: (..., tokens), log-probs of the sampled tokens under the policy that sampled them, and
             under the policy that the batch's first optimizer step starts from.
         level: of the weight of `decoupled`: "token", or "sequence", the product over the last dimension.
-        threshold: the weight is at most that; verl's default is 2, infinity leaves it whole. Log-ratios are
-            clamped at +-20 before that, as in verl.
+        threshold: upper limit of the weight; verl's default is 2, infinity means none. Log-ratios are clamped at
+            +-20 first, as in verl.
 
     Raises:
         ValueError: an unknown choice or level, a threshold of 0 or less.

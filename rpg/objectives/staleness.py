@@ -1,4 +1,4 @@
-"""Samples of an older policy, enumerated: bias and noise of the three choices of pi_old (docs/off-policy.md)."""
+"""Bias and noise of the three choices of pi_old with samples of an older policy (docs/off-policy.md)."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from rpg.objectives.spec import DIVERGENCE_NAMES, LossSpec
 from rpg.objectives.tokens import token_loss
 
 STALENESS = (0.0, 0.1, 0.3, 1.0)  # standard deviation of log pi_behaviour - log pi_anchor, before normalisation
-# name in the table: choice, threshold of the weight, whether it must be exact where nothing is clipped
+# name in the table: choice, threshold of the weight, whether it must be exact without a clip
 CHOICES = {
     "recomputed": ("recomputed", math.inf, False),
     "behavior": ("behavior", math.inf, True),
@@ -26,12 +26,12 @@ CLIPPED = "rpg_rf_urkl_clip_ppo"
 
 @dataclass(frozen=True)
 class Stale:
-    """Three policies over n outcomes: behaviour (samples), anchor (a batch starts from it), present (theta).
+    """Three policies over n outcomes: behaviour (samples), anchor (start of the batch), present (theta).
 
     Attributes:
         logits: (n,), theta.
         log_behavior, log_anchor: (n,).
-        log_ref: (n,), or None for the paper's pi_ref = pi_old, whichever of the two that is.
+        log_ref: (n,), or None for pi_ref = pi_old, the paper's.
         advantages: (n,).
         kl_coef: beta.
     """
@@ -46,7 +46,7 @@ class Stale:
     def gradient(self, choice: str, spec: LossSpec, threshold: float = math.inf) -> tuple[Estimate, Tensor]:
         """The loss's gradient under samples of the behaviour policy, and grad J of the choice's own objective.
 
-        J = E_{pi_theta}[A] - beta D; D is taken to log_ref, and where that is None to the choice's pi_old.
+        J = E_{pi_theta}[A] - beta D; D uses log_ref or, if that is None, the choice's pi_old.
         """
         old, weights = old_policy(choice, behavior=self.log_behavior, anchor=self.log_anchor, threshold=threshold)
         log_ref = old if self.log_ref is None else self.log_ref
@@ -70,13 +70,13 @@ class Stale:
             advantages=self.advantages,
             ref_log_prob=self.log_ref,
         )
-        held = stats.clipped_high | stats.clipped_low | stats.clipped_c
-        return (self.log_behavior.exp() * held).sum().item()
+        clipped = stats.clipped_high | stats.clipped_low | stats.clipped_c
+        return (self.log_behavior.exp() * clipped).sum().item()
 
 
 @dataclass(frozen=True)
 class StaleResult:
-    """Over problems, and but for the last two over the eight unclipped losses.
+    """Results over all problems; error, bias and std also over the eight unclipped losses.
 
     Attributes:
         error: largest component of |gradient of the expected loss + grad J|.
@@ -99,10 +99,10 @@ def stale_problems(policies: int, outcomes: int, kl_coef: float, seed: int, stal
     def normal() -> Tensor:
         return torch.randn(outcomes, generator=generator, dtype=torch.float64)
 
-    found = []
+    problems = []
     for number in range(policies):
         anchor, to_behavior, to_present, to_reference, advantages = (normal() for _ in range(5))
-        found.append(
+        problems.append(
             Stale(
                 logits=anchor + 0.1 * to_present,
                 log_behavior=(anchor + staleness * to_behavior).log_softmax(0),
@@ -112,7 +112,7 @@ def stale_problems(policies: int, outcomes: int, kl_coef: float, seed: int, stal
                 kl_coef=kl_coef,
             )
         )
-    return found
+    return problems
 
 
 def measure_choice(name: str, problems: Sequence[Stale]) -> StaleResult:

@@ -1,6 +1,6 @@
-"""token_loss: log-probs and advantages in, a loss and statistics for each token out; and the same compiled.
+"""token_loss computes a loss and statistics per token from log-probs and advantages, plain or compiled.
 
-Masks, precision and statistics stand here, the formulas in losses.py.
+This file handles masks, precision and statistics; losses.py holds the formulas.
 """
 
 import functools
@@ -17,13 +17,13 @@ from rpg.objectives.spec import LossSpec
 
 
 class TokenStats(NamedTuple):
-    """Statistics of each token; none carries a gradient.
+    """Statistics per token, without gradients.
 
     Attributes:
-        ratio: w; 1 where a token does not count.
-        log_ratio: log w, not clamped at +-20; 0 where a token does not count.
-        kl: estimate of the divergence, whose mean over x ~ pi_old is D; 0 where a token does not count.
-        clipped_high, clipped_low, clipped_c: bool, held at 1 + eps_high, at 1 - eps_low, at c.
+        ratio: w; 1 at masked tokens.
+        log_ratio: log w, not clamped at +-20; 0 at masked tokens.
+        kl: estimate of the divergence D, whose mean over x ~ pi_old is D; 0 at masked tokens.
+        clipped_high, clipped_low, clipped_c: bool, clipped at 1 + eps_high, at 1 - eps_low, at c.
     """
 
     ratio: Tensor
@@ -49,13 +49,13 @@ def token_loss(
 
     Args:
         spec: which loss.
-        log_prob: log pi_theta, the only input that a gradient flows to.
+        log_prob: log pi_theta, the only input with a gradient.
         old_log_prob: log pi_old.
         advantages: A.
         ref_log_prob: log pi_ref; None means pi_ref = pi_old.
-        mask: nonzero where a token counts; None means all. Elsewhere inputs may be anything, NaN included, and
-            loss and gradient are exactly 0.
-        All tensors have one shape, e.g. (batch, tokens).
+        mask: nonzero at valid tokens; None means all. At masked tokens inputs may be NaN, and loss and gradient
+            are exactly 0.
+        All tensors have the same shape, e.g. (batch, tokens).
 
     Returns:
         loss of that shape, float64 if any log-prob or advantage is float64, else float32; and TokenStats.
@@ -91,7 +91,7 @@ def token_loss(
 
 
 class _SaturatedGradient(torch.autograd.Function):
-    """float16 to float32 with a gradient that is at most float16's largest number, 65504, where a cast gives inf."""
+    """Cast float16 to float32; the gradient saturates at 65504 instead of becoming Inf."""
 
     @staticmethod
     def forward(ctx, tensor: Tensor) -> Tensor:
@@ -106,10 +106,10 @@ class _SaturatedGradient(torch.autograd.Function):
 def statistics(
     spec: LossSpec, r: Ratios, signal: Tensor, advantages: Tensor, mass: float, ignored: Tensor | None
 ) -> TokenStats:
-    """What is logged of each token. signal: what differentiable_loss or reinforce_loss returned beside the loss.
+    """Statistics per token. signal: the second result of differentiable_loss or reinforce_loss.
 
-    A token whose signal is 0 has no gradient to clip and never counts as clipped, as in verl. A dual clip acts
-    strictly outside its bounds, RPG-Style Clip also on them.
+    As in verl, a token with signal 0 never counts as clipped. A dual clip acts outside its bounds, RPG-Style Clip
+    also at them.
     """
     lo, hi = spec.bounds
     w = r.w
@@ -132,9 +132,9 @@ def statistics(
 
 
 class Summary(NamedTuple):
-    """Statistics over the tokens that count: scalars (0-dimensional tensors) of token_loss's TokenStats.
+    """TokenStats reduced over valid tokens to 0-dimensional tensors.
 
-    Without a token, sums and counts are 0 and the extremes of w are 1.
+    Without valid tokens, sums and counts are 0 and the extremes of w are 1.
     """
 
     tokens: Tensor

@@ -28,7 +28,7 @@ TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: a loss, the divergence of the objective it is held against, and the promise."""
+    """One line of the table: a loss, its objective's divergence, and whether the loss must be exact."""
 
     label: str
     divergence: str
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def print_choices_of_pi_old(policies: int, outcomes: int, kl_coef: float, seed: int) -> list[str]:
-    """Print what each choice of pi_old makes of samples of an older policy; the names that had to be exact."""
+    """Print error, bias and noise of each choice of pi_old with older samples; returns the failed choices."""
     print(
         f"\nSamples of an older policy: behaviour (samples), anchor (the batch starts from it), present; {policies} of "
         "each, under the three choices of pi_old\n"
@@ -186,10 +186,10 @@ def _mean(values: list[torch.Tensor]) -> float:
 
 
 def coefficients(spec: LossSpec, advantage: float, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """What stands before A in the loss and in the gradient, as functions of w, from token_loss itself.
+    """The factors of A in the loss and in the gradient, as functions of w, computed by token_loss.
 
     Loss: loss = -coefficient * A for differentiable losses, coefficient * A * l (l = -log pi) for REINFORCE
-    ones. Gradient: -coefficient * A * grad log pi. beta must be 0, so that A is all there is.
+    ones. Gradient: -coefficient * A * grad log pi. beta must be 0.
     """
     log_prob = (w.log() - 20.0).requires_grad_()  # far enough below 0 for any w drawn
     old = torch.full_like(w, -20.0)

@@ -2,7 +2,7 @@
 
 import math
 
-DEFINITIONS = {  # D as the sum of d(p, q) over outcomes, p = pi_theta, q = pi_ref (paper.md section 2, second column)
+DEFINITIONS = {  # D as the sum of d(p, q) over outcomes, p = pi_theta, q = pi_ref
     "fkl": lambda p, q: q * (q / p).log(),
     "rkl": lambda p, q: p * (p / q).log(),
     "ufkl": lambda p, q: q * (q / p).log() + p - q,

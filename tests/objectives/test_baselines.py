@@ -1,4 +1,4 @@
-"""The advantages `rpg` and `rpg_batchmean` against loops over samples (paper.md section 5)."""
+"""The advantages `rpg` and `rpg_batchmean` against loops over samples."""
 
 import uuid
 

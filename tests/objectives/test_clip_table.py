@@ -1,4 +1,4 @@
-"""Clipped losses, token by token, against the tables of paper.md section 3, at and around every bound."""
+"""Clipped losses, token by token, against the tables of docs/mathematics.md, at and around every bound."""
 
 import itertools
 import math
@@ -82,7 +82,7 @@ def test_hard_clip_clamps_the_ratio_in_the_whole_weight(divergence):
 
 
 def written_out(spec, x, old, advantage, ref):
-    """The differentiable losses as the paper writes them, for autograd (Algorithm 1; paper.md section 2)."""
+    """The differentiable losses as the paper writes them, for autograd (Algorithm 1)."""
     log_w = x - old
     w = log_w.clamp(-20, 20).exp()
     rho = (ref - old).clamp(-20, 20).exp()

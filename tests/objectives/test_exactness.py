@@ -1,4 +1,4 @@
-"""Unclipped losses: the gradient of the expected loss is -grad J, over random policies (paper.md section 2)."""
+"""Unclipped losses: the gradient of the expected loss is -grad J, over random policies."""
 
 import math
 
@@ -80,7 +80,7 @@ def test_expected_gradient_is_minus_grad_j(problem):
 @settings(max_examples=100, deadline=None)
 @given(problem=problems())
 def test_corrected_grpo_has_urkls_gradient_token_by_token(problem):
-    """d/dx of rho - w + w log u is w log u: URKL's, before any expectation (paper.md section 2)."""
+    """d/dx of rho - w + w log u is w log u: URKL's, before any expectation."""
     x = problem.logits.log_softmax(0).detach().requires_grad_()
     w, y = (x - problem.log_old).exp(), problem.log_ref - x
     k3 = y.exp() - 1 - y
