@@ -10,7 +10,7 @@ from rpg.files import manifest
 
 TRACKER = "latest_checkpointed_iteration.txt"  # verl's: the step of the last checkpoint
 STEP = re.compile(r"global_step_(0|[1-9]\d{0,17})")
-SHARD = re.compile(r"(model|optim|extra_state)_world_size_(\d{1,6})_rank_\d{1,6}\.pt")
+SHARD = re.compile(r"(model|optim|extra_state)_world_size_(\d+)_rank_\d+\.pt")
 UNCHECKED = f"has no {manifest.NAME} (of an older version, or of plain verl): only file presence and size were checked"
 
 
@@ -35,9 +35,9 @@ class Verdict:
 
     @property
     def why(self) -> str:
-        """The first message, and how many more there are."""
+        """The first message and the number of others; empty for a complete checkpoint."""
         more = f" (and {len(self.wrong) - 1} more)" if len(self.wrong) > 1 else ""
-        return f"{self.wrong[0]}{more}" if self.wrong else ""
+        return "".join(self.wrong[:1]) + more
 
 
 def verify(directory: Path, *, contents: bool = True) -> Verdict:
@@ -50,28 +50,22 @@ def verify(directory: Path, *, contents: bool = True) -> Verdict:
     if (directory / manifest.NAME).exists():
         return Verdict(directory, tuple(_differences(directory, contents)), True)
     if (directory / manifest.UNFINISHED).exists():
-        return Verdict(directory, (f"{manifest.NAME} is missing: the save did not come to its end",), True)
+        return Verdict(directory, (f"{manifest.NAME} is missing: the save did not finish",), True)
     return Verdict(directory, tuple(_missing(directory)), False)
 
 
 def _differences(directory: Path, contents: bool) -> Iterator[str]:
-    """What differs from the manifest; checksums are only computed where all sizes are right."""
+    """Differences from the manifest; checksums are computed only if all sizes match."""
     try:
         entries = manifest.read(directory)
-    except manifest.ManifestError as error:
-        yield str(error)
+    except (OSError, ValueError) as error:
+        yield f"{manifest.NAME} cannot be read: {' '.join(str(error).split()):.200}"
         return
-    sizes_match = True
-    for name, entry in entries.items():
-        file = directory / name
-        size = file.stat().st_size if file.is_file() else None
-        if size != entry.bytes:
-            sizes_match = False
-            if size is None:
-                yield f"{name} is missing"
-            else:
-                yield f"{name} {f'has {size}' if size else 'is empty,'} of {entry.bytes} bytes"
-    if not (sizes_match and contents):
+    sizes = {name: _size(directory / name) for name in entries}
+    wrong_sizes = {name: size for name, size in sizes.items() if size != entries[name].bytes}
+    for name, size in wrong_sizes.items():
+        yield f"{name} is missing" if size is None else f"{name} has {size} of {entries[name].bytes} bytes"
+    if wrong_sizes or not contents:
         return
     try:
         checksums = manifest.checksums(directory / name for name in entries)
@@ -80,39 +74,30 @@ def _differences(directory: Path, contents: bool) -> Iterator[str]:
         return
     for (name, entry), crc32 in zip(entries.items(), checksums, strict=True):
         if crc32 != entry.crc32:
-            yield f"{name} is not what was written: CRC-32 {crc32}, and {manifest.NAME} says {entry.crc32}"
+            yield f"{name} is damaged: its CRC-32 is {crc32}, {manifest.NAME} lists {entry.crc32}"
+
+
+def _size(file: Path) -> int | None:
+    return file.stat().st_size if file.is_file() else None
 
 
 def _missing(directory: Path) -> Iterator[str]:
-    """Which files a checkpoint without a manifest lacks.
+    """Missing and empty files of a checkpoint without a manifest.
 
-    `checkpoint.save_contents` decides what a run saves, so all ranks have a file of optimizer and extra state, or none.
+    `checkpoint.save_contents` decides what a run saves: all ranks have files of optimizer and extra state, or none has.
     """
     actor = directory / "actor"
-    if not actor.is_dir():
-        yield "actor is missing"
+    try:
+        ranks = int(json.loads((actor / "fsdp_config.json").read_bytes())["world_size"])
+    except (OSError, ValueError, KeyError, TypeError):
+        yield "actor/fsdp_config.json is missing or states no world_size"
         return
     shards = [match for path in actor.iterdir() if (match := SHARD.fullmatch(path.name))]
-    try:
-        ranks = json.loads((actor / "fsdp_config.json").read_bytes())["world_size"]
-    except FileNotFoundError:  # an older verl
-        sizes = {int(match[2]) for match in shards}
-        if len(sizes) != 1:
-            yield "actor holds no shards, or those of several runs"
-            return
-        (ranks,) = sizes
-    except (OSError, ValueError, KeyError, TypeError):
-        ranks = None
-    if type(ranks) is not int or not 1 <= ranks < 10**6:
-        yield "actor/fsdp_config.json cannot be read, or names no number of processes"
-        return
-    contents = sorted({"model", *(match[1] for match in shards if int(match[2]) == ranks)})
-    names = [f"actor/{part}_world_size_{ranks}_rank_{rank}.pt" for part in contents for rank in range(ranks)]
+    kinds = sorted({"model", *(shard[1] for shard in shards if int(shard[2]) == ranks)})
+    names = [f"actor/{kind}_world_size_{ranks}_rank_{rank}.pt" for kind in kinds for rank in range(ranks)]
     for name in (*names, "data.pt"):
-        if not (directory / name).is_file():
-            yield f"{name} is missing"
-        elif not (directory / name).stat().st_size:
-            yield f"{name} is empty"
+        if not (size := _size(directory / name)):
+            yield f"{name} is {'missing' if size is None else 'empty'}"
 
 
 @dataclass(frozen=True)
@@ -120,9 +105,9 @@ class Choice:
     """The checkpoint that a run resumes from.
 
     Attributes:
-        found: the newest complete one; None where there is none.
-        passed_over: those that are newer, newest first.
-        tracker: the content of verl's tracker, None where there is none.
+        found: the newest complete one, or None.
+        passed_over: newer ones, newest first.
+        tracker: the content of verl's tracker; None if there is no tracker.
     """
 
     found: Verdict | None
@@ -139,7 +124,7 @@ def newest_complete(run_dir: Path) -> Choice:
     """Return the newest complete checkpoint of a run, and why newer ones were passed over.
 
     verl writes its tracker before the manifest. A step above the tracker's is therefore unfinished, or left by an
-    earlier run in the same directory. A tracker that holds no step decides nothing. Raises OSError.
+    earlier run in the same directory. A tracker that holds no step is ignored. Raises OSError.
     """
     file = run_dir / TRACKER
     tracker = file.read_text(errors="replace").strip() if file.is_file() else None
@@ -147,7 +132,7 @@ def newest_complete(run_dir: Path) -> Choice:
     passed_over: list[Verdict] = []
     for step, directory in steps(run_dir):
         if last is not None and step > last and not (directory / manifest.UNFINISHED).exists():
-            wrong = f"is newer than {TRACKER}, which says {last}: of an earlier run in this directory, or not finished"
+            wrong = f"is newer than step {last} in {TRACKER}: left by an earlier run in this directory, or not finished"
             verdict = Verdict(directory, (wrong,), (directory / manifest.NAME).exists())
         else:
             verdict = verify(directory)
@@ -158,8 +143,6 @@ def newest_complete(run_dir: Path) -> Choice:
 
 
 def steps(run_dir: Path) -> list[tuple[int, Path]]:
-    """Return (N, directory) for every global_step_N of a run, newest first; [] where there is no such run."""
-    if not run_dir.is_dir():
-        return []
-    named = [(int(match[1]), path) for path in run_dir.iterdir() if (match := STEP.fullmatch(path.name))]
-    return sorted(((step, path) for step, path in named if path.is_dir()), reverse=True)
+    """Return (N, directory) for every global_step_N of a run, newest first; [] if the run does not exist."""
+    named = [(STEP.fullmatch(path.name), path) for path in run_dir.glob("global_step_*")]
+    return sorted(((int(match[1]), path) for match, path in named if match and path.is_dir()), reverse=True)

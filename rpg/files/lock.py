@@ -1,4 +1,4 @@
-"""Locks that a living process holds: the kernel's (flock), so that a kill releases them."""
+"""Locks of living processes: the kernel's (flock), so that a kill releases them."""
 
 import fcntl
 import json
@@ -18,11 +18,20 @@ class Held(Exception):
 
 
 def take(file: Path) -> int:
-    """A descriptor of the lock file with the lock on it; closing it releases the lock. Programs do not inherit it.
+    """Lock a file and write into it who holds it; return its descriptor. Closing that releases the lock.
 
-    The file says who holds it. Raises Held.
+    Child programs do not inherit the lock. Raises Held.
     """
-    descriptor = _locked(file)
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise Held(_holder(file)) from None
+        if os.path.exists(file) and os.path.samestat(os.fstat(descriptor), os.stat(file)):
+            break
+        os.close(descriptor)  # its holder removed the file before it released the lock
     holder = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     os.ftruncate(descriptor, 0)
     os.write(descriptor, json.dumps(holder).encode() + b"\n")
@@ -30,34 +39,21 @@ def take(file: Path) -> int:
 
 
 def held_by(file: Path) -> str | None:
-    """Who holds a lock, as Held says it; None where nobody does. Takes it for a moment."""
+    """The message of Held if a process holds the lock, else None."""
     if not file.is_file():
         return None
     try:
         with open(file, "rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _in_use(file)
+        return _holder(file)
     return None
 
 
-def _locked(file: Path) -> int:
-    while True:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise Held(_in_use(file)) from None
-        if os.path.exists(file) and os.path.samestat(os.fstat(descriptor), os.stat(file)):
-            return descriptor
-        os.close(descriptor)  # its holder removed the file before it released the lock
-
-
-def _in_use(file: Path) -> str:
+def _holder(file: Path) -> str:
     try:
-        by = json.loads(file.read_bytes())
-        return f"in use by process {by['pid']} on {by['host']}, since {by['since']}"
+        holder = json.loads(file.read_bytes())
+        return f"in use by process {holder['pid']} on {holder['host']}, since {holder['since']}"
     except (OSError, ValueError, KeyError, TypeError):  # the holder has not written it yet, or has just removed it
         return "in use by another process"
 
@@ -65,30 +61,30 @@ def _in_use(file: Path) -> str:
 class Scratch:
     """A temporary directory `rpg-NAME-*` of this process. If the process is killed, the next run removes it.
 
-    path: where it is.
+    path: the directory.
     """
 
     def __init__(self, name: str):
         """Make it, in Python's directory for temporary files (TMPDIR)."""
         self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{name}-"))
-        self._lock = open(self.path / SCRATCH, "w")  # noqa: SIM115  # held until this process ends, however it ends
+        self._lock = open(self.path / SCRATCH, "w")  # noqa: SIM115  # locked until this process ends
         fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def remove(self) -> None:
-        """Remove it with all that is in it. A second call changes nothing."""
+        """Remove it with its content. A second call changes nothing."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._lock.close()
 
 
 def remove_dead_scratch() -> list[Path]:
-    """Remove the scratch directories whose processes were killed; returns them."""
+    """Remove the scratch directories whose processes were killed; return them."""
     dead = []
     for file in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{SCRATCH}"):
         try:
             with open(file) as stream:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(file.parent)
+            dead.append(file.parent)
         except (BlockingIOError, FileNotFoundError, PermissionError):  # alive, just removed, or another user's
             continue
-        dead.append(file.parent)
     return dead

@@ -15,12 +15,12 @@ PR_SET_PDEATHSIG = 1
 
 
 class Children:
-    """Commands, each in a process group of its own, their output in a file.
+    """Commands, each in a process group of its own.
 
-    A terminal's Ctrl-C reaches this process alone, which hands it on once (`forwarding`). Where this process is killed
-    the kernel sends each command SIGTERM: to those of the thread that started them, so start them from the main one.
+    A terminal's Ctrl-C reaches this process alone, which forwards it once (`forwarding`). If this process is killed,
+    the kernel sends SIGTERM to the commands that the ended thread has started: start them from the main thread.
 
-    stopped: the signal that came, None while none did.
+    stopped: the signal that came, None before.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Children:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, command: list[str], log: Path | None = None) -> subprocess.Popen[bytes]:
-        """Start a command; what it prints is added to log, or goes where this process prints."""
+        """Start a command. Its output is appended to log, or goes to this process's output without one."""
         parent, libc = os.getpid(), ctypes.CDLL(None, use_errno=True)
 
         def end_with_parent() -> None:
@@ -43,14 +43,14 @@ class Children:
             )  # fmt: skip
         self._processes.append(process)
         if self.stopped:  # it came while the command was started
-            self._send(process, self.stopped)
+            process.send_signal(self.stopped)
         return process
 
     @contextmanager
     def forwarding(self) -> Iterator[None]:
-        """While in this context a signal that would end this process goes to the commands, and is kept in `stopped`.
+        """In this context a signal that would end this process goes to the commands and is kept in `stopped`.
 
-        One that is ignored, as SIGINT in a script's background and SIGHUP under nohup, stays so.
+        An ignored signal (SIGINT in a script's background, SIGHUP under nohup) stays ignored.
         """
         before = {number: signal.getsignal(number) for number in ENDS}
         for number, handler in before.items():
@@ -65,21 +65,16 @@ class Children:
     def _forward(self, number: int, frame: FrameType | None) -> None:
         self.stopped = signal.Signals(number)
         for process in self._processes:
-            self._send(process, number)
-
-    @staticmethod
-    def _send(process: subprocess.Popen[bytes], number: int) -> None:
-        if process.poll() is None:
-            process.send_signal(number)
+            process.send_signal(number)  # does nothing if the process has ended
 
 
 def call(command: list[str]) -> int:
-    """Run a launch script on this terminal; its exit code, as a shell gives it. A signal goes to the script."""
+    """Run a launch script on this terminal, forward signals to it, and return its exit code."""
     children = Children()
     with children.forwarding():
         return exit_code(children.start(command).wait())
 
 
 def exit_code(returncode: int) -> int:
-    """As a shell gives it."""
+    """A shell's exit code for a return code of subprocess: 128 + N for signal N."""
     return returncode if returncode >= 0 else 128 - returncode

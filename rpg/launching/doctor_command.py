@@ -1,4 +1,4 @@
-"""`rpg doctor [SCRIPT]`: what would fail in a run, before it does. One line a check, with its remedy.
+"""`rpg doctor [SCRIPT]`: what would fail in a run, before it does. One line per check, with its remedy.
 
 Without a script: plugin and versions. With a launch script: also what its resolved configuration needs.
 """
@@ -18,7 +18,7 @@ from rpg.launching import scripts, settle
 from rpg.launching.compose import of_script
 from rpg.objectives.spec import LOSS_NAMES
 
-# Asked in a fresh process, as a worker is one: only what the installed entry point does counts there.
+# Runs in a fresh process, as a worker is one: only what the installed entry point does counts there.
 PROBE = """
 import json
 import verl
@@ -27,17 +27,14 @@ print("\\nPROBE" + json.dumps([*POLICY_LOSS_REGISTRY, *map(str, ADV_ESTIMATOR_RE
 """
 RAY_PROBE = f"""
 import os, subprocess, sys
-if not os.environ.get("RAY_ADDRESS"):
+local = not os.environ.get("RAY_ADDRESS")
+if local:
     os.environ.update({settle.LOOPBACK!r})
 import ray
-if os.environ.get("RAY_ADDRESS"):
-    ray.init(log_to_driver=False)
-else:
-    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
-probe = {PROBE!r}
+ray.init(log_to_driver=False, **(dict(address="local", num_cpus=1, include_dashboard=False) if local else {{}}))
 @ray.remote
 def worker():
-    return subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True).stdout
+    return subprocess.run([sys.executable, "-c", {PROBE!r}], capture_output=True, text=True).stdout
 print(ray.get(worker.remote()))
 ray.shutdown()
 """
@@ -47,57 +44,47 @@ PROBE_LIMIT = 240  # seconds; a first import of verl takes up to a minute on a s
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg doctor`."""
     parser.add_argument("script", nargs="?", help="a launch script, by name or path")
-    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="as they would be given to the script")
+    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides, as for the script")
     parser.add_argument("-v", "--verbose", action="store_true", help="also list the checks that passed or were not run")
     parser.add_argument("--json", action="store_true", help="every check as JSON")
     parser.add_argument("--ray", action="store_true", help="also ask a Ray worker (RAY_ADDRESS, or a Ray started here)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what is wrong and how many checks passed; 1 where one failed, else 0."""
-    shown: list[dict[str, str]] = []
-    counts: Counter[Level] = Counter()
-    for level, line in lines(args.script, args.overrides, args.ray):
-        counts[level] += 1
-        shown.append({"level": level, "message": line})
+    """Print what is wrong and how many checks passed; 1 if a check failed, else 0."""
+    results: list[dict[str, str]] = []
+    for level, message in check_all(args.script, args.overrides, args.ray):
+        results.append({"level": level, "message": message})
         if not args.json and (args.verbose or level in ("error", "warning")):
-            print(f"{MARKS[level]}  {line}", flush=True)
+            print(f"{MARKS[level]}  {message}", flush=True)
+    counts = Counter(result["level"] for result in results)
     if args.json:
-        print(json.dumps({"checks": shown, "failed": counts["error"]}, indent=2))
+        print(json.dumps({"checks": results, "failed": counts["error"]}, indent=2))
     else:
-        more = "" if args.verbose else " (-v lists them)"
         failed = f"{counts['error']} failed, " if counts["error"] else ""
         warned = f"{counts['warning']} warned, " if counts["warning"] else ""
+        more = "" if args.verbose else " (-v lists them)"
         print(f"{failed}{warned}{counts['ok']} checks passed, {counts['skip']} not run{more}")
     return 1 if counts["error"] else 0
 
 
-def lines(script: str | None, overrides: list[str], ray: bool) -> Iterator[tuple[Level, str]]:
-    """A level and a line for each thing found: plugin, versions, then all that is asked of the script's run."""
-    environment = [plugin("plugin here", PROBE)]
-    if ray:
-        environment.append(plugin("plugin in a Ray worker", RAY_PROBE))
-    else:
-        remedy = "--ray asks one (starts Ray where none runs)"
-        environment.append(Diagnostic("plugin in a Ray worker", ABSENT, "not asked", remedy, "skip"))
-    for diagnostic in environment:
+def check_all(script: str | None, overrides: list[str], ray: bool) -> Iterator[tuple[Level, str]]:
+    """Level and message of each check: plugin and versions, then those of the script's run."""
+    for name, probe in (("plugin here", PROBE), *([("plugin in a Ray worker", RAY_PROBE)] if ray else [])):
+        diagnostic = plugin(name, probe)
         yield diagnostic.level, str(diagnostic)
-    asked: Run | None = None
-    if script is None:
-        remedy = "rpg doctor recipe/rpg/7b/run_....sh checks a run"
-        yield "skip", str(Diagnostic("run", ABSENT, "no script given", remedy))
-    else:
+    configuration: Run | None = None
+    if script is not None:
         try:
-            asked = of_script(scripts.find(script), overrides)
+            configuration = of_script(scripts.find(script), overrides)
+            yield "ok", f"configuration: {script} resolves"
         except ValueError as error:
             yield "error", f"configuration: {error}"
-        else:
-            yield "ok", f"configuration: {script} resolves"
-    for diagnostic in versions(asked is not None and asked.get("trainer.device") == "cpu"):
+    for diagnostic in versions(configuration is not None and configuration.get("trainer.device") == "cpu"):
         yield diagnostic.level, str(diagnostic)
-    if asked is None:
+    if configuration is None:
         return
-    for check, diagnostics in ask(asked, ("cheap", "verl", "thorough")):
+    for check, diagnostics in ask(configuration, ("cheap", "verl", "thorough")):
         for diagnostic in diagnostics:
             yield diagnostic.level, f"{check.name}: {diagnostic}"
         if not diagnostics:
@@ -106,53 +93,48 @@ def lines(script: str | None, overrides: list[str], ray: bool) -> Iterator[tuple
 
 def plugin(name: str, probe: str) -> Diagnostic:
     """Whether every loss and estimator is registered in a process that has imported nothing but verl."""
-    remedy = "pip install -e . again, in the environment that runs verl; its own message stands on stderr"
+    command = [sys.executable, "-c", probe]
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", probe], capture_output=True, text=True, timeout=PROBE_LIMIT, check=False
-        )
+        process = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_LIMIT, check=False)
     except subprocess.TimeoutExpired:
         return Diagnostic(name, ABSENT, f"no answer within {PROBE_LIMIT} s", "see whether Ray or the file system hangs")
-    answer = done.stdout.rpartition("\nPROBE")[2].strip()
-    if done.returncode or "\nPROBE" not in done.stdout:
-        last = [line for line in done.stderr.splitlines() if line.strip()][-1:] or ["no message"]
-        return Diagnostic(name, ABSENT, f"the process that imports verl ends with {done.returncode}: {last[0]}", remedy)
+    remedy = "pip install -e . again, in the environment that runs verl"
+    _, marker, answer = process.stdout.rpartition("\nPROBE")
+    if process.returncode or not marker:
+        message = (process.stderr.strip() or "no message").splitlines()[-1]
+        wrong = f"the process that imports verl ended with exit code {process.returncode}: {message}"
+        return Diagnostic(name, ABSENT, wrong, remedy)
     registered = json.loads(answer)
-    missing = [wanted for wanted in (*LOSS_NAMES, *RPG_ESTIMATORS) if wanted not in registered]
-    if missing:
+    if missing := [name for name in (*LOSS_NAMES, *RPG_ESTIMATORS) if name not in registered]:
         return Diagnostic(name, ABSENT, f"not registered with verl: {', '.join(missing)}", remedy)
-    return Diagnostic(
-        name, ABSENT, f"{len(LOSS_NAMES)} losses and {len(RPG_ESTIMATORS)} estimators registered with verl", level="ok"
-    )
+    passed = f"{len(LOSS_NAMES)} losses and {len(RPG_ESTIMATORS)} estimators registered with verl"
+    return Diagnostic(name, ABSENT, passed, level="ok")
 
 
 def versions(cpu: bool) -> Iterator[Diagnostic]:
-    """What verl requires fails when violated; what it pins for GPUs is only warned about, and not on a CPU."""
+    """Installed versions: verl's requirements must hold; its pins for GPUs (verl[vllm]) warn, and not on a CPU."""
     from packaging.requirements import Requirement
 
     requirements = [Requirement(text) for text in metadata.requires("verl") or []]
-    asked: tuple[tuple[str | None, Level], ...] = ((None, "error"), ("vllm", "skip" if cpu else "warning"))
-    for extra, level in asked:
-        wrong, right = [], []
+    levels: dict[str, Level] = {"None": "error", 'extra == "vllm"': "skip" if cpu else "warning"}
+    for marker, level in levels.items():
+        right, wrong = [], []
         for requirement in requirements:
-            named = f'extra == "{extra}"' in str(requirement.marker)
-            if (extra is None) != (requirement.marker is None) or (extra and not named) or not requirement.specifier:
+            if str(requirement.marker) != marker or not requirement.specifier:
                 continue
             try:
                 version = metadata.version(requirement.name)
             except metadata.PackageNotFoundError:
-                wrong.append(f"{requirement.name} is missing, wanted {requirement.specifier}")
-                continue
-            fits = requirement.specifier.contains(version, prereleases=True)
-            (right if fits else wrong).append(
-                f"{requirement.name} {version}" + ("" if fits else f", wanted {requirement.specifier}")
-            )
-        name = f"versions, verl {metadata.version('verl')}" + (f"[{extra}]" if extra else "")
-        if wrong and level == "skip":
-            found = f"pins of the GPU stack; this CPU run uses {'; '.join(wrong)}"
-            yield Diagnostic(name, ABSENT, found, level="skip")
-        elif wrong:
+                version = None
+            if version and requirement.specifier.contains(version, prereleases=True):
+                right.append(f"{requirement.name} {version}")
+            else:
+                wrong.append(f"{requirement.name} {version or 'is missing'}, wanted {requirement.specifier}")
+        name = f"versions, verl {metadata.version('verl')}{'' if marker == 'None' else '[vllm]'}"
+        if not wrong:
+            yield Diagnostic(name, ABSENT, ", ".join(right), level="ok")
+        elif level == "skip":
+            yield Diagnostic(name, ABSENT, f"GPU pins; this CPU run uses {'; '.join(wrong)}", level="skip")
+        else:
             remedy = "bash scripts/setup_gpu.sh (requirement.txt, the pinned GPU environment)"
             yield Diagnostic(name, ABSENT, "; ".join(wrong), remedy, level)
-        else:
-            yield Diagnostic(name, ABSENT, ", ".join(right), level="ok")

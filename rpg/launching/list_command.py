@@ -14,12 +14,7 @@ from rpg.methods.names import ScriptName, parse
 from rpg.methods.table import METHODS
 
 TASKS = {"7b": "DAPO-Math", "4b": "DAPO-Math", "1gpu": "GSM8K", "cpu": "toy"}
-WORDS = re.compile(r"\w+\+*")  # of a label, as REINFORCE++
-
-
-def task(name: ScriptName) -> str:
-    """What a script trains on."""
-    return "small sums" if name.model == "smollm2" else TASKS[name.size]
+COLUMNS = ("name (rpg train NAME)", "size", "method", "model", "task")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,46 +25,42 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the scripts that were asked for; 2 where there are none."""
-    named = {text: parse(text) for text in scripts.paths()}
-    if args.method in METHODS:
-        named = {text: name for text, name in named.items() if name.method == args.method}
-    elif args.method:
-        words = set(WORDS.findall(args.method.lower()))
-        named = {text: name for text, name in named.items() if words <= set(WORDS.findall(name.label.lower()))}
-    found = {
-        text: name
-        for text, name in named.items()
-        if args.size in (None, name.size) and (args.task or "").lower() in task(name).lower()
-    }
-    if not found:
+    """Print the matching scripts: a table on a terminal, else tab-separated; 2 if none matches."""
+    rows, sizes = [], Counter[str]()
+    for text in scripts.paths():
+        name = parse(text)
+        row = [text, *cells(name)]
+        task_matches = (args.task or "").lower() in row[-1].lower()
+        if args.size in (None, name.size) and has_method(name, args.method) and task_matches:
+            rows.append(row)
+            sizes[name.size] += 1
+    if not rows:
         near = difflib.get_close_matches(args.method or "", METHODS, n=1)
         hint = f"; did you mean --method {near[0]}?" if near else ""
         print(f"rpg list: no script of this size, method and task{hint}", file=sys.stderr)
         return 2
-    console = Console(soft_wrap=True)
+    console = Console()
     if console.is_terminal:
-        console.print(table(found), soft_wrap=False)
+        table = Table(*COLUMNS, box=None)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
     else:  # for grep and other programs
-        for text, name in found.items():
-            print("\t".join([text, *cells(name)]))
-    sizes = Counter(name.size for name in found.values())
-    print(f"{len(found)} scripts: {', '.join(f'{count} {size}' for size, count in sizes.items())}", file=sys.stderr)
+        print(*("\t".join(row) for row in rows), sep="\n")
+    print(f"{len(rows)} scripts: {', '.join(f'{count} {size}' for size, count in sizes.items())}", file=sys.stderr)
     return 0
 
 
 def cells(name: ScriptName) -> list[str]:
     """Size, method, model and task of a script."""
     model = (name.hub_model or "toy").rpartition("/")[2]
-    return [name.size, name.label, f"{model} + LoRA" if name.adapter else model, task(name)]
+    task = "small sums" if name.model == "smollm2" else TASKS[name.size]
+    return [name.size, name.label, f"{model} + LoRA" if name.adapter else model, task]
 
 
-def table(found: dict[str, ScriptName]) -> Table:
-    """The scripts as a table for a terminal."""
-    made = Table(box=None, header_style="bold")
-    made.add_column("name (rpg train NAME)", overflow="fold", ratio=1)
-    for column in ("size", "method", "model", "task"):
-        made.add_column(column)
-    for text, name in found.items():
-        made.add_row(text, *cells(name))
-    return made
+def has_method(name: ScriptName, method: str | None) -> bool:
+    """Whether a script's method is this one, or its label has all of these words."""
+    if method is None or method in METHODS:
+        return method in (None, name.method)
+    words, label = (set(re.findall(r"\w+\+*", text.lower())) for text in (method, name.label))  # as REINFORCE++
+    return words <= label

@@ -7,52 +7,41 @@ from pathlib import Path
 import ray
 from ray.exceptions import RayError
 
-LOOK_EVERY = 5.0  # seconds between two questions to Ray
 LOST = ("WORKER_DIED", "NODE_DIED")  # not: killed by verl, out of scope, or ended by itself
 # What a dying process writes: Ray's failed checks ("... C 123 123] file.cc:92:  Check failed: ..."), Python's fatal
 # errors, signals, and the last line of a traceback.
 LAST_WORDS = re.compile(r"Check failed: |Fatal Python error|\*\*\* SIG\w+ received|^\w[\w.]*(?:Error|Exception)\b")
 
 
-class LostWorkers(threading.Thread):
-    """Asks Ray every few seconds; a thread of its own, as the answer of a Ray that is gone does not come.
+class LostWorkers:
+    """Asks Ray for lost actors, in a thread: a Ray that has died does not answer.
 
-    lost: one line for each lost actor, empty while there is none.
+    lost: one line for each lost actor, as of the last answer.
     """
 
     def __init__(self) -> None:
-        super().__init__(daemon=True, name="rpg-lost-workers")
         self.lost: list[str] = []
-        self._ended = threading.Event()
-        self._asked = threading.Event()
-        self._answered = threading.Event()
+        self._thread: threading.Thread | None = None
 
-    def run(self) -> None:
-        while not self._ended.is_set():
-            self._asked.wait(LOOK_EVERY)
-            self._asked.clear()
-            if ray.is_initialized():
-                try:
-                    self.lost = lost_actors()
-                except (RayError, RuntimeError, OSError) as error:  # Ray is late or gone: then the limits decide
-                    print(f"rpg: Ray does not say which actors it lost: {error}", flush=True)
-            self._answered.set()
-
-    def ask(self, patience: float) -> list[str]:
-        """The lost actors as of now, or, where Ray does not answer within patience seconds, as of the last answer."""
-        if not self.is_alive():
-            return self.lost
-        self._answered.clear()
-        self._asked.set()
-        self._answered.wait(patience)
+    def ask(self, patience: float = 0.0) -> list[str]:
+        """Ask, unless the last answer is still due; wait at most patience seconds, then return `lost`."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._ask, daemon=True, name="rpg-lost-workers")
+            self._thread.start()
+        self._thread.join(patience)
         return self.lost
 
+    def _ask(self) -> None:
+        if ray.is_initialized():
+            try:
+                self.lost = lost_actors()
+            except (RayError, RuntimeError, OSError) as error:  # Ray is late or gone: the time limits decide
+                print(f"rpg: Ray does not say which actors it lost: {error}", flush=True)
+
     def stop(self) -> None:
-        """Ask no more."""
-        self._ended.set()
-        self._asked.set()
-        if self.is_alive():
-            self.join(LOOK_EVERY)
+        """Wait a moment for an answer that is still due, before Ray is shut down."""
+        if self._thread is not None:
+            self._thread.join(5.0)
 
 
 def lost_actors() -> list[str]:
@@ -65,7 +54,7 @@ def lost_actors() -> list[str]:
     for actor in state.actors(job_id=job, actor_state_name="DEAD").values():
         context = actor["DeathCause"].actor_died_error_context
         if ActorDiedErrorContext.Reason.Name(context.reason) in LOST:
-            words = last_words(actor["Pid"]) or "it left no word; Ray's logs and the kernel's (dmesg) may know more"
+            words = last_words(actor["Pid"]) or "no last words; Ray's logs and the kernel's (dmesg) may know more"
             # some are Python's qualified name: create_colocated_worker_cls.<locals>.WorkerDict
             name = actor["ActorClassName"].rpartition(".")[2]
             lines.append(f"Ray lost the process {actor['Pid']} of {name}: {words}")
@@ -73,11 +62,9 @@ def lost_actors() -> list[str]:
 
 
 def last_words(pid: int) -> str | None:
-    """The line in which a worker of this machine's Ray said why it ends; None where there is none to be read."""
+    """The line in which a worker of this machine's Ray said why it ends; None if there is none to read."""
     node = ray._private.worker._global_node  # type: ignore[attr-defined]
-    logs = Path(node.get_logs_dir_path()) if node else None
-    if logs is None or not logs.is_dir():
-        return None
+    logs = Path(node.get_logs_dir_path() if node else "/nonexistent")
     for log in [*logs.glob(f"worker-*-{pid}.err"), *logs.glob(f"python-core-worker-*_{pid}.log")]:
         lines = [line for line in log.read_text(errors="replace").splitlines() if LAST_WORDS.search(line)]
         if lines:

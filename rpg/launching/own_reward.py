@@ -1,4 +1,4 @@
-"""A run with a reward function of the user's: reward.custom_reward_function.path=FILE is all that it needs."""
+"""A run with the user's own reward function: reward.custom_reward_function.path=FILE is the only override it needs."""
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
@@ -12,23 +12,23 @@ JUDGE = "judge"  # the group, and our keyword
 
 
 def set_own_reward(config: DictConfig, overrides: list[str], notes: list[str]) -> None:
-    """Adapt the configuration to a reward function that is not rpg.rewards; notes says what changed.
+    """Adapt the configuration to a reward function other than rpg.rewards; append a note about what changed.
 
-    The file's function is found, and called through rpg.rewards.own where it has the short form. Our judge's keyword is
-    dropped. The overlong penalty is off: it would be added to a reward of another range. Overrides that name these
-    settings win. A file that cannot be used stays as it is, and the checks refuse it.
+    The function is looked up in the file, and called through rpg.rewards.own if it has the short form. Our judge's
+    keyword is dropped. The overlong penalty is switched off: it would be added to a reward of another range. Overrides
+    of these settings win. An unusable file stays in the configuration; the checks reject it.
     """
     path = OmegaConf.select(config, f"{FUNCTION}.path")
     if not isinstance(path, str) or is_ours(path):
         return
-    asked = {key_of(text) for text in overrides}
+    overridden = {key_of(text) for text in overrides}
     kwargs = OmegaConf.select(config, KWARGS)
-    if isinstance(kwargs, DictConfig) and not asked & {JUDGE, f"{KWARGS}.{JUDGE}"}:
+    if isinstance(kwargs, DictConfig) and not overridden & {JUDGE, f"{KWARGS}.{JUDGE}"}:
         with open_dict(kwargs):
             kwargs.pop(JUDGE, None)
     if not path.startswith("pkg://"):
         try:
-            reward = find_reward(path, config.reward.custom_reward_function.name if NAME in asked else None)
+            reward = find_reward(path, config.reward.custom_reward_function.name if NAME in overridden else None)
         except RewardError:
             return
         OmegaConf.update(config, f"{FUNCTION}.path", str(reward.file) if reward.is_verls else ADAPTER)
@@ -37,6 +37,6 @@ def set_own_reward(config: DictConfig, overrides: list[str], notes: list[str]) -
             own = {"file": str(reward.file), "function": reward.function}
             OmegaConf.update(config, KWARGS, own, force_add=True)
     key = f"{OVERLONG}.enable"
-    if OmegaConf.select(config, key) and not any(one == key or key.startswith(f"{one}.") for one in asked):
+    if OmegaConf.select(config, key) and not any(one == key or key.startswith(f"{one}.") for one in overridden):
         OmegaConf.update(config, key, False)
         notes.append(f"note: {key}=false, as the reward function is {path}; {key}=true adds the overlong penalty to it")

@@ -1,4 +1,4 @@
-"""`rpg plan SCRIPT [--gpu h100] [--memory GB] [--nodes N]`: what a run will need of GPUs, hosts, disk and time.
+"""`rpg plan SCRIPT [--gpu h100] [--memory GB] [--nodes N]`: GPUs, hosts, disk and time that a run will need.
 
 Arithmetic (rpg/checks/memory.py, estimate.py). Nothing here needs a GPU, and nothing here has been compared with one.
 """
@@ -31,25 +31,24 @@ from rpg.launching.compose import of_script
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plan`."""
     parser.add_argument("script", help="a launch script, by name or path")
-    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="as for the script")
-    parser.add_argument("--gpu", choices=list(GPUS), help="what it would run on (default: h100)")
-    parser.add_argument(
-        "--memory", type=float, metavar="GB", help="of a GPU that --gpu does not know, or of a part of one"
-    )
+    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides, as for the script")
+    parser.add_argument("--gpu", choices=list(GPUS), help="default: h100")
+    parser.add_argument("--memory", type=float, metavar="GB", help="of a GPU unknown to --gpu, or of a part of one")
     parser.add_argument("--nodes", type=int, metavar="N", help="nodes (default: the script's, NNODES)")
     parser.add_argument("--json", action="store_true", help="the plan as JSON, in bytes and seconds")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the plan; 2 where there is none to make, 1 where a phase or the KV cache does not fit the GPU, else 0."""
-    more = [] if args.nodes is None else [f"trainer.nnodes={args.nodes}"]
+    """Print the plan; 2 if none can be made, 1 if a phase or the KV cache does not fit the GPU, else 0."""
     try:
         gpu = chosen(args.gpu, args.memory)
-        more.append(f"rpg.gpu_memory={gpu.memory / GB:g}")
-        asked = of_script(scripts.find(args.script), [*args.overrides, *more])
-        if wrong := list(settings.values(asked)):
-            raise Refused(wrong)
-        plan = made_for(asked.config, gpu)
+        more = [f"rpg.gpu_memory={gpu.memory / GB:g}"]
+        if args.nodes is not None:
+            more.append(f"trainer.nnodes={args.nodes}")
+        configuration = of_script(scripts.find(args.script), [*args.overrides, *more])
+        if diagnostics := list(settings.values(configuration)):
+            raise Refused(diagnostics)
+        plan = made_for(configuration.config, gpu)
     except ValueError as error:
         print(f"rpg plan: {error}", file=sys.stderr)
         return 2
@@ -57,26 +56,8 @@ def run(args: argparse.Namespace) -> int:
     return 0 if plan.fits else 1
 
 
-def as_json(plan: "Plan") -> dict[str, Any]:
-    """The plan's numbers: bytes of each phase on one GPU, tokens, seconds of a step (fast and slow end)."""
-    return {
-        "run": plan.config["trainer"]["experiment_name"],
-        "gpu": plan.gpu.name,
-        "gpus": plan.devices,
-        "gpu_memory": plan.gpu.memory,
-        "fits": plan.fits,
-        "parameters": plan.shape.parameters,
-        "phases": {phase.name: phase.size for phase in plan.phases},
-        "host_memory": plan.host.size,
-        "kv_tokens": plan.kv_tokens,
-        "step_seconds": plan.step_seconds,
-        "checkpoint": plan.checkpoint,
-        "checkpoints": plan.checkpoints,
-    }
-
-
 def chosen(name: str | None, memory: float | None) -> GPU:
-    """The GPU of this name, with so many GB where they are given; without a name the known one nearest in memory.
+    """The GPU of this name, with `memory` GB if given; without a name the known GPU nearest in memory.
 
     Raises ValueError for a memory that is not a positive number.
     """
@@ -90,11 +71,11 @@ def chosen(name: str | None, memory: float | None) -> GPU:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run needs, of bytes and seconds.
+    """What a run needs, in bytes and seconds.
 
     Attributes:
         phases: of a step, on one GPU. host: of a node.
-        kv_tokens: that the KV cache of one GPU holds. length: of a prompt and response, in tokens.
+        kv_tokens: capacity of the KV cache of one GPU. length: of a prompt and response, in tokens.
         step_seconds: fast and slow end of an estimate.
     """
 
@@ -112,7 +93,7 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        """Whether each phase fits the GPU, and the KV cache holds a sequence, without which vLLM does not start."""
+        """Whether each phase fits the GPU, and the KV cache holds one sequence; vLLM does not start otherwise."""
         return self.kv_tokens >= self.length and all(phase.size <= self.gpu.memory for phase in self.phases)
 
 
@@ -121,8 +102,9 @@ def made_for(config: dict[str, Any], gpu: GPU) -> Plan:
     path = str(config["actor_rollout_ref"]["model"]["path"])
     shape = shape_of(path)
     if shape is None:
-        remedy = "set MODEL_PATH to a local directory"
-        raise ValueError(f"actor_rollout_ref.model.path={path}: no config.json there; {remedy}")
+        raise ValueError(
+            f"actor_rollout_ref.model.path={path}: has no config.json; set MODEL_PATH to a local directory"
+        )
     devices = config["trainer"]["n_gpus_per_node"] * config["trainer"]["nnodes"]
     return Plan(
         config, shape, gpu, devices,
@@ -136,23 +118,38 @@ def made_for(config: dict[str, Any], gpu: GPU) -> Plan:
     )  # fmt: skip
 
 
+def as_json(plan: Plan) -> dict[str, Any]:
+    """The plan's numbers: bytes of each phase on one GPU, tokens, seconds of a step (fast and slow end)."""
+    numbers = ("fits", "kv_tokens", "step_seconds", "checkpoint", "checkpoints")
+    return {
+        "run": plan.config["trainer"]["experiment_name"],
+        "gpu": plan.gpu.name,
+        "gpus": plan.devices,
+        "gpu_memory": plan.gpu.memory,
+        "parameters": plan.shape.parameters,
+        "phases": {phase.name: phase.size for phase in plan.phases},
+        "host_memory": plan.host.size,
+        **{name: getattr(plan, name) for name in numbers},
+    }
+
+
 def lines(plan: Plan) -> Iterator[str]:
     """The plan as text."""
-    data, trainer = plan.config["data"], plan.config["trainer"]
+    data, trainer, model = plan.config["data"], plan.config["trainer"], plan.config["actor_rollout_ref"]
     yield f"{trainer['experiment_name']} on {plan.devices} x {plan.gpu.name}"
-    lengths = f"prompt {data['max_prompt_length']} + response {data['max_response_length']} tokens"
-    rank = plan.config["actor_rollout_ref"]["model"].get("lora_rank")
+    rank = model["model"].get("lora_rank")
     adapter = f" ({plan.shape.adapter(rank) / 1e6:.3g}e6 trained: LoRA of rank {rank})" if rank else ""
+    lengths = f"prompt {data['max_prompt_length']} + response {data['max_response_length']} tokens"
     yield f"{plan.shape.parameters / 1e9:.3g}e9 parameters{adapter}, {lengths}"
     yield f"\nMemory of one GPU, of {plan.gpu.memory / GB:.3g} GB"
     for phase in plan.phases:
         yield f"  {phase.name:<24}{phase}{'' if phase.size <= plan.gpu.memory else '  DOES NOT FIT'}"
+    sequences = f"{plan.kv_tokens // plan.length:.0f} sequences of full length"
     fits = "" if plan.kv_tokens >= plan.length else "  DOES NOT FIT"
+    yield f"\nKV cache of one GPU\n  {plan.kv_tokens:.0f} tokens: {sequences}{fits}"
     half = PROMPT + data["max_response_length"] / 2
-    whole = plan.kv_tokens // plan.length
-    yield f"\nKV cache of one GPU\n  {plan.kv_tokens:.0f} tokens: {whole:.0f} sequences of full length{fits}"
-    most = plan.config["actor_rollout_ref"]["rollout"]["max_num_seqs"]
-    yield f"  {plan.kv_tokens / half:.0f} half-way through ({half:.0f} tokens); max_num_seqs={most}"
+    at_half = f"{plan.kv_tokens / half:.0f} half-way through ({half:.0f} tokens)"
+    yield f"  {at_half}; max_num_seqs={model['rollout']['max_num_seqs']}"
     fast, slow = plan.step_seconds
     steps = trainer["total_training_steps"]
     hours = f", {steps} steps {fast * steps / 3600:.3g} to {slow * steps / 3600:.3g} hours" if steps else ""

@@ -1,4 +1,4 @@
-"""Run verl's trainer under a monitor, and leave nothing behind: processes, half a terminal, a silent hang."""
+"""Run verl's trainer under a monitor, and leave nothing behind: no process, no half-drawn terminal, no silent hang."""
 
 import contextlib
 import ctypes
@@ -29,10 +29,10 @@ RAY_WAS_LATE = "The current node timed out during startup"
 
 
 def train(run: Run, preloaded: "Preloaded | None", changed: dict[str, tuple[Any, Any]]) -> int:
-    """Train with verl; returns the exit code (signals.py).
+    """Train with verl; return the exit code (signals.py).
 
-    preloaded: what the workers of this machine are forks of, where they are. changed: settings that differ from those
-    of the run that is resumed (rpg/checks/fingerprint.py). Raises RayWasLate.
+    preloaded: the import server of which this machine's workers are forks, or None. changed: settings that differ from
+    those of the resumed run (rpg/checks/fingerprint.py). Raises RayWasLate.
     """
     if not run.cluster:
         # orphans of Ray's workers (vLLM's engine is one when its server is killed) become children of
@@ -45,61 +45,61 @@ def train(run: Run, preloaded: "Preloaded | None", changed: dict[str, tuple[Any,
         try:
             run_dir = prepare(run, changed)
         except OSError as error:
-            print(f"error: {error.filename}: {error.strerror}; the run was not begun", file=sys.stderr)
+            print(f"error: {error.filename}: {error.strerror}; the run was not started", file=sys.stderr)
             return FAILED
-        return _monitored(run, run_dir, preloaded)
+        log = run_dir / "run.log" if run.get("rpg.console") == "progress" else None
+        with redirected(log) as terminal:
+            return _monitored(run, run_dir, preloaded, terminal, log)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _monitored(run: Run, run_dir: Path, preloaded: "Preloaded | None") -> int:
-    log = run_dir / "run.log" if run.get("rpg.console") == "progress" else None
-    with redirected(log) as terminal:
-        failure = preloaded.failure if preloaded else lambda: None
-        monitor = Monitor(run, run_dir / "metrics.jsonl", terminal, failure)
-        runner = HeldRunner()
-        try:
-            return _train(run, monitor, runner, preloaded)
-        except KeyboardInterrupt:
-            if monitor.verdict:
-                print(f"error: {monitor.verdict.reason}", file=terminal)
-                _explain(log, terminal)
-                return monitor.verdict.code
-            print("interrupted; what was saved is in", run_dir, file=terminal)
+def _monitored(run: Run, run_dir: Path, preloaded: "Preloaded | None", terminal: TextIO, log: Path | None) -> int:
+    monitor = Monitor(run, run_dir / "metrics.jsonl", terminal, preloaded.failure if preloaded else lambda: None)
+    runner = HeldRunner()
+    try:
+        return _train(run, monitor, runner, preloaded)
+    except KeyboardInterrupt:
+        if monitor.verdict is None:
+            print("interrupted; checkpoints and metrics are in", run_dir, file=terminal)
             return INTERRUPTED
-        except SystemExit as stop:
-            return int(stop.code or 0)
-        except Exception as error:
-            if not run.cluster and RAY_WAS_LATE in str(error):
-                raise RayWasLate(str(error)) from error
-            traceback.print_exc()
-            print(f"error: the run failed: {_last_line(error)}", file=terminal)
-            _explain(log, terminal)
-            for lost in monitor.lost():
-                print(f"error: {lost}", file=terminal)
-            return FAILED
-        finally:
-            for number in (signal.SIGINT, INTERRUPT):  # a second one would leave processes behind
-                signal.signal(number, signal.SIG_IGN)
-            monitor.stop()
-            import ray
+        print(f"error: {monitor.verdict.reason}", file=terminal)
+        _show_end(log, terminal)
+        return monitor.verdict.code
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    except Exception as error:
+        if not run.cluster and RAY_WAS_LATE in str(error):
+            raise RayWasLate(str(error)) from error
+        traceback.print_exc()
+        message = (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
+        print(f"error: the run failed: {message}", file=terminal)
+        _show_end(log, terminal)
+        for lost in monitor.lost():
+            print(f"error: {lost}", file=terminal)
+        return FAILED
+    finally:
+        for number in (signal.SIGINT, INTERRUPT):  # a second one would leave processes behind
+            signal.signal(number, signal.SIG_IGN)
+        monitor.stop()
+        import ray
 
-            children = [] if run.cluster else psutil.Process().children(recursive=True)
-            shared = leftovers.mapped(child.pid for child in children)
-            runner.handle = None
-            ray.shutdown()
-            if not run.cluster:
-                end_descendants()
-                leftovers.unlink(shared)
-                leftovers.remove()  # of earlier starts, too young when this one began
+        children = [] if run.cluster else psutil.Process().children(recursive=True)
+        shared = leftovers.mapped(child.pid for child in children)
+        runner.handle = None
+        ray.shutdown()
+        if not run.cluster:
+            end_descendants()
+            leftovers.unlink(shared)
+            leftovers.remove()  # of earlier starts, too young when this one began
 
 
 class HeldRunner:
-    """The task runner's class for verl's run_ppo, and its actor, which lives until the handle is given up.
+    """The task runner's class for verl's run_ppo, and its actor, which lives until the handle is dropped.
 
-    run_ppo gives it up when it returns. Ray then kills the actor and, with it, what it has started, vLLM's servers
-    among them; what these have in shared memory could no longer be told from another run's.
+    run_ppo drops it when it returns. Ray then kills the actor and with it what it has started, such as vLLM's servers;
+    their shared memory could no longer be told from another run's.
     """
 
     def __init__(self) -> None:
@@ -107,12 +107,12 @@ class HeldRunner:
         self._options: dict[str, Any] = {}
 
     def options(self, **options: Any) -> "HeldRunner":
-        """Ray's options for the actor; verl has some under nsys."""
+        """Set Ray's options for the actor; verl has some under nsys."""
         self._options = options
         return self
 
     def remote(self) -> Any:
-        """Start the actor; its handle."""
+        """Start the actor and return its handle."""
         from rpg.verl_plugin.task_runner import RPGTaskRunner
 
         self.handle = RPGTaskRunner.options(**self._options).remote()
@@ -136,23 +136,16 @@ def _train(run: Run, monitor: Monitor, runner: HeldRunner, preloaded: "Preloaded
     return DONE
 
 
-def _last_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else type(error).__name__
-
-
-def _explain(log: Path | None, terminal: TextIO, lines: int = 30) -> None:
-    """Show the end of the log on the terminal where the log went to a file."""
-    if log is None:
-        return
-    with open(log, errors="replace") as stream:
-        tail = stream.readlines()[-lines:]
-    print(f"--- last lines of {log} ---", *[line.rstrip() for line in tail], sep="\n", file=terminal)
+def _show_end(log: Path | None, terminal: TextIO) -> None:
+    """Show the last lines of a log file on the terminal."""
+    if log is not None:
+        lines = log.read_text(errors="replace").splitlines()[-30:]
+        print(f"--- last lines of {log} ---", *lines, sep="\n", file=terminal)
 
 
 @contextlib.contextmanager
 def redirected(log: Path | None) -> Iterator[TextIO]:
-    """Send this process's stdout and stderr, Ray's forwarded lines included, to log.
+    """Append this process's stdout and stderr, Ray's forwarded lines included, to log.
 
     Yields the stream of the terminal, which is stderr as it was. With log None nothing is redirected.
     """
@@ -160,10 +153,7 @@ def redirected(log: Path | None) -> Iterator[TextIO]:
         yield sys.stderr
         return
     saved_out, saved_err = os.dup(1), os.dup(2)
-    with (
-        open(log, "ab", buffering=0) as target,
-        os.fdopen(saved_err, "w", buffering=1, closefd=False) as terminal,
-    ):
+    with open(log, "ab", buffering=0) as target, os.fdopen(saved_err, "w", buffering=1) as terminal:
         os.dup2(target.fileno(), 1)
         os.dup2(target.fileno(), 2)
         try:
@@ -174,17 +164,13 @@ def redirected(log: Path | None) -> Iterator[TextIO]:
             os.dup2(saved_out, 1)
             os.dup2(saved_err, 2)
             os.close(saved_out)
-    os.close(saved_err)
 
 
 def end_descendants(grace: float = 5.0) -> None:
-    """End every process that this run started and that still lives: ask, wait grace seconds, then kill."""
+    """End every process that this run started and that still lives: SIGTERM, then after grace seconds SIGKILL."""
     remaining = psutil.Process().children(recursive=True)
-    for process in remaining:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.terminate()
-    _, remaining = psutil.wait_procs(remaining, timeout=grace)
-    for process in remaining:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(remaining, timeout=grace)
+    for end in (psutil.Process.terminate, psutil.Process.kill):
+        for process in remaining:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                end(process)
+        _, remaining = psutil.wait_procs(remaining, timeout=grace)

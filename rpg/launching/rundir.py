@@ -5,7 +5,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import time
@@ -21,52 +20,36 @@ from rpg.files.lock import RUN, Held, take
 from rpg.files.whole import LEFT_OUT, SKIPPED, write_whole
 from rpg.methods.names import JUDGE
 
-WAYS = "wait for it, end it, or give this run another directory (CKPTS_DIR, trainer.experiment_name)"
-PACKAGES = [
-    "rpg-verl",
-    "verl",
-    "torch",
-    "vllm",
-    "ray",
-    "transformers",
-    "flash-attn",
-    "tensordict",
-    "TransferQueue",
-    "schedulefree",
-    "pandas",
-    "pyarrow",
-    "hydra-core",
-    "wandb",
-    "math-verify",
-    "numpy",
-]
+PACKAGES = (
+    "rpg-verl", "verl", "torch", "vllm", "ray", "transformers", "flash-attn", "tensordict", "TransferQueue",
+    "schedulefree", "pandas", "pyarrow", "hydra-core", "wandb", "math-verify", "numpy",
+)  # fmt: skip
 
 
 @contextlib.contextmanager
 def held(directory: Path) -> Iterator[None]:
-    """Hold a run's directory, which is made where it is not there, until this process leaves or dies.
+    """Hold a run's directory, made if necessary, until this process leaves the context or dies.
 
-    A run that is refused inside this context leaves no directory behind that it made.
+    A run that is refused inside this context removes the directories that it made.
 
     Raises:
-        Refused: another process holds it; says which. Or it cannot be made, or not be written into.
+        Refused: another process holds it, or it cannot be made or written into.
     """
     new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
-    file = directory / RUN
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        descriptor = take(file)
-    except Held as other:
-        raise Refused([Diagnostic("trainer.default_local_dir", str(directory), str(other), WAYS)]) from None
-    except OSError as error:
-        wrong = f"cannot be made or written into ({error.strerror}: {error.filename})"
-        found = Diagnostic("trainer.default_local_dir", str(directory), wrong, "set CKPTS_DIR elsewhere")
-        raise Refused([found]) from None
+        descriptor = take(directory / RUN)
+    except (Held, OSError) as error:
+        wrong, remedy = f"cannot be made or written into ({error})", "set CKPTS_DIR elsewhere"
+        if isinstance(error, Held):
+            wrong = str(error)
+            remedy = "wait for it, end it, or give this run another directory (CKPTS_DIR, trainer.experiment_name)"
+        raise Refused([Diagnostic("trainer.default_local_dir", str(directory), wrong, remedy)]) from None
     try:
         yield
     except Refused:
         if new:
-            file.unlink()
+            (directory / RUN).unlink()
         for folder in new:
             with contextlib.suppress(OSError):  # somebody has put something there
                 folder.rmdir()
@@ -76,12 +59,12 @@ def held(directory: Path) -> Iterator[None]:
 
 
 def prepare(run: Run, changed: dict[str, tuple[Any, Any]]) -> Path:
-    """The run's directory with config.yaml, environment.json, fingerprint and history, its metrics up to the resume.
+    """Write config.yaml, environment.json, fingerprint and history, and cut the metrics; return the run's directory.
 
-    changed: settings that differ from those of the run that is resumed. A run that is told not to resume puts the
-    earlier one's metrics and checkpoints aside under their date.
+    changed: settings that differ from those of the resumed run. With trainer.resume_mode=disable, metrics and
+    checkpoints of an earlier run are moved aside.
 
-    Raises OSError, which names the file, where the disk is full or cannot be written to.
+    Raises OSError, which names the file, for a disk that is full or read-only.
     """
     directory = Path(run.get("trainer.default_local_dir"))
     step = resumed_step(run)
@@ -97,31 +80,30 @@ def prepare(run: Run, changed: dict[str, tuple[Any, Any]]) -> Path:
 
 
 def put_aside(directory: Path) -> None:
-    """Keep what an earlier run in the directory has logged and saved, under the date of its last sign of life.
+    """Rename logs and checkpoints of an earlier run in the directory; the date of the last of them is in the new names.
 
-    Its checkpoints would be gone on from, should the new run be killed before it has saved one of its own.
+    A kill before the new run's first checkpoint would otherwise resume from the earlier run's.
     """
     metrics, tracker = directory / "metrics.jsonl", directory / TRACKER
-    logs = [directory / "metrics.previous.jsonl", metrics, directory / LEFT_OUT, directory / SKIPPED]
-    saved = sorted(directory.glob("global_step_*"))
-    dates = [file.stat().st_mtime for file in (metrics, tracker, *saved) if file.exists()]
+    checkpoints = sorted(directory.glob("global_step_*"))
+    dates = [file.stat().st_mtime for file in (metrics, tracker, *checkpoints) if file.exists()]
     if not dates:
         return
-    when = time.strftime("%Y%m%d-%H%M%S", time.localtime(max(dates)))
-    for log in logs:
+    until = f"until-{time.strftime('%Y%m%d-%H%M%S', time.localtime(max(dates)))}"
+    for log in (directory / "metrics.previous.jsonl", metrics, directory / LEFT_OUT, directory / SKIPPED):
         if log.is_file():
-            log.rename(directory / f"{log.stem}.until-{when}.jsonl")
-    if saved or tracker.is_file():
-        aside = directory / f"checkpoints.until-{when}"
+            log.rename(directory / f"{log.stem}.{until}.jsonl")
+    saved = [path for path in (*checkpoints, tracker) if path.exists()]
+    if saved:
+        aside = directory / f"checkpoints.{until}"
         aside.mkdir(exist_ok=True)
-        for found in (*saved, tracker):
-            if found.exists():
-                found.rename(aside / found.name)
-        print(f"note: {len(saved)} checkpoints of the earlier run are in {aside}", file=sys.stderr)
+        for path in saved:
+            path.rename(aside / path.name)
+        print(f"note: moved {len(checkpoints)} checkpoints of an earlier run to {aside}", file=sys.stderr)
 
 
 def resumed_step(run: Run) -> int:
-    """The step of the checkpoint that verl will load; 0 where it loads none."""
+    """The step of the checkpoint that verl will load; 0 if it loads none."""
     mode = run.get("trainer.resume_mode")
     if mode == "resume_path":
         return int(run.get("trainer.resume_from_path").rpartition("global_step_")[2])
@@ -130,47 +112,40 @@ def resumed_step(run: Run) -> int:
 
 
 def cut_metrics(metrics: Path, step: int) -> None:
-    """Leave the records up to a step: those after it will be made again, and a torn line is nobody's.
+    """Remove torn lines and the records after a step, which the run will repeat. Raises OSError (write_whole)."""
 
-    Says what went. Raises OSError as write_whole does.
-    """
-    kept, later, torn = [], [], 0
-    for line in metrics.read_bytes().splitlines(keepends=True):
+    def is_kept(line: bytes) -> bool:
         try:
-            found = json.loads(line)["step"] if line.endswith(b"\n") else None
+            return line.endswith(b"\n") and json.loads(line)["step"] <= step
         except (ValueError, KeyError, TypeError):
-            found = None
-        if found is None:
-            torn += 1
-        elif found > step:
-            later.append(found)
-        else:
-            kept.append(line)
-    if not later and not torn:
-        return
-    write_whole(metrics, b"".join(kept))
-    if later:
-        said = f"steps {later[0]} to {later[-1]}" if len(later) > 1 else f"step {later[0]}"
-        print(f"note: {metrics.name} had {said}, after the checkpoint of step {step}: made again", file=sys.stderr)
-    if torn:
-        print(f"note: {metrics.name} had {torn} torn lines, which are left out", file=sys.stderr)
+            return False
+
+    lines = metrics.read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if is_kept(line)]
+    if removed := len(lines) - len(kept):
+        write_whole(metrics, b"".join(kept))
+        message = f"removed {removed} lines that are torn or after the checkpoint of step {step}"
+        print(f"note: {metrics.name}: {message}", file=sys.stderr)
 
 
 def environment(run: Run) -> dict[str, Any]:
     """Versions, git commit, devices, and which judge: what one has to know to repeat a run.
 
-    The judge is null where the run has a reward function of somebody else's.
+    The judge is null if the run has a reward function of its own.
     """
+    import torch
+
     versions = {}
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
+    devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "host_cpus": os.cpu_count(),
-        "devices": _devices(),
+        "devices": devices or ["cpu"],
         "judge": run.get(JUDGE),
         "ray_address": without_login(os.environ.get("RAY_ADDRESS", "local")),
         "git_commit": _git_commit(),
@@ -178,19 +153,14 @@ def environment(run: Run) -> dict[str, Any]:
     }
 
 
-def _devices() -> list[str]:
-    import torch
-
-    return [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())] or ["cpu"]
-
-
 def _git_commit() -> str | None:
-    """Commit of the checkout that this file is in, with "+" where it has changes; None outside a checkout."""
-    if shutil.which("git") is None:
+    """Commit of the checkout that this file is in, with "+" if it has changes; None outside a checkout."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parent), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.CalledProcessError):
         return None
-    git = ["git", "-C", str(Path(__file__).parent)]
-    head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    if head.returncode:
-        return None
-    changes = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=False)
-    return head.stdout.strip() + ("+" if changes.stdout else "")

@@ -1,7 +1,7 @@
-"""Exit codes, and what SIGINT, SIGTERM and SIGHUP do. The standard library only: it is imported before all else.
+"""Exit codes, and what SIGINT, SIGTERM and SIGHUP do. The standard library only: this is imported before all else.
 
-While Python imports, an exception may be swallowed by a module that catches everything, so a signal ends the process
-where it stands (`end_at_once`). launch.sh blocks the signals until these handlers are installed. Later a signal raises
+While Python imports, a module that catches everything may swallow an exception: a signal ends the process at once
+(`end_at_once`). launch.sh blocks the signals until these handlers are installed. Later a signal raises
 (`raise_from_now`).
 """
 
@@ -24,11 +24,11 @@ before_exit = contextlib.ExitStack()  # closed before a signal ends the process
 def end_at_once() -> None:
     """From now on these signals end the process with one line and its exit code.
 
-    An ignored one, as SIGINT in a script's background and SIGHUP under nohup, stays ignored.
+    An ignored one (SIGINT in a script's background, SIGHUP under nohup) stays ignored.
     """
-    for each in ENDS:
-        if each == signal.SIGTERM or signal.getsignal(each) is not signal.SIG_IGN:
-            signal.signal(each, _end)
+    for number in ENDS:
+        if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
 
 
@@ -36,18 +36,18 @@ def raise_from_now() -> None:
     """From now on Ctrl-C raises KeyboardInterrupt, SIGTERM and SIGHUP raise SystemExit; ignored ones stay ignored."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    for each in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(each) is not signal.SIG_IGN:
-            signal.signal(each, _exit)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _exit)
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    for each in ENDS:
-        signal.signal(each, signal.SIG_IGN)
+    for other in ENDS:
+        signal.signal(other, signal.SIG_IGN)
     before_exit.close()
-    each = signal.Signals(number)
-    os.write(2, f"{WORDS[each]} before the run began\n".encode())  # print may be in use where the signal came
-    os._exit(ENDS[each])
+    ending = signal.Signals(number)
+    os.write(2, f"{WORDS[ending]} before the run began\n".encode())  # print may be in use where the signal came
+    os._exit(ENDS[ending])
 
 
 def _exit(number: int, frame: FrameType | None) -> NoReturn:

@@ -1,8 +1,8 @@
 """A run as a job of a Ray cluster, by Ray's job client, with this package in the runtime environment.
 
 The nodes need verl and the packages of requirement.txt, not ours: rpg/ travels with the job, and
-VERL_USE_EXTERNAL_MODULES stands for the entry point that an installed package would have. Paths mean the same
-on every node: files on a shared file system, or at the same place everywhere.
+VERL_USE_EXTERNAL_MODULES replaces the entry point of an installed package. Paths mean the same on every node: files
+are on a shared file system, or at the same place everywhere.
 """
 
 import asyncio
@@ -24,28 +24,27 @@ FORWARDED = (
     "MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "NNODES", "GPU_MEMORY_GB", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE",
     "WANDB_MODE", "WANDB_BASE_URL", "GLOO_SOCKET_IFNAME", ALLOW,
 )  # fmt: skip
-FORWARDED_FAMILY = "NCCL_"  # all variables that begin so
-# The dashboard shows a job's environment to all its users, so these stay here; and so does a URL with a password in it.
+# The dashboard shows a job's environment to all its users: these are not forwarded, nor is a URL with a password.
 SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY")
 PAUSE = 5.0  # seconds between two questions to the cluster
 ANSWER_LIMIT = 300.0  # seconds without an answer; a head that is restarted is back by then
 
 
-def wanted() -> bool:
+def to_cluster() -> bool:
     """Whether RAY_ADDRESS names a cluster and this process is not already a job on it."""
     return bool(os.environ.get("RAY_ADDRESS")) and IN_JOB not in os.environ
 
 
 def withheld() -> list[str]:
-    """The variables of this environment that a job would want, and that would be shown to others with it."""
+    """The variables of this environment that a job would use and that are not forwarded, as they hold a secret."""
     urls = [name for name in FORWARDED if has_login(os.environ.get(name, ""))]
     return [name for name in SECRETS if os.environ.get(name)] + urls
 
 
 def runtime_env() -> dict[str, Any]:
-    """What the job brings along: the package, the plugin's registration, and variables of this environment."""
+    """The job's runtime environment: the package, the plugin's registration, and variables of this environment."""
     plugins = [name for name in os.environ.get("VERL_USE_EXTERNAL_MODULES", "").split(",") if name and name != PLUGIN]
-    names = [*FORWARDED, *(name for name in sorted(os.environ) if name.startswith(FORWARDED_FAMILY))]
+    names = [*FORWARDED, *sorted(name for name in os.environ if name.startswith("NCCL_"))]
     return {
         "py_modules": [str(Path(__file__).parents[1])],
         "excludes": ["__pycache__"],
@@ -62,16 +61,16 @@ def runtime_env() -> dict[str, Any]:
 def submit(name: str, overrides: list[str]) -> int:
     """Submit the run called name, show its log until it ends, and return its exit code.
 
-    A signal leaves the job running, and the same command follows it. Another command's job in its directory is
-    refused there, by the run's lock.
+    A signal leaves the job running, and the same command follows it again. If another command's job holds the run's
+    directory, the run's lock refuses this one there.
     """
     from ray.job_submission import JobStatus, JobSubmissionClient
 
     address = os.environ["RAY_ADDRESS"]
-    if kept := withheld():
+    if variables := withheld():
         print(
-            f"warning: {', '.join(kept)}: not given to the job, as the dashboard shows a job's environment; where the "
-            "run needs it, log in on every node (hf auth login, wandb login) or set it there before `ray start`",
+            f"warning: {', '.join(variables)}: not sent, as the dashboard shows a job's environment; if the run needs "
+            "it, log in on every node (hf auth login, wandb login) or set it there before `ray start`",
             file=sys.stderr,
         )
     try:
@@ -79,24 +78,24 @@ def submit(name: str, overrides: list[str]) -> int:
         entrypoint, environment = shlex.join(["python3", "-m", "rpg.launching", *overrides]), runtime_env()
         running = _running(client, entrypoint, environment["env_vars"]["CKPTS_DIR"])
         job = running or client.submit_job(entrypoint=entrypoint, runtime_env=environment, metadata={"name": name})
-    except Exception as error:  # noqa: BLE001 - Ray raises ConnectionError, RuntimeError and its own; all are told
+    except Exception as error:  # noqa: BLE001 - Ray raises ConnectionError, RuntimeError and its own; all are shown
         print(
-            f"error: RAY_ADDRESS={address}: {str(error).strip()}\nGive the dashboard's address, as http://HEAD:8265; "
-            "a cluster of Ray 2.60 also wants RAY_AUTH_MODE=token and its token (recipe/rpg/README.md)",
+            f"error: RAY_ADDRESS={address}: {str(error).strip()}\nSet it to the dashboard's address, http://HEAD:8265; "
+            "a cluster of Ray 2.60 also needs RAY_AUTH_MODE=token and its token (recipe/rpg/README.md)",
             file=sys.stderr,
         )
         return signals.REFUSED
     signals.raise_from_now()
-    ways = f"ray job logs --follow {job} shows it; ray job stop {job} ends it"
+    commands = f"`ray job logs --follow {job}` shows its log, `ray job stop {job}` stops it"
     try:
         print(f"{name}: job {job} on {address}{', already running' if running else ''}", file=sys.stderr)
         info = _follow(client, job)
     except (KeyboardInterrupt, SystemExit) as end:
         with contextlib.suppress(OSError):  # the terminal has gone, as SIGHUP says
-            print(f"\nthe job goes on; {ways}", file=sys.stderr)
+            print(f"\nthe job continues; {commands}", file=sys.stderr)
         return signals.INTERRUPTED if isinstance(end, KeyboardInterrupt) else int(end.code or 0)
     except TimeoutError as error:
-        print(f"error: RAY_ADDRESS={address}: {error}\nThe job may go on; {ways}", file=sys.stderr)
+        print(f"error: RAY_ADDRESS={address}: {error}\nThe job may continue; {commands}", file=sys.stderr)
         return signals.FAILED
     print(f"job {job}: {info.status}: {info.message}", file=sys.stderr)
     return signals.DONE if info.status == JobStatus.SUCCEEDED else info.driver_exit_code or signals.FAILED
@@ -112,14 +111,14 @@ def _running(client: Any, entrypoint: str, parent: str) -> str | None:
 
 
 def _follow(client: Any, job: str) -> Any:
-    """Show the job's log until the job ends, over lost connections; what Ray says of the job then.
+    """Show the job's log until the job ends, reconnecting if necessary; return Ray's information on the job.
 
     Raises TimeoutError after ANSWER_LIMIT seconds without an answer of the cluster.
     """
     import aiohttp
     from ray.exceptions import RayError
 
-    shown, answered = 0, time.monotonic()
+    shown = 0
 
     async def show() -> None:
         nonlocal shown
@@ -129,7 +128,7 @@ def _follow(client: Any, job: str) -> Any:
             read += len(text)
             shown = max(shown, read)
 
-    told = ""
+    answered, last_reason = time.monotonic(), ""
     while True:
         # a loop for each connection: in one, a Ctrl-C would wait for the cluster's answer
         with contextlib.suppress(RuntimeError, OSError, aiohttp.ClientError):  # the first is Ray's
@@ -143,7 +142,7 @@ def _follow(client: Any, job: str) -> Any:
             reason = str(error).strip()
         if time.monotonic() - answered > ANSWER_LIMIT:
             raise TimeoutError(f"job {job}: no answer for {ANSWER_LIMIT:.0f} s: {reason}")
-        if reason != told:
+        if reason != last_reason:
             print(f"note: job {job}: {reason}; asking again", file=sys.stderr)
-            told = reason
+            last_reason = reason
         time.sleep(PAUSE)

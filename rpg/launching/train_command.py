@@ -8,23 +8,19 @@ from pathlib import Path
 from rpg.launching import scripts
 from rpg.launching.overrides import override
 
-MORE = """
-`rpg list` shows the names, and DRY_RUN=1 prints the configuration instead. Groups that an override may choose:
-"""
 VARIABLES = {"model": "MODEL_PATH", "train": "TRAIN_FILE", "test": "TEST_FILE"}
-
-
-def groups() -> str:
-    """The groups of the configuration and their entries, one group a line."""
-    folders = sorted(path for path in (scripts.RECIPE / "config").iterdir() if path.is_dir())
-    entries = {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
-    return "\n".join(f"  {name}={'|'.join(names)}" for name, names in entries.items())
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg train`."""
+    folders = sorted(path for path in (scripts.RECIPE / "config").iterdir() if path.is_dir())
+    entries = {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
+    groups = "\n".join(f"  {name}={'|'.join(names)}" for name, names in entries.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"{parser.epilog}\n{MORE}{groups()}"
+    parser.epilog = (
+        f"{parser.epilog}\n\n`rpg list` shows the names; DRY_RUN=1 prints the configuration instead. "
+        f"Groups that an override may choose:\n{groups}"
+    )
     parser.add_argument("script", metavar="NAME", help="a script of recipe/rpg, as rpg_7b_urkl1e-4_rf, or its path")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides, as for the script")
     parser.add_argument("--model", metavar="M", help="model directory or hub name (MODEL_PATH)")
@@ -34,17 +30,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """The run's exit code; 2 where the script is not known or the run is refused."""
+    """The run's exit code; 2 for an unknown script or a refused run."""
     from rpg.launching.__main__ import main
 
     try:
         script = scripts.find(args.script)
-        given = [override("rpg.script", script.name)]
+        overrides = [override("rpg.script", script.name), *script.overrides]
         if args.reward:
             path = args.reward if args.reward.startswith("pkg://") else Path(args.reward).expanduser().absolute()
-            given.append(override("reward.custom_reward_function.path", path))
+            overrides.append(override("reward.custom_reward_function.path", path))
     except ValueError as error:
         print(f"rpg train: {error}", file=sys.stderr)
         return 2
     os.environ.update({name: value for flag, name in VARIABLES.items() if (value := getattr(args, flag)) is not None})
-    return main([given[0], *script.overrides, *given[1:], *args.overrides])
+    return main([*overrides, *args.overrides])

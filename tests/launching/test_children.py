@@ -1,4 +1,4 @@
-"""Commands beside this process: their output, the signals that they are handed, their end with ours."""
+"""Commands beside this process: the signals that they are sent, their end with ours."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ import psutil
 
 from rpg.launching.children import Children
 
-SAYS = ["bash", "-c", "trap 'echo interrupted; exit 9' INT; echo up; while :; do sleep 0.05; done"]
+COMMAND = ["bash", "-c", "trap 'echo interrupted; exit 9' INT; echo up; while :; do sleep 0.05; done"]
 PARENT = """
 import sys, time
 from pathlib import Path
@@ -20,20 +20,15 @@ time.sleep(600)
 """
 
 
-def wait_for(log, text: str) -> None:
-    until = time.monotonic() + 60
-    while text not in (log.read_text() if log.exists() else ""):
-        assert time.monotonic() < until, log
-        time.sleep(0.02)
-
-
 def test_a_signal_goes_to_every_command_and_is_kept(tmp_path):
     children, logs = Children(), [tmp_path / "a", tmp_path / "b"]
     before = signal.getsignal(signal.SIGINT)
     with children.forwarding():
-        processes = [children.start(SAYS, log) for log in logs]
-        for log in logs:
-            wait_for(log, "up\n")
+        processes = [children.start(COMMAND, log) for log in logs]
+        until = time.monotonic() + 60
+        while not all(log.read_text() for log in logs):
+            assert time.monotonic() < until
+            time.sleep(0.02)
         assert children.stopped is None
         os.kill(os.getpid(), signal.SIGINT)
         assert [process.wait(60) for process in processes] == [9, 9]
@@ -49,4 +44,16 @@ def test_a_command_ends_when_its_parent_is_killed(tmp_path):
     parent.kill()
     parent.wait()
     gone, _ = psutil.wait_procs([child], timeout=30)
-    assert gone or child.status() == psutil.STATUS_ZOMBIE  # whose new parent is in no hurry
+    assert gone or child.status() == psutil.STATUS_ZOMBIE  # its new parent has not waited for it yet
+
+
+def test_ctrl_c_is_the_scripts():
+    """It takes a second to end, and has it."""
+    script = "trap 'sleep 1; echo ended; exit 130' INT; echo up; while :; do sleep 0.05; done"
+    code = f"from rpg.launching.children import call; print(call(['bash', '-c', {script!r}]))"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=120)[0] == "ended\n130\n"
+    assert process.returncode == 0

@@ -1,4 +1,4 @@
-"""From the command line to the configuration: any path, lists of files, DRY_RUN, links to scripts, early signals."""
+"""From the command line to the configuration: any path, lists of files, DRY_RUN, a late Ray, early signals."""
 
 import contextlib
 import os
@@ -72,24 +72,22 @@ def test_files_of_the_environment(monkeypatch, text, names):
     assert compose.files("NO_SUCH_VARIABLE", "otherwise") == "otherwise"
 
 
-def refusal(capsys, *overrides: str) -> str:
-    assert start.main(["trainer.experiment_name=t", *overrides]) == 2
-    ended = capsys.readouterr()
-    assert ended.out == ""
-    return ended.err
-
-
-def test_a_directory_that_ray_would_read_otherwise_is_refused(monkeypatch, capsys):
-    monkeypatch.setenv("PRICE", "1")
-    assert "default_local_dir=/a/$PRICE" in refusal(capsys, "trainer.default_local_dir=/a/$PRICE")
-
-
 def test_a_dry_run(monkeypatch, capsys):
     for value in ("1", "true", "", "0", "off"):
         monkeypatch.setenv("DRY_RUN", value)
         assert start.dry_run() is (value in ("1", "true"))
     monkeypatch.setenv("DRY_RUN", "maybe")
-    assert "DRY_RUN=maybe" in refusal(capsys)
+    assert start.main(["trainer.experiment_name=t"]) == 2
+    assert "DRY_RUN=maybe" in capsys.readouterr().err
+
+
+def test_a_late_ray_is_started_again_in_a_fresh_process(monkeypatch):
+    started = []
+    monkeypatch.setattr(os, "execv", lambda program, arguments: started.append((program, arguments)))
+    monkeypatch.setenv(start.TRIED, "0")
+    codes = [start.start_again(["profile=cpu"], RuntimeError()) for _ in range(start.STARTS)]
+    assert started == [(sys.executable, [sys.executable, "-m", "rpg.launching", "profile=cpu"])] * 2
+    assert codes[-1] == 1
 
 
 @pytest.fixture(scope="module")
@@ -122,25 +120,20 @@ def has_reader(pipe: Path) -> bool:
 @pytest.mark.parametrize(
     ("number", "code", "word", "moment"),
     [
-        (signal.SIGINT, 130, "interrupted", 0.0),
+        (signal.SIGINT, 130, "interrupted", "at once"),
         (signal.SIGTERM, 143, "terminated", "in pre-flight"),
         (signal.SIGHUP, 129, "hung up", "in pre-flight"),
     ],
 )
 def test_a_signal_in_the_first_seconds(waiting_run, number, code, word, moment):
-    """moment: seconds after the script has handed over to Python, or when that reads the model's config.json."""
+    """moment: when the script has handed over to Python, or when that reads the model's config.json."""
     process = subprocess.Popen(
-        ["bash", str(CPU)],
-        env={**os.environ, "PYTHON": sys.executable, **waiting_run},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    if isinstance(moment, float):
+        ["bash", str(CPU)], env={**os.environ, "PYTHON": sys.executable, **waiting_run}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    if moment == "at once":
         python = os.fsencode(sys.executable)
         until(lambda: Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(python), process)
-        time.sleep(moment)
     else:
         until(lambda: has_reader(Path(waiting_run["MODEL_PATH"]) / "config.json"), process)
     os.killpg(process.pid, number)

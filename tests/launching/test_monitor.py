@@ -1,4 +1,4 @@
-"""The monitor of a run: what it notices ends the run, its own errors included, and it shows what is new."""
+"""The monitor of a run: its own errors and those of the import server end the run."""
 
 import io
 import signal
@@ -7,51 +7,58 @@ import pytest
 
 from rpg.checks.check import Run
 from rpg.launching.monitor import INTERRUPT, Monitor
-from rpg.launching.signals import FAILED
+from rpg.launching.signals import FAILED, TIMED_OUT
 from rpg.verl_plugin.cpu.preload import Preloaded
+
+LIMITS = {"stall_limit": None, "time_limit": None, "console": "progress"}
 
 
 @pytest.fixture
-def monitored(tmp_path):
-    """Watches over metrics in tmp_path, whose interrupts are counted."""
-    interrupts: list[int] = []
-    before = signal.signal(INTERRUPT, lambda number, frame: interrupts.append(number))
-    made: list[Monitor] = []
-
-    def monitor(failure=lambda: None, **limits) -> tuple[Monitor, list[int]]:
-        rpg = {"stall_limit": None, "time_limit": None, "console": "full", **limits}
-        config = Run({"rpg": rpg, "trainer": {"total_training_steps": 9}})
-        made.append(Monitor(config, tmp_path / "metrics.jsonl", io.StringIO(), failure))
-        return made[-1], interrupts
-
-    yield monitor
-    for each in made:
-        each.stop()
+def interrupts():
+    received: list[int] = []
+    before = signal.signal(INTERRUPT, lambda number, frame: received.append(number))
+    yield received
     signal.signal(INTERRUPT, before)
 
 
-def test_an_error_in_the_watch_ends_the_run(monitored, tmp_path):
-    monitor, interrupts = monitored()
-    monitor.start()
-    (tmp_path / "metrics.jsonl").write_text("[]\n")
-    monitor.join(timeout=120)
-    assert monitor.verdict is not None
-    assert monitor.verdict.code == FAILED
-    assert "TypeError" in monitor.verdict.reason
-    assert interrupts == [INTERRUPT]
-
-
-def test_a_failed_import_ends_the_run_with_1_and_names_the_module(monitored, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("limits", "metrics", "code", "reason"),
+    [
+        ({}, "[]\n", FAILED, "TypeError"),
+        ({"stall_limit": 0.1}, "", TIMED_OUT, "rpg.stall_limit"),
+        ({"time_limit": 0.1}, "", TIMED_OUT, "rpg.time_limit"),
+        ({}, None, FAILED, "broken_module"),
+    ],
+)
+def test_what_ends_a_run(interrupts, tmp_path, monkeypatch, limits, metrics, code, reason):
+    """metrics: written while the monitor runs; None: a module of rpg.preload cannot be imported."""
     (tmp_path / "broken_module.py").write_text("import no_such_part\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    server = Preloaded(["json", "broken_module"], [], tmp_path / "preload.log")
-    monitor, interrupts = monitored(server.failure)
-    try:
-        monitor.start()
-        monitor.join(timeout=120)
-        assert monitor.verdict is not None
-        assert monitor.verdict.code == FAILED == 1
-        assert "broken_module" in monitor.verdict.reason
-        assert interrupts == [INTERRUPT]
-    finally:
+    server = Preloaded(["json", "broken_module"], [], tmp_path / "preload.log") if metrics is None else None
+    run = Run({"rpg": LIMITS | limits, "trainer": {"total_training_steps": 9}})
+    terminal = io.StringIO()
+    monitor = Monitor(run, tmp_path / "metrics.jsonl", terminal, server.failure if server else lambda: None)
+    monitor.start()
+    (tmp_path / "metrics.jsonl").write_text(metrics or "")
+    monitor.join(timeout=120)
+    monitor.stop()
+    if server:
         server.close()
+    assert monitor.verdict is not None
+    assert monitor.verdict.code == code
+    assert reason in monitor.verdict.reason
+    assert interrupts == [INTERRUPT]
+    assert terminal.getvalue() == ""
+
+
+def test_progress_without_a_terminal(tmp_path):
+    run = Run({"rpg": LIMITS, "trainer": {"total_training_steps": 9}})
+    monitor = Monitor(run, tmp_path / "metrics.jsonl", terminal := io.StringIO(), lambda: None)
+    (tmp_path / "metrics.jsonl").write_text(
+        '{"step": 3, "data": {"critic/score/mean": 0.5, "val-core/x/acc/mean@1": 1}}\n'
+    )
+    monitor.start()
+    monitor.finish()
+    monitor.stop()
+    line = terminal.getvalue()
+    assert all(text in line for text in ("step 3/9", "reward +0.50", "acc 1.000"))

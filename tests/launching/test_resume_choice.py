@@ -29,10 +29,10 @@ def launch(toy, monkeypatch, capsys):
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", "set by the run, so taken back at the end")
 
     def launcher(*more: str) -> tuple[int, Run | None, str]:
-        given: list[Run] = []
-        monkeypatch.setattr(rpg.launching.run, "train", lambda run, *_: given.append(run) or 0)
+        runs: list[Run] = []
+        monkeypatch.setattr(rpg.launching.run, "train", lambda run, *_: runs.append(run) or 0)
         code = start.main([*overrides(toy), "rpg.preload.early=[]", "rpg.preload.late=[]", *more])
-        return code, given[0] if given else None, capsys.readouterr().err
+        return code, runs[0] if runs else None, capsys.readouterr().err
 
     return launcher
 
@@ -40,26 +40,26 @@ def launch(toy, monkeypatch, capsys):
 def test_a_whole_newest_one_is_left_to_verl(toy, launch):
     write_complete(toy / "run", 2)
     write_complete(toy / "run", 4)
-    code, config, said = launch()
+    code, run, err = launch()
     assert code == 0
-    assert config is not None
-    assert (config.get("trainer.resume_mode"), config.get("trainer.resume_from_path")) == ("auto", None)
-    assert "global_step" not in said
+    assert run is not None
+    assert (run.get("trainer.resume_mode"), run.get("trainer.resume_from_path")) == ("auto", None)
+    assert "global_step" not in err
 
 
 def test_a_damaged_newest_one_is_passed_over(toy, launch):
     """The configuration, which is saved as config.yaml, says from where; verl's tracker stays as it is."""
     write_complete(toy / "run", 2)
     (write_complete(toy / "run", 4) / OPTIM).write_bytes(b"")
-    code, config, said = launch()
+    code, run, err = launch()
     assert code == 0
-    assert config is not None
-    assert config.get("trainer.resume_mode") == "resume_path"
-    assert config.get("trainer.resume_from_path") == str(toy / "run/global_step_2")
-    assert f"{toy / 'run'}: global_step_4 is passed over: {OPTIM}" in said
+    assert run is not None
+    assert run.get("trainer.resume_mode") == "resume_path"
+    assert run.get("trainer.resume_from_path") == str(toy / "run/global_step_2")
+    assert f"{toy / 'run'}: global_step_4 is passed over: {OPTIM}" in err
     assert (toy / "run" / TRACKER).read_text() == "4"
     # the steps after it go from the metrics, or make way where they are read
-    assert rundir.resumed_step(config) == 2
+    assert rundir.resumed_step(run) == 2
     (toy / "run/metrics.jsonl").write_text("".join(json.dumps({"step": n, "data": {}}) + "\n" for n in range(5)))
     rundir.cut_metrics(toy / "run/metrics.jsonl", 2)
     assert [json.loads(line)["step"] for line in (toy / "run/metrics.jsonl").read_text().splitlines()] == [0, 1, 2]
@@ -68,27 +68,27 @@ def test_a_damaged_newest_one_is_passed_over(toy, launch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("said_step", ["", None, "7"])
-def test_a_tracker_that_names_none(toy, launch, said_step):
+@pytest.mark.parametrize("step", ["", None, "7"])
+def test_a_tracker_that_names_none(toy, launch, step):
     write_complete(toy / "run", 2)
     tracker = toy / "run" / TRACKER
-    tracker.unlink() if said_step is None else tracker.write_text(said_step)
-    code, config, said = launch()
+    tracker.unlink() if step is None else tracker.write_text(step)
+    code, run, err = launch()
     assert code == 0
-    assert config is not None
-    assert config.get("trainer.resume_from_path") == str(toy / "run/global_step_2")
-    assert f"{TRACKER} in it " + ("is missing" if said_step is None else f"says {said_step!r}") in said
+    assert run is not None
+    assert run.get("trainer.resume_from_path") == str(toy / "run/global_step_2")
+    assert f"{TRACKER} in it " + ("is missing" if step is None else f"says {step!r}") in err
 
 
 def test_none_is_complete(toy, launch):
     """Not begun anew without a word; trainer.resume_mode=disable does that."""
     manifest.begin(toy / "run/global_step_2")
-    code, config, said = launch()
-    assert (code, config) == (2, None)
-    assert "global_step_2 cannot be resumed from: manifest.json is missing" in said
-    assert "trainer.resume_mode=disable" in said
+    code, run, err = launch()
+    assert (code, run) == (2, None)
+    assert "global_step_2 cannot be resumed from: manifest.json is missing" in err
+    assert "trainer.resume_mode=disable" in err
     assert [path.name for path in (toy / "run").iterdir()] == ["global_step_2"]
-    code, config, _ = launch("trainer.resume_mode=disable")
+    code, run, _ = launch("trainer.resume_mode=disable")
     assert code == 0
-    assert config is not None
-    assert config.get("trainer.resume_mode") == "disable"
+    assert run is not None
+    assert run.get("trainer.resume_mode") == "disable"

@@ -26,23 +26,15 @@ with rundir.held(Path(sys.argv[1])):
 """
 
 
-def holder(directory: Path) -> subprocess.Popen:
+@pytest.mark.parametrize("end", ["kill", "close"])
+def test_a_directory_is_one_process_s(tmp_path, end):
+    directory = tmp_path / "deep/run"
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
-    return process
-
-
-@pytest.mark.parametrize("end", ["kill", "close"])
-def test_a_directory_is_one_process_s(tmp_path, end):
-    directory = tmp_path / "deep/run"
-    process = holder(directory)
-    with (
-        pytest.raises(Refused, match=rf"in use by process {process.pid}\b"),
-        rundir.held(directory),
-    ):
+    with pytest.raises(Refused, match=rf"\b{process.pid}\b"), rundir.held(directory):
         pytest.fail("held by two")
     assert (directory / rundir.RUN).is_file()
     if end == "kill":
@@ -120,7 +112,7 @@ def test_a_file_is_known_by_its_content(tmp_path, key, named):
     assert list(fingerprint.compare(tmp_path, run)) == [named]
 
 
-def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path, capsys):
+def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path):
     """Its checkpoints included, which a kill before the first new one would otherwise go on from."""
     rundir.put_aside(tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -136,7 +128,6 @@ def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path, capsys):
     kept = sorted(path.name.split(".")[0] for path in tmp_path.glob("*.until-203305*.jsonl"))
     assert kept == ["left_out", "metrics"]
     assert newest_complete(tmp_path).found is None
-    assert "2 checkpoints of the earlier run are in" in capsys.readouterr().err
     rundir.put_aside(tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
 
@@ -146,21 +137,20 @@ def line(step: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("before", "step", "after", "said"),
+    "before",
     [
-        ([line(0), line(1)], 1, [line(0), line(1)], ""),
-        ([line(0), line(1), line(2), line(3)], 1, [line(0), line(1)], "steps 2 to 3"),
-        ([line(0), line(1), b'{"step": 2, "da'], 1, [line(0), line(1)], "1 torn lines"),
-        ([line(0), b"\0\0\n", line(1)], 1, [line(0), line(1)], "1 torn lines"),
+        [line(0), line(1)],
+        [line(0), line(1), line(2), line(3)],
+        [line(0), line(1), b'{"step": 2, "da'],
+        [line(0), b"\0\0\n", line(1)],
     ],
 )
-def test_metrics_up_to_the_checkpoint(tmp_path, before, step, after, said, capsys):
+def test_metrics_up_to_the_checkpoint(tmp_path, before, capsys):
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_bytes(b"".join(before))
-    rundir.cut_metrics(metrics, step)
-    assert metrics.read_bytes() == b"".join(after)
-    assert said in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
+    rundir.cut_metrics(metrics, 1)
+    assert metrics.read_bytes() == line(0) + line(1)
+    assert bool(capsys.readouterr().err) is (len(before) > 2)
 
 
 def test_a_file_is_whole_or_absent(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""`rpg list` finds scripts; `rpg train` takes model, files and reward by flags, which mean what the variables mean."""
+"""`rpg list`, `rpg train`: a script by its name or path, its overrides, and the configuration made of them."""
 
 import pytest
 import yaml
@@ -6,7 +6,9 @@ import yaml
 from rpg.cli import main
 from rpg.launching import scripts
 from rpg.launching.compose import of_script
+from rpg.launching.settle import settle
 
+OWN = 'exec bash "/any/launch.sh" "$0" method=dapo \\\n    trainer.project_name=mine "$@"\n'
 FILES = {"MODEL_PATH": "/m", "TRAIN_FILE": "a.parquet", "TEST_FILE": "[b.parquet,c.parquet]"}
 
 
@@ -32,16 +34,43 @@ def test_all_scripts_and_none(capsys):
     assert "--method grpo" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["grpo_cpu", "run_grpo_cpu", "run_grpo_cpu.sh", "cpu/run_grpo_cpu.sh"])
+def test_a_script_of_the_recipe(name):
+    script = scripts.find(name)
+    assert (script.name, script.overrides[:2]) == ("grpo_cpu", ("profile=cpu", "model=toy"))
+
+
+def test_a_script_of_the_users(tmp_path):
+    (tmp_path / "run_mine.sh").write_text(f"#!/bin/bash\nset -euo pipefail\n{OWN}")
+    script = scripts.find(tmp_path / "run_mine.sh")
+    assert (script.name, script.overrides) == ("mine", ("method=dapo", "trainer.project_name=mine"))
+
+
+@pytest.mark.parametrize("text", ["export MODEL_PATH=/m\n" + OWN, OWN.replace("mine", "$USER")])
+def test_shell_code_that_only_bash_reads_is_refused(tmp_path, text):
+    """A configuration that differs from the one that bash would start must not be judged in its place."""
+    (tmp_path / "run_x.sh").write_text(text)
+    for command in ("train", "plan"):
+        assert main([command, str(tmp_path / "run_x.sh")]) == 2
+
+
+def test_an_unknown_name_has_the_nearest(capsys):
+    assert main(["train", "dapo_7x"]) == 2
+    assert "dapo_7b?" in capsys.readouterr().err
+    assert main(["train", "dapo_7b", "trainer.no_such_key=1"]) == 2
+    assert "no_such_key" in capsys.readouterr().err
+
+
 def test_flags_of_train_are_the_variables(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("DRY_RUN", "1")
     for variable, value in FILES.items():
         monkeypatch.setenv(variable, value)
-    wanted = of_script(scripts.find("grpo_qwen3-0.6b"), ["data.train_batch_size=64"]).config
+    expected = of_script(scripts.find("grpo_qwen3-0.6b"), ["data.train_batch_size=64"]).config
     for variable in FILES:
         monkeypatch.setenv(variable, "another")
     flags = ["--model", "/m", "--train", "a.parquet", "--test", "[b.parquet,c.parquet]"]
     assert main(["train", "grpo_qwen3-0.6b", *flags, "data.train_batch_size=64"]) == 0
-    assert yaml.safe_load(capsys.readouterr().out) == wanted
+    assert yaml.safe_load(capsys.readouterr().out) == expected
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text("def compute_score(data_source, solution_str, ground_truth, extra_info): ...")
     assert main(["train", "grpo_qwen3-0.6b", "--reward", "own.py"]) == 0
@@ -54,3 +83,15 @@ def test_one_gpu_takes_the_settings_of_its_memory(monkeypatch, memory, share):
     monkeypatch.setenv("GPU_MEMORY_GB", memory)
     rollout = of_script(scripts.find("grpo_qwen3-0.6b"), []).config["actor_rollout_ref"]["rollout"]
     assert rollout["gpu_memory_utilization"] == share
+
+
+def test_freezing_changes_neither_its_input_nor_a_frozen_run(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    composed = of_script(scripts.find("grpo_cpu"), [])
+    before = composed.copy()
+    run = settle(composed)
+    assert composed.config == before
+    assert run.get("trainer.default_local_dir") == str(tmp_path / "checkpoints/grpo_cpu")
+    assert settle(run).config == run.config
+    assert list(tmp_path.iterdir()) == []
