@@ -90,6 +90,8 @@ def _missing(directory: Path) -> Iterator[str]:
     try:
         ranks = int(json.loads((actor / "fsdp_config.json").read_bytes())["world_size"])
     except (OSError, ValueError, KeyError, TypeError):
+        ranks = 0
+    if ranks < 1:
         yield "actor/fsdp_config.json is missing or states no world_size"
         return
     shards = [match for path in actor.iterdir() if (match := SHARD.fullmatch(path.name))]
