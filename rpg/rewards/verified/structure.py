@@ -44,7 +44,8 @@ class Items(NamedTuple):
     """Several structures; `kind` says how they belong together.
 
     "," in any order, "{" a set, "()", "[]", "(]", "[)" a tuple or an interval; of parts of the number line "or", "and",
-    "without", "either" (parted by a comma: all hold or, where they cannot, one of them) and "in" (name, part).
+    "without", "either" (parted by a comma: all hold or, where they cannot, one of them) and "in" (name, part);
+    "matrix" rows, "row" cells.
     """
 
     kind: str
@@ -58,13 +59,7 @@ class Relation(NamedTuple):
     signs: tuple[str, ...]
 
 
-class Matrix(NamedTuple):
-    """Rows of texts."""
-
-    rows: tuple[tuple[str, ...], ...]
-
-
-Structure = str | Items | Relation | Matrix
+Structure = str | Items | Relation
 EMPTY = Items("or", ())
 WHOLE_LINE = Items("()", ("-" + INFINITY, INFINITY))
 
@@ -208,7 +203,7 @@ def _read_term(text: str) -> Structure:
         rows = [[cell.strip() for cell in row.split("&")] for row in ROW_END.split(match[3]) if row.strip()]
         if match[1]:
             rows = [[f"({match[1]})\\cdot ({cell})" for cell in row] for row in rows]
-        return Matrix(tuple(map(tuple, rows)))
+        return Items("matrix", tuple(Items("row", tuple(row)) for row in rows))
     parts, signs = split(text, UNION)
     if signs:
         united = tuple(map(read, parts))
