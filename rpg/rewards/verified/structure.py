@@ -92,15 +92,6 @@ def is_region(item: Structure) -> bool:
     return bool(bounded_name(item)) or (isinstance(item, Items) and item.kind in PARTS_OF_LINE)
 
 
-def may_be_region(item: Structure) -> bool:
-    """Whether this is one, or brackets around two values, or a set of values."""
-    if is_region(item) or not isinstance(item, Items):
-        return is_region(item)
-    if item.kind == ",":
-        return all(map(may_be_region, item.items))
-    return all(isinstance(part, str) for part in item.items) and (item.kind == "{" or len(item.items) == 2)
-
-
 def split(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
     """Split at the matches that stand in no bracket and no environment: (parts, what parted them)."""
     parts, signs, start, depth, position = [], [], 0, 0, 0
@@ -183,7 +174,7 @@ def _read_relation(sides: list[str], signs: list[str]) -> Structure:
         inside = read(sides[1])
         if isinstance(inside, Items) and inside.kind == "{":
             return Items(",", tuple(Relation((sides[0], str(item)), ("=",)) for item in inside.items))
-        return Items("in", (sides[0], inside)) if may_be_region(inside) else f"{sides[0]} \\in {sides[1]}"
+        return Items("in", (sides[0], inside))
     if signs == ["="] and (names := enclosed(sides[0])) and (values := enclosed(sides[1])):
         left, right = (split(inside[1], SEPARATOR)[0] for inside in (names, values))
         if len(left) == len(right) and all(is_name(name) for name in left):
@@ -206,12 +197,10 @@ def _read_term(text: str) -> Structure:
         return Items("matrix", tuple(Items("row", tuple(row)) for row in rows))
     parts, signs = split(text, UNION)
     if signs:
-        united = tuple(map(read, parts))
-        return Items("or", united) if all(map(may_be_region, united)) else text
+        return Items("or", tuple(map(read, parts)))
     parts, signs = split(text, WITHOUT)
-    pair = tuple(map(read, parts)) if len(signs) == 1 else ()
-    if pair and all(map(may_be_region, pair)):
-        return Items("without", pair)
+    if len(signs) == 1:
+        return Items("without", tuple(map(read, parts)))
     return _read_brackets(text)
 
 
