@@ -24,7 +24,9 @@ def judge_response(
     integers_only: nothing but the number itself counts, as for the toy task: no 27 + 48.
     """
     answer = extract_answer(response, boxed_fallback)
-    return _says_the_same(answer, truth, integers_only), answer[:MAX_ANSWER_CHARS]
+    is_read = 0 < len(answer) <= MAX_ANSWER_CHARS >= len(truth)
+    is_right = is_read and _is_same(normalize(answer), normalize(truth), integers_only)
+    return is_right, answer[:MAX_ANSWER_CHARS]
 
 
 def number_in(text: str) -> Fraction | None:
@@ -32,20 +34,17 @@ def number_in(text: str) -> Fraction | None:
     return as_number(quantity(normalize(text)).value)
 
 
-def _says_the_same(answer: str, truth: str, integers_only: bool) -> bool:
-    if not answer or len(answer) > MAX_ANSWER_CHARS or len(truth) > MAX_ANSWER_CHARS:
+def _is_same(answer: str, truth: str, integers_only: bool) -> bool:
+    if not answer:
         return False
-    said, wanted = normalize(answer), normalize(truth)
-    if not said:
-        return False
-    number, wanted_number = as_number(said), as_number(wanted)
-    if number is not None and wanted_number is not None:  # most answers of the integer sets
-        return numbers_match(number, wanted_number, "." in said or "." in wanted)
+    number, truth_number = as_number(answer), as_number(truth)
+    if number is not None and truth_number is not None:  # most answers of the integer sets
+        return numbers_match(number, truth_number, "." in answer or "." in truth)
     if integers_only:
-        number = as_number(quantity(said.rsplit("=", 1)[-1].strip()).value)
-        return number is not None and number == wanted_number
-    if compact(said) == compact(wanted):
+        number = as_number(quantity(answer.rsplit("=", 1)[-1].strip()).value)
+        return number is not None and number == truth_number
+    if compact(answer) == compact(truth):
         return True
     from rpg.rewards.verified.compare import same  # imports mpmath, which the integer sets never need
 
-    return same(read(said), read(wanted))
+    return same(read(answer), read(truth))

@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from rpg.rewards.verified.evaluate import (
+    UNDEFINED,
     Number,
-    Undefined,
     are_close,
     constant_ratio,
     context,
@@ -25,7 +25,6 @@ from rpg.rewards.verified.structure import (
     INFINITY,
     INTERVALS,
     Items,
-    Matrix,
     Relation,
     Structure,
     is_assignment,
@@ -45,43 +44,39 @@ SIGNS: dict[str, Callable[[End, End], bool]] = {
     "=": operator.eq,
     "\\ne": operator.ne,
 }
-FLIPPED = {">": ("<", -1), "\\ge": ("\\le", -1)}
+FLIPPED = {">": "<", "\\ge": "\\le"}
 ROUGHLY = Fraction(1, 100)  # of the rounded value after \\approx
 
 
-def same(said: Structure, wanted: Structure) -> bool:
+def same(answer: Structure, truth: Structure) -> bool:
     """Whether two structures say the same."""
-    if said == wanted:
+    if answer == truth:
         return True
-    if is_region(said) or is_region(wanted):
+    if is_region(answer) or is_region(truth):
         try:
-            return same_region(region(said), region(wanted))
-        except (Unreadable, Undefined):
+            return same_region(region(answer), region(truth))
+        except (Unreadable, *UNDEFINED):
             pass  # ends with variables are compared by their text
-    if isinstance(said, Relation) or isinstance(wanted, Relation):
-        return same_relation(said, wanted)
-    if isinstance(said, Items) and isinstance(wanted, Items):
-        return same_items(said, wanted)
-    if isinstance(said, Matrix) and isinstance(wanted, Matrix):
-        shapes = [[len(row) for row in matrix.rows] for matrix in (said, wanted)]
-        cells = (itertools.chain.from_iterable(matrix.rows) for matrix in (said, wanted))
-        return shapes[0] == shapes[1] and all(map(same_value, *cells))
-    return isinstance(said, str) and isinstance(wanted, str) and same_value(said, wanted)
+    if isinstance(answer, Relation) or isinstance(truth, Relation):
+        return same_relation(answer, truth)
+    if isinstance(answer, Items) and isinstance(truth, Items):
+        return same_items(answer, truth)
+    return isinstance(answer, str) and isinstance(truth, str) and same_value(answer, truth)
 
 
-def same_items(said: Items, wanted: Items) -> bool:
+def same_items(answer: Items, truth: Items) -> bool:
     """Whether two lists agree: tuples in order, sets and plain lists in any; a set is no tuple."""
-    if len(said.items) != len(wanted.items) or len(said.items) > MAX_ITEMS:
+    if len(answer.items) != len(truth.items) or len(answer.items) > MAX_ITEMS:
         return False
-    if said.kind == wanted.kind and said.kind not in (",", "{"):
-        return all(map(same, said.items, wanted.items))
-    for one, other in ((said, wanted), (wanted, said)):
+    if answer.kind == truth.kind and answer.kind not in (",", "{"):
+        return all(map(same, answer.items, truth.items))
+    for one, other in ((answer, truth), (truth, answer)):
         if other.kind == "()" and one.kind == ",":
             return _same_coordinates(one, other)
-    if {said.kind, wanted.kind} - {",", "{"}:
+    if {answer.kind, truth.kind} - {",", "{"}:
         return False
-    left = list(wanted.items)
-    for one in said.items:
+    left = list(truth.items)
+    for one in answer.items:
         match = next((other for other in left if same(one, other)), None)
         if match is None:
             return False
@@ -97,18 +92,18 @@ def _same_coordinates(named: Items, point: Items) -> bool:
     return all(same(values[name], item) for name, item in zip(sorted(values), point.items, strict=True))
 
 
-def same_relation(said: Structure, wanted: Structure) -> bool:
+def same_relation(answer: Structure, truth: Structure) -> bool:
     """Whether two equations or inequalities agree, or a value and one that gives it a name."""
-    if not isinstance(wanted, Relation):
-        return isinstance(said, Relation) and any(same(read(text), wanted) for text in stated_values(said))
-    if not isinstance(said, Relation):
-        return is_assignment(wanted) and same(said, read(wanted.sides[1]))
-    if said.signs == wanted.signs and len(said.sides) == len(wanted.sides):
-        *left, last = said.sides
-        *others, wanted_last = wanted.sides
-        if all(map(same_value, left, others)) and same(read(last), read(wanted_last)):
+    if not isinstance(truth, Relation):
+        return isinstance(answer, Relation) and any(same(read(text), truth) for text in stated_values(answer))
+    if not isinstance(answer, Relation):
+        return is_assignment(truth) and same(answer, read(truth.sides[1]))
+    if answer.signs == truth.signs and len(answer.sides) == len(truth.sides):
+        *left, last = answer.sides
+        *others, truth_last = truth.sides
+        if all(map(same_value, left, others)) and same(read(last), read(truth_last)):
             return True
-    return same_up_to_factor(said, wanted)
+    return same_up_to_factor(answer, truth)
 
 
 def stated_values(relation: Relation) -> list[str]:
@@ -150,31 +145,33 @@ def _constant(text: str) -> Number | None:
     try:
         node = read_formula(text)
         return None if variables(node) else value(node, {})
-    except (Unreadable, Undefined):
+    except (Unreadable, *UNDEFINED):
         return None
 
 
-def same_up_to_factor(said: Relation, wanted: Relation) -> bool:
+def same_up_to_factor(answer: Relation, truth: Relation) -> bool:
     """Whether one's sides differ by a multiple of what the other's do: 2x + 4y = 6 is x + 2y = 3."""
-    if len(said.sides) != 2 or len(wanted.sides) != 2:
-        return False
-    (sign, direction), (wanted_sign, wanted_direction) = (
-        FLIPPED.get(relation.signs[0], (relation.signs[0], 1)) for relation in (said, wanted)
-    )
-    if sign != wanted_sign or sign not in ("=", "<", "\\le", "\\ne"):
+    if len(answer.sides) != 2 or len(truth.sides) != 2:
         return False
     try:
-        ratio = constant_ratio(*(_difference(relation) for relation in (said, wanted)))
+        (sign, difference), (truth_sign, truth_difference) = _difference(answer), _difference(truth)
+        if sign != truth_sign or sign not in ("=", "<", "\\le", "\\ne"):
+            return False
+        ratio = constant_ratio(difference, truth_difference)
     except Unreadable:
         return False
     if ratio is None or sign in ("=", "\\ne"):
         return ratio is not None
-    return is_real(ratio) and ratio.real * direction * wanted_direction > 0
+    return is_real(ratio) and ratio.real > 0
 
 
-def _difference(relation: Relation) -> Node:
-    left, right = map(read_formula, relation.sides)
-    return Node("add", (left, Node("neg", (right,))))
+def _difference(relation: Relation) -> tuple[str, Node]:
+    """Return the sign, < for > and \\le for \\ge, and the difference of the sides in that order."""
+    sign, sides = relation.signs[0], relation.sides
+    if sign in FLIPPED:
+        sign, sides = FLIPPED[sign], sides[::-1]
+    left, right = map(read_formula, sides)
+    return sign, Node("add", (left, Node("neg", (right,))))
 
 
 class Region(NamedTuple):
@@ -185,19 +182,19 @@ class Region(NamedTuple):
     holds: Callable[[End], bool]
 
 
-def same_region(said: Region, wanted: Region) -> bool:
+def same_region(answer: Region, truth: Region) -> bool:
     """Whether two regions hold the same numbers, of the same variable where both name one.
 
     Compared at every end of either, between each two, and beyond the outermost.
     """
-    points = _points(said.ends + wanted.ends)
-    return len(said.names | wanted.names) <= 1 and all(said.holds(point) == wanted.holds(point) for point in points)
+    points = _points(answer.ends + truth.ends)
+    return len(answer.names | truth.names) <= 1 and all(answer.holds(point) == truth.holds(point) for point in points)
 
 
 def region(item: Structure) -> Region:
     """Return the numbers that a structure stands for.
 
-    Raises Unreadable where it is no region, or an end no real number; Undefined where an end has no value.
+    Raises Unreadable where it is no region, or an end no real number; UNDEFINED where an end has no value.
     """
     if isinstance(item, Relation):
         return _of_relation(item)

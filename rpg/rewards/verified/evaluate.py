@@ -28,12 +28,9 @@ LEEWAY = Fraction(1, 10**6)  # of a rounded decimal
 POINTS = 12  # at which formulas are compared
 ENOUGH = 4  # of them, where both have a value
 Number = Any  # Fraction, or a number of mpmath
+UNDEFINED = (ZeroDivisionError, ValueError)  # raised where a formula has no value: 1/0, the logarithm of zero
 
 _local = threading.local()
-
-
-class Undefined(ArithmeticError):
-    """No value at this point: a division by zero, the logarithm of zero."""
 
 
 def context() -> MPContext:
@@ -47,7 +44,7 @@ def context() -> MPContext:
 def value(node: Node, point: dict[str, Fraction]) -> Number:
     """Return the value of a formula, its variables taken from `point`; exact where it is rational.
 
-    Raises Undefined where there is none, Unreadable where it is too large to tell numbers apart.
+    Raises UNDEFINED where there is none, Unreadable where it is too large to tell numbers apart.
     """
     if node.op == "num":
         return node.leaf
@@ -56,13 +53,7 @@ def value(node: Node, point: dict[str, Fraction]) -> Number:
     if node.op in ("pi", "e", "i"):
         ctx = context()
         return {"pi": +ctx.pi, "e": +ctx.e, "i": ctx.mpc(0, 1)}[node.op]
-    args = [value(arg, point) for arg in node.args]
-    try:
-        return _bounded(OPERATIONS[node.op](*args))
-    except Unreadable:
-        raise
-    except (ZeroDivisionError, ValueError) as error:
-        raise Undefined(node.op) from error
+    return _bounded(OPERATIONS[node.op](*(value(arg, point) for arg in node.args)))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -98,7 +89,7 @@ def are_equal(a: Node, b: Node, leeway: Fraction = Fraction(0)) -> bool:
     if not variables(a) and not variables(b):
         try:
             return are_close(value(a, {}), value(b, {}), leeway)
-        except Undefined:
+        except UNDEFINED:
             return False
     real, complex_ = 0, []
     for left, right in _values_at_points(a, b):
@@ -137,7 +128,7 @@ def _values_at_points(a: Node, b: Node) -> Iterator[tuple[Number, Number]]:
         point = {name: _coordinate(name, index) for name in names}
         try:
             yield value(a, point), value(b, point)
-        except Undefined:
+        except UNDEFINED:
             continue
 
 
@@ -188,7 +179,7 @@ def _exp(x: Number) -> Number:
 
 def _ln(x: Number) -> Number:
     if x == 0:
-        raise Undefined("log 0")
+        raise ZeroDivisionError("log 0")
     return context().log(inexact(x))
 
 
@@ -200,7 +191,7 @@ def _power(base: Number, exponent: Number) -> Number:
     if base == 0:
         if isinstance(exponent, Fraction) and exponent > 0:
             return Fraction(0)
-        raise Undefined("0^0")
+        raise ZeroDivisionError("0^0")
     if isinstance(exponent, Fraction) and exponent.denominator == 1:
         if isinstance(base, Fraction):
             bits = max(base.numerator.bit_length(), base.denominator.bit_length())
@@ -237,9 +228,9 @@ def _factorial(x: Number) -> Number:
 
 def _binomial(n: Number, k: Number) -> Number:
     if isinstance(n, Fraction) and isinstance(k, Fraction) and n.denominator == k.denominator == 1:
-        if not 0 <= n <= 4000:
-            raise Undefined("binomial")
-        return Fraction(math.comb(int(n), int(k))) if k >= 0 else Fraction(0)
+        if n > 4000:
+            raise Unreadable("too large")
+        return Fraction(math.comb(int(n), int(k)))  # ValueError below zero
     return context().binomial(inexact(n, 100), inexact(k, 100))
 
 
@@ -247,7 +238,7 @@ def _floor(x: Number) -> Number:
     if isinstance(x, Fraction):
         return Fraction(math.floor(x))
     if not is_real(x):
-        raise Undefined("floor")
+        raise ValueError("floor of a complex number")
     return Fraction(int(context().floor(context().re(x) + TOLERANCE)))
 
 

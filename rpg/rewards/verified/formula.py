@@ -45,7 +45,7 @@ ACCENTS = frozenset(("vec", "hat", "bar", "overline", "dot", "ddot", "tilde", "w
 BEGIN_FACTOR = FUNCTIONS | LETTERS | ACCENTS | {"pi", "frac", "binom", "sqrt", "lfloor", "lceil"}
 
 
-class Unreadable(ValueError):
+class Unreadable(Exception):
     """The text is no formula, one with two meanings, or one whose value is too large."""
 
 

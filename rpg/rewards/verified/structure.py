@@ -44,7 +44,8 @@ class Items(NamedTuple):
     """Several structures; `kind` says how they belong together.
 
     "," in any order, "{" a set, "()", "[]", "(]", "[)" a tuple or an interval; of parts of the number line "or", "and",
-    "without", "either" (parted by a comma: all hold or, where they cannot, one of them) and "in" (name, part).
+    "without", "either" (parted by a comma: all hold or, where they cannot, one of them) and "in" (name, part);
+    "matrix" rows, "row" cells.
     """
 
     kind: str
@@ -58,13 +59,7 @@ class Relation(NamedTuple):
     signs: tuple[str, ...]
 
 
-class Matrix(NamedTuple):
-    """Rows of texts."""
-
-    rows: tuple[tuple[str, ...], ...]
-
-
-Structure = str | Items | Relation | Matrix
+Structure = str | Items | Relation
 EMPTY = Items("or", ())
 WHOLE_LINE = Items("()", ("-" + INFINITY, INFINITY))
 
@@ -95,15 +90,6 @@ def bounded_name(item: Structure) -> str:
 def is_region(item: Structure) -> bool:
     """Whether this can be nothing but a part of the number line."""
     return bool(bounded_name(item)) or (isinstance(item, Items) and item.kind in PARTS_OF_LINE)
-
-
-def may_be_region(item: Structure) -> bool:
-    """Whether this is one, or brackets around two values, or a set of values."""
-    if is_region(item) or not isinstance(item, Items):
-        return is_region(item)
-    if item.kind == ",":
-        return all(map(may_be_region, item.items))
-    return all(isinstance(part, str) for part in item.items) and (item.kind == "{" or len(item.items) == 2)
 
 
 def split(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
@@ -188,7 +174,7 @@ def _read_relation(sides: list[str], signs: list[str]) -> Structure:
         inside = read(sides[1])
         if isinstance(inside, Items) and inside.kind == "{":
             return Items(",", tuple(Relation((sides[0], str(item)), ("=",)) for item in inside.items))
-        return Items("in", (sides[0], inside)) if may_be_region(inside) else f"{sides[0]} \\in {sides[1]}"
+        return Items("in", (sides[0], inside))
     if signs == ["="] and (names := enclosed(sides[0])) and (values := enclosed(sides[1])):
         left, right = (split(inside[1], SEPARATOR)[0] for inside in (names, values))
         if len(left) == len(right) and all(is_name(name) for name in left):
@@ -208,15 +194,13 @@ def _read_term(text: str) -> Structure:
         rows = [[cell.strip() for cell in row.split("&")] for row in ROW_END.split(match[3]) if row.strip()]
         if match[1]:
             rows = [[f"({match[1]})\\cdot ({cell})" for cell in row] for row in rows]
-        return Matrix(tuple(map(tuple, rows)))
+        return Items("matrix", tuple(Items("row", tuple(row)) for row in rows))
     parts, signs = split(text, UNION)
     if signs:
-        united = tuple(map(read, parts))
-        return Items("or", united) if all(map(may_be_region, united)) else text
+        return Items("or", tuple(map(read, parts)))
     parts, signs = split(text, WITHOUT)
-    pair = tuple(map(read, parts)) if len(signs) == 1 else ()
-    if pair and all(map(may_be_region, pair)):
-        return Items("without", pair)
+    if len(signs) == 1:
+        return Items("without", tuple(map(read, parts)))
     return _read_brackets(text)
 
 

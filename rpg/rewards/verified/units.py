@@ -30,29 +30,27 @@ AREAS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 AFTER = {"squared": 2, "cubed": 3}
 DEFINED = re.compile(r"(?:(?P<scale>[0-9][0-9./e-]*) )?(?P<unit>.+)")
 # Names in LaTeX, spelt as words before the tokens are read
-NAMED = (
-    (
-        re.compile(r"\^\s*\{?\s*\\circ\s*\}?\s*(?:\\text\{\s*C\s*\}|C)(?![A-Za-z])|[Dd]egrees?\s+[Cc]elsius"),
-        " celsius ",
-    ),
-    (
-        re.compile(r"\^\s*\{?\s*\\circ\s*\}?\s*(?:\\text\{\s*F\s*\}|F)(?![A-Za-z])|[Dd]egrees?\s+[Ff]ahr\w+"),
-        " fahrenheit ",
-    ),
-    (re.compile(r"\^\s*\{?\s*\\circ\s*\}?"), " degree "),
-    (re.compile(r"\^\s*\{?\s*(?:\\prime\s*\\prime|'')\s*\}?|''"), " arcsec "),
-    (re.compile(r"\^\s*\{?\s*(?:\\prime|')\s*\}?|'"), " arcmin "),
-    (re.compile(r"(?:\\text\{)?([MLR])\}?_\s*\{?\s*(?:\\text\{)?(?:\\odot|[sS]un)\s*\}?\s*\}?"), r" \1_sun "),
-    (re.compile(r"(?:\\text\{)?([MR])\}?_\s*\{?\s*\\(?:oplus|text\{Earth\})\s*\}?"), r" \1_earth "),
-    (re.compile(r"(?:\\text\{\s*)?\\mu\s*\}?\s*(?:\\text\{\s*)?([mgsJWVACFLN])(?![A-Za-z])\}?"), r" u\1 "),
-    (re.compile(r"\\(?:text\{\\)?AA\}?|\\text\{\\AA\s*\}"), " angstrom "),
-    (re.compile(r"([kM]?)(?:\\text\{\s*)?\\Omega\s*\}?"), r" \1ohm "),
-    (re.compile(r"\\?%"), " percent "),
-    (re.compile(r"[Ss]olar mass(?:es)?"), " M_sun "),
-    (re.compile(r"[Ss]olar luminosit(?:y|ies)"), " L_sun "),
-    (re.compile(r"[Ss]olar radi(?:us|i)"), " R_sun "),
-    (re.compile(r"[Ll]ight[- ]years?"), " lightyear "),
-)
+CIRC = r"\^\s*\{?\s*\\circ\s*\}?"
+NAMED = [
+    (re.compile(pattern), f" {word} ")
+    for pattern, word in (
+        (rf"{CIRC}\s*(?:\\text\{{\s*C\s*\}}|C)(?![A-Za-z])|[Dd]egrees?\s+[Cc]elsius", "celsius"),
+        (rf"{CIRC}\s*(?:\\text\{{\s*F\s*\}}|F)(?![A-Za-z])|[Dd]egrees?\s+[Ff]ahr\w+", "fahrenheit"),
+        (CIRC, "degree"),
+        (r"\^\s*\{?\s*(?:\\prime\s*\\prime|'')\s*\}?|''", "arcsec"),
+        (r"\^\s*\{?\s*(?:\\prime|')\s*\}?|'", "arcmin"),
+        (r"(?:\\text\{)?([MLR])\}?_\s*\{?\s*(?:\\text\{)?(?:\\odot|[sS]un)\s*\}?\s*\}?", r"\1_sun"),
+        (r"(?:\\text\{)?([MR])\}?_\s*\{?\s*\\(?:oplus|text\{Earth\})\s*\}?", r"\1_earth"),
+        (r"(?:\\text\{\s*)?\\mu\s*\}?\s*(?:\\text\{\s*)?([mgsJWVACFLN])(?![A-Za-z])\}?", r"u\1"),
+        (r"\\(?:text\{\\)?AA\}?|\\text\{\\AA\s*\}", "angstrom"),
+        (r"([kM]?)(?:\\text\{\s*)?\\Omega\s*\}?", r"\1ohm"),
+        (r"\\?%", "percent"),
+        (r"[Ss]olar mass(?:es)?", "M_sun"),
+        (r"[Ss]olar luminosit(?:y|ies)", "L_sun"),
+        (r"[Ss]olar radi(?:us|i)", "R_sun"),
+        (r"[Ll]ight[- ]years?", "lightyear"),
+    )
+]
 TOKEN = re.compile(
     r"\s*(?:(?P<word>[A-Za-z]+(?:_(?:sun|earth))?)\.?|\^\s*(?:\{\s*(?P<braced>[+-]?[0-9])\s*\}|(?P<bare>-?[0-9]))|"
     r"(?P<sign>/|\\cdot|\*|-|\(|\))|(?P<number>[0-9]))"

@@ -76,74 +76,74 @@ def words(text: str) -> str:
 
 
 @lru_cache(maxsize=16384)
-def same_value(said: str, wanted: str) -> bool:
+def same_value(answer: str, truth: str) -> bool:
     """Whether two texts without structure say the same."""
-    if compact(said) == compact(wanted):
+    if compact(answer) == compact(truth):
         return True
-    if words(said) or words(wanted):
+    if words(answer) or words(truth):
         return False
-    if RATIO.search(said) or RATIO.search(wanted):
-        return _same_ratio(said, wanted)
-    if as_based(said) or as_based(wanted):
-        return as_based(said) == as_based(wanted)
-    measured = quantity(said), quantity(wanted)
+    if RATIO.search(answer) or RATIO.search(truth):
+        return _same_ratio(answer, truth)
+    if as_based(answer) or as_based(truth):
+        return as_based(answer) == as_based(truth)
+    measured = quantity(answer), quantity(truth)
     units = [one.unit for one in measured if one.unit]
     a_product = len(units) < 2 and ANGLE not in units and PERCENT not in units  # "3 m" may be one
-    if a_product and same_number(said.removeprefix("+"), wanted.removeprefix("+")):
+    if a_product and same_number(answer.removeprefix("+"), truth.removeprefix("+")):
         return True
     return bool(units) and _same_quantity(*measured)
 
 
-def _same_quantity(said: Quantity, wanted: Quantity) -> bool:
+def _same_quantity(answer: Quantity, truth: Quantity) -> bool:
     """Whether value and unit agree; a unit that only one side names is the one that was asked for."""
-    if said.unit is None or wanted.unit is None:
-        number = as_number(said.value)
-        if PERCENT in (said.unit, wanted.unit) and number is not None and abs(number) < 1:
+    if answer.unit is None or truth.unit is None:
+        number = as_number(answer.value)
+        if PERCENT in (answer.unit, truth.unit) and number is not None and abs(number) < 1:
             return False  # 0.5 is 50%, and 0.5% is neither
-        if ANGLE in (said.unit, wanted.unit) and "\\pi" in said.value + wanted.value:
+        if ANGLE in (answer.unit, truth.unit) and "\\pi" in answer.value + truth.value:
             return False  # one is in degrees, the other in radians
-        return same_number(said.value, wanted.value)
-    if said.unit.powers != wanted.unit.powers:
+        return same_number(answer.value, truth.value)
+    if answer.unit.powers != truth.unit.powers:
         return False
-    return same_number(said.value, wanted.value, said.unit.scale / wanted.unit.scale)
+    return same_number(answer.value, truth.value, answer.unit.scale / truth.unit.scale)
 
 
-def same_number(said: str, wanted: str, scale: Fraction = Fraction(1)) -> bool:
-    """Whether `scale` times the number or formula `said` is `wanted`.
+def same_number(answer: str, truth: str, scale: Fraction = Fraction(1)) -> bool:
+    """Whether `scale` times the number or formula `answer` is `truth`.
 
     Equality is exact, but for one part in a million where a fraction, or a number converted between units, stands
     against a decimal. No decimal is an exact irrational: 3.14159 is not \\pi.
     """
-    said_number, wanted_number = as_number(said), as_number(wanted)
-    is_rounded = bool(DECIMAL_POINT.search(said) or DECIMAL_POINT.search(wanted)) or scale.denominator > 10**6
-    if said_number is not None and wanted_number is not None:
-        return numbers_match(said_number * scale, wanted_number, is_rounded)
-    if not any(map(str.isalnum, said)) or said == wanted == "":
+    answer_number, truth_number = as_number(answer), as_number(truth)
+    is_rounded = bool(DECIMAL_POINT.search(answer) or DECIMAL_POINT.search(truth)) or scale.denominator > 10**6
+    if answer_number is not None and truth_number is not None:
+        return numbers_match(answer_number * scale, truth_number, is_rounded)
+    if not any(map(str.isalnum, answer)) or answer == truth == "":
         return False
     # imports mpmath, which the integer sets never need
     from rpg.rewards.verified.evaluate import LEEWAY, are_equal
     from rpg.rewards.verified.formula import Node, Unreadable, number, read_formula
 
     try:
-        left, right = read_formula(said), read_formula(wanted)
+        left, right = read_formula(answer), read_formula(truth)
         if scale != 1:
             left = Node("mul", (left, number(scale)))
-        may_be_rounded = is_rounded and wanted_number is not None and wanted_number.denominator != 1
+        may_be_rounded = is_rounded and truth_number is not None and truth_number.denominator != 1
         return are_equal(left, right, LEEWAY if may_be_rounded else Fraction(0))
     except Unreadable:
         return False
 
 
-def numbers_match(said: Fraction, wanted: Fraction, is_rounded: bool) -> bool:
+def numbers_match(answer: Fraction, truth: Fraction, is_rounded: bool) -> bool:
     """Exact equality; one part in a million of leeway where a decimal stands for no integer."""
-    if said == wanted:
+    if answer == truth:
         return True
-    return is_rounded and wanted.denominator != 1 and abs(said - wanted) <= abs(wanted) / 10**6
+    return is_rounded and truth.denominator != 1 and abs(answer - truth) <= abs(truth) / 10**6
 
 
-def _same_ratio(said: str, wanted: str) -> bool:
+def _same_ratio(answer: str, truth: str) -> bool:
     """Whether two ratios have as many parts, in proportion; a ratio is no number."""
-    left, right = RATIO.split(said), RATIO.split(wanted)
+    left, right = RATIO.split(answer), RATIO.split(truth)
     if len(left) != len(right) or len(left) < 2:
         return False
     a, b = [[as_number(part) for part in parts] for parts in (left, right)]
