@@ -11,18 +11,17 @@ from typing import Any
 from rpg.data.build import digest
 from rpg.data.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, shown
 from rpg.data.published import problem_text
-from rpg.data.readers import DataError, open_parquet, read_batches
+from rpg.data.readers import DataError, read_file
 from rpg.data.row_model import row_diagnostics, short
 
 MAX_PROMPT_LENGTH = 2048  # of the launch scripts
-REQUIRED = ("data_source", "prompt", "reward_model")
 TRUTH = "reward_model.ground_truth"
 PromptLength = Callable[[list[dict[str, str]]], int]
 
 
 @dataclass(slots=True)
-class Seen:
-    """What is remembered of one problem: no text, so that memory stays small."""
+class Occurrences:
+    """The rows of one problem; no text, so that memory stays small."""
 
     first_row: int
     answer: bytes
@@ -31,16 +30,16 @@ class Seen:
 
 @dataclass
 class FileCheck:
-    """The state of checking one file."""
+    """The state of checking one file. own_reward: as in check_files; too_long: None without a tokenizer."""
 
     path: Path
+    own_reward: bool = False
+    too_long: int | None = None
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     rows: int = 0
     sources: Counter[str] = field(default_factory=Counter)
     splits: Counter[str] = field(default_factory=Counter)
-    problems: dict[bytes, Seen] = field(default_factory=dict)
-    own_reward: bool = False
-    too_long: int | None = None  # None where no tokenizer was given
+    problems: dict[bytes, Occurrences] = field(default_factory=dict)
 
     def add(self, key: str, wrong: str, remedy: str, row: int | None = None, level: Level = "error") -> None:
         """Record what is wrong with a column, of one row or of the whole file."""
@@ -48,12 +47,12 @@ class FileCheck:
 
     @property
     def role(self) -> str:
-        """'train', 'test', or 'unknown' where extra_info.split does not say."""
+        """'train', 'test', or 'unknown' if extra_info.split does not say."""
         return next(iter(self.splits)) if len(self.splits) == 1 else "unknown"
 
     def summary(self) -> str:
         """Return the counts of the file in one line."""
-        counts = [seen.count for seen in self.problems.values()]
+        counts = [problem.count for problem in self.problems.values()]
         if not counts:
             return f"{self.path}: {self.rows} rows"
         repeats = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
@@ -72,12 +71,11 @@ def check_files(
     own_reward: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Check every file and print what is wrong; 0 only where all of them can be trained on.
+    """Check every file and print what is wrong; 0 only if all of them can be trained on.
 
     own_reward: a reward function of the user's scores the rows, so data_source, answers and template are free.
     """
-    length: PromptLength | None = None
-    errors = 0
+    length, errors = None, 0
     if tokenizer:
         try:
             length = prompt_length(tokenizer)
@@ -86,8 +84,6 @@ def check_files(
             errors = 1
     checks = [check_file(path, length, max_prompt_length, own_reward) for path in paths]
     check_overlap(checks)
-    for check in checks if not as_json else ():
-        print(check.summary(), *check.diagnostics.lines(), sep="\n")
     errors += sum(check.diagnostics.count("error") for check in checks)
     warnings = sum(check.diagnostics.count("warning") for check in checks)
     if as_json:
@@ -96,9 +92,11 @@ def check_files(
             for check in checks
         ]
         print(json.dumps({"files": files, "errors": errors, "warnings": warnings}, indent=2))
-        return 1 if errors else 0
-    verdict = "not ready to train on" if errors else "can be trained on"
-    print(f"{len(checks)} files, {errors} errors, {warnings} warnings: {verdict}")
+    else:
+        for check in checks:
+            print(check.summary(), *check.diagnostics.lines(), sep="\n")
+        verdict = "not ready to train on" if errors else "can be trained on"
+        print(f"{len(checks)} files, {errors} errors, {warnings} warnings: {verdict}")
     return 1 if errors else 0
 
 
@@ -109,18 +107,15 @@ def check_file(
     own_reward: bool = False,
 ) -> FileCheck:
     """Check one file by itself; problems with reading it become diagnostics. own_reward: as in check_files."""
-    check = FileCheck(path, own_reward=own_reward, too_long=0 if length else None)
+    check = FileCheck(path, own_reward, 0 if length else None)
     if path.suffix != ".parquet":
         remedy = f"build one: rpg data build --from {path} --question COLUMN --answer COLUMN"
         check.add("file", f"name ends in {path.suffix!r}", remedy)
         return check
     try:
-        with open_parquet(path) as parquet:
-            check_columns(check, parquet.schema_arrow.names)
-            for rows in read_batches(path, parquet):
-                for row in rows:
-                    check_row(check, row, length, max_prompt_length)
-                    check.rows += 1
+        for _, row in read_file(path):
+            check_row(check, row, length, max_prompt_length)
+            check.rows += 1
     except DataError as error:
         what, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
         check.add("file", what, remedy)
@@ -134,16 +129,6 @@ def check_file(
     return check
 
 
-def check_columns(check: FileCheck, names: list[str]) -> None:
-    """Report missing columns."""
-    for name in REQUIRED:
-        if name not in names:
-            what = f"no such column; the file has {', '.join(names)}"
-            check.add(name, what, "build it with `rpg data build NAME --from FILE`")
-    if "extra_info" not in names:
-        check.add("extra_info", "no such column", "verl then numbers every row 0", level="warning")
-
-
 def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None, max_prompt_length: int) -> None:
     """Record what is wrong with `row` and remember its problem for the checks across rows."""
     is_prompt_broken = False
@@ -154,24 +139,24 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None
     extra, reward_model = (value if isinstance(value, dict) else {} for value in structs)
     check.sources[str(row.get("data_source"))] += 1
     check.splits[str(extra.get("split") or "unknown")] += 1
-    problem, truth = problem_text(row), reward_model.get("ground_truth")
-    if not problem or is_prompt_broken:
+    text, truth = problem_text(row), reward_model.get("ground_truth")
+    if not text or is_prompt_broken:
         return
-    key, answer = digest(problem), digest(str(truth))
-    seen = check.problems.get(key)
-    if seen is None:
-        seen = check.problems[key] = Seen(check.rows, answer)
+    key, answer = digest(text), digest(str(truth))
+    problem = check.problems.get(key)
+    if problem is None:
+        problem = check.problems[key] = Occurrences(check.rows, answer)
         if length and (tokens := length(row["prompt"])) > max_prompt_length:
             check.too_long = (check.too_long or 0) + 1
             # verl drops the row: a smaller training set, but another test set
             level: Level = "warning" if extra.get("split") == "train" else "error"
             remedy = "verl drops such rows; raise data.max_prompt_length or leave the problem out"
             check.add("prompt", f"{tokens} tokens, over {max_prompt_length}", remedy, check.rows, level)
-    elif seen.answer != answer:
-        what = f"{short(truth)}, but row {seen.first_row} asks the same and has another answer"
+    elif problem.answer != answer:
+        what = f"{short(truth)}, but row {problem.first_row} asks the same and has another answer"
         level = "warning" if check.own_reward else "error"
         check.add(TRUTH, what, "find out which is right, drop the other", check.rows, level)
-    seen.count += 1
+    problem.count += 1
 
 
 def check_repeats(check: FileCheck) -> None:
@@ -180,17 +165,17 @@ def check_repeats(check: FileCheck) -> None:
     if len(check.splits) > 1:
         what = ", ".join(f"{name} ({count})" for name, count in check.splits.most_common())
         check.add("extra_info.split", f"mixed: {what}", "one file has one split; write two files")
-    counts = Counter(seen.count for seen in problems)
+    counts = Counter(problem.count for problem in problems)
     usual = counts.most_common(1)[0][0] if counts else 0
-    extra = sum(seen.count - 1 for seen in problems)
-    if extra and (check.role == "train" or (check.role == "unknown" and usual != max(counts))):
+    repeats = sum(problem.count - 1 for problem in problems)
+    if repeats and (check.role == "train" or (check.role == "unknown" and usual != max(counts))):
         remedy = "an epoch then takes that much longer; deduplicate with `rpg data build`"
-        check.add("prompt", f"{extra} rows repeat {len(problems)} problems", remedy, level="warning")
+        check.add("prompt", f"{repeats} rows repeat {len(problems)} problems", remedy, level="warning")
     elif check.role == "test":
-        for seen in problems:
-            if seen.count != usual:
-                what = f"the problem has {seen.count} rows, most have {usual}"
-                check.add("prompt", what, "repeat every problem equally, or means are skewed", seen.first_row)
+        for problem in problems:
+            if problem.count != usual:
+                what = f"the problem has {problem.count} rows, most have {usual}"
+                check.add("prompt", what, "repeat every problem equally, or means are skewed", problem.first_row)
 
 
 def check_overlap(checks: list[FileCheck]) -> None:

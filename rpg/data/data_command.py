@@ -1,45 +1,58 @@
 """`rpg data build` and `rpg data check`."""
 
 import argparse
-import re
 import sys
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from rpg.data import own, toy
-from rpg.data.build import build, problem_keys
+from rpg.data.build import SPLITS, Report, write_splits
 from rpg.data.diagnostics import shown
-from rpg.data.parquet import Problem, repeated_rows, write_together
-from rpg.data.published import SOURCES
+from rpg.data.published import SOURCES, build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub
 from rpg.rewards.data_sources import is_known, require_gym_task
-from rpg.rewards.own import RewardError, find_reward
+from rpg.rewards.own import find_reward
 
 GYM = "reasoning-gym:"
-TOY, TASK, PUBLISHED, OWN = "toy", f"{GYM}TASK", "published sets", "data of one's own, gsm8k and math"
-# option: (of which sets, its default there); the other sets refuse it
-OPTIONS = {
-    "settings": ((TASK,), []),
-    "from_file": ((PUBLISHED, OWN), None),
-    "exclude": ((PUBLISHED, TASK, OWN), []),
-    "repeat": ((PUBLISHED, TASK, TOY), None),
-    "train_size": ((TOY, TASK), 2048),
-    "test_size": ((TOY, TASK), 256),
-    "seed": ((TOY, TASK, OWN), 0),
-    "low": ((TOY,), 0),
-    "high": ((TOY,), 99),
-    "question": ((OWN,), None),
-    "answer": ((OWN,), None),
-    "dataset_name": ((OWN,), None),
-    "data_source": ((OWN,), None),
-    "template": ((OWN,), None),
-    "keep": ((OWN,), []),
-    "test_share": ((OWN,), None),
-    "test_rows": ((OWN,), None),
-}
-SAFE_NAME = re.compile(r"[\w.-]+")
-FLAGS = {"from_file": "--from", "dataset_name": "--name"}  # the others are named as their options
+TOY, TASK, PUBLISHED, OWN = "toy", f"{GYM}TASK", "published sets", "your own data, gsm8k and math"
+
+
+def _at_least(least: int) -> Any:
+    def integer(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text} is not {least} or more")
+        return value
+
+    return integer
+
+
+# option: the kinds of sets that have it (others refuse it), its default there, its other arguments for argparse
+OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
+    "--from": ((PUBLISHED, OWN), None, {"metavar": "FILE", "help": "parquet, JSONL, JSON or CSV file; your own data, "
+               "gsm8k and math: also a folder with files train* and test*, or hub:NAME[:CONFIG]"}),
+    "--question": ((OWN,), None, {"metavar": "COLUMN", "help": "column of the question"}),
+    "--answer": ((OWN,), None, {"metavar": "COLUMN", "help": "column of the answer"}),
+    "--name": ((OWN,), None, {"metavar": "NAME", "dest": "files_name",
+               "help": "name of the files (default: that of --from)"}),
+    "--data-source": ((OWN,), None, {"metavar": "NAME", "help": "data_source of the rows (default: the name)"}),
+    "--template": ((OWN,), None, {"metavar": "FILE", "type": Path,
+                   "help": "text with {question} (default: the paper's prompt)"}),
+    "--keep": ((OWN,), [], {"metavar": "COLUMN", "nargs": "+", "help": "columns that your reward function reads"}),
+    "--test-rows": ((OWN,), None, {"metavar": "N", "type": _at_least(0),
+                    "help": "rows drawn for the test file if there is no test split (default: one in ten)"}),
+    "--repeat": ((PUBLISHED, TASK, TOY), None, {"metavar": "K", "type": _at_least(1),
+                 "help": "rows of each problem (default: 32 for aime24, aime25, amc23)"}),
+    "--exclude": ((PUBLISHED, TASK, OWN), [], {"metavar": "FILE", "nargs": "+", "type": Path,
+                  "help": "leave out the problems of these files, built or as published"}),
+    "--train-size": ((TOY, TASK), 2048, {"type": _at_least(0), "help": "training problems (default: 2048)"}),
+    "--test-size": ((TOY, TASK), 256, {"type": _at_least(0), "help": "test problems (default: 256)"}),
+    "--seed": ((TOY, TASK, OWN), 0, {"type": int, "help": "selects the problems that are drawn (default: 0)"}),
+    "--low": ((TOY,), 0, {"type": int, "help": "smallest operand (default: 0)"}),
+    "--high": ((TOY,), 99, {"type": int, "help": "largest operand (default: 99)"}),
+}  # fmt: skip
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,86 +64,57 @@ def configure(parser: argparse.ArgumentParser) -> None:
     names = ", ".join([TOY, *SOURCES, *own.TABLES])
     add("name", nargs="?", type=_set, metavar="NAME", help=f"{names}, {TASK} (data/README.md); none for your own data")
     add("settings", nargs="*", metavar="KEY=VALUE", help=f"{TASK}: its configuration, for example max_terms=4")
-    add(
-        "--from",
-        dest="from_file",
-        metavar="FILE",
-        help="parquet, JSONL, JSON or CSV file; your own data, gsm8k and math: also a folder with files train* and "
-        "test*, or hub:NAME[:CONFIG] (default for a NAME: its place on the Hugging Face hub)",
-    )
-    add("--question", metavar="COLUMN", help="your own data: column of the question")
-    add("--answer", metavar="COLUMN", help="your own data: column of the answer")
-    add("--name", dest="dataset_name", metavar="NAME", help="your own data: name of the files (default: the file's)")
-    add("--data-source", metavar="NAME", help="your own data: data_source of the rows (default: the name)")
-    add(
-        "--template",
-        type=Path,
-        metavar="FILE",
-        help="your own data: text with {question} (default: the paper's prompt)",
-    )
-    add("--keep", nargs="+", metavar="COLUMN", help="your own data: columns that your reward function reads")
-    split = build_parser.add_mutually_exclusive_group().add_argument
-    split(
-        "--test-share", type=float, metavar="X", help="your own data without a test split: share drawn (default: 0.1)"
-    )
-    split("--test-rows", type=int, metavar="N", help="your own data without a test split: rows drawn")
     add("--out", type=Path, default=Path("data"), help="folder to write to (default: data)")
-    add("--repeat", type=_positive, metavar="K", help="rows of each problem (default: 32 for aime24, aime25, amc23)")
-    add(
-        "--exclude",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="not for toy: leave out problems of these files, built or as published (test problems)",
-    )
-    add("--train-size", type=int, help=f"toy, {TASK}: training problems (default: 2048)")
-    add("--test-size", type=int, help=f"toy, {TASK}: test problems (default: 256)")
-    add("--seed", type=int, help=f"toy, {TASK}, your own data: which problems are drawn (default: 0)")
-    add("--low", type=int, help="toy: smallest operand (default: 0)")
-    add("--high", type=int, help="toy: largest operand (default: 99)")
+    for flag, (kinds, _, arguments) in OPTIONS.items():
+        add(flag, **{**arguments, "help": f"{', '.join(kinds)}: {arguments['help']}"})
 
     add = actions.add_parser("check", help="say what is wrong with parquet files, by row and column").add_argument
     add("files", nargs="+", type=Path, metavar="FILE")
-    add("--json", action="store_true", help="what is wrong as JSON")
-    add("--tokenizer", metavar="DIR", help="count prompts over --max-prompt-length with it")
-    add("--reward", type=Path, metavar="FILE", help="your reward function scores the rows: rpg's rules are not asked")
-    add("--max-prompt-length", type=_positive, metavar="N", help="in tokens, with --tokenizer (default: 2048)")
+    add("--json", action="store_true", help="print the report as JSON")
+    add("--tokenizer", metavar="DIR", help="count the tokens of prompts with the tokenizer in this directory")
+    add("--reward", type=Path, metavar="FILE", help="your reward function: rpg's rules on answers are off")
+    add(
+        "--max-prompt-length",
+        type=_at_least(1),
+        metavar="N",
+        help="in tokens, with --tokenizer (default: 2048)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out the parsed command; 0 where it succeeded, 1 where not."""
-    if args.action == "check":
-        from rpg.data.check import MAX_PROMPT_LENGTH, check_files
-
-        if args.max_prompt_length and not args.tokenizer:
-            print("rpg data check: --max-prompt-length counts tokens; give --tokenizer DIR with it", file=sys.stderr)
-            return 2
-        if args.reward:
-            try:
-                find_reward(args.reward)
-            except RewardError as error:
-                print(f"rpg data check: --reward {error}", file=sys.stderr)
-                return 2
-        length = args.max_prompt_length or MAX_PROMPT_LENGTH
-        return check_files(args.files, args.tokenizer, length, args.reward is not None, args.json)
+    """Carry out the parsed command: 0 if it succeeded, 1 if files have errors, 2 if it was refused."""
     try:
-        kind = kind_of(args.name)
-        for option, (kinds, default) in OPTIONS.items():
-            value = getattr(args, option)
-            if value in (None, []):
+        if args.action == "check":
+            return _check(args)
+        kind = _kind_of(args.name)
+        if args.settings and kind != TASK:
+            raise DataError(f"{' '.join(args.settings)} is for {TASK} only; leave it out")
+        for flag, (kinds, default, arguments) in OPTIONS.items():
+            option = arguments.get("dest", flag.removeprefix("--").replace("-", "_"))
+            if getattr(args, option) is None:
                 setattr(args, option, default)
             elif kind not in kinds:
-                flag = " ".join(value) if option == "settings" else FLAGS.get(option, f"--{option.replace('_', '-')}")
                 raise DataError(f"{flag} is for {' and '.join(kinds)} only; leave it out")
         {TOY: build_toy, TASK: build_gym, PUBLISHED: build_published, OWN: build_own}[kind](args)
     except (ValueError, OSError, ModuleNotFoundError) as error:
-        print(f"rpg data build{f' {args.name}' if args.name else ''}: {error}", file=sys.stderr)
+        name = f" {args.name}" if args.action == "build" and args.name else ""
+        print(f"rpg data {args.action}{name}: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-def kind_of(name: str | None) -> str:
-    """Which kind of set a NAME stands for."""
+def _check(args: argparse.Namespace) -> int:
+    from rpg.data.check import MAX_PROMPT_LENGTH, check_files
+
+    if args.max_prompt_length and not args.tokenizer:
+        raise DataError("--max-prompt-length counts tokens; give --tokenizer DIR with it")
+    if args.reward:
+        find_reward(args.reward)
+    length = args.max_prompt_length or MAX_PROMPT_LENGTH
+    return check_files(args.files, args.tokenizer, length, args.reward is not None, args.json)
+
+
+def _kind_of(name: str | None) -> str:
     if name is None or name in own.TABLES:
         return OWN
     return TASK if name.startswith(GYM) else TOY if name == TOY else PUBLISHED
@@ -138,45 +122,44 @@ def kind_of(name: str | None) -> str:
 
 def build_toy(args: argparse.Namespace) -> None:
     """Write toy_train.parquet and toy_test.parquet."""
-    _refuse_half_a_pair(args, TOY)
     sizes = {"train": args.train_size, "test": args.test_size}
-    _write_pair(
-        args,
-        TOY,
-        {split: list(toy.toy_problems(split, args.seed, size, args.low, args.high)) for split, size in sizes.items()},
-    )
+    problems = [
+        problem for split in SPLITS for problem in toy.toy_problems(split, args.seed, sizes[split], args.low, args.high)
+    ]
+    report = Report(written=write_splits(args.out, TOY, problems, repeat=args.repeat or 1))
+    print(*report.lines(), sep="\n")
 
 
 def build_gym(args: argparse.Namespace) -> None:
     """Write TASK_train.parquet and TASK_test.parquet of one of reasoning-gym's generators."""
     from rpg.data import generated
 
-    task = args.name.removeprefix(GYM)
-    _refuse_half_a_pair(args, task)
+    task, report = args.name.removeprefix(GYM), Report()
     settings = generated.settings_of(task, args.settings)
-    drawn = generated.draw(task, settings, args.seed, args.test_size, args.train_size, exclude=_excluded(args))
-    _write_pair(args, task, {"train": drawn.train, "test": drawn.test})
-    for reason, count in drawn.left_out.items():
-        print(f"  {count} left out: {reason}")
-    if drawn.unanswered:
-        print(f"  {drawn.unanswered} have no answer of their own: score_answer judges by what they ask")
+    problems = generated.draw(
+        task, settings, args.seed, test=args.test_size, train=args.train_size, exclude=_excluded(args), report=report
+    )
+    report.written = write_splits(args.out, task, problems, repeat=args.repeat or 1)
+    print(*report.lines(), sep="\n")
 
 
 def build_published(args: argparse.Namespace) -> None:
-    """Write the file of a published set and print what became of its rows."""
-    source = SOURCES[args.name]
-    rows = (
-        read_file(args.from_file)
-        if args.from_file
-        else read_hub(source.name, source.repository, source.config, source.hub_split)
-    )
-    report = build(source, rows, args.out, args.repeat, _excluded(args))
-    print(f"{args.out / source.file_name}:", *report.lines(), sep="\n")
+    """Write the file of a published set."""
+    source, file = SOURCES[args.name], getattr(args, "from")
+    rows = read_file(file) if file else read_hub(source.repository, source.config, source.hub_split)
+    print(*build(source, rows, args.out, args.repeat, _excluded(args)).lines(), sep="\n")
 
 
 def build_own(args: argparse.Namespace) -> None:
     """Write NAME_train.parquet and NAME_test.parquet of the user's data, of gsm8k or of math."""
-    table = own.TABLES.get(args.name) or own_table(args)
+    origin = getattr(args, "from")
+    table = own.TABLES.get(args.name)
+    if table is None:
+        for flag, value in (("--from", origin), ("--question", args.question), ("--answer", args.answer)):
+            if not value:
+                raise DataError(f"{flag} is missing; give a NAME, or --from FILE --question COLUMN --answer COLUMN")
+        name = args.files_name or Path(origin.removeprefix(own.HUB).partition(":")[0]).stem
+        table = own.Table(name, args.question, args.answer)
     table = replace(
         table,
         question=args.question or table.question,
@@ -185,62 +168,16 @@ def build_own(args: argparse.Namespace) -> None:
         keep=tuple(args.keep),
         template=args.template.read_text(encoding="utf-8") if args.template else None,
     )
-    built = own.build_own(
-        table,
-        args.from_file or table.hub,
-        args.out,
-        test_rows=args.test_rows,
-        test_share=args.test_share,
-        seed=args.seed,
-        exclude=_excluded(args),
+    report = own.build_own(
+        table, origin or table.hub, args.out, test_rows=args.test_rows, seed=args.seed, exclude=_excluded(args)
     )
-    print(*built.lines(), sep="\n")
+    print(*report.lines(), sep="\n")
     source = table.data_source or table.name
     if not is_known(source):
         print(
             f"note: no rule of rpg scores data_source {shown(source)}; train with your own reward function "
             "(rpg score --reward FILE tries it), or build with --data-source MATH or gsm8k for rpg's rules"
         )
-
-
-def own_table(args: argparse.Namespace) -> own.Table:
-    """The table that the options describe; raises DataError where one is missing."""
-    for flag, value in (("--from", args.from_file), ("--question", args.question), ("--answer", args.answer)):
-        if not value:
-            raise DataError(f"{flag} is missing; give a NAME, or --from FILE --question COLUMN --answer COLUMN")
-    name = args.dataset_name or Path(args.from_file.removeprefix(own.HUB).partition(":")[0]).stem
-    if not SAFE_NAME.fullmatch(name):
-        raise DataError(f"--name {name}: becomes a file name; give letters, digits, '.', '_' and '-'")
-    return own.Table(name, args.question, args.answer)
-
-
-def _pair(args: argparse.Namespace, name: str) -> dict[str, Path]:
-    return {split: args.out / f"{name}_{split}.parquet" for split in ("train", "test")}
-
-
-def _refuse_half_a_pair(args: argparse.Namespace, name: str) -> None:
-    """Raise DataError for sizes that give no pair, and where a file of an earlier pair would stay beside a new one.
-
-    The new problems may be in the old file.
-    """
-    sizes = {"train": args.train_size, "test": args.test_size}
-    if min(sizes.values()) < 0 or not any(sizes.values()):
-        given = f"--train-size {args.train_size}, --test-size {args.test_size}"
-        raise DataError(f"{given}: give sizes of 0 or more, not both 0")
-    for split, path in _pair(args, name).items():
-        if not sizes[split] and path.exists():
-            raise DataError(
-                f"{path} exists, and --{split}-size 0 would leave it beside a file made without it, which may have "
-                "the same problems; give another --out, or remove it"
-            )
-
-
-def _write_pair(args: argparse.Namespace, name: str, splits: dict[str, list[Problem]]) -> None:
-    """Write the files of both splits, or neither; none for a split of size 0."""
-    pair = _pair(args, name)
-    files = {pair[split]: repeated_rows(problems, args.repeat or 1) for split, problems in splits.items() if problems}
-    for path, rows in write_together(files).items():
-        print(f"{path}: {rows} rows")
 
 
 def _excluded(args: argparse.Namespace) -> set[bytes]:
@@ -269,10 +206,3 @@ def _set(text: str) -> str:
             "your own data give --from FILE --question COLUMN --answer COLUMN --name NAME"
         )
     return text
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
-    return value

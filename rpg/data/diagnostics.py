@@ -1,4 +1,4 @@
-"""What a check finds: one type for rows, settings and machine, and a collection that stays readable."""
+"""The outcome of a check: one type for rows, settings and machine, and the outcomes of one file grouped."""
 
 import json
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ class Diagnostic:
     """One outcome of a check.
 
     Attributes:
-        key: the configuration's key, the column, an environment variable, or what else was looked at.
-        value: what it holds; ABSENT where it is not a value that is wrong.
-        wrong: what is wrong with it; for level ok or skip, what was found.
+        key: a key of the configuration, a column, an environment variable, or another subject.
+        value: its value; ABSENT if no value is wrong.
+        wrong: the problem; for level ok or skip, the result.
         remedy: what to do.
-        level: error (the run cannot work, or would not do what it says), warning, ok or skip (not looked at).
+        level: error (the run cannot work, or would do something else), warning, ok or skip (not checked).
     """
 
     key: str
@@ -64,7 +64,7 @@ class Diagnostics:
     def count(self, level: Level, key: str = "") -> int:
         """Return how many diagnostics of a level there are, in all columns or in one."""
         groups = self.groups.items()
-        return sum(group[0] for (name, _, found), group in groups if found == level and key in ("", name))
+        return sum(group[0] for (name, _, of_level), group in groups if of_level == level and key in ("", name))
 
     def lines(self) -> Iterator[str]:
         """Yield the diagnostics as text, errors first, at most five rows of a kind and then their number."""

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,32 +29,34 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem before it is written: bare text, without the template, and the answer as text."""
+    """One problem before it is written: bare text, without the template, and the answer as text.
+
+    columns: further values for extra_info, which a reward function may read.
+    """
 
     data_source: str
     text: str
     ground_truth: str
     split: str
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
 
-def make_row(problem: Problem, index: int = 0) -> dict:
+def make_row(problem: Problem, index: int = 0, template: str | None = None) -> dict[str, Any]:
     """Return the row of `problem`; `index` is its repeat number, 0..K-1 (paper.md, E10)."""
     return {
         "data_source": problem.data_source,
-        "prompt": [{"role": "user", "content": format_prompt(problem.text)}],
+        "prompt": [{"role": "user", "content": format_prompt(problem.text, template)}],
         "ability": ABILITY,
         "reward_model": {"ground_truth": problem.ground_truth, "style": STYLE},
-        "extra_info": {"index": index, "raw_problem": problem.text, "split": problem.split},
+        "extra_info": {"index": index, "raw_problem": problem.text, "split": problem.split, **problem.columns},
     }
 
 
-def repeated_rows(problems: Iterable[Problem], repeat: int = 1) -> Iterable[dict]:
-    """Yield every problem `repeat` times in a row, numbered 0..repeat-1."""
-    if repeat < 1:
-        raise ValueError(f"repeat is {repeat}; it counts how often each problem is written, so give 1 or more")
+def repeated_rows(problems: Iterable[Problem], repeat: int = 1, template: str | None = None) -> Iterator[dict]:
+    """Yield the row of every problem `repeat` times, numbered 0..repeat-1."""
     for problem in problems:
         for index in range(repeat):
-            yield make_row(problem, index)
+            yield make_row(problem, index, template)
 
 
 def write_parquet(rows: Iterable[dict], path: str | Path) -> int:

@@ -1,13 +1,16 @@
-"""The published problem sets, and from one of their rows to a problem or to the reason why it is left out."""
+"""The published problem sets: a problem, or the reason to leave it out, from each of their rows; and the build."""
 
 import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
-from rpg.data.parquet import Problem
-from rpg.data.readers import DataError
+from rpg.data.build import Report, digest, distinct_problems
+from rpg.data.parquet import Problem, repeated_rows, write_together
+from rpg.data.readers import DataError, Rows, read_file
 from rpg.data.template import strip_prompt
 from rpg.rewards.extract import MAX_ANSWER_CHARS
 from rpg.rewards.verified.formula import as_number
@@ -28,7 +31,7 @@ class Source:
         repository, hub_split, config: where the hub has it.
         data_source: what is written; the name where it is not given.
         repeat: copies of each problem, one response each: Mean@32 needs 32.
-        text_columns, answer_columns: names of the columns of problem and answer; the first that a row has is read.
+        answer_columns: names of the answer's column; the first that a row has is read.
     """
 
     name: str
@@ -39,13 +42,7 @@ class Source:
     split: str = "test"
     repeat: int = 1
     integer_answers: bool = False
-    text_columns: tuple[str, ...] = TEXT_COLUMNS
     answer_columns: tuple[str, ...] = ("answer", "Answer")
-
-    @property
-    def file_name(self) -> str:
-        """Name of the parquet file, as the launch scripts read it."""
-        return f"{self.name}.parquet"
 
 
 SOURCES = {
@@ -76,13 +73,45 @@ SOURCES = {
 }
 
 
+def build(source: Source, rows: Rows, out: Path, repeat: int | None = None, exclude: Collection[bytes] = ()) -> Report:
+    """Write `out`/NAME.parquet in one pass of bounded memory and report the rows.
+
+    Raises DataError if no problem is usable; then nothing is written.
+    """
+    report = Report()
+
+    def problems():
+        results = ((place, to_problem(row, source, place)) for place, row in rows)
+        yield from distinct_problems(results, source.name, report, exclude)
+        if not report.kept:
+            reasons = "; ".join(report.lines())
+            raise DataError(f"{source.name}: no usable problem in the input ({reasons}); give a file of this set")
+
+    report.written = write_together(
+        {out / f"{source.name}.parquet": repeated_rows(problems(), repeat or source.repeat)}
+    )
+    return report
+
+
+def problem_keys(path: Path) -> set[bytes]:
+    """Return the digests of all problems in a file, for `exclude`; the file is built or published, of any set.
+
+    Raises DataError if it has no problem: such a file would exclude nothing.
+    """
+    texts = (problem_in(row, place) for place, row in read_file(path))
+    keys = {digest(text) for text in texts if text and text.strip()}
+    if not keys:
+        raise DataError(f"{path}: no problem in it to exclude; give another file")
+    return keys
+
+
 def to_problem(row: dict[str, Any], source: Source, place: str) -> Problem | str:
     """Return the problem of `row`, or the reason why it is left out.
 
     Reads rows in verl's schema (DAPO-Math-17k, the release's files) and rows of plain columns (most of the hub).
     Raises DataError where the columns are not those of the set: then no row would be right.
     """
-    text = problem_in(row, place, source.text_columns)
+    text = problem_in(row, place)
     truth = answer_text(_answer_in(row, source, place), place)
     if text is None or not text.strip():
         return "empty problem"
@@ -97,7 +126,7 @@ def to_problem(row: dict[str, Any], source: Source, place: str) -> Problem | str
     return Problem(source.data_source or source.name, text.strip(), truth, source.split)
 
 
-def problem_in(row: dict[str, Any], place: str, columns: tuple[str, ...] = TEXT_COLUMNS) -> str | None:
+def problem_in(row: dict[str, Any], place: str) -> str | None:
     """Return the bare problem of a row in verl's schema or in plain columns, None where it has none.
 
     Raises DataError where none of the columns is there.
@@ -106,7 +135,7 @@ def problem_in(row: dict[str, Any], place: str, columns: tuple[str, ...] = TEXT_
         extra, prompt = row.get("extra_info"), row["prompt"]
         raw = extra.get("raw_problem") if isinstance(extra, dict) else None
         return raw or (strip_prompt(prompt) if isinstance(prompt, str) else problem_text(row))
-    text, context = row[_column(row, columns, "problem", place)], row.get(CONTEXT_COLUMN)
+    text, context = row[_column(row, TEXT_COLUMNS, "problem", place)], row.get(CONTEXT_COLUMN)
     if not isinstance(text, str):
         return None
     return f"{context.strip()}\n\n{text}" if isinstance(context, str) and context.strip() else text

@@ -3,6 +3,7 @@
 JSON and CSV are read by Python: a table's reader would turn the answer "025" into 25 and refuse columns of mixed types.
 """
 
+import contextlib
 import csv
 import json
 from collections import Counter
@@ -33,9 +34,15 @@ def read_file(path: str | Path) -> Rows:
 
 
 def _read_parquet(path: Path) -> Rows:
-    with open_parquet(path) as parquet:
-        rows = (row for batch in read_batches(path, parquet) for row in batch)
-        yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows))
+    try:
+        with pq.ParquetFile(path) as parquet:
+            require_distinct(path, parquet.schema_arrow.names)
+            batches = parquet.iter_batches(batch_size=BATCH_ROWS)
+            rows = (row for batch in batches for row in batch.to_pylist())
+            yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"{path}: not readable as parquet ({reason}); build or download it again") from error
 
 
 def _read_csv(path: Path) -> Rows:
@@ -52,36 +59,11 @@ def _read_csv(path: Path) -> Rows:
             raise DataError(f"{path}, line {reader.line_num}: not CSV in UTF-8 ({error}); correct it") from error
 
 
-def open_parquet(path: Path) -> pq.ParquetFile:
-    """Open a parquet file, or raise DataError with what is wrong with it."""
-    if not path.exists():
-        raise DataError(f"{path}: no such file; check the path, or build it with `rpg data build`")
-    if not path.is_file():
-        raise DataError(f"{path}: not a file; name the parquet files themselves")
-    try:
-        parquet = pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{path}: not readable as parquet ({reason}); build or download it again") from error
-    require_distinct(path, parquet.schema_arrow.names)
-    return parquet
-
-
 def require_distinct(path: Path, names: Sequence[str]) -> None:
     """Raise DataError for a column that a file has twice: a row read by name would hold the last one."""
     for name, count in Counter(names).items():
         if count > 1:
             raise DataError(f"{path}: has the column {name!r} {count} times; keep one of them")
-
-
-def read_batches(path: Path, parquet: pq.ParquetFile) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows of an open parquet file in small batches, so that memory does not grow with it."""
-    try:
-        for batch in parquet.iter_batches(batch_size=BATCH_ROWS):
-            yield batch.to_pylist()
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{path}: damaged data ({reason}); build or download it again") from error
 
 
 def _read_json(path: Path) -> Rows:
@@ -110,25 +92,34 @@ def _parse(text: bytes, place: str) -> Any:
 READERS = {".parquet": _read_parquet, ".jsonl": _read_json, ".json": _read_json, ".csv": _read_csv}
 
 
-def read_hub(name: str, repository: str, config: str | None, split: str) -> Rows:
-    """Stream the rows of set `name` from the Hugging Face hub; nothing is held in memory.
+def read_hub(repository: str, config: str | None, split: str) -> Rows:
+    """Stream the rows of a split from the Hugging Face hub; nothing is held in memory.
 
-    Raises DataError, naming the repository and the way without a hub, where it cannot be reached.
+    Raises DataError, naming the repository and the way without a hub, if it cannot be read.
     """
     import datasets
-    from datasets.exceptions import DatasetsError
-    from huggingface_hub.errors import HfHubHTTPError
 
     where = f"{repository}{f' ({config})' if config else ''}, split {split}"
-    try:
+    with _hub_errors(where):
         rows = datasets.load_dataset(repository, config, split=split, streaming=True)
-        for number, row in enumerate(rows):
-            yield f"{where}, row {number}", row
-    except (DatasetsError, HfHubHTTPError, OSError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
+        yield from ((f"{where}, row {number}", row) for number, row in enumerate(rows))
+
+
+def hub_splits(repository: str, config: str | None) -> list[str]:
+    """Return the names of the splits of a set on the hub; raises DataError as `read_hub`."""
+    import datasets
+
+    with _hub_errors(repository):
+        return datasets.get_dataset_split_names(repository, config)
+
+
+@contextlib.contextmanager
+def _hub_errors(where: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # the hub's client, aiohttp and datasets have many
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(
-            f"{where}: not readable from the hub ({reason}). Check the network and HF_ENDPOINT, or download "
-            f"the set elsewhere and run `rpg data build {name} --from FILE`"
+            f"{where}: not readable from the hub ({reason}); check the name, the network and HF_ENDPOINT, or download "
+            "the set elsewhere and give --from FILE"
         ) from error

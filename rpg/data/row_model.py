@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from rpg.data.diagnostics import Diagnostic
-from rpg.data.parquet import ABILITY, STYLE
+from rpg.data.diagnostics import ABSENT, Diagnostic, Level
 from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.template import PREFIX, is_templated, strip_prompt
 from rpg.rewards import compute_score, gym, release, verified
@@ -32,30 +31,34 @@ REMEDIES = {  # of a value of another type, by column
     "reward_model": "give {ground_truth, style}",
     "extra_info": "give {index, raw_problem, split}; verl reads it",
 }
-# Columns of which verl and rpg read nothing that a training depends on
-HARMLESS = ("ability", "reward_model.style", "extra_info.index", "extra_info.split")
+HARMLESS = ("extra_info.index", "extra_info.split")  # no training depends on them
 
 
 def wrong(what: str, remedy: str, level: Literal["error", "warning"] = "error") -> PydanticCustomError:
-    """Return the exception of a validator: what is wrong, what to do, and whether it only deserves a warning."""
+    """Return the exception of a validator: what is wrong, what to do, and whether it is only a warning."""
     return PydanticCustomError(level, "{what}", {"what": what, "remedy": remedy})
 
 
 def row_diagnostics(row: dict[str, Any], own_reward: bool = False) -> Iterator[Diagnostic]:
-    """Yield what is wrong with `row` by itself, at most one diagnostic a field; missing columns are not looked at.
+    """Yield what is wrong with `row` by itself, at most one diagnostic a field.
 
-    own_reward: a function of the user's scores it, so our rules on data_source, answer and template are not asked.
+    own_reward: a reward function of the user's scores the row, so rules on data_source, answer and template are off.
     """
-    model = OwnRewardRow if own_reward else Row
+    context = {
+        "own_reward": own_reward,
+        "data_source": str(row.get("data_source")),
+        "problem": problem_text(row),
+    }
     try:
-        model.model_validate(row, context={"data_source": str(row.get("data_source")), "problem": problem_text(row)})
+        Row.model_validate(row, context=context)
     except ValidationError as error:
-        for one in error.errors(include_url=False):
-            key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in one["loc"]).removeprefix(".")
-            column = str(one["loc"][0])
-            remedy = one.get("ctx", {}).get("remedy", REMEDIES.get(column, BUILD))
-            level = "warning" if one["type"] == "warning" or key in HARMLESS else "error"
-            yield Diagnostic(key, short(one["input"]), one["msg"], remedy, level)
+        for detail in error.errors(include_url=False):
+            loc, kind = detail["loc"], detail["type"]
+            key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).removeprefix(".")
+            remedy = detail.get("ctx", {}).get("remedy", REMEDIES.get(str(loc[0]), BUILD))
+            level: Level = "warning" if kind == "warning" or key in HARMLESS else "error"
+            value = ABSENT if kind == "missing" else short(detail["input"])
+            yield Diagnostic(key, value, "missing" if kind == "missing" else detail["msg"], remedy, level)
 
 
 def short(value: Any) -> str:
@@ -77,8 +80,13 @@ def is_balanced(text: str) -> bool:
     return level == 0 and (plain.count("$") % 2 == 0 or plain.startswith("$"))
 
 
-def _data_source(value: str) -> str:
-    if not is_known(value):
+def _context(info: ValidationInfo) -> dict[str, Any]:
+    assert info.context is not None
+    return info.context
+
+
+def _data_source(value: str, info: ValidationInfo) -> str:
+    if not _context(info)["own_reward"] and not is_known(value):
         near = get_close_matches(value.strip(), KNOWN_DATA_SOURCES | GYM_SOURCES, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise wrong("nothing scores it", f"{hint}rpg.rewards.KNOWN_DATA_SOURCES lists what is scored")
@@ -91,19 +99,15 @@ def _content(content: str) -> str:
     return content
 
 
-def _asks(messages: list["Message"]) -> list["Message"]:
-    """Check that the last message is a user's with a problem in it."""
+def _prompt(messages: list["Message"], info: ValidationInfo) -> list["Message"]:
+    """Check the last message: a user's, one problem, in a template that tells how to answer, in English."""
+    content = messages[-1].content
     if messages[-1].role != "user":
         raise wrong(f"ends with role {messages[-1].role!r}", "the last message must be the user's")
-    if not strip_prompt(messages[-1].content).strip():
+    if not strip_prompt(content).strip():
         raise wrong("no problem in it", "leave the row out")
-    return messages
-
-
-def _asks_for_an_answer(messages: list["Message"]) -> list["Message"]:
-    """Check the last message: a user's, one problem, in a template that tells how to answer, in English."""
-    content = _asks(messages)[-1].content
-    problem = strip_prompt(content)
+    if _context(info)["own_reward"]:
+        return messages
     if content.count(PREFIX.strip()) > 1:
         raise wrong("the template is around it twice", "apply format_prompt to the bare problem once")
     has_mark, has_box = ANSWER_MARK.search(content), "\\boxed" in content
@@ -117,13 +121,15 @@ def _asks_for_an_answer(messages: list["Message"]) -> list["Message"]:
         raise wrong(what, f"{BUILD}, or take judge=verified", "warning")
     if not is_templated(content):
         raise wrong("another template than the release's", f"to compare with the paper, {BUILD}", "warning")
-    if NOT_ENGLISH.search(problem):
+    if NOT_ENGLISH.search(strip_prompt(content)):
         raise wrong("not English", f"the paper trains on English; {BUILD}", "warning")
     return messages
 
 
 def _ground_truth(truth: Any, info: ValidationInfo) -> Any:
-    data_source = info.context["data_source"]  # type: ignore[index]
+    data_source = _context(info)["data_source"]
+    if _context(info)["own_reward"]:
+        return truth
     if data_source in GYM_SOURCES:
         _gym_truth(truth, data_source)
         return truth
@@ -175,13 +181,13 @@ def _gym_truth(truth: Any, data_source: str) -> None:
 
 
 def _raw_problem(raw: Any, info: ValidationInfo) -> Any:
-    problem = info.context["problem"]  # type: ignore[index]
-    if isinstance(raw, str) and raw.strip() and problem and raw.strip() not in problem:
+    problem, own_reward = _context(info)["problem"], _context(info)["own_reward"]
+    if not own_reward and isinstance(raw, str) and raw.strip() and problem and raw.strip() not in problem:
         raise wrong("is not what the prompt asks", BUILD)
     return raw
 
 
-def _given(extra: Any) -> Any:
+def _present(extra: Any) -> Any:
     if extra is None:
         raise wrong("missing", f"verl then numbers every row 0; {BUILD}", "warning")
     return extra
@@ -204,14 +210,13 @@ class Message(BaseModel):
 
 
 class RewardModel(BaseModel):
-    """The answer, and verl's name for how it is compared, which nothing reads."""
+    """The answer; verl's `style` beside it is not read."""
 
-    ground_truth: Annotated[Any, AfterValidator(_ground_truth)] = Field(default=None, validate_default=True)
-    style: Literal[STYLE] = STYLE  # type: ignore[valid-type]
+    ground_truth: Annotated[Any, AfterValidator(_ground_truth)]
 
 
 class ExtraInfo(BaseModel):
-    """What rpg writes there; other keys are not looked at."""
+    """The fields that rpg writes; others are not checked."""
 
     index: Annotated[int, Field(strict=True, ge=0)]
     raw_problem: Annotated[Any, AfterValidator(_raw_problem)] = None
@@ -219,32 +224,12 @@ class ExtraInfo(BaseModel):
 
 
 class Row(BaseModel):
-    """A row in verl's columns; a default stands for a column that the file does not have."""
+    """A row in verl's columns; other columns are not checked. The validators need the context of row_diagnostics."""
 
-    model_config = ConfigDict(extra="ignore")
-
-    data_source: Annotated[str, AfterValidator(_data_source)] = ""
-    prompt: Annotated[list[Message], Field(min_length=1), AfterValidator(_asks_for_an_answer)] = []
-    ability: Literal[ABILITY] = ABILITY  # type: ignore[valid-type]
-    reward_model: RewardModel = None  # type: ignore[assignment]
-    extra_info: Annotated[ExtraInfo, BeforeValidator(_given)] = None  # type: ignore[assignment]
+    data_source: Annotated[str, AfterValidator(_data_source)]
+    prompt: Annotated[list[Message], Field(min_length=1), AfterValidator(_prompt)]
+    reward_model: RewardModel
+    extra_info: Annotated[ExtraInfo, BeforeValidator(_present), Field(validate_default=True)] = None  # type: ignore[assignment]
     images: Media = None
     videos: Media = None
     audios: Media = None
-
-
-class OwnRewardModel(BaseModel):
-    """The answer, in whatever form the user's reward function takes it."""
-
-    ground_truth: Any
-
-
-class OwnRewardRow(BaseModel):
-    """What verl itself needs of a row that the user's reward function scores."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    data_source: str = ""
-    prompt: Annotated[list[Message], Field(min_length=1), AfterValidator(_asks)] = []
-    reward_model: OwnRewardModel = None  # type: ignore[assignment]
-    extra_info: Annotated[Any, BeforeValidator(_given)] = None

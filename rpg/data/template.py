@@ -5,11 +5,12 @@ PREFIX = (
     "Answer: $Answer (without quotes) where $Answer is the answer to the problem.\n\n"
 )
 SUFFIX = '\n\nRemember to put your answer on its own line after "Answer:".'
+QUESTION = "{question}"  # the place of the problem in a user's template
 
 
-def format_prompt(problem: str) -> str:
-    """Return the user message for `problem`: the template around it, blank lines between."""
-    return PREFIX + problem + SUFFIX
+def format_prompt(problem: str, template: str | None = None) -> str:
+    """Return the user message for `problem`: the release's template around it, or `template` with {question}."""
+    return PREFIX + problem + SUFFIX if template is None else template.replace(QUESTION, problem)
 
 
 def is_templated(content: str) -> bool:
@@ -22,6 +23,4 @@ def strip_prompt(content: str) -> str:
 
     DAPO-Math-17k is published with the template already around its problems, other sets are bare.
     """
-    if is_templated(content):
-        return content[len(PREFIX) : len(content) - len(SUFFIX)]
-    return content
+    return content[len(PREFIX) : len(content) - len(SUFFIX)] if is_templated(content) else content

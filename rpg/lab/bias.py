@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from rpg.lab.measure import over_seeds
-from rpg.lab.sweeps import CHOICES, DIVERGENCES
+from rpg.lab.sweeps import CHOICES
 from rpg.lab.task import Task
 from rpg.lab.train import Policy, Setting, make_loss, sample_batch
 from rpg.objectives import LossSpec, token_loss
 from rpg.objectives.pi_old import old_policy
+from rpg.objectives.spec import DIVERGENCE_NAMES
 
 AGES = (0, 1, 4, 8, 16, 32)  # optimizer steps between the policy that samples and the present one
 TRAINED = 64  # optimizer steps to the present policy: in the middle of learning
@@ -29,8 +30,8 @@ ROWS: dict[str, tuple[LossSpec, Mapping[str, Any]]] = {
 NOISE_AGES = (0, 32)
 NOISE_BETAS = (1e-4, 0.1, 1.0)
 ESTIMATORS = {
-    **{f"RPG-REINFORCE {d.upper()}": (f"rpg_rf_{d}", "reward") for d in DIVERGENCES},
-    **{f"RPG {d.upper()}": (f"rpg_{d}", "none") for d in DIVERGENCES},
+    **{f"RPG-REINFORCE {d.upper()}": (f"rpg_rf_{d}", "reward") for d in DIVERGENCE_NAMES},
+    **{f"RPG {d.upper()}": (f"rpg_{d}", "none") for d in DIVERGENCE_NAMES},
 }  # loss and clip_scope: all unclipped
 
 
@@ -73,8 +74,8 @@ def _table(
     table = []
     for ((label, beta), (spec, choice)), age in itertools.product(rows.items(), ages):
         samplers, presents = policies[TRAINED - age], policies[TRAINED]
-        found = [responses.gradient(spec, *each, choice) for each in zip(samplers, presents, strict=True)]
-        measured = {name: torch.tensor([getattr(one, name) for one in found]) for name in Gradient._fields}
+        gradients = [responses.gradient(spec, *pair, choice) for pair in zip(samplers, presents, strict=True)]
+        measured = dict(zip(Gradient._fields, torch.tensor(gradients).T, strict=True))
         table.append({"label": label, "beta": beta, "age": age, **over_seeds(measured)})
     return pd.DataFrame(table)
 
@@ -90,7 +91,7 @@ def trained(task: Task, seeds: int, seed: int) -> list[Tensor]:
         policies.append(present.detach())
         places, batch = sample_batch(setting, task, policies[-1], policies[-1], policies[0], generator)
         log_prob = present.flatten(1).gather(1, places.flatten(1)).view(places.shape)
-        policy.step(loss(batch.part(slice(None), log_prob)))
+        policy.step(loss(log_prob, batch))
     return [*policies, policy.log_probs().detach()]
 
 
@@ -125,12 +126,8 @@ class Responses:
         chance = behavior.sum(-1).exp()  # (prompts, responses)
         advantages = self.rewards - (chance * self.rewards).sum(1, keepdim=True)
         log_prob = anchor.clone().requires_grad_()
-        losses, _ = token_loss(
-            spec,
-            log_prob=log_prob,
-            old_log_prob=old,
-            advantages=advantages.unsqueeze(-1).expand_as(log_prob).contiguous(),
-        )
+        of_tokens = advantages.unsqueeze(-1).expand_as(log_prob).contiguous()
+        losses, _ = token_loss(spec, log_prob=log_prob, old_log_prob=old, advantages=of_tokens)
         (slope,) = torch.autograd.grad((losses if weights is None else losses * weights).sum(), log_prob)
         probs, prompts = present.exp(), len(present)
         expected = torch.zeros(present.numel(), dtype=torch.float64)

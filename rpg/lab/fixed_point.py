@@ -1,4 +1,4 @@
-"""Where training with a fixed reference comes to rest: the expected gradient of each KL, without sampling."""
+"""The fixed points of training with a fixed reference: the expected gradient of each KL, without sampling."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from rpg.lab.measure import over_seeds
-from rpg.lab.sweeps import DIVERGENCES
 from rpg.lab.task import Task
 from rpg.lab.train import Measured, Policy, Record, k3_loss
 from rpg.objectives import LossSpec, token_loss
+from rpg.objectives.spec import DIVERGENCE_NAMES
 from rpg.verl_plugin.verl_losses import verl_kl_loss
 
-FORMS = (*(d.upper() for d in DIVERGENCES), "k3", "verl's k3")
+FORMS = (*(d.upper() for d in DIVERGENCE_NAMES), "k3", "verl's k3")
 BETAS = (1e-3, 3e-3, 0.01, 0.03, 0.1, 0.15, 0.2, 0.3)
 STEPS, LR = 200, 0.1  # Adam's learning rate falls to 0 in a straight line
 SHOWN = ("reward", "gap", "kl_start", "entropy", "pass_at_8")

@@ -1,4 +1,4 @@
-"""How far the gradients of the paper's eight RPG rows are apart, token by token, where pi_ref is pi_old."""
+"""The differences between the gradients of the paper's eight RPG rows, token by token, with pi_ref = pi_old."""
 
 import itertools
 from typing import NamedTuple
@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from rpg.objectives import LossSpec, token_loss
+from rpg.objectives.spec import DIVERGENCE_NAMES
 
-DIVERGENCES = ("fkl", "rkl", "ufkl", "urkl")
 SPREADS = (0.01, 0.03, 0.1, 0.15, 0.3, 1.0)  # standard deviations of log w before it is normalised; runs: 0.15
 POLICIES, VOCABULARY = 512, 16
 KL_COEF = 1e-4
@@ -40,21 +40,19 @@ def differences(spread: float, kl_coef: float = KL_COEF, seed: int = 0) -> Diffe
     unclipped = {
         (kind, d): _slope(LossSpec.parse(f"{kind}{d}", kl_coef=kl_coef, **scope), present, old, advantages)
         for kind, scope in (("rpg_", {"clip_scope": "none"}), ("rpg_rf_", {}))
-        for d in DIVERGENCES
+        for d in DIVERGENCE_NAMES
     }
     clip = {"clip_low": 0.2, "clip_high": 0.28, "clip_c": 10.0}
     trained = [
         _slope(LossSpec.parse(name.format(d), kl_coef=kl_coef, **clip), present, old, advantages)
         for name in ("rpg_{}", "rpg_rf_{}_clip_ppo")
-        for d in DIVERGENCES
+        for d in DIVERGENCE_NAMES
     ]
     weight = old.exp()
+    pairs = [(unclipped["rpg_", d], unclipped["rpg_rf_", d]) for d in DIVERGENCE_NAMES]
     return Difference(
-        max(
-            ((unclipped["rpg_", d] - unclipped["rpg_rf_", d]) / unclipped["rpg_rf_", d]).abs().max().item()
-            for d in DIVERGENCES
-        ),
-        _largest([unclipped["rpg_rf_", d] for d in DIVERGENCES], weight),
+        max(((a - b) / b).abs().max().item() for a, b in pairs),
+        _largest([reinforce for _, reinforce in pairs], weight),
         _largest(trained, weight),
     )
 

@@ -13,7 +13,6 @@ LISTED = ("identity", "gradient", "noise", "fixed_point")  # computed without sa
 QUICK_UPDATES = 128
 QUICK_AGES = (0, 4, 16)
 GRADIENT, QUICK_GRADIENT = 16, 4  # seeds whose gradients are listed
-SAID_EVERY = 20  # settings
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,41 +39,35 @@ def run(args: argparse.Namespace) -> int:
 
     torch.set_num_threads(1)
     started = time.monotonic()
-    wanted = args.only or [*LISTED, *(sweep.name for sweep in sweeps(args.quick))]
+    parts = args.only or [*LISTED, *(sweep.name for sweep in sweeps(args.quick))]
     scale = Scale(seeds=args.seeds, updates=QUICK_UPDATES if args.quick else Scale.updates, seed=args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
     page = args.out / report.PAGE
     if page.exists() and report.TITLE not in page.read_bytes():
         print(f"rpg lab: {page}: not written by `rpg lab`; remove it, or give another --out", file=sys.stderr)
         return 2
-    questions = []
-    if "identity" in wanted:
+    quick = args.quick
+    if "identity" in parts:
         write_whole(args.out / "identity.csv", identity_table().to_csv(index=False, float_format="%.2g"))
-    if "gradient" in wanted:
-        seeds, ages = (QUICK_GRADIENT, QUICK_AGES) if args.quick else (GRADIENT, bias.AGES)
+    questions = []
+    if "gradient" in parts:
+        seeds, ages = (QUICK_GRADIENT, QUICK_AGES) if quick else (GRADIENT, bias.AGES)
         questions.append(report.gradient_question(bias.bias_table(seeds, args.seed, ages)))
-    if "noise" in wanted:
-        betas = bias.NOISE_BETAS[:: 2 if args.quick else 1]
-        table = bias.noise_table(1 if args.quick else args.seeds, args.seed, bias.NOISE_AGES, betas)
+    if "noise" in parts:
+        betas = bias.NOISE_BETAS[:: 2 if quick else 1]
+        table = bias.noise_table(1 if quick else args.seeds, args.seed, bias.NOISE_AGES, betas)
         questions.append(report.noise_question(table))
-    if "fixed_point" in wanted:
-        betas = (0.03, 0.3) if args.quick else fixed_point.BETAS
-        table = fixed_point.fixed_point_table(4 if args.quick else args.seeds, args.seed, betas)
+    if "fixed_point" in parts:
+        betas = (0.03, 0.3) if quick else fixed_point.BETAS
+        table = fixed_point.fixed_point_table(4 if quick else args.seeds, args.seed, betas)
         questions.append(report.fixed_point_question(table))
-    found = [sweep for sweep in sweeps(args.quick) if sweep.name in wanted]
-    if found:
-        settings = unique_settings(found)
+    if chosen := [sweep for sweep in sweeps(quick) if sweep.name in parts]:
+        settings = unique_settings(chosen)
         print(f"{len(settings)} settings, {scale.seeds} seeds each, in {args.workers} processes", flush=True)
-
-        def tell(done: int) -> None:
-            if done % SAID_EVERY == 0:
-                text = f"{done} of {len(settings)} after {time.monotonic() - started:.0f} s"
-                print(text, file=sys.stderr, flush=True)
-
-        results = measure_all(settings, scale, args.workers, tell)
-        questions += [report.question(sweep, results) for sweep in found]
+        results = measure_all(settings, scale, args.workers)
+        questions += [report.question(sweep, results) for sweep in chosen]
     report.write(args.out, questions, scale)
-    print(f"{args.out}: {', '.join(wanted)}, in {time.monotonic() - started:.0f} s")
+    print(f"{args.out}: {', '.join(parts)}, in {time.monotonic() - started:.0f} s")
     return 0
 
 

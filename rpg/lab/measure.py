@@ -3,13 +3,12 @@
 import functools
 import math
 import multiprocessing
-import os
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from rpg.lab.train import Scale, Setting, train
 
@@ -36,26 +35,10 @@ def over_seeds(measured: Mapping[str, Tensor]) -> dict[str, float]:
     return row
 
 
-def measure_all(
-    settings: Sequence[Setting], scale: Scale, workers: int, tell: Callable[[int], None] = lambda done: None
-) -> pd.DataFrame:
-    """A line for each setting, indexed by it, with the columns of `over_seeds`; `tell` hears how many are done."""
-    rows: list[dict[str, float]] = []
-    with multiprocessing.get_context("spawn").Pool(min(workers, len(settings)), _begin) as pool:
-        for row in pool.imap(functools.partial(measure, scale=scale), settings):
-            rows.append(row)
-            tell(len(rows))
-    return pd.DataFrame(rows, index=pd.Index(settings, dtype=object))
-
-
-def _begin() -> None:
-    """A worker: one thread, as a sum over threads would depend on how many there are; none outlives its parent."""
-    torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+def measure_all(settings: Sequence[Setting], scale: Scale, workers: int) -> pd.DataFrame:
+    """A line for each setting, indexed by it, with the columns of `over_seeds`."""
+    # one thread each: a sum over threads would depend on their number
+    with multiprocessing.get_context("spawn").Pool(min(workers, len(settings)), torch.set_num_threads, (1,)) as pool:
+        rows = pool.imap(functools.partial(measure, scale=scale), settings)
+        table = list(tqdm(rows, "settings", len(settings), disable=None))  # None: only on a terminal
+    return pd.DataFrame(table, index=pd.Index(settings, dtype=object))

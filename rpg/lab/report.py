@@ -16,9 +16,10 @@ from matplotlib.figure import Figure
 
 from rpg.files.whole import write_whole
 from rpg.lab.bias import ROWS
-from rpg.lab.sweeps import DIVERGENCES, Grid, Sweep, unique_settings
+from rpg.lab.sweeps import Grid, Sweep, unique_settings
 from rpg.lab.task import Task
-from rpg.lab.train import GROUP, GROUPS, Scale, Setting
+from rpg.lab.train import GROUP, GROUPS, Scale
+from rpg.objectives.spec import DIVERGENCE_NAMES
 from rpg.results.figures import STYLE, save, svg
 
 CELL, LINE = 0.62, 0.4  # width and height of a cell, in inches
@@ -28,7 +29,7 @@ TITLE = b"<title>The laboratory</title>"  # page.html has it: this command wrote
 
 
 class Question(NamedTuple):
-    """What the page shows: the names of CSV and picture are `name`."""
+    """A section of the page; `name` is that of its CSV and its picture."""
 
     name: str
     title: str
@@ -37,25 +38,18 @@ class Question(NamedTuple):
     figure: Figure
 
 
-class Shown(NamedTuple):
-    """How a measurement is drawn: the ends of its scale from light to dark, and its decimals."""
-
-    low: float
-    high: float
-    decimals: int
-
-
+# of a measurement: the ends of its scale from light to dark, and its decimals
 SHOWN = {
-    "reward": Shown(0.6, 1.0, 3),
-    "reward_mean": Shown(0.3, 0.95, 3),
-    "gap": Shown(0.0, 0.5, 3),
-    "entropy": Shown(0.0, 8.0, 2),
-    "pass_at_8": Shown(0.6, 1.0, 3),
-    "silenced": Shown(0.0, 1.0, 3),
-    "kl": Shown(0.0, 10.0, 2),
-    "bias": Shown(0.0, 1.5, 2),
-    "cosine": Shown(-0.2, 1.0, 2),
-    "noise": Shown(0.0, 100.0, 0),
+    "reward": (0.6, 1.0, 3),
+    "reward_mean": (0.3, 0.95, 3),
+    "gap": (0.0, 0.5, 3),
+    "entropy": (0.0, 8.0, 2),
+    "pass_at_8": (0.6, 1.0, 3),
+    "silenced": (0.0, 1.0, 3),
+    "kl": (0.0, 10.0, 2),
+    "bias": (0.0, 1.5, 2),
+    "cosine": (-0.2, 1.0, 2),
+    "noise": (0.0, 100.0, 0),
 }
 
 
@@ -69,7 +63,7 @@ class Map(NamedTuple):
     columns: Sequence[str]
     means: np.ndarray
     errors: np.ndarray
-    shown: Shown
+    shown: tuple[float, float, int]
 
 
 def question(sweep: Sweep, results: pd.DataFrame) -> Question:
@@ -80,50 +74,33 @@ def question(sweep: Sweep, results: pd.DataFrame) -> Question:
     return Question(sweep.name, sweep.title, sweep.text, table, figure([_map(grid, results) for grid in sweep.grids]))
 
 
-def read_results(path: Path) -> pd.DataFrame:
-    """The results in a sweep's CSV, indexed by setting as those of measure_all."""
-    table = pd.read_csv(path)
-    names = [field.name for field in dataclasses.fields(Setting)]
-    settings = [Setting(*row) for row in table[names].itertuples(index=False)]
-    return table.drop(columns=names).set_index(pd.Index(settings, dtype=object))
-
-
 def _map(grid: Grid, results: pd.DataFrame) -> Map:
     cells = results.loc[grid.settings()]
     means, errors = (cells[name].to_numpy().reshape(len(grid.rows), -1) for name in (grid.shown, f"{grid.shown}_se"))
-    return Map(
-        grid.title,
-        grid.row_name,
-        list(grid.rows),
-        grid.column_name,
-        list(grid.columns),
-        means,
-        errors,
-        SHOWN[grid.shown],
-    )
+    labels = (grid.row_name, list(grid.rows), grid.column_name, list(grid.columns))
+    return Map(grid.title, *labels, means, errors, SHOWN[grid.shown])
 
 
 def gradient_question(table: pd.DataFrame) -> Question:
     """Bias, cosine and noise of bias_table."""
-    ages = sorted(set(table["age"]))
-    shown = []
-    for field, title in (
-        ("bias", "bias: |error| / |grad J|"),
-        ("cosine", "cosine with grad J"),
-        ("noise", "noise of one response / |grad J|"),
-    ):
+    columns = [str(age) for age in sorted(set(table["age"]))]
+    titles = {
+        "bias": "bias: |error| / |grad J|",
+        "cosine": "cosine with grad J",
+        "noise": "noise of one response / |grad J|",
+    }
+    maps = []
+    for field, title in titles.items():
         means, errors = (table[name].to_numpy().reshape(len(ROWS), -1) for name in (field, f"{field}_se"))
-        columns = [str(age) for age in ages]
-        shown.append(
-            Map(title, "", list(ROWS), "age of the samples (optimizer steps)", columns, means, errors, SHOWN[field])
-        )
+        labels = ("", list(ROWS), "age of the samples (optimizer steps)", columns)
+        maps.append(Map(title, *labels, means, errors, SHOWN[field]))
     return Question(
         "gradient",
         "The gradient itself",
         "Policies in the middle of learning, every response listed, so that neither sampling nor training adds an "
         "error: the expected gradient of a batch's first optimizer step against that of the expected reward.",
         table,
-        figure(shown),
+        figure(maps),
     )
 
 
@@ -134,7 +111,7 @@ def noise_question(table: pd.DataFrame) -> Question:
         fig = Figure(figsize=(3.0 * len(ages) + 1, 3.2), layout="constrained")
         for axes, age in zip(fig.subplots(1, len(ages), sharey=True, squeeze=False)[0], ages, strict=True):
             of_age = table.loc[table["age"] == age]
-            _lines(axes, of_age, {f"RPG-REINFORCE {d.upper()}": d.upper() for d in DIVERGENCES}, "beta", "noise")
+            _lines(axes, of_age, {f"RPG-REINFORCE {d.upper()}": d.upper() for d in DIVERGENCE_NAMES}, "beta", "noise")
             axes.set(xscale="log", yscale="log", xlabel="beta", title=f"samples {age} steps old")
         fig.axes[0].set_ylabel("noise of one response / |grad J|")
         fig.axes[-1].legend(frameon=False)

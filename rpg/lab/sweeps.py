@@ -1,10 +1,11 @@
-"""What the laboratory varies: grids of settings, each a heat map."""
+"""The sweeps of the laboratory: grids of settings, each a heat map."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rpg.lab.train import Setting
+from rpg.objectives.spec import DIVERGENCE_NAMES
 
 Axis = Mapping[str, Mapping[str, Any]]  # label: the fields of Setting that it stands for
 
@@ -18,7 +19,6 @@ METHODS: Axis = {
     "verl cispo": {"loss": "cispo"},
     "verl gspo": {"loss": "gspo"},
 }
-DIVERGENCES = ("fkl", "rkl", "ufkl", "urkl")
 CHOICES: Axis = {
     "recomputed": {"pi_old": "recomputed"},
     "behavior": {"pi_old": "behavior"},
@@ -85,9 +85,9 @@ def sweeps(quick: bool) -> tuple[Sweep, ...]:
     )
 
 
-def unique_settings(found: Sequence[Sweep]) -> list[Setting]:
+def unique_settings(chosen: Sequence[Sweep]) -> list[Setting]:
     """Every setting once."""
-    return list(dict.fromkeys(setting for sweep in found for grid in sweep.grids for setting in grid.settings()))
+    return list(dict.fromkeys(setting for sweep in chosen for grid in sweep.grids for setting in grid.settings()))
 
 
 def _batch(steps: int) -> str:
@@ -102,7 +102,9 @@ def _stability(quick: bool) -> Sweep:
     rates = dict(list(RATES.items())[:: 2 if quick else 1])
     betas = (0.01, 0.3) if quick else (0.01, 0.03, 0.1, 0.3)
     kls = {
-        f"{d.upper()}, beta {beta:g}": {"loss": f"rpg_rf_{d}", "kl_coef": beta} for d in DIVERGENCES for beta in betas
+        f"{d.upper()}, beta {beta:g}": {"loss": f"rpg_rf_{d}", "kl_coef": beta}
+        for d in DIVERGENCE_NAMES
+        for beta in betas
     }
     scales = [(4, 4), (4, 16)] if quick else [(16, 16), (64, 16), (16, 64), (64, 1)]
     alone = [(4, 16)] if quick else [(16, 16), (16, 64)]
@@ -140,7 +142,7 @@ K3: Axis = {
     "k3": {"loss": "vanilla", "k3_clamped": False},
     "verl's k3 (clamped)": {"loss": "vanilla"},
 }
-KLS: Axis = {**{d.upper(): {"loss": f"rpg_rf_{d}"} for d in DIVERGENCES}, **K3}
+KLS: Axis = {**{d.upper(): {"loss": f"rpg_rf_{d}"} for d in DIVERGENCE_NAMES}, **K3}
 
 
 def _fixed_reference(quick: bool) -> Sweep:

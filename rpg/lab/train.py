@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rpg.lab.task import Task
-from rpg.objectives import LOSS_NAMES, LossSpec, group_mean_advantages, token_loss
+from rpg.objectives import LossSpec, group_mean_advantages, token_loss
 from rpg.objectives.pi_old import old_policy
 from rpg.verl_plugin.verl_losses import verl_kl_loss, verl_loss
 
@@ -28,21 +28,22 @@ PASS_AT = 8
 
 @dataclass(frozen=True)
 class Setting:
-    """What is varied.
+    """One configuration of a training.
 
     Attributes:
         loss: one of rpg.objectives.LOSS_NAMES, or of VERLS.
         lr: Adam's learning rate.
-        steps: optimizer steps a batch; a batch is that many mini-batches, each used once.
-        staleness: how many batches ago the policy that samples was the trained one; 0: the batch's first policy.
+        steps: optimizer steps a batch; each takes a mini-batch of its own.
+        staleness: age in batches of the policy that samples; 0: the policy at the beginning of the batch.
         pi_old, level, threshold: see rpg.objectives.pi_old.
         kl_coef: beta. For a loss of verl's the coefficient of GRPO's k3, which needs another reference than "old".
-        reference: one of REFERENCES: pi_old; the uniform policy that training starts from; a policy that the present
-            one replaces every `renew` batches, or, seed by seed, once a batch begins with a KL(pi, pi_ref) above it.
+        reference: "old": pi_old; "fixed": the uniform policy at the start of training; "every_k": replaced by the
+            present policy every `renew` batches; "kl_target": replaced, seed by seed, if a batch begins with a
+            KL(pi, pi_ref) above `renew`.
         renew: batches for "every_k", nats for "kl_target".
         k3_clamped: whether the value of k3 is clamped at 10, as verl does.
         advantages: one of ADVANTAGES.
-        batches: batches to train on, of `steps` optimizer steps each; 0: as many as fill Scale.updates.
+        batches: batches of `steps` optimizer steps; 0: as many as fill Scale.updates.
         clip_low, clip_high, clip_c: as in LossSpec, and verl's.
     """
 
@@ -64,26 +65,13 @@ class Setting:
     batches: int = 0
 
     def __post_init__(self) -> None:
-        if self.loss not in (*LOSS_NAMES, *VERLS):
-            raise ValueError(f"loss={self.loss!r} is neither one of {', '.join(LOSS_NAMES)} nor {', '.join(VERLS)}")
-        if self.advantages not in ADVANTAGES:
-            raise ValueError(f"advantages={self.advantages!r} is none of {', '.join(ADVANTAGES)}")
-        if self.reference not in REFERENCES:
-            raise ValueError(f"reference={self.reference!r} is none of {', '.join(REFERENCES)}")
-        if self.loss in VERLS and self.kl_coef and self.reference == "old":
-            raise ValueError(
-                f"kl_coef={self.kl_coef!r}: the KL loss of {self.loss} wants another reference than pi_old"
-            )
-        if self.steps < 1 or self.staleness < 0 or self.batches < 0:
-            raise ValueError(
-                f"steps={self.steps}, staleness={self.staleness}, batches={self.batches}: at least 1, 0 and 0"
-            )
+        if self.advantages not in ADVANTAGES or self.reference not in REFERENCES:
+            raise ValueError(f"{self}: advantages are {', '.join(ADVANTAGES)}; references are {', '.join(REFERENCES)}")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is spent on a setting: seeds at once, optimizer steps where the setting does not fix its batches,
-    how often is measured, the first seed."""
+    """Seeds trained at once, optimizer steps (if the setting has no `batches`), measurements, seed of the generator."""
 
     seeds: int = 64
     updates: int = 256
@@ -91,14 +79,18 @@ class Scale:
     seed: int = 0
 
 
-class Tokens(NamedTuple):
-    """A mini-batch; all (seeds, responses, positions), weights None where there are none."""
+class Batch(NamedTuple):
+    """The tokens of a batch; all (seeds, responses, positions), None if the setting has none."""
 
-    log_prob: Tensor
+    behavior: Tensor
     old_log_prob: Tensor
     advantages: Tensor
     ref_log_prob: Tensor | None
     weights: Tensor | None
+
+    def part(self, part: slice) -> "Batch":
+        """A mini-batch: these responses of each seed."""
+        return Batch(*(None if tensor is None else tensor[:, part] for tensor in self))  # type: ignore[arg-type]
 
 
 class Measured(NamedTuple):
@@ -129,38 +121,38 @@ class Measured(NamedTuple):
     silenced: Tensor
 
 
-def make_loss(setting: Setting) -> Callable[[Tokens], Tensor]:
-    """The loss of a mini-batch: a scalar, the sum over seeds of each seed's mean over tokens."""
+def make_loss(setting: Setting) -> Callable[[Tensor, Batch], Tensor]:
+    """The loss of log-probs and a mini-batch: a scalar, the sum over seeds of each seed's mean over tokens."""
     clip = {"clip_low": setting.clip_low, "clip_high": setting.clip_high, "clip_c": setting.clip_c}
     if setting.loss in VERLS:
-        function = verl_loss(setting.loss, **clip)
+        verls = verl_loss(setting.loss, **clip)
+        k3 = verl_kl_loss if setting.k3_clamped else k3_loss
 
-        def theirs(tokens: Tokens) -> Tensor:
-            seeds = len(tokens.log_prob)
-            log_prob, old, advantages = (tensor.flatten(0, 1) for tensor in tokens[:3])
-            weights = None if tokens.weights is None else tokens.weights.flatten(0, 1)
-            loss = function(log_prob, old, advantages, weights)
-            if setting.kl_coef and tokens.ref_log_prob is not None:
-                k3 = verl_kl_loss if setting.k3_clamped else k3_loss
-                loss = loss + setting.kl_coef * k3(log_prob, tokens.ref_log_prob.flatten(0, 1)).mean()
-            return loss * seeds  # verl's is the mean over all of them
+        def loss_of_verl(log_prob: Tensor, batch: Batch) -> Tensor:
+            log_probs, _, old, advantages, reference, weights = (
+                None if tensor is None else tensor.flatten(0, 1) for tensor in (log_prob, *batch)
+            )
+            loss = verls(log_probs, old, advantages, weights)
+            if setting.kl_coef:
+                loss = loss + setting.kl_coef * k3(log_probs, reference).mean()  # type: ignore[arg-type]
+            return loss * len(log_prob)  # verl's is the mean over all seeds
 
-        return theirs
+        return loss_of_verl
     spec = LossSpec.parse(setting.loss, kl_coef=setting.kl_coef, **clip)
 
-    def ours(tokens: Tokens) -> Tensor:
+    def loss(log_prob: Tensor, batch: Batch) -> Tensor:
         losses, _ = token_loss(
             spec,
-            log_prob=tokens.log_prob,
-            old_log_prob=tokens.old_log_prob,
-            advantages=tokens.advantages,
-            ref_log_prob=tokens.ref_log_prob,
+            log_prob=log_prob,
+            old_log_prob=batch.old_log_prob,
+            advantages=batch.advantages,
+            ref_log_prob=batch.ref_log_prob,
         )
-        if tokens.weights is not None:
-            losses = losses * tokens.weights
+        if batch.weights is not None:
+            losses = losses * batch.weights
         return losses.sum() / losses[0].numel()
 
-    return ours
+    return loss
 
 
 def k3_loss(log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
@@ -215,11 +207,11 @@ def train(setting: Setting, scale: Scale, task: Task | None = None) -> Measured:
             present = policy.log_probs()
             log_prob = present.flatten(1).gather(1, places[:, part].flatten(1)).view(places[:, part].shape)
             log_prob.retain_grad()
-            tokens = batch.part(part, log_prob)
-            policy.step(loss(tokens))
+            mini_batch = batch.part(part)
+            policy.step(loss(log_prob, mini_batch))
             update += 1
             if update % every == 0:
-                record.tokens(log_prob, batch.behavior[:, part], tokens.advantages)
+                record.tokens(log_prob, mini_batch)
                 with torch.no_grad():
                     record.policy(policy.log_probs(), older[0])
     return record.result(setting.kl_coef if setting.reference == "fixed" else 0.0)
@@ -235,31 +227,13 @@ def next_reference(setting: Setting, task: Task, batches: int, anchor: Tensor, r
     return reference
 
 
-@dataclass(frozen=True)
-class Batch:
-    """The responses of one batch; all tensors (seeds, responses, positions)."""
-
-    behavior: Tensor
-    old: Tensor
-    advantages: Tensor
-    reference: Tensor | None
-    weights: Tensor | None
-
-    def part(self, part: slice, log_prob: Tensor) -> Tokens:
-        """The tokens of a mini-batch."""
-        reference = None if self.reference is None else self.reference[:, part]
-        weights = None if self.weights is None else self.weights[:, part]
-        return Tokens(log_prob, self.old[:, part], self.advantages[:, part], reference, weights)
-
-
 def sample_batch(
     setting: Setting, task: Task, sampler: Tensor, anchor: Tensor, reference: Tensor, generator: torch.Generator
 ) -> tuple[Tensor, Batch]:
-    """Sample setting.steps mini-batches: places of the tokens' log-probs, and what the loss needs of them."""
+    """Sample setting.steps mini-batches: the places of the tokens' log-probs, and the batch."""
     seeds, prompts = sampler.shape[:2]
     drawn = torch.rand(seeds, setting.steps, prompts, generator=generator).argsort(-1)[..., :GROUPS]
-    asked = drawn.repeat_interleave(GROUP, -1).flatten(1)
-    places, rewards = task.sample(sampler, asked, generator)
+    places, rewards = task.sample(sampler, drawn.repeat_interleave(GROUP, -1).flatten(1), generator)
 
     def of(log_probs: Tensor) -> Tensor:
         return log_probs.flatten(1).gather(1, places.flatten(1)).view(places.shape)
@@ -282,17 +256,12 @@ def advantages_of(kind: str, rewards: Tensor) -> Tensor:
     groups = torch.arange(len(one_token) // GROUP).repeat_interleave(GROUP)
     advantages = group_mean_advantages(one_token, torch.ones_like(one_token), groups).view(rewards.shape)
     if kind == "std":
-        advantages = advantages / (_spread(rewards) + 1e-6)
+        advantages = advantages / (rewards.unflatten(1, (-1, GROUP)).std(-1).repeat_interleave(GROUP, 1) + 1e-6)
     return advantages
 
 
-def _spread(rewards: Tensor) -> Tensor:
-    """The standard deviation of each response's group."""
-    return rewards.unflatten(1, (-1, GROUP)).std(-1).repeat_interleave(GROUP, 1)
-
-
 class Record:
-    """Collects what Measured holds."""
+    """Collects the measurements of a training."""
 
     def __init__(self, task: Task, start: Tensor):
         self._task, self._last, self._start = task, start, start
@@ -301,12 +270,12 @@ class Record:
         self._ess: list[Tensor] = []
         self._silenced: list[Tensor] = []
 
-    def tokens(self, log_prob: Tensor, behavior: Tensor, advantages: Tensor) -> None:
-        """After a backward pass: weights against the policy that sampled, and which tokens have no gradient."""
+    def tokens(self, log_prob: Tensor, batch: Batch) -> None:
+        """After a backward pass: weights against the policy that sampled, and tokens without a gradient."""
         assert log_prob.grad is not None
-        w = (log_prob.detach() - behavior).clamp(-20, 20).exp().flatten(1)
+        w = (log_prob.detach() - batch.behavior).clamp(-20, 20).exp().flatten(1)
         self._ess.append(w.sum(1).square() / (w.shape[1] * w.square().sum(1)))
-        with_advantage = advantages != 0
+        with_advantage = batch.advantages != 0
         silenced = with_advantage & (log_prob.grad == 0)
         self._silenced.append(silenced.sum((1, 2)) / with_advantage.sum((1, 2)).clamp(min=1))
 
@@ -317,6 +286,7 @@ class Record:
         self._kl.append(self._task.kl(sampler, log_probs))
 
     def result(self, beta: float) -> Measured:
+        """The measurements; beta: of the objective J whose gap is measured."""
         kl_start, rewards = self._task.kl(self._last, self._start), self._task.expected_reward(self._last)
         return Measured(
             reward=self._rewards[-1],

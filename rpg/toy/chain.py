@@ -16,7 +16,8 @@ import sys
 from pathlib import Path
 
 from rpg.data import generated
-from rpg.data.parquet import Problem, repeated_rows, write_together
+from rpg.data.build import SPLITS, write_splits
+from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
 from rpg.toy.demo_command import is_whole
 from rpg.toy.model import ToyModelSettings, build_trained
@@ -50,13 +51,13 @@ def prepare(directory: Path) -> None:
     Raises DataError without reasoning-gym, RuntimeError where the model does not come out as it is meant to be, OSError
     where it cannot be written.
     """
-    drawn = generated.draw(TASK, SETTINGS, SEED, test=TEST, train=TRAIN)
-    files = {directory / f"{TASK}_{split}.parquet": getattr(drawn, split) for split in ("train", "test")}
-    if not all(path.is_file() for path in files):
-        write_together({path: repeated_rows(problems) for path, problems in files.items()})
+    problems = generated.draw(TASK, SETTINGS, SEED, test=TEST, train=TRAIN)
+    if not all((directory / f"{TASK}_{split}.parquet").is_file() for split in SPLITS):
+        write_splits(directory, TASK, problems)
     if not is_whole(directory / "model"):
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `rpg demo` does, and for its reason
-        build_trained(directory / "model", drawn.train, drawn.test[: MODEL.test_problems], solution, MODEL)
+        held_out = problems[: MODEL.test_problems]  # the test problems come first
+        build_trained(directory / "model", problems[TEST:], held_out, solution, MODEL)
 
 
 if __name__ == "__main__":

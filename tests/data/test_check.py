@@ -75,7 +75,6 @@ CORRUPTIONS = [
     (("prompt", 0, "role"), "human", "prompt[0].role", '"role": "user"'),
     (("prompt", 0, "role"), "assistant", "prompt", "must be the user's"),
     (("reward_model",), None, "reward_model", "ground_truth"),
-    (("reward_model", "style"), "rule", "reward_model.style", "", "warning"),
     (TRUTH_AT, None, TRUTH, "leave the row out"),
     (TRUTH_AT, " ", TRUTH, "leave the row out"),
     (TRUTH_AT, "nan", TRUTH, "give the answer"),
@@ -100,9 +99,9 @@ def test_corrupt_value(case: tuple) -> None:
     put(row, path, value)
     if path == CONTENT:
         row["extra_info"]["raw_problem"] = None
-    (found,) = row_diagnostics(row)  # one corruption, one diagnostic
-    assert (found.key, found.level) == (key, level)
-    assert remedy in found.remedy
+    (diagnostic,) = row_diagnostics(row)  # one corruption, one diagnostic
+    assert (diagnostic.key, diagnostic.level) == (key, level)
+    assert remedy in diagnostic.remedy
 
 
 def test_sound_values() -> None:
@@ -112,29 +111,25 @@ def test_sound_values() -> None:
         assert not list(row_diagnostics(row))
     put(row, ("data_source",), "aime24")
     put(row, TRUTH_AT, "1000")
-    assert [found.key for found in row_diagnostics(row)] == [TRUTH]  # AIME's are 0 to 999
-
-
-def without(name: str) -> Callable[[pa.Table], pa.Table]:
-    return lambda table: table.drop_columns([name])
+    assert [diagnostic.key for diagnostic in row_diagnostics(row)] == [TRUTH]  # AIME's are 0 to 999
 
 
 @pytest.mark.parametrize(
-    ("corrupt", "key"),
+    ("corrupt", "place"),
     [
-        (without("data_source"), "data_source"),
-        (lambda table: table.append_column("prompt", table.column("prompt")), "file"),
-        (lambda table: table.slice(0, 0), "file"),
+        (lambda table: table.drop_columns(["data_source"]), "row 0, data_source"),
+        (lambda table: table.append_column("prompt", table.column("prompt")), "all rows, file"),
+        (lambda table: table.slice(0, 0), "all rows, file"),
     ],
 )
 def test_corrupt_table(
-    corrupt: Callable[[pa.Table], pa.Table], key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    corrupt: Callable[[pa.Table], pa.Table], place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "x.parquet"
     pq.write_table(corrupt(pa.Table.from_pylist(good_rows(), schema=SCHEMA)), path)
     code, out = check(capsys, path)
     assert code == 1
-    assert f"error: all rows, {key}: " in out
+    assert f"error: {place}: " in out
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "empty", "text", "truncated", "damaged", "name"])
@@ -156,28 +151,32 @@ def test_corrupt_file(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "\n    -> " in out
 
 
-def test_two_answers_for_one_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [*good_rows(), copy.deepcopy(good_rows()[2])]
-    rows[6]["reward_model"]["ground_truth"] = "77"
-    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
-    assert code == 1
-    assert f"error: row 6, {TRUTH}: '77', but row 2 " in out
+def two_answers() -> Rows:
+    return [*good_rows(), make_row(Problem("math-dapo", "What is the 2th prime of train?", "77", "train"))]
 
 
-def test_a_file_has_one_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = good_rows()
-    put(rows[3], SPLIT, "test")
-    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
-    assert code == 1
-    assert "error: all rows, extra_info.split: " in out
+def two_splits() -> Rows:
+    return [*good_rows(), *good_rows("test")]
 
 
-def test_uneven_repeats_of_a_test_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def uneven_repeats() -> Rows:
     rows = good_rows("test", repeat=4)
     del rows[9]
-    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (two_answers, f"error: row 6, {TRUTH}: '77', but row 2 "),
+        (two_splits, "error: all rows, extra_info.split: "),
+        (uneven_repeats, "error: row 8, prompt: "),
+    ],
+)
+def test_rows_that_contradict_each_other(rows: Callable[[], Rows], expected: str, tmp_path: Path, capsys) -> None:
+    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows(), SCHEMA))
     assert code == 1
-    assert "error: row 8, prompt: " in out
+    assert expected in out
 
 
 @pytest.mark.parametrize("test_split", ["test", None])
@@ -251,16 +250,14 @@ ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["role", "content", "ground_truth", "index", "split", "x"]), inner, max_size=3
-        )
+        | st.dictionaries(st.sampled_from(["role", "content", "ground_truth", "index", "split"]), inner, max_size=3)
     ),
     max_leaves=6,
 )
 PATHS = sorted({case[0] for case in CORRUPTIONS} | {("prompt", 0)}, key=str)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(path=st.sampled_from(PATHS), value=ANYTHING)
 def test_any_value_in_any_place(path: tuple, value: Any) -> None:
     row = make_row(Problem("math-dapo", "What is 2 + 2?", "4", "train"))

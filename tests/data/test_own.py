@@ -67,7 +67,7 @@ def test_a_csv_of_odd_columns_becomes_files_that_pass_the_check(tmp_path: Path, 
 def test_the_split_follows_the_seed(tmp_path: Path) -> None:
     table = write_csv(tmp_path / "t.csv")
     splits = []
-    for number, options in enumerate(([], ["--seed", 0], ["--seed", 1], ["--test-share", 0.5])):
+    for number, options in enumerate(([], ["--seed", 0], ["--seed", 1], ["--test-rows", 5])):
         assert build("--from", table, *OWN, *options, "--out", tmp_path / str(number)) == 0
         splits.append(questions(rows_of(tmp_path / str(number), "t")["test"]))
     assert splits[0] == splits[1] != splits[2]
@@ -92,8 +92,6 @@ def test_a_folder_has_its_own_test_split_whose_questions_leave_training(tmp_path
         (["--question", "Frage", "--answer", ANSWER], ["--question", "'Frage'", f"{QUESTION!r}"]),
         ([*OWN, "--keep", "lvl"], ["--keep", "'lvl'"]),
         ([*OWN, "--test-rows", 10], ["--test-rows", "10"]),
-        ([*OWN, "--test-share", 1], ["--test-share", "1"]),
-        ([*OWN, "--name", "a/b"], ["--name", "a/b"]),
         (["--question", QUESTION], ["--answer"]),
         ([*OWN, "--low", 3], ["--low"]),
     ],

@@ -56,7 +56,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     [
         (10, 99999, "99999"),
         (0, 10, "toy_train.parquet"),
-        (10, -1, "--train-size"),
     ],
 )
 def test_a_refused_build_changes_no_file(train, test, named, tmp_path, capsys) -> None:

@@ -49,9 +49,9 @@ def test_the_gradient_of_the_objective_is_its_difference_quotient():
 
 @pytest.mark.parametrize("label", ROWS)
 def test_fresh_samples_give_the_gradient_under_every_choice(label):
-    found = gradient(label, 0.0)
-    assert found.bias <= TOLERANCE
-    assert found.cosine == pytest.approx(1, abs=1e-12)
+    fresh = gradient(label, 0.0)
+    assert fresh.bias <= TOLERANCE
+    assert fresh.cosine == pytest.approx(1, abs=1e-12)
 
 
 def test_the_sequence_weight_alone_is_exact_for_whole_responses():

@@ -21,11 +21,11 @@ def test_the_expected_gradient_is_that_of_one_of_two_divergences(form):
     logits.requires_grad_()
     reference = reference.log_softmax(2)
     present = logits.log_softmax(2)
-    (found,) = torch.autograd.grad((present.exp().detach() * kl_losses(form, present, reference)).sum(), logits)
+    (gradient,) = torch.autograd.grad((present.exp().detach() * kl_losses(form, present, reference)).sum(), logits)
     present = logits.log_softmax(2)
     kl = present.exp() * (present - reference) if "RKL" in form else reference.exp() * (reference - present)
     (expected,) = torch.autograd.grad(kl.sum(), logits)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradient, expected)
 
 
 @pytest.mark.parametrize("form", ["RKL", "k3", "verl's k3"])

@@ -11,16 +11,16 @@ torch.set_num_threads(1)
 
 @pytest.mark.parametrize("spread", SPREADS)
 def test_the_eight_rows_differ_by_parts_in_ten_thousand(spread):
-    found = differences(spread)
-    assert found.kinds < 1e-12
-    assert 1e-5 < found.divergences < 5e-4
-    assert 1e-5 < found.rows < 5e-4
+    difference = differences(spread)
+    assert difference.kinds < 1e-12
+    assert 1e-5 < difference.divergences < 5e-4
+    assert 1e-5 < difference.rows < 5e-4
 
 
 def test_at_a_large_beta_the_divergences_differ_and_the_two_kinds_do_not():
-    found = differences(0.15, kl_coef=0.1)
-    assert found.kinds < 1e-12
-    assert found.divergences > 0.1
+    difference = differences(0.15, kl_coef=0.1)
+    assert difference.kinds < 1e-12
+    assert difference.divergences > 0.1
 
 
 def test_k3_without_a_weight_has_the_gradient_of_the_forward_kl_on_policy():
@@ -34,10 +34,10 @@ def test_k3_without_a_weight_has_the_gradient_of_the_forward_kl_on_policy():
     def gradient(value):
         return torch.autograd.grad(value, logits, retain_graph=True)[0]
 
-    found = gradient((present.exp().detach() * k3).sum())
-    torch.testing.assert_close(found, gradient((reference.exp() * (reference - present)).sum()))
+    forward = gradient((present.exp().detach() * k3).sum())
+    torch.testing.assert_close(forward, gradient((reference.exp() * (reference - present)).sum()))
     reverse = gradient((present.exp() * (present - reference)).sum())
-    assert (found - reverse).norm() > 0.2 * reverse.norm()
+    assert (forward - reverse).norm() > 0.2 * reverse.norm()
 
 
 @pytest.mark.parametrize(("log_ratio", "pulled"), [(2.6, True), (2.7, False)])

@@ -10,7 +10,7 @@ from verl.trainer.ppo import core_algos
 
 from rpg.lab import train as lab
 from rpg.lab.task import Task
-from rpg.lab.train import VERLS, Scale, Setting, Tokens, make_loss, train
+from rpg.lab.train import VERLS, Batch, Scale, Setting, make_loss, train
 from rpg.objectives.pi_old import PI_OLD
 
 torch.set_num_threads(1)
@@ -19,24 +19,24 @@ SMALL = Task.make(prompts=4, vocabulary=3, positions=3, states=5)
 SHORT = Scale(seeds=3, updates=8, measured=8)
 
 
-def tokens(seeds=3, responses=6, positions=4):
+def log_prob_and_batch(seeds=3, responses=6, positions=4):
     generator = torch.Generator().manual_seed(0)
     shape = (seeds, responses, positions)
     old = -torch.rand(shape, generator=generator) * 2 - 0.2
     log_prob = (old + torch.randn(shape, generator=generator) * 0.5).requires_grad_()
     advantages = torch.randn(seeds, responses, 1, generator=generator).expand(shape)
     reference = -torch.rand(shape, generator=generator) * 2 - 0.2
-    return Tokens(log_prob, old, advantages, reference, torch.rand(shape, generator=generator) + 0.5)
+    return log_prob, Batch(old, old, advantages, reference, torch.rand(shape, generator=generator) + 0.5)
 
 
 @pytest.mark.parametrize("loss", ["rpg_rf_urkl_clip_ppo", "rpg_fkl", *VERLS])
 def test_the_gradient_of_a_seed_is_that_of_the_seed_alone(loss):
-    whole = tokens()
+    log_prob, batch = log_prob_and_batch()
     function = make_loss(Setting(loss, kl_coef=0.1, reference="fixed"))
-    (together,) = torch.autograd.grad(function(whole), whole.log_prob)
+    (together,) = torch.autograd.grad(function(log_prob, batch), log_prob)
     for seed in range(3):
-        one = Tokens(*(tensor[seed : seed + 1] for tensor in whole))
-        (alone,) = torch.autograd.grad(function(one), one.log_prob)
+        one, *of_one = (tensor[seed : seed + 1] for tensor in (log_prob, *batch))
+        (alone,) = torch.autograd.grad(function(one, Batch(*of_one)), one)
         torch.testing.assert_close(together[seed], alone[0], rtol=1e-5, atol=1e-7)
     assert together.abs().sum() > 0
 
@@ -44,7 +44,7 @@ def test_the_gradient_of_a_seed_is_that_of_the_seed_alone(loss):
 @pytest.mark.parametrize("kind", lab.ADVANTAGES)
 def test_advantages_are_those_of_verls_estimators(kind):
     rewards = torch.rand(2, 3 * lab.GROUP, generator=torch.Generator().manual_seed(0)).round()
-    found = lab.advantages_of(kind, rewards)
+    advantages = lab.advantages_of(kind, rewards)
     for seed, own in enumerate(rewards):
         batch = {"token_level_rewards": own.unsqueeze(-1), "response_mask": torch.ones(len(own), 1)}
         if kind == "whitened":
@@ -55,7 +55,7 @@ def test_advantages_are_those_of_verls_estimators(kind):
             theirs, _ = core_algos.compute_grpo_outcome_advantage(
                 **batch, index=groups, norm_adv_by_std_in_grpo=kind == "std"
             )
-        torch.testing.assert_close(found[seed], theirs[:, 0], rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(advantages[seed], theirs[:, 0], rtol=1e-4, atol=1e-6)
 
 
 def test_without_a_kl_three_losses_of_one_clip_are_one():
@@ -70,9 +70,9 @@ def test_without_a_kl_three_losses_of_one_clip_are_one():
 
 def test_where_samples_are_fresh_the_choices_of_pi_old_are_one():
     for loss in ("rpg_rf_urkl_clip_ppo", "cispo"):
-        found = [train(Setting(loss, 0.3, 2, pi_old=choice), SHORT, SMALL).reward_mean for choice in PI_OLD]
-        assert torch.equal(found[0], found[1])
-        assert torch.equal(found[0], found[2])
+        fresh = [train(Setting(loss, 0.3, 2, pi_old=choice), SHORT, SMALL).reward_mean for choice in PI_OLD]
+        assert torch.equal(fresh[0], fresh[1])
+        assert torch.equal(fresh[0], fresh[2])
         stale = [train(Setting(loss, 0.3, 2, 2, pi_old=choice), SHORT, SMALL).reward_mean for choice in PI_OLD]
         assert not torch.equal(stale[0], stale[1])
         assert not torch.equal(stale[0], stale[2])
@@ -104,11 +104,11 @@ def test_the_policy_that_samples_is_as_old_as_asked(monkeypatch):
 @pytest.mark.parametrize(("fixed", "batches"), [({"batches": 5}, 5), ({}, 2)])
 def test_batches_are_fixed_where_asked(fixed, batches, monkeypatch):
     """Without `batches` the eight updates of the scale are two batches of four steps."""
-    asked = []
+    calls = []
     sample = Task.sample
-    monkeypatch.setattr(Task, "sample", lambda self, *more: asked.append(1) or sample(self, *more))
+    monkeypatch.setattr(Task, "sample", lambda self, *more: calls.append(1) or sample(self, *more))
     train(Setting("rpg_rf_urkl", steps=4, **fixed), SHORT, SMALL)
-    assert len(asked) == batches
+    assert len(calls) == batches
 
 
 def test_it_learns():
@@ -150,8 +150,8 @@ def test_the_reference_is_as_old_as_asked():
     for batches, taken in ((0, anchor), (3, reference), (4, anchor)):
         assert lab.next_reference(every, SMALL, batches, anchor, reference) is taken
     target = Setting("rpg_rf_urkl", reference="kl_target", renew=1.0)
-    found = lab.next_reference(target, SMALL, 1, anchor, reference)
-    torch.testing.assert_close(found[0], reference[0])
-    torch.testing.assert_close(found[1], anchor[1])
+    renewed = lab.next_reference(target, SMALL, 1, anchor, reference)
+    torch.testing.assert_close(renewed[0], reference[0])
+    torch.testing.assert_close(renewed[1], anchor[1])
     fixed = Setting("rpg_rf_urkl", reference="fixed")
     assert lab.next_reference(fixed, SMALL, 4, anchor, reference) is reference
