@@ -37,76 +37,6 @@ GPUS = {
     "4090": GPU("RTX 4090 24 GB", 24e9, 1.008e12, 165e12),
 }
 
-# Shapes of the models of our scripts, for a machine that has not downloaded them (their published config.json).
-_QWEN3 = {
-    "model_type": "qwen3",
-    "head_dim": 128,
-    "num_key_value_heads": 8,
-    "vocab_size": 151936,
-    "tie_word_embeddings": True,
-    "max_position_embeddings": 40960,
-}
-_QWEN25 = {
-    "model_type": "qwen2",
-    "num_key_value_heads": 2,
-    "vocab_size": 151936,
-    "tie_word_embeddings": True,
-    "max_position_embeddings": 32768,
-}
-_QWEN25_05B = {
-    **_QWEN25,
-    "hidden_size": 896,
-    "num_hidden_layers": 24,
-    "intermediate_size": 4864,
-    "num_attention_heads": 14,
-}
-_QWEN25_15B = {
-    **_QWEN25,
-    "hidden_size": 1536,
-    "num_hidden_layers": 28,
-    "intermediate_size": 8960,
-    "num_attention_heads": 12,
-}
-_QWEN25_7B = {
-    "model_type": "qwen2",
-    "hidden_size": 3584,
-    "num_hidden_layers": 28,
-    "intermediate_size": 18944,
-    "num_attention_heads": 28,
-    "num_key_value_heads": 4,
-    "vocab_size": 152064,
-    "tie_word_embeddings": False,
-}
-MODELS: dict[str, dict[str, Any]] = {
-    "Qwen/Qwen2.5-Math-7B": {**_QWEN25_7B, "max_position_embeddings": 4096},
-    "Qwen/Qwen2.5-7B-Instruct": {**_QWEN25_7B, "max_position_embeddings": 32768},
-    "Qwen/Qwen3-4B": {
-        **_QWEN3,
-        "hidden_size": 2560,
-        "num_hidden_layers": 36,
-        "intermediate_size": 9728,
-        "num_attention_heads": 32,
-    },
-    "Qwen/Qwen3-1.7B": {
-        **_QWEN3,
-        "hidden_size": 2048,
-        "num_hidden_layers": 28,
-        "intermediate_size": 6144,
-        "num_attention_heads": 16,
-    },
-    "Qwen/Qwen3-0.6B": {
-        **_QWEN3,
-        "hidden_size": 1024,
-        "num_hidden_layers": 28,
-        "intermediate_size": 3072,
-        "num_attention_heads": 16,
-    },
-    "Qwen/Qwen2.5-0.5B": _QWEN25_05B,
-    "Qwen/Qwen2.5-0.5B-Instruct": _QWEN25_05B,
-    "Qwen/Qwen2.5-1.5B": {**_QWEN25_15B, "max_position_embeddings": 131072},
-    "Qwen/Qwen2.5-1.5B-Instruct": _QWEN25_15B,
-}
-
 
 @dataclass(frozen=True)
 class Shape:
@@ -150,43 +80,48 @@ class Shape:
         return self.hidden * max(self.vocabulary, self.intermediate)
 
 
+# The models of our scripts, for a machine that has not downloaded them (their published config.json), in Shape's order
+_QWEN25_7B = (3584, 28, 18944, 28, 4, 128, 152064, False)
+_QWEN25_15B = (1536, 28, 8960, 12, 2, 128, 151936, True)
+_QWEN25_05B = (896, 24, 4864, 14, 2, 64, 151936, True)
+MODELS = {
+    "Qwen/Qwen2.5-Math-7B": Shape(*_QWEN25_7B, positions=4096),
+    "Qwen/Qwen2.5-7B-Instruct": Shape(*_QWEN25_7B, positions=32768),
+    "Qwen/Qwen2.5-1.5B": Shape(*_QWEN25_15B, positions=131072),
+    "Qwen/Qwen2.5-1.5B-Instruct": Shape(*_QWEN25_15B, positions=32768),
+    "Qwen/Qwen2.5-0.5B": Shape(*_QWEN25_05B, positions=32768),
+    "Qwen/Qwen2.5-0.5B-Instruct": Shape(*_QWEN25_05B, positions=32768),
+    "Qwen/Qwen3-4B": Shape(2560, 36, 9728, 32, 8, 128, 151936, True, positions=40960),
+    "Qwen/Qwen3-1.7B": Shape(2048, 28, 6144, 16, 8, 128, 151936, True, positions=40960),
+    "Qwen/Qwen3-0.6B": Shape(1024, 28, 3072, 16, 8, 128, 151936, True, positions=40960),
+}
+
+
 def shape_of(model: str) -> Shape | None:
-    """The shape of a local model directory, or of one of the paper's models by its hub name; else None.
+    """The shape of a local model directory, or of one of MODELS by its hub name; else None.
 
     Raises:
-        ValueError: config.json is there and lacks a size, or is no such file; names it, and the key.
+        ValueError: config.json cannot be read or lacks a size, or the model is a mixture of experts; names the file.
     """
     file = Path(model).expanduser() / "config.json"
-    if file.is_file():
-        config = json.loads(file.read_text())
-    elif model in MODELS:
-        config = MODELS[model]
-    else:
-        return None
-    if not isinstance(config, dict):
-        raise ValueError(f"{file}: no sizes; no estimate for this kind of model")
+    if not file.is_file():
+        return MODELS.get(model)
+    config = json.loads(file.read_text())
+    if not isinstance(config, dict) or config.get("num_experts") or config.get("num_local_experts"):
+        raise ValueError(f"{file}: no estimate for this kind of model")
 
-    def size(key: str, otherwise: int | None = None) -> int:
-        value = config.get(key)
-        value = otherwise if value is None else value
+    def size(key: str, default: int | None = None) -> int:
+        value = default if config.get(key) is None else config[key]
         if type(value) is not int:
-            raise ValueError(f"{file}: no {key} that is a whole number; no estimate for this kind of model")
+            raise ValueError(f"{file}: {key}={value} must be an integer; no estimate for this kind of model")
         return value
 
-    if config.get("num_experts") or config.get("num_local_experts"):
-        raise ValueError(f"{file}: a mixture of experts; no estimate for this kind of model")
     heads, hidden = size("num_attention_heads"), size("hidden_size")
     return Shape(
-        hidden,
-        size("num_hidden_layers"),
-        size("intermediate_size"),
-        heads,
-        size("num_key_value_heads", heads),
-        size("head_dim", hidden // heads),
-        size("vocab_size"),
-        config.get("tie_word_embeddings") is True,
+        hidden, size("num_hidden_layers"), size("intermediate_size"), heads, size("num_key_value_heads", heads),
+        size("head_dim", hidden // heads), size("vocab_size"), config.get("tie_word_embeddings") is True,
         size("max_position_embeddings", 0) or None,
-    )
+    )  # fmt: skip
 
 
 def trained_parameters(shape: Shape, config: dict[str, Any]) -> int:

@@ -30,60 +30,38 @@ class Phase:
         return f"{self.size / GB:.3g} GB = " + " + ".join(f"{size / GB:.3g} {name}" for size, name in named)
 
 
-def model_memory(
-    parameters: float,
-    *,
-    trained: float | None = None,
-    shards: int = 1,
-    dtype: str | None = "fp32",
-    param_offload: bool = False,
-    optimizer_offload: bool = False,
-) -> dict[str, float]:
-    """Bytes of a model in training on one device: weights, gradients and AdamW's two moments, all of one format.
-
-    Args:
-        parameters: of the whole model, adapter included. shards: devices that share it (FSDP2).
-        trained: those with gradient and moments, the adapter's with LoRA; None: all.
-        param_offload, optimizer_offload: weights and gradients, or moments, are in host memory.
-    """
-    each = bytes_of(dtype) / shards
-    trained = parameters if trained is None else trained
-    return {
-        "weights": 0 if param_offload else each * parameters,
-        "gradients": 0 if param_offload else each * trained,
-        "moments": 0 if optimizer_offload else 2 * each * trained,
-    }
-
-
 def phases(shape: Shape, config: dict[str, Any], devices: int, memory: float) -> list[Phase]:
-    """Every phase of a step on one of so many devices, each of so many bytes."""
+    """Every phase of a step on one of so many devices, each of `memory` bytes.
+
+    Weights, gradients and AdamW's two moments have one format and are sharded over the devices (FSDP2). With LoRA the
+    adapter alone has gradients and moments. verl's offload switches move the state to the host between two updates;
+    offload_policy keeps it there.
+    """
     section = config["actor_rollout_ref"]
     fsdp, engine = section["actor"]["fsdp_config"], section["rollout"]["checkpoint_engine"]
-    dtype, always = fsdp.get("model_dtype") or "fp32", bool(fsdp.get("offload_policy"))
-    # verl's offload switches move the state to the host between two updates; offload_policy keeps it there
-    parameters, learned = all_parameters(shape, config), trained_parameters(shape, config)
-    resident = model_memory(
-        parameters, trained=learned, shards=devices, dtype=dtype,
-        param_offload=always or bool(fsdp.get("param_offload")),
-        optimizer_offload=always or bool(fsdp.get("optimizer_offload")),
-    )  # fmt: skip
-    resident.pop("gradients")
-    weights = model_memory(parameters, shards=devices, dtype=dtype, param_offload=always)["weights"]
-    trained = model_memory(
-        parameters, trained=learned, shards=devices, dtype=dtype, param_offload=always, optimizer_offload=always
-    )
+    width = bytes_of(fsdp.get("model_dtype"))
+    weights = width * all_parameters(shape, config) / devices
+    gradients = width * trained_parameters(shape, config) / devices
+    moments = 2 * gradients
+    if fsdp.get("offload_policy"):
+        weights = gradients = moments = 0
+    between_updates = {
+        "weights": 0 if fsdp.get("param_offload") else weights,
+        "moments": 0 if fsdp.get("optimizer_offload") else moments,
+    }
+    during_update = {"weights": weights, "gradients": gradients, "moments": moments}
     outside = {"outside (assumed)": OUTSIDE}
-    whole = {"the largest weight": bytes_of(dtype) * shape.largest}
+    largest = {"the largest weight": width * shape.largest}
     bucket = engine["update_weights_bucket_megabytes"] * MIB
     share = section["rollout"]["gpu_memory_utilization"] * memory
     return [
-        Phase("load", {"weights": weights, **whole, **outside}),
-        Phase("rollout", {"vLLM (gpu_memory_utilization)": share, **resident, **outside}),
-        Phase("log-probs", {**resident, "weights": weights, **_forward(shape, config, devices), **outside}),
-        Phase("update", {**trained, **_update(shape, config, devices), **outside}),
+        Phase("load", {"weights": weights, **largest, **outside}),
+        Phase("rollout", {"vLLM (gpu_memory_utilization)": share, **between_updates, **outside}),
+        Phase("log-probs", {**between_updates, "weights": weights, **_forward(shape, config, devices), **outside}),
+        Phase("update", {**during_update, **_update(shape, config, devices), **outside}),
         Phase("weight synchronisation", {
-            **resident, "weights": weights, "vLLM's weights": vllm_weights(shape, config), **whole, "a bucket": bucket,
-            **outside,
+            **between_updates, "weights": weights, "vLLM's weights": vllm_weights(shape, config), **largest,
+            "a bucket": bucket, **outside,
         }),
     ]  # fmt: skip
 
@@ -107,20 +85,22 @@ def _width(config: dict[str, Any]) -> int:
     return bytes_of(precision.get("param_dtype") or "bf16")
 
 
+def _has_flash_attention(config: dict[str, Any]) -> bool:
+    overrides = config["actor_rollout_ref"]["model"].get("override_config") or {}
+    return overrides.get("attn_implementation") == "flash_attention_2"
+
+
 def _logits(shape: Shape, config: dict[str, Any]) -> float:
     """Bytes of a token's logits; flash-attn's cross-entropy works in their place, torch's makes a copy in fp32."""
-    model = config["actor_rollout_ref"]["model"]
-    if model.get("use_fused_kernels"):
+    if config["actor_rollout_ref"]["model"].get("use_fused_kernels"):
         return 0
-    flash = (model.get("override_config") or {}).get("attn_implementation") == "flash_attention_2"
-    return shape.vocabulary * (_width(config) + (0 if flash else 4))
+    return shape.vocabulary * (_width(config) + (0 if _has_flash_attention(config) else 4))
 
 
 def _mask(config: dict[str, Any], count: int) -> float:
     """Bytes of the mask that torch's attention needs for a packed batch: all tokens by all."""
-    model = config["actor_rollout_ref"]["model"]
-    flash = (model.get("override_config") or {}).get("attn_implementation") == "flash_attention_2"
-    return 0 if flash or not model.get("use_remove_padding") else _width(config) * count**2
+    packed = config["actor_rollout_ref"]["model"].get("use_remove_padding")
+    return _width(config) * count**2 if packed and not _has_flash_attention(config) else 0
 
 
 def _forward(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, float]:
@@ -157,7 +137,7 @@ def _update(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, flo
     }  # fmt: skip
     name = max(peaks, key=lambda each: peaks[each])
     activations = count * width * kept * shape.layers + _mask(config, count)
-    step = model_memory(trained_parameters(shape, config), shards=devices)["weights"]  # AdamW's, of all at once
+    step = 4 * trained_parameters(shape, config) / devices  # AdamW's, of all parameters at once, in fp32
     if step > activations + peaks[name]:
         return {"temporaries of the optimizer": step}
     return {f"activations of {count} tokens": activations, name: peaks[name]}

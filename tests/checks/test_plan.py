@@ -60,13 +60,6 @@ def test_memory_is_what_was_traced(overrides, devices, log_probs, update):
     assert planned["update"].size - memory.OUTSIDE == pytest.approx(update * 1e9, rel=0.04)
 
 
-def test_the_state_of_a_model():
-    """4 bytes a weight in fp32, and as many a gradient, and twice as many of moments; over the shards."""
-    assert memory.model_memory(1e9, shards=4) == {"weights": 1e9, "gradients": 1e9, "moments": 2e9}
-    assert memory.model_memory(1e9, dtype="bf16", param_offload=True) == {"weights": 0, "gradients": 0, "moments": 4e9}
-    assert memory.model_memory(1e9, optimizer_offload=True)["moments"] == 0
-
-
 def test_an_adapter_has_the_parameters_that_peft_counts():
     from peft import LoraConfig, get_peft_model
     from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -78,9 +71,6 @@ def test_an_adapter_has_the_parameters_that_peft_counts():
 
 
 def test_lora_has_gradients_and_moments_of_the_adapter_alone():
-    """Weights 4 x 1.01e9 bytes in fp32; gradients 4 x 0.01e9, moments twice that."""
-    expected = {"weights": 4.04e9, "gradients": 4e7, "moments": 8e7}
-    assert memory.model_memory(1.01e9, trained=1e7) == expected
     full, lora = (phases(of("model=qwen3-4b", f"{M}.lora_rank={rank}"), 1)["update"].terms for rank in (0, 32))
     adapter = 32 * 36 * (2 * (2560 + 4096) + 2 * (2560 + 1024) + 3 * (2560 + 9728))
     assert lora["moments"] == 8 * adapter

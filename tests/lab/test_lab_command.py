@@ -2,8 +2,13 @@
 
 import csv
 import re
+import signal
+import subprocess
+import sys
+import time
 
 import pandas as pd
+import psutil
 import pytest
 import torch
 
@@ -73,3 +78,20 @@ def test_every_cell_of_a_picture_has_its_number_and_its_error():
         for setting in grid.settings():
             mean = results.loc[setting, grid.shown]
             assert f"{mean:.3f}\n± {mean:.3f}" in texts
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_outlives_a_killed_run(number, tmp_path):
+    command = [sys.executable, "-m", "rpg.cli", "lab", "--quick", "--only", "lr", "--out", str(tmp_path)]
+    with subprocess.Popen([*command, "--workers", "2"], stdout=subprocess.DEVNULL) as started:
+        workers = []
+        deadline = time.monotonic() + 120
+        while len(workers) < 2 and time.monotonic() < deadline:
+            time.sleep(0.5)
+            workers = [p for p in psutil.Process(started.pid).children() if "spawn_main" in " ".join(p.cmdline())]
+        time.sleep(5)  # into the first settings
+        started.send_signal(number)
+    assert len(workers) == 2
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert alive == []
