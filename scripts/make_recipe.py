@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write what follows from rpg/methods/table.py in recipe/rpg: launch scripts, config/method, tables of the README.
+"""Write what follows from rpg/methods/registry.py in recipe/rpg: launch scripts, config/method, tables of the README.
 
 Files that the table no longer has stay; the tests name them.
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from rpg.methods.names import UNNUMBERED_CLIP, ScriptName, overrides, scripts
-from rpg.methods.table import BETAS, ROWS, Method
+from rpg.methods.registry import BETAS, ROWS, Method
 from rpg.objectives.spec import DIVERGENCE_NAMES
 from rpg.results.reproduction import BENCHMARK_FILES, rows_of
 from rpg.results.table import ERRATA, paper_table

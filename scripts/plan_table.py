@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from rpg.checks.estimate import GB, GPUS, PROMPT
-from rpg.files.whole import write_whole
+from rpg.files.atomic import write_whole
 from rpg.launching.compose import compose_config, resolve
 from rpg.launching.plan_command import chosen, made_for
 from rpg.methods.names import SMALL, overrides, parse

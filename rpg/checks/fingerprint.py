@@ -11,8 +11,8 @@ from typing import Any
 
 from rpg.checks.check import ABSENT, Diagnostic, Refused, Run, leaves, shown
 from rpg.checks.reward import FUNCTION, KWARGS, is_ours
-from rpg.files.whole import FINGERPRINT as NAME
-from rpg.files.whole import append_record, write_whole
+from rpg.files.atomic import FINGERPRINT as NAME
+from rpg.files.atomic import append_record, write_whole
 
 HISTORY = "history.jsonl"
 

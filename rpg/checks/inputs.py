@@ -9,8 +9,8 @@ from typing import Any
 from rpg.checks.check import ABSENT, Diagnostic, Run, check, shown
 from rpg.checks.reward import is_ours
 from rpg.checks.settings import MODEL
-from rpg.data.check import check_file, check_overlap, prompt_length
 from rpg.data.readers import DataError
+from rpg.data.row_checks import check_file, check_overlap, prompt_length
 
 BUILD = "build it with `rpg data build` (scripts/prepare_data.sh: all of the 7b and 4b scripts; `rpg demo`: the toy's)"
 SHORTEST = 64  # prompts that are counted in tokens before a run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rpg.checks.check import Diagnostic, Run, check
 from rpg.rewards import JUDGES, OPTIONS, OURS, check_options
-from rpg.rewards.own import ADAPTER, RewardError, find_reward
+from rpg.rewards.user_reward import ADAPTER, RewardError, find_reward
 
 FUNCTION = "reward.custom_reward_function"
 KWARGS = f"{FUNCTION}.reward_kwargs"

@@ -7,13 +7,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from rpg.data import own, toy
+from rpg.data import toy, user_data
 from rpg.data.build import SPLITS, Report, write_splits
 from rpg.data.diagnostics import shown
 from rpg.data.published import SOURCES, build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub
 from rpg.rewards.data_sources import is_known, require_gym_task
-from rpg.rewards.own import find_reward
+from rpg.rewards.user_reward import find_reward
 
 GYM = "reasoning-gym:"
 TOY, TASK, PUBLISHED, OWN = "toy", f"{GYM}TASK", "published sets", "your own data, gsm8k and math"
@@ -61,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build_parser = actions.add_parser("build", help="write the parquet files of one problem set, or of your own data")
     build_parser.epilog = "example: rpg data build --from mine.csv --question Q --answer A --name mine --test-rows 200"
     add = build_parser.add_argument
-    names = ", ".join([TOY, *SOURCES, *own.TABLES])
+    names = ", ".join([TOY, *SOURCES, *user_data.TABLES])
     add("name", nargs="?", type=_set, metavar="NAME", help=f"{names}, {TASK} (data/README.md); none for your own data")
     add("settings", nargs="*", metavar="KEY=VALUE", help=f"{TASK}: its configuration, for example max_terms=4")
     add("--out", type=Path, default=Path("data"), help="folder to write to (default: data)")
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from rpg.data.check import MAX_PROMPT_LENGTH, check_files
+    from rpg.data.row_checks import MAX_PROMPT_LENGTH, check_files
 
     if args.max_prompt_length and not args.tokenizer:
         raise DataError("--max-prompt-length counts tokens; give --tokenizer DIR with it")
@@ -115,7 +115,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _kind_of(name: str | None) -> str:
-    if name is None or name in own.TABLES:
+    if name is None or name in user_data.TABLES:
         return OWN
     return TASK if name.startswith(GYM) else TOY if name == TOY else PUBLISHED
 
@@ -153,13 +153,13 @@ def build_published(args: argparse.Namespace) -> None:
 def build_own(args: argparse.Namespace) -> None:
     """Write NAME_train.parquet and NAME_test.parquet of the user's data, of gsm8k or of math."""
     origin = getattr(args, "from")
-    table = own.TABLES.get(args.name)
+    table = user_data.TABLES.get(args.name)
     if table is None:
         for flag, value in (("--from", origin), ("--question", args.question), ("--answer", args.answer)):
             if not value:
                 raise DataError(f"{flag} is missing; give a NAME, or --from FILE --question COLUMN --answer COLUMN")
-        name = args.files_name or Path(origin.removeprefix(own.HUB).partition(":")[0]).stem
-        table = own.Table(name, args.question, args.answer)
+        name = args.files_name or Path(origin.removeprefix(user_data.HUB).partition(":")[0]).stem
+        table = user_data.Table(name, args.question, args.answer)
     table = replace(
         table,
         question=args.question or table.question,
@@ -168,7 +168,7 @@ def build_own(args: argparse.Namespace) -> None:
         keep=tuple(args.keep),
         template=args.template.read_text(encoding="utf-8") if args.template else None,
     )
-    report = own.build_own(
+    report = user_data.build_own(
         table, origin or table.hub, args.out, test_rows=args.test_rows, seed=args.seed, exclude=_excluded(args)
     )
     print(*report.lines(), sep="\n")
@@ -192,7 +192,7 @@ def _excluded(args: argparse.Namespace) -> set[bytes]:
 
 def _set(text: str) -> str:
     """The name of a set that can be built."""
-    known = [TOY, *SOURCES, *own.TABLES]
+    known = [TOY, *SOURCES, *user_data.TABLES]
     if text.startswith(GYM):
         try:
             require_gym_task(text.removeprefix(GYM))

@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 from pydantic.dataclasses import dataclass
 
-from rpg.files.whole import write_whole
+from rpg.files.atomic import write_whole
 
 NAME = "manifest.json"
 UNFINISHED = "manifest.partial.json"  # from the beginning of a save to its end

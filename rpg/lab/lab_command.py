@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     """Write tables, pictures and page into --out."""
     import torch
 
-    from rpg.files.whole import write_whole
+    from rpg.files.atomic import write_whole
     from rpg.lab import bias, fixed_point, report
     from rpg.lab.identity import identity_table
     from rpg.lab.measure import measure_all

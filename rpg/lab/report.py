@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rpg.files.whole import write_whole
+from rpg.files.atomic import write_whole
 from rpg.lab.bias import ROWS
 from rpg.lab.sweeps import Grid, Sweep, unique_settings
 from rpg.lab.task import Task

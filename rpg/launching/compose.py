@@ -20,7 +20,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rpg.checks import machine, secrets, verl_version
 from rpg.checks.check import Refused, Run, leaves
 from rpg.launching.overrides import BadSetting, check_text, override
-from rpg.launching.own_reward import set_own_reward
+from rpg.launching.reward_overrides import set_own_reward
 from rpg.launching.scripts import RECIPE, Script, home
 from rpg.methods import names
 from rpg.verl_plugin.version import INSTALL

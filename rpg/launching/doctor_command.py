@@ -14,7 +14,7 @@ from importlib import metadata
 from rpg.checks.check import ABSENT, MARKS, Diagnostic, Level, Run
 from rpg.checks.preflight import ask
 from rpg.checks.rules import RPG_ESTIMATORS
-from rpg.launching import scripts, settle
+from rpg.launching import freeze, scripts
 from rpg.launching.compose import of_script
 from rpg.objectives.spec import LOSS_NAMES
 
@@ -29,7 +29,7 @@ RAY_PROBE = f"""
 import os, subprocess, sys
 local = not os.environ.get("RAY_ADDRESS")
 if local:
-    os.environ.update({settle.LOOPBACK!r})
+    os.environ.update({freeze.LOOPBACK!r})
 import ray
 ray.init(log_to_driver=False, **(dict(address="local", num_cpus=1, include_dashboard=False) if local else {{}}))
 @ray.remote

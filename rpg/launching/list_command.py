@@ -11,7 +11,7 @@ from rich.table import Table
 
 from rpg.launching import scripts
 from rpg.methods.names import ScriptName, parse
-from rpg.methods.table import METHODS
+from rpg.methods.registry import METHODS
 
 TASKS = {"7b": "DAPO-Math", "4b": "DAPO-Math", "1gpu": "GSM8K", "cpu": "toy"}
 COLUMNS = ("name (rpg train NAME)", "size", "method", "model", "task")

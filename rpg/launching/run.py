@@ -15,7 +15,7 @@ import psutil
 from omegaconf import OmegaConf
 
 from rpg.checks.check import Run
-from rpg.launching import RayWasLate, leftovers, signals
+from rpg.launching import RayWasLate, cleanup, signals
 from rpg.launching.monitor import INTERRUPT, Monitor
 from rpg.launching.rundir import prepare
 from rpg.launching.signals import DONE, FAILED, INTERRUPTED
@@ -86,13 +86,13 @@ def _monitored(run: Run, run_dir: Path, preloaded: "Preloaded | None", terminal:
         import ray
 
         children = [] if run.cluster else psutil.Process().children(recursive=True)
-        shared = leftovers.mapped(child.pid for child in children)
+        shared = cleanup.mapped(child.pid for child in children)
         runner.handle = None
         ray.shutdown()
         if not run.cluster:
             end_descendants()
-            leftovers.unlink(shared)
-            leftovers.remove()  # of earlier starts, too young when this one began
+            cleanup.unlink(shared)
+            cleanup.remove()  # of earlier starts, too young when this one began
 
 
 class HeldRunner:

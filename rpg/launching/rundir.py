@@ -15,9 +15,9 @@ from typing import Any
 from rpg.checks import fingerprint
 from rpg.checks.check import Diagnostic, Refused, Run
 from rpg.checks.secrets import without_login
+from rpg.files.atomic import LEFT_OUT, SKIPPED, write_whole
 from rpg.files.integrity import TRACKER
 from rpg.files.lock import RUN, Held, take
-from rpg.files.whole import LEFT_OUT, SKIPPED, write_whole
 from rpg.methods.names import JUDGE
 
 PACKAGES = (

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rpg.checks import fingerprint, secrets, settings
 from rpg.checks.check import Cost, Refused, Run, Subject
-from rpg.launching import RayWasLate, leftovers, rundir, settle, signals, submit
+from rpg.launching import RayWasLate, cleanup, freeze, rundir, signals, submit
 from rpg.launching.compose import configured
 from rpg.launching.overrides import BadSetting, override
 
@@ -79,16 +79,16 @@ def _submit(run: Run, overrides: list[str]) -> int:
 def _run_here(run: Run) -> int:
     if list(settings.values(run)):  # wrong values, with which a run cannot be frozen
         refuse(run, ["cheap"])
-    run = settle.settle(run)
+    run = freeze.frozen(run)
     refuse(run, ["cheap"])
-    settle.export(run)
+    freeze.export(run)
     directory = Path(run.get("trainer.default_local_dir"))
     with rundir.held(directory):
         changed = fingerprint.refuse_another(directory, run)
         if not run.cluster:
-            for path in leftovers.remove():
+            for path in cleanup.remove():
                 print(f"note: removed {path}, left by a run that was killed", file=sys.stderr)
-        with leftovers.temporary_files(), preloaded(run) as server:
+        with cleanup.temporary_files(), preloaded(run) as server:
             refuse(run, ["verl"])
             from rpg.launching.run import train
 

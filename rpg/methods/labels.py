@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from rpg.methods.table import DIVERGENCE_COLOURS, LOSS, ROWS, Dash, Look, Method
+from rpg.methods.registry import DIVERGENCE_COLOURS, LOSS, ROWS, Dash, Look, Method
 from rpg.objectives.spec import DIVERGENCE_NAMES
 
 # Every label and its divergence, in the order of tables.

@@ -5,7 +5,7 @@ name = A "_7b" ["_" B] ["_schedulefree"] ["_7binstruct"] ["_async"]
      | A "_" MODEL ["_" B] ["_lora"]
      | A "_cpu" ["_" B] ["_schedulefree"] ["_smollm2"] ["_async"]
 
-A is a method (`rpg` for all that have a divergence), B its divergence, beta, form and clip (rpg/methods/table.py).
+A is a method (`rpg` for all that have a divergence), B its divergence, beta, form and clip (rpg/methods/registry.py).
 MODEL is one of SMALL, the models for one GPU.
 Names are few enough to list them all, so a name is looked up and never taken apart.
 """
@@ -22,7 +22,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from rpg.methods.table import (
+from rpg.methods.registry import (
     ACTOR,
     BETAS,
     FILTER_GROUPS,

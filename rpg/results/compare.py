@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from rpg.checks.check import leaves
+from rpg.results.run_settings import BENCHMARK_OF, ResultsError, differing, settings
 from rpg.results.runs import RunLog, load_runs
 from rpg.results.samples import read_samples
-from rpg.results.settings import BENCHMARK_OF, ResultsError, differing, settings
 
 TRAINING_REWARD = "training reward"  # mean over the steps that both sides have
 REWARD = "critic/score/mean"

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rpg.results.compare import TRAINING_REWARD, Group, compare, differing_settings, load_group, side_by_side
-from rpg.results.settings import ResultsError, about, exit_code, printable, refusing, setting, show_notes
+from rpg.results.run_settings import ResultsError, about, exit_code, printable, refusing, setting, show_notes
 
 LETTERS = 600  # of a problem or response that is shown
 MOST_SETTINGS = 30

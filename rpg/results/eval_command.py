@@ -9,10 +9,10 @@ import shlex
 from pathlib import Path
 
 from rpg.files.integrity import STEP, UNCHECKED, newest_complete, steps, verify
-from rpg.launching.children import call
 from rpg.launching.overrides import override
+from rpg.launching.processes import call
+from rpg.results.run_settings import ResultsError, exit_code, refusing
 from rpg.results.runs import METRICS, is_accuracy, load_runs
-from rpg.results.settings import ResultsError, exit_code, refusing
 from rpg.results.table import build_table
 from rpg.results.table_command import markdown
 from rpg.rewards import JUDGES

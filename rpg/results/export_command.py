@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from rpg.results.eval_command import find_checkpoint
-from rpg.results.settings import ResultsError, refusing
+from rpg.results.run_settings import ResultsError, refusing
 
 ADAPTER = "lora_adapter"  # where verl's merger puts it, beside a base model without it
 MERGE_ADAPTER = f"import sys; from {__name__} import merge_adapter; merge_adapter(sys.argv[1])"

@@ -17,9 +17,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from rpg.methods.labels import looks_of, order_of
-from rpg.methods.table import Look
+from rpg.methods.registry import Look
+from rpg.results.run_settings import BENCHMARKS, printable
 from rpg.results.runs import RunLog, is_accuracy
-from rpg.results.settings import BENCHMARKS, printable
 from rpg.results.table import Table
 
 # Panels after the benchmarks': title, metric of verl's log.

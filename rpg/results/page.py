@@ -10,9 +10,9 @@ from rpg.checks.fingerprint import below
 from rpg.checks.secrets import HIDDEN, names_a_secret, without_login
 from rpg.methods.labels import order_of
 from rpg.results.figures import Legend, Panel, single
+from rpg.results.run_settings import INCIDENTAL, ResultsError, differing, printable
 from rpg.results.runs import RunLog
 from rpg.results.samples import sample_answers
-from rpg.results.settings import INCIDENTAL, ResultsError, differing, printable
 from rpg.results.table import Table
 from rpg.results.table_command import HTML, environment
 

@@ -3,11 +3,11 @@
 import argparse
 from pathlib import Path
 
-from rpg.files.whole import write_whole
+from rpg.files.atomic import write_whole
 from rpg.results import figures
 from rpg.results.page import CREATOR, make_page
+from rpg.results.run_settings import ResultsError, printable, refusing, show_notes
 from rpg.results.runs import RunLog, load_runs
-from rpg.results.settings import ResultsError, printable, refusing, show_notes
 from rpg.results.table import Table, build_table, paper_table
 
 

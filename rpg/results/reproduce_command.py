@@ -14,17 +14,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rpg.checks.check import Refused
+from rpg.files.atomic import write_whole
 from rpg.files.lock import RUN, held_by
-from rpg.files.whole import write_whole
-from rpg.launching.children import Children
-from rpg.launching.children import exit_code as shell_code
 from rpg.launching.overrides import check_text
+from rpg.launching.processes import Children
+from rpg.launching.processes import exit_code as shell_code
 from rpg.launching.signals import ENDS
 from rpg.results import figures
 from rpg.results.plot_command import plot
 from rpg.results.reproduction import PlannedRun, choose, cluster, one_line, plan_runs, refusal, refuse_another, rows_of
+from rpg.results.run_settings import LeftOut, ResultsError, exit_code, printable, refusing
 from rpg.results.runs import load_runs
-from rpg.results.settings import LeftOut, ResultsError, exit_code, printable, refusing
 from rpg.results.table import build_table, paper_table
 from rpg.results.table_command import comma_separated, markdown
 

@@ -14,9 +14,9 @@ from rpg.launching import scripts
 from rpg.launching.compose import of_script
 from rpg.launching.overrides import key_of, override
 from rpg.methods.names import table_script
-from rpg.methods.table import ROWS
+from rpg.methods.registry import ROWS
+from rpg.results.run_settings import ResultsError, put, setting
 from rpg.results.runs import METRICS, is_accuracy, read_metrics
-from rpg.results.settings import ResultsError, put, setting
 from rpg.results.table import paper_table
 
 Profile = Literal["gpu", "cpu"]

@@ -17,7 +17,7 @@ import pandas as pd
 
 from rpg.checks.fingerprint import HISTORY
 from rpg.methods.labels import method_of_config, method_of_name
-from rpg.results.settings import (
+from rpg.results.run_settings import (
     BENCHMARK_OF,
     CONFIG,
     ENVIRONMENT,

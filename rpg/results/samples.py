@@ -14,8 +14,8 @@ import pandas as pd
 
 from rpg.data.published import question
 from rpg.data.readers import DataError, read_file
+from rpg.results.run_settings import BENCHMARK_OF, LeftOut, ResultsError, setting
 from rpg.results.runs import RunLog, read_lines
-from rpg.results.settings import BENCHMARK_OF, LeftOut, ResultsError, setting
 
 RESAMPLES = 2000
 SHOWN_PROBLEMS, SHOWN_LETTERS = 5, 1500  # of a run on the page

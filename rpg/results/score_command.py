@@ -18,9 +18,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from rpg.results.runs import METRICS, RunLog, is_accuracy, load_runs
-from rpg.results.samples import read_samples
-from rpg.results.settings import (
+from rpg.results.run_settings import (
     CONFIG,
     ENVIRONMENT,
     LeftOut,
@@ -30,6 +28,8 @@ from rpg.results.settings import (
     read_mapping,
     refusing,
 )
+from rpg.results.runs import METRICS, RunLog, is_accuracy, load_runs
+from rpg.results.samples import read_samples
 from rpg.results.table import build_table
 from rpg.results.table_command import escape_md, markdown
 from rpg.results.try_reward import try_reward

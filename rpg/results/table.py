@@ -10,9 +10,9 @@ from typing import Any, cast
 import pandas as pd
 
 from rpg.methods.labels import order_of
+from rpg.results.run_settings import BENCHMARK_OF, BENCHMARKS, LeftOut, ResultsError, about, differing, settings
 from rpg.results.runs import RunLog
 from rpg.results.samples import Samples, read_samples, samples_of_problems
-from rpg.results.settings import BENCHMARK_OF, BENCHMARKS, LeftOut, ResultsError, about, differing, settings
 
 PAPER_JUDGE = "release"
 MOST_DIFFERING = 3  # settings in a row's label; where more differ, the run's name says it better

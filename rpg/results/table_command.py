@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from rpg.methods.labels import family
+from rpg.results.run_settings import ResultsError, exit_code, printable, refusing, show_notes
 from rpg.results.runs import is_accuracy, load_runs
-from rpg.results.settings import ResultsError, exit_code, printable, refusing, show_notes
 from rpg.results.table import Table, build_table, paper_table
 
 LEGEND = "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise"

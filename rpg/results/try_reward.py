@@ -11,7 +11,7 @@ from typing import Any
 
 from rpg.data.diagnostics import shown
 from rpg.data.readers import DataError, read_file
-from rpg.rewards.own import RewardError, as_score, find_reward
+from rpg.rewards.user_reward import RewardError, as_score, find_reward
 
 WRONG = "no such answer"
 SHOWN = 60  # characters of a response

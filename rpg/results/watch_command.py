@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from rpg.results.run_settings import CONFIG, ResultsError, printable, refusing, show_notes
 from rpg.results.runs import METRICS, RunLog, find_logs, is_accuracy, load_run
-from rpg.results.settings import CONFIG, ResultsError, printable, refusing, show_notes
 
 # Label, the metrics of verl's log that it shows (the first that a run has), format.
 SHOWN = (

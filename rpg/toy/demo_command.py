@@ -12,8 +12,8 @@ from rich.table import Table
 
 from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import SIZES, toy_problems
-from rpg.launching.children import call
 from rpg.launching.overrides import BadSetting, check_text, key_of, override
+from rpg.launching.processes import call
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"

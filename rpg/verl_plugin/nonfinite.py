@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict
 
-from rpg.files.whole import SKIPPED, append_record
+from rpg.files.atomic import SKIPPED, append_record
 from rpg.verl_plugin.actor_loss import INPUTS
 
 

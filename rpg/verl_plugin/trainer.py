@@ -15,7 +15,7 @@ from omegaconf import DictConfig, open_dict
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer, get_trainer_cls
 
-from rpg.files.whole import LEFT_OUT
+from rpg.files.atomic import LEFT_OUT
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
 from rpg.verl_plugin.reference_settings import ReferenceSettings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker

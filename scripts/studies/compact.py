@@ -16,8 +16,8 @@ import pandas
 import yaml
 
 from rpg.checks.check import leaves
+from rpg.results.run_settings import put
 from rpg.results.runs import load_runs
-from rpg.results.settings import put
 
 METRICS = (
     "critic/score/mean",

@@ -16,7 +16,7 @@ from rpg.checks import preflight, settings
 from rpg.checks.check import ABSENT, CHEAP_OR_VERL, Refused, Run, shown
 from rpg.data.parquet import SCHEMA as COLUMNS
 from rpg.files import manifest
-from rpg.results.settings import put
+from rpg.results.run_settings import put
 from tests.checks.cases import CASES, KWARGS, RS, A, L
 from tests.checks.conftest import make_toy, refusal, run_of, safetensors
 from tests.files.written import write_complete

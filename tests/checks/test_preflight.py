@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from rpg.checks.check import Run
 from rpg.checks.machine import VARIABLES, environment_variables
-from rpg.launching import scripts, settle, start
+from rpg.launching import freeze, scripts, start
 from tests.checks.cases import KWARGS
 from tests.checks.conftest import overrides, refusal, run_of
 
@@ -67,7 +67,7 @@ def test_busy_port(toy):
 def test_a_home_directory_is_what_it_says(toy, monkeypatch):
     """CKPTS_DIR=~/ck, quoted, made a directory called ~."""
     monkeypatch.setenv("HOME", str(toy))
-    run = settle.settle(run_of(toy, "trainer.default_local_dir='~/ck'"))
+    run = freeze.frozen(run_of(toy, "trainer.default_local_dir='~/ck'"))
     assert run.get("trainer.default_local_dir") == str(toy / "ck")
     assert run.get("trainer.validation_data_dir") == str(toy / "ck/validation")
 

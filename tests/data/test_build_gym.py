@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg import cli
-from rpg.data.check import check_files
 from rpg.data.generated import settings_of
 from rpg.data.readers import DataError
+from rpg.data.row_checks import check_files
 from rpg.data.row_model import row_diagnostics
 from rpg.data.template import format_prompt
 from rpg.rewards import JUDGES, compute_score, gym

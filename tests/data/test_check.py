@@ -15,8 +15,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from rpg.cli import main
-from rpg.data.check import FileCheck, check_repeats, check_row
 from rpg.data.parquet import SCHEMA, Problem, make_row
+from rpg.data.row_checks import FileCheck, check_repeats, check_row
 from rpg.data.row_model import row_diagnostics
 from rpg.data.template import PREFIX, SUFFIX, format_prompt
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rpg.launching import leftovers
+from rpg.launching import cleanup
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY = ROOT / "runs" / "toy"
@@ -34,15 +34,15 @@ def toy() -> Path:
 
 def left_over() -> set[str]:
     """Files in shared memory such as runs leave there, and which no living process has."""
-    leftovers.remove()  # as the next start does
-    used = leftovers.mapped(psutil.pids())
-    files = [path for name in (leftovers.WEIGHTS, leftovers.SEMAPHORES) for path in leftovers.SHARED.glob(f"{name}*")]
+    cleanup.remove()  # as the next start does
+    used = cleanup.mapped(psutil.pids())
+    files = [path for name in (cleanup.WEIGHTS, cleanup.SEMAPHORES) for path in cleanup.SHARED.glob(f"{name}*")]
     return {path.name for path in files if path.exists() and path.stat().st_ino not in used}
 
 
 def assert_nothing_left(before: set[str]) -> None:
     """Nothing that the next start would not remove; it leaves what dead runs made in the last minute."""
-    until = time.monotonic() + leftovers.GRACE
+    until = time.monotonic() + cleanup.GRACE
     while left_over() - before and time.monotonic() < until:
         time.sleep(1)
     assert left_over() - before == set()

@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from rpg.launching import leftovers
+from rpg.launching import cleanup
 from tests.e2e.conftest import PATIENCE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
@@ -56,7 +56,7 @@ def looked_at(run) -> dict[str, dict[str, float]]:
         for key, value in figures.items():
             entry = found.setdefault(name, {})
             entry[key] = entry.get(key, 0.0) + value
-    found["/dev/shm"] = {"files": len(list(leftovers.SHARED.iterdir()))}
+    found["/dev/shm"] = {"files": len(list(cleanup.SHARED.iterdir()))}
     return found
 
 

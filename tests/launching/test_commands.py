@@ -6,7 +6,7 @@ import yaml
 from rpg.cli import main
 from rpg.launching import scripts
 from rpg.launching.compose import of_script
-from rpg.launching.settle import settle
+from rpg.launching.freeze import frozen
 
 OWN = 'exec bash "/any/launch.sh" "$0" method=dapo \\\n    trainer.project_name=mine "$@"\n'
 FILES = {"MODEL_PATH": "/m", "TRAIN_FILE": "a.parquet", "TEST_FILE": "[b.parquet,c.parquet]"}
@@ -90,8 +90,8 @@ def test_freezing_changes_neither_its_input_nor_a_frozen_run(monkeypatch, tmp_pa
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     composed = of_script(scripts.find("grpo_cpu"), [])
     before = composed.copy()
-    run = settle(composed)
+    run = frozen(composed)
     assert composed.config == before
     assert run.get("trainer.default_local_dir") == str(tmp_path / "checkpoints/grpo_cpu")
-    assert settle(run).config == run.config
+    assert frozen(run).config == run.config
     assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,7 @@ import ray.job_submission
 
 from rpg.checks.check import Run
 from rpg.cli import main
-from rpg.launching import rundir, settle, start
+from rpg.launching import freeze, rundir, start
 from rpg.launching.compose import compose_config, resolve
 from tests.launching.test_submit import FakeClient
 
@@ -39,9 +39,9 @@ def assert_nowhere(directory: Path) -> None:
         assert [token for token in (*PLANTED.values(), LOGIN) if token.encode() in content] == [], path
 
 
-def settled(directory: Path, *overrides: str) -> Run:
+def frozen_run(directory: Path, *overrides: str) -> Run:
     directory_override = f"trainer.default_local_dir={directory}"
-    return settle.settle(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", directory_override, *overrides])))
+    return freeze.frozen(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", directory_override, *overrides])))
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_the_files_of_a_run_and_its_page(tmp_path, address):
     run.mkdir(parents=True)
     if address:
         os.environ["RAY_ADDRESS"] = address
-    rundir.prepare(settled(run, "trainer.logger=[console,file,wandb]"), {})
+    rundir.prepare(frozen_run(run, "trainer.logger=[console,file,wandb]"), {})
     (run / "metrics.jsonl").write_text('{"step": 0, "data": {"val-core/toy/acc/mean@1": 0.5}}\n')
     assert {"config.yaml", "environment.json", "fingerprint.json", "history.jsonl"} <= {p.name for p in run.iterdir()}
     assert "http://***@head:8265" in (run / "environment.json").read_text() or not address
@@ -76,8 +76,8 @@ def test_a_local_run_is_on_the_loopback_and_a_cluster_is_not():
     run = Run({"ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": {}}}}})
     for address, expected in (("10.0.0.1:6379", (None, None)), ("", ("0", "lo"))):
         os.environ["RAY_ADDRESS"] = address
-        settle.export(Run(run.config))
+        freeze.export(Run(run.config))
         assert (os.environ.get("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"), os.environ.get("GLOO_SOCKET_IFNAME")) == expected
     os.environ["GLOO_SOCKET_IFNAME"] = "eth0"
-    settle.export(Run(run.config))
+    freeze.export(Run(run.config))
     assert os.environ["GLOO_SOCKET_IFNAME"] == "eth0"  # it was set by hand

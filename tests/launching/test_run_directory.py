@@ -12,8 +12,8 @@ from omegaconf import OmegaConf
 
 from rpg.checks import fingerprint
 from rpg.checks.check import Refused, Run
+from rpg.files.atomic import write_whole
 from rpg.files.integrity import TRACKER, newest_complete
-from rpg.files.whole import write_whole
 from rpg.launching import rundir
 
 HOLD = """

@@ -13,8 +13,8 @@ import ray.job_submission
 from rpg.checks.check import Run
 from rpg.launching import IN_JOB, start, submit
 from rpg.launching.compose import compose_config, resolve
+from rpg.launching.freeze import frozen, wandb_environment
 from rpg.launching.scripts import home
-from rpg.launching.settle import settle, wandb_environment
 from rpg.launching.signals import ENDS
 
 
@@ -151,17 +151,17 @@ def test_the_jobs_exit_code_is_ours(client, monkeypatch, status, code, expected)
     assert submit.submit("name", []) == expected
 
 
-def settled(*overrides) -> Run:
-    return settle(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", *overrides])))
+def frozen_run(*overrides) -> Run:
+    return frozen(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", *overrides])))
 
 
 def test_a_local_ray_is_described_and_a_cluster_is_not():
-    local = settled().get("ray_kwargs.ray_init")
+    local = frozen_run().get("ray_kwargs.ray_init")
     assert (local["num_gpus"], local["address"]) == (1, "local")
     os.environ["RAY_ADDRESS"] = "10.0.0.1:6379"
     # what the job sets is not set again: Ray would refuse it
     os.environ["RAY_JOB_CONFIG_JSON_ENV_VAR"] = '{"runtime_env": {"env_vars": {"HF_HUB_OFFLINE": "1"}}}'
-    cluster = settled().get("ray_kwargs.ray_init")
+    cluster = frozen_run().get("ray_kwargs.ray_init")
     assert set(cluster) == {"runtime_env"}  # ray.init refuses num_cpus and num_gpus there
     assert cluster["runtime_env"]["env_vars"]["VERL_PLATFORM"] == "cpu"
     assert "HF_HUB_OFFLINE" not in cluster["runtime_env"]["env_vars"]

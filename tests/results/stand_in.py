@@ -22,7 +22,7 @@ from rpg.files import manifest
 from rpg.files.integrity import newest_complete
 from rpg.files.lock import RUN, take
 from rpg.launching.scripts import Script
-from rpg.results.settings import put
+from rpg.results.run_settings import put
 
 
 def save(directory: Path, step: int) -> None:

@@ -7,7 +7,7 @@ from rpg.files import manifest
 from rpg.files.integrity import UNCHECKED
 from rpg.results import export_command as export
 from rpg.results.eval_command import eval_command, find_checkpoint
-from rpg.results.settings import ResultsError
+from rpg.results.run_settings import ResultsError
 from tests.files.written import write_complete, write_verl
 
 SHARD = "actor/model_world_size_2_rank_1.pt"

@@ -22,7 +22,7 @@ from rpg.checks.check import Run as Asked
 from rpg.cli import main
 from rpg.files import manifest
 from rpg.results import reproduction
-from rpg.results.settings import ResultsError, put, settings
+from rpg.results.run_settings import ResultsError, put, settings
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE = ["--profile", "cpu", "--steps", "2", "--methods", "grpo"]

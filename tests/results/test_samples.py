@@ -9,9 +9,9 @@ from synthetic import config, records, write_run
 
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
+from rpg.results.run_settings import ResultsError, exit_code
 from rpg.results.runs import load_runs
 from rpg.results.samples import Samples, pass_at_k, read_samples, samples_of_problems
-from rpg.results.settings import ResultsError, exit_code
 from rpg.results.table import build_table
 
 

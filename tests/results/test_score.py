@@ -11,9 +11,9 @@ from synthetic import config, records, write_run
 from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
+from rpg.results.run_settings import judge_of_config
 from rpg.results.runs import RunLog, load_runs
 from rpg.results.samples import read_samples, samples_of_problems
-from rpg.results.settings import judge_of_config
 from rpg.results.table import build_table, paper_table
 from rpg.results.table_command import FORMATS
 from rpg.rewards import compute_score

@@ -10,8 +10,8 @@ import pytest
 from synthetic import config, records, write_run
 
 from rpg.cli import main
+from rpg.results.run_settings import ResultsError, exit_code, printable
 from rpg.results.runs import load_runs
-from rpg.results.settings import ResultsError, exit_code, printable
 from rpg.results.table import Table, _cells, build_table, paper_table
 from rpg.results.table_command import FORMATS, markdown
 

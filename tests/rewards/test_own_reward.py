@@ -7,7 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rpg.launching.compose import configured
-from rpg.rewards.own import ADAPTER, RewardError, as_score, compute_score, find_reward
+from rpg.rewards.user_reward import ADAPTER, RewardError, as_score, compute_score, find_reward
 
 VERLS = "def {name}(data_source, solution_str, ground_truth, extra_info=None, **kwargs):\n    return 1.0\n"
 SHORT = "def {name}(response, answer, row):\n    return float(answer in response and row['level'] == '3')\n"

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tensordict import NonTensorStack, TensorDict
 
-from rpg.files.whole import SKIPPED
+from rpg.files.atomic import SKIPPED
 from rpg.verl_plugin import nonfinite
 from rpg.verl_plugin.engine import StepAwareEngine
 from rpg.verl_plugin.nonfinite import SkippedSteps

@@ -55,7 +55,7 @@ def data(truth: str):
 def test_left_out(tmp_path):
     from verl.trainer.ppo.reward import load_reward_manager
 
-    from rpg.files.whole import LEFT_OUT
+    from rpg.files.atomic import LEFT_OUT
     from rpg.verl_plugin.patches.reward_worker import RewardLoopWorker
 
     (tmp_path / "function.py").write_text(FUNCTION)

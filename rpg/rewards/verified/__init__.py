@@ -45,6 +45,6 @@ def _is_same(answer: str, truth: str, integers_only: bool) -> bool:
         return number is not None and number == truth_number
     if compact(answer) == compact(truth):
         return True
-    from rpg.rewards.verified.compare import same  # imports mpmath, which the integer sets never need
+    from rpg.rewards.verified.equality import same  # imports mpmath, which the integer sets never need
 
     return same(read(answer), read(truth))

@@ -13,7 +13,7 @@ from typing import Any
 
 from verl.utils import tracking
 
-from rpg.files.whole import write_whole
+from rpg.files.atomic import write_whole
 
 
 class AppendingFileLogger(tracking.FileLogger):

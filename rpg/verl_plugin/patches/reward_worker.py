@@ -21,7 +21,7 @@ from verl import DataProto
 from verl.experimental.reward_loop import reward_loop
 from verl.utils import hf_tokenizer
 
-from rpg.files.whole import LEFT_OUT, append_record
+from rpg.files.atomic import LEFT_OUT, append_record
 
 LONGEST = 2000  # characters of a problem or a reason
 

@@ -14,7 +14,7 @@ from rpg.checks.fingerprint import HOW_FAST, HOW_OFTEN, below
 from rpg.data.readers import DataError
 from rpg.launching.overrides import BadSetting
 from rpg.rewards import OURS, data_sources
-from rpg.rewards.own import RewardError
+from rpg.rewards.user_reward import RewardError
 
 CONFIG = "config.yaml"
 ENVIRONMENT = "environment.json"

@@ -8,13 +8,13 @@ import time
 
 import psutil
 
-from rpg.launching.children import Children
+from rpg.launching.processes import Children
 
 COMMAND = ["bash", "-c", "trap 'echo interrupted; exit 9' INT; echo up; while :; do sleep 0.05; done"]
 PARENT = """
 import sys, time
 from pathlib import Path
-from rpg.launching.children import Children
+from rpg.launching.processes import Children
 print(Children().start(["sleep", "600"], Path(sys.argv[1])).pid, flush=True)
 time.sleep(600)
 """
@@ -50,7 +50,7 @@ def test_a_command_ends_when_its_parent_is_killed(tmp_path):
 def test_ctrl_c_is_the_scripts():
     """It takes a second to end, and has it."""
     script = "trap 'sleep 1; echo ended; exit 130' INT; echo up; while :; do sleep 0.05; done"
-    code = f"from rpg.launching.children import call; print(call(['bash', '-c', {script!r}]))"
+    code = f"from rpg.launching.processes import call; print(call(['bash', '-c', {script!r}]))"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"

@@ -22,7 +22,7 @@ from typing import Any
 
 from rpg.rewards import Score
 
-ADAPTER = "pkg://rpg.rewards.own"  # reward.custom_reward_function.path of a run with the short form
+ADAPTER = "pkg://rpg.rewards.user_reward"  # reward.custom_reward_function.path of a run with the short form
 USUAL = ("compute_score", "reward")  # names of the function that are looked for first
 VERL_PARAMETERS = ("data_source", "solution_str", "ground_truth")
 

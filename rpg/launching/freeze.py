@@ -1,7 +1,6 @@
-"""Freeze a run: settle once, before the checks, what its configuration leaves to the place and the moment.
+"""Freeze the configuration once, before the checks: absolute directories, the checkpoint to resume from, Ray's environment.
 
-Absolute directories, the checkpoint that the run resumes from, Ray's environment. Checks, fingerprint, the files of the
-run and verl get this one configuration.
+Checks, fingerprint, the files of the run and verl all get this one configuration.
 """
 
 import contextlib
@@ -26,7 +25,7 @@ LOOPBACK = {
 }
 
 
-def settle(run: Run) -> Run:
+def frozen(run: Run) -> Run:
     """The frozen run of a configuration that the schema accepts. Raises BadSetting for a directory's name.
 
     Writes nothing and changes no process; reads a checkpoint that may be resumed from.

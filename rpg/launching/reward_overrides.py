@@ -5,7 +5,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from rpg.checks.reward import FUNCTION, KWARGS, is_ours
 from rpg.checks.settings import OVERLONG
 from rpg.launching.overrides import key_of
-from rpg.rewards.own import ADAPTER, RewardError, find_reward
+from rpg.rewards.user_reward import ADAPTER, RewardError, find_reward
 
 NAME = f"{FUNCTION}.name"
 JUDGE = "judge"  # the group, and our keyword
@@ -14,8 +14,8 @@ JUDGE = "judge"  # the group, and our keyword
 def set_own_reward(config: DictConfig, overrides: list[str], notes: list[str]) -> None:
     """Adapt the configuration to a reward function other than rpg.rewards; append a note about what changed.
 
-    The function is looked up in the file, and called through rpg.rewards.own if it has the short form. Our judge's
-    keyword is dropped. The overlong penalty is switched off: it would be added to a reward of another range. Overrides
+    The function is looked up in the file, and called through rpg.rewards.user_reward if it has the short form. The
+    keyword `judge` is dropped. The overlong penalty is switched off: it would be added to a reward of another range. Overrides
     of these settings win. An unusable file stays in the configuration; the checks reject it.
     """
     path = OmegaConf.select(config, f"{FUNCTION}.path")

@@ -9,7 +9,7 @@ import time
 from multiprocessing import shared_memory
 from pathlib import Path
 
-from rpg.launching import leftovers
+from rpg.launching import cleanup
 
 START = """
 import sys
@@ -44,7 +44,7 @@ def test_directories_of_import_servers(tmp_path, monkeypatch):
     living, kept = started(START, str(tmp_path / "log"), TMPDIR=str(tmp_path))
     os.kill(dead.pid, signal.SIGKILL)  # it alone, so that the import server has to notice
     dead.wait()
-    assert Path(gone) in leftovers.remove()
+    assert Path(gone) in cleanup.remove()
     assert not Path(gone).exists()
     assert Path(kept).exists()
     living.communicate()
@@ -52,12 +52,12 @@ def test_directories_of_import_servers(tmp_path, monkeypatch):
 
 
 def test_buffers_of_weights():
-    name = f"{leftovers.WEIGHTS}test_{os.getpid()}"
+    name = f"{cleanup.WEIGHTS}test_{os.getpid()}"
     buffer = shared_memory.SharedMemory(name, create=True, size=4096)
-    file = leftovers.SHARED / name
-    assert file not in leftovers.remove()
+    file = cleanup.SHARED / name
+    assert file not in cleanup.remove()
     buffer.close()  # what a kill does: unmapped, and still there
-    assert file in leftovers.remove()
+    assert file in cleanup.remove()
     assert not file.exists()
 
 
@@ -72,25 +72,25 @@ sys.stdin.read()
 def semaphore() -> tuple[subprocess.Popen, Path]:
     """A process with a semaphore as vLLM's engine has it."""
     process, name = started(SEMAPHORE)
-    return process, leftovers.SHARED / f"sem.{name.lstrip('/')}"
+    return process, cleanup.SHARED / f"sem.{name.lstrip('/')}"
 
 
 def test_semaphores():
     """At a run's end those of its own processes; at the next start those that nobody has, but for very young ones."""
     ours, own = semaphore()
     others, other = semaphore()
-    shared = leftovers.mapped([ours.pid])
+    shared = cleanup.mapped([ours.pid])
     kill(ours)
     assert own.exists()
-    leftovers.unlink(shared)
+    cleanup.unlink(shared)
     assert not own.exists()
     assert other.exists()
     kill(others)
-    assert other not in leftovers.remove()
+    assert other not in cleanup.remove()
     os.utime(other, (time.time() - 100,) * 2)
     living, kept = semaphore()
     os.utime(kept, (time.time() - 100,) * 2)
-    assert other in leftovers.remove()
+    assert other in cleanup.remove()
     assert kept.exists()
     kill(living)
     kept.unlink()
