@@ -1,4 +1,4 @@
-"""Freeze the configuration once, before the checks: absolute directories, the checkpoint to resume from, Ray's environment.
+"""Freeze the configuration before the checks: absolute directories, the checkpoint to resume from, Ray's environment.
 
 Checks, fingerprint, the files of the run and verl all get this one configuration.
 """

@@ -15,8 +15,8 @@ def set_own_reward(config: DictConfig, overrides: list[str], notes: list[str]) -
     """Adapt the configuration to a reward function other than rpg.rewards; append a note about what changed.
 
     The function is looked up in the file, and called through rpg.rewards.user_reward if it has the short form. The
-    keyword `judge` is dropped. The overlong penalty is switched off: it would be added to a reward of another range. Overrides
-    of these settings win. An unusable file stays in the configuration; the checks reject it.
+    keyword `judge` is dropped. The overlong penalty is switched off: it would be added to a reward of another range.
+    Overrides of these settings win. An unusable file stays in the configuration; the checks reject it.
     """
     path = OmegaConf.select(config, f"{FUNCTION}.path")
     if not isinstance(path, str) or is_ours(path):
