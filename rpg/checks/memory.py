@@ -137,7 +137,9 @@ def _update(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, flo
     }  # fmt: skip
     name = max(peaks, key=lambda each: peaks[each])
     activations = count * width * kept * shape.layers + _mask(config, count)
-    step = 4 * trained_parameters(shape, config) / devices  # AdamW's, of all parameters at once, in fp32
+    on_host = config["actor_rollout_ref"]["actor"]["fsdp_config"].get("offload_policy")
+    # AdamW's temporaries, of all parameters at once, in fp32
+    step = 0 if on_host else 4 * trained_parameters(shape, config) / devices
     if step > activations + peaks[name]:
         return {"temporaries of the optimizer": step}
     return {f"activations of {count} tokens": activations, name: peaks[name]}
@@ -166,10 +168,15 @@ def kv_tokens(shape: Shape, config: dict[str, Any], memory: float) -> float:
 
 
 def host(shape: Shape, config: dict[str, Any]) -> Phase:
-    """A node's memory while the model is loaded: tied embeddings are read by all of its ranks, others by one."""
+    """A node's memory: the model while it is loaded (by all ranks if embeddings are tied), and state kept on the host."""
     trainer, fsdp = config["trainer"], config["actor_rollout_ref"]["actor"]["fsdp_config"]
     size = bytes_of(fsdp.get("model_dtype")) * shape.parameters
     readers = trainer["n_gpus_per_node"] if shape.tied else 1
     own = has_reference(config) and not config["actor_rollout_ref"]["model"].get("lora_rank")
     kept = size / trainer["nnodes"] if own else 0
-    return Phase("host memory of a node", {f"the model, read by {readers} ranks": readers * size, "reference": kept})
+    gradients = bytes_of(fsdp.get("model_dtype")) * trained_parameters(shape, config) / trainer["nnodes"]
+    copies = 3 if fsdp.get("offload_policy") else 2 if fsdp.get("optimizer_offload") else 0
+    return Phase("host memory of a node", {
+        f"the model, read by {readers} ranks": readers * size, "reference": kept,
+        "gradients and moments" if copies == 3 else "moments": copies * gradients,
+    })  # fmt: skip

@@ -155,6 +155,6 @@ def lines(plan: Plan) -> Iterator[str]:
     hours = f", {steps} steps {fast * steps / 3600:.3g} to {slow * steps / 3600:.3g} hours" if steps else ""
     yield f"\nTime, by assumed rates\n  a step {fast:.0f} to {slow:.0f} s{hours}"
     yield f"\nDisk\n  {plan.checkpoints} checkpoints at once of {plan.checkpoint / GB:.3g} GB"
-    yield f"\nHost memory of a node, at load\n  {plan.host}"
+    yield f"\nHost memory of a node\n  {plan.host}"
     remedy = "" if plan.fits or rank else "; adapter=lora trains less"
     yield f"\n{'fits' if plan.fits else 'DOES NOT FIT'}: {plan.gpu.name}{remedy}"

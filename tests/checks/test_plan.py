@@ -170,7 +170,13 @@ def test_the_command(small, capsys):
 
 @pytest.mark.parametrize(
     ("name", "memory", "code"),
-    [("qwen3-0.6b", 24, 0), ("qwen3-1.7b", 24, 1), ("qwen3-1.7b_lora", 24, 0), ("qwen3-1.7b", 48, 0)],
+    [
+        ("qwen3-0.6b", 24, 0),
+        ("qwen3-1.7b", 24, 0),
+        ("qwen3-1.7b_lora", 24, 0),
+        ("qwen3-1.7b", 48, 0),
+        ("qwen3-1.7b", 12, 1),
+    ],
 )
 def test_one_gpu_of_a_size(monkeypatch, capsys, name, memory, code):
     monkeypatch.delenv("MODEL_PATH", raising=False)
