@@ -1,4 +1,4 @@
-"""`rpg table`: Last and Best of every run in the paper's form, beside the paper's own; the formats of a table."""
+"""`rpg table`: Last and Best of runs in the paper's form, beside the paper's numbers; the formats of a table."""
 
 import argparse
 import json
@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
-import rich.table
 from rich.console import Console
-from rich.text import Text
+from rich.markdown import Markdown
 
 from rpg.methods.labels import family
 from rpg.results.runs import is_accuracy, load_runs
@@ -23,20 +22,18 @@ MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$"
 
 
 def escape_md(text: str) -> str:
-    """No HTML, cell border, mathematics, link or picture."""
+    """Escape HTML, cell borders, mathematics, links and pictures."""
     return printable(text).translate(MD_SPECIAL).replace("](", "]&#40;")
 
 
 class Style(NamedTuple):
-    """How a format sets the values of a table; {} stands for the number."""
+    """How a format marks the best and the second value of a column; {} stands for the number."""
 
     best: str
     second: str
-    interval: str = " [{:.2f}, {:.2f}]"
 
 
 MD = Style("**{}**", "<u>{}</u>")
-RICH = Style("[bold]{}[/bold]", "[underline]{}[/underline]", r" \[{:.2f}, {:.2f}]")
 HTML = Style("<b>{}</b>", "<u>{}</u>")
 MISSING = "–"
 
@@ -51,7 +48,7 @@ class Line(NamedTuple):
 
 
 def table_lines(table: Table, style: Style) -> Iterator[Line]:
-    """The lines of the table, values set in a style."""
+    """The lines of the table, with their values formatted."""
     cells = {(cell["method"], cell["benchmark"]): cell for cell in table.records()}
     places = [(name, column) for name in table.benchmarks for column in ("last", "best")]
     for label in table.rows:
@@ -74,12 +71,12 @@ def _value(cell: dict[str, Any] | None, column: str, style: Style) -> str:
     text = {1: style.best, 2: style.second}.get(rank, "{}").format(f"{cell[column]:.4f}")
     text += f" ± {error:.4f}" if error is not None else ""
     if column == "last" and cell["last_low"] is not None:
-        text += style.interval.format(cell["last_low"], cell["last_high"])
+        text += f" [{cell['last_low']:.2f}, {cell['last_high']:.2f}]"
     return text
 
 
 def explanations(table: Table) -> list[str]:
-    """What the signs in a table mean, as far as it has them."""
+    """The meaning of the signs that a table has."""
     cells, texts = table.records(), []
     if any(cell["last_low"] is not None for cell in cells):
         texts.append("brackets: 95% interval over problems (bootstrap)")
@@ -89,7 +86,7 @@ def explanations(table: Table) -> list[str]:
 
 
 def pass_at_k(table: Table) -> tuple[list[str], list[tuple[str, str, list[str]]]]:
-    """The columns of pass@k in a table; and label, benchmark and values of each entry that has any."""
+    """The pass@k columns of a table; and label, benchmark and values of each row that has any."""
     names = sorted((name for name in table.cells if name.startswith("pass@")), key=lambda name: int(name[5:]))
     entries = []
     for cell in table.records():
@@ -101,7 +98,7 @@ def pass_at_k(table: Table) -> tuple[list[str], list[tuple[str, str, list[str]]]
 
 
 def environment(**options: Any) -> jinja2.Environment:
-    """Jinja over this room's templates; undefined names are errors."""
+    """Jinja for the templates of this package; undefined names are errors."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("rpg.results", "."), undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **options,
@@ -118,36 +115,23 @@ def markdown(table: Table) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """`Table.cells`, a line for each row and benchmark. Notes are left to the other formats."""
+    """`Table.cells`, a line for each row and benchmark; without the notes."""
     return table.cells.to_csv(index=False, lineterminator="\n")
 
 
 def as_json(table: Table) -> str:
-    """Title, `Table.cells`, notes, and which runs made each row."""
+    """Title, `Table.cells`, notes, and the runs of each row."""
     rows = table.records()
     made_of = {label: [str(run.path) for run in runs] for label, runs in table.rows.items() if runs}
     return json.dumps({"title": table.title, "rows": rows, "notes": table.notes, "runs": made_of}, indent=2) + "\n"
 
 
 def terminal(table: Table) -> str:
-    """The table for a terminal, by rich; notes below."""
-    console = Console(highlight=False)
-    shown = rich.table.Table(box=None, pad_edge=False, header_style="bold", title=table.title, title_justify="left")
-    shown.add_column("", no_wrap=True)
-    for name in table.benchmarks:
-        for column in ("Last", "Best"):
-            shown.add_column(Text(f"{printable(name)}\n{column}"), justify="right", no_wrap=True)
-    for line in table_lines(table, RICH):
-        label = f"  {line.label}" if line.comparison else MARKS[line.family] + line.label
-        style = "dim" if line.comparison else ""
-        shown.add_row(Text(printable(label)), *map(Text.from_markup, line.values), style=style)
-    legend = "; ".join([LEGEND, *explanations(table)])
-    console.width = max(console.width, Console(width=1000).measure(shown).maximum)  # a wide table is not cropped
+    """The markdown as rich renders it for this terminal; wider than it if the table is, so that no value is broken."""
+    text, console = markdown(table), Console()
+    console.width = max(console.width, *(len(line) for line in text.splitlines() if line.startswith("|")))
     with console.capture() as capture:
-        console.print(shown)
-        console.print(Text(f"\n{legend}"))
-        for note in table.notes:
-            console.print(Text(f"note: {printable(note)}"))
+        console.print(Markdown(text))
     return capture.get()
 
 
@@ -158,22 +142,17 @@ FORMATS: dict[str, Callable[[Table], str]] = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg table`."""
-    parser.add_argument(
-        "runs",
-        nargs="*",
-        type=Path,
-        metavar="RUN",
-        help="run directory, a folder of them or a metrics.jsonl",
-    )
+    help_text = "run directory, a folder of them or a metrics.jsonl"
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=help_text)
     parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N: alone, or beside the runs")
     default = "terminal" if sys.stdout.isatty() else "md"
-    parser.add_argument("--format", choices=FORMATS, default=default, help="default: terminal in one, else md")
+    parser.add_argument("--format", choices=FORMATS, default=default, help="default: md, rendered in a terminal")
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="short for --format json")
 
 
 @refusing
 def run(args: argparse.Namespace) -> int:
-    """Print the table; 1 where something given was left out, 2 where there is nothing to show."""
+    """Print the table. Returns 1 if input was left out, 2 if there is nothing to show."""
     notes: list[str] = []
     if not args.runs and args.paper is None:
         raise ResultsError("give RUN..., or --paper N for the paper's own table")
