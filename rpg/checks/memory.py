@@ -168,7 +168,7 @@ def kv_tokens(shape: Shape, config: dict[str, Any], memory: float) -> float:
 
 
 def host(shape: Shape, config: dict[str, Any]) -> Phase:
-    """A node's memory: the model while it is loaded (by all ranks if embeddings are tied), and state kept on the host."""
+    """A node's memory: the model while it loads (by all ranks if embeddings are tied), and state kept on the host."""
     trainer, fsdp = config["trainer"], config["actor_rollout_ref"]["actor"]["fsdp_config"]
     size = bytes_of(fsdp.get("model_dtype")) * shape.parameters
     readers = trainer["n_gpus_per_node"] if shape.tied else 1

@@ -1,9 +1,12 @@
 """What tables call a run's method, in which order, and how it is drawn."""
 
+import itertools
 import re
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_args
 
 from rpg.methods.registry import DIVERGENCE_COLOURS, LOSS, ROWS, Dash, Look, Method
+from rpg.methods.registry import METHODS as ALL_METHODS
 from rpg.objectives.spec import DIVERGENCE_NAMES
 
 # Every label and its divergence, in the order of tables.
@@ -14,13 +17,8 @@ LABELS: dict[str, tuple[Method, str | None]] = {
 }
 BASELINES = tuple(label for label, (row, _) in LABELS.items() if not row.has_divergence)
 METHODS = tuple(label for label in LABELS if "(" not in label)  # without variants
+DASHES: tuple[Dash, ...] = get_args(Dash)
 OTHER_COLOURS = ("#17becf", "#bcbd22", "#e377c2", "#393b79", "#637939", "#843c39")
-
-
-def _look(row: Method, divergence: str | None) -> Look:
-    if divergence is None:
-        return row.look
-    return Look(DIVERGENCE_COLOURS[divergence][family(row.label) == "RPG-REINFORCE"], row.look.dash)
 
 
 def family(label: str) -> str:
@@ -30,7 +28,11 @@ def family(label: str) -> str:
     return "RPG" if label.startswith("RPG") else "baseline"
 
 
-LOOKS = {label: _look(*LABELS[label]) for label in METHODS}
+LOOKS = {
+    label: row.look if divergence is None else Look(DIVERGENCE_COLOURS[divergence]["REINFORCE" in label], row.look.dash)
+    for label, (row, divergence) in LABELS.items()
+    if label in METHODS
+}
 
 
 def base_method(label: str) -> str:
@@ -45,19 +47,18 @@ def order_of(label: str) -> tuple[int, str]:
 
 
 def _value(config: dict[str, Any], key: str) -> Any:
-    for name in key.split("."):
-        config = config.get(name) if isinstance(config, dict) else None  # type: ignore[assignment]
+    for part in key.split("."):
+        config = config.get(part) if isinstance(config, dict) else None  # type: ignore[assignment]
     return config
 
 
 def method_of_config(config: dict[str, Any]) -> str | None:
     """The label of the method that a resolved configuration runs; None if no method of the table fits."""
-    loss = _value(config, LOSS) or "vanilla"
     for label, (row, divergence) in sorted(LABELS.items(), key=lambda item: -len(item[1][0].known_by)):
-        wanted = {LOSS: "vanilla", **{key: row.settings[key] for key in row.known_by}}
-        divergence = divergence or row.settings.get("rpg.divergence")
-        wanted[LOSS] = wanted[LOSS].replace("${rpg.divergence}", divergence or "")
-        if loss == wanted.pop(LOSS) and all(_value(config, key) == value for key, value in wanted.items()):
+        settings = row.resolved_settings(divergence)
+        expected = {LOSS: "vanilla", **{key: settings[key] for key in row.known_by}}
+        actual = {key: _value(config, key) for key in expected}
+        if {**actual, LOSS: actual[LOSS] or "vanilla"} == expected:
             return label
     return None
 
@@ -68,15 +69,14 @@ def method_of_name(name: str) -> str | None:
     baselines = "|".join(method for method in longest_first if not method.startswith("rpg"))
     forms = "|".join(method.removeprefix("rpg") for method in longest_first if method.startswith("rpg"))
     divergences = "|".join(sorted(DIVERGENCE_NAMES, key=len, reverse=True))
-    found = re.search(
+    match = re.search(
         rf"(?:^|[_/])(?:(?P<baseline>{baselines})|rpg_.*?(?P<divergence>{divergences})[\d.e-]*(?P<form>{forms}))(?=_|$)",
         name,
     )
-    if found is None:
+    if match is None:
         return None
-    method = found["baseline"] or f"rpg{found['form']}"
-    [row] = [row for row in ROWS if row.name == method]
-    return row.label.format(D=(found["divergence"] or "").upper())
+    method = ALL_METHODS[match["baseline"] or f"rpg{match['form']}"]
+    return method.label.format(D=(match["divergence"] or "").upper())
 
 
 def looks_of(labels: list[str]) -> dict[str, Look]:
@@ -84,19 +84,15 @@ def looks_of(labels: list[str]) -> dict[str, Look]:
 
     Labels of one method with different settings share its colour and take different dashes.
     """
-    dashes: tuple[Dash, ...] = ("-", "--", ":", "-.")
+    other_colours = itertools.cycle(OTHER_COLOURS)
+    dashes: dict[str, Iterator[Dash]] = {}
     looks: dict[str, Look] = {}
-    used: dict[str, int] = {}
-    others = 0
-    plain_first = sorted(set(labels), key=lambda label: (label != base_method(label), order_of(label)))
-    for label in plain_first:
-        base = base_method(label)
-        if base in LOOKS:
-            count = used.get(base, 0)
-            order = sorted(dashes, key=lambda dash: dash != LOOKS[base].dash)  # its own first
-            looks[label] = Look(LOOKS[base].colour, order[count % len(order)])
-            used[base] = count + 1
-        else:
-            looks[label] = Look(OTHER_COLOURS[others % len(OTHER_COLOURS)], "-")
-            others += 1
+    for label in sorted(set(labels), key=lambda label: (label != base_method(label), order_of(label))):
+        method = LOOKS.get(base := base_method(label))
+        if method is None:
+            looks[label] = Look(next(other_colours), "-")
+            continue
+        if base not in dashes:
+            dashes[base] = itertools.cycle([method.dash, *(dash for dash in DASHES if dash != method.dash)])
+        looks[label] = Look(method.colour, next(dashes[base]))
     return looks

@@ -1,4 +1,4 @@
-"""Names of launch scripts: what a name says, the overrides of its script, and the settings that it decides.
+"""Names of launch scripts: their grammar, the overrides of each script, and the settings that a name fixes.
 
 name = A "_7b" ["_" B] ["_schedulefree"] ["_7binstruct"] ["_async"]
      | A "_4b" ["_" B] ["_noiterref"] ["_schedulefree"] "_" ("2k" | "4k" | "8k") ["_async"]
@@ -7,7 +7,7 @@ name = A "_7b" ["_" B] ["_schedulefree"] ["_7binstruct"] ["_async"]
 
 A is a method (`rpg` for all that have a divergence), B its divergence, beta, form and clip (rpg/methods/registry.py).
 MODEL is one of SMALL, the models for one GPU.
-Names are few enough to list them all, so a name is looked up and never taken apart.
+All names are listed, so a name is looked up and not parsed.
 """
 
 import difflib
@@ -36,9 +36,9 @@ from rpg.methods.registry import (
 )
 from rpg.objectives.spec import DIVERGENCE_NAMES
 
-LONGEST = 120  # characters of a run's name; a digest replaces the overrides in a longer one
+LONGEST = 120  # characters of a run's name; in a longer one, a digest replaces the overrides
 
-# The parts of a name behind B, by size: what is written -> the fields of ScriptName that it sets
+# The parts of a name behind B, by size: part -> the fields of ScriptName that it sets
 OPTIM = {"": {}, "schedulefree": {"optim": "schedulefree"}}
 SCHEDULE = {"": {}, "async": {"schedule": "async"}}
 PARTS: dict[str, list[dict[str, dict[str, str]]]] = {
@@ -63,7 +63,7 @@ SMALL = {  # models of the folder 1gpu: entry of the Hydra group `model` -> name
     "qwen2.5-1.5b": "Qwen/Qwen2.5-1.5B",
     "qwen2.5-1.5b-instruct": "Qwen/Qwen2.5-1.5B-Instruct",
 }
-# The part of a name that stands for the size, behind the method: what is written -> the fields of ScriptName
+# The part of a name behind the method, by size: part -> the fields of ScriptName that it sets
 WRITTEN_SIZE: dict[str, dict[str, dict[str, str]]] = {
     **{size: {size: {}} for size in PARTS},
     "1gpu": {model: {"model": model} for model in SMALL},
@@ -86,7 +86,7 @@ CPU_LR = {"toy": "3e-4", "smollm2": "1e-5"}
 LORA_RANK, LORA_LR = 32, 1e-5  # as in config/adapter/lora.yaml
 CORRECTION = "algorithm.rollout_correction"
 JUDGE = "reward.custom_reward_function.reward_kwargs.judge"
-# Defaults of keys that a configuration may lack (rpg.objectives.LossSpec; a test compares them).
+# Defaults of keys that a configuration may lack (those of rpg.objectives.LossSpec).
 LEFT_OUT = {
     f"{ACTOR}.policy_loss.clip_scope": "reward",
     f"{ACTOR}.policy_loss.clip_branch": "psi",
@@ -95,12 +95,12 @@ LEFT_OUT = {
 
 
 class UnknownName(ValueError):
-    """Not a name of the grammar; the message has the nearest one."""
+    """The grammar has no such name; the message gives the nearest one."""
 
 
 @dataclass(frozen=True)
 class ScriptName:
-    """What a script's name says, in the words of the Hydra groups; None where it says nothing.
+    """The parts of a script's name, as entries of the Hydra groups; None for a part that it lacks.
 
     beta: rpg.kl_coef as written, "0" for RPG without KL.
     """
@@ -129,7 +129,7 @@ class ScriptName:
 
     @property
     def label(self) -> str:
-        """What tables call the method."""
+        """The method's label in tables."""
         return self.row.label.format(D=(self.divergence or "").upper())
 
     @property
@@ -146,7 +146,7 @@ class ScriptName:
 
     @property
     def ablations(self) -> int | None:
-        """How many of beta, clip and reference are not the paper's; None without KL, or without the clip's numbers."""
+        """How many of beta, clip and reference differ from the paper's; None without KL or without clip numbers."""
         row = self.row
         if self.beta == "0" or (row.clips and not self.clip):
             return None
@@ -154,7 +154,7 @@ class ScriptName:
 
 
 def _objectives(method: Method) -> Iterator[tuple[str, dict[str, str]]]:
-    """Every B of a method: what is written, and the fields of ScriptName that it sets."""
+    """Every B of a method, and the fields of ScriptName that it sets."""
     if not method.has_divergence:
         yield from ((beta, {"beta": beta}) for beta in method.betas) if method.betas else [("", {})]
         return
@@ -162,29 +162,32 @@ def _objectives(method: Method) -> Iterator[tuple[str, dict[str, str]]]:
     if not form:  # without KL any divergence does; the release takes UFKL at beta 0
         yield "", {"divergence": "ufkl", "beta": "0"}
     for divergence, beta in itertools.product(DIVERGENCE_NAMES, method.betas):
-        said = {"divergence": divergence, "beta": beta}
-        yield f"{divergence}{beta}{form}", said
-        yield from ((f"{divergence}{beta}{form}_{clip}", {**said, "clip": clip}) for clip in method.clips)
+        fields = {"divergence": divergence, "beta": beta}
+        yield f"{divergence}{beta}{form}", fields
+        yield from ((f"{divergence}{beta}{form}_{clip}", {**fields, "clip": clip}) for clip in method.clips)
 
 
 @functools.cache
 def names() -> dict[str, ScriptName]:
     """Every name of the grammar."""
-    found = {}
+    all_names = {}
     for size, method in itertools.product(PARTS, METHODS.values()):
         first = "rpg" if method.has_divergence else method.name
         parts = [WRITTEN_SIZE[size].items(), _objectives(method), *(part.items() for part in PARTS[size])]
         for chosen in itertools.product(*parts):
-            name = ScriptName(method.name, size, **{key: value for _, said in chosen for key, value in said.items()})
+            fields: dict[str, str] = {}
+            for _, part in chosen:
+                fields |= part
+            name = ScriptName(method.name, size, **fields)
             if name.reference and (not name.divergence or name.beta == "0"):  # no reference to keep
                 continue
             text = "_".join(filter(None, [first, *(written for written, _ in chosen)]))
-            found[SHORT.get(text, text)] = found[text] = name
-    return found
+            all_names[SHORT.get(text, text)] = all_names[text] = name
+    return all_names
 
 
 def parse(text: str) -> ScriptName:
-    """What the script run_<text>.sh runs. Raises UnknownName where the grammar has no such name."""
+    """The parts of the name of run_<text>.sh. Raises UnknownName if the grammar has no such name."""
     if text not in names():
         nearest = difflib.get_close_matches(text, names(), n=1, cutoff=0.0)[0]
         raise UnknownName(f"{text!r} is not a script name of recipe/rpg/README.md; the nearest is {nearest!r}")
@@ -222,28 +225,31 @@ def table_script(label: str, table: int, size: str | None = None) -> str:
 
     Raises KeyError for a label without a script, or a table that has no scripts.
     """
-    asked, said = ("cpu", {}) if size == "cpu" else TABLES[table]
-    plain = {"size": asked, "model": None, "optim": "adamw", "schedule": "sync", "ablations": 0}
-    wanted = {**plain, "label": label, **said}
+    folder, fields = ("cpu", {}) if size == "cpu" else TABLES[table]
+    plain = {"model": None, "optim": "adamw", "schedule": "sync", "ablations": 0}
+    fields = {**plain, "size": folder, "label": label, **fields}
     for text, name in scripts().items():
-        if all(getattr(name, field) == value for field, value in wanted.items()):
-            return f"{asked}/run_{text}.sh"
+        if all(getattr(name, field) == value for field, value in fields.items()):
+            return f"{folder}/run_{text}.sh"
     raise KeyError(f"table {table}: no script of {label}")
 
 
 def overrides(name: ScriptName) -> list[str]:
     """The Hydra overrides of the script."""
     model = name.model or PLAIN_MODEL.get(name.size, "")
-    lr = name.row.lr_7b if name.size == "7b" else None
+    lr, optim = name.row.lr_7b if name.size == "7b" else None, name.optim
     if name.size == "1gpu":
-        said = ["profile=one_gpu", f"model={model}", "dataset=gsm8k", f"optim={name.optim}"]
-    elif name.size != "cpu":
-        said = [f"model={model}", f"optim={name.optim}"]
-    elif name.optim == "adamw":
-        said = ["profile=cpu", f"model={model}", *CPU[model], f"optim={model}"]
+        first = ["profile=one_gpu", f"model={model}", "dataset=gsm8k"]
+    elif name.size == "cpu":
+        first = ["profile=cpu", f"model={model}", *CPU[model]]
+        if optim == "adamw":
+            optim = model  # the group `optim` has an entry for each model of the CPU
+        else:
+            lr = CPU_LR[model]
     else:
-        said, lr = ["profile=cpu", f"model={model}", *CPU[model], f"optim={name.optim}"], CPU_LR[model]
+        first = [f"model={model}"]
     rest = {
+        "optim": optim,
         "context": name.context,
         "method": name.method,
         "rpg.divergence": name.divergence,
@@ -254,17 +260,15 @@ def overrides(name: ScriptName) -> list[str]:
         f"{ACTOR}.optim.lr": lr,
         **({"schedule": name.schedule, "pi_old": name.pi_old} if name.schedule != "sync" else {}),
     }
-    return [*said, *(f"{key}={value}" for key, value in rest.items() if value is not None)]
+    return [*first, *(f"{key}={value}" for key, value in rest.items() if value is not None)]
 
 
 def settings(name: ScriptName) -> dict[str, Any]:
-    """The keys of the configuration that the name decides, with their values."""
+    """The settings that the name fixes, by dotted key."""
     row, on_gpu = name.row, name.size != "cpu"
     clip = name.clip or (UNNUMBERED_CLIP if row.clips else row.groups.get("clip", "0.2_0.28"))
     low, high = map(float, clip.split("_"))
     values = {
-        "rpg.divergence": name.divergence,
-        "rpg.kl_coef": float(name.beta or 0),
         f"{ACTOR}.clip_ratio_low": low,
         f"{ACTOR}.clip_ratio_high": high,
         f"{ACTOR}.clip_ratio_c": 10.0,
@@ -276,13 +280,12 @@ def settings(name: ScriptName) -> dict[str, Any]:
         "algorithm.use_kl_in_reward": False,
         FILTER_GROUPS: on_gpu,  # dataset/toy.yaml turns it off
         OVERLONG: True,
-        JUDGE: "release",  # no name says another
+        JUDGE: "release",
         USE_KL_LOSS: False,
-        LOSS: "vanilla",
         "trainer.v1.trainer_mode": {"sync": "sync", "async": "colocate_async"}[name.schedule],
         f"{CORRECTION}.bypass_mode": name.pi_old == "behavior",
         f"{CORRECTION}.rollout_is": "token" if name.pi_old == "decoupled" else None,
-        **row.settings,
+        **row.resolved_settings(name.divergence, float(name.beta or 0)),
     }
     if LOSS in row.settings:
         values |= {"rpg.reference.mode": name.reference or row.groups.get("reference", "old"), **LEFT_OUT}
@@ -294,32 +297,31 @@ def settings(name: ScriptName) -> dict[str, Any]:
         values[f"{ACTOR}.optim.lr"] = name.lr
         context = name.context or {"1gpu": "1k"}.get(name.size, "2k")
         values["data.max_response_length"] = 1024 * int(context.removesuffix("k"))
-    inputs = {key.removeprefix("rpg."): values.pop(key) for key in ("rpg.divergence", "rpg.kl_coef")}
-    resolved = OmegaConf.create({"rpg": inputs, "values": list(values.values())})
-    return dict(zip(values, OmegaConf.to_container(resolved, resolve=True)["values"], strict=True))  # type: ignore[index]
+    return values
 
 
 def differences(name: ScriptName, config: DictConfig) -> dict[str, tuple[Any, Any]]:
-    """Keys in which config is not what the name says: key -> (what the name says, what config has).
+    """The settings in which config contradicts the name: key -> (value by the name, value in config).
 
-    A model is known by the last part of its path, so a local copy is the same model. If the environment variable
-    MODEL_PATH is set, it is taken to hold the model of the name.
+    A model is compared by the last part of its path, so a local copy is the same model. With the environment variable
+    MODEL_PATH set, the model is not compared.
     """
-    found = {
-        key: (said, actual)
-        for key, said in settings(name).items()
-        if (actual := OmegaConf.select(config, key, default=LEFT_OUT.get(key))) != said
+    contradictions = {
+        key: (expected, actual)
+        for key, expected in settings(name).items()
+        if (actual := OmegaConf.select(config, key, default=LEFT_OUT.get(key))) != expected
     }
     key, model = "actor_rollout_ref.model.path", name.hub_model
     path = OmegaConf.select(config, key)
     if model and not os.environ.get("MODEL_PATH") and PurePath(path).name != PurePath(model).name:
-        found[key] = (model, path)
-    return found
+        contradictions[key] = (model, path)
+    return contradictions
 
 
-def custom_name(text: str, found: dict[str, tuple[Any, Any]]) -> str:
+def custom_name(text: str, contradictions: dict[str, tuple[Any, Any]]) -> str:
     """The name of a run whose settings contradict its script's name: NAME-custom-key=value,..."""
-    changed = ",".join(f"{key.split('.')[-1]}={PurePath(str(actual)).name}" for key, (_, actual) in found.items())
-    if len(text) + len(changed) > LONGEST:
-        changed = hashlib.sha256(changed.encode()).hexdigest()[:12]
-    return f"{text}-custom-{changed}"
+    changed = (f"{key.split('.')[-1]}={PurePath(str(actual)).name}" for key, (_, actual) in contradictions.items())
+    suffix = ",".join(changed)
+    if len(text) + len(suffix) > LONGEST:
+        suffix = hashlib.sha256(suffix.encode()).hexdigest()[:12]
+    return f"{text}-custom-{suffix}"

@@ -87,6 +87,13 @@ class Method:
         """Whether there is one of it for each divergence."""
         return "{D}" in self.label
 
+    def resolved_settings(self, divergence: str | None = None, kl_coef: float | None = None) -> dict[str, Any]:
+        """`settings` with the values of ${rpg.divergence} and ${rpg.kl_coef}, and without these two keys."""
+        settings = {"rpg.divergence": divergence, "rpg.kl_coef": kl_coef, **self.settings}
+        inputs = {f"${{{key}}}": settings.pop(key) for key in ("rpg.divergence", "rpg.kl_coef")}
+        settings[LOSS] = settings.get(LOSS, "vanilla").replace("${rpg.divergence}", inputs["${rpg.divergence}"] or "")
+        return {key: inputs.get(value, value) if isinstance(value, str) else value for key, value in settings.items()}
+
 
 # KL to the initial policy by verl's k1 estimator (the release's run_rfpp*.sh). Its gradient is that of log pi_theta
 # whatever the reference is, so verl's fixed reference trains like the release's moving one.

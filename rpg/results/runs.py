@@ -4,8 +4,6 @@ import json
 import math
 import os
 import re
-from array import array
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -32,7 +30,7 @@ METRICS = "metrics.jsonl"
 ACCURACY = re.compile(r"val-core/(?P<data_source>.+)/acc/mean@\d+", re.DOTALL)
 
 Record = tuple[int, dict[str, float]]  # step, metrics
-Wanted = Callable[[str], bool]  # whether a metric of this name is read
+Filter = Callable[[str], bool]  # whether to read a metric of this name
 Parsed = TypeVar("Parsed")
 
 
@@ -44,11 +42,11 @@ def is_accuracy(metric: str) -> bool:
 def read_lines(path: Path, parse: Callable[[Any], Parsed], notes: list[str] | None = None) -> Iterator[Parsed]:
     """Yield parse(value) of a file with one JSON value a line.
 
-    A killed run leaves a last line without its end: with `notes` it is skipped and noted, without them it is an error.
-    Lines end in b"\\n" alone: loggers write U+2028 and U+0085 into texts as they are.
+    A killed run leaves an incomplete last line: with `notes` it is skipped and noted, without them it is an error.
+    Only b"\\n" ends a line: loggers do not escape U+2028 and U+0085.
 
     Raises:
-        ResultsError: a line that is no JSON, or that `parse` cannot use; names file and line.
+        ResultsError: a line that is not JSON, or that `parse` rejects; names file and line.
     """
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):
@@ -56,7 +54,7 @@ def read_lines(path: Path, parse: Callable[[Any], Parsed], notes: list[str] | No
                 parsed = parse(json.loads(line))
             except (ValueError, LookupError, TypeError, AttributeError) as error:
                 if notes is not None and not line.endswith(b"\n"):
-                    notes.append(f"{path}, line {number} is cut off: it was not written to its end")
+                    notes.append(f"{path}, line {number} is cut off")
                     return
                 raise ResultsError(f"{path}, line {number}: {type(error).__name__}: {error!s:.200}") from error
             yield parsed
@@ -66,30 +64,24 @@ def frame(records: Iterable[Record], notes: list[str]) -> pd.DataFrame:
     """One row a step, one column a metric: NaN where a metric was not logged, inf where it was not finite.
 
     Of two records of a step the later one wins. A step that goes back is a resumption: later steps of the earlier part
-    belong to an abandoned branch and are dropped, which is noted. Memory: 8 bytes a value.
+    belong to an abandoned branch and are dropped, which is noted.
     """
-    steps, columns = array("q"), {}
-    for step, data in records:
-        if steps and step < steps[-1]:
-            kept = bisect_right(steps, step)
-            notes.append(f"resumed at step {step}: steps {steps[kept]} to {steps[-1]} of the earlier part are replaced")
-            for values in (steps, *columns.values()):
-                del values[kept:]
-        if not steps or steps[-1] != step:
-            steps.append(step)
-        for name, value in data.items():
-            values = columns.setdefault(name, array("d"))
-            values.extend([math.nan] * (len(steps) - len(values)))
-            values[-1] = value
-    for values in columns.values():
-        values.extend([math.nan] * (len(steps) - len(values)))
-    return pd.DataFrame(columns, index=pd.Index(np.array(steps, dtype=np.int64), name="step"))
+    by_step: dict[int, dict[str, float]] = {}
+    last = -1
+    for step, metrics in records:
+        if step < last:
+            first = min(earlier for earlier in by_step if earlier > step)
+            notes.append(f"resumed at step {step}: steps {first} to {last} of the earlier part are replaced")
+            by_step = {earlier: data for earlier, data in by_step.items() if earlier <= step}
+        by_step.setdefault(step, {}).update(metrics)
+        last = step
+    return pd.DataFrame(list(by_step.values()), index=pd.Index(by_step, name="step", dtype="int64"))
 
 
-def read_metrics(path: Path, notes: list[str], wanted: Wanted = lambda name: True) -> pd.DataFrame:
-    """The wanted metrics of a file that verl's file logger wrote: {"step": int, "data": {...}} a line; as `frame`.
+def read_metrics(path: Path, notes: list[str], keep: Filter = lambda name: True) -> pd.DataFrame:
+    """Read the metrics of verl's file logger, {"step": int, "data": {...}} a line, into a `frame`.
 
-    Loggers also hold tables and texts, which are not read.
+    Values that are no numbers, such as tables and texts, are skipped.
 
     Raises:
         ResultsError: a line that is no record; names file and line.
@@ -101,7 +93,7 @@ def read_metrics(path: Path, notes: list[str], wanted: Wanted = lambda name: Tru
         numbers = {
             name: float(value) if math.isfinite(value) else math.inf
             for name, value in line["data"].items()
-            if wanted(name) and isinstance(value, (int, float)) and not isinstance(value, bool)
+            if keep(name) and isinstance(value, (int, float)) and not isinstance(value, bool)
         }
         return line["step"], numbers
 
@@ -186,7 +178,7 @@ class RunLog:
         return {benchmark: points for benchmark, points in by_benchmark.items() if len(points)}
 
 
-def load_runs(paths: Iterable[Path], notes: list[str], wanted: Wanted = lambda name: True) -> list[RunLog]:
+def load_runs(paths: Iterable[Path], notes: list[str], keep: Filter = lambda name: True) -> list[RunLog]:
     """The runs in `paths`: run directories, folders of them, metrics files. A run that is named twice counts once.
 
     A run that cannot be read is noted (LeftOut), and the others are loaded.
@@ -198,7 +190,7 @@ def load_runs(paths: Iterable[Path], notes: list[str], wanted: Wanted = lambda n
     logs = {os.path.realpath(log): log for path in paths for log in find_logs(path, notes)}
     for log in logs.values():
         try:
-            run = load_run(log, wanted)
+            run = load_run(log, keep)
         except (ResultsError, OSError) as error:
             notes.append(LeftOut(f"{error}; left out"))
             continue
@@ -232,14 +224,14 @@ def _logs(path: Path) -> list[Path]:
     return [log for folder in folders for log in _logs(folder)]
 
 
-def load_run(path: Path, wanted: Wanted = lambda name: True) -> RunLog:
+def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
     """Read a run from its log and the files beside it.
 
     Raises:
         ResultsError: one of them cannot be read.
     """
     notes: list[str] = []
-    metrics = read_metrics(path, notes, wanted)
+    metrics = read_metrics(path, notes, keep)
     directory = path.parent
     config, environment = (
         read_mapping(file) if (file := directory / name).exists() else {} for name in (CONFIG, ENVIRONMENT)

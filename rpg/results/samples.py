@@ -1,8 +1,7 @@
-"""Validation samples on disk: how sure Mean@k is, and pass@k.
+"""Validation samples on disk: intervals of Mean@k, and pass@k.
 
-verl writes them where trainer.validation_data_dir says, one JSON object a sample in <step>.jsonl, without the
-data_source: with one in the log it is that one, with several that of the validation file (data.val_files) that holds
-the sample's problem.
+They are in validation/<step>.jsonl of the run, one JSON object a sample, without the data_source. If the log has one
+data_source, it is that one; else that of the validation file (data.val_files) that contains the sample's problem.
 """
 
 from dataclasses import dataclass
@@ -24,20 +23,20 @@ TOLERANCE = 1e-4  # between a logged accuracy and the mean of its samples, whose
 
 @dataclass(frozen=True)
 class Samples:
-    """Of one benchmark at one step: correct answers and samples of every problem, in one order."""
+    """The samples of one benchmark at one step: for each problem, how many are correct and how many there are."""
 
     correct: tuple[int, ...]
     total: tuple[int, ...]
 
     @property
     def k(self) -> int:
-        """Samples of each problem; the fewest, where they differ."""
+        """The smallest number of samples of a problem."""
         return min(self.total)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Percentile bootstrap of the share of correct samples: what another draw of problems might have given.
+        """Percentile bootstrap of the share of correct samples, over problems.
 
-        Problems are drawn with replacement and keep their samples; seeded, so that a table repeats.
+        Problems are drawn with replacement and keep their samples. The seed is fixed, so a table is reproducible.
         """
         correct, total = np.array(self.correct), np.array(self.total)
         drawn = np.random.default_rng(0).integers(len(total), size=(RESAMPLES, len(total)))
@@ -57,30 +56,17 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return 1.0 - float(np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
 
 
-def sample_file(run: RunLog, step: int) -> Path | None:
-    """The file with the samples of a validation, or None where the run wrote none.
-
-    It is looked for beside the log first. trainer.validation_data_dir may by now hold another run's samples, so a file
-    from there is noted.
-    """
-    beside = run.directory / "validation" / f"{step}.jsonl"
-    if beside.exists():
-        return beside
-    elsewhere = Path(setting(run.config, "trainer.validation_data_dir") or "/nowhere", f"{step}.jsonl")
-    if not elsewhere.exists():
-        return None
-    run.notes.append(f"samples from {elsewhere} (trainer.validation_data_dir), as there are none beside the log")
-    return elsewhere
-
-
 def read_samples(run: RunLog, step: int, whole: bool = False) -> pd.DataFrame | None:
-    """The samples of the validation at `step`, a line each, with their data_source; None where the run wrote none.
+    """The samples of the validation at `step`, a row each, with their data_source; None if the run wrote none.
 
-    whole: all that verl wrote of a sample, the response too; else its problem, ground truth and accuracy.
-    Samples whose mean accuracy is not the one in the log are of another run, or not all: left out, and noted.
+    Samples whose mean accuracy differs from the logged one belong to another run, or some are missing: they are left
+    out, and noted.
+
+    Args:
+        whole: read all fields that verl wrote, the response too; else problem, ground truth and accuracy.
 
     Raises:
-        ResultsError: a line that is no sample, or a problem whose data_source cannot be told.
+        ResultsError: a line is no sample, or the data_source of a problem is ambiguous.
     """
 
     def sample(line: Any) -> dict[str, Any]:
@@ -88,16 +74,16 @@ def read_samples(run: RunLog, step: int, whole: bool = False) -> pd.DataFrame | 
             raise ValueError(f"acc is {line['acc']!r:.60}")
         return line if whole else {key: line[key] for key in ("input", "gts", "acc")}
 
-    file = sample_file(run, step)
+    file = run.directory / "validation" / f"{step}.jsonl"
     logged = {source: run.series(metric).get(step) for metric, source in run.accuracy_metrics.items()}
     logged = {source: value for source, value in logged.items() if value is not None}
-    if file is None or not logged:
+    if not file.exists() or not logged:
         return None
     samples = pd.DataFrame(list(read_lines(file, sample)), dtype=object)
     if samples.empty:
         return None
     if len(logged) == 1:
-        samples["data_source"] = next(iter(logged))
+        [samples["data_source"]] = logged
     else:
         sources = _sources(file, set(samples["input"]), set(logged), run)
         samples["data_source"] = [sources[text] for text in samples["input"]]
@@ -115,40 +101,40 @@ def read_samples(run: RunLog, step: int, whole: bool = False) -> pd.DataFrame | 
 
 
 def _sources(file: Path, inputs: set[str], logged: set[str], run: RunLog) -> dict[str, str]:
-    """Input of a sample -> the one data_source of the log whose validation file holds its problem."""
+    """Input of a sample -> the one data_source of the log whose validation file contains its problem."""
     files = setting(run.config, "data.val_files") or []
-    problems: dict[str, set[str]] = {}
+    benchmarks: dict[str, set[str]] = {}  # of each problem
     for name in [files] if isinstance(files, str) else files:
         try:
             for _, row in read_file(name):
                 source = str(row["data_source"])
-                problems.setdefault((question(row) or "").strip(), set()).add(BENCHMARK_OF.get(source, source))
+                benchmarks.setdefault((question(row) or "").strip(), set()).add(BENCHMARK_OF.get(source, source))
         except DataError as error:
             raise ResultsError(f"{error}; needed to tell the samples of {', '.join(sorted(logged))} apart") from error
-    longest_first = sorted(filter(None, problems), key=len, reverse=True)
+    longest_first = sorted(filter(None, benchmarks), key=len, reverse=True)
     sources: dict[str, str] = {}
     for text in inputs:
-        benchmarks = next((problems[problem] for problem in longest_first if problem in text), set())
-        own = sorted(source for source in logged if BENCHMARK_OF.get(source, source) in benchmarks)
-        if len(own) != 1:
-            where = f"of {' and of '.join(own)}" if own else "that is in none of data.val_files"
+        own = next((benchmarks[problem] for problem in longest_first if problem in text), set())
+        candidates = sorted(source for source in logged if BENCHMARK_OF.get(source, source) in own)
+        if len(candidates) != 1:
+            where = f"of {' and of '.join(candidates)}" if candidates else "that is in none of data.val_files"
             raise ResultsError(f"{file}: samples of a problem {where} ({files})")
-        sources[text] = own[0]
+        sources[text] = candidates[0]
     return sources
 
 
 def samples_of_problems(samples: pd.DataFrame) -> Samples:
-    """Correct answers and samples of every problem; problems are told apart by their input and ground truth."""
+    """Count the samples of each problem; a problem is an input with its ground truth."""
     right = samples["acc"].astype(float) > 0
     counts = right.groupby([samples["input"], samples["gts"].astype(str)], sort=False).agg(["sum", "size"])
     return Samples(tuple(map(int, counts["sum"])), tuple(map(int, counts["size"])))
 
 
 def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, float]]]]:
-    """Some problems with their answers at the first, middle and last validation of a run, for its page.
+    """The answers to the first SHOWN_PROBLEMS at the first, middle and last validation of a run.
 
     Returns:
-        (problem, ground truth, [(step, response, accuracy), ...]) of the first SHOWN_PROBLEMS; a long text is cut.
+        (problem, ground truth, [(step, response, accuracy), ...]) of each; of a long text the end.
     """
     steps = sorted({int(step) for points in run.accuracies().values() for step in points.index})
     answers: dict[tuple[str, str], list[tuple[int, str, float]]] = {}

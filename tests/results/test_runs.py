@@ -50,7 +50,6 @@ def test_of_a_resumed_run_the_later_part_wins_and_the_abandoned_branch_goes():
     assert {name: column.dropna().to_dict() for name, column in made.items()} == {
         "x": {1: 1.0, 2: 9.0},
         "y": {2: 1.0},
-        "z": {},
     }
     assert notes == ["resumed at step 2: steps 3 to 3 of the earlier part are replaced"]
 
