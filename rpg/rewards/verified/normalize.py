@@ -28,10 +28,8 @@ def read_table(name: str) -> dict[str, dict[str, tuple[str, str]]]:
 
 
 def spaced(text: str) -> str:
-    """Return LaTeX with a space after a command that ends it, a word with one before."""
-    if text.isalpha():
-        return f" {text}"
-    return text + " " if "\\" in text and text[-1].isalpha() else text
+    """Return LaTeX with a space after a letter that ends it."""
+    return text + " " if text[-1].isalpha() else text
 
 
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
@@ -59,14 +57,11 @@ SYNONYMS = {
     **dict.fromkeys(TABLES["removed commands"], ""),
     **dict.fromkeys(TABLES["commands for a space"], " "),
 }
-NO_SPACE = re.compile(r"(?<!\\)\\!|\{,\}|\\allowbreak|\\[hv]?phantom\s*\{[^{}]*\}|\\(?:left|right)\.")
+NO_SPACE = re.compile(r",\\!|(?<!\\)\\!|\{,\}|\\allowbreak|\\[hv]?phantom\s*\{[^{}]*\}|\\(?:left|right)\.")
 THIN_SPACE = re.compile(r"(?<!\\)\\[,;: ]|(?!^)~")  # "~33" is about 33
-THOUSANDS = re.compile(r"(?<=[0-9])(?:\\,|\{,\}|,\\!|\\ )(?=[0-9]{3}(?![0-9]))")
 EMPHASIS = re.compile(r"\*\*([^*]+)\*\*")
 MONEY = re.compile(r"^([-+]?)\$(?=[0-9.])")
-SHORT_FRACTION = re.compile(r"\\frac\s*(?:\{([^{}]*)\}|([0-9a-zA-Z]))\s*(?:\{([^{}]*)\}|([0-9a-zA-Z]))")
 OVER = re.compile(r"\{([^{}]*)\\over(?![a-z])([^{}]*)\}")
-SHORT_ROOT = re.compile(r"\\sqrt\s*([0-9a-zA-Z])")
 PLAIN_ROOT = re.compile(r"(?<![\\A-Za-z])sqrt\s*\(([^()]*)\)")
 PLAIN_WORDS = "pi|theta|alpha|beta|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|ln|log|exp|infinity|inf"
 PLAIN_COMMAND = re.compile(rf"(?<![\\A-Za-z{{])({PLAIN_WORDS})(?![A-Za-z])")
@@ -93,19 +88,14 @@ DOUBT = re.compile(
 def normalize(text: str) -> str:
     """Return `text` without markup, delimiters, LaTeX spacing, lead-in and end punctuation."""
     text = raise_indices(text).translate(ASCII).translate(CHARACTERS)
-    text = text.strip(' \t\r\n*`"')
     if text.replace("\\$", "").count("$") % 2:  # no pair of delimiters
         text = MONEY.sub(r"\1\\$", text)
-    text = THOUSANDS.sub("", text.replace(",\\!", "{,}"))
-    text = unwrap(text)
-    text = THIN_SPACE.sub(" ", NO_SPACE.sub("", text))
+    text = THIN_SPACE.sub(" ", NO_SPACE.sub("", unwrap(text)))
     text = text.replace("\\not=", "\\ne ").replace("<=", "\\le ").replace(">=", "\\ge ").replace("!=", "\\ne ")
     text = COMMAND.sub(_synonym, text)
     text = WRAPPED.sub(_as_text, text)
     text = strip_ends(strip_sentence(strip_ends(text)))
     text = OVER.sub(r"\\frac{\1}{\2}", text)
-    text = SHORT_FRACTION.sub(_full_fraction, text)
-    text = SHORT_ROOT.sub(r"\\sqrt{\1}", text)
     text = PLAIN_ROOT.sub(r"\\sqrt{\1}", text)
     text = PLAIN_COMMAND.sub(_as_command, text)
     text = SCALE.sub(lambda match: f" \\cdot 10^{{{SCALES[match[1]]}}} ", text)
@@ -155,8 +145,6 @@ def strip_ends(text: str) -> str:
         wrapped = WHOLE_TEXT.fullmatch(text)
         if wrapped:
             text = wrapped.group(1)
-        if re.fullmatch(r"\([A-Z]\)", text):  # a choice letter
-            text = text[1]
     return text
 
 
@@ -186,8 +174,3 @@ def _as_text(match: re.Match[str]) -> str:
 
 def _as_command(match: re.Match[str]) -> str:
     return "\\infty " if match[1].startswith("inf") else f"\\{match[1]} "
-
-
-def _full_fraction(match: re.Match[str]) -> str:
-    above, below = (match[1] or match[2] or ""), (match[3] or match[4] or "")
-    return f"\\frac{{{above}}}{{{below}}}"
