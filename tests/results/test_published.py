@@ -18,6 +18,7 @@ REPORTS = (
     ("off_policy_report.py", "docs/results/off_policy", "off_policy/runs.md"),
     ("stability_report.py", "docs/results/stability", "stability/runs.md"),
     ("factors_report.py", "docs/results/factors", "factors/runs.md"),
+    ("dynamics_report.py", "docs/results/dynamics", "dynamics/runs.md"),
     ("paper_report.py", None, "paper.md"),
 )
 PAGES = ("docs/results/README.md", "docs/results/laboratory.md", "docs/off-policy.md", "README.md")
