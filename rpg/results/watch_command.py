@@ -1,4 +1,4 @@
-"""`rpg watch`: running runs as live tables in the terminal. It only reads their files."""
+"""`rpg watch`: running runs as a live table in the terminal. It reads their files and nothing else."""
 
 import argparse
 import contextlib
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from rich.columns import Columns
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -18,7 +17,7 @@ from rich.text import Text
 from rpg.results.run_settings import CONFIG, ResultsError, printable, refusing, show_notes
 from rpg.results.runs import METRICS, RunLog, find_logs, is_accuracy, load_run
 
-# Label, metrics of verl's log (the first that a run has is shown), format.
+# Label, the metrics of verl's log that it shows (the first that a run has), format.
 SHOWN = (
     ("reward", ("critic/score/mean",), "{:.3f}"),
     ("entropy", ("actor/entropy",), "{:.3f}"),
@@ -32,7 +31,7 @@ READ = frozenset(metric for _, metrics, _ in SHOWN for metric in metrics)
 BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK = 14  # characters of a sparkline
 RECENT = 20  # steps whose median time gives the time left
-WIDTH = 44  # characters of a run's table
+LABELS, COLUMN = 18, 26  # characters of the labels and of a run's column
 QUIET = 600  # seconds without a new line after which a run's age is shown
 
 Values = dict[str, tuple[pd.Series, str]]  # label: values by step, format
@@ -40,7 +39,7 @@ Values = dict[str, tuple[pd.Series, str]]  # label: values by step, format
 
 @dataclass
 class Watched:
-    """A run's log, with its size and mtime (ns) when it was last read."""
+    """A run's log, its size and mtime (ns) when it was last read; `read` is called again and again."""
 
     path: Path
     run: RunLog | None = None
@@ -48,7 +47,7 @@ class Watched:
     stamp: tuple[int, int] | None = (-1, -1)
 
     def read(self) -> bool:
-        """Read the log again if it has changed; returns whether it has."""
+        """Read the log again if it has changed; returns whether there is anything new."""
         status = self.path.stat() if self.path.exists() else None
         stamp = status and (status.st_size, status.st_mtime_ns)
         if stamp == self.stamp:
@@ -63,7 +62,7 @@ class Watched:
 
     @property
     def name(self) -> str:
-        """The run's name; its directory's before the first step."""
+        """The run's name, or its directory's before the first step."""
         return printable(self.run.name if self.run else self.path.parent.name)
 
     @property
@@ -71,28 +70,10 @@ class Watched:
         """Whether the last planned step is logged."""
         return bool(self.run and self.run.planned_steps and self.run.last_step >= self.run.planned_steps)
 
-    def state(self, now: float) -> str:
-        """Step, planned steps and time left (by the median of the last steps), or why there is no step.
 
-        With the age of the last line if the run has been quiet for long.
-        """
-        if self.run is None:
-            return self.problem
-        text, planned = f"{self.run.last_step}", self.run.planned_steps
-        if planned:
-            text += f"/{planned:.0f}"
-            times = self.run.series("timing_s/step").tail(RECENT)
-            if not self.ended and len(times):
-                text += f", {duration((planned - self.run.last_step) * times.median())} left"
-        quiet = now - self.stamp[1] / 1e9 if self.stamp else 0
-        return f"{text}, last line {duration(quiet)} ago" if quiet > QUIET and not self.ended else text
-
-
-def values(run: RunLog | None) -> Values:
-    """Label -> (values by step, format) of the metrics that a run has, and of the accuracy of each benchmark."""
+def values(run: RunLog) -> Values:
+    """Label -> (values by step, format) of the metrics that a run has; the accuracy of each benchmark among them."""
     shown: Values = {}
-    if run is None:
-        return shown
     for label, metrics, form in SHOWN:
         series = next((run.series(metric) for metric in metrics if metric in run.metrics), pd.Series(dtype=float))
         if len(series):
@@ -103,11 +84,21 @@ def values(run: RunLog | None) -> Values:
 
 
 def sparkline(series: pd.Series, width: int = SPARK) -> str:
-    """The values as at most `width` block characters, from their minimum to their maximum; more are averaged."""
+    """The values as block characters, averaged where there are more than `width`; the lowest is the lowest block."""
     bins = np.array([part.mean() for part in np.array_split(series.to_numpy(), min(width, len(series)))])
     span = bins.max() - bins.min()
     heights = (bins - bins.min()) / span * (len(BLOCKS) - 1) if span > 0 else np.zeros(len(bins))
     return "".join(BLOCKS[round(height)] for height in heights)
+
+
+def progress(run: RunLog) -> str:
+    """Step, of how many, and the time left by the median of the last steps' times."""
+    if not run.planned_steps:
+        return f"{run.last_step}"
+    left = max(0, run.planned_steps - run.last_step)
+    text = f"{run.last_step}/{run.planned_steps:.0f}"
+    times = run.series("timing_s/step").tail(RECENT)
+    return f"{text}, {duration(left * times.median())} left" if left and len(times) else text
 
 
 def duration(seconds: float) -> str:
@@ -117,26 +108,54 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def screen(all_watched: Sequence[Watched], now: float) -> Columns:
-    """A table for each run, with sparklines; as many tables side by side as fit."""
-    tables = []
+def state(watched: Watched, now: float) -> str:
+    """Progress, or why there is none; with the age of the last line where that is long ago."""
+    if watched.run is None:
+        return watched.problem
+    quiet = now - watched.stamp[1] / 1e9 if watched.stamp else 0
+    text = progress(watched.run)
+    return f"{text}, last line {duration(quiet)} ago" if quiet > QUIET and not watched.ended else text
+
+
+def screen(all_watched: Sequence[Watched], width: int, now: float) -> Table:
+    """A column a run with sparklines; a line a run where the width is too small for that."""
+    shown = [values(watched.run) if watched.run else {} for watched in all_watched]
+    labels = list(dict.fromkeys(label for one in shown for label in one))
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    if LABELS + COLUMN * len(all_watched) > width:
+        for heading in ("run", "step", *labels):
+            made.add_column(Text(heading), overflow="fold")
+        for watched, one in zip(all_watched, shown, strict=True):
+            entries = [entry(one, label, sparklines=False) for label in labels]
+            made.add_row(*map(Text, (watched.name, state(watched, now), *entries)))
+        return made
+    made.add_column("", width=LABELS - 2)
     for watched in all_watched:
-        table = Table("", "", "", box=None, pad_edge=False, show_header=False, width=WIDTH, title_justify="left")
-        table.title = Text.assemble((watched.name, "bold"), f"  {watched.state(now)}")
-        for label, (series, form) in values(watched.run).items():
-            table.add_row(Text(label), form.format(series.iloc[-1]), sparkline(series))
-        tables.append(table)
-    return Columns(tables)
+        made.add_column(Text(watched.name, overflow="fold"), width=COLUMN - 2)
+    made.add_row("step", *(Text(state(watched, now)) for watched in all_watched))
+    for label in labels:
+        made.add_row(Text(label, overflow="fold"), *(Text(entry(one, label)) for one in shown))
+    return made
+
+
+def entry(shown: Values, label: str, sparklines: bool = True) -> str:
+    """The last value of a metric, and how it went."""
+    if label not in shown:
+        return "–"
+    series, form = shown[label]
+    value = form.format(series.iloc[-1])
+    return f"{value:>8} {sparkline(series)}" if sparklines else value
 
 
 def line(watched: Watched, now: float) -> str:
-    """A run's state as one line, for output that is not a terminal."""
-    entries = [f"{label} {form.format(series.iloc[-1])}" for label, (series, form) in values(watched.run).items()]
-    return "  ".join([watched.name, watched.state(now), *entries])
+    """A run's state as one line, for output that is no terminal."""
+    shown = values(watched.run) if watched.run else {}
+    entries = [f"{label} {entry(shown, label, sparklines=False)}" for label in shown]
+    return "  ".join([watched.name, state(watched, now), *entries])
 
 
 def watched_logs(path: Path, notes: list[str]) -> list[Path]:
-    """The logs below a path; of a run without a step yet, the log that it will write."""
+    """The logs below a path; of a run that has only started the one that it will write."""
     if (path / CONFIG).is_file() and not (path / METRICS).exists():
         return [path / METRICS]
     return find_logs(path, notes)
@@ -144,14 +163,14 @@ def watched_logs(path: Path, notes: list[str]) -> list[Path]:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg watch`."""
-    parser.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="run directory, or a folder of them")
-    parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="refresh interval (default: 2)")
-    parser.add_argument("--once", action="store_true", help="print the current state and exit")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="a run's directory, or a folder of them")
+    parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="between two looks; default: 2")
+    parser.add_argument("--once", action="store_true", help="print the present state and end")
 
 
 @refusing
 def run(args: argparse.Namespace) -> int:
-    """Show the runs until all have logged their last planned step, or Ctrl-C. Returns 2 if there is no run."""
+    """Show the runs until the last one has logged its last planned step, or Ctrl-C; 2 where there is no run."""
     if not args.every > 0:
         raise ResultsError(f"--every {args.every}: must be a positive number of seconds")
     notes: list[str] = []
@@ -170,11 +189,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(all_watched: list[Watched], once: bool, every: float, live: Live | None = None) -> None:
-    """Show the runs until all have ended: in the live table, else as a line whenever a log has grown."""
+    """Until all runs have ended: the live table, or without one a line a run whenever its log has grown."""
     while True:
         changed = [watched for watched in all_watched if watched.read()]
         if live:
-            live.update(screen(all_watched, time.time()), refresh=True)
+            live.update(screen(all_watched, live.console.width, time.time()), refresh=True)
         else:
             for watched in changed:
                 print(line(watched, time.time()), flush=True)

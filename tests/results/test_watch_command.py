@@ -57,7 +57,7 @@ def test_only_new_lines_are_read_again_and_a_cut_off_one_waits(tmp_path: Path):
 
 
 @pytest.mark.parametrize("width", [180, 46])
-def test_every_run_has_a_table_that_fits(tmp_path: Path, width: int):
+def test_runs_are_columns_where_they_fit_and_else_lines(tmp_path: Path, width: int):
     all_watched = []
     for number in range(6):
         write_config(tmp_path / f"run{number}", steps=6)
@@ -66,7 +66,7 @@ def test_every_run_has_a_table_that_fits(tmp_path: Path, width: int):
         watched.read()
         all_watched.append(watched)
     console = Console(width=width, record=True, file=io.StringIO())
-    console.print(screen(all_watched, now=0.0))
+    console.print(screen(all_watched, width, now=0.0))
     text = console.export_text().splitlines()
     assert max(map(len, text)) <= width
     assert all(any(f"run{number}" in line for line in text) for number in range(6))
