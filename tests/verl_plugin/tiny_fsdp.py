@@ -1,6 +1,7 @@
 """A tiny language model under FSDP2 over gloo, for tests of what happens to its shards; no Ray, no vLLM."""
 
 import multiprocessing
+import os
 import tempfile
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -28,7 +29,10 @@ def process_group(rank: int = 0, world_size: int = 1, meeting: str | None = None
             torch.distributed.destroy_process_group()
 
 
-def _rank(rank: int, world_size: int, meeting: str, function: Callable, arguments: tuple) -> None:
+def _rank(
+    rank: int, world_size: int, meeting: str, environment: dict[str, str], function: Callable, arguments: tuple
+) -> None:
+    os.environ.update(environment)  # the fork server may be older than what a test has set
     torch.set_num_threads(1)
     with process_group(rank, world_size, meeting):
         function(*arguments)
@@ -43,7 +47,7 @@ def on_ranks(world_size: int, function: Callable, *arguments) -> None:
     with tempfile.TemporaryDirectory() as directory:
         torch.multiprocessing.start_processes(
             _rank,
-            (world_size, f"{directory}/meeting", function, arguments),
+            (world_size, f"{directory}/meeting", dict(os.environ), function, arguments),
             nprocs=world_size,
             start_method="forkserver",
         )
