@@ -42,7 +42,7 @@ class Problem:
 
 
 def make_row(problem: Problem, index: int = 0, template: str | None = None) -> dict[str, Any]:
-    """Return the row of `problem`; `index` is its repeat number, 0..K-1 (paper.md, E10)."""
+    """Return the row of `problem`; `index` is its repeat number, 0..K-1 (E10 in docs/mathematics.md)."""
     return {
         "data_source": problem.data_source,
         "prompt": [{"role": "user", "content": format_prompt(problem.text, template)}],

@@ -1,6 +1,6 @@
 """Which data_source values are scored: exact spellings, one table.
 
-The release's README, its released files and verl disagree on spellings (paper.md, E9), so every
+The release's README, its released files and verl disagree on spellings (E9 in docs/mathematics.md), so every
 spelling that a published file of these problem sets carries is listed.
 """
 

@@ -1,7 +1,7 @@
 r"""The judge `release`: how the release decided whether a response is right.
 
-Integer sets by text alone, everything else by a math-verify call on the whole response (paper.md,
-section 8). The steps stand here in the rule's order; each works on what the one before left.
+Integer sets are scored by text alone, other sets by math-verify on the whole response (docs/judges.md). The steps
+follow the rule's order; each works on the result of the one before.
 """
 
 import functools

@@ -12,7 +12,7 @@ from rpg.objectives.advantages import batch_mean_advantages, group_mean_advantag
 def rpg(
     token_level_rewards: Tensor, response_mask: Tensor, index: np.ndarray | None = None, **_: Any
 ) -> tuple[Tensor, Tensor]:
-    """Reward minus the mean reward of the prompt's group (paper.md section 5).
+    """Reward minus the mean reward of the prompt's group (the paper, Section 5).
 
     Args:
         token_level_rewards, response_mask: (batch, tokens).
@@ -29,7 +29,7 @@ def rpg(
 
 
 def rpg_batchmean(token_level_rewards: Tensor, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
-    """Reward minus the mean reward of the batch (paper.md section 5); arguments and result as for rpg."""
+    """Reward minus the mean reward of the batch (the paper, Section 5); arguments and result as for rpg."""
     with torch.no_grad():
         advantages = batch_mean_advantages(token_level_rewards, response_mask)
     return advantages, advantages

@@ -63,7 +63,7 @@ def test_olympiad_answers_in_lists_and_context(tmp_path: Path) -> None:
 
 
 def test_released_aime_file_with_problem_numbers_as_index(tmp_path: Path) -> None:
-    """paper.md, E10: 30 problems in 960 rows whose index is the problem; we write the repeat number."""
+    """E10 in docs/mathematics.md: 30 problems in 960 rows whose index is the problem; we write the repeat number."""
     rows = [dapo_row(f"Problem {n}.", str(n), str(n)) for _ in range(32) for n in range(30)]
     built = build("aime24", write_rows(tmp_path / "aime-2024.parquet", rows), tmp_path / "out")
     assert len(built) == 960

@@ -149,7 +149,7 @@ class TestSettings:
         assert spec == LossSpec.parse("rpg_ufkl", clip_low=0.2, clip_high=0.28, clip_c=10.0, **ours)
 
     def test_verls_plain_config_gets_the_papers_values_and_says_so_once(self, caplog):
-        """design.md 2.1: a plain main_ppo with only loss_mode set works."""
+        """A plain main_ppo with only loss_mode set works."""
         adapter._say_defaults_once.cache_clear()
         config = actor_config(policy_loss=PolicyLossConfig(loss_mode="rpg_rf_urkl"))
         with caplog.at_level(logging.WARNING, logger=adapter.logger.name):

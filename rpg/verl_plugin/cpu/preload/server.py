@@ -3,7 +3,7 @@
 See the package; DRIVER is the process that it ends with. The early ones are imported at once, the late ones when the
 first client comes, in that client's environment: Ray's C++ part reads the job's and the raylet's ids from it once, when
 it is imported, and all of a run's workers agree in them. The server must have one thread when it forks, and says how
-long each part took and what ends it. docs/cpu.md lists what else a fork copies.
+long each part took and what ends it.
 """
 
 import contextlib
