@@ -1,10 +1,11 @@
-"""The wheel: it installs into an environment of its own and brings configuration, scripts and tables along."""
+"""The wheel, built from the sdist: it installs into its own environment, with configuration, scripts and tables."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -24,8 +25,13 @@ def wheel(tmp_path_factory) -> Path:
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, source / name, follow_symlinks=False)
     out = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "uv", "build", "--wheel", "--no-build-isolation", "--out-dir", str(out)]
+    command = [sys.executable, "-m", "uv", "build", "--no-build-isolation", "--out-dir", str(out)]
     subprocess.run([*command, "--python", sys.executable, str(source)], check=True, capture_output=True, timeout=600)
+    (sdist,) = out.glob("rpg_verl-*.tar.gz")  # uv builds the wheel from it
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"LICENSE", "README.md", "pyproject.toml", "rpg/recipe/launch.sh"} <= names
+    assert not any(name.startswith("tests") for name in names)
     (built,) = out.glob("rpg_verl-*.whl")
     return built
 
