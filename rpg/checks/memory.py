@@ -175,8 +175,9 @@ def host(shape: Shape, config: dict[str, Any]) -> Phase:
     own = has_reference(config) and not config["actor_rollout_ref"]["model"].get("lora_rank")
     kept = size / trainer["nnodes"] if own else 0
     gradients = bytes_of(fsdp.get("model_dtype")) * trained_parameters(shape, config) / trainer["nnodes"]
-    copies = 3 if fsdp.get("offload_policy") else 2 if fsdp.get("optimizer_offload") else 0
+    always = fsdp.get("offload_policy")
     return Phase("host memory of a node", {
         f"the model, read by {readers} ranks": readers * size, "reference": kept,
-        "gradients and moments" if copies == 3 else "moments": copies * gradients,
+        "gradients": gradients if always else 0,
+        "moments": 2 * gradients if always or fsdp.get("optimizer_offload") else 0,
     })  # fmt: skip

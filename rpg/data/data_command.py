@@ -1,6 +1,7 @@
 """`rpg data build` and `rpg data check`."""
 
 import argparse
+import re
 import sys
 from dataclasses import replace
 from difflib import get_close_matches
@@ -16,6 +17,7 @@ from rpg.rewards.data_sources import is_known, require_gym_task
 from rpg.rewards.user_reward import find_reward
 
 GYM = "reasoning-gym:"
+SAFE_NAME = re.compile(r"[\w.-]+")
 TOY, TASK, PUBLISHED, OWN = "toy", f"{GYM}TASK", "published sets", "your own data, gsm8k and math"
 
 
@@ -159,6 +161,8 @@ def build_own(args: argparse.Namespace) -> None:
             if not value:
                 raise DataError(f"{flag} is missing; give a NAME, or --from FILE --question COLUMN --answer COLUMN")
         name = args.files_name or Path(origin.removeprefix(user_data.HUB).partition(":")[0]).stem
+        if not SAFE_NAME.fullmatch(name):
+            raise DataError(f"--name {name}: becomes a file name; give letters, digits, '.', '_' and '-'")
         table = user_data.Table(name, args.question, args.answer)
     table = replace(
         table,

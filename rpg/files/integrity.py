@@ -91,7 +91,7 @@ def _missing(directory: Path) -> Iterator[str]:
         ranks = int(json.loads((actor / "fsdp_config.json").read_bytes())["world_size"])
     except (OSError, ValueError, KeyError, TypeError):
         ranks = 0
-    if ranks < 1:
+    if not 1 <= ranks < 10**6:
         yield "actor/fsdp_config.json is missing or states no world_size"
         return
     shards = [match for path in actor.iterdir() if (match := SHARD.fullmatch(path.name))]

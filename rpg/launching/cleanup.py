@@ -42,8 +42,10 @@ def temporary_files() -> Iterator[None]:
         yield
     finally:
         tempfile.tempdir = None
-        del os.environ["TMPDIR"]
-        os.environ.update({"TMPDIR": before} if before is not None else {})
+        if before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before
         scratch.remove()
 
 

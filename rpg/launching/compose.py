@@ -52,8 +52,7 @@ def configured(overrides: list[str], notes: list[str]) -> Run:
         compare_with_name(config, notes)
         run = resolve(config)
     except (HydraException, OmegaConfBaseException) as error:
-        cause = f": {error.__cause__}" if error.__cause__ else ""
-        raise BadSetting(f"in the configuration: {error}{cause}") from error
+        raise _bad_configuration(error) from error
     if diagnostics := list(secrets.secrets(run)):  # before anything else may show a value
         raise Refused(diagnostics)
     return run
@@ -90,7 +89,7 @@ def resolve(config: DictConfig) -> Run:
     """A configuration without interpolations.
 
     Raises OmegaConfBaseException naming the key it fails at, BadSetting for text that would become an interpolation.
-    verl leaves keys of parts that are switched off at ???, so that missing keys are no error here but for the name.
+    Keys that verl leaves at ??? stay missing; only the run's name is required.
     """
     if config.trainer.experiment_name is None:
         raise MissingMandatoryValue("trainer.experiment_name: give the run a name")
@@ -118,8 +117,12 @@ def compose_config(overrides: list[str]) -> DictConfig:
         try:
             return compose("rpg_trainer", overrides=[search, *overrides])
         except (HydraException, OmegaConfBaseException, ValueError, TypeError, AttributeError, AssertionError) as error:
-            cause = f": {error.__cause__}" if error.__cause__ else ""
-            raise BadSetting(f"in the configuration: {error}{cause}") from error
+            raise _bad_configuration(error) from error
+
+
+def _bad_configuration(error: Exception) -> BadSetting:
+    cause = f": {error.__cause__}" if error.__cause__ else ""
+    return BadSetting(f"in the configuration: {error}{cause}")
 
 
 def check_override(text: str) -> None:

@@ -28,11 +28,13 @@ def family(label: str) -> str:
     return "RPG" if label.startswith("RPG") else "baseline"
 
 
-LOOKS = {
-    label: row.look if divergence is None else Look(DIVERGENCE_COLOURS[divergence]["REINFORCE" in label], row.look.dash)
-    for label, (row, divergence) in LABELS.items()
-    if label in METHODS
-}
+def _look(label: str, row: Method, divergence: str | None) -> Look:
+    if divergence is None:
+        return row.look
+    return Look(DIVERGENCE_COLOURS[divergence][family(label) == "RPG-REINFORCE"], row.look.dash)
+
+
+LOOKS = {label: _look(label, *LABELS[label]) for label in METHODS}
 
 
 def base_method(label: str) -> str:

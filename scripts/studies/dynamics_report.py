@@ -93,9 +93,8 @@ def table(runs: pandas.DataFrame) -> list[list[str]]:
         "Differences are blocked by seed, ± one standard error. Whitened: over the batch; divided: by the group's "
         "deviation; k3: 1e-3, to the initial policy."
     )
-    heads = [[name, *DIGITS] for name in ("arm", "difference")]
-    tables = markdown(heads[0], rows), [explained], markdown(heads[1], differences)
-    return [["# The runs of 48 batches"], [summary], *tables]
+    by_arm, by_pair = markdown(["arm", *DIGITS], rows), markdown(["difference", *DIGITS], differences)
+    return [["# The runs of 48 batches"], [summary], by_arm, [explained], by_pair]
 
 
 def draw(runs: pandas.DataFrame, metrics: pandas.DataFrame, pass_at_8: pandas.Series, path: Path) -> None:

@@ -92,6 +92,7 @@ def test_a_folder_has_its_own_test_split_whose_questions_leave_training(tmp_path
         (["--question", "Frage", "--answer", ANSWER], ["--question", "'Frage'", f"{QUESTION!r}"]),
         ([*OWN, "--keep", "lvl"], ["--keep", "'lvl'"]),
         ([*OWN, "--test-rows", 10], ["--test-rows", "10"]),
+        ([*OWN, "--name", "a/b"], ["--name", "a/b"]),
         (["--question", QUESTION], ["--answer"]),
         ([*OWN, "--low", 3], ["--low"]),
     ],
