@@ -28,8 +28,6 @@ install() {
     VIRTUAL_ENV=$env FLASH_ATTN=0 bash scripts/setup_gpu.sh
 }
 
-gym() { "$env/bin/python" -m uv pip install --quiet --python "$env/bin/python" --editable '.[reasoning-gym]'; }
-
 dry_runs() { # as a shell with this environment active would
     local script profile
     for script in recipe/rpg/7b/run_dapo_7b.sh recipe/rpg/7b/run_rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28.sh \
@@ -53,7 +51,6 @@ tests() { OMP_NUM_THREADS=1 "$env/bin/python" -m pytest -p no:cacheprovider "$@"
 export PATH="$env/bin:$PATH"
 try "requirement.txt, but for flash-attn, and this package" install
 if ((failed)); then exit 1; fi
-try "the extra reasoning-gym, whose rewards the unit tests ask" gym
 try "rpg verify" "$env/bin/rpg" verify
 try "the plugin in a fresh process and in a Ray worker" "$env/bin/rpg" doctor --ray
 try "dry runs of 7b and 4b, profiles gpu and gpu_sdpa" dry_runs

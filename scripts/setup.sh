@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Make .venv at the repository's root: Python 3.11 or 3.12, the CPU environment locked in requirements/cpu.txt, this
-# package (editable), and reasoning-gym where a C compiler can build its pycosat. Run again, it does nothing when
-# nothing changed. PYTHON names the Python to take; without it a .venv that is there keeps its own, else it is the
+# Make .venv at the repository's root: Python 3.11 or 3.12, the CPU environment locked in requirements/cpu.txt, and this
+# package (editable). Run again, it does nothing when nothing changed. PYTHON names the Python to take; without it a .venv that is there keeps its own, else it is the
 # first of python3.11, python3.12, python3 and python that fits, else one that uv brings.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -18,7 +17,7 @@ else
 fi
 
 stamp=.venv/.rpg-setup
-state=$({ "$python" --version; cat requirements/cpu.txt requirements/reasoning-gym.txt requirements/vllm-name/pyproject.toml pyproject.toml scripts/setup.sh scripts/venv.sh; pwd; } | sha256sum)
+state=$({ "$python" --version; cat requirements/cpu.txt requirements/vllm-name/pyproject.toml pyproject.toml scripts/setup.sh scripts/venv.sh; pwd; } | sha256sum)
 if [[ -f $stamp && $(<"$stamp") == "$state" ]]; then
     say ".venv is up to date"
     exit 0
@@ -51,11 +50,6 @@ grep -v '^torch==' requirements/cpu.txt > .venv/requirements-without-torch.txt
 "$bin/uv" pip install --quiet --compile-bytecode --python "$bin/python" --no-deps \
     --requirement .venv/requirements-without-torch.txt
 "$bin/uv" pip install --quiet --python "$bin/python" --no-deps --no-build-isolation --editable . ./requirements/vllm-name
-if ! "$bin/uv" pip install --quiet --python "$bin/python" --no-deps --requirement requirements/reasoning-gym.txt; then
-    say "without reasoning-gym, which only \`rpg data build reasoning-gym:TASK\` and its rewards use: the message above" \
-        "says why. With a C compiler and Python's headers: .venv/bin/uv pip install --python .venv/bin/python" \
-        "--no-deps -r requirements/reasoning-gym.txt"
-fi
 "$bin/python" -c 'import torch, rpg, importlib.metadata as m; m.version("vllm")'
 echo "$state" > "$stamp"
 say "done in $((SECONDS - began)) s"

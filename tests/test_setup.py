@@ -14,7 +14,6 @@ READ = (
     "scripts/venv.sh",
     "pyproject.toml",
     "requirements/cpu.txt",
-    "requirements/reasoning-gym.txt",
     "requirements/vllm-name/pyproject.toml",
 )
 

@@ -94,15 +94,14 @@ def _readable(run: Run) -> Iterator[tuple[str, str]]:
     return ((key, name) for key, name in _data_files(run) if name not in wrong)
 
 
-@check("data sources", "every data_source is one that rpg.rewards scores, with the library that it needs",
+@check("data sources", "every data_source is one that rpg.rewards scores",
        "data.train_files", "data.val_files", "data.prompt_key", "reward.custom_reward_function.path",
        subject="files")  # fmt: skip
 def data_sources(run: Run) -> Iterator[Diagnostic]:
     """A reward function of somebody else's is not asked."""
     import pyarrow.parquet as pq
 
-    from rpg.rewards import KNOWN_DATA_SOURCES, gym, is_known
-    from rpg.rewards.data_sources import GYM_PREFIX, gym_task
+    from rpg.rewards import KNOWN_DATA_SOURCES, is_known
 
     if not is_ours(run.get("reward.custom_reward_function.path")):
         return
@@ -111,10 +110,8 @@ def data_sources(run: Run) -> Iterator[Diagnostic]:
         unknown = sorted((source for source in sources if not is_known(source)), key=str)
         if unknown:
             wrong = f"data_source {', '.join(map(shown, unknown))} is not scored by rpg.rewards"
-            known = ", ".join([*sorted(KNOWN_DATA_SOURCES), f"{GYM_PREFIX}TASK"])
+            known = ", ".join(sorted(KNOWN_DATA_SOURCES))
             yield Diagnostic(key, name, wrong, f"set reward.custom_reward_function for others; known: {known}")
-        if any(is_known(source) and gym_task(source) for source in sources) and not gym.is_installed():
-            yield Diagnostic(key, name, "is scored by reasoning-gym, which is not installed", gym.EXTRA)
 
 
 @check("enough rows", "the training files fill a batch", "data.train_files", "data.val_files",

@@ -13,12 +13,11 @@ from rpg.data.build import SPLITS, Report, write_splits
 from rpg.data.diagnostics import shown
 from rpg.data.published import SOURCES, build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub
-from rpg.rewards.data_sources import is_known, require_gym_task
+from rpg.rewards.data_sources import is_known
 from rpg.rewards.user_reward import find_reward
 
-GYM = "reasoning-gym:"
 SAFE_NAME = re.compile(r"[\w.-]+")
-TOY, TASK, PUBLISHED, OWN = "toy", f"{GYM}TASK", "published sets", "your own data, gsm8k and math"
+TOY, PUBLISHED, OWN = "toy", "published sets", "your own data, gsm8k and math"
 
 
 def _at_least(least: int) -> Any:
@@ -45,13 +44,13 @@ OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
     "--keep": ((OWN,), [], {"metavar": "COLUMN", "nargs": "+", "help": "columns that your reward function reads"}),
     "--test-rows": ((OWN,), None, {"metavar": "N", "type": _at_least(0),
                     "help": "rows drawn for the test file if there is no test split (default: one in ten)"}),
-    "--repeat": ((PUBLISHED, TASK, TOY), None, {"metavar": "K", "type": _at_least(1),
+    "--repeat": ((PUBLISHED, TOY), None, {"metavar": "K", "type": _at_least(1),
                  "help": "rows of each problem (default: 32 for aime24, aime25, amc23)"}),
-    "--exclude": ((PUBLISHED, TASK, OWN), [], {"metavar": "FILE", "nargs": "+", "type": Path,
+    "--exclude": ((PUBLISHED, OWN), [], {"metavar": "FILE", "nargs": "+", "type": Path,
                   "help": "leave out the problems of these files, built or as published"}),
-    "--train-size": ((TOY, TASK), 2048, {"type": _at_least(0), "help": "training problems (default: 2048)"}),
-    "--test-size": ((TOY, TASK), 256, {"type": _at_least(0), "help": "test problems (default: 256)"}),
-    "--seed": ((TOY, TASK, OWN), 0, {"type": int, "help": "selects the problems that are drawn (default: 0)"}),
+    "--train-size": ((TOY,), 2048, {"type": _at_least(0), "help": "training problems (default: 2048)"}),
+    "--test-size": ((TOY,), 256, {"type": _at_least(0), "help": "test problems (default: 256)"}),
+    "--seed": ((TOY, OWN), 0, {"type": int, "help": "selects the problems that are drawn (default: 0)"}),
     "--low": ((TOY,), 0, {"type": int, "help": "smallest operand (default: 0)"}),
     "--high": ((TOY,), 99, {"type": int, "help": "largest operand (default: 99)"}),
 }  # fmt: skip
@@ -64,8 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build_parser.epilog = "example: rpg data build --from mine.csv --question Q --answer A --name mine --test-rows 200"
     add = build_parser.add_argument
     names = ", ".join([TOY, *SOURCES, *user_data.TABLES])
-    add("name", nargs="?", type=_set, metavar="NAME", help=f"{names}, {TASK} (data/README.md); none for your own data")
-    add("settings", nargs="*", metavar="KEY=VALUE", help=f"{TASK}: its configuration, for example max_terms=4")
+    add("name", nargs="?", type=_set, metavar="NAME", help=f"{names} (data/README.md); none for your own data")
     add("--out", type=Path, default=Path("data"), help="folder to write to (default: data)")
     for flag, (kinds, _, arguments) in OPTIONS.items():
         add(flag, **{**arguments, "help": f"{', '.join(kinds)}: {arguments['help']}"})
@@ -89,15 +87,13 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "check":
             return _check(args)
         kind = _kind_of(args.name)
-        if args.settings and kind != TASK:
-            raise DataError(f"{' '.join(args.settings)} is for {TASK} only; leave it out")
         for flag, (kinds, default, arguments) in OPTIONS.items():
             option = arguments.get("dest", flag.removeprefix("--").replace("-", "_"))
             if getattr(args, option) is None:
                 setattr(args, option, default)
             elif kind not in kinds:
                 raise DataError(f"{flag} is for {' and '.join(kinds)} only; leave it out")
-        {TOY: build_toy, TASK: build_gym, PUBLISHED: build_published, OWN: build_own}[kind](args)
+        {TOY: build_toy, PUBLISHED: build_published, OWN: build_own}[kind](args)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         name = f" {args.name}" if args.action == "build" and args.name else ""
         print(f"rpg data {args.action}{name}: {error}", file=sys.stderr)
@@ -119,7 +115,7 @@ def _check(args: argparse.Namespace) -> int:
 def _kind_of(name: str | None) -> str:
     if name is None or name in user_data.TABLES:
         return OWN
-    return TASK if name.startswith(GYM) else TOY if name == TOY else PUBLISHED
+    return TOY if name == TOY else PUBLISHED
 
 
 def build_toy(args: argparse.Namespace) -> None:
@@ -129,19 +125,6 @@ def build_toy(args: argparse.Namespace) -> None:
         problem for split in SPLITS for problem in toy.toy_problems(split, args.seed, sizes[split], args.low, args.high)
     ]
     report = Report(written=write_splits(args.out, TOY, problems, repeat=args.repeat or 1))
-    print(*report.lines(), sep="\n")
-
-
-def build_gym(args: argparse.Namespace) -> None:
-    """Write TASK_train.parquet and TASK_test.parquet of one of reasoning-gym's generators."""
-    from rpg.data import generated
-
-    task, report = args.name.removeprefix(GYM), Report()
-    settings = generated.settings_of(task, args.settings)
-    problems = generated.draw(
-        task, settings, args.seed, test=args.test_size, train=args.train_size, exclude=_excluded(args), report=report
-    )
-    report.written = write_splits(args.out, task, problems, repeat=args.repeat or 1)
     print(*report.lines(), sep="\n")
 
 
@@ -197,16 +180,11 @@ def _excluded(args: argparse.Namespace) -> set[bytes]:
 def _set(text: str) -> str:
     """The name of a set that can be built."""
     known = [TOY, *SOURCES, *user_data.TABLES]
-    if text.startswith(GYM):
-        try:
-            require_gym_task(text.removeprefix(GYM))
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-    elif text not in known:
+    if text not in known:
         near = get_close_matches(text, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}? " if near else ""
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no set; {hint}one of {', '.join(known)}, {TASK}; for "
+            f"{text!r} is no set; {hint}one of {', '.join(known)}; for "
             "your own data give --from FILE --question COLUMN --answer COLUMN --name NAME"
         )
     return text

@@ -10,21 +10,12 @@ from pydantic_core import PydanticCustomError
 from rpg.data.diagnostics import ABSENT, Diagnostic, Level
 from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.template import PREFIX, is_templated, strip_prompt
-from rpg.rewards import compute_score, gym, release, verified
-from rpg.rewards.data_sources import (
-    AIME_SOURCES,
-    GYM_PREFIX,
-    GYM_SOURCES,
-    INTEGER_SOURCES,
-    KNOWN_DATA_SOURCES,
-    UNANSWERED,
-    is_known,
-)
+from rpg.rewards import release, verified
+from rpg.rewards.data_sources import AIME_SOURCES, INTEGER_SOURCES, KNOWN_DATA_SOURCES, is_known
 from rpg.rewards.extract import ANSWER_MARK, MAX_ANSWER_CHARS
 
 NO_ANSWERS = frozenset(("nan", "none", "null", "n/a", "na", "unknown", "?", "-", "[invalid]"))
 BUILD = "build the file again with `rpg data build`"
-BUILD_GYM = "build the file again with `rpg data build reasoning-gym:TASK`"
 REMEDIES = {  # of a value of another type, by column
     "data_source": f"name the problem set; {BUILD}",
     "prompt": 'give [{"role": "user", "content": ...}]',
@@ -87,7 +78,7 @@ def _context(info: ValidationInfo) -> dict[str, Any]:
 
 def _data_source(value: str, info: ValidationInfo) -> str:
     if not _context(info)["own_reward"] and not is_known(value):
-        near = get_close_matches(value.strip(), KNOWN_DATA_SOURCES | GYM_SOURCES, n=1, cutoff=0.5)
+        near = get_close_matches(value.strip(), KNOWN_DATA_SOURCES, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise wrong("nothing scores it", f"{hint}rpg.rewards.KNOWN_DATA_SOURCES lists what is scored")
     return value
@@ -130,9 +121,6 @@ def _ground_truth(truth: Any, info: ValidationInfo) -> Any:
     data_source = _context(info)["data_source"]
     if _context(info)["own_reward"]:
         return truth
-    if data_source in GYM_SOURCES:
-        _gym_truth(truth, data_source)
-        return truth
     is_number = isinstance(truth, (int, float)) and not isinstance(truth, bool)
     if not isinstance(truth, str) and not is_number:
         raise wrong(f"is a {type(truth).__name__}", "every row needs the right answer as text; leave the row out")
@@ -158,26 +146,6 @@ def _ground_truth(truth: Any, info: ValidationInfo) -> Any:
     if is_number:
         raise wrong("is a number", "write it as text", "warning")
     return truth
-
-
-def _gym_truth(truth: Any, data_source: str) -> None:
-    if not isinstance(truth, str):
-        raise wrong("is no JSON of reasoning-gym's", BUILD_GYM)
-    try:
-        own = gym.own_answer(truth)
-    except ValueError as error:
-        raise wrong(str(error).partition(";")[0], BUILD_GYM) from None
-    task, metadata = data_source.removeprefix(GYM_PREFIX), gym.unpack(truth)["metadata"]
-    if not isinstance(metadata, dict):
-        raise wrong(f"metadata {short(metadata)} is no mapping", BUILD_GYM)
-    if (made_by := metadata.get("source_dataset", task)) != task:
-        raise wrong(f"is of {short(made_by)}, not of {data_source}", f"correct data_source, or {BUILD_GYM}")
-    if own is None and task not in UNANSWERED:
-        raise wrong(f"no answer, which rows of {data_source} have", BUILD_GYM)
-    if own is not None and gym.is_installed():
-        score = compute_score(data_source, f"Answer: {own}", truth)["score"]
-        if score != 1.0:
-            raise wrong(f"its own answer, {short(own)}, scores {score:g}: nothing can be learnt", BUILD_GYM)
 
 
 def _raw_problem(raw: Any, info: ValidationInfo) -> Any:

@@ -1,16 +1,22 @@
 """Scores of answers, in the signature verl calls for a custom reward function.
 
 verl imports this in every reward worker, so importing it must stay cheap: no torch, no pandas, and
-math-verify and reasoning-gym only in helper processes, with the first answer that needs them.
+math-verify only in helper processes, with the first answer that needs it.
 """
 
 import math
 from numbers import Integral, Real
 from typing import TypedDict
 
-from rpg.rewards import gym, release, verified
-from rpg.rewards.data_sources import INTEGER_SOURCES, KNOWN_DATA_SOURCES, TOY_SOURCES, gym_task, is_known, require_known
-from rpg.rewards.extract import MAX_ANSWER_CHARS
+from rpg.rewards import chain_sum, release, verified
+from rpg.rewards.data_sources import (
+    CHAIN_SOURCES,
+    INTEGER_SOURCES,
+    KNOWN_DATA_SOURCES,
+    TOY_SOURCES,
+    is_known,
+    require_known,
+)
 
 __all__ = ["JUDGES", "KNOWN_DATA_SOURCES", "Score", "compute_score", "is_known"]
 
@@ -39,15 +45,14 @@ def compute_score(
 ) -> Score:
     """Score one response: {"score": +1.0 or -1.0, "acc": 1.0 or 0.0, "pred": the extracted answer}.
 
-    For "reasoning-gym/TASK" `score` is what the task's own score_answer returns, 0 to 1 with partial credit, and
-    `acc` is 1.0 where that is 1 (gym.py).
+    For the chain task `score` is 0 to 1 with partial credit, and `acc` is 1.0 where that is 1 (chain_sum.py).
 
     `pred` is "" where the response gives no answer. The keywords can be set as
     `reward.custom_reward_function.reward_kwargs`:
 
     - `judge`: "release", the release's rule (release.py), or "verified", ours (compare.py);
     - `time_limit`, `release` alone: seconds of processor time for a library's work on one response, 5.0
-      unless given (`verified` works in bounded steps; reasoning-gym has 5.0 with either judge);
+      unless given (`verified` works in bounded steps);
     - `boxed_fallback`, `verified` alone: whether the last \\boxed{} of a response without "Answer:"
       counts; it does unless this is False.
 
@@ -55,8 +60,7 @@ def compute_score(
     needed here.
 
     Raises ValueError for a data_source that nothing scores, an unknown judge, a time_limit that is none, or an
-    option of the other judge, a ground truth of reasoning-gym's that is not what `rpg data build` writes; TypeError
-    for one that is neither text nor a number; ModuleNotFoundError where the library of a data_source is not installed.
+    option of the other judge; TypeError for a ground truth that is neither text nor a number.
     """
     require_known(data_source)
     check_options(judge, time_limit, boxed_fallback)
@@ -66,10 +70,9 @@ def compute_score(
             "it must be text. `rpg data check FILE` names the rows"
         )
     truth = _as_text(ground_truth)
-    if task := gym_task(data_source):
-        limit = release.TIME_LIMIT if time_limit is None else time_limit
-        value, pred = gym.judge_response(task, truth, solution_str, judge, boxed_fallback is not False, limit)
-        return {"score": value, "acc": float(value == 1.0), "pred": pred[:MAX_ANSWER_CHARS]}
+    if data_source in CHAIN_SOURCES:
+        value, pred = chain_sum.judge_response(solution_str, truth)
+        return {"score": value, "acc": float(value == 1.0), "pred": _utf8(pred)}
     if judge == "verified":
         correct, pred = verified.judge_response(
             solution_str, truth, boxed_fallback is not False, integers_only=data_source in TOY_SOURCES
@@ -79,9 +82,7 @@ def compute_score(
     else:
         limit = release.TIME_LIMIT if time_limit is None else time_limit
         correct, pred = release.judge_expression(solution_str, truth, limit)
-    # verl writes it to a UTF-8 file, which half a surrogate pair would end
-    pred = pred.encode("utf-8", "replace").decode()
-    return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": pred}
+    return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": _utf8(pred)}
 
 
 def check_options(judge: str = "release", time_limit: float | None = None, boxed_fallback: bool | None = None) -> None:
@@ -96,6 +97,11 @@ def check_options(judge: str = "release", time_limit: float | None = None, boxed
         raise ValueError(
             f"boxed_fallback={boxed_fallback} is for judge=verified; judge={judge} takes no \\boxed{{}} for an answer"
         )
+
+
+def _utf8(text: str) -> str:
+    """Text that verl can write to its UTF-8 file, which half a surrogate pair would end."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _as_text(truth: str | float) -> str:

@@ -41,12 +41,11 @@ class Sandbox:
         module: what the helper imports; its `answer(*request)` works in a child and returns what JSON holds, its
             `warm_up()` loads beforehand what the children then share.
         library: the library's name in messages.
-        calls_per_child: requests that a child answers before another takes its place.
         calls, over_limit: the number of requests, and of those that were not answered within the limits.
     """
 
-    def __init__(self, module: str, library: str, calls_per_child: int = CALLS_PER_CHILD) -> None:
-        self.module, self.library, self.calls_per_child = module, library, calls_per_child
+    def __init__(self, module: str, library: str) -> None:
+        self.module, self.library = module, library
         self.calls = self.over_limit = 0
         self._begin()
         os.register_at_fork(after_in_child=self._begin)  # the helper is the parent's
@@ -68,7 +67,7 @@ class Sandbox:
         child, answer = self.children.get(), None
         try:
             try:
-                if child is None or child.calls >= self.calls_per_child:
+                if child is None or child.calls >= CALLS_PER_CHILD:
                     child = self.fork_child()
                 answer = child.ask(request, time_limit)
             except ConnectionError as error:

@@ -1,32 +1,54 @@
-"""Arithmetic of several steps, and a toy model that has still to learn it: reasoning-gym's chain_sum.
+"""Sums and differences of three or four digits, and a toy model that has still to learn them.
 
     python -m rpg.toy.chain DIRECTORY
 
-writes chain_sum_train.parquet, chain_sum_test.parquet and the model. It is shown solutions of two kinds, as often: term
-by term, and the answer at once, which is beyond half a million parameters; and not for long. It then guesses half of
-the time, and its steps go wrong: there is more to learn than to be sure of what it knows, as there is in the demo's
-sums, and the length of its responses has somewhere to go.
+writes chain_sum_train.parquet, chain_sum_test.parquet and the model. The problems, their order and their reward are
+those of reasoning-gym 0.1.25's chain_sum with three or four terms of one digit.
+
+The model is shown solutions of two kinds, as often: term by term, and the answer at once, which is beyond half a
+million parameters; and not for long. It then guesses half of the time, and its steps go wrong: there is more to learn
+than to be sure of what it knows, as there is in the demo's sums, and the length of its responses has somewhere to go.
 """
 
 import argparse
+import dataclasses
 import hashlib
+import itertools
 import os
+import random
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from rpg.data import generated
-from rpg.data.build import SPLITS, write_splits
+from rpg.data.build import SPLITS, Report, distinct_problems, write_splits
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
 from rpg.toy.demo_command import is_whole
 from rpg.toy.model import ToyModelSettings, build_trained
 
 TASK = "chain_sum"
-SETTINGS = {"min_terms": 3, "max_terms": 4, "min_digits": 1, "max_digits": 1}
-TRAIN, TEST, SEED = 6000, 512, 0
+TRAIN, TEST = 6000, 512
 # of the responses 4 to 40 tokens are meant to be there; the rest is room to go astray in
 MODEL = ToyModelSettings(steps=700, label_smoothing=0.03, accuracy=(0.22, 0.32), evaluate_from=200, max_response=64)
+
+
+def draw(count: int) -> list[Problem]:
+    """The first `count` distinct problems, of which the first TEST are the test split."""
+    problems = itertools.islice(distinct_problems(_stream(), TASK, Report()), count)
+    return [dataclasses.replace(one, split="test" if index < TEST else "train") for index, one in enumerate(problems)]
+
+
+def _stream() -> Iterator[tuple[str, Problem]]:
+    for seed in itertools.count():
+        generator = random.Random(seed)
+        terms = generator.randint(3, 4)
+        generator.randint(1, 1)  # the number of digits, which the library draws too
+        digits = [generator.randint(0, 9) for _ in range(terms)]
+        signs = [generator.choice("+-") for _ in digits[1:]]
+        text = " ".join([str(digits[0]), *(f"{sign} {digit}" for sign, digit in zip(signs, digits[1:], strict=True))])
+        question = f"State the final answer to the following arithmetic problem: {text} ="
+        yield f"problem {seed}", Problem(TASK, question, str(sum(terms_of(question))), "train")
 
 
 def terms_of(question: str) -> list[int]:
@@ -48,10 +70,9 @@ def solution(problem: Problem) -> str:
 def prepare(directory: Path) -> None:
     """Data and model in directory; what is there already is kept.
 
-    Raises DataError without reasoning-gym, RuntimeError where the model does not come out as it is meant to be, OSError
-    where it cannot be written.
+    Raises RuntimeError where the model does not come out as it is meant to be, OSError where it cannot be written.
     """
-    problems = generated.draw(TASK, SETTINGS, SEED, test=TEST, train=TRAIN)
+    problems = draw(TEST + TRAIN)
     if not all((directory / f"{TASK}_{split}.parquet").is_file() for split in SPLITS):
         write_splits(directory, TASK, problems)
     if not is_whole(directory / "model"):
@@ -65,5 +86,5 @@ if __name__ == "__main__":
     parser.add_argument("directory", type=Path)
     try:
         prepare(parser.parse_args().directory)
-    except (DataError, ModuleNotFoundError, OSError, RuntimeError) as error:
+    except (DataError, OSError, RuntimeError) as error:
         sys.exit(f"chain: {error}")

@@ -35,9 +35,6 @@ def furnished(tmp_path_factory) -> Path:
     table = pq.read_table(toy / "test.parquet")
     riddles = table.set_column(0, "data_source", pa.array(["riddles"] * len(table)))
     pq.write_table(riddles, toy / "riddles.parquet")
-    for task in ("chainsum", "chain_sum"):
-        source = pa.array([f"reasoning-gym/{task}"] * len(table))
-        pq.write_table(table.set_column(0, "data_source", source), toy / f"{task}.parquet")
     (toy / "global_step_1").mkdir()
     (toy / "resumed").mkdir()
     (toy / "resumed/latest_checkpointed_iteration.txt").write_text("5")
@@ -73,15 +70,6 @@ def test_what_a_check_refuses(furnished, name, overrides, blamed, monkeypatch):
 def test_the_nearest_name_is_proposed(toy, override, proposed, monkeypatch):
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
     assert f"did you mean {proposed}?" in refusal(run_of(toy, override))
-
-
-def test_a_set_whose_library_is_missing_is_refused(furnished, monkeypatch):
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(rewards.gym, "is_installed", lambda: False)
-    text = refusal(run_of(furnished, f"data.train_files={furnished}/chain_sum.parquet"))
-    assert "is scored by reasoning-gym, which is not installed" in text
-    assert "pip install '.[reasoning-gym]'" in text
 
 
 def test_the_page_of_checks_is_current():

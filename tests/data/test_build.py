@@ -152,7 +152,6 @@ def test_unusable_input_is_named_and_nothing_written(
     ("name", "option"),
     [
         ("toy", "--from f.parquet"),
-        ("reasoning-gym:chain_sum", "--from f.parquet"),
         ("aime24", "--train-size 2048"),
     ],
 )

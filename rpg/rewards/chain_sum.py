@@ -1,0 +1,21 @@
+"""Reward of the chain task (rpg/toy/chain.py): that of reasoning-gym 0.1.25's chain_sum, partial credit included."""
+
+from decimal import Decimal, InvalidOperation
+
+from rpg.rewards.release import ANSWER, TAIL_CHARS
+
+
+def judge_response(response: str, truth: str) -> tuple[float, str]:
+    """The score of the last "Answer:" line, and the answer read there ("" for none).
+
+    1.0 if it equals `truth` as a decimal number; len(truth) / len(answer) if it only contains `truth`; else 0.0.
+    """
+    answers = ANSWER.findall(response[-TAIL_CHARS:])
+    answer = answers[-1].strip().replace(",", "") if answers else ""
+    try:
+        is_equal = Decimal(answer) == Decimal(truth)
+    except InvalidOperation:
+        is_equal = False
+    if is_equal:
+        return 1.0, answer
+    return (len(truth) / len(answer) if truth in answer else 0.0), answer
