@@ -50,7 +50,7 @@ def compute_score(
     `pred` is "" where the response gives no answer. The keywords can be set as
     `reward.custom_reward_function.reward_kwargs`:
 
-    - `judge`: "release", the release's rule (release.py), or "verified", ours (compare.py);
+    - `judge`: "release", the release's rule (release.py), or "verified", ours (verified/);
     - `time_limit`, `release` alone: seconds of processor time for a library's work on one response, 5.0
       unless given (`verified` works in bounded steps);
     - `boxed_fallback`, `verified` alone: whether the last \\boxed{} of a response without "Answer:"

@@ -2,7 +2,7 @@ r"""The verifier `verified`: what an answer says counts, not how it is written. 
 
 extract.py finds the answer, normalize.py gives it one spelling, structure.py reads its outer form (list, tuple, set,
 equation, inequality, matrix), values.py and units.py read what stands in it, formula.py and evaluate.py give the tree
-and value of a number or a formula, and compare.py compares two answers. No text of a model is run, and the work is
+and value of a number or a formula, and equality.py compares two answers. No text of a model is run, and the work is
 bounded by the sizes that are read.
 """
 
