@@ -167,7 +167,7 @@ def report(args: argparse.Namespace, finished: Sequence[PlannedRun], failures: S
     notes: list[str] = [LeftOut(f"not in this table: {failure}") for failure in failures]
     runs = load_runs([run.directory for run in finished], notes, figures.is_drawn)
     table = build_table(runs, notes, paper_table(args.table))
-    written = plot(runs, table, out, f"Table {args.table}, profile {args.profile}")
+    written = plot(table, out, f"Table {args.table}, profile {args.profile}")
     for file, content in ((out / "table.md", markdown(table)), (out / "table.csv", comma_separated(table))):
         write_whole(file, content)
         written.append(file)
