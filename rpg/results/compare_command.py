@@ -26,7 +26,7 @@ from rpg.results.run_settings import (
     setting,
     settings,
     show_notes,
-)  # fmt: skip
+)
 from rpg.results.runs import RunLog, is_accuracy, load_runs
 from rpg.results.samples import read_samples
 
@@ -182,8 +182,7 @@ def t_quantile(probability: float, freedom: float) -> float:
 def last_samples(run: RunLog) -> pd.DataFrame:
     """The samples of the last validation, as `read_samples`; empty if the run wrote none."""
     steps = [int(points.index[-1]) for points in run.accuracies().values()]
-    samples = read_samples(run, max(steps), whole=True) if steps else None
-    return pd.DataFrame(columns=[*PROBLEM, "output", "acc", "data_source"]) if samples is None else samples
+    return read_samples(run, max(steps, default=0))
 
 
 def paired_problems(first: list[RunLog], second: list[RunLog], benchmark: str) -> list[float]:

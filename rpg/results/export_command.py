@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -35,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         export(checkpoint / "actor", out)
     except subprocess.CalledProcessError as error:
-        print(f"rpg export: {shlex.join(error.cmd[1:])} ended with {error.returncode}", file=sys.stderr)
+        print(f"rpg export: {error}", file=sys.stderr)
         return 1
     print(f"{out}: exported from {checkpoint}")
     return 0

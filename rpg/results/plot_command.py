@@ -76,9 +76,13 @@ def make_page(table: Table, panels: list[figures.Panel], looks: dict[str, Look],
     all_settings = [shown(run.config) for run in configured]
     several = differing(all_settings)
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("rpg.results", "."), undefined=jinja2.StrictUndefined, autoescape=True,
-        finalize=lambda value: printable(value) if type(value) is str else value, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=jinja2.PackageLoader("rpg.results", "."),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     return environment.get_template("page.html.jinja").render(
         title=title,
         creator=CREATOR,

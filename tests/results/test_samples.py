@@ -133,7 +133,7 @@ def test_broken_samples_leave_the_interval_out(tmp_path, end):
     """A torn last line too: without it the samples are not all. U+2028 and U+0085 end no line."""
     run_dir = write_run(tmp_path / "a", records([0.1, 1.0]), config("a", steps=2))
     (run,) = load_runs([run_dir], [])
-    assert read_samples(run, 2) is None
+    assert read_samples(run, 2).empty
     line = json.dumps(sample("p", 1.0) | {"output": "First\u2028then\x85"}, ensure_ascii=False)
     (run_dir / "validation").mkdir()
     (run_dir / "validation" / "2.jsonl").write_text(f"{line}\n{line}\n{end}", encoding="utf-8")
