@@ -212,8 +212,6 @@ def test_what_changes_the_training_makes_another_row_and_another_run(key):
     ("arguments", "named"),
     [
         (["--methods", "rpg-urk"], "rpg-urk"),
-        (["--seeds", "1", "1"], "--seeds 1 1"),
-        (["--steps", "0"], "--steps 0"),
         (["--parallel", "2"], "RAY_ADDRESS"),
         (["data.seed=3"], "--seeds"),
     ],
