@@ -142,21 +142,6 @@ def test_ended_in_the_middle_and_started_again(recipe, tmp_path, monkeypatch, nu
     assert again in (1, 2)
 
 
-@pytest.mark.slow
-def test_a_run_that_lacks_nothing_but_its_last_record_gets_it(recipe, tmp_path):
-    """A kill in the last validation, which comes after the last checkpoint, in a run that does not validate first."""
-    out = tmp_path / "out"
-    arguments = ["reproduce", "8", "trainer.val_before_train=false", *ONE, "--out", str(out)]
-    assert main(arguments) == 0
-    run = out / "runs/grpo_cpu-seed1"
-    assert steps(run) == [1, 2]
-    log = run / "metrics.jsonl"
-    log.write_text(log.read_text().splitlines(keepends=True)[0])
-    assert main(arguments) == 0
-    assert steps(run) == [1, 2]
-    assert starts(run) == [0, 2]
-
-
 def planned(tmp_path, **changes) -> reproduction.PlannedRun:
     settings = {"trainer": {"total_training_steps": 2, "test_freq": 1, **changes.pop("trainer", {})}, **changes}
     row = reproduction.rows_of(8)[0]

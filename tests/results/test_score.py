@@ -143,7 +143,6 @@ def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
         ({}, None),
         (with_judge(config("x"), None), "release"),
         (with_judge(config("x"), "verified"), "verified"),
-        (with_judge(config("x"), "release"), "release"),
         ({"reward": {"custom_reward_function": {"path": "/somewhere/mine.py", "name": "f"}}}, "mine.py"),
         ({"reward": {"custom_reward_function": {"path": None}}}, "verl's own"),
     ],
