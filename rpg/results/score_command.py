@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     scorer = parser.add_mutually_exclusive_group(required=True)
     scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md says how they differ")
     scorer.add_argument("--reward", type=Path, metavar="FILE", help="your reward function, tried on rows of a file")
-    responses = "with --reward: one a row, .txt or .jsonl (default: made up)"
+    responses = "with --reward: one a row, as JSON a line (default: made up)"
     parser.add_argument("--responses", type=Path, metavar="FILE", help=responses)
     parser.add_argument("--rows", type=int, default=5, metavar="N", help="with --reward: rows tried (default: 5)")
     files = "validation files (default: the run's data.val_files)"

@@ -70,15 +70,6 @@ def test_runs_of_one_name_are_told_apart_and_one_run_counts_once(tmp_path):
     assert len({run.name for run in runs}) == len(runs) == 2
 
 
-def test_nothing_there(tmp_path):
-    for path, message in (
-        (tmp_path / "nowhere", "no such file"),
-        (tmp_path, "no metrics.jsonl there"),
-    ):
-        with pytest.raises(ResultsError, match=message):
-            load(path)
-
-
 def test_two_spellings_of_one_benchmark_are_refused(tmp_path):
     write_run(tmp_path / "a", [(0, {"val-core/aime24/acc/mean@1": 0.1, "val-core/AIME24/acc/mean@1": 0.2})])
     with pytest.raises(ResultsError, match="second value of AIME24"):
