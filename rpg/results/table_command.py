@@ -23,12 +23,12 @@ EXPLANATIONS = {  # a column that a table has: what its sign means
     "last_se": "±: standard error over seeds",
 }
 MARKS = {"RPG-REINFORCE": "◆ ", "RPG": "◇ ", "baseline": ""}
-MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$"})
+MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$", "*": r"\*"})
 MISSING = "–"
 
 
 def escape_md(text: str) -> str:
-    """No HTML, cell border, mathematics, link or picture."""
+    """No HTML, cell border, mathematics, emphasis, link or picture."""
     return printable(text).translate(MD_SPECIAL).replace("](", "]&#40;")
 
 

@@ -11,7 +11,7 @@ from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
 from rpg.results.run_settings import ResultsError, exit_code
 from rpg.results.runs import load_runs
-from rpg.results.samples import Samples, pass_at_k, read_samples, samples_of_problems
+from rpg.results.samples import Samples, pass_at_k, read_samples
 from rpg.results.table import build_table
 
 
@@ -49,11 +49,6 @@ def sample(problem, acc, gts="1"):
     return {"input": f"user\nSolve.\n\n{problem}\n\nassistant\n", "output": "o", "gts": gts, "acc": acc}
 
 
-def of_problems(run, step=2):
-    samples = read_samples(run, step)
-    return {name: samples_of_problems(own) for name, own in samples.groupby("data_source")}
-
-
 def test_intervals_and_pass_at_k_in_the_table(tmp_path):
     """One run: both problems have mean 1/2. Of two seeds pass@2 is 1/2 and 1, and no interval is over problems."""
     (cell,) = table_with_samples(tmp_path / "one", [{"p": [1.0, 0.0], "q": [1.0, 0.0]}]).records()
@@ -77,19 +72,8 @@ def run_of_two_sets(tmp_path, problems, shared=()):
     return run, tmp_path / "a" / "validation" / "2.jsonl"
 
 
-def test_benchmarks_are_told_apart_by_the_validation_files(tmp_path):
-    """verl's samples do not name their data_source."""
-    run, file = run_of_two_sets(tmp_path, ["p", "q"])
-    answers = {"aime24": (1.0, 0.0), "amc23": (0.0, 1.0)}
-    texts = [(f"{text} of {source}", acc) for source in answers for text in "pq" for acc in answers[source]]
-    write_samples(file, [sample(format_prompt(text), acc) for text, acc in texts])
-    assert of_problems(run) == {"aime24": Samples((1, 1), (2, 2)), "amc23": Samples((1, 1), (2, 2))}
-    write_samples(file, [sample("unknown", 1.0)])
-    with pytest.raises(ResultsError, match="that is in none of"):
-        read_samples(run, 2)
-
-
-def test_a_problem_of_two_sets_belongs_to_neither(tmp_path):
+def test_a_problem_of_two_sets_or_of_none_belongs_to_neither(tmp_path):
+    """verl's samples do not name their data_source; tests/results/test_score.py tells two sets apart."""
     run, file = run_of_two_sets(tmp_path, ["p"], shared=["in both"])
     texts = ("in both", "p of aime24", "p of amc23")
     write_samples(file, [sample(format_prompt(text), acc) for text in texts for acc in (0.0, 1.0)])
@@ -97,6 +81,9 @@ def test_a_problem_of_two_sets_belongs_to_neither(tmp_path):
     assert [cell["last_low"] for cell in table.records()] == [None, None]
     assert any("of aime24 and of amc23" in note for note in table.notes)
     assert exit_code(table.notes) == 1
+    write_samples(file, [sample("unknown", 1.0)])
+    with pytest.raises(ResultsError, match="that is in none of"):
+        read_samples(run, 2)
 
 
 def table_with_samples(tmp_path, answers):
