@@ -1,20 +1,42 @@
-"""`rpg compare`: is B better than A, by how much, and what else differs."""
+"""`rpg compare`: is B better than A, by how much, and what else differs; A and B are runs, or groups of seeds."""
 
 import argparse
 import json
-from dataclasses import asdict
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import mpmath
+import numpy as np
+import pandas as pd
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from rpg.results.compare import TRAINING_REWARD, Group, compare, differing_settings, load_group, side_by_side
-from rpg.results.run_settings import ResultsError, about, exit_code, printable, refusing, setting, show_notes
+from rpg.checks.check import leaves
+from rpg.results.run_settings import (
+    BENCHMARK_OF,
+    ResultsError,
+    about,
+    differing,
+    exit_code,
+    printable,
+    refusing,
+    setting,
+    settings,
+    show_notes,
+)
+from rpg.results.runs import RunLog, is_accuracy, load_runs
+from rpg.results.samples import read_samples
 
+TRAINING_REWARD = "training reward"  # mean over the steps that both sides have
+REWARD = "critic/score/mean"
+LEVEL = 0.95
+PROBLEM = ["input", "gts"]  # the columns of verl's samples that identify a problem
 LETTERS = 600  # shown of a problem or response
-MOST_SETTINGS = 30
+
+Interval = tuple[float, float]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,68 +53,183 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the comparison of A with each B. Returns 1 if input was left out, 2 if there is nothing to compare."""
     notes: list[str] = []
-    first = load_group(args.first, notes)
-    others = [load_group(path, notes) for path in args.others]
-    reports = [report(first, other, args.answers, notes) for other in others]
-    notes += [about(log.name, note) for group in (first, *others) for log in group.runs for note in log.notes]
+    first, *others = [load_group(path, notes) for path in (args.first, *args.others)]
+    reports = [
+        {
+            "first": name(args.first, first),
+            "second": name(path, second),
+            "differences": compare(first, second, notes),
+            "settings": differing([settings(first[0].config), settings(second[0].config)]),
+            "answers": side_by_side(first[0], second[0], args.answers),
+        }
+        for path, second in zip(args.others, others, strict=True)
+    ]
+    notes += [about(log.name, note) for group in (first, *others) for log in group for note in log.notes]
     if args.json:
         notes = list(dict.fromkeys(notes))
         print(json.dumps({"comparisons": reports, "notes": notes}, indent=2))
         return exit_code(notes)
-    for one in reports:
-        show(Console(highlight=False), one)
+    for report in reports:
+        show(report)
     return show_notes(notes)
 
 
-def report(first: Group, second: Group, count: int, notes: list[str]) -> dict[str, Any]:
-    """One comparison in JSON's types."""
-    differences = compare(first, second)
+def name(path: Path, runs: list[RunLog]) -> str:
+    """The run's name; of several runs the folder's."""
+    return runs[0].name if len(runs) == 1 else f"{path} ({len(runs)} runs)"
+
+
+def seeds_of(run: RunLog) -> str:
+    """The seeds in a run's configuration; runs with the same ones are paired."""
+    return str([(key, value) for key, value in leaves(run.config) if key.endswith("seed") and value is not None])
+
+
+def load_group(path: Path, notes: list[str]) -> list[RunLog]:
+    """Load the run of a directory, or the runs of a folder of seeds, in the order of the seeds.
+
+    Raises:
+        ResultsError: there is no run, or the runs differ by more than their seeds.
+    """
+    runs = sorted(load_runs([path], notes, lambda metric: metric == REWARD or is_accuracy(metric)), key=seeds_of)
+    if several := differing([settings(run.config) for run in runs]):
+        raise ResultsError(
+            f"{path}: its {len(runs)} runs differ by more than their seeds ({', '.join(list(several)[:5])}); "
+            "give the directories of one setting, or of one run"
+        )
+    return runs
+
+
+def compare(first: list[RunLog], second: list[RunLog], notes: list[str]) -> list[dict[str, Any]]:
+    """Compare the last accuracy of each common benchmark, and the mean training reward over the common steps.
+
+    Raises:
+        ResultsError: there is no common one.
+    """
+    differences = []
+    accuracies = [[run.accuracies() for run in group] for group in (first, second)]
+    for benchmark in accuracies[0][0]:
+        if all(benchmark in own for side in accuracies for own in side):
+            lasts = [[float(own[benchmark].iloc[-1]) for own in side] for side in accuracies]
+            paired = paired_problems(first, second, benchmark)
+            differences.append({"outcome": f"{benchmark} accuracy", **difference(first, second, lasts, paired)})
+    rewards = [[run.series(REWARD) for run in group] for group in (first, second)]
+    if steps := sorted(set.intersection(*(set(series.index) for side in rewards for series in side))):
+        means = [[float(series.loc[steps].mean()) for series in side] for side in rewards]
+        differences.append({"outcome": TRAINING_REWARD, **difference(first, second, means)})
+    runs = [*first, *second]
     if not differences:
-        raise ResultsError(f"{first.path} and {second.path} have no benchmark and no training reward in common")
-    runs = [*first.runs, *second.runs]
+        raise ResultsError(f"{first[0].path} and {second[0].path}: no benchmark and no training reward in common")
     if len({run.last_step for run in runs}) > 1:
-        notes.append(f"{first.name} and {second.name} are at different steps: a difference is also one of training")
+        notes.append(f"{first[0].name} and {second[0].name} are at different steps: a difference is also of training")
     if any(setting(run.config, "algorithm.filter_groups.enable") for run in runs):
         notes.append(f"{TRAINING_REWARD}: algorithm.filter_groups is on, so it is the mean over the kept groups only")
     if len(runs) == 2:
         notes.append("one run a side: an interval over problems does not cover other seeds")
-    return {
-        "first": first.name,
-        "second": second.name,
-        "differences": [asdict(outcome) for outcome in differences],
-        "settings": differing_settings((first, second)),
-        "answers": side_by_side(first.runs[0], second.runs[0], count) if count > 0 else [],
-    }
+    return differences
 
 
-def show(console: Console, comparison: dict[str, Any]) -> None:
+def difference(
+    first: list[RunLog], second: list[RunLog], values: Sequence[list[float]], problems: Sequence[float] = ()
+) -> dict[str, Any]:
+    """Means of `values`, which are those of the runs of each side, and their difference: second less first.
+
+    `interval`, its 95 % interval, is over seeds, paired if both sides have the same ones, else over the differences of
+    `problems`, as `over` says; None if there is neither. `clear`: whether it excludes 0.
+    """
+    means = [float(np.mean(side)) for side in values]
+    interval, over = None, ""
+    if min(map(len, values)) > 1:
+        seeds = [[seeds_of(run) for run in group] for group in (first, second)]
+        if seeds[0] == seeds[1] and len(set(seeds[0])) == len(seeds[0]):
+            interval, over = t_interval([b - a for a, b in zip(*values, strict=True)]), "seeds, paired"
+        else:
+            interval, over = welch_interval(*values), "seeds"
+    elif len(problems) > 1:
+        interval, over = t_interval(problems), "problems, paired"
+    clear = interval is not None and not interval[0] <= 0 <= interval[1]
+    summary = {"first": means[0], "second": means[1], "difference": means[1] - means[0]}
+    return {**summary, "interval": interval, "over": over, "clear": clear}
+
+
+def t_interval(differences: Sequence[float]) -> Interval:
+    """Student's interval of the mean of paired differences."""
+    error = float(np.std(differences, ddof=1)) / math.sqrt(len(differences))
+    return _interval(float(np.mean(differences)), error, len(differences) - 1)
+
+
+def welch_interval(first: Sequence[float], second: Sequence[float]) -> Interval:
+    """Welch's interval of the difference of two means that are not paired."""
+    errors = [float(np.var(side, ddof=1)) / len(side) for side in (first, second)]
+    squares = sum(error**2 / (len(side) - 1) for error, side in zip(errors, (first, second), strict=True))
+    freedom = sum(errors) ** 2 / squares if squares else 1.0
+    return _interval(float(np.mean(second) - np.mean(first)), math.sqrt(sum(errors)), freedom)
+
+
+def _interval(middle: float, error: float, freedom: float) -> Interval:
+    half = t_quantile(0.5 + LEVEL / 2, freedom) * error
+    return middle - half, middle + half
+
+
+def t_quantile(probability: float, freedom: float) -> float:
+    """The quantile of Student's distribution, for a probability above one half."""
+
+    def above(t: Any) -> Any:
+        return mpmath.betainc(freedom / 2, 0.5, 0, freedom / (freedom + t * t), regularized=True) / 2
+
+    return float(mpmath.findroot(lambda t: above(t) - (1 - probability), 1.5))
+
+
+def last_samples(run: RunLog) -> pd.DataFrame:
+    """The samples of the last validation, as `read_samples`; empty if the run wrote none."""
+    steps = [int(points.index[-1]) for points in run.accuracies().values()]
+    return read_samples(run, max(steps, default=0))
+
+
+def paired_problems(first: list[RunLog], second: list[RunLog], benchmark: str) -> list[float]:
+    """The difference in accuracy of each problem of the last validation; [] if there is more than a run a side.
+
+    Also [] if the runs answered different problems.
+    """
+    if not len(first) == len(second) == 1:
+        return []
+    means = []
+    for samples in (last_samples(first[0]), last_samples(second[0])):
+        own = samples.loc[[BENCHMARK_OF.get(source, source) == benchmark for source in samples["data_source"]]]
+        means.append(own.astype({"acc": float}).groupby(PROBLEM, sort=False)["acc"].mean())
+    return (means[1] - means[0]).tolist() if set(means[0].index) == set(means[1].index) else []
+
+
+def side_by_side(first: RunLog, second: RunLog, count: int) -> list[dict[str, str]]:
+    """Up to `count` problems that only one of the runs solves, with the answer key and the response of each run."""
+    one, other = (last_samples(run).drop_duplicates(PROBLEM) for run in (first, second))
+    both = one.merge(other, on=PROBLEM, suffixes=("_first", "_second"))
+    differ = both.loc[both["acc_first"] != both["acc_second"], [*PROBLEM, "output_first", "output_second"]]
+    differ.columns = ["problem", "answer_key", "first", "second"]
+    return differ.head(count).astype(str).to_dict("records")
+
+
+def show(report: dict[str, Any]) -> None:
     """Print one comparison: differences (bold if the interval excludes 0), settings, answers."""
-    console.print(Text(f"A  {printable(comparison['first'])}\nB  {printable(comparison['second'])}\n"))
-    rows = []
-    for outcome in comparison["differences"]:
-        means = [Text(f"{outcome[side]:.4f}") for side in ("first", "second")]
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.print(f"A  {printable(report['first'])}\nB  {printable(report['second'])}\n")
+    table = Table("", "A", "B", "B - A", "95% interval", box=None, pad_edge=False)
+    for outcome in report["differences"]:
+        means = [f"{outcome[side]:.4f}" for side in ("first", "second")]
         value = Text(f"{outcome['difference']:+.4f}", style="bold" if outcome["clear"] else "")
         interval = "unknown: one run a side"
         if outcome["interval"]:
             interval = "{:+.4f} to {:+.4f}, over {}".format(*outcome["interval"], outcome["over"])
-        rows.append([Text(outcome["outcome"]), *means, value, Text(interval)])
-    console.print(_table(["", "A", "B", "B - A", "95% interval"], rows))
-    if settings := comparison["settings"]:
-        console.print(f"\nsettings that differ ({len(settings)})")
-        shown = [[Text(printable(text)) for text in (key, *values)] for key, values in settings.items()]
-        console.print(_table(["", "A", "B"], shown[:MOST_SETTINGS]))
-        if len(shown) > MOST_SETTINGS:
-            console.print(f"... and {len(shown) - MOST_SETTINGS} more: --json lists all")
-    for answer in comparison["answers"]:
-        console.print(Text(f"\nproblem  {short(answer['problem'])}\nanswer   {short(answer['answer_key'])}"))
-        console.print(Text(f"A        {short(answer['first'])}\nB        {short(answer['second'])}"))
-
-
-def _table(head: list[str], rows: list[list[Text]]) -> Table:
-    table = Table(*(Column(heading, overflow="fold") for heading in head), box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    return table
+        table.add_row(outcome["outcome"], *means, value, interval)
+    console.print(table)
+    if report["settings"]:
+        console.print("\nsettings that differ")
+        table = Table(*(Column(head, overflow="fold") for head in ("", "A", "B")), box=None, pad_edge=False)
+        for key, values in report["settings"].items():
+            table.add_row(key, *(printable(value or "–") for value in values))
+        console.print(table)
+    for answer in report["answers"]:
+        console.print(f"\nproblem  {short(answer['problem'])}\nanswer   {short(answer['answer_key'])}")
+        console.print(f"A        {short(answer['first'])}\nB        {short(answer['second'])}")
 
 
 def short(text: str) -> str:

@@ -61,20 +61,18 @@ def find_checkpoint(path: Path, *, contents: bool = True) -> tuple[Path, list[st
     Raises:
         ResultsError: no checkpoint there, or none that is complete; OSError: it cannot be read.
     """
-    remarks: list[str] = []
+    directory = path.parent if path.name == "actor" else path
     if steps(path):
         choice = newest_complete(path)
-        remarks = [f"{verdict.directory}: passed over: {verdict.why}" for verdict in choice.passed_over]
+        remarks = [f"{one.directory}: passed over: {one.why}" for one in choice.passed_over]
         verdict = choice.found
-    else:
-        directory = path.parent if path.name == "actor" else path
-        if not (directory / "actor").is_dir() or not STEP.fullmatch(directory.name):  # verl reads the step in it
-            raise ResultsError(f"{path}: not a checkpoint; give a run directory, or its global_step_N")
+    elif (directory / "actor").is_dir() and STEP.fullmatch(directory.name):  # verl reads the step in it
         verdict = verify(directory, contents=contents)
-        if not verdict.complete:
-            raise ResultsError(f"{directory}: {verdict.why}; take an earlier global_step_N")
-    if verdict is None:
-        raise ResultsError("\n".join([*remarks, f"{path}: no complete checkpoint in it"]))
+        remarks = [] if verdict.complete else [f"{directory}: {verdict.why}; take an earlier global_step_N"]
+    else:
+        raise ResultsError(f"{path}: not a checkpoint; give a run directory, or its global_step_N")
+    if verdict is None or not verdict.complete:
+        raise ResultsError("\n".join([*remarks, f"{path}: no complete checkpoint"]))
     return verdict.directory, remarks if verdict.has_manifest else [*remarks, f"{verdict.directory}: {UNCHECKED}"]
 
 
@@ -84,14 +82,8 @@ def eval_command(
     """The launch script with the overrides that make it validate once and stop.
 
     Raises:
-        ResultsError: a file that is not there, no samples, or a checkpoint that is not complete.
-        BadSetting: a path that no configuration can hold.
+        ResultsError: a checkpoint that is not complete. BadSetting: a path that no configuration can hold.
     """
-    for path in [script, *(files or [])]:
-        if not path.is_file():
-            raise ResultsError(f"{path}: no such file")
-    if samples < 1:
-        raise ResultsError(f"--samples {samples}: 1 or more answers to each row")
     command = ["bash", str(script), "trainer.val_only=True", "trainer.val_before_train=True"]
     command += [f"actor_rollout_ref.rollout.val_kwargs.n={samples}"]
     command += [override("trainer.default_local_dir", out.absolute())]

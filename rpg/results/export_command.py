@@ -14,10 +14,6 @@ ADAPTER = "lora_adapter"  # where verl's merger puts it, beside a base model wit
 MERGE_ADAPTER = f"import sys; from {__name__} import merge_adapter; merge_adapter(sys.argv[1])"
 
 
-class MergerError(RuntimeError):
-    """verl's merger failed; the message ends with the end of its output."""
-
-
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg export`."""
     parser.add_argument(
@@ -37,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"rpg export: {remark}", file=sys.stderr)
     try:
         export(checkpoint / "actor", out)
-    except MergerError as error:
+    except subprocess.CalledProcessError as error:
         print(f"rpg export: {error}", file=sys.stderr)
         return 1
     print(f"{out}: exported from {checkpoint}")
@@ -45,11 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def export(actor: Path, out: Path) -> None:
-    """Merge `actor` into `out`, which is whole or absent, so that one can try again.
-
-    Raises:
-        MergerError: it failed.
-    """
+    """Merge `actor` into `out`, which is whole or absent. Raises subprocess.CalledProcessError."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f"{out.name}.partial-") as folder:
         partial = Path(folder) / out.name
@@ -81,13 +73,8 @@ def merge_adapter(model: str) -> None:
 def python(*arguments: str | Path) -> None:
     """Run Python with `arguments`: a process of its own, because what a model directory makes the merger do is open.
 
-    Raises:
-        MergerError: it failed; the message ends with the end of its output.
+    Raises subprocess.CalledProcessError.
     """
     # a checkpoint is read as data, though verl's merger asks torch to run what stands in it
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
-    command = [sys.executable, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
-    if done.returncode:
-        end = "\n".join(done.stderr.strip().splitlines()[-5:])
-        raise MergerError(f"{' '.join(command[1:])} ended with {done.returncode}:\n{end}")
+    subprocess.run([sys.executable, *map(str, arguments)], env=environment, check=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import matplotlib
-import numpy as np
 import pandas as pd
 
 matplotlib.use("Agg")
@@ -16,33 +15,27 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from rpg.methods.labels import looks_of, order_of
 from rpg.methods.registry import Look
-from rpg.results.run_settings import BENCHMARKS, printable
-from rpg.results.runs import RunLog, is_accuracy
+from rpg.results.run_settings import printable
+from rpg.results.runs import is_accuracy
 from rpg.results.table import Table
 
-# Panels after the benchmarks': title, metric of verl's log.
-TRAINING_PANELS = (
-    ("critic score (training reward)", "critic/score/mean"),
-    ("entropy", "actor/entropy"),
-    ("response length (tokens)", "response_length/mean"),
-    ("clipped tokens (share)", "actor/pg_clipfrac"),
-)
-# Drawn where a run has them and they are not 0 throughout, as staleness is where the trainer waits for its rollouts.
-OFF_POLICY_PANELS = (
-    ("off-policy: effective sample size", "training/off_policy/ess"),
-    ("off-policy: KL(sampler, trained)", "training/off_policy/kl"),
-    ("off-policy: staleness (weight versions)", "training/off_policy/trajectory_staleness/mean"),
-    ("off-policy: clipped above (share)", "actor/rpg_clipfrac_high"),
-    ("off-policy: clipped below (share)", "actor/rpg_clipfrac_low"),
-    ("off-policy: clipped at c (share)", "actor/rpg_clipfrac_c"),
-)
-DRAWN = frozenset(metric for _, metric in (*TRAINING_PANELS, *OFF_POLICY_PANELS))
-MOST_POINTS = 2000  # of a line; more are not seen, and an SVG of a million has 30 MB
+# Panels after the benchmarks': title, metric of verl's log. Drawn where a run has it and it is not 0 throughout, as
+# staleness is where the trainer waits for its rollouts.
+PANELS = {
+    "critic score (training reward)": "critic/score/mean",
+    "entropy": "actor/entropy",
+    "response length (tokens)": "response_length/mean",
+    "clipped tokens (share)": "actor/pg_clipfrac",
+    "off-policy: effective sample size": "training/off_policy/ess",
+    "off-policy: KL(sampler, trained)": "training/off_policy/kl",
+    "off-policy: staleness (weight versions)": "training/off_policy/trajectory_staleness/mean",
+    "off-policy: clipped above (share)": "actor/rpg_clipfrac_high",
+    "off-policy: clipped below (share)": "actor/rpg_clipfrac_low",
+    "off-policy: clipped at c (share)": "actor/rpg_clipfrac_c",
+}
 SMOOTHING = 0.1  # a running mean over this share of the steps; raw values stay visible behind it
-LEGEND_LETTERS = 42  # that fit below one panel
-LABEL_LETTERS = 100
+LETTERS = 38  # of a label, that fit below one panel
 STYLE: dict[Any, Any] = {  # matplotlib's own type lists every key
     "font.size": 11,
     "axes.titlesize": 12,
@@ -59,83 +52,55 @@ STYLE: dict[Any, Any] = {  # matplotlib's own type lists every key
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture: `series[i]`, values by step, belongs to the i-th run; validation panels have no `metric`."""
+    """One picture: label of a table's row -> values by step of each of its runs."""
 
     title: str
-    series: tuple[pd.Series, ...]
-    metric: str | None = None
-
-
-@dataclass(frozen=True)
-class Legend:
-    """What a run is called in pictures, and how it is drawn."""
-
-    labels: tuple[str, ...]
-    looks: dict[str, Look]
+    rows: dict[str, list[pd.Series]]
+    is_validation: bool = False
 
 
 def is_drawn(metric: str) -> bool:
     """Whether a metric is needed for the panels and the table: what `rpg plot` reads of a log."""
-    return metric in DRAWN or is_accuracy(metric)
+    return metric in PANELS.values() or is_accuracy(metric)
 
 
-def make_legend(runs: Sequence[RunLog], table: Table) -> Legend:
-    """The label of each run is its row's in the table; runs that differ by the seed alone share one."""
-    label_of = {id(run): label for label, own in table.rows.items() for run in own}
-    labels = tuple(label_of[id(run)] for run in runs)
-    return Legend(labels, looks_of(sorted(set(labels))))
-
-
-def make_panels(runs: Sequence[RunLog]) -> list[Panel]:
-    """Benchmarks in the paper's order, then the metrics of training and of off-policy training that a run has."""
-    accuracies = [run.accuracies() for run in runs]
-    present = {name for own in accuracies for name in own}
-    empty = pd.Series(dtype=float)
-    panels = [
-        Panel(f"{name} accuracy", tuple(own.get(name, empty) for own in accuracies))
-        for name in dict.fromkeys([*BENCHMARKS, *sorted(present)])
-        if name in present
-    ]
-    for wanted, zero_too in ((TRAINING_PANELS, True), (OFF_POLICY_PANELS, False)):
-        made = [Panel(title, tuple(run.series(metric) for run in runs), metric) for title, metric in wanted]
-        panels += [panel for panel in made if any(len(one) if zero_too else one.any() for one in panel.series)]
+def make_panels(table: Table) -> list[Panel]:
+    """Benchmarks in the table's order, then the metrics of training and of off-policy training that a run has."""
+    panels = []
+    for name in table.benchmarks:
+        accuracies = {label: [run.accuracies() for run in runs] for label, runs in table.rows.items()}
+        rows = {label: [own[name] for own in runs if name in own] for label, runs in accuracies.items()}
+        panels.append(Panel(f"{name} accuracy", rows, is_validation=True))
+    for title, metric in PANELS.items():
+        logged = {label: [run for run in runs if len(run.series(metric))] for label, runs in table.rows.items()}
+        rows = {label: [run.series(metric) for run in runs] for label, runs in logged.items()}
+        if any(series.any() for own in rows.values() for series in own):
+            panels.append(Panel(title, rows))
     return panels
 
 
-def draw(axes: Axes, panel: Panel, legend: Legend) -> None:
-    """Draw one panel: a line a run, or a label's mean with a band where several runs share it (`band`).
+def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
+    """Draw one panel: a line a run, or a row's mean with a band where several runs share it (`band`).
 
-    Every line has the gid run-<i>, by which the page hides it; i is the label's first run.
+    Every line has the gid run-<i>, by which the page hides it; i is the number of the row.
     """
     axes.set_title(printable(panel.title), loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     axes.set_xlabel("step")
-    for label in dict.fromkeys(legend.labels):
-        look, gid = legend.looks[label], f"run-{legend.labels.index(label)}"
-        members = [series for other, series in zip(legend.labels, panel.series, strict=True) if other == label]
-        members = [series for series in members if len(series)]
-        lines = members if panel.metric is None else [smooth(series) for series in members]
+    for number, (label, members) in enumerate(panel.rows.items()):
+        look, gid = looks[label], f"run-{number}"
+        lines = members if panel.is_validation else [smooth(series) for series in members]
         if (seeds := band(lines)) is not None:
-            seeds = seeds.loc[thin(seeds.loc[:, "mean"]).index]
             low, high = seeds["mean"] - seeds["error"], seeds["mean"] + seeds["error"]
             axes.fill_between(seeds.index, low, high, color=look.colour, alpha=0.15, linewidth=0, gid=f"{gid}-band")
             lines = [seeds["mean"]]
-        elif panel.metric is not None:
-            for series in map(thin, members):
+        elif not panel.is_validation:
+            for series in members:
                 axes.plot(series.index, series, color=look.colour, linewidth=0.8, alpha=0.3, gid=f"{gid}-raw")
-        marker = "o" if panel.metric is None else None
-        for series in map(thin, lines):
+        marker = "o" if panel.is_validation else None
+        for series in lines:
             style = {"color": look.colour, "linestyle": look.dash, "marker": marker, "markersize": 4}
             axes.plot(series.index, series, gid=gid, **style)
-
-
-def thin(series: pd.Series) -> pd.Series:
-    """At most MOST_POINTS of a line: the smallest and the largest of each stretch, so that a spike stays."""
-    if len(series) <= MOST_POINTS:
-        return series
-    stretch = np.arange(len(series)) * (MOST_POINTS // 2) // len(series)
-    stretches = series.reset_index(drop=True).groupby(stretch)
-    return series.iloc[np.union1d(stretches.idxmin(), stretches.idxmax())]
 
 
 def band(members: Sequence[pd.Series]) -> pd.DataFrame | None:
@@ -146,7 +111,7 @@ def band(members: Sequence[pd.Series]) -> pd.DataFrame | None:
     if len(members) < 2 or len({series.index[-1] for series in members}) > 1:
         return None
     values = pd.concat(members, axis=1, join="inner")
-    return pd.DataFrame({"mean": values.mean(axis=1), "error": values.std(axis=1) / math.sqrt(len(members))})
+    return pd.DataFrame({"mean": values.mean(axis=1), "error": values.sem(axis=1)})
 
 
 def smooth(series: pd.Series) -> pd.Series:
@@ -155,34 +120,31 @@ def smooth(series: pd.Series) -> pd.Series:
     return cast(pd.Series, series.rolling(2 * reach + 1, center=True, min_periods=1).mean())
 
 
-def figure(panels: Sequence[Panel], legend: Legend) -> Figure:
+def figure(panels: Sequence[Panel], looks: dict[str, Look]) -> Figure:
     """All panels in rows of three, one legend below."""
     with matplotlib.rc_context(STYLE):
         columns = min(3, len(panels))
         rows = math.ceil(len(panels) / columns)
-        shown = sorted(set(legend.labels), key=order_of)
-        names = [printable(label)[:LABEL_LETTERS] for label in shown]
-        fitting = int(LEGEND_LETTERS * columns / (max(map(len, names)) + 8))
-        legend_columns = max(1, min(len(shown), 4, fitting))
-        height = 2.7 * rows + 0.3 * math.ceil(len(shown) / legend_columns) + 0.2
+        names = [printable(label)[: 3 * LETTERS] for label in looks]
+        legend_columns = columns if max(map(len, names)) <= LETTERS else 1
+        height = 2.7 * rows + 0.3 * math.ceil(len(names) / legend_columns) + 0.2
         fig = Figure(figsize=(3.6 * columns, height), layout="constrained")
         all_axes = fig.subplots(rows, columns, squeeze=False).flatten()
         for axes, panel in zip(all_axes, panels, strict=False):
-            draw(axes, panel, legend)
+            draw(axes, panel, looks)
         for axes in all_axes[len(panels) :]:
             axes.set_axis_off()
-        looks = [legend.looks[label] for label in shown]
-        lines = [Line2D([], [], color=look.colour, linestyle=look.dash) for look in looks]
+        lines = [Line2D([], [], color=look.colour, linestyle=look.dash) for look in looks.values()]
         fig.legend(lines, names, loc="outside lower center", ncols=legend_columns, frameon=False, handlelength=3)
         return fig
 
 
-def single(panel: Panel, legend: Legend) -> str:
+def single(panel: Panel, looks: dict[str, Look]) -> str:
     """One panel as SVG text, for the page; data-axes: where the axes' left, right, bottom and top are, their limits."""
     with matplotlib.rc_context(STYLE):
         fig = Figure(figsize=(4.4, 3.0), layout="constrained")
         axes = fig.subplots()
-        draw(axes, panel, legend)
+        draw(axes, panel, looks)
         text = svg(fig)  # lays the axes out
     (width, height), box = fig.get_size_inches() * 72, axes.get_position()
     edges = (box.x0 * width, box.x1 * width, (1 - box.y0) * height, (1 - box.y1) * height)
@@ -191,15 +153,14 @@ def single(panel: Panel, legend: Legend) -> str:
 
 
 def svg(fig: Figure) -> str:
-    """A figure as an <svg> element, without the XML head and without a date, so that it repeats."""
+    """A figure as an <svg> element, without the XML head."""
     text = save(fig, "svg").decode()
     return text[text.index("<svg") :]
 
 
-def save(fig: Figure, kind: str, creator: str | None = None) -> bytes:
-    """The bytes of a figure's file, png or svg, without a date; creator: written into it."""
-    metadata = {"Software": creator} if kind == "png" else {"Date": None, **({"Creator": creator} if creator else {})}
+def save(fig: Figure, kind: str) -> bytes:
+    """The bytes of a figure's file, png or svg, without a date, so that they repeat."""
     out = io.BytesIO()
     with matplotlib.rc_context(STYLE):
-        fig.savefig(out, format=kind, dpi=110, metadata=metadata)
+        fig.savefig(out, format=kind, dpi=110, metadata={"Software": None} if kind == "png" else {"Date": None})
     return out.getvalue()

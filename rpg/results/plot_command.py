@@ -1,14 +1,28 @@
-"""`rpg plot`: panels of runs as PNG, SVG and one self-contained HTML page."""
+"""`rpg plot`: panels of runs as PNG, SVG and one self-contained HTML page: panels, table, settings and versions."""
 
 import argparse
+import re
 from pathlib import Path
 
+import jinja2
+from markdown_it import MarkdownIt
+from markupsafe import Markup, escape
+
+from rpg.checks.check import leaves
+from rpg.checks.fingerprint import below
+from rpg.checks.secrets import HIDDEN, names_a_secret, without_login
 from rpg.files.atomic import write_whole
+from rpg.methods.labels import looks_of
+from rpg.methods.registry import Look
 from rpg.results import figures
-from rpg.results.page import CREATOR, make_page
-from rpg.results.run_settings import ResultsError, printable, refusing, show_notes
+from rpg.results.run_settings import INCIDENTAL, ResultsError, differing, printable, refusing, show_notes
 from rpg.results.runs import RunLog, load_runs
+from rpg.results.samples import sample_answers
 from rpg.results.table import Table, build_table, paper_table
+from rpg.results.table_command import markdown
+
+CREATOR = "rpg plot"  # in the page
+DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,31 +39,86 @@ def run(args: argparse.Namespace) -> int:
     notes: list[str] = []
     runs = load_runs(args.runs, notes, figures.is_drawn)
     table = build_table(runs, notes, None if args.paper is None else paper_table(args.paper))
-    for path in plot(runs, table, args.out, args.title):
+    for path in plot(table, args.out, args.title):
         print(printable(str(path)))
     return show_notes(table.notes)
 
 
-def plot(runs: list[RunLog], table: Table, out: Path, title: str) -> list[Path]:
-    """Draw the runs of a table into `out`; returns the paths. It replaces files of `rpg plot` alone.
+def plot(table: Table, out: Path, title: str) -> list[Path]:
+    """Draw the runs of a table into `out`; returns the paths.
 
     Raises:
-        ResultsError: none of the runs logged a metric that the panels show, or a file of another program is in the way.
+        ResultsError: none of the runs logged a metric that the panels show, or index.html is another program's.
     """
-    panels = figures.make_panels(runs)
+    panels = figures.make_panels(table)
     if not panels:
         raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *table.notes]))
-    legend = figures.make_legend(runs, table)
-    picture = figures.figure(panels, legend)
+    page = out / "index.html"
+    if page.exists() and CREATOR.encode() not in page.read_bytes():
+        raise ResultsError(f"{page}: not written by `rpg plot`; remove it, or give another --out")
+    looks = looks_of(list(table.rows))
+    picture = figures.figure(panels, looks)
     files = {
-        out / "panels.png": figures.save(picture, "png", CREATOR),
-        out / "panels.svg": figures.save(picture, "svg", CREATOR),
-        out / "index.html": make_page(runs, panels, legend, table, title).encode(errors="backslashreplace"),
+        out / "panels.png": figures.save(picture, "png"),
+        out / "panels.svg": figures.save(picture, "svg"),
+        page: make_page(table, panels, looks, title).encode(errors="backslashreplace"),
     }
-    for file in files:
-        if file.exists() and CREATOR.encode() not in file.read_bytes():
-            raise ResultsError(f"{file}: not written by `rpg plot`; remove it, or give another --out")
     out.mkdir(parents=True, exist_ok=True)
     for file, content in files.items():
         write_whole(file, content)
     return list(files)
+
+
+def make_page(table: Table, panels: list[figures.Panel], looks: dict[str, Look], title: str) -> str:
+    """The page's text."""
+    runs = [run for own in table.rows.values() for run in own]
+    configured = [run for run in runs if run.config]
+    all_settings = [shown(run.config) for run in configured]
+    several = differing(all_settings)
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("rpg.results", "."),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.jinja").render(
+        title=title,
+        creator=CREATOR,
+        dashes=DASHES,
+        looks=looks,
+        names={label: ", ".join(run.name for run in own) for label, own in table.rows.items()},
+        rows=table.rows,
+        panels=[Markup(_panel(number, panel, looks)) for number, panel in enumerate(panels)],
+        table=Markup(MarkdownIt().enable("table").render(markdown(table))),
+        configured=configured,
+        differing={key: [x or "–" for x in row] for key, row in several.items() if not below(key, INCIDENTAL)},
+        shared={key: x for key, x in all_settings[0].items() if key not in several} if configured else {},
+        runs=[(run, shown(run.environment), answers(run)) for run in runs],
+    )
+
+
+def answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, float]]]]:
+    """`sample_answers`; [] where the samples cannot be used, which the table's notes say."""
+    try:
+        return sample_answers(run)
+    except (ResultsError, OSError):
+        return []
+
+
+def _panel(number: int, panel: figures.Panel, looks: dict[str, Look]) -> str:
+    """A panel's SVG, with ids made unique in the page; data-run on all of a row's lines, data-line on its values."""
+    text = figures.single(panel, looks)
+    text = re.sub(r'id="run-(\d+)(-raw|-band)"', r'data-run="\1"', text)
+    text = re.sub(r'id="run-(\d+)"', r'data-line data-run="\1"', text)
+    text = re.sub(r'\bid="', f'id="p{number}-', text)
+    text = re.sub(r'(url\(|href=")#', rf"\1#p{number}-", text)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(printable(panel.title))}" ', 1)
+
+
+def shown(content: dict[str, object]) -> dict[str, str]:
+    """Dotted key -> value of a configuration or an environment, without logins and secrets: a page is passed on."""
+    values = {key: without_login(str(value)) for key, value in leaves(content) if value != {}}
+    names = {key: key.rpartition(".")[2] for key in values}
+    return values | {key: HIDDEN for key, name in names.items() if name.isupper() and names_a_secret(name)}

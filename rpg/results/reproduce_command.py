@@ -16,7 +16,6 @@ from pathlib import Path
 from rpg.checks.check import Refused
 from rpg.files.atomic import write_whole
 from rpg.files.lock import RUN, held_by
-from rpg.launching.overrides import check_text
 from rpg.launching.processes import Children
 from rpg.launching.processes import exit_code as shell_code
 from rpg.launching.signals import ENDS
@@ -55,9 +54,12 @@ def run(args: argparse.Namespace) -> int:
     0 when all is done; 1 where a run, or something for the table, is missing; 2 where the command is refused, nothing
     touched; 130, 143, 129 after a signal.
     """
-    out = checked_out(args)
+    if args.parallel != 1 and not cluster():
+        raise ResultsError(f"--parallel {args.parallel}: this machine takes one run at a time; set RAY_ADDRESS")
+    default = Path("checkpoints", f"table{args.table}" + ("-cpu" if args.profile == "cpu" else ""))
+    out = Path(os.path.abspath(args.out or default))
     rows = choose(rows_of(args.table), args.methods)
-    planned, refused = plan_runs(rows, args.profile, args.seeds, args.steps, out, args.overrides)
+    planned, refused = plan_runs(rows, args.profile, list(dict.fromkeys(args.seeds)), args.steps, out, args.overrides)
     possible = show_plan(planned, refused)
     if args.dry_run:
         return 0
@@ -75,20 +77,6 @@ def run(args: argparse.Namespace) -> int:
     for failure in failures:
         print(f"failed: {printable(failure)}", file=sys.stderr)
     return code
-
-
-def checked_out(args: argparse.Namespace) -> Path:
-    """The directory for all of it. Raises ResultsError, BadSetting for arguments that cannot be."""
-    if min(args.parallel, 1 if args.steps is None else args.steps) < 1:
-        raise ResultsError(f"--steps {args.steps}, --parallel {args.parallel}: 1 or more")
-    if len(set(args.seeds)) < len(args.seeds):
-        raise ResultsError(f"--seeds {' '.join(map(str, args.seeds))}: different whole numbers")
-    if args.parallel > 1 and not cluster():
-        raise ResultsError(f"--parallel {args.parallel}: this machine takes one run at a time; set RAY_ADDRESS")
-    default = Path("checkpoints", f"table{args.table}" + ("-cpu" if args.profile == "cpu" else ""))
-    out = Path(os.path.abspath(args.out or default))
-    check_text("--out", str(out))
-    return out
 
 
 def show_plan(planned: Sequence[PlannedRun], refused: dict[str, str]) -> list[PlannedRun]:
@@ -126,7 +114,7 @@ def run_missing(planned: Sequence[PlannedRun], logs: Path, parallel: int, childr
     """Start what is missing, `parallel` runs at a time, until all is done or a signal came; what failed, and why."""
     waiting, active, failures = deque(run for run in planned if not run.finished()), {}, []
     while active or (waiting and not children.stopped):
-        while waiting and len(active) < parallel and not children.stopped:
+        while waiting and len(active) < max(1, parallel) and not children.stopped:
             one = waiting.popleft()
             if holder := wait_until_free(one.directory, children):
                 failures.append(f"{one.name}: its directory is {holder}")
@@ -167,7 +155,7 @@ def report(args: argparse.Namespace, finished: Sequence[PlannedRun], failures: S
     notes: list[str] = [LeftOut(f"not in this table: {failure}") for failure in failures]
     runs = load_runs([run.directory for run in finished], notes, figures.is_drawn)
     table = build_table(runs, notes, paper_table(args.table))
-    written = plot(runs, table, out, f"Table {args.table}, profile {args.profile}")
+    written = plot(table, out, f"Table {args.table}, profile {args.profile}")
     for file, content in ((out / "table.md", markdown(table)), (out / "table.csv", comma_separated(table))):
         write_whole(file, content)
         written.append(file)

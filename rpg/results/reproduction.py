@@ -28,8 +28,7 @@ BENCHMARK_FILES = {"Minerva-Math": "minerva-math.parquet", "OlympiadBench": "oly
 SEEDS = ("data.seed", "actor_rollout_ref.rollout.seed", "actor_rollout_ref.actor.data_loader_seed")
 NAME, DIRECTORY, STEPS = "trainer.experiment_name", "trainer.default_local_dir", "trainer.total_training_steps"
 # Settings that the command sets itself: an override of one is refused.
-OWN = {*SEEDS, NAME, DIRECTORY, STEPS, "trainer.total_epochs", "trainer.val_only", "trainer.resume_mode",
-       "trainer.resume_from_path"}  # fmt: skip
+OWN = {*SEEDS, NAME, DIRECTORY, STEPS, "trainer.total_epochs", "trainer.val_only"}
 
 
 @dataclass(frozen=True)

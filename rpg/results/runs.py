@@ -81,10 +81,7 @@ def frame(records: Iterable[Record], notes: list[str]) -> pd.DataFrame:
 def read_metrics(path: Path, notes: list[str], keep: Filter = lambda name: True) -> pd.DataFrame:
     """Read the metrics of verl's file logger, {"step": int, "data": {...}} a line, into a `frame`.
 
-    Values that are no numbers, such as tables and texts, are skipped.
-
-    Raises:
-        ResultsError: a line that is no record; names file and line.
+    Values that are no numbers, such as tables and texts, are skipped. Raises ResultsError for a line that is no record.
     """
 
     def record(line: Any) -> Record:
@@ -191,13 +188,11 @@ def load_runs(paths: Iterable[Path], notes: list[str], keep: Filter = lambda nam
     for log in logs.values():
         try:
             run = load_run(log, keep)
+            if run.metrics.index.empty:
+                raise ResultsError(f"{log}: no step in it yet")
+            runs.append(run)
         except (ResultsError, OSError) as error:
             notes.append(LeftOut(f"{error}; left out"))
-            continue
-        if len(run.metrics.index):
-            runs.append(run)
-        else:
-            notes.append(LeftOut(f"{log}: no step in it yet; left out"))
     if not runs:
         raise ResultsError("; ".join(notes))
     count = Counter(run.name for run in runs)
@@ -209,19 +204,17 @@ def load_runs(paths: Iterable[Path], notes: list[str], keep: Filter = lambda nam
 
 def find_logs(path: Path, notes: list[str]) -> list[Path]:
     """The log of a run, or those of the runs in a folder and its folders."""
-    logs = _logs(path)
+    if path.is_file():
+        return [path]
+    logs = []
+    for folder, below, files in os.walk(path):
+        if METRICS in files:
+            logs.append(Path(folder, METRICS))
+            below.clear()  # what is in a run's directory is no further run
+        below.sort()
     if not logs:
         notes.append(LeftOut(f"{path}: {f'no {METRICS} there' if path.exists() else 'no such file'}; left out"))
     return logs
-
-
-def _logs(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    if (path / METRICS).exists():
-        return [path / METRICS]
-    folders = sorted(child for child in path.glob("*/") if not child.is_symlink())
-    return [log for folder in folders for log in _logs(folder)]
 
 
 def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
@@ -246,8 +239,7 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
         notes += [f"after step {step}: {key} {before!r} -> {after!r}" for key, (before, after) in changed.items()]
     for metric in metrics:
         if steps := list(metrics.index[np.isinf(metrics[metric])]):
-            more = f" and {len(steps) - 5} more" if len(steps) > 5 else ""
-            shown = ", ".join(map(str, steps[:5]))
-            notes.append(LeftOut(f"{metric} is not finite at step {shown}{more}; left out"))
+            more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
+            notes.append(LeftOut(f"{metric} is not finite at step {steps[0]}{more}; left out"))
     run.accuracies()  # refused here, while other runs can still be shown
     return run

@@ -18,6 +18,7 @@ from rpg.results.runs import RunLog, read_lines
 
 RESAMPLES = 2000
 SHOWN_PROBLEMS, SHOWN_LETTERS = 5, 1500  # of a run on the page
+FIELDS = frozenset({"input", "gts", "output", "acc"})  # of a sample, beside further ones
 TOLERANCE = 1e-4  # between a logged accuracy and the mean of its samples, whose sums are rounded differently
 
 
@@ -56,14 +57,11 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return 1.0 - float(np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
 
 
-def read_samples(run: RunLog, step: int, whole: bool = False) -> pd.DataFrame | None:
-    """The samples of the validation at `step`, a row each, with their data_source; None if the run wrote none.
+def read_samples(run: RunLog, step: int) -> pd.DataFrame:
+    """The samples of the validation at `step`, a row each, with their data_source; none if the run wrote none.
 
     Samples whose mean accuracy differs from the logged one belong to another run, or some are missing: they are left
     out, and noted.
-
-    Args:
-        whole: read all fields that verl wrote, the response too; else problem, ground truth and accuracy.
 
     Raises:
         ResultsError: a line is no sample, or the data_source of a problem is ambiguous.
@@ -72,16 +70,14 @@ def read_samples(run: RunLog, step: int, whole: bool = False) -> pd.DataFrame | 
     def sample(line: Any) -> dict[str, Any]:
         if not 0 <= line["acc"] <= 1:
             raise ValueError(f"acc is {line['acc']!r:.60}")
-        return line if whole else {key: line[key] for key in ("input", "gts", "acc")}
+        return line if line.keys() >= FIELDS else {key: line[key] for key in FIELDS}  # which names what is missing
 
     file = run.directory / "validation" / f"{step}.jsonl"
     logged = {source: run.series(metric).get(step) for metric, source in run.accuracy_metrics.items()}
     logged = {source: value for source, value in logged.items() if value is not None}
-    if not file.exists() or not logged:
-        return None
-    samples = pd.DataFrame(list(read_lines(file, sample)), dtype=object)
+    samples = pd.DataFrame(list(read_lines(file, sample)) if file.exists() and logged else [], dtype=object)
     if samples.empty:
-        return None
+        return pd.DataFrame(columns=[*FIELDS, "data_source"])
     if len(logged) == 1:
         [samples["data_source"]] = logged
     else:
@@ -139,8 +135,7 @@ def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, flo
     steps = sorted({int(step) for points in run.accuracies().values() for step in points.index})
     answers: dict[tuple[str, str], list[tuple[int, str, float]]] = {}
     for step in dict.fromkeys(steps[place] for place in (0, len(steps) // 2, -1) if steps):
-        samples = read_samples(run, step, whole=True)
-        for one in [] if samples is None else samples.drop_duplicates(["input", "gts"]).to_dict("records"):
+        for one in read_samples(run, step).drop_duplicates(["input", "gts"]).to_dict("records"):
             problem = str(one["input"]), str(one["gts"])
             if problem in answers or len(answers) < SHOWN_PROBLEMS:
                 answers.setdefault(problem, []).append((step, _shortened(one["output"]), float(one["acc"])))

@@ -40,23 +40,16 @@ SCORED_FROM = "scored_from"  # in environment.json: the run whose answers these 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg score`."""
-    parser.add_argument(
-        "runs",
-        nargs="+",
-        type=Path,
-        metavar="RUN",
-        help="run directory or folder of them; with --reward: a parquet file",
-    )
+    runs = "run directory or folder of them; with --reward: a parquet file"
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=runs)
     scorer = parser.add_mutually_exclusive_group(required=True)
     scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md says how they differ")
     scorer.add_argument("--reward", type=Path, metavar="FILE", help="your reward function, tried on rows of a file")
-    parser.add_argument(
-        "--responses", type=Path, metavar="FILE", help="with --reward: one a row, .txt or .jsonl (default: made up)"
-    )
+    responses = "with --reward: one a row, as JSON a line (default: made up)"
+    parser.add_argument("--responses", type=Path, metavar="FILE", help=responses)
     parser.add_argument("--rows", type=int, default=5, metavar="N", help="with --reward: rows tried (default: 5)")
-    parser.add_argument(
-        "--files", nargs="+", type=Path, metavar="FILE", help="validation files (default: the run's data.val_files)"
-    )
+    files = "validation files (default: the run's data.val_files)"
+    parser.add_argument("--files", nargs="+", type=Path, metavar="FILE", help=files)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: RUN/judge-J); one RUN only")
 
 
@@ -109,14 +102,13 @@ def score_run(run: RunLog, judge: str, out: Path) -> None:
             except (ResultsError, OSError) as error:
                 run.notes.append(LeftOut(f"{error}; step {step} is left out"))
                 continue
-            if samples is None or samples.empty:
+            if samples.empty:
                 run.notes.append(LeftOut(f"no samples of step {step}; the step is left out"))
                 continue
             _write_lines(partial / "validation" / f"{step}.jsonl", samples.to_dict("records"))
             right = {metric: samples.loc[samples["data_source"] == source, "acc"] for metric, source in logged.items()}
-            lines.append(
-                {"step": step, "data": {metric: float(own.mean()) for metric, own in right.items() if len(own)}}
-            )
+            means = {metric: float(own.mean()) for metric, own in right.items() if len(own)}
+            lines.append({"step": step, "data": means})
         if not lines:
             raise ResultsError("; ".join([*run.notes, "`rpg eval --judge` evaluates a checkpoint anew"]))
         _write_lines(partial / METRICS, lines)
@@ -128,14 +120,12 @@ def score_run(run: RunLog, judge: str, out: Path) -> None:
         partial.replace(out)
 
 
-def scored(run: RunLog, step: int, judge: str) -> pd.DataFrame | None:
+def scored(run: RunLog, step: int, judge: str) -> pd.DataFrame:
     """The samples of a validation with the judge's verdicts, without the penalty for length, which is not saved.
 
-    None where there are none. Raises ResultsError for samples that cannot be read, told apart or scored.
+    Raises ResultsError for samples that cannot be read, told apart or scored.
     """
-    samples = read_samples(run, step, whole=True)
-    if samples is None:
-        return None
+    samples = read_samples(run, step)
     answers = samples[["data_source", "output", "gts"]].itertuples(index=False)
     try:
         with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:

@@ -98,16 +98,12 @@ def _marks(line: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> dict[str, A
     for column in ("last", "best"):
         rank = 1 + len({one[column] for one in rivals if one[column] > line[column]})
         marks[f"rank_{column}"] = rank if rank <= 2 and len(rivals) > 1 else None
-        lower = [one for one in rivals if one[column] < line[column]]
-        marks[f"clear_{column}"] = all(_leads(line, one, column) for one in lower)
+        marks[f"clear_{column}"] = "judge" not in line or all(  # those of the paper's table have none
+            line[column] - one[column] > 1.96 * math.hypot(_error(line, column), _error(one, column))
+            for one in rivals
+            if one[column] < line[column]
+        )
     return marks
-
-
-def _leads(line: dict[Any, Any], lower: dict[Any, Any], column: str) -> bool:
-    """Whether a value leads a lower one by more than 1.96 standard errors of the difference."""
-    if "judge" not in line:  # of the paper's table
-        return True
-    return line[column] - lower[column] > 1.96 * math.hypot(_error(line, column), _error(lower, column))
 
 
 def _error(line: dict[Any, Any], column: str) -> float:
@@ -127,9 +123,8 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[str] = (), paper: Table 
     rows = dict(sorted(labelled, key=lambda item: order_of(item[0])))
     notes = list(notes)
     for count in sorted({len(group) for group in rows.values() if len(group) > 1}):
-        labels = [label for label, group in rows.items() if len(group) == count]
-        which = "every row" if len(labels) == len(rows) else ", ".join(labels)
-        notes.append(f"mean and standard error over {count} runs: {which}")
+        labels = ", ".join(label for label, group in rows.items() if len(group) == count)
+        notes.append(f"mean and standard error over {count} runs: {labels}")
     lines = [line for label, group in rows.items() for line in _lines(label, group, notes)]
     order = [*(paper.benchmarks if paper else ()), *BENCHMARKS, *sorted({line["benchmark"] for line in lines})]
     lines.sort(key=lambda line: (list(rows).index(line["method"]), order.index(line["benchmark"])))
@@ -162,10 +157,6 @@ def _compare(table: Table, paper: Table) -> None:
         values = printed[column].reindex(places).to_numpy()
         table.cells[f"paper_{column}"] = values
         table.cells[f"difference_{column}"] = table.cells[column] - values
-    if absent := [method for method in paper.rows if method not in map(table.method, table.rows)]:
-        table.notes.append(f"in the paper's table and not among these runs: {', '.join(absent)}")
-    if absent := [name for name in paper.benchmarks if name not in shared]:
-        table.notes.append(f"benchmarks of the paper's table without a value of ours: {', '.join(absent)}")
     if others := [judge for judge in table.judges if judge != PAPER_JUDGE]:
         table.notes.append(
             f"the paper's judge is {PAPER_JUDGE}; a difference to rows of {', '.join(others)} is also its"
@@ -174,36 +165,31 @@ def _compare(table: Table, paper: Table) -> None:
 
 
 def _labels(groups: list[list[RunLog]]) -> list[str]:
-    """One label a group: the method, where two groups share it the settings that differ, and judges that do."""
+    """One label a group: the method, where two groups share it the settings that differ, and judges that do.
+
+    Where more than MOST_DIFFERING settings differ, or none is known, the run's name stands for them.
+    """
     several_judges = len({group[0].judge for group in groups}) > 1
     labels: list[str] = []
     for group in groups:
-        details = _differing_settings(group, groups)
+        method, own = group[0].method, settings(group[0].config)
+        rivals = [settings(other[0].config) for other in groups if other[0].method == method]
+        # keys that end alike and have the same values are one setting, which verl's configuration passes on
+        distinct = {(key.rpartition(".")[2], *row): key for key, row in reversed(differing(rivals).items())}
+        ends = [end for end, *_ in distinct]
+        named = sorted((key, end if ends.count(end) == 1 else key) for (end, *_), key in distinct.items())
+        details = [f"{name} {own.get(key, 'unset')}" for key, name in named]
+        if len(rivals) > 1 and not (own and 0 < len(details) <= MOST_DIFFERING):
+            details = [group[0].name + (f" and {len(group) - 1} more" if len(group) > 1 else "")]
         judge = f"judge {group[0].judge}"
         if several_judges and judge not in details:
             details.append(judge)
-        labels.append(f"{group[0].method} ({', '.join(details)})" if details else group[0].method)
+        labels.append(f"{method} ({', '.join(details)})" if details else method)
     return labels
 
 
-def _differing_settings(group: list[RunLog], groups: list[list[RunLog]]) -> list[str]:
-    """The settings by which a group differs from the others of its method; its name where those are too many."""
-    rivals = [other for other in groups if other[0].method == group[0].method]
-    if len(rivals) == 1:
-        return []
-    values = differing([settings(rival[0].config) for rival in rivals])
-    # keys that end alike and have the same values are one setting, which verl's configuration passes on
-    distinct = {(key.rpartition(".")[2], *row): key for key, row in reversed(values.items())}
-    own = settings(group[0].config)
-    if not own or not 0 < len(distinct) <= MOST_DIFFERING:
-        return [group[0].name + (f" and {len(group) - 1} more" if len(group) > 1 else "")]
-    ends = [end for end, *_ in distinct]
-    named = sorted((key, end if ends.count(end) == 1 else key) for (end, *_), key in distinct.items())
-    return [f"{name} {own.get(key, 'unset')}" for key, name in named]
-
-
 def _lines(label: str, group: list[RunLog], notes: list[str]) -> list[dict[str, Any]]:
-    """The cells of a row: means over the runs of the group."""
+    """The cells of a row: means over the runs of the group. With several runs the seeds say how sure a mean is."""
     if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
         notes.append(f"{label}: runs with the same seed among them; what they differ by is no seed")
     accuracies = [run.accuracies() for run in group]
@@ -213,29 +199,25 @@ def _lines(label: str, group: list[RunLog], notes: list[str]) -> list[dict[str, 
         series = [own[name] for own in accuracies if name in own]
         if len(series) < len(group):
             notes.append(f"{label}: {name} in {len(series)} of {len(group)} runs only")
+        line: dict[str, Any] = {"method": label, "benchmark": name, "judge": group[0].judge, "runs": len(group)}
+        of_runs = {"last": [points.iloc[-1] for points in series], "best": [points.max() for points in series]}
+        for column, values in of_runs.items():
+            line[column] = statistics.fmean(values)
+            if len(values) > 1:
+                line[f"{column}_se"] = statistics.stdev(values) / math.sqrt(len(values))
         own_samples = [own[name] for own in samples if name in own]
-        line = _line([points.iloc[-1] for points in series], [points.max() for points in series], own_samples)
-        lines.append({"method": label, "benchmark": name, "judge": group[0].judge, "runs": len(group), **line})
+        if len(series) == 1 and own_samples:
+            line["last_low"], line["last_high"] = own_samples[0].interval()
+        if (k := min((one.k for one in own_samples), default=1)) > 1:
+            for n in dict.fromkeys([*(2**power for power in range(k.bit_length())), k]):
+                line[f"pass@{n}"] = statistics.fmean(one.pass_at(n) for one in own_samples)
+        lines.append(line)
     for run in group:
         if run.stopped_early:
             run.notes.append(f"stopped early, at step {run.last_step} of {run.planned_steps}")
         notes.extend(about(run.name, note) for note in dict.fromkeys(run.notes))
         run.notes = []
     return lines
-
-
-def _line(lasts: list[float], bests: list[float], samples: list[Samples]) -> dict[str, Any]:
-    """Means over runs. With several runs the seeds say how sure a mean is, not the problems."""
-    line = {"last": statistics.fmean(lasts), "best": statistics.fmean(bests)}
-    if len(lasts) > 1:
-        root = math.sqrt(len(lasts))
-        line |= {"last_se": statistics.stdev(lasts) / root, "best_se": statistics.stdev(bests) / root}
-    elif samples:
-        line["last_low"], line["last_high"] = samples[0].interval()
-    if (k := min((one.k for one in samples), default=1)) > 1:
-        for n in dict.fromkeys([*(2**power for power in range(k.bit_length())), k]):
-            line[f"pass@{n}"] = statistics.fmean(one.pass_at(n) for one in samples)
-    return line
 
 
 def _last_samples(run: RunLog, accuracies: dict[str, pd.Series]) -> dict[str, Samples]:
@@ -247,7 +229,7 @@ def _last_samples(run: RunLog, accuracies: dict[str, pd.Series]) -> dict[str, Sa
         except (ResultsError, OSError) as error:
             run.notes.append(LeftOut(f"{error}; no interval, no pass@k"))
             continue
-        for source, own in [] if samples is None else samples.groupby("data_source", sort=False):
+        for source, own in samples.groupby("data_source", sort=False):
             name = BENCHMARK_OF.get(str(source), str(source))
             if accuracies[name].index[-1] == step:
                 kept[name] = samples_of_problems(own)

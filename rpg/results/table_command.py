@@ -3,14 +3,14 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import jinja2
-import rich.table
 from rich.console import Console
-from rich.text import Text
+from rich.markdown import Markdown
+from rich.theme import Theme
 
 from rpg.methods.labels import family
 from rpg.results.run_settings import ResultsError, exit_code, printable, refusing, show_notes
@@ -18,103 +18,70 @@ from rpg.results.runs import is_accuracy, load_runs
 from rpg.results.table import Table, build_table, paper_table
 
 LEGEND = "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise"
+EXPLANATIONS = {  # a column that a table has: what its sign means
+    "last_low": "brackets: 95% interval over problems (bootstrap)",
+    "last_se": "±: standard error over seeds",
+}
 MARKS = {"RPG-REINFORCE": "◆ ", "RPG": "◇ ", "baseline": ""}
-MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$"})
-
-
-def escape_md(text: str) -> str:
-    """No HTML, cell border, mathematics, link or picture."""
-    return printable(text).translate(MD_SPECIAL).replace("](", "]&#40;")
-
-
-class Style(NamedTuple):
-    """How a format sets the values of a table; {} stands for the number."""
-
-    best: str
-    second: str
-    interval: str = " [{:.2f}, {:.2f}]"
-
-
-MD = Style("**{}**", "<u>{}</u>")
-RICH = Style("[bold]{}[/bold]", "[underline]{}[/underline]", r" \[{:.2f}, {:.2f}]")
-HTML = Style("<b>{}</b>", "<u>{}</u>")
+MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$", "*": r"\*"})
 MISSING = "–"
 
 
-class Line(NamedTuple):
-    """A line of the table: a row of ours, or (comparison) the paper's values or the difference below it."""
-
-    label: str
-    values: list[str]
-    family: str
-    comparison: bool = False
-
-
-def table_lines(table: Table, style: Style) -> Iterator[Line]:
-    """The lines of the table, values set in a style."""
-    cells = {(cell["method"], cell["benchmark"]): cell for cell in table.records()}
-    places = [(name, column) for name in table.benchmarks for column in ("last", "best")]
-    for label in table.rows:
-        own = [(cells.get((label, name)), column) for name, column in places]
-        kind = family(table.method(label))
-        yield Line(label, [_value(cell, column, style) for cell, column in own], kind)
-        if any(cell and cell["paper_last"] is not None for cell, _ in own):
-            for name, form in (("paper", "{:.4f}"), ("difference", "{:+.4f}")):
-                values = [cell and cell[f"{name}_{column}"] for cell, column in own]
-                shown = [MISSING if value is None else form.format(value) for value in values]
-                yield Line(name, shown, kind, comparison=True)
-
-
-def _value(cell: dict[str, Any] | None, column: str, style: Style) -> str:
-    """One entry with its rank, standard error and interval."""
-    if cell is None:
-        return MISSING
-    error = cell[f"{column}_se"]
-    rank = cell[f"rank_{column}"] if cell[f"clear_{column}"] else 0
-    text = {1: style.best, 2: style.second}.get(rank, "{}").format(f"{cell[column]:.4f}")
-    text += f" ± {error:.4f}" if error is not None else ""
-    if column == "last" and cell["last_low"] is not None:
-        text += style.interval.format(cell["last_low"], cell["last_high"])
-    return text
-
-
-def explanations(table: Table) -> list[str]:
-    """What the signs in a table mean, as far as it has them."""
-    cells, texts = table.records(), []
-    if any(cell["last_low"] is not None for cell in cells):
-        texts.append("brackets: 95% interval over problems (bootstrap)")
-    if any(cell["last_se"] is not None for cell in cells):
-        texts.append("±: standard error over seeds")
-    return texts + ([f"judge: {', '.join(table.judges)}"] if table.judges else [])
-
-
-def pass_at_k(table: Table) -> tuple[list[str], list[tuple[str, str, list[str]]]]:
-    """The columns of pass@k in a table; and label, benchmark and values of each entry that has any."""
-    names = sorted((name for name in table.cells if name.startswith("pass@")), key=lambda name: int(name[5:]))
-    entries = []
-    for cell in table.records():
-        values = [cell[name] for name in names]
-        if any(value is not None for value in values):
-            shown = [MISSING if value is None else f"{value:.4f}" for value in values]
-            entries.append((cell["method"], cell["benchmark"], shown))
-    return names, entries
-
-
-def environment(**options: Any) -> jinja2.Environment:
-    """Jinja over this room's templates; undefined names are errors."""
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("rpg.results", "."), undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **options,
-    )  # fmt: skip
-    made.globals |= {"lines": table_lines, "explanations": explanations, "marks": MARKS}
-    made.globals |= {"pass_at_k": pass_at_k, "family": family, "legend": LEGEND}
-    made.filters["md"] = escape_md
-    return made
+def escape_md(text: str) -> str:
+    """No HTML, cell border, mathematics, emphasis, link or picture."""
+    return printable(text).translate(MD_SPECIAL).replace("](", "]&#40;")
 
 
 def markdown(table: Table) -> str:
-    """The table as markdown, its notes below as a list."""
-    return environment().get_template("table.md.jinja").render(table=table, style=MD)
+    """The table as markdown, its notes below as a list; below each row, if it has them, the paper's values."""
+    cells = {(cell["method"], cell["benchmark"]): cell for cell in table.records()}
+    places = [(name, column) for name in table.benchmarks for column in ("last", "best")]
+    rows, pass_rows = [], []
+    powers = [name for name in table.cells if name.startswith("pass@")]
+    for label in table.rows:
+        shown = MARKS[family(table.method(label))] + escape_md(label)
+        own = [(cells.get((label, name), {}), column) for name, column in places]
+        rows.append([shown, *(_value(cell, column) for cell, column in own)])
+        if any(cell.get("paper_last") is not None for cell, _ in own):
+            for name, form in (("paper", "{:.4f}"), ("difference", "{:+.4f}")):
+                rows.append([f"&emsp;{name}", *(_number(cell.get(f"{name}_{column}"), form) for cell, column in own)])
+        for name in table.benchmarks:
+            values = [cells.get((label, name), {}).get(power) for power in powers]
+            if any(value is not None for value in values):
+                pass_rows.append([shown, escape_md(name), *map(_number, values)])
+    heads = [f"{escape_md(name)} {column.capitalize()}" for name, column in places]
+    legend = [text for key, text in EXPLANATIONS.items() if any(cell[key] is not None for cell in cells.values())]
+    if table.judges:
+        legend.append(f"judge: {escape_md(', '.join(table.judges))}")
+    parts = [[f"**{escape_md(table.title)}**"], grid(["Method", *heads], rows), [f"{'; '.join([LEGEND, *legend])}."]]
+    if pass_rows:
+        parts.append(["pass@k at the last validation (unbiased estimate)"])
+        parts.append(grid(["Method", "Benchmark", *powers], pass_rows, texts=2))
+    parts.append([f"- {escape_md(note)}" for note in table.notes])
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def grid(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> list[str]:
+    """Lines of a markdown table; columns from the `texts`-th on are numbers."""
+    rule = [":--" if column < texts else "--:" for column in range(len(head))]
+    return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
+
+
+def _number(value: float | None, form: str = "{:.4f}") -> str:
+    return MISSING if value is None else form.format(value)
+
+
+def _value(cell: dict[str, Any], column: str) -> str:
+    """One entry with its rank, standard error and interval."""
+    if not cell:
+        return MISSING
+    rank = cell[f"rank_{column}"] if cell[f"clear_{column}"] else 0
+    text = {1: "**{:.4f}**", 2: "<u>{:.4f}</u>"}.get(rank, "{:.4f}").format(cell[column])
+    if (error := cell[f"{column}_se"]) is not None:
+        text += f" ± {error:.4f}"
+    if column == "last" and cell["last_low"] is not None:
+        text += f" [{cell['last_low']:.2f}, {cell['last_high']:.2f}]"
+    return text
 
 
 def comma_separated(table: Table) -> str:
@@ -130,24 +97,14 @@ def as_json(table: Table) -> str:
 
 
 def terminal(table: Table) -> str:
-    """The table for a terminal, by rich; notes below."""
-    console = Console(highlight=False)
-    shown = rich.table.Table(box=None, pad_edge=False, header_style="bold", title=table.title, title_justify="left")
-    shown.add_column("", no_wrap=True)
-    for name in table.benchmarks:
-        for column in ("Last", "Best"):
-            shown.add_column(Text(f"{printable(name)}\n{column}"), justify="right", no_wrap=True)
-    for line in table_lines(table, RICH):
-        label = f"  {line.label}" if line.comparison else MARKS[line.family] + line.label
-        style = "dim" if line.comparison else ""
-        shown.add_row(Text(printable(label)), *map(Text.from_markup, line.values), style=style)
-    legend = "; ".join([LEGEND, *explanations(table)])
-    console.width = max(console.width, Console(width=1000).measure(shown).maximum)  # a wide table is not cropped
+    """The markdown as rich shows it; a wide table is not cropped."""
+    text = markdown(table).replace("<u>", "*").replace("</u>", "*")
+    rows = [line.split("|") for line in text.split("\n") if line.startswith("|")]
+    needed = sum(max(map(len, column)) for column in zip_longest(*rows, fillvalue=""))
+    console = Console(theme=Theme({"markdown.em": "underline"}))
+    console.width = max(console.width, needed)
     with console.capture() as capture:
-        console.print(shown)
-        console.print(Text(f"\n{legend}"))
-        for note in table.notes:
-            console.print(Text(f"note: {printable(note)}"))
+        console.print(Markdown(text))
     return capture.get()
 
 
@@ -158,13 +115,8 @@ FORMATS: dict[str, Callable[[Table], str]] = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg table`."""
-    parser.add_argument(
-        "runs",
-        nargs="*",
-        type=Path,
-        metavar="RUN",
-        help="run directory, a folder of them or a metrics.jsonl",
-    )
+    runs = "run directory, a folder of them or a metrics.jsonl"
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=runs)
     parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N: alone, or beside the runs")
     default = "terminal" if sys.stdout.isatty() else "md"
     parser.add_argument("--format", choices=FORMATS, default=default, help="default: terminal in one, else md")

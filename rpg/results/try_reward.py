@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import json
 import time
 import traceback
 from itertools import islice
@@ -11,6 +10,7 @@ from typing import Any
 
 from rpg.data.diagnostics import shown
 from rpg.data.readers import DataError, read_file
+from rpg.results.runs import read_lines
 from rpg.rewards.user_reward import RewardError, as_score, find_reward
 
 WRONG = "no such answer"
@@ -20,16 +20,16 @@ SHOWN = 60  # characters of a response
 def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int) -> int:
     """Score responses to the first rows of each file and print score, accuracy and time of each.
 
-    responses: one to each row, in order; without it, each row's answer and a wrong one, both as a boxed answer.
+    responses: a JSONL file, one to each row, in order; without it, each row's answer and a wrong one, both boxed.
     Returns 0; 1 where the function raised, returned no number, or scored every wrong answer like the right one.
-    Raises RewardError and DataError for files that cannot be used.
+    Raises RewardError, DataError and ResultsError for files that cannot be used.
     """
     reward = find_reward(file)
     try:
         function = reward.as_verl_calls_it()
     except Exception as error:  # of the file's own imports
         raise RewardError(f"{file}: cannot be imported: {type(error).__name__}: {error}") from error
-    given = read_responses(responses) if responses else None
+    given = list(read_lines(responses, response_of)) if responses else None
     failed, slowest, scores = 0, 0.0, {"right": [], "wrong": [], "given": []}
     for path in paths:
         for number, (place, row) in enumerate(islice(read_file(path), len(given) if given else rows)):
@@ -64,19 +64,9 @@ def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int)
     return 1 if failed else 0
 
 
-def read_responses(path: Path) -> list[str]:
-    """The responses in a file, one a line: text, or in .jsonl strings or objects with `response` or `output`."""
-    lines = path.read_text(encoding="utf-8").strip().split("\n")
-    if path.suffix != ".jsonl":
-        return lines
-    try:
-        given = [json.loads(line) for line in lines]
-        return [
-            one if isinstance(one, str) else str(one["response"] if "response" in one else one["output"])
-            for one in given
-        ]
-    except (ValueError, TypeError, KeyError) as error:
-        raise DataError(f'{path}: {error}; give {{"response": TEXT}} a line') from error
+def response_of(line: Any) -> str:
+    """The response of a line of JSON: a string, or an object as in a validation's samples or with `response`."""
+    return line if isinstance(line, str) else str(line["response"] if "response" in line else line["output"])
 
 
 def boxed(answer: Any) -> str:

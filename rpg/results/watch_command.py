@@ -29,9 +29,8 @@ SHOWN = (
 )
 READ = frozenset(metric for _, metrics, _ in SHOWN for metric in metrics)
 BLOCKS = "▁▂▃▄▅▆▇█"
-SPARK = 14  # characters of a sparkline
+SPARK = 8  # characters of a sparkline
 RECENT = 20  # steps whose median time gives the time left
-LABELS, COLUMN = 18, 26  # characters of the labels and of a run's column
 QUIET = 600  # seconds without a new line after which a run's age is shown
 
 Values = dict[str, tuple[pd.Series, str]]  # label: values by step, format
@@ -83,9 +82,9 @@ def values(run: RunLog) -> Values:
     return shown
 
 
-def sparkline(series: pd.Series, width: int = SPARK) -> str:
-    """The values as block characters, averaged where there are more than `width`; the lowest is the lowest block."""
-    bins = np.array([part.mean() for part in np.array_split(series.to_numpy(), min(width, len(series)))])
+def sparkline(series: pd.Series) -> str:
+    """The values as block characters, averaged where there are more than SPARK; the lowest is the lowest block."""
+    bins = np.array([part.mean() for part in np.array_split(series.to_numpy(), min(SPARK, len(series)))])
     span = bins.max() - bins.min()
     heights = (bins - bins.min()) / span * (len(BLOCKS) - 1) if span > 0 else np.zeros(len(bins))
     return "".join(BLOCKS[round(height)] for height in heights)
@@ -118,39 +117,29 @@ def state(watched: Watched, now: float) -> str:
 
 
 def screen(all_watched: Sequence[Watched], width: int, now: float) -> Table:
-    """A column a run with sparklines; a line a run where the width is too small for that."""
+    """A row a run, with sparklines below the values where there is width for them."""
     shown = [values(watched.run) if watched.run else {} for watched in all_watched]
     labels = list(dict.fromkeys(label for one in shown for label in one))
+    sparklines = width >= (SPARK + 1) * (len(labels) + 4)  # of which name and progress take 4
     made = Table(box=None, pad_edge=False, header_style="bold")
-    if LABELS + COLUMN * len(all_watched) > width:
-        for heading in ("run", "step", *labels):
-            made.add_column(Text(heading), overflow="fold")
-        for watched, one in zip(all_watched, shown, strict=True):
-            entries = [entry(one, label, sparklines=False) for label in labels]
-            made.add_row(*map(Text, (watched.name, state(watched, now), *entries)))
-        return made
-    made.add_column("", width=LABELS - 2)
-    for watched in all_watched:
-        made.add_column(Text(watched.name, overflow="fold"), width=COLUMN - 2)
-    made.add_row("step", *(Text(state(watched, now)) for watched in all_watched))
-    for label in labels:
-        made.add_row(Text(label, overflow="fold"), *(Text(entry(one, label)) for one in shown))
+    for heading in ("run", "step", *labels):
+        made.add_column(Text(heading), overflow="fold")
+    for watched, one in zip(all_watched, shown, strict=True):
+        entries = [entry(*one[label], sparklines) if label in one else "–" for label in labels]
+        made.add_row(*map(Text, (watched.name, state(watched, now), *entries)))
     return made
 
 
-def entry(shown: Values, label: str, sparklines: bool = True) -> str:
+def entry(series: pd.Series, form: str, with_sparkline: bool = False) -> str:
     """The last value of a metric, and how it went."""
-    if label not in shown:
-        return "–"
-    series, form = shown[label]
     value = form.format(series.iloc[-1])
-    return f"{value:>8} {sparkline(series)}" if sparklines else value
+    return f"{value}\n{sparkline(series)}" if with_sparkline else value
 
 
 def line(watched: Watched, now: float) -> str:
     """A run's state as one line, for output that is no terminal."""
     shown = values(watched.run) if watched.run else {}
-    entries = [f"{label} {entry(shown, label, sparklines=False)}" for label in shown]
+    entries = [f"{label} {entry(*shown[label])}" for label in shown]
     return "  ".join([watched.name, state(watched, now), *entries])
 
 

@@ -16,7 +16,7 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 from rpg.results import figures
-from rpg.results.compare import t_quantile
+from rpg.results.compare_command import t_quantile
 from rpg.results.runs import is_accuracy
 
 SCORE = "training score"

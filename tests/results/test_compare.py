@@ -4,31 +4,19 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
+import synthetic
 
 from rpg.cli import main
 
-BENCHMARK = "toy"
 
-
-def write_run(
-    directory: Path, seed: int, correct: list[int], reward: float, method: str = "rpg", step: int = 10
-) -> Path:
+def write_run(directory: Path, seed: int, correct: list[int], reward: float, loss: str = "rpg_urkl") -> Path:
     """A run with one validation of len(correct) problems; reward at steps 1 and 2."""
-    (directory / "validation").mkdir(parents=True)
-    config = {
-        "trainer": {"experiment_name": f"{method}{seed}"},
-        "data": {"seed": seed},
-        "algorithm": {"adv_estimator": method},
-    }
-    (directory / "config.yaml").write_text(yaml.safe_dump(config))
-    accuracy = sum(correct) / len(correct)
-    records = [(1, {"critic/score/mean": reward - 0.5}), (2, {"critic/score/mean": reward + 0.5})]
-    records.append((step, {f"val-core/{BENCHMARK}/acc/mean@1": accuracy}))
-    lines = [json.dumps({"step": at, "data": data}) for at, data in records]
-    (directory / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    accuracy = {"val-core/toy/acc/mean@1": sum(correct) / len(correct)}
+    lines = [(1, {"critic/score/mean": reward - 0.5}), (2, {"critic/score/mean": reward + 0.5}), (10, accuracy)]
+    synthetic.write_run(directory, lines, synthetic.config(f"{loss}{seed}", loss=loss, seed=seed))
     samples = [{"input": f"problem {i}", "gts": "1", "output": f"{acc}", "acc": acc} for i, acc in enumerate(correct)]
-    (directory / "validation" / f"{step}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in samples))
+    (directory / "validation").mkdir()
+    (directory / "validation" / "10.jsonl").write_text("".join(json.dumps(one) + "\n" for one in samples))
     return directory
 
 
@@ -39,7 +27,7 @@ def compared(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict:
 
 def test_two_runs_are_paired_over_problems(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     first = write_run(tmp_path / "a", 1, [0, 0, 1, 1], reward=0.1)
-    second = write_run(tmp_path / "b", 1, [1, 1, 1, 0], reward=0.3, method="grpo")
+    second = write_run(tmp_path / "b", 1, [1, 1, 1, 0], reward=0.3, loss="vanilla")
     report = compared(capsys, first, second)
     accuracy, reward = report["differences"]
     assert (accuracy["first"], accuracy["second"], accuracy["over"]) == (0.5, 0.75, "problems, paired")
@@ -48,26 +36,27 @@ def test_two_runs_are_paired_over_problems(tmp_path: Path, capsys: pytest.Captur
     assert not accuracy["clear"]
     assert reward["difference"] == pytest.approx(0.2)
     assert reward["interval"] is None
-    assert list(report["settings"]) == ["algorithm.adv_estimator"]
+    loss = "actor_rollout_ref.actor.policy_loss.loss_mode"
+    assert list(report["settings"]) == [loss, "algorithm.adv_estimator"]
     assert [one["problem"] for one in report["answers"]] == ["problem 0", "problem 1"]
 
 
 def test_seeds_are_paired_where_they_are_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     for seed, one, other in ((1, 0.1, 0.2), (2, 0.2, 0.35), (3, 0.3, 0.4)):
         write_run(tmp_path / "a" / str(seed), seed, [0, 1], reward=one)
-        write_run(tmp_path / "b" / str(seed), seed, [0, 1], reward=other, method="grpo")
+        write_run(tmp_path / "b" / str(seed), seed, [0, 1], reward=other, loss="vanilla")
     reward = compared(capsys, tmp_path / "a", tmp_path / "b")["differences"][1]
     # differences 0.1, 0.15, 0.1: mean 0.116667, error 0.0166667; Student's 0.975 with 2 degrees: 4.302653
     assert reward["interval"] == pytest.approx([0.116667 - 0.071711, 0.116667 + 0.071711], abs=1e-5)
     assert reward["over"] == "seeds, paired"
     assert reward["clear"]
-    write_run(tmp_path / "b" / "4", 4, [0, 1], reward=0.5, method="grpo")
+    write_run(tmp_path / "b" / "4", 4, [0, 1], reward=0.5, loss="vanilla")
     assert compared(capsys, tmp_path / "a", tmp_path / "b")["differences"][1]["over"] == "seeds"
 
 
 def test_runs_of_several_settings_are_no_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     write_run(tmp_path / "a" / "1", 1, [0, 1], reward=0.1)
-    write_run(tmp_path / "a" / "2", 2, [0, 1], reward=0.1, method="grpo")
+    write_run(tmp_path / "a" / "2", 2, [0, 1], reward=0.1, loss="vanilla")
     other = write_run(tmp_path / "b", 1, [0, 1], reward=0.1)
     assert main(["compare", str(tmp_path / "a"), str(other)]) == 2
     assert "algorithm.adv_estimator" in capsys.readouterr().err
@@ -80,4 +69,5 @@ def test_samples_of_another_run_are_not_paired(tmp_path: Path, capsys: pytest.Ca
     assert main(["compare", "--json", str(first), str(second)]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["comparisons"][0]["differences"][0]["interval"] is None
-    assert any("samples of another run" in note for note in report["notes"])
+    note = "0.5000 of its samples of toy are correct, the log has 0.7500 at step 10: samples of another run"
+    assert any(note in one for one in report["notes"])

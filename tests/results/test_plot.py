@@ -10,14 +10,8 @@ import pytest
 from synthetic import config, records, write_run
 
 from rpg.cli import main
-from rpg.methods.labels import METHODS, looks_of, method_of_name
-from rpg.results.figures import (
-    MOST_POINTS,
-    band,
-    make_panels,
-    thin,
-)
-from rpg.results.runs import load_runs
+from rpg.methods.labels import METHODS, looks_of
+from rpg.results.figures import band
 
 LOSSES = {
     "rpg_cpu_urkl1e-4": "rpg_urkl",
@@ -35,13 +29,9 @@ def plotted(tmp_path_factory):
     return folder
 
 
-def test_three_files(plotted):
-    assert (plotted / "plots" / "panels.png").read_bytes()[:4] == b"\x89PNG"
-    root = ElementTree.parse(plotted / "plots" / "panels.svg").getroot()
-    assert root.tag.endswith("svg")
-
-
 def test_page_stands_alone_and_names_every_run(plotted):
+    assert (plotted / "plots" / "panels.png").read_bytes()[:4] == b"\x89PNG"
+    assert ElementTree.parse(plotted / "plots" / "panels.svg").getroot().tag.endswith("svg")
     page = (plotted / "plots" / "index.html").read_text()
     for tag in re.findall(r"<(?:script|link|img|iframe)[^>]*>", page):
         assert "http" not in tag
@@ -51,7 +41,7 @@ def test_page_stands_alone_and_names_every_run(plotted):
         assert f"<h3>{name}</h3>" in page
     assert "environment: not recorded" in page
     panels = page.count('<svg role="img"')
-    assert panels == len(make_panels(load_runs([plotted], [])))
+    assert panels == 5  # AIME24, score, entropy, response length, clipped tokens
     assert page.count('data-run="1"') >= panels  # a line in every panel
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert set(re.findall(r'(?:url\(#|href="#)([^")]+)', page)) <= set(ids)
@@ -81,43 +71,14 @@ def test_a_method_looks_the_same_in_any_company():
     assert {look.colour for look in pair.values()} == {alone.colour}
 
 
-def test_a_long_line_is_thinned_and_keeps_its_spikes():
-    series = pd.Series(np.sin(np.arange(100_000) / 5000))
-    series[70_123] = 9.0
-    drawn = thin(series)
-    assert len(drawn) <= MOST_POINTS
-    assert drawn[70_123] == 9.0
-    assert thin(series[:MOST_POINTS]).equals(series[:MOST_POINTS])
-
-
-def test_files_of_others_are_not_replaced(plotted, capsys):
+def test_a_page_of_others_is_not_replaced(plotted, capsys):
     """A former result is."""
-    assert main(["plot", str(plotted), "--out", str(plotted / "plots")]) == 0
-    before = (plotted / "plots" / "panels.png").read_bytes()
-    (plotted / "plots" / "index.html").write_text("<p>mine</p>")
-    assert main(["plot", str(plotted), "--out", str(plotted / "plots"), "--title", "other"]) == 2
-    assert (plotted / "plots" / "index.html").read_text() == "<p>mine</p>"
-    assert (plotted / "plots" / "panels.png").read_bytes() == before
-    assert str(plotted / "plots" / "index.html") in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("name", "method"),
-    [
-        ("dapo_7b_schedulefree", "DAPO"),
-        ("grpo_7b", "GRPO"),
-        ("grpo_corrected_4b_2k", "GRPO-corrected"),
-        ("rfpp_7b_1e-4", "REINFORCE++"),
-        ("rfppb_7b_1e-4_7binstruct", "REINFORCE++-Baseline"),
-        ("rpg_7b_rkl1e-4_rf", "RPG-REINFORCE-RKL (no clip)"),
-        ("rpg_7b_fkl1e-4_rf_clip_ppo_0.1_0.1_7binstruct", "RPG-REINFORCE-FKL"),
-        ("rpg_7b_ufkl1e-4_schedulefree", "RPG-UFKL"),
-        ("rpg_7b_schedulefree", None),
-        ("my experiment", None),
-    ],
-)
-def test_method_of_a_name(name, method):
-    assert method_of_name(name) == method
+    page = plotted / "plots" / "index.html"
+    assert main(["plot", str(plotted), "--out", str(page.parent)]) == 0
+    page.write_text("<p>mine</p>")
+    assert main(["plot", str(plotted), "--out", str(page.parent)]) == 2
+    assert page.read_text() == "<p>mine</p>"
+    assert str(page) in capsys.readouterr().err
 
 
 def test_seeds_of_a_method_are_one_line_with_a_band(tmp_path):
@@ -143,16 +104,9 @@ def test_seeds_of_a_method_are_one_line_with_a_band(tmp_path):
     assert 'id="run-2"' not in svg
 
 
-def test_a_name_is_no_markup_in_the_page(tmp_path):
+def test_the_page_shows_sample_answers_by_step_and_takes_no_name_for_markup(tmp_path):
     name = "<script>alert(1)</script> '\"><img src=x onerror=alert(1)> \x1b[31m $\\frac$"
-    write_run(tmp_path / "a", records([0.1, 0.2]), config(name, loss="my_loss"))
-    assert main(["plot", str(tmp_path), "--out", str(tmp_path / "plots")]) == 0
-    page = (tmp_path / "plots" / "index.html").read_text()
-    assert not re.search(r"<script>alert|<img|\x1b", page)
-
-
-def test_the_page_shows_sample_answers_by_step(tmp_path):
-    run = write_run(tmp_path / "r", records([0.2, 0.5]), config("r"))
+    run = write_run(tmp_path / "r", records([0.2, 0.5]), config(name, loss="my_loss"))
     (run / "validation").mkdir()
     samples = [{"input": f"2+{i}?", "gts": "4", "output": f"<b>{i}</b>\nnext", "acc": int(i == 2)} for i in (1, 2)]
     (run / "validation" / "2.jsonl").write_text("".join(json.dumps(one) + "\n" for one in samples))
@@ -161,3 +115,4 @@ def test_the_page_shows_sample_answers_by_step(tmp_path):
     assert "step 2: wrong" in page
     assert "step 2: correct" in page
     assert "&lt;b&gt;1&lt;/b&gt;\nnext" in page
+    assert not re.search(r"<script>alert|<img|\x1b", page)

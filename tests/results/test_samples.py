@@ -11,7 +11,7 @@ from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
 from rpg.results.run_settings import ResultsError, exit_code
 from rpg.results.runs import load_runs
-from rpg.results.samples import Samples, pass_at_k, read_samples, samples_of_problems
+from rpg.results.samples import Samples, pass_at_k, read_samples
 from rpg.results.table import build_table
 
 
@@ -49,25 +49,13 @@ def sample(problem, acc, gts="1"):
     return {"input": f"user\nSolve.\n\n{problem}\n\nassistant\n", "output": "o", "gts": gts, "acc": acc}
 
 
-def of_problems(run, step=2):
-    samples = read_samples(run, step)
-    return {name: samples_of_problems(own) for name, own in samples.groupby("data_source")}
-
-
-def test_one_benchmark_in_the_table(tmp_path):
-    run_dir = write_run(tmp_path / "a", records([0.1, 0.5]), config("a", steps=2))
-    rows = [sample("p", 1.0), sample("p", 0.0), sample("q", 1.0), sample("q", 0.0)]
-    write_samples(run_dir / "validation" / "2.jsonl", rows)
-    notes = []
-    (cell,) = build_table(load_runs([run_dir], notes), notes).records()
-    assert (cell["last_low"], cell["last_high"]) == (0.5, 0.5)  # both problems have mean 1/2
+def test_intervals_and_pass_at_k_in_the_table(tmp_path):
+    """One run: both problems have mean 1/2. Of two seeds pass@2 is 1/2 and 1, and no interval is over problems."""
+    (cell,) = table_with_samples(tmp_path / "one", [{"p": [1.0, 0.0], "q": [1.0, 0.0]}]).records()
+    assert (cell["last_low"], cell["last_high"]) == (0.5, 0.5)
     assert (cell["pass@1"], cell["pass@2"]) == pytest.approx((0.5, 1.0))
-
-
-def test_pass_at_k_over_seeds_is_the_mean(tmp_path):
-    """Pass@2 of 1/2 and of 1 in two seeds; how sure that is, the seeds say, so there is no interval over problems."""
     answers = [{"p": [1.0, 0.0], "q": [0.0, 0.0]}, {"p": [1.0, 0.0], "q": [0.0, 1.0]}]
-    (cell,) = table_with_samples(tmp_path, answers).records()
+    (cell,) = table_with_samples(tmp_path / "two", answers).records()
     assert (cell["pass@1"], cell["pass@2"]) == pytest.approx(((0.25 + 0.5) / 2, 0.75))
     assert cell["last_low"] is None
 
@@ -84,19 +72,8 @@ def run_of_two_sets(tmp_path, problems, shared=()):
     return run, tmp_path / "a" / "validation" / "2.jsonl"
 
 
-def test_benchmarks_are_told_apart_by_the_validation_files(tmp_path):
-    """verl's samples do not name their data_source."""
-    run, file = run_of_two_sets(tmp_path, ["p", "q"])
-    answers = {"aime24": (1.0, 0.0), "amc23": (0.0, 1.0)}
-    texts = [(f"{text} of {source}", acc) for source in answers for text in "pq" for acc in answers[source]]
-    write_samples(file, [sample(format_prompt(text), acc) for text, acc in texts])
-    assert of_problems(run) == {"aime24": Samples((1, 1), (2, 2)), "amc23": Samples((1, 1), (2, 2))}
-    write_samples(file, [sample("unknown", 1.0)])
-    with pytest.raises(ResultsError, match="that is in none of"):
-        read_samples(run, 2)
-
-
-def test_a_problem_of_two_sets_belongs_to_neither(tmp_path):
+def test_a_problem_of_two_sets_or_of_none_belongs_to_neither(tmp_path):
+    """verl's samples do not name their data_source; tests/results/test_score.py tells two sets apart."""
     run, file = run_of_two_sets(tmp_path, ["p"], shared=["in both"])
     texts = ("in both", "p of aime24", "p of amc23")
     write_samples(file, [sample(format_prompt(text), acc) for text in texts for acc in (0.0, 1.0)])
@@ -104,28 +81,19 @@ def test_a_problem_of_two_sets_belongs_to_neither(tmp_path):
     assert [cell["last_low"] for cell in table.records()] == [None, None]
     assert any("of aime24 and of amc23" in note for note in table.notes)
     assert exit_code(table.notes) == 1
-
-
-def test_samples_that_disagree_with_the_log_are_left_out(tmp_path):
-    write_run(tmp_path / "a", records([0.1, 0.5]), config("a", steps=2))
-    write_samples(tmp_path / "a/validation/2.jsonl", [sample("p", 1.0), sample("q", 1.0)])
-    notes = []
-    table = build_table(load_runs([tmp_path / "a"], notes), notes)
-    assert table.records()[0]["last_low"] is None
-    assert any("1.0000 of its samples of aime24 are correct, the log has 0.5000 at step 2" in n for n in table.notes)
-    assert exit_code(table.notes) == 1
+    write_samples(file, [sample("unknown", 1.0)])
+    with pytest.raises(ResultsError, match="that is in none of"):
+        read_samples(run, 2)
 
 
 def table_with_samples(tmp_path, answers):
-    """The table of one run for each entry: {problem: its answers}, or None where the run wrote no samples."""
+    """The table of one run for each entry: {problem: its answers}."""
     for seed, problems in enumerate(answers):
-        rows = [sample(problem, acc) for problem, accs in (problems or {}).items() for acc in accs]
-        last = sum(row["acc"] for row in rows) / len(rows) if rows else 0.5
+        rows = [sample(problem, acc) for problem, accs in problems.items() for acc in accs]
+        last = sum(row["acc"] for row in rows) / len(rows)
         run_dir = write_run(tmp_path / f"s{seed}", records([0.1, last]), config("r", steps=2, seed=seed))
-        if problems:
-            write_samples(run_dir / "validation" / "2.jsonl", rows)
-    notes = []
-    return build_table(load_runs([tmp_path], notes), notes)
+        write_samples(run_dir / "validation" / "2.jsonl", rows)
+    return build_table(load_runs([tmp_path], []))
 
 
 @pytest.mark.parametrize("end", ["", "{"])
@@ -133,7 +101,7 @@ def test_broken_samples_leave_the_interval_out(tmp_path, end):
     """A torn last line too: without it the samples are not all. U+2028 and U+0085 end no line."""
     run_dir = write_run(tmp_path / "a", records([0.1, 1.0]), config("a", steps=2))
     (run,) = load_runs([run_dir], [])
-    assert read_samples(run, 2) is None
+    assert read_samples(run, 2).empty
     line = json.dumps(sample("p", 1.0) | {"output": "First\u2028then\x85"}, ensure_ascii=False)
     (run_dir / "validation").mkdir()
     (run_dir / "validation" / "2.jsonl").write_text(f"{line}\n{line}\n{end}", encoding="utf-8")

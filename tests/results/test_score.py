@@ -1,7 +1,5 @@
 """`rpg score`: saved samples judged again; and how tables, page and records tell judges apart."""
 
-import csv
-import io
 import json
 from pathlib import Path
 
@@ -12,10 +10,9 @@ from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
 from rpg.results.run_settings import judge_of_config
-from rpg.results.runs import RunLog, load_runs
+from rpg.results.runs import load_runs
 from rpg.results.samples import read_samples, samples_of_problems
 from rpg.results.table import build_table, paper_table
-from rpg.results.table_command import FORMATS
 from rpg.rewards import compute_score
 
 # answer, right by release, right by verified; one with a line end that is none in JSON
@@ -143,7 +140,6 @@ def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
         ({}, None),
         (with_judge(config("x"), None), "release"),
         (with_judge(config("x"), "verified"), "verified"),
-        (with_judge(config("x"), "release"), "release"),
         ({"reward": {"custom_reward_function": {"path": "/somewhere/mine.py", "name": "f"}}}, "mine.py"),
         ({"reward": {"custom_reward_function": {"path": None}}}, "verl's own"),
     ],
@@ -152,28 +148,16 @@ def test_who_judged(settings, judge):
     assert judge_of_config(settings) == judge
 
 
-def two_judges(tmp_path: Path) -> list[RunLog]:
-    for name, loss, judge in (
-        ("a", "rpg_urkl", "release"),
-        ("b", "rpg_ufkl", "verified"),
-        ("c", "rpg_urkl", "verified"),
-    ):
-        write_run(tmp_path / name, records([0.1, 0.2, 0.3]), with_judge(config(name, loss), judge))
-    return load_runs([tmp_path], [])
-
-
 def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
-    table = build_table(two_judges(tmp_path))
-    assert set(table.rows) == {
-        "RPG-UFKL (judge verified)",
-        "RPG-URKL (judge release)",
-        "RPG-URKL (judge verified)",
+    runs = (("a", "rpg_urkl", "release"), ("b", "rpg_ufkl", "verified"), ("c", "rpg_urkl", "verified"))
+    for name, loss, judge in runs:
+        write_run(tmp_path / name, records([0.1, 0.2, 0.3]), with_judge(config(name, loss), judge))
+    table = build_table(load_runs([tmp_path], []), paper=paper_table(3))
+    places = {cell["method"]: (cell["judge"], cell["rank_last"]) for cell in table.records()}
+    assert places == {
+        "RPG-UFKL (judge verified)": ("verified", 1),
+        "RPG-URKL (judge release)": ("release", None),  # alone among its judge's
+        "RPG-URKL (judge verified)": ("verified", 1),
     }
     assert any("scored by different judges (verified, release)" in note for note in table.notes)
-    judges = {row["method"]: row["judge"] for row in csv.DictReader(io.StringIO(FORMATS["csv"](table)))}
-    assert all(label.endswith(f"(judge {judge})") for label, judge in judges.items())
-    ranks = {cell["method"]: cell["rank_last"] for cell in table.records()}
-    assert ranks.pop("RPG-URKL (judge release)") is None  # alone among its judge's
-    assert set(ranks.values()) == {1}
-    beside = build_table(two_judges(tmp_path), paper=paper_table(3))
-    assert any("the paper's judge is release; a difference to rows of verified" in note for note in beside.notes)
+    assert any("the paper's judge is release; a difference to rows of verified" in note for note in table.notes)
