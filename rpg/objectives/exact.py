@@ -5,14 +5,13 @@ All tensors are float64. The divergences follow their definitions (docs/mathemat
 share no code with the losses.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from rpg.objectives.losses import DIVERGENCES
 from rpg.objectives.spec import LossSpec
 from rpg.objectives.tokens import token_loss
 
@@ -84,6 +83,25 @@ class Estimate(NamedTuple):
     std: float
 
 
+class Result(NamedTuple):
+    """Over problems: largest component of |gradient of the expected loss + grad J|, 0 up to rounding for an exact loss;
+    means of |error| / |grad J| and of the noise of one sample."""
+
+    error: float
+    bias: float
+    std: float
+
+
+def compare(gradients: Iterable[tuple[Estimate, Tensor]]) -> Result:
+    """The gradients of losses against grad J of their objectives; NaN in any is NaN in the result."""
+    rows = []
+    for estimate, gradient in gradients:
+        difference = estimate.mean + gradient
+        rows.append([difference.abs().max(), difference.norm() / gradient.norm(), estimate.std])
+    error, bias, std = torch.tensor(rows, dtype=torch.float64).T
+    return Result(error.max().item(), bias.mean().item(), std.mean().item())
+
+
 PerSampleLoss = Callable[[Problem, Tensor], Tensor]  # problem, log pi_theta (n,) -> loss (n,)
 
 
@@ -143,10 +161,3 @@ def _reward_loss(problem: Problem, log_prob: Tensor) -> Tensor:
 def _k3(log_y: Tensor) -> Tensor:
     """k3(y) = y - 1 - log y."""
     return log_y.exp() - 1 - log_y
-
-
-def gradient_error(problem: Problem, spec: LossSpec) -> float:
-    """Largest component of |gradient of the expected loss + grad J|: 0 up to rounding for an exact loss."""
-    normalized = DIVERGENCES[spec.divergence].normalized
-    estimate = loss_gradient(problem, spec_loss(spec), normalized)
-    return (estimate.mean + objective_gradient(problem, spec.divergence)).abs().max().item()
