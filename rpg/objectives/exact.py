@@ -37,21 +37,19 @@ class Problem:
     z_old: float = 1.0
 
 
-def random_problem(
-    generator: torch.Generator, outcomes: int, *, kl_coef: float, reference: str = "other", z_old: float = 1.0
-) -> Problem:
+def random_problem(generator: torch.Generator, outcomes: int, kl_coef: float, own_reference: bool) -> Problem:
     """Normal logits and advantages; pi_old and pi_ref are pi_theta with logits moved by normal noise.
 
-    reference: "old" (pi_ref = pi_old) or "other" (a policy of its own).
+    own_reference: whether pi_ref is another policy than pi_old.
     """
 
     def normal() -> Tensor:
         return torch.randn(outcomes, generator=generator, dtype=torch.float64)
 
     logits = normal()
-    log_old = (logits + normal() / 2).log_softmax(0) + torch.tensor(z_old, dtype=torch.float64).log()
-    log_ref = log_old if reference == "old" else (logits + normal() / 2).log_softmax(0)
-    return Problem(logits, log_old, log_ref, normal(), kl_coef, z_old)
+    log_old = (logits + normal() / 2).log_softmax(0)
+    log_ref = (logits + normal() / 2).log_softmax(0) if own_reference else log_old
+    return Problem(logits, log_old, log_ref, normal(), kl_coef)
 
 
 def divergence_value(name: str, log_prob: Tensor, log_ref: Tensor) -> Tensor:
@@ -145,17 +143,14 @@ def spec_loss(spec: LossSpec) -> PerSampleLoss:
 
 def grpo_loss(problem: Problem, log_prob: Tensor) -> Tensor:
     """-w A + beta k3(pi_ref / pi_theta): GRPO's KL term, without the importance weight (finding iii)."""
-    return _reward_loss(problem, log_prob) + problem.kl_coef * _k3(problem.log_ref - log_prob)
+    w = (log_prob - problem.log_old).exp()
+    return -w * problem.advantages + problem.kl_coef * _k3(problem.log_ref - log_prob)
 
 
 def corrected_grpo_loss(problem: Problem, log_prob: Tensor) -> Tensor:
     """-w A + beta w k3(pi_ref / pi_theta) = -w A + beta (rho - w + w log u): its gradient is URKL's."""
     w = (log_prob - problem.log_old).exp()
-    return _reward_loss(problem, log_prob) + problem.kl_coef * w * _k3(problem.log_ref - log_prob)
-
-
-def _reward_loss(problem: Problem, log_prob: Tensor) -> Tensor:
-    return -(log_prob - problem.log_old).exp() * problem.advantages
+    return -w * problem.advantages + problem.kl_coef * w * _k3(problem.log_ref - log_prob)
 
 
 def _k3(log_y: Tensor) -> Tensor:

@@ -138,8 +138,7 @@ def rows(kl_coef: float) -> list[Row]:
 def make_problems(policies: int, outcomes: int, kl_coef: float, seed: int) -> list[Problem]:
     """Random problems, alternately with pi_ref = pi_old and with a reference of its own."""
     generator = torch.Generator().manual_seed(seed)
-    kinds = ("old", "other")
-    return [random_problem(generator, outcomes, kl_coef=kl_coef, reference=kinds[i % 2]) for i in range(policies)]
+    return [random_problem(generator, outcomes, kl_coef, own_reference=bool(i % 2)) for i in range(policies)]
 
 
 def measure(row: Row, problems: list[Problem]) -> Result:
