@@ -1,29 +1,26 @@
 """Seconds of a training step by phase, on the CPU profile: variants in turn, on the same machine.
 
-    python scripts/bench_step.py                           # sync, pi_old=behavior, schedule=async
-    python scripts/bench_step.py plain= four="data.train_batch_size=128 actor_rollout_ref.actor.ppo_mini_batch_size=64"
-    python scripts/bench_step.py dapo=run_dapo_cpu.sh rpg=run_rpg_cpu_urkl1e-4.sh
+    python scripts/bench_step.py
+    python scripts/bench_step.py dapo=run_dapo_cpu.sh rpg=run_rpg_cpu_urkl1e-4.sh "four=data.train_batch_size=128"
 
-A variant is NAME=[SCRIPT] OVERRIDES, the script one of recipe/rpg/cpu. Every round starts each variant anew; medians
-and quartiles are over all rounds' steps but the first two of each start. Toy model and data: `rpg demo --prepare-only`.
+A variant is NAME=[SCRIPT] OVERRIDES, the script one of recipe/rpg/cpu. Medians and quartiles are over all steps of its
+start but the first two. Toy model and data: `rpg demo --prepare-only`.
 """
 
 import argparse
-import json
 import shlex
-import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import pandas
+
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ROOT / "recipe/rpg/cpu"
 SCRIPT = "run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
-VARIANTS = ("sync=", "behavior=pi_old=behavior", "async=schedule=async pi_old=behavior")
-# verl's timers, in the order of a step; what is between them is the rest
-PHASES = ("gen", "reward", "old_log_prob", "ref", "adv", "update_actor", "update_weights")
-PEAK = "actor/perf/max_memory_allocated_gb"  # GiB; on a CPU the actor process's largest resident set
+VARIANTS = ("sync=", "behavior=pi_old=behavior", "grpo=run_grpo_cpu.sh", "fixed=reference=fixed")
+PHASES = ("gen", "old_log_prob", "ref", "update_actor", "step")  # verl's timers
 WARM = 2
 
 
@@ -32,21 +29,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("variants", nargs="*", default=VARIANTS, metavar="NAME=OVERRIDES")
     parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--rounds", type=int, default=2)
     args = parser.parse_args()
-    variants = dict(text.split("=", 1) for text in args.variants)
-    if args.steps <= WARM:
-        parser.error(f"--steps must be more than {WARM}, which are not counted")
-    steps: dict[str, list[dict[str, float]]] = {name: [] for name in variants}
-    for number in range(args.rounds):
-        for name, overrides in variants.items():
-            print(f"round {number + 1} of {args.rounds}: {name}", file=sys.stderr, flush=True)
-            steps[name] += measured(shlex.split(overrides), args.steps)
-    print("\n".join(table(steps)))
+    made = {}
+    for text in args.variants:
+        name, _, overrides = text.partition("=")
+        print(name, file=sys.stderr, flush=True)
+        made[name] = measured(shlex.split(overrides), args.steps)
+    print(table(made))
 
 
-def measured(words: list[str], steps: int, warm: int = WARM) -> list[dict[str, float]]:
-    """One start, words as of a variant; of each step that counts the timers and `rest`, in seconds, and PEAK."""
+def measured(words: list[str], steps: int) -> pandas.DataFrame:
+    """The phases of each step that counts, in seconds; words as of a variant."""
     script, overrides = (words[0], words[1:]) if words and words[0].endswith(".sh") else (SCRIPT, words)
     with tempfile.TemporaryDirectory(prefix="rpg-bench-") as directory:
         settings = [
@@ -56,38 +49,25 @@ def measured(words: list[str], steps: int, warm: int = WARM) -> list[dict[str, f
             "trainer.test_freq=-1",
             "trainer.save_freq=-1",
         ]
-        command = ["bash", str(SCRIPTS / script), *settings, *overrides]
-        if code := subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
-            sys.exit(f"bench_step: {shlex.join(command)} ended with exit code {code}")
-        lines = (Path(directory) / "run/metrics.jsonl").read_text().splitlines()
-    found = []
-    for data in [json.loads(line)["data"] for line in lines][warm:]:
-        step = {phase: data.get(f"timing_s/{phase}", 0.0) for phase in PHASES}
-        rest = data["timing_s/step"] - sum(step.values())
-        found.append({**step, "rest": rest, "step": data["timing_s/step"], PEAK: data[PEAK]})
-    return found
+        subprocess.run(["bash", SCRIPTS / script, *settings, *overrides], stdout=subprocess.DEVNULL, check=True)
+        data = pandas.read_json(f"{directory}/run/metrics.jsonl", lines=True)["data"]
+    timers = pandas.DataFrame(data.to_list()).reindex(columns=[f"timing_s/{phase}" for phase in PHASES], fill_value=0.0)
+    return timers.set_axis(PHASES, axis=1)[WARM:]
 
 
-def table(steps: dict[str, list[dict[str, float]]]) -> list[str]:
+def table(made: dict[str, pandas.DataFrame]) -> str:
     """Markdown: a row a phase, a column a variant: median (quartiles); whole steps relative to the first."""
-    rows = ["| phase, s | " + " | ".join(steps) + " |", "|---|" + "--:|" * len(steps)]
-    for phase in (*PHASES, "rest", "step"):
-        columns = [[step[phase] for step in made] for made in steps.values()]
-        if any(any(column) for column in columns):
-            rows.append(f"| {phase} | " + " | ".join(map(spread, columns)) + " |")
-    for name in ("median", "mean"):  # asynchronous steps alternate between those that wait for rollouts and others
-        middle = getattr(statistics, name)
-        totals = [middle(step["step"] for step in made) for made in steps.values()]
-        rows.append(f"| {name}, ratio | " + " | ".join(f"{total / totals[0]:.2f}" for total in totals) + " |")
-    peaks = [max(step[PEAK] for step in made) for made in steps.values()]
-    rows.append("| actor's peak, GiB | " + " | ".join(f"{peak:.2f}" for peak in peaks) + " |")
-    return rows
+    rows = [["phase, s", *made], ["---", *("--:" for _ in made)]]
+    rows += [[phase, *(spread(steps[phase]) for steps in made.values())] for phase in PHASES]
+    medians = [steps["step"].median() for steps in made.values()]
+    rows.append(["ratio of medians", *(f"{median / medians[0]:.2f}" for median in medians)])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
-def spread(values: list[float], digits: int = 2) -> str:
+def spread(values: pandas.Series) -> str:
     """Median and quartiles."""
-    low, middle, high = (f"{value:.{digits}f}" for value in statistics.quantiles(values, n=4))
-    return f"{middle} ({low} to {high})"
+    low, middle, high = values.quantile([0.25, 0.5, 0.75])
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
 
 if __name__ == "__main__":

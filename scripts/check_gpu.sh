@@ -31,8 +31,8 @@ directory=$(cd "$directory" && pwd)
 versions() { "$PYTHON" -m tests.gpu.versions; }
 pytests() { "$PYTHON" -m pytest -p no:cacheprovider --timeout=900 -q -s "$@"; }
 benchmark() {
-    "$PYTHON" scripts/bench_losses.py --rounds 11 --names rpg_urkl rpg_rf_urkl_clip_ppo --adv-rows 1024 "$@" | tee "$directory/bench_losses.txt"
-    sed -n 's/.*\(a copy of .*\)(.*/figure: \1/p; s/^\(rpg_rf_urkl_clip_ppo\(, compiled\)\{0,1\}\)  *[0-9.]* *\([0-9.]*\) .*/figure: \1 takes \3 of vanilla/p' \
+    "$PYTHON" scripts/bench_losses.py --rounds 11 --names rpg_urkl rpg_rf_urkl_clip_ppo "$@" | tee "$directory/bench_losses.txt"
+    sed -n 's/^\(rpg_rf_urkl_clip_ppo\(, compiled\)\{0,1\}\)  *[0-9.]* *\([0-9.]*\) .*/figure: \1 takes \3 of vanilla + k3/p' \
         "$directory/bench_losses.txt"
 }
 refusal() { # SCRIPT OVERRIDE...: on no GPU the launch script ends with 2 and names that alone

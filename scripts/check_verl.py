@@ -11,12 +11,12 @@ import ast
 import importlib
 import inspect
 import os
-import pkgutil
 import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
+from pkgutil import resolve_name, walk_packages
 from typing import Any
 
 import yaml
@@ -28,23 +28,6 @@ ROOT = Path(__file__).resolve().parents[1]
 CONTRACT = ROOT / "tests/verl_plugin/verl_contract.yaml"
 THEIRS = ("verl", "vllm", "transfer_queue", "ray")
 VAR = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-
-
-def find(path: str) -> Any:
-    """The object at a dotted path. Raises ImportError or AttributeError where it does not exist."""
-    names = path.split(".")
-    for count in range(len(names), 0, -1):
-        module = ".".join(names[:count])
-        try:
-            found = importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise  # the module exists, and one that it imports does not
-            continue
-        for name in names[count:]:
-            found = getattr(found, name)
-        return found
-    raise ImportError(f"no module {names[0]}")
 
 
 def imported() -> dict[str, str]:
@@ -65,7 +48,7 @@ def missing_imports() -> Iterator[str]:
     """Imports of ours that verl, vLLM, TransferQueue or Ray no longer offer."""
     for path, file in sorted(imported().items()):
         try:
-            find(path)
+            resolve_name(path)
         except (ImportError, AttributeError) as error:
             yield f"{file} imports {path}: {error}"
 
@@ -78,7 +61,7 @@ def overrides() -> Iterator[tuple[type, str, Any, Any]]:
     mixed = engine.register_engine("fsdp2")  # our mixins before verl's engine
     modules = [
         importlib.import_module(name)
-        for _, name, package in pkgutil.walk_packages(rpg.verl_plugin.__path__, "rpg.verl_plugin.")
+        for _, name, package in walk_packages(rpg.verl_plugin.__path__, "rpg.verl_plugin.")
         if not package and not name.endswith(("autoload", "preload.client", "preload.server", "preload.ray_ids"))
     ]
     classes = {cls for module in modules for cls in vars(module).values() if isinstance(cls, type)} | {mixed}
@@ -105,7 +88,7 @@ def changed_lines(contract: dict[str, list[str]]) -> Iterator[str]:
     """Lines of a contract that are no longer in the source of their object."""
     for path, lines in contract.items():
         try:
-            found = find(path)
+            found = resolve_name(path)
         except (ImportError, AttributeError) as error:
             yield f"{path} does not exist: {error}"
             continue
@@ -124,6 +107,7 @@ def unknown_keys() -> Iterator[str]:
 
 
 def main() -> int:
+    """Print what differs."""
     os.environ.setdefault("VERL_PLATFORM", "cpu")  # verl chooses a platform when it is imported
     contract = yaml.safe_load(CONTRACT.read_text())
     found = [*missing_imports(), *changed_signatures(), *changed_lines(contract), *unknown_keys()]

@@ -1,11 +1,8 @@
 #!/usr/bin/env python3
-"""docs/checks.md: every check with its rule, made from the checks themselves.
+"""Print docs/checks.md: every check with its rule, made from the checks themselves.
 
-python scripts/list_checks.py [--into docs/checks.md]
+python scripts/list_checks.py > docs/checks.md
 """
-
-import argparse
-from pathlib import Path
 
 from rpg.checks.machine import VARIABLES
 from rpg.checks.preflight import CHECKS
@@ -21,41 +18,16 @@ A setting must have the type of verl's default, or of its field in verl's datacl
 `rpg/checks/settings.py` adds ranges and choices, and `RpgSettings` there defines the block `rpg:`. A setting that \
 nothing reads is refused with the nearest name.
 
-Made by `python scripts/list_checks.py --into docs/checks.md`.
-"""
-SECTIONS = {"settings": "Settings", "files": "Files", "machine": "Machine"}
-ONLY_DOCTOR = " (`rpg doctor` only)"
-
-
-def page() -> str:
-    """The page."""
-    lines = [HEAD]
-    for subject, title in SECTIONS.items():
-        lines += [f"## {title}", ""]
-        for check in CHECKS:
-            if check.subject == subject:
-                where = ONLY_DOCTOR if check.cost == "thorough" else ""
-                lines.append(f"- **{check.name}**: {check.rule}{where}")
-        lines.append("")
-    lines += ["## Environment variables", "", "A variable that is set but empty is refused.", ""]
-    lines += [
-        "| variable | value |",
-        "|---|---|",
-        *(f"| `{name}` | {wanted} |" for name, (_, wanted) in VARIABLES.items()),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def main() -> None:
-    """Print the page, or write it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--into", type=Path)
-    into = parser.parse_args().into
-    if into:
-        into.write_text(page())
-    else:
-        print(page(), end="")
-
+Made by `python scripts/list_checks.py > docs/checks.md`."""
 
 if __name__ == "__main__":
-    main()
+    print(HEAD)
+    for subject in ("settings", "files", "machine"):
+        print(f"\n## {subject.capitalize()}\n")
+        for check in CHECKS:
+            if check.subject == subject:
+                print(f"- **{check.name}**: {check.rule}{' (`rpg doctor` only)' if check.cost == 'thorough' else ''}")
+    print("\n## Environment variables\n\nA variable that is set but empty is refused.\n")
+    print("| variable | value |\n|---|---|")
+    for name, (_, wanted) in VARIABLES.items():
+        print(f"| `{name}` | {wanted} |")

@@ -1,14 +1,11 @@
-"""Print a table of `rpg plan`: of every model and context, or of the scripts for one GPU; --into FILE fills its marks.
+"""Write the tables of `rpg plan` into docs/gpu.md (every model and context) and docs/train_your_own.md (one GPU).
 
-python scripts/plan_table.py --into docs/gpu.md
-python scripts/plan_table.py --one-gpu --into docs/train_your_own.md
+python scripts/plan_table.py
 """
 
-import argparse
 from pathlib import Path
 
 from rpg.checks.estimate import GB, GPUS, PROMPT
-from rpg.files.atomic import write_whole
 from rpg.launching.compose import compose_config, resolve
 from rpg.launching.plan_command import chosen, made_for
 from rpg.methods.names import SMALL, overrides, parse
@@ -25,7 +22,6 @@ HEAD = (
     "| 8 x 80 GB | rollout | log-probs | update | weight sync | KV cache, sequences half-way (whole) | "
     "hours, 400 steps: H100 | A100 | checkpoints | host at load |\n|---|---|---|---|---|---|---|---|---|---|\n"
 )
-
 MEMORIES = (24, 48, 80)
 ONE_GPU_HEAD = "| script | 24 GB | 48 GB | 80 GB |\n|---|---|---|---|\n"
 
@@ -69,18 +65,13 @@ def row(name: str, groups: list[str]) -> str:
 
 
 def main() -> None:
-    """Print the table, or put it into a page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--into", type=Path, metavar="FILE", help="a page with the two marks")
-    parser.add_argument("--one-gpu", action="store_true", help="the scripts of recipe/rpg/1gpu")
-    args = parser.parse_args()
-    into, all_rows = args.into, (row(name, groups) for name, groups in ROWS.items())
-    table = one_gpu() if args.one_gpu else HEAD + "".join(all_rows)
-    if into is None:
-        print(table)
-        return
-    before, rest = into.read_text().split(BEGIN)
-    write_whole(into, before + BEGIN + table + END + rest.split(END)[1])
+    """Write both tables into their pages."""
+    for page, table in {
+        "docs/gpu.md": HEAD + "".join(row(name, groups) for name, groups in ROWS.items()),
+        "docs/train_your_own.md": one_gpu(),
+    }.items():
+        before, rest = Path(page).read_text().split(BEGIN)
+        Path(page).write_text(before + BEGIN + table + END + rest.split(END)[1])
 
 
 if __name__ == "__main__":

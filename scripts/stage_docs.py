@@ -106,8 +106,7 @@ def formulas(site: Path) -> None:
             page.write_text(made)
 
 
-def main() -> None:
-    """Stage the pages, or finish the site."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--source", metavar="URL", help="address of the repository's files, ending in /blob/<branch>")
@@ -117,7 +116,3 @@ def main() -> None:
         formulas(args.directory)
     else:
         stage(args.directory, args.source)
-
-
-if __name__ == "__main__":
-    main()

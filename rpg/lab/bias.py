@@ -11,12 +11,13 @@ from torch import Tensor
 from rpg.lab.measure import over_seeds
 from rpg.lab.sweeps import CHOICES
 from rpg.lab.task import Task
-from rpg.lab.train import Policy, Setting, make_loss, sample_batch
+from rpg.lab.train import Policy, Setting, at, make_loss, sample_batch
 from rpg.objectives import LossSpec, token_loss
 from rpg.objectives.pi_old import old_policy
 from rpg.objectives.spec import DIVERGENCE_NAMES
 
 AGES = (0, 1, 4, 8, 16, 32)  # optimizer steps between the policy that samples and the present one
+NOISE_AGES, NOISE_BETAS = (0, 32), (1e-4, 0.1, 1.0)
 TRAINED = 64  # optimizer steps to the present policy: in the middle of learning
 LR = 0.05
 # where a batch begins, pi_theta is the anchor and w is 1: a clip does something under `behavior` alone
@@ -27,8 +28,6 @@ ROWS: dict[str, tuple[LossSpec, Mapping[str, Any]]] = {
     "behavior, no clip": (EXACT, CHOICES["behavior"]),
     **{name: (EXACT, fields) for name, fields in CHOICES.items() if fields["pi_old"] == "decoupled"},
 }
-NOISE_AGES = (0, 32)
-NOISE_BETAS = (1e-4, 0.1, 1.0)
 ESTIMATORS = {
     **{f"RPG-REINFORCE {d.upper()}": (f"rpg_rf_{d}", "reward") for d in DIVERGENCE_NAMES},
     **{f"RPG {d.upper()}": (f"rpg_{d}", "none") for d in DIVERGENCE_NAMES},
@@ -90,8 +89,7 @@ def trained(task: Task, seeds: int, seed: int) -> list[Tensor]:
         present = policy.log_probs()
         policies.append(present.detach())
         places, batch = sample_batch(setting, task, policies[-1], policies[-1], policies[0], generator)
-        log_prob = present.flatten(1).gather(1, places.flatten(1)).view(places.shape)
-        policy.step(loss(log_prob, batch))
+        policy.step(loss(at(present, places), batch))
     return [*policies, policy.log_probs().detach()]
 
 

@@ -2,25 +2,20 @@
 
 import argparse
 import os
-import sys
 import time
 from pathlib import Path
 
-from rpg.lab.sweeps import sweeps, unique_settings
+from rpg.lab.sweeps import SWEEPS, unique_settings
 from rpg.lab.train import Scale
 
-LISTED = ("identity", "gradient", "noise", "fixed_point")  # computed without sampling
-QUICK_UPDATES = 128
-QUICK_AGES = (0, 4, 16)
-GRADIENT, QUICK_GRADIENT = 16, 4  # seeds whose gradients are listed
+PARTS = ("identity", "gradient", "noise", "fixed_point", *SWEEPS)  # the first four without sampling
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg lab`."""
-    names = [*LISTED, *(sweep.name for sweep in sweeps(quick=False))]
-    parser.add_argument("--quick", action="store_true", help="fewer values and half the training: a minute")
+    parser.add_argument("--quick", action="store_true", help="fewer values and less training: a minute or two")
     parser.add_argument(
-        "--only", nargs="+", choices=names, metavar="PART", help=f"these parts alone: {', '.join(names)}"
+        "--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=f"of {', '.join(PARTS)}"
     )
     parser.add_argument("--out", type=Path, default=Path("lab"), metavar="DIR", help="default: lab")
     parser.add_argument("--seeds", type=_positive, default=64, help="trained at once in every setting (64)")
@@ -29,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write tables, pictures and page into --out."""
+    """Write tables and pictures into --out."""
     import torch
 
     from rpg.files.atomic import write_whole
@@ -39,35 +34,29 @@ def run(args: argparse.Namespace) -> int:
 
     torch.set_num_threads(1)
     started = time.monotonic()
-    parts = args.only or [*LISTED, *(sweep.name for sweep in sweeps(args.quick))]
-    scale = Scale(seeds=args.seeds, updates=QUICK_UPDATES if args.quick else Scale.updates, seed=args.seed)
-    args.out.mkdir(parents=True, exist_ok=True)
-    page = args.out / report.PAGE
-    if page.exists() and report.TITLE not in page.read_bytes():
-        print(f"rpg lab: {page}: not written by `rpg lab`; remove it, or give another --out", file=sys.stderr)
-        return 2
-    quick = args.quick
-    if "identity" in parts:
-        write_whole(args.out / "identity.csv", identity_table().to_csv(index=False, float_format="%.2g"))
-    questions = []
-    if "gradient" in parts:
-        seeds, ages = (QUICK_GRADIENT, QUICK_AGES) if quick else (GRADIENT, bias.AGES)
-        questions.append(report.gradient_question(bias.bias_table(seeds, args.seed, ages)))
-    if "noise" in parts:
-        betas = bias.NOISE_BETAS[:: 2 if quick else 1]
-        table = bias.noise_table(1 if quick else args.seeds, args.seed, bias.NOISE_AGES, betas)
-        questions.append(report.noise_question(table))
-    if "fixed_point" in parts:
+    quick, seed, out = args.quick, args.seed, args.out
+    out.mkdir(parents=True, exist_ok=True)
+    if "identity" in args.only:
+        write_whole(out / "identity.csv", identity_table().to_csv(index=False, float_format="%.2g"))
+    if "gradient" in args.only:
+        table = bias.bias_table(4, seed, (0, 4, 16)) if quick else bias.bias_table(16, seed)
+        report.write(out, "gradient", table, report.gradient_figure(table))
+    if "noise" in args.only:
+        table = bias.noise_table(1, seed) if quick else bias.noise_table(args.seeds, seed)
+        report.write(out, "noise", table, report.noise_figure(table))
+    if "fixed_point" in args.only:
         betas = (0.03, 0.3) if quick else fixed_point.BETAS
-        table = fixed_point.fixed_point_table(4 if quick else args.seeds, args.seed, betas)
-        questions.append(report.fixed_point_question(table))
-    if chosen := [sweep for sweep in sweeps(quick) if sweep.name in parts]:
-        settings = unique_settings(chosen)
-        print(f"{len(settings)} settings, {scale.seeds} seeds each, in {args.workers} processes", flush=True)
+        table = fixed_point.fixed_point_table(4 if quick else args.seeds, seed, betas)
+        report.write(out, "fixed_point", table, report.fixed_point_figure(table))
+    chosen = {name: [grid.quick() if quick else grid for grid in SWEEPS[name]] for name in SWEEPS if name in args.only}
+    if chosen:
+        settings = unique_settings(grid for grids in chosen.values() for grid in grids)
+        print(f"{len(settings)} settings, {args.seeds} seeds each, in {args.workers} processes", flush=True)
+        scale = Scale(seeds=args.seeds, updates=128 if quick else Scale.updates, seed=seed)
         results = measure_all(settings, scale, args.workers)
-        questions += [report.question(sweep, results) for sweep in chosen]
-    report.write(args.out, questions, scale)
-    print(f"{args.out}: {', '.join(parts)}, in {time.monotonic() - started:.0f} s")
+        for name, grids in chosen.items():
+            report.write(out, name, report.sweep_table(grids, results), report.sweep_figure(grids, results))
+    print(f"{out}: {', '.join(args.only)}, in {time.monotonic() - started:.0f} s")
     return 0
 
 

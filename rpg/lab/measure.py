@@ -3,8 +3,6 @@
 import functools
 import math
 import multiprocessing
-import os
-import threading
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -38,21 +36,12 @@ def over_seeds(measured: Mapping[str, Tensor]) -> dict[str, float]:
 
 
 def measure_all(settings: Sequence[Setting], scale: Scale, workers: int) -> pd.DataFrame:
-    """A line for each setting, indexed by it, with the columns of `over_seeds`."""
-    with multiprocessing.get_context("spawn").Pool(min(workers, len(settings)), _begin) as pool:
+    """A line for each setting, indexed by it, with the columns of `over_seeds`.
+
+    A worker has one thread, as a sum over threads would depend on their number.
+    """
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(min(workers, len(settings)), torch.set_num_threads, (1,)) as pool:
         rows = pool.imap(functools.partial(measure, scale=scale), settings)
         table = list(tqdm(rows, "settings", len(settings), disable=None))  # None: only on a terminal
     return pd.DataFrame(table, index=pd.Index(settings, dtype=object))
-
-
-def _begin() -> None:
-    """Start a worker with one thread (a sum over threads would depend on their number) that ends with its parent."""
-    torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)

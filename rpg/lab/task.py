@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-PROMPTS, VOCABULARY, POSITIONS, STATES = 12, 4, 6, 16
-
 
 @dataclass(frozen=True)
 class Task:
@@ -33,12 +31,7 @@ class Task:
 
     @classmethod
     def make(
-        cls,
-        prompts: int = PROMPTS,
-        vocabulary: int = VOCABULARY,
-        positions: int = POSITIONS,
-        states: int = STATES,
-        seed: int = 7,
+        cls, prompts: int = 12, vocabulary: int = 4, positions: int = 6, states: int = 16, seed: int = 7
     ) -> "Task":
         """Random moves and starts; the goal of a prompt is the reachable state of median probability."""
         generator = torch.Generator().manual_seed(seed)
@@ -46,16 +39,10 @@ class Task:
         next_state = torch.stack([torch.stack(row) for row in moves])
         start = torch.randint(states, (prompts,), generator=generator)
         task = cls(next_state, next_state.argsort(-1), start, torch.zeros_like(start))
-        uniform = torch.full((1, prompts, vocabulary, positions, states), -math.log(vocabulary))
-        last = task.occupancy(uniform)[-1][0]
+        last = task.occupancy(torch.full((1, *task.shape), -math.log(vocabulary)))[-1][0]
         reachable = (last > 0).sum(1, keepdim=True)
         goal = last.argsort(dim=1, descending=True, stable=True).gather(1, reachable // 2)
         return cls(next_state, task.previous_state, start, goal.squeeze(1))
-
-    @property
-    def positions(self) -> int:
-        """Tokens of a response."""
-        return self.next_state.shape[0]
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -69,9 +56,9 @@ class Task:
         state = torch.zeros_like(probs[:, :, 0, 0])
         state[:, torch.arange(len(self.start)), self.start] = 1.0
         found = [state]
-        for position in range(self.positions):
+        for position, previous in enumerate(self.previous_state):
             flow = state.unsqueeze(2) * probs[:, :, :, position]  # (seeds, prompts, vocabulary, states)
-            state = flow.gather(-1, self.previous_state[position].expand_as(flow)).sum(2)
+            state = flow.gather(-1, previous.expand_as(flow)).sum(2)
             found.append(state)
         return found
 
@@ -95,11 +82,10 @@ class Task:
 
     def best(self, beta: float) -> float:
         """Largest J = E[R] - beta KL(pi, uniform), averaged over prompts: beta log E_uniform[exp(R / beta)]."""
-        prompts, vocabulary, positions, states = self.shape
-        uniform = torch.full((1, prompts, vocabulary, positions, states), -math.log(vocabulary), dtype=torch.float64)
-        chance = self.expected_reward(uniform)
         if beta == 0:
             return 1.0
+        uniform = torch.full((1, *self.shape), -math.log(self.shape[1]), dtype=torch.float64)
+        chance = self.expected_reward(uniform)
         # log(1 - c + c exp(1 / beta)), the larger exponent taken out
         return float((1 + beta * (chance + (1 - chance) * math.exp(-1 / beta)).log()).mean())
 

@@ -16,11 +16,9 @@ from rpg.verl_plugin.verl_losses import verl_kl_loss, verl_loss
 RANK = 4  # of the policy's logits over prompts: fewer than prompts, so that learning one moves the others
 GROUP = 8  # responses to a prompt
 GROUPS = 4  # prompts of a mini-batch
-# verl's losses that look at each token or response alone: clip_cov and kl_cov rank the tokens of the whole batch,
-# which here is that of all seeds; dro has a coefficient of its own that nothing else shares
-VERLS = ("vanilla", "cispo", "gspo", "geo_mean", "sapo", "dppo_tv", "dppo_kl", "gpg")
-# mean: less the mean of the group, by our estimator; std: that over the group's standard deviation, as GRPO and DAPO
-# have it; whitened: less the mean of the batch and over its standard deviation, as REINFORCE++
+VERLS = ("vanilla", "cispo", "gspo")  # verl's losses; each looks at a token or response alone, so that seeds stay apart
+# Reward less the group's mean; that over the group's standard deviation (GRPO, DAPO); whitened over the batch
+# (REINFORCE++)
 ADVANTAGES = ("mean", "std", "whitened")
 REFERENCES = ("old", "fixed", "every_k", "kl_target")
 PASS_AT = 8
@@ -204,8 +202,7 @@ def train(setting: Setting, scale: Scale, task: Task | None = None) -> Measured:
         batches += 1
         for k in range(min(setting.steps, updates - update)):
             part = slice(k * GROUPS * GROUP, (k + 1) * GROUPS * GROUP)
-            present = policy.log_probs()
-            log_prob = present.flatten(1).gather(1, places[:, part].flatten(1)).view(places[:, part].shape)
+            log_prob = at(policy.log_probs(), places[:, part])
             log_prob.retain_grad()
             mini_batch = batch.part(part)
             policy.step(loss(log_prob, mini_batch))
@@ -215,6 +212,11 @@ def train(setting: Setting, scale: Scale, task: Task | None = None) -> Measured:
                 with torch.no_grad():
                     record.policy(policy.log_probs(), older[0])
     return record.result(setting.kl_coef if setting.reference == "fixed" else 0.0)
+
+
+def at(log_probs: Tensor, places: Tensor) -> Tensor:
+    """The log-probs of tokens; places as of Task.sample."""
+    return log_probs.flatten(1).gather(1, places.flatten(1)).view(places.shape)
 
 
 def next_reference(setting: Setting, task: Task, batches: int, anchor: Tensor, reference: Tensor) -> Tensor:
@@ -234,16 +236,12 @@ def sample_batch(
     seeds, prompts = sampler.shape[:2]
     drawn = torch.rand(seeds, setting.steps, prompts, generator=generator).argsort(-1)[..., :GROUPS]
     places, rewards = task.sample(sampler, drawn.repeat_interleave(GROUP, -1).flatten(1), generator)
-
-    def of(log_probs: Tensor) -> Tensor:
-        return log_probs.flatten(1).gather(1, places.flatten(1)).view(places.shape)
-
-    behavior = of(sampler)
+    behavior = at(sampler, places)
     old, weights = old_policy(
-        setting.pi_old, behavior=behavior, anchor=of(anchor), level=setting.level, threshold=setting.threshold
+        setting.pi_old, behavior=behavior, anchor=at(anchor, places), level=setting.level, threshold=setting.threshold
     )
     advantages = advantages_of(setting.advantages, rewards).unsqueeze(-1).expand(places.shape)
-    ref_log_prob = None if setting.reference == "old" else of(reference)
+    ref_log_prob = None if setting.reference == "old" else at(reference, places)
     return places, Batch(behavior, old, advantages.contiguous(), ref_log_prob, weights)
 
 
@@ -265,14 +263,13 @@ class Record:
 
     def __init__(self, task: Task, start: Tensor):
         self._task, self._last, self._start = task, start, start
-        self._rewards: list[Tensor] = [task.expected_reward(start).mean(1)]
+        self._rewards = [task.expected_reward(start).mean(1)]
         self._kl: list[Tensor] = []
         self._ess: list[Tensor] = []
         self._silenced: list[Tensor] = []
 
     def tokens(self, log_prob: Tensor, batch: Batch) -> None:
         """After a backward pass: weights against the policy that sampled, and tokens without a gradient."""
-        assert log_prob.grad is not None
         w = (log_prob.detach() - batch.behavior).clamp(-20, 20).exp().flatten(1)
         self._ess.append(w.sum(1).square() / (w.shape[1] * w.square().sum(1)))
         with_advantage = batch.advantages != 0
@@ -286,8 +283,9 @@ class Record:
         self._kl.append(self._task.kl(sampler, log_probs))
 
     def result(self, beta: float) -> Measured:
-        """The measurements; beta: of the objective J whose gap is measured."""
+        """The measurements; beta: of the objective J whose gap is measured. NaN for what needs samples without any."""
         kl_start, rewards = self._task.kl(self._last, self._start), self._task.expected_reward(self._last)
+        nothing = [torch.full_like(kl_start, math.nan)]
         return Measured(
             reward=self._rewards[-1],
             reward_mean=torch.stack(self._rewards).mean(0),
@@ -297,11 +295,6 @@ class Record:
             kl_start=kl_start,
             entropy=self._task.entropy(self._last),
             pass_at_8=(1 - (1 - rewards.clamp(max=1)) ** PASS_AT).mean(1),
-            ess=_mean(self._ess, kl_start),
-            silenced=_mean(self._silenced, kl_start),
+            ess=torch.stack(self._ess or nothing).mean(0),
+            silenced=torch.stack(self._silenced or nothing).mean(0),
         )
-
-
-def _mean(values: list[Tensor], like: Tensor) -> Tensor:
-    """Mean over measurements; NaN where nothing was sampled."""
-    return torch.stack(values).mean(0) if values else torch.full_like(like, math.nan)

@@ -20,18 +20,12 @@ __all__ = [
     "token_loss",
     "token_loss_summary",
 ]
-_MODULES = {
-    "LOSS_NAMES": "spec",
-    "LossSpec": "spec",
-    "TokenStats": "tokens",
-    "batch_mean_advantages": "advantages",
-    "group_mean_advantages": "advantages",
-    "token_loss": "tokens",
-    "token_loss_summary": "tokens",
-}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    if name in __all__:
+        for module in ("spec", "advantages", "tokens"):  # the first is without torch
+            found = importlib.import_module(f"{__name__}.{module}")
+            if hasattr(found, name):
+                return getattr(found, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,14 +5,13 @@ All tensors are float64. The divergences follow their definitions (docs/mathemat
 share no code with the losses.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from rpg.objectives.losses import DIVERGENCES
 from rpg.objectives.spec import LossSpec
 from rpg.objectives.tokens import token_loss
 
@@ -38,21 +37,19 @@ class Problem:
     z_old: float = 1.0
 
 
-def random_problem(
-    generator: torch.Generator, outcomes: int, *, kl_coef: float, reference: str = "other", z_old: float = 1.0
-) -> Problem:
+def random_problem(generator: torch.Generator, outcomes: int, kl_coef: float, own_reference: bool) -> Problem:
     """Normal logits and advantages; pi_old and pi_ref are pi_theta with logits moved by normal noise.
 
-    reference: "old" (pi_ref = pi_old) or "other" (a policy of its own).
+    own_reference: whether pi_ref is another policy than pi_old.
     """
 
     def normal() -> Tensor:
         return torch.randn(outcomes, generator=generator, dtype=torch.float64)
 
     logits = normal()
-    log_old = (logits + normal() / 2).log_softmax(0) + torch.tensor(z_old, dtype=torch.float64).log()
-    log_ref = log_old if reference == "old" else (logits + normal() / 2).log_softmax(0)
-    return Problem(logits, log_old, log_ref, normal(), kl_coef, z_old)
+    log_old = (logits + normal() / 2).log_softmax(0)
+    log_ref = (logits + normal() / 2).log_softmax(0) if own_reference else log_old
+    return Problem(logits, log_old, log_ref, normal(), kl_coef)
 
 
 def divergence_value(name: str, log_prob: Tensor, log_ref: Tensor) -> Tensor:
@@ -82,6 +79,25 @@ class Estimate(NamedTuple):
 
     mean: Tensor
     std: float
+
+
+class Result(NamedTuple):
+    """Over problems: largest component of |gradient of the expected loss + grad J|, 0 up to rounding for an exact loss;
+    means of |error| / |grad J| and of the noise of one sample."""
+
+    error: float
+    bias: float
+    std: float
+
+
+def compare(gradients: Iterable[tuple[Estimate, Tensor]]) -> Result:
+    """The gradients of losses against grad J of their objectives; NaN in any is NaN in the result."""
+    rows = []
+    for estimate, gradient in gradients:
+        difference = estimate.mean + gradient
+        rows.append([difference.abs().max(), difference.norm() / gradient.norm(), estimate.std])
+    error, bias, std = torch.tensor(rows, dtype=torch.float64).T
+    return Result(error.max().item(), bias.mean().item(), std.mean().item())
 
 
 PerSampleLoss = Callable[[Problem, Tensor], Tensor]  # problem, log pi_theta (n,) -> loss (n,)
@@ -127,26 +143,16 @@ def spec_loss(spec: LossSpec) -> PerSampleLoss:
 
 def grpo_loss(problem: Problem, log_prob: Tensor) -> Tensor:
     """-w A + beta k3(pi_ref / pi_theta): GRPO's KL term, without the importance weight (finding iii)."""
-    return _reward_loss(problem, log_prob) + problem.kl_coef * _k3(problem.log_ref - log_prob)
+    w = (log_prob - problem.log_old).exp()
+    return -w * problem.advantages + problem.kl_coef * _k3(problem.log_ref - log_prob)
 
 
 def corrected_grpo_loss(problem: Problem, log_prob: Tensor) -> Tensor:
     """-w A + beta w k3(pi_ref / pi_theta) = -w A + beta (rho - w + w log u): its gradient is URKL's."""
     w = (log_prob - problem.log_old).exp()
-    return _reward_loss(problem, log_prob) + problem.kl_coef * w * _k3(problem.log_ref - log_prob)
-
-
-def _reward_loss(problem: Problem, log_prob: Tensor) -> Tensor:
-    return -(log_prob - problem.log_old).exp() * problem.advantages
+    return -w * problem.advantages + problem.kl_coef * w * _k3(problem.log_ref - log_prob)
 
 
 def _k3(log_y: Tensor) -> Tensor:
     """k3(y) = y - 1 - log y."""
     return log_y.exp() - 1 - log_y
-
-
-def gradient_error(problem: Problem, spec: LossSpec) -> float:
-    """Largest component of |gradient of the expected loss + grad J|: 0 up to rounding for an exact loss."""
-    normalized = DIVERGENCES[spec.divergence].normalized
-    estimate = loss_gradient(problem, spec_loss(spec), normalized)
-    return (estimate.mean + objective_gradient(problem, spec.divergence)).abs().max().item()

@@ -102,9 +102,6 @@ class LossSpec:
             return self.clip_scope
         return self.clip_branch if self.clip == "ppo" else self.clip
 
-    def __str__(self) -> str:
-        return self.name
-
 
 def unknown_name_message(name: str) -> str:
     """What to tell someone who asked for a loss that does not exist."""

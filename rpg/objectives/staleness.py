@@ -1,13 +1,15 @@
 """Bias and noise of the three choices of pi_old with samples of an older policy (docs/off-policy.md)."""
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from rpg.objectives.exact import Estimate, Problem, loss_gradient, objective_gradient, spec_loss
+from rpg.objectives.exact import Estimate, Problem, Result, compare, loss_gradient, objective_gradient, spec_loss
 from rpg.objectives.pi_old import old_policy
 from rpg.objectives.spec import DIVERGENCE_NAMES, LossSpec
 from rpg.objectives.tokens import token_loss
@@ -74,19 +76,15 @@ class Stale:
         return (self.log_behavior.exp() * clipped).sum().item()
 
 
-@dataclass(frozen=True)
-class StaleResult:
-    """Results over all problems; error, bias and std also over the eight unclipped losses.
+class StaleResult(NamedTuple):
+    """Of all problems.
 
     Attributes:
-        error: largest component of |gradient of the expected loss + grad J|.
-        bias, std: means of |error| / |grad J| and of the noise of one sample.
+        unclipped: of the eight unclipped losses.
         clip_bias, silenced: of RPG-REINFORCE URKL with RPG-Style Clip: bias, and share of samples without gradient.
     """
 
-    error: float
-    bias: float
-    std: float
+    unclipped: Result
     clip_bias: float
     silenced: float
 
@@ -119,29 +117,15 @@ def measure_choice(name: str, problems: Sequence[Stale]) -> StaleResult:
     """One line of the table; `name` is one of CHOICES."""
     choice, threshold, _ = CHOICES[name]
     kl_coef = problems[0].kl_coef
-    errors, biases, noises, clip_biases, silenced = [], [], [], [], []
-    for problem in problems:
-        for loss_name in (*UNCLIPPED, CLIPPED):
-            scope = "none" if loss_name != CLIPPED else "reward"
-            spec = LossSpec.parse(loss_name, kl_coef=kl_coef, clip_scope=scope)
-            estimate, gradient = problem.gradient(choice, spec, threshold)
-            difference = estimate.mean + gradient
-            bias = (difference.norm() / gradient.norm()).item()
-            if loss_name == CLIPPED:
-                clip_biases.append(bias)
-                silenced.append(problem.silenced(choice, spec))
-            else:
-                errors.append(difference.abs().max().item())
-                biases.append(bias)
-                noises.append(estimate.std)
-    error = math.nan if any(map(math.isnan, errors)) else max(errors)
-    return StaleResult(error, _mean(biases), _mean(noises), _mean(clip_biases), _mean(silenced))
+    exact = [LossSpec.parse(loss, kl_coef=kl_coef, clip_scope="none") for loss in UNCLIPPED]
+    clipped = LossSpec.parse(CLIPPED, kl_coef=kl_coef)
+    return StaleResult(
+        compare(problem.gradient(choice, spec, threshold) for problem in problems for spec in exact),
+        compare(problem.gradient(choice, clipped, threshold) for problem in problems).bias,
+        statistics.fmean(problem.silenced(choice, clipped) for problem in problems),
+    )
 
 
 def mean_kl(problems: Sequence[Stale]) -> float:
     """KL(behaviour, anchor), averaged."""
-    return _mean([(p.log_behavior.exp() * (p.log_behavior - p.log_anchor)).sum().item() for p in problems])
-
-
-def _mean(values: list[float]) -> float:
-    return math.fsum(values) / len(values)
+    return statistics.fmean((p.log_behavior.exp() * (p.log_behavior - p.log_anchor)).sum().item() for p in problems)

@@ -4,8 +4,8 @@ import argparse
 import dataclasses
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -13,6 +13,8 @@ from rpg.objectives import LOSS_NAMES, LossSpec, token_loss
 from rpg.objectives.exact import (
     PerSampleLoss,
     Problem,
+    Result,
+    compare,
     corrected_grpo_loss,
     grpo_loss,
     loss_gradient,
@@ -26,8 +28,7 @@ from rpg.objectives.staleness import CHOICES, STALENESS, mean_kl, measure_choice
 TOLERANCE = 1e-10
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One line of the table: a loss, its objective's divergence, and whether the loss must be exact."""
 
     label: str
@@ -36,14 +37,9 @@ class Row:
     exact: bool
     z_old: float = 1.0
 
-
-@dataclass(frozen=True)
-class Result:
-    """Over all policies: largest component of the gradient error; means of |error| / |grad J| and of std."""
-
-    error: float
-    bias: float
-    std: float
+    def fails(self, result: Result) -> bool:
+        """Whether it must be exact and is not; NaN is not."""
+        return self.exact and not result.error <= TOLERANCE
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,15 +55,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the table; 1 if a loss that must be exact is off by more than TOLERANCE, else 0."""
     problems = make_problems(args.policies, args.outcomes, args.kl_coef, args.seed)
-    results = {row.label: measure(row, problems) for row in rows(args.kl_coef)}
+    measured = [(row, measure(row, problems)) for row in rows(args.kl_coef)]
+    failures = [row.label for row, result in measured if row.fails(result)]
     if args.json:
-        wrong = [row.label for row in rows(args.kl_coef) if row.exact and not results[row.label].error <= TOLERANCE]
         losses = [
-            {"loss": row.label, "objective": row.divergence, "exact": row.exact, **vars(results[row.label])}
-            for row in rows(args.kl_coef)
+            {"loss": row.label, "objective": row.divergence, "exact": row.exact, **result._asdict()}
+            for row, result in measured
         ]
-        print(json.dumps({"losses": losses, "failed": wrong}, indent=2))
-        return 1 if wrong else 0
+        print(json.dumps({"losses": losses, "failed": failures}, indent=2))
+        return 1 if failures else 0
     print(
         f"{args.policies} random policies over {args.outcomes} outcomes, float64, beta = {args.kl_coef:g}; half with "
         "pi_ref = pi_old, half with another reference\n"
@@ -75,16 +71,12 @@ def run(args: argparse.Namespace) -> int:
         "bias: mean of |error| / |grad J|   std: noise of one sample\n"
     )
     print(f"{'loss':<44} {'objective':<9} {'must be':<8} {'error':>9} {'bias':>9} {'std':>7}")
-    failures = []
-    for row in rows(args.kl_coef):
-        result = results[row.label]
+    for row, result in measured:
         print(
             f"{row.label:<44} {row.divergence:<9} {'exact' if row.exact else 'biased':<8} "
             f"{result.error:9.1e} {result.bias:9.1e} {result.std:7.3f}"
         )
-        if row.exact and not result.error <= TOLERANCE:  # NaN fails as well
-            failures.append(row.label)
-    uncorrected, corrected = kl_term_bias(problems)
+    uncorrected, corrected = (kl_term_bias(loss, problems) for loss in (grpo_loss, corrected_grpo_loss))
     print(
         f"\nThe KL term alone, off-policy: GRPO's k3 without importance weight misses the gradient of UKL by "
         f"{uncorrected:.1%} on average, w * k3 by {corrected:.1e}."
@@ -116,12 +108,12 @@ def print_choices_of_pi_old(policies: int, outcomes: int, kl_coef: float, seed: 
         distance = mean_kl(problems)
         for name, (_, _, promised) in CHOICES.items():
             exact = promised or staleness == 0.0  # then behaviour and anchor are one policy
-            result = measure_choice(name, problems)
+            (error, bias, std), clip_bias, silenced = measure_choice(name, problems)
             print(
-                f"{staleness:9g} {distance:6.3f}  {name:<23} {'exact' if exact else 'biased':<8} {result.error:9.1e} "
-                f"{result.bias:9.1e} {result.std:7.3f} {result.clip_bias:9.1%} {result.silenced:8.1%}"
+                f"{staleness:9g} {distance:6.3f}  {name:<23} {'exact' if exact else 'biased':<8} {error:9.1e} "
+                f"{bias:9.1e} {std:7.3f} {clip_bias:9.1%} {silenced:8.1%}"
             )
-            if exact and not result.error <= TOLERANCE:
+            if exact and not error <= TOLERANCE:
                 failures.append(f"pi_old={name} at staleness {staleness:g}")
     return failures
 
@@ -146,43 +138,21 @@ def rows(kl_coef: float) -> list[Row]:
 def make_problems(policies: int, outcomes: int, kl_coef: float, seed: int) -> list[Problem]:
     """Random problems, alternately with pi_ref = pi_old and with a reference of its own."""
     generator = torch.Generator().manual_seed(seed)
-    kinds = ("old", "other")
-    return [random_problem(generator, outcomes, kl_coef=kl_coef, reference=kinds[i % 2]) for i in range(policies)]
+    return [random_problem(generator, outcomes, kl_coef, own_reference=bool(i % 2)) for i in range(policies)]
 
 
 def measure(row: Row, problems: list[Problem]) -> Result:
-    """Error, bias and noise of one loss."""
-    errors, biases, noises = [], [], []
-    for problem in problems:
-        if row.z_old != 1.0:  # give pi_old that mass
-            log_old = problem.log_old + math.log(row.z_old)
-            problem = dataclasses.replace(problem, log_old=log_old, z_old=row.z_old)
-        estimate = loss_gradient(problem, row.loss, DIVERGENCES[row.divergence].normalized)
-        gradient = objective_gradient(problem, row.divergence)
-        difference = estimate.mean + gradient
-        errors.append(difference.abs().max())
-        biases.append(difference.norm() / gradient.norm())
-        noises.append(torch.tensor(estimate.std))
-    return Result(torch.stack(errors).max().item(), _mean(biases), _mean(noises))
+    """Error, bias and noise of one loss; pi_old is given the row's mass."""
+    normalized, log_z = DIVERGENCES[row.divergence].normalized, math.log(row.z_old)
+    given = [dataclasses.replace(one, log_old=one.log_old + log_z, z_old=row.z_old) for one in problems]
+    return compare((loss_gradient(one, row.loss, normalized), objective_gradient(one, row.divergence)) for one in given)
 
 
-def kl_term_bias(problems: list[Problem]) -> tuple[float, float]:
-    """Relative gradient error of GRPO's KL term as it is and corrected, over problems with another reference."""
-
-    def kl_only(loss: PerSampleLoss, problem: Problem) -> torch.Tensor:
-        alone = dataclasses.replace(problem, advantages=torch.zeros_like(problem.logits), kl_coef=1.0)
-        gradient = objective_gradient(alone, "urkl")
-        return (loss_gradient(alone, loss, False).mean + gradient).norm() / gradient.norm()
-
-    off_policy = [problem for problem in problems if problem.log_ref is not problem.log_old]
-    return (
-        _mean([kl_only(grpo_loss, problem) for problem in off_policy]),
-        _mean([kl_only(corrected_grpo_loss, problem) for problem in off_policy]),
-    )
-
-
-def _mean(values: list[torch.Tensor]) -> float:
-    return torch.stack(values).double().mean().item()
+def kl_term_bias(loss: PerSampleLoss, problems: list[Problem]) -> float:
+    """Relative gradient error of the KL term of GRPO's loss, over problems with another reference."""
+    off_policy = [one for one in problems if one.log_ref is not one.log_old]
+    alone = [dataclasses.replace(one, advantages=torch.zeros_like(one.logits), kl_coef=1.0) for one in off_policy]
+    return compare((loss_gradient(one, loss, False), objective_gradient(one, "urkl")) for one in alone).bias
 
 
 def coefficients(spec: LossSpec, advantage: float, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -199,45 +169,40 @@ def coefficients(spec: LossSpec, advantage: float, w: torch.Tensor) -> tuple[tor
     return loss.detach() / unit, -slope / advantage
 
 
-def plot(path: Path, clip_low: float = 0.2, clip_high: float = 0.28, clip_c: float = 10.0) -> None:
+def plot(path: Path) -> None:
     """Loss and gradient coefficients against w for A > 0 and A < 0 (the paper's Figures 2 and 3), beta = 0."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     w = torch.logspace(-1, 1.3, 2000, dtype=torch.float64)
-    curves: list[tuple[str, str, dict]] = [
-        ("rpg_rf_urkl", "REINFORCE, unclipped", {"color": "0.6", "linestyle": ":"}),
-        ("rpg_rf_urkl_clip_hard", "REINFORCE, hard clip", {"color": "tab:green", "linestyle": "-."}),
-        ("rpg_urkl", "differentiable, dual clip", {"color": "black", "linestyle": "--", "linewidth": 1}),
-        (
-            "rpg_rf_urkl_clip_ppo",
-            "REINFORCE, RPG-Style Clip",
-            {"color": "tab:blue", "linestyle": "-", "linewidth": 5, "alpha": 0.4},
-        ),
-    ]
-    figure, axes = plt.subplots(2, 2, figsize=(10, 7), sharex=True, constrained_layout=True)
+    curves: dict[str, dict] = {
+        "rpg_rf_urkl": {"label": "REINFORCE, unclipped", "color": "0.6", "linestyle": ":"},
+        "rpg_rf_urkl_clip_hard": {"label": "REINFORCE, hard clip", "color": "tab:green", "linestyle": "-."},
+        "rpg_urkl": {"label": "differentiable, dual clip", "color": "black", "linestyle": "--", "linewidth": 1},
+        "rpg_rf_urkl_clip_ppo": {
+            "label": "REINFORCE, RPG-Style Clip",
+            "color": "tab:blue",
+            "linewidth": 5,
+            "alpha": 0.4,
+        },
+    }
+    bounds = (*LossSpec.parse("rpg_urkl").bounds, LossSpec.parse("rpg_urkl").clip_c)
+    figure = Figure(figsize=(10, 7), layout="constrained")
+    axes = figure.subplots(2, 2, sharex=True)
     for column, advantage in enumerate((1.0, -1.0)):
-        for name, label, style in curves:
-            spec = LossSpec.parse(name, kl_coef=0.0, clip_low=clip_low, clip_high=clip_high, clip_c=clip_c)
-            for row, values in enumerate(coefficients(spec, advantage, w)):
-                axes[row, column].plot(w, values, label=label, **style)
+        for name, look in curves.items():
+            drawn = coefficients(LossSpec.parse(name, kl_coef=0.0), advantage, w)
+            for axis, coefficient in zip(axes[:, column], drawn, strict=True):
+                axis.plot(w, coefficient, **look)
         axes[0, column].set_title(rf"$A {'>' if advantage > 0 else '<'} 0$, $\beta = 0$")
         axes[1, column].set_xlabel(r"$w = \pi_\theta / \pi_{old}$")
-    for row, label in enumerate(("coefficient of the loss", "coefficient of the gradient")):
-        axes[row, 0].set_ylabel(label)
+    for row, part, limits in ((0, "loss", (-0.1, 3)), (1, "gradient", (-0.4, 12))):
+        axes[row, 0].set_ylabel(f"coefficient of the {part}")
         for axis in axes[row]:
-            axis.set(xscale="log", ylim=(-0.1, 3) if axis in axes[:, 0] else (-0.4, 12))
-            _mark_bounds(axis, (1 - clip_low, 1 + clip_high, clip_c))
+            axis.set(xscale="log", ylim=limits)
+            for bound in bounds:
+                axis.axvline(bound, color="0.85", linewidth=1, zorder=0)
+            axis.set_xticks([0.1, *bounds], [f"{tick:g}" for tick in (0.1, *bounds)])
+            axis.minorticks_off()
     axes[0, 0].legend(loc="upper left", frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
-    plt.close(figure)
-
-
-def _mark_bounds(axis, bounds: tuple[float, ...]) -> None:
-    for value in bounds:
-        axis.axvline(value, color="0.85", linewidth=1, zorder=0)
-    axis.set_xticks([0.1, *bounds], ["0.1", *(f"{value:g}" for value in bounds)])
-    axis.minorticks_off()

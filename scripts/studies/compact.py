@@ -3,8 +3,8 @@
 python scripts/studies/compact.py pack RUNS STUDY      RUNS/<any folders>/<run>/metrics.jsonl -> STUDY
 python scripts/studies/compact.py unpack STUDY RUNS    the same directories again; `rpg table` and `rpg plot` read them
 
-metrics.csv holds a line for each run and step, with the METRICS alone; runs.csv a line for each run, with its method,
-its commit and the settings in which any two runs differ; settings.yaml the settings that all runs share.
+metrics.csv holds a line for each run and step, with METRICS and validations alone; runs.csv a line for each run, with
+its method, its commit and the settings in which any two runs differ; settings.yaml the settings that all runs share.
 """
 
 import json
@@ -33,21 +33,16 @@ METRICS = (
     "training/filter_groups/discarded_surplus_samples",
     "timing_s/step",
 )
-VALIDATION = "val-core/"
 # Where a run's files are on the machine that made them.
 NOT_SETTINGS = ("trainer.default_local_dir", "trainer.validation_data_dir", "trainer.rollout_data_dir", "ray_kwargs")
-
-
-def is_kept(metric: str) -> bool:
-    """Whether a metric goes into metrics.csv."""
-    return metric in METRICS or metric.startswith(VALIDATION)
 
 
 def pack(source: Path, out: Path) -> None:
     """Write metrics.csv, runs.csv and settings.yaml of the finished runs below `source`."""
     root = Path.cwd()
     runs, metrics, settings = [], [], {}
-    finished = [run for run in load_runs([source], [], is_kept) if not run.stopped_early]
+    loaded = load_runs([source], [], lambda metric: metric in METRICS or metric.startswith("val-core/"))
+    finished = [run for run in loaded if not run.stopped_early]
     for run in sorted(finished, key=lambda run: str(run.directory)):
         folders = run.directory.relative_to(source).parts
         name = "/".join(folder for folder in folders if folder != "runs")  # where `rpg reproduce` puts them
@@ -60,9 +55,8 @@ def pack(source: Path, out: Path) -> None:
         }
         for step, values in run.metrics.iterrows():
             metrics.append({"run": name, "step": step, **values.dropna().to_dict()})
-    keys = list(dict.fromkeys(key for each in settings.values() for key in each))
     shared: dict[str, Any] = {}
-    for key in keys:
+    for key in dict.fromkeys(key for each in settings.values() for key in each):
         values = [each.get(key) for each in settings.values()]
         if all(value == values[0] for value in values):
             put(shared, key, values[0])

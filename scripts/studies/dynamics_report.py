@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy
 import pandas
-from report import SCORE, accuracies, arguments, band, complete_seeds, difference, markdown, outcomes, picture, write
+from report import SCORE, accuracies, bands, complete_seeds, difference, digits, load, markdown, picture, write
 
 NAMED, THRESHOLD = 0.55, 0.45
 ACCURACY, PASSING = "last accuracy", f"batch at {THRESHOLD}"
@@ -25,35 +25,32 @@ ARMS = {  # directories of dynamics.sh: label and colour
     "divided": ("DAPO, divided", "#fd8d3c"),
     "divided_k3": ("GRPO, divided, k3", "#555555"),
 }
+PAIRS = (("whitened", BASE), ("divided", BASE), ("divided_k3", BASE), ("divided_k3", "divided"))
 DIGITS = {ENTROPY: 3, PASS: 3, TOKENS: 1, SCORE: 3, ACCURACY: 3}
 
 
 def main() -> None:
     """Write runs.md and dynamics.png."""
-    settings, metrics, out = arguments()
+    runs, metrics, out = load(ACCURACY)
     pass_at_8 = metrics.filter(regex=r"/acc/best@8/mean$").squeeze(axis=1).dropna()
-    runs = frame(settings, metrics, pass_at_8)
+    own = {run: outcomes(metrics.loc[run], accuracies(metrics)[run], pass_at_8[run]) for run in runs.index}
+    runs = complete_seeds(runs.join(pandas.DataFrame.from_dict(own, orient="index")), ARMS)
     write(out / "runs.md", *table(runs))
     draw(runs, metrics, pass_at_8, out / "dynamics.png")
 
 
-def frame(runs: pandas.DataFrame, metrics: pandas.DataFrame, pass_at_8: pandas.Series) -> pandas.DataFrame:
-    """A line for each run of a seed that all arms have: arm, seed and outcomes; NaN where 0.45 is not passed."""
-    own = {}
-    for run, accuracy in accuracies(metrics).groupby("run"):
-        accuracy, best = accuracy.droplevel("run"), pass_at_8[run]
-        batch = first_passing(accuracy)
-        own[run] = {
-            PASSING: batch,
-            PASSES: (accuracy >= NAMED).any(),
-            ENTROPY: at(batch, metrics.loc[run]["actor/entropy"]),
-            TOKENS: at(batch, metrics.loc[run]["response_length/mean"]),
-            PASS: at(batch, best),
-            GAP: (best - accuracy).iloc[-1] - (best - accuracy).iloc[0],
-        }
-    arms = {"arm": runs.index.str.rpartition("-seed").get_level_values(0), "seed": runs["data.seed"]}
-    table = outcomes(metrics, ACCURACY).assign(**pandas.DataFrame.from_dict(own, orient="index"), **arms)
-    return complete_seeds(table, "arm", len(ARMS))
+def outcomes(metrics: pandas.DataFrame, accuracy: pandas.Series, pass_at_8: pandas.Series) -> dict[str, float]:
+    """Of a run; NaN where 0.45 is not passed. All by step."""
+    batch = first_passing(accuracy)
+    gap = pass_at_8 - accuracy
+    return {
+        PASSING: batch,
+        PASSES: (accuracy >= NAMED).any(),
+        ENTROPY: at(batch, metrics["actor/entropy"]),
+        TOKENS: at(batch, metrics["response_length/mean"]),
+        PASS: at(batch, pass_at_8),
+        GAP: gap.iloc[-1] - gap.iloc[0],
+    }
 
 
 def first_passing(accuracy: pandas.Series) -> float:
@@ -72,17 +69,15 @@ def at(batch: float, values: pandas.Series) -> float:
     return float(numpy.interp(batch, values.index, values))
 
 
-def table(runs: pandas.DataFrame) -> list[list[str]]:
+def table(runs: pandas.DataFrame) -> list[str]:
     """Markdown: means by arm, and differences to RPG-REINFORCE-URKL blocked by seed."""
     means = runs.groupby("arm")[list(DIGITS)].mean()
-    rows = [[label, *(f"{means.loc[arm, key]:.{digits}f}" for key, digits in DIGITS.items())]
-            for arm, (label, _) in ARMS.items()]  # fmt: skip
-    pairs = [(arm, BASE) for arm in ARMS if arm != BASE] + [("divided_k3", "divided")]
-    estimates = {pair: [difference(runs.dropna(subset=key), "arm", pair[:1], pair[1:], key) for key in DIGITS]
-                 for pair in pairs}  # fmt: skip
-    differences = [[f"{ARMS[plus][0]} minus {ARMS[minus][0]}", *map(str, each)]
-                   for (plus, minus), each in estimates.items()]  # fmt: skip
-    differences.append(["90 % power", *(f"{estimate.detectable:.3f}" for estimate in estimates[pairs[0]])])
+    rows = [[label, *digits(means.loc[arm], DIGITS)] for arm, (label, _) in ARMS.items()]
+    differences = []
+    for plus, minus in PAIRS:
+        each = [difference(runs.dropna(subset=key), "arm", [plus], [minus], key) for key in DIGITS]
+        differences.append([f"{ARMS[plus][0]} minus {ARMS[minus][0]}", *map(str, each)])
+    differences.append(["90 % power", *(f"{one.detectable:.3f}" for one in each)])
     summary = (
         f"{len(runs)} runs, {runs.seed.nunique()} seeds of each arm, 48 batches. {runs[PASSES].sum()} of them pass the "
         f"accuracy {NAMED} that was named beforehand, so outcomes are shown at {THRESHOLD}, chosen afterwards; "
@@ -94,25 +89,20 @@ def table(runs: pandas.DataFrame) -> list[list[str]]:
         "deviation; k3: 1e-3, to the initial policy."
     )
     by_arm, by_pair = markdown(["arm", *DIGITS], rows), markdown(["difference", *DIGITS], differences)
-    return [["# The runs of 48 batches"], [summary], by_arm, [explained], by_pair]
+    return ["# The runs of 48 batches", summary, by_arm, explained, by_pair]
 
 
 def draw(runs: pandas.DataFrame, metrics: pandas.DataFrame, pass_at_8: pandas.Series, path: Path) -> None:
     """Score, entropy, length, accuracy and pass@8 by batch, means with bands of one error."""
     shown = {"training score": "critic/score/mean", "entropy (nats per token)": "actor/entropy",
              "response length (tokens)": "response_length/mean"}  # fmt: skip
+    looks = [(runs.index[runs.arm == arm], {"color": colour, "label": label}) for arm, (label, colour) in ARMS.items()]
     with picture(path, 2, 2, figsize=(12.5, 8.5), layout="constrained") as axes:
         for axis, (title, key) in zip(axes.flat, shown.items(), strict=False):
-            for arm, (label, colour) in ARMS.items():
-                band(axis, metrics[key].unstack("run")[runs.index[runs.arm == arm]], color=colour, label=label)
-            axis.set_title(title, loc="left")
-            axis.set_xlabel("batch")
+            bands(axis, title, metrics[key], looks)
         for values, line in ((accuracies(metrics), "-"), (pass_at_8, "--")):
-            for arm, (_, colour) in ARMS.items():
-                chosen = values.unstack("run")[runs.index[runs.arm == arm]]
-                band(axes[1, 1], chosen, color=colour, linestyle=line)
-        axes[1, 1].set_title("accuracy (lines) and pass@8 (dashes)", loc="left")
-        axes[1, 1].set_xlabel("batch")
+            lines = [(own, {**look, "linestyle": line}) for own, look in looks]
+            bands(axes[1, 1], "accuracy (lines) and pass@8 (dashes)", values, lines)
         axes[0, 0].legend(fontsize=9, loc="lower right")
 
 

@@ -18,18 +18,18 @@ def main() -> None:
     """Write paper.md."""
     (out,) = map(Path, sys.argv[1:])
     columns = leads()
+    formats = ("{}", "{}", "{}", "{}", "{}", "{:+.3f}", "{:+.3f}", "{:.3f}")
     rows = [
-        [str(one.table), one.model, one.benchmark, one.column, str(one.rows), f"{one.mean:+.3f}", f"{one.highest:+.3f}",
-         f"{one.deviation:.3f}"]
-        for one in columns.itertuples()
-    ]  # fmt: skip
+        [shown.format(value) for shown, value in zip(formats, one, strict=True)]
+        for one in columns.itertuples(index=False)
+    ]
     last, best = (columns[columns.column == name]["mean"].mean() for name in ("last", "best"))
     summary = (
         f"Over all {len(columns)} columns the mean of RPG-REINFORCE is {columns['mean'].mean():+.3f} above DAPO "
         f"({last:+.3f} Last, {best:+.3f} Best). The highest row in any column is {columns.highest.max():+.3f} above "
         f"it. The rows of one column differ by a standard deviation of {(columns.deviation**2).mean() ** 0.5:.3f}."
     )
-    write(out / "paper.md", markdown(HEAD, rows, texts=4), [summary])
+    write(out / "paper.md", markdown(HEAD, rows, texts=4), summary)
 
 
 def leads() -> pandas.DataFrame:

@@ -1,7 +1,7 @@
-"""What the reports of the studies share: least squares with their errors, markdown tables, pictures."""
+"""What the reports of the studies share: runs with their outcomes, least squares, markdown tables, pictures."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,27 +22,28 @@ from rpg.results.runs import is_accuracy
 SCORE = "training score"
 
 
-def arguments() -> tuple[pandas.DataFrame, pandas.DataFrame, Path]:
-    """Runs and metrics of the study that the command line names, and where the report goes."""
+def load(accuracy: str) -> tuple[pandas.DataFrame, pandas.DataFrame, Path]:
+    """Runs and metrics of the study that the command line names, and where the report goes.
+
+    Runs: a line each with its settings, its arm (the directory without the seed), its seed, training score, last
+    accuracy (column `accuracy`), and how it trained.
+    """
     study, out = map(Path, sys.argv[1:])
     out.mkdir(parents=True, exist_ok=True)
-    return compact.runs_of(study), compact.metrics_of(study), out
-
-
-def outcomes(metrics: pandas.DataFrame, last: str) -> pandas.DataFrame:
-    """A line for each run: its training score, its last accuracy (column `last`), and how it trained."""
+    metrics, settings = compact.metrics_of(study), compact.runs_of(study)
     by_run = metrics.groupby("run")
-    return pandas.DataFrame(
-        {
-            SCORE: by_run["critic/score/mean"].mean(),
-            last: accuracies(metrics).groupby("run").last(),
-            "entropy": by_run["actor/entropy"].last(),
-            "tokens": by_run["response_length/mean"].last(),
-            "largest KL": by_run["training/off_policy/kl"].max(),
-            "lowest ess": by_run["training/off_policy/ess"].min(),
-            "clipped": by_run["actor/pg_clipfrac"].median(),
-        }
-    )
+    outcomes = {
+        SCORE: by_run["critic/score/mean"].mean(),
+        accuracy: accuracies(metrics).groupby("run").last(),
+        "entropy": by_run["actor/entropy"].last(),
+        "tokens": by_run["response_length/mean"].last(),
+        "largest KL": by_run["training/off_policy/kl"].max(),
+        "lowest ess": by_run["training/off_policy/ess"].min(),
+        "clipped": by_run["actor/pg_clipfrac"].median(),
+    }
+    runs = pandas.DataFrame(outcomes).join(settings)
+    runs["arm"] = runs.index.str.rpartition("-seed").get_level_values(0)
+    return runs.rename(columns={"data.seed": "seed"}), metrics, out
 
 
 def accuracies(metrics: pandas.DataFrame) -> pandas.Series:
@@ -70,6 +71,10 @@ class Estimate(NamedTuple):
     def detectable(self) -> float:
         """The true difference that a two-sided test at 5 % finds in 90 % of studies like this one."""
         return self.reach + t_quantile(0.9, self.freedom) * self.error
+
+    def cells(self) -> list[str]:
+        """Of a table with a column for the difference and one for its power."""
+        return [str(self), f"{self.detectable:.3f}"]
 
 
 def difference(
@@ -100,20 +105,26 @@ def fit(runs: pandas.DataFrame, by: str, block: str, outcome: str) -> tuple[list
     return list(cells), design, fitted, ((values - design @ fitted) ** 2).sum() / freedom, freedom
 
 
-def complete_seeds(runs: pandas.DataFrame, by: str, cells: int) -> pandas.DataFrame:
-    """The runs of those seeds that all cells have finished."""
-    return runs[runs.groupby("seed")[by].transform("nunique") == cells]
+def complete_seeds(runs: pandas.DataFrame, arms: Iterable[str]) -> pandas.DataFrame:
+    """The runs of these arms, of those seeds that all of them have finished."""
+    runs = runs[runs.arm.isin(list(arms))]
+    return runs[runs.groupby("seed").arm.transform("nunique") == runs.arm.nunique()]
 
 
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> list[str]:
-    """Lines of a table; columns from the `texts`-th on are numbers and aligned to the right."""
+def digits(values: Mapping[Any, float] | pandas.Series, decimals: Mapping[str, int]) -> list[str]:
+    """The values of these columns, rounded."""
+    return [f"{values[key]:.{places}f}" for key, places in decimals.items()]
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
+    """A table; columns from the `texts`-th on are numbers and aligned to the right."""
     rule = ["---" if column < texts else "--:" for column in range(len(head))]
-    return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows))
 
 
-def write(path: Path, *parts: Iterable[str]) -> None:
+def write(path: Path, *parts: str) -> None:
     """Write a page of parts with an empty line between them."""
-    path.write_text("\n\n".join("\n".join(part) for part in parts) + "\n")
+    path.write_text("\n\n".join(parts) + "\n")
 
 
 @contextmanager
@@ -127,14 +138,29 @@ def picture(path: Path, rows: int = 1, columns: int = 1, dpi: int = 90, **option
         figure.savefig(path, dpi=dpi)
 
 
-def band(axis: Axes, values: pandas.DataFrame, alpha: float = 0.12, **look: Any) -> None:
-    """A line for the mean of the columns, in a band of its standard error."""
-    mean, error = values.mean(axis=1), values.sem(axis=1)
-    axis.plot(mean.index, mean, **look)
-    axis.fill_between(mean.index, mean - error, mean + error, color=look["color"], alpha=alpha, linewidth=0)
+Look = Mapping[str, Any]  # of a line: color, perhaps linestyle and label
 
 
-def points(axis: Axes, values: pandas.Series, place: float, reach: float, colour: str, alpha: float = 0.45) -> None:
+def bands(
+    axis: Axes, title: str, values: pandas.Series, looks: Iterable[tuple[pandas.Index, Look]], alpha: float = 0.12
+) -> None:
+    """Of each group of runs a line for its mean, in a band of its standard error; values by run and step."""
+    table = values.unstack("run")
+    for runs, look in looks:
+        mean, error = table[runs].mean(axis=1), table[runs].sem(axis=1)
+        axis.plot(mean.index, mean, **look)
+        axis.fill_between(mean.index, mean - error, mean + error, color=look["color"], alpha=alpha, linewidth=0)
+    axis.set_title(title, loc="left")
+    axis.set_xlabel("batch")
+
+
+def points(axis: Axes, values: pandas.Series, place: float, reach: float, colour: str) -> None:
     """Runs as dots in a row, and their mean with an interval."""
-    axis.plot(values, [place] * len(values), "o", color=colour, alpha=alpha, markersize=5)
+    axis.plot(values, [place] * len(values), "o", color=colour, alpha=0.45, markersize=5)
     axis.errorbar(values.mean(), place, xerr=reach, fmt="D", color=colour, capsize=3, markersize=5)
+
+
+def name_rows(axis: Axes, labels: Sequence[str]) -> None:
+    """A row for each label, the first on top."""
+    axis.set_yticks(range(len(labels)), labels)
+    axis.set_ylim(len(labels) - 0.5, -0.5)

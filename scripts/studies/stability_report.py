@@ -10,7 +10,7 @@ have finished are used. The outcome of a run is the mean training score of its l
 from pathlib import Path
 
 import pandas
-from report import SCORE, Estimate, arguments, band, complete_seeds, fit, markdown, outcomes, picture, points, write
+from report import SCORE, Estimate, bands, complete_seeds, fit, load, markdown, name_rows, picture, points, write
 
 OUTCOME, LARGEST, LOWEST, ACCURACY = "end less halfway", "largest KL", "lowest ess", "accuracy"
 BASE = "rpg_style_0.2_0.28"
@@ -28,22 +28,12 @@ ARMS = {  # directories of stability.sh: label and colour
 
 def main() -> None:
     """Write runs.md and stability.png."""
-    settings, metrics, out = arguments()
-    runs = frame(settings, metrics)
+    runs, metrics, out = load(ACCURACY)
+    score = metrics["critic/score/mean"].unstack("step")
+    runs[OUTCOME] = score[[10, 11, 12]].mean(axis=1) - score[[5, 6, 7]].mean(axis=1)
+    runs = complete_seeds(runs, ARMS)
     write(out / "runs.md", *table(runs))
     draw(runs, metrics, out / "stability.png")
-
-
-def frame(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> pandas.DataFrame:
-    """A line for each run of a seed that all arms have: arm, seed and outcomes."""
-    score = metrics["critic/score/mean"].unstack("step")
-    own = {
-        "arm": runs.index.str.rpartition("-seed").get_level_values(0),
-        "seed": runs["data.seed"],
-        OUTCOME: score[[10, 11, 12]].mean(axis=1) - score[[5, 6, 7]].mean(axis=1),
-    }
-    table = outcomes(metrics, ACCURACY).assign(**own)
-    return complete_seeds(table, "arm", len(ARMS))
 
 
 def error_of_mean(runs: pandas.DataFrame, outcome: str) -> Estimate:
@@ -52,7 +42,7 @@ def error_of_mean(runs: pandas.DataFrame, outcome: str) -> Estimate:
     return Estimate(0.0, (variance / runs.seed.nunique()) ** 0.5, freedom)
 
 
-def table(runs: pandas.DataFrame) -> list[list[str]]:
+def table(runs: pandas.DataFrame) -> list[str]:
     """Markdown: means by arm, and differences to RPG-Style Clip (0.2, 0.28) blocked by seed."""
     means = runs.groupby("arm").mean(numeric_only=True)
     errors = {outcome: error_of_mean(runs, outcome) for outcome in (OUTCOME, SCORE, ACCURACY)}
@@ -72,30 +62,23 @@ def table(runs: pandas.DataFrame) -> list[list[str]]:
     )
     head = ["loss", OUTCOME, SCORE, ACCURACY, LARGEST, LOWEST, "median lowest ess"]
     minus = [f"minus {ARMS[BASE][0]}", *errors]
-    return [["# The stability runs"], [summary], markdown(head, rows), markdown(minus, differences)]
+    return ["# The stability runs", summary, markdown(head, rows), markdown(minus, differences)]
 
 
 def draw(runs: pandas.DataFrame, metrics: pandas.DataFrame, path: Path) -> None:
     """By batch: training score and effective sample size, means with bands of one error; below, two outcomes."""
+    looks = [(runs.index[runs.arm == arm], {"color": colour}) for arm, (_, colour) in ARMS.items()]
     with picture(path, 2, 2, figsize=(12.5, 8)) as axes:
-        for axis, title, key in zip(
-            axes[0],
-            ("training score", "effective sample size"),
-            ("critic/score/mean", "training/off_policy/ess"),
-            strict=True,
-        ):
-            for arm, (_, colour) in ARMS.items():
-                band(axis, metrics[key].unstack("run")[runs.index[runs.arm == arm]], color=colour)
-            axis.set_title(title, loc="left")
-            axis.set_xlabel("batch")
+        bands(axes[0, 0], "training score", metrics["critic/score/mean"], looks)
+        bands(axes[0, 1], "effective sample size", metrics["training/off_policy/ess"], looks)
         titles = (f"training score, {OUTCOME} (95 % intervals)", "accuracy after 12 batches (95 % intervals)")
         for axis, title, outcome in zip(axes[1], titles, (OUTCOME, ACCURACY), strict=True):
             reach = error_of_mean(runs, outcome).reach
-            for place, (arm, (_, colour)) in enumerate(ARMS.items()):
-                points(axis, runs[outcome][runs.arm == arm], place, reach, colour)
-            axis.set_yticks(range(len(ARMS)), [label for label, _ in ARMS.values()] if axis is axes[1, 0] else [])
-            axis.set_ylim(len(ARMS) - 0.5, -0.5)
+            for place, (own, look) in enumerate(looks):
+                points(axis, runs[outcome][own], place, reach, look["color"])
+            name_rows(axis, [label for label, _ in ARMS.values()])
             axis.set_title(title, loc="left")
+        axes[1, 1].set_yticklabels([])
         axes[1, 0].axvline(0, color="black", linewidth=0.8)
 
 

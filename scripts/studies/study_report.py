@@ -9,72 +9,63 @@ A run has two outcomes: its mean training score over all batches and its last he
 from pathlib import Path
 
 import pandas
-from contrasts import CONTRASTS, DIVIDED, EIGHT, ROWS, UNDIVIDED, estimate
-from matplotlib.axes import Axes
-from report import SCORE, Estimate, accuracies, arguments, band, markdown, outcomes, picture, points, write
+from contrasts import CONFOUNDED, CONTRASTS, DIVIDED, EIGHT, ROWS, UNDIVIDED, estimate
+from report import SCORE, accuracies, bands, digits, load, markdown, name_rows, picture, points, write
 
 from rpg.methods.labels import BASELINES, LOOKS, METHODS
 
 LAST = "last accuracy"
+OUTCOMES = (SCORE, LAST)
 START = 0.224  # of the untrained model: mean of 0.215 and 0.232, step 0 of the two runs that chose the learning rate
 
 
 def main() -> None:
     """Write methods.md and the pictures."""
-    settings, metrics, out = arguments()
-    runs = frame(settings, metrics)
+    runs, metrics, out = load(LAST)
+    place(runs)
+    halfway = accuracies(metrics).groupby("run").nth(-2).droplevel("step")
+    runs["gradient norm"] = metrics.groupby("run")["actor/grad_norm"].median()
     learned = runs[runs.steps > 0]
-    tables = [methods_table(learned[learned.folder.str.startswith("steps_")]), contrasts_text(learned)]
-    tables += [exchanged(learned), one_seed_twice(learned), rates(runs, metrics), dapo(runs)]
-    write(out / "methods.md", ["# The study's runs"], *tables)
-    draw_methods(learned, out / "methods.png")
+    by_steps = learned[learned.folder.str.startswith("steps_")]
+    write(
+        out / "methods.md",
+        *("# The study's runs", *methods_table(by_steps), *contrasts_text(learned), *exchanged(learned)),
+        *(*repeated_seeds(learned), *rates(runs, accuracies(metrics)), "## DAPO's prompts"),
+        dapo(by_steps[by_steps.steps == 16].assign(halfway=halfway), metrics),
+    )
+    draw_methods(by_steps, out / "methods.png")
     draw_contrasts(learned, out / "contrasts.png")
     draw_curves(learned, metrics, out / "curves.png")
 
 
-def frame(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> pandas.DataFrame:
-    """A line for each run: where it belongs, and what is compared; `steps` is 0 where the learning rate was chosen."""
-    by_run = metrics.groupby("run")
-    folder = runs.index.str.split("/").str[0]
+def place(runs: pandas.DataFrame) -> None:
+    """Add the run's folder, its optimizer steps per batch (0 where the learning rate was chosen) and its cell."""
+    runs["folder"] = runs.index.str.split("/").str[0]
+    steps = runs["data.train_batch_size"] / runs["actor_rollout_ref.actor.ppo_mini_batch_size"]
+    runs["steps"] = steps.astype(int).where(~runs.folder.str.startswith("lr_"), 0)
     divided = (runs["algorithm.adv_estimator"] == "grpo") & runs["algorithm.norm_adv_by_std_in_grpo"].astype(bool)
-    row = runs.method.isin(EIGHT)
-    cell = runs.method.mask(row, ROWS).mask(row & divided, DIVIDED).mask((runs.method == "GRPO") & ~divided, UNDIVIDED)
-    batch = runs["data.train_batch_size"] / runs["actor_rollout_ref.actor.ppo_mini_batch_size"]
-    own = {
-        "folder": folder,
-        "method": runs.method,
-        "cell": cell,
-        "seed": runs["data.seed"],
-        "steps": batch.astype(int).where(~folder.str.startswith("lr_"), 0),
-        "rate": runs["actor_rollout_ref.actor.optim.lr"],
-        "halfway": accuracies(metrics).groupby("run").nth(-2).droplevel("step"),
-        "gradient norm": by_run["actor/grad_norm"].median(),
-        "evicted": by_run["training/filter_groups/evicted_samples"].mean(),
-        "left over": by_run["training/filter_groups/discarded_surplus_samples"].mean(),
-        "prompts": runs["data.train_batch_size"],
-    }
-    return outcomes(metrics, LAST).assign(**own)
+    row, grpo = runs.method.isin(EIGHT), runs.method == "GRPO"
+    runs["cell"] = runs.method.mask(row, ROWS).mask(row & divided, DIVIDED).mask(grpo & ~divided, UNDIVIDED)
 
 
 def methods_table(runs: pandas.DataFrame) -> list[str]:
     """Markdown: a row per method with means over its seeds, the last accuracy for each number of optimizer steps."""
     accuracy = runs.pivot_table(index="method", columns="steps", values=LAST)
     columns = {SCORE: 3, "entropy": 2, "tokens": 1, "largest KL": 3, "lowest ess": 3, "clipped": 3}
+    means = runs[runs.steps == 16].groupby("method")[list(columns)].mean()
     rows = []
     for method in (method for method in METHODS if method in accuracy.index):
-        own = runs[(runs.method == method) & (runs.steps == 16)]
-        accuracies = ["" if pandas.isna(value) else f"{value:.3f}" for value in accuracy.loc[method]]
-        rows.append([method, *accuracies, *(f"{own[name].mean():.{digits}f}" for name, digits in columns.items())])
+        by_steps = ["" if pandas.isna(value) else f"{value:.3f}" for value in accuracy.loc[method]]
+        rows.append([method, *by_steps, *digits(means.loc[method], columns)])
     head = ["method", *(f"accuracy, {steps} steps" for steps in accuracy), *columns]
     title = "Last accuracy by optimizer steps per batch; the other columns are of 16 steps. Means of three seeds."
-    return [title, "", *markdown(head, rows)]
+    return [title, markdown(head, rows)]
 
 
 def contrasts_text(runs: pandas.DataFrame) -> list[str]:
     """Markdown: all contrasts."""
     text = [
         "## Contrasts",
-        "",
         "Differences ± standard error, blocked by seed. 90 % power: the true difference that nine of ten such studies "
         "would find. 16 steps per batch unless stated. The training score of rows with other reward shaping or a "
         "filter is not comparable. The last accuracy is over 512 problems.",
@@ -82,122 +73,103 @@ def contrasts_text(runs: pandas.DataFrame) -> list[str]:
     for title, contrasts in CONTRASTS.items():
         rows = []
         for contrast in contrasts:
-            cells = []
-            for outcome in (SCORE, LAST):
-                one = estimate(runs, contrast, outcome)
-                shown = [str(one), f"{one.detectable:.3f}"]
-                cells += shown if contrast.alike or outcome == LAST else ["", ""]
-            rows.append([contrast.name, *cells])
-        head = ["contrast", SCORE, "90 % power", LAST, "90 % power"]
-        text += ["", f"### {title}", "", *markdown(head, rows)]
-    return [*text]
+            found = [estimate(runs, title, contrast, outcome) for outcome in OUTCOMES]
+            rows.append([contrast.name, *(cell for one in found for cell in (one.cells() if one else ["", ""]))])
+        text += [f"### {title}", markdown(["contrast", SCORE, "90 % power", LAST, "90 % power"], rows)]
+    return text
 
 
 def exchanged(runs: pandas.DataFrame) -> list[str]:
     """Markdown: both outcomes with and without division, seeds 1 to 9."""
-    rows = []
+    rows, columns = [], {SCORE: 3, LAST: 3, "gradient norm": 3}
     for loss in ("GRPO", "RPG-REINFORCE-URKL"):
         own = runs[(runs.steps == 16) & (runs.method == loss)]
         for name, cells in (("divided", ("GRPO", DIVIDED)), ("not divided", (ROWS, UNDIVIDED))):
             chosen = own[own.cell.isin(cells)]
-            means = [f"{chosen[column].mean():.3f}" for column in (SCORE, LAST, "gradient norm")]
-            rows.append([loss, name, str(len(chosen)), *means])
-    head = ["loss", "advantages", "runs", SCORE, LAST, "gradient norm"]
-    title = "## Division by the group's standard deviation, seeds 1 to 9"
-    return [title, "", *markdown(head, rows, texts=2)]
+            rows.append([loss, name, str(len(chosen)), *digits(chosen[list(columns)].mean(), columns)])
+    table = markdown(["loss", "advantages", "runs", *columns], rows, texts=2)
+    return ["## Division by the group's standard deviation, seeds 1 to 9", table]
 
 
-def one_seed_twice(runs: pandas.DataFrame) -> list[str]:
+def repeated_seeds(runs: pandas.DataFrame) -> list[str]:
     """Markdown: standard deviation between runs of one method and seed, and between all runs of the method."""
-    repeated = runs[runs.folder.isin(("advantages_own", "advantages_twice"))]
     rows = []
-    for method, own in repeated.groupby("method"):
-        for outcome in (SCORE, LAST):
+    for method, own in runs[runs.folder.isin(("advantages_own", "advantages_twice"))].groupby("method"):
+        for outcome in OUTCOMES:
             within = own.groupby("seed")[outcome].var().mean() ** 0.5
             rows.append([str(method), outcome, str(len(own)), f"{within:.3f}", f"{own[outcome].std():.3f}"])
     head = ["method", "outcome", "runs", "standard deviation within a seed", "of all"]
-    return ["## Repeated seeds", "", *markdown(head, rows, texts=2)]
+    return ["## Repeated seeds", markdown(head, rows, texts=2)]
 
 
-def rates(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> list[str]:
+def rates(runs: pandas.DataFrame, accuracy: pandas.Series) -> list[str]:
     """Markdown: the runs that chose the learning rate."""
-    rows = []
-    for name, run in runs[runs.steps == 0].sort_values(["rate", "method"]).iterrows():
-        shown = ", ".join(f"{step}: {value:.3f}" for step, value in accuracies(metrics)[name].items())
-        rows.append([f"{run.rate:g}", run.method, shown, f"{run['lowest ess']:.2f}"])
+    rows, rate = [], "actor_rollout_ref.actor.optim.lr"
+    for name, run in runs[runs.steps == 0].sort_values([rate, "method"]).iterrows():
+        shown = ", ".join(f"{step}: {value:.3f}" for step, value in accuracy[name].items())
+        rows.append([f"{run[rate]:g}", run.method, shown, f"{run['lowest ess']:.2f}"])
     head = ["rate", "method", "accuracy at batch", "lowest ess"]
-    return ["## Learning rate, seed 11", "", *markdown(head, rows, texts=3)]
+    return ["## Learning rate, seed 11", markdown(head, rows, texts=3)]
 
 
-def dapo(runs: pandas.DataFrame) -> list[str]:
-    """Markdown: the prompts that DAPO's filter costs, and the gain that the other methods make with as many."""
-    chosen = runs[runs.folder == "steps_16"]
-    own, rest = chosen[chosen.method == "DAPO"], chosen[chosen.method != "DAPO"]
-    evicted, left, batch = own.evicted.mean(), own["left over"].mean(), own.prompts.mean()
+def dapo(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> str:
+    """The prompts that DAPO's filter costs, and the gain that the other methods make with as many."""
+    own, rest = runs[runs.method == "DAPO"], runs[runs.method != "DAPO"]
+    evicted, left = (
+        metrics[f"training/filter_groups/{key}"].groupby("run").mean()[own.index].mean()
+        for key in ("evicted_samples", "discarded_surplus_samples")
+    )
+    batch = own["data.train_batch_size"].mean()
     asked = batch + evicted + left
     gain = (rest[LAST] - rest.halfway).mean() / 6  # of 12 batches
     more = 12 * (asked / batch - 1)
-    return [
-        "## DAPO's prompts",
-        "",
+    return (
         f"DAPO drops {evicted:.1f} groups per batch and discards {left:.1f}: it samples {asked:.1f} prompts per batch, "
         f"the others {batch:.0f}. In the second half of training the others gain {gain:.3f} per batch. As many "
-        f"prompts would give them {more:.1f} more batches, worth {gain * more:.3f}.",
-    ]
+        f"prompts would give them {more:.1f} more batches, worth {gain * more:.3f}."
+    )
 
 
 def draw_methods(runs: pandas.DataFrame, path: Path) -> None:
     """A column per number of optimizer steps, a row per method: seeds, their mean and standard error."""
-    chosen = runs[runs.folder.str.startswith("steps_")]
-    methods = [method for method in METHODS if (chosen.method == method).any()]
+    methods = [method for method in METHODS if (runs.method == method).any()]
     size = {"figsize": (12.5, 0.9 + 0.34 * len(methods)), "sharey": True, "sharex": True}
     with picture(path, 1, 3, **size) as axes:
-        for axis, (steps, group) in zip(axes, chosen.groupby("steps"), strict=True):
+        for axis, (steps, group) in zip(axes, runs.groupby("steps"), strict=True):
             axis.axvline(START, color="#999999", linewidth=1, linestyle=":")
             axis.annotate("before\ntraining", (START, 0), (4, 0), textcoords="offset points", va="center",
                           color="#666666", size=9)  # fmt: skip
             axis.axhline(len(BASELINES) - 0.5, color="#bbbbbb", linewidth=0.8)
-            for place, method in enumerate(methods):
+            for row, method in enumerate(methods):
                 values = group[LAST][group.method == method]
                 if not values.empty:
-                    points(axis, values, place, values.sem(), LOOKS[method].colour)
+                    points(axis, values, row, values.sem(), LOOKS[method].colour)
             axis.set_title(f"{steps} optimizer steps per batch", loc="left")
             axis.set_xlabel("held-out accuracy after 384 prompts")
-        axes[0].set_yticks(range(len(methods)), methods)
-        axes[0].set_ylim(len(methods) - 0.5, -0.5)
+        name_rows(axes[0], methods)
 
 
 def draw_contrasts(runs: pandas.DataFrame, path: Path) -> None:
     """A forest plot: differences with 95 % intervals, and the range with less than 90 % power."""
-    size = {"figsize": (12.5, 0.9 + 0.34 * (sum(map(len, CONTRASTS.values())) + len(CONTRASTS))), "sharey": True}
-    with picture(path, 1, 2, **size) as axes:
-        for axis, outcome in zip(axes, (SCORE, LAST), strict=True):
-            labels, place = {}, 0
-            for title, contrasts in CONTRASTS.items():
-                labels[place] = f"{title}:"
-                for contrast in contrasts:
-                    place += 1
-                    labels[place] = contrast.name
-                    if outcome == LAST or contrast.alike:
-                        _forest_row(axis, place, estimate(runs, contrast, outcome), contrast.alike)
-                place += 1
+    rows = [row for title, contrasts in CONTRASTS.items() for row in ((title, None), *((title, c) for c in contrasts))]
+    with picture(path, 1, 2, figsize=(12.5, 0.9 + 0.34 * len(rows)), sharey=True) as axes:
+        for axis, outcome in zip(axes, OUTCOMES, strict=True):
+            for row, (title, contrast) in enumerate(rows):
+                if contrast and (found := estimate(runs, title, contrast, outcome)):
+                    reach, fill = found.detectable, "white" if title == CONFOUNDED else "#08519c"
+                    axis.fill_betweenx([row - 0.36, row + 0.36], -reach, reach, color="#e4e4e4", linewidth=0)
+                    axis.errorbar(found.value, row, xerr=found.reach, fmt="o", color="#08519c", capsize=3,
+                                  linewidth=1.6, markerfacecolor=fill)  # fmt: skip
             axis.axvline(0, color="black", linewidth=0.8)
             axis.set_title(f"difference of the {outcome}", loc="left")
             axis.locator_params(axis="x", nbins=6)
-        axes[0].set_yticks(list(labels), list(labels.values()))
-        for label in axes[0].get_yticklabels():
-            label.set_fontweight("bold" if label.get_text().endswith(":") else "normal")
-        axes[0].set_ylim(place - 0.4, -0.6)
+        name_rows(axes[0], [contrast.name if contrast else f"{title}:" for title, contrast in rows])
+        for label, (_, contrast) in zip(axes[0].get_yticklabels(), rows, strict=True):
+            label.set_fontweight("normal" if contrast else "bold")
+        axes[0].set_ylim(len(rows) - 0.4, -0.6)
         explained = "bar: 95 % interval; grey: below 90 % power; hollow: confounded"
         axes[0].figure.text(0.99, 0.01, explained, ha="right", size=9)
         axes[0].figure.tight_layout(rect=(0, 0.02, 1, 1))
-
-
-def _forest_row(axis: Axes, place: int, contrast: Estimate, alike: bool) -> None:
-    reach = contrast.detectable
-    axis.fill_betweenx([place - 0.36, place + 0.36], -reach, reach, color="#e4e4e4", linewidth=0)
-    axis.errorbar(contrast.value, place, xerr=contrast.reach, fmt="o", color="#08519c", capsize=3, linewidth=1.6,
-                  markerfacecolor="#08519c" if alike else "white")  # fmt: skip
 
 
 def draw_curves(runs: pandas.DataFrame, metrics: pandas.DataFrame, path: Path) -> None:
@@ -208,14 +180,13 @@ def draw_curves(runs: pandas.DataFrame, metrics: pandas.DataFrame, path: Path) -
         "tokens per response": "response_length/mean",
     }
     colours = {ROWS: "#d62728", DIVIDED: "#08519c", "REINFORCE++": "#b5a642", "REINFORCE++-Baseline": "#8c564b"}
+    looks = []
+    for cell, colour in colours.items():
+        chosen = runs.index[(runs.steps == 16) & (runs.cell == cell)]
+        looks.append((chosen, {"color": colour, "label": f"{cell} ({len(chosen)} runs)"}))
     with picture(path, 1, len(shown), figsize=(12.5, 4)) as axes:
         for axis, (title, key) in zip(axes, shown.items(), strict=True):
-            for cell, colour in colours.items():
-                chosen = runs[(runs.steps == 16) & (runs.cell == cell)]
-                values = metrics[key].unstack("run")[chosen.index]
-                band(axis, values, 0.2, color=colour, label=f"{cell} ({len(chosen)} runs)")
-            axis.set_title(title, loc="left")
-            axis.set_xlabel("batch")
+            bands(axis, title, metrics[key], looks, alpha=0.2)
         axes[0].legend(fontsize=9)
 
 

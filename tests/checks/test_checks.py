@@ -77,7 +77,7 @@ def test_the_page_of_checks_is_current():
     listed = subprocess.run(
         [sys.executable, str(root / "scripts/list_checks.py")], capture_output=True, text=True, check=True
     )
-    assert listed.stdout == (root / "docs/checks.md").read_text(), "python scripts/list_checks.py --into docs/checks.md"
+    assert listed.stdout == (root / "docs/checks.md").read_text(), "python scripts/list_checks.py > docs/checks.md"
 
 
 def test_a_sound_run_passes_every_check(toy, monkeypatch):

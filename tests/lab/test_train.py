@@ -69,22 +69,10 @@ def test_without_a_kl_three_losses_of_one_clip_are_one():
 
 
 def test_where_samples_are_fresh_the_choices_of_pi_old_are_one():
-    for loss in ("rpg_rf_urkl_clip_ppo", "cispo"):
-        fresh = [train(Setting(loss, 0.3, 2, pi_old=choice), SHORT, SMALL).reward_mean for choice in PI_OLD]
-        assert torch.equal(fresh[0], fresh[1])
-        assert torch.equal(fresh[0], fresh[2])
-        stale = [train(Setting(loss, 0.3, 2, 2, pi_old=choice), SHORT, SMALL).reward_mean for choice in PI_OLD]
-        assert not torch.equal(stale[0], stale[1])
-        assert not torch.equal(stale[0], stale[2])
-        assert not torch.equal(stale[1], stale[2])
-
-
-def test_unclipped_behavior_and_decoupled_are_one():
-    """Token by token anchor / behaviour times present / anchor is present / behaviour."""
-    one, other = (
-        train(Setting("rpg_rf_urkl", 0.3, 2, 2, pi_old=choice), SHORT, SMALL) for choice in ("behavior", "decoupled")
-    )
-    torch.testing.assert_close(one.reward_mean, other.reward_mean, rtol=1e-4, atol=1e-5)
+    for staleness, different in ((0, 1), (2, len(PI_OLD))):
+        settings = [Setting("rpg_rf_urkl_clip_ppo", 0.3, 2, staleness, pi_old=choice) for choice in PI_OLD]
+        rewards = [train(setting, SHORT, SMALL).reward_mean for setting in settings]
+        assert len({tuple(reward.tolist()) for reward in rewards}) == different
 
 
 def test_the_policy_that_samples_is_as_old_as_asked(monkeypatch):

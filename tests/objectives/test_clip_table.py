@@ -59,7 +59,7 @@ def test_rpg_style_clip_is_algorithm_2(divergence, branch):
                 passes, held = w < HI, min(w, HI)
             else:
                 passes, held = LO < w < C, min(max(w, LO), C)
-            case = f"{spec} beta={beta} log_rho={log_rho} A={advantage} log_w={log_w}"
+            case = f"{spec.name} beta={beta} log_rho={log_rho} A={advantage} log_w={log_w}"
             # two evaluation orders of a handful of float64 operations: 1e-13 relative is rounding
             assert slope == pytest.approx(-weight if passes else 0.0, rel=1e-13, abs=1e-15), case
             assert loss == pytest.approx(psi * held, rel=1e-12, abs=1e-13), case

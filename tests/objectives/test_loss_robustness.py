@@ -22,7 +22,7 @@ SPECS += [
 
 
 def spec_id(spec):
-    return f"{spec}-{spec.rule}"
+    return f"{spec.name}-{spec.rule}"
 
 
 def random_inputs(shape=(4, 50), seed=0, dtype=torch.float32):

@@ -22,7 +22,6 @@ GPU_7B = "model=qwen2.5-math-7b optim=adamw"
 
 OVERRIDES = {  # as the release's names were read before there was a table
     "dapo_7binstruct": "model=qwen2.5-7b-instruct optim=adamw method=dapo",
-    "rfppb_7b_1e-4_schedulefree": "model=qwen2.5-math-7b optim=schedulefree method=rfppb rpg.kl_coef=1e-4",
     "rpg_7b": f"{GPU_7B} method=rpg rpg.divergence=ufkl rpg.kl_coef=0",
     "rpg_7b_rkl1e-4_rf_clip_ppo": (
         f"{GPU_7B} method=rpg_rf_clip_ppo rpg.divergence=rkl rpg.kl_coef=1e-4 clip=0.1_0.1 {LR}=5e-7"
@@ -41,16 +40,12 @@ OVERRIDES = {  # as the release's names were read before there was a table
 }
 NO_NAMES = [
     "",
-    "rpg_13b",
     "rfpp_7b",  # no beta
     "dapo_7b_urkl1e-4",  # DAPO has no KL
     "rpg_7b_urkl1e-4_clip_ppo_0.2_0.28",  # only REINFORCE losses have RPG-Style Clip
-    "rpg_7b_urkl1e-4_rf_clip_ppo_0.3_0.3",
     "rpg_7b_urkl1e-4_7binstruct_schedulefree",  # the other way round
-    "rpg_7b_urkl1e-4_4k",
     "rpg_4b_urkl1e-4",  # no context
     "grpo_corrected_4b_noiterref_4k",  # its reference is fixed anyway
-    "run_rpg_7b",
 ]
 
 

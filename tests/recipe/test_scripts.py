@@ -4,7 +4,6 @@ The scripts' arguments are read from their text and composed in this process; tw
 """
 
 import csv
-import functools
 import importlib.util
 import os
 import subprocess
@@ -14,7 +13,6 @@ import pytest
 from launch_scripts import RECIPE, SCRIPTS, arguments, composed
 from omegaconf import OmegaConf
 
-from rpg import rewards
 from rpg.launching.compose import compose_config, resolve
 from rpg.methods.labels import method_of_config, method_of_name
 from rpg.methods.names import differences, parse
@@ -144,16 +142,6 @@ def test_settings_are_the_releases(name):
     own_warmup = (actor.optim.override_optimizer_config or {}).get("warmup_steps", 0)
     assert max(actor.optim.lr_warmup_steps, own_warmup) == int(row["warmup"])
     assert config.trainer.total_training_steps == 400  # paper, Appendix H
-
-
-def test_the_judge_is_the_releases():
-    """In training and in validation: verl has one reward function for both. Seen by what it says, not by its name."""
-    function = composed("dapo_7b").reward.custom_reward_function
-    score = functools.partial(rewards.compute_score, **function.reward_kwargs)
-    for data_source in ("math-dapo", "aime24", "aime25", "amc23"):
-        assert score(data_source, "Answer: 204", "204")["score"] == 1.0
-        assert score(data_source, r"So \boxed{204}.", "204")["score"] == -1.0
-        assert score(data_source, "**Answer:** 204", "204")["score"] == -1.0
 
 
 @pytest.mark.slow
