@@ -25,7 +25,7 @@ from verl.trainer.ppo import core_algos
 from verl.workers.config import FSDPActorConfig
 
 from rpg.objectives import LOSS_NAMES, group_mean_advantages
-from rpg.verl_plugin import policy_loss
+from rpg.verl_plugin import register
 from rpg.verl_plugin.config import RPGPolicyLossConfig
 
 # rpg advantages: read rewards (4) and mask (1), write advantages (4)
@@ -55,7 +55,7 @@ def main() -> None:
 def losses(args: argparse.Namespace, device: torch.device) -> None:
     """Forward, backward and metrics of every loss, plain and compiled, beside verl's vanilla plus verl's k3 loss."""
     torch._dynamo.config.recompile_limit = 2 * len(LOSS_NAMES)  # a run trains one loss, this process all of them
-    policy_loss.register()
+    register()
     data = make_batch(args.rows, args.tokens, device)
     candidates: dict[str, Callable[[], None]] = {
         "vanilla (a)": functools.partial(step, "vanilla", data),

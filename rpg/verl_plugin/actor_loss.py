@@ -1,15 +1,13 @@
 """The actor's loss of one micro-batch: verl's ppo_loss with the steps that verl leaves out, in order.
 
-1. Replace NaN and infinity among the inputs by 0, and remember that there were some.
-2. Call verl's ppo_loss, which calls the policy loss; hand it ref_log_prob where pi_ref is a model of its own.
-3. Return NaN as the loss of such a micro-batch. verl's engine then skips the optimizer step, on all ranks; an exception
-   would end one rank while the others wait for it.
-4. Add to the sums from which `take` makes the metrics of a batch. verl averages what a loss reports over micro-batches,
+1. Call verl's ppo_loss, which calls the policy loss; hand it ref_log_prob where pi_ref is a model of its own.
+2. Return NaN as the loss where an input that counts is NaN or infinite. verl's engine then skips the optimizer step, on
+   all ranks; an exception would end one rank while the others wait for it.
+3. Add to the sums from which `take` makes the metrics of a batch. verl averages what a loss reports over micro-batches,
    however many tokens each of them has.
 """
 
 import functools
-import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -20,8 +18,6 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rpg.objectives.losses import MAX_LOG_RATIO
-
-logger = logging.getLogger(__name__)
 
 INPUTS = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")  # of the loss, beside log_probs
 FIELDS = ("response_mask", "rollout_log_probs", *INPUTS)
@@ -63,27 +59,13 @@ class ActorLoss:
         fields: dict[str, Any] = {name: data[name].values() for name in FIELDS if name in data}
         mask, rollout = fields.pop("response_mask") != 0, fields.pop("rollout_log_probs", None)
         log_prob = response_from_nested(model_output["log_probs"].detach(), data["response_mask"]).values()
-        finite = {name: tensor.isfinite() for name, tensor in {"log_probs": log_prob, **fields}.items()}
-        all_finite = torch.stack([*finite.values()]).all(dim=0)
-        *not_finite, every_token = torch.stack(
-            [*((~good & mask).sum() for good in finite.values()), all_finite.all()]
-        ).tolist()  # one transfer from the device
-
-        if not every_token:  # also where the mask is 0: 0 * NaN is NaN
-            data = data.copy()
-            for name in fields:
-                data[name] = _zeroed(data[name])
-            model_output = {**model_output, "log_probs": _zeroed(model_output["log_probs"])}
-
+        finite = torch.stack([tensor.isfinite() for tensor in (log_prob, *fields.values())]).all(dim=0)
         with _policy_loss_given(_padded(data, "ref_log_prob")) if self.has_reference else nullcontext():
             loss, metrics = self.ppo_loss(model_output=model_output, data=data, dp_group=dp_group)
+        usable = (finite | ~mask).all() & loss.detach().isfinite()
+        loss = loss * torch.where(usable, 1.0, math.nan)
 
-        if any(not_finite) or not loss.detach().isfinite():
-            named = [f"{name} ({count} tokens)" for name, count in zip(finite, not_finite, strict=True) if count]
-            logger.error("NaN or infinity in %s; this optimizer step is skipped", ", ".join(named) or "the loss")
-            loss = loss * math.nan
-
-        sums = _sums(log_prob, fields, rollout, mask, counted=mask & all_finite)
+        sums = _sums(log_prob, fields, rollout, mask, counted=mask & finite)
         self._sums = sums if self._sums is None else self._sums + sums
         return loss, metrics
 
@@ -136,11 +118,6 @@ def _sums(log_prob: Tensor, inputs: dict[str, Tensor], rollout: Tensor | None, m
         kl = token_kl(old, inputs["ref_log_prob"])
         sums[5:7] = [counted.sum(), kl.masked_fill(~counted, 0.0).sum()]
     return torch.stack([each.double() for each in sums])
-
-
-def _zeroed(tensor: Tensor) -> Tensor:
-    """A tensor, nested or not, with 0 for NaN and infinity."""
-    return torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _padded(data: TensorDict, name: str) -> Tensor:
