@@ -30,7 +30,7 @@ class RPGTrainer(PPOTrainer):
 
     def __init__(self, config: DictConfig):
         """config: the whole configuration of verl's trainer."""
-        self.reference_settings = ReferenceSettings.of(config)
+        self.reference_settings = ReferenceSettings(**config.rpg.reference)
         with open_dict(config.actor_rollout_ref):
             config.actor_rollout_ref.rpg = {
                 "reference": asdict(self.reference_settings),
