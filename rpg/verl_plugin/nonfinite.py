@@ -14,6 +14,7 @@ from tensordict import TensorDict
 
 from rpg.files.atomic import SKIPPED, append_record
 from rpg.verl_plugin.actor_loss import INPUTS
+from rpg.verl_plugin.reference import local
 
 
 @dataclass
@@ -71,15 +72,10 @@ def _problems(data: TensorDict) -> dict[str, str]:
     return {uid: messages[-1]["content"] for uid, messages in zip(uids, prompts, strict=True)}
 
 
-def finite(metrics: dict[str, Any]) -> dict[str, Any]:
+def finite(metrics: dict[str, list[float]]) -> dict[str, list[float]]:
     """Metrics without NaN and infinity, one of which would spoil verl's means."""
-    kept = {}
-    for key, value in metrics.items():
-        numbers = [number for number in value if math.isfinite(number)] if isinstance(value, list) else value
-        if numbers == [] or (isinstance(numbers, float) and not math.isfinite(numbers)):
-            continue
-        kept[key] = numbers
-    return kept
+    kept = {key: [value for value in values if math.isfinite(value)] for key, values in metrics.items()}
+    return {key: values for key, values in kept.items() if values}
 
 
 def require_finite_weights(module: torch.nn.Module) -> None:
@@ -88,13 +84,11 @@ def require_finite_weights(module: torch.nn.Module) -> None:
     Raises:
         FloatingPointError: a parameter holds NaN or infinity; the message names one.
     """
-    shards = {name: getattr(part, "_local_tensor", part.detach()) for name, part in module.named_parameters()}
-    with torch.no_grad():
-        whole = torch.stack([shard.isfinite().all() for shard in shards.values()])
-    if not whole.all():
-        bad = [name for name, good in zip(shards, whole.tolist(), strict=True) if not good]
+    whole = {name: local(part.detach()).isfinite().all() for name, part in module.named_parameters()}
+    if not torch.stack([*whole.values()]).all():  # one transfer from the device
+        bad = [name for name, good in whole.items() if not good]
         raise FloatingPointError(
-            f"after the optimizer step {len(bad)} of {len(shards)} parameters are not finite, {bad[0]} among them: "
+            f"after the optimizer step {len(bad)} of {len(whole)} parameters are not finite, {bad[0]} among them: "
             "the learning rate is too high for the data type. They are in no checkpoint; lower "
             "actor_rollout_ref.actor.optim.lr and go on from the last one with rpg.resume_changed=true"
         )
