@@ -60,7 +60,8 @@ class ActorLoss:
         mask, rollout = fields.pop("response_mask") != 0, fields.pop("rollout_log_probs", None)
         log_prob = response_from_nested(model_output["log_probs"].detach(), data["response_mask"]).values()
         finite = torch.stack([tensor.isfinite() for tensor in (log_prob, *fields.values())]).all(dim=0)
-        with _policy_loss_given(_padded(data, "ref_log_prob")) if self.has_reference else nullcontext():
+        given = _policy_loss_given(data) if self.has_reference else nullcontext()
+        with given:
             loss, metrics = self.ppo_loss(model_output=model_output, data=data, dp_group=dp_group)
         usable = (finite | ~mask).all() & loss.detach().isfinite()
         loss = loss * torch.where(usable, 1.0, math.nan)
@@ -120,19 +121,15 @@ def _sums(log_prob: Tensor, inputs: dict[str, Tensor], rollout: Tensor | None, m
     return torch.stack([each.double() for each in sums])
 
 
-def _padded(data: TensorDict, name: str) -> Tensor:
-    """A field as (batch, tokens), padded as verl's ppo_loss pads its fields."""
-    return data.select("response_mask", name).to_padded_tensor()[name]
-
-
 @contextmanager
-def _policy_loss_given(ref_log_prob: Tensor) -> Iterator[None]:
-    """While in this context, the policy loss that verl's ppo_loss looks up gets ref_log_prob as well.
+def _policy_loss_given(data: TensorDict) -> Iterator[None]:
+    """While in this context, the policy loss that verl's ppo_loss looks up gets ref_log_prob of data as well.
 
     ppo_loss has no argument for it; the alternative is a copy of ppo_loss.
     """
     from verl.workers.utils import losses
 
+    ref_log_prob = data.select("response_mask", "ref_log_prob").to_padded_tensor()["ref_log_prob"]  # as verl pads
     names: dict[str, Any] = losses.__dict__
     look_up = names["get_policy_loss_fn"]
     names["get_policy_loss_fn"] = lambda name: functools.partial(look_up(name), ref_log_prob=ref_log_prob)

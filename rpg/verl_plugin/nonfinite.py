@@ -48,13 +48,14 @@ class SkippedSteps:
         inputs: dict[str, Any] = {name: data[name] for name in INPUTS if name in data}
         # all 0: the policy's own log-probs, their gradient, or another rank's rows
         counts = {name: int((~nested.values().isfinite()).sum()) for name, nested in inputs.items()}
+        prompts: Any = zip(data["uid"], data["raw_prompt"], strict=True) if "raw_prompt" in data else ()
         note = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "mini_batch": mini_batch,
             "rank": rank,
             "not_finite": {name: count for name, count in counts.items() if count},
             "step": int(data["global_steps"][0]) if "global_steps" in data else None,
-            "problems": _problems(data) if "raw_prompt" in data else None,
+            "problems": {uid: messages[-1]["content"] for uid, messages in prompts},
         }
         append_record(self.directory / SKIPPED, note)
         if self.in_a_row >= self.limit:
@@ -63,13 +64,6 @@ class SkippedSteps:
                 f"{self.limit}); their rows are in {self.directory / SKIPPED}. The weights are those before them; "
                 "the same command goes on from the last checkpoint"
             )
-
-
-def _problems(data: TensorDict) -> dict[str, str]:
-    """Of each row of a batch: verl's id of the prompt, and the prompt's last message."""
-    uids: Any = data["uid"]
-    prompts: Any = data["raw_prompt"]
-    return {uid: messages[-1]["content"] for uid, messages in zip(uids, prompts, strict=True)}
 
 
 def finite(metrics: dict[str, list[float]]) -> dict[str, list[float]]:

@@ -82,7 +82,6 @@ def test_a_save_that_does_not_end(trainer, tmp_path):
     ("keep", "left", "meanwhile"),
     [
         (None, [2, 4, 6, 8], [0, 1, 2, 3]),
-        (0, [2, 4, 6, 8], [0, 1, 2, 3]),
         (2, [6, 8], [0, 1, 1, 1]),
         (1, [8], [0, 1, 1, 1]),  # verl has none in the end, as it removes the last when the actor is saved
     ],

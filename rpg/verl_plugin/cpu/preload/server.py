@@ -18,8 +18,6 @@ import signal
 import socket
 import sys
 import threading
-import time
-import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -44,9 +42,12 @@ def preload(modules: list[str]) -> dict[str, str]:
 
     Raises RuntimeError where a fork would not be safe afterwards: a thread was started, or Ray's generator seeded.
     """
-    before, began = dict(os.environ), time.monotonic()
+    before = dict(os.environ)
     for name in modules:
-        _import(name)
+        try:
+            importlib.import_module(name)
+        except (Exception, SystemExit) as error:  # whatever a module's import may raise
+            raise RuntimeError(f"preload: importing {name} failed: {error!r}") from error
     if "ray._raylet" in sys.modules and _ray_id_of_a_fork() == _ray_id_of_a_fork():
         raise RuntimeError(
             f"preload: importing {modules} drew from Ray's random generator, so that all forks would have the same "
@@ -55,20 +56,9 @@ def preload(modules: list[str]) -> dict[str, str]:
     gc.collect()
     gc.freeze()  # the collector then leaves the shared pages alone
     threads = len(os.listdir("/proc/self/task"))
-    print(f"preload: {len(modules)} modules in {time.monotonic() - began:.1f} s, {threads} thread(s)", flush=True)
     if threads > 1:
         raise RuntimeError(f"preload: importing {modules} started {threads - 1} thread(s); forking would not be safe")
     return {name: value for name, value in os.environ.items() if before.get(name) != value}
-
-
-def _import(name: str) -> None:
-    """Import a module. One that cannot be imported ends the server; the last line it writes names it, and why."""
-    try:
-        importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a module's import may raise
-        traceback.print_exc()
-        why = " ".join(str(error).split())
-        sys.exit(f"preload: importing {name} failed: {type(error).__name__}: {why}")
 
 
 def _ray_id_of_a_fork() -> bytes:
