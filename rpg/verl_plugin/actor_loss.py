@@ -94,22 +94,14 @@ def token_kl(old_log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
     return torch.expm1(log_rho) - log_rho
 
 
-def token_weights(log_prob: Tensor, old_log_prob: Tensor, rollout_is_weights: Tensor | None) -> Tensor:
-    """The factor of a token's advantage: w = pi_theta / pi_old, times verl's rollout_is_weights where given.
-
-    All of one shape; log w is clamped as in the losses.
-    """
-    w = (log_prob - old_log_prob).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
-    return w if rollout_is_weights is None else w * rollout_is_weights
-
-
 def _sums(log_prob: Tensor, inputs: dict[str, Tensor], rollout: Tensor | None, mask: Tensor, counted: Tensor) -> Tensor:
     """Tokens, sum w, sum w^2; tokens and sum of log mu - log pi_theta; tokens and sum of token_kl. (7,) float64.
 
     All tensors: (tokens of the responses,). counted: where mask is nonzero and all inputs of the loss are finite.
     """
     old, zero = inputs["old_log_probs"], torch.zeros((), device=log_prob.device)
-    weights = token_weights(log_prob, old, inputs.get("rollout_is_weights")).masked_fill(~counted, 0.0)
+    weights = (log_prob - old).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp() * inputs.get("rollout_is_weights", 1.0)
+    weights = weights.masked_fill(~counted, 0.0)
     sums = [counted.sum(), weights.sum(), weights.dot(weights), zero, zero, zero, zero]
     if rollout is not None:
         log_ratio = rollout - log_prob

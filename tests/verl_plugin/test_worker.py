@@ -7,11 +7,9 @@ import signal
 
 import pytest
 import torch
-from real_worker import batch, build_worker, of_update, response_log_probs, weights
+from real_worker import batch, build_worker, of_update, response_log_probs, toy_tokenizer, weights
 from tiny_fsdp import on_ranks
 
-from rpg.data.template import format_prompt
-from rpg.data.toy import toy_problems
 from rpg.toy import model as toy_model
 
 pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time
@@ -34,11 +32,8 @@ ASK = {"calculate_entropy": False, "compute_loss": False}
 def model(tmp_path_factory):
     """The toy task's model before any training, so that no figure here hangs on what a demo has left behind."""
     directory = tmp_path_factory.mktemp("model")
-    problems = list(toy_problems("train", seed=0, count=512))
-    texts = [f"{format_prompt(problem.text)}\n{toy_model.worked_solution(problem)}" for problem in problems]
-    settings = toy_model.ToyModelSettings()
-    tokenizer = toy_model.build_tokenizer(texts, settings.vocab_size)
-    toy_model.build_model(tokenizer, settings).save_pretrained(directory)
+    tokenizer = toy_tokenizer()
+    toy_model.build_model(tokenizer, toy_model.ToyModelSettings()).save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MODEL_PATH", str(directory))
