@@ -42,7 +42,7 @@ def _device_module() -> types.ModuleType:
     module.__dict__.update({name: getattr(torch.cpu, name) for name in torch.cpu.__all__})
     memory = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
     module.__dict__.update(dict.fromkeys(memory, _peak_memory))
-    module.__dict__.update(dict.fromkeys(("empty_cache", "ipc_collect", "set_device"), _nothing))
+    module.__dict__.update(dict.fromkeys(("empty_cache", "ipc_collect"), _nothing))
     module.__dict__.update(
         mem_get_info=_memory_info,
         get_device_name=lambda: NAME,
@@ -57,16 +57,13 @@ class CpuPlatform(PlatformCUDA):
 
     device_name = vendor_name = NAME  # type: ignore[assignment]
     device_module = _device_module()  # type: ignore[assignment]
-    set_device = synchronize = set_allocator_settings = _nothing  # type: ignore[assignment]
+    set_allocator_settings = _nothing  # type: ignore[assignment]
 
     def is_available(self) -> bool:
         return True
 
     def current_device(self) -> Any:
         return torch.device(NAME)  # verl uses the answer as a torch device
-
-    def device_count(self) -> int:
-        return 1
 
     def communication_backend_name(self) -> str:
         return "gloo"
