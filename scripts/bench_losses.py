@@ -24,7 +24,7 @@ from verl.trainer.ppo import core_algos
 from verl.workers.config import FSDPActorConfig
 
 from rpg.objectives import LOSS_NAMES, group_mean_advantages
-from rpg.verl_plugin import policy_loss
+from rpg.verl_plugin import register
 from rpg.verl_plugin.config import RPGPolicyLossConfig
 
 ROWS, TOKENS = 32, 8192
@@ -48,7 +48,7 @@ def main() -> None:
 def losses(names: list[str], rounds: int, device: torch.device) -> None:
     """Forward, backward and metrics of every loss, plain and compiled, beside verl's."""
     torch._dynamo.config.recompile_limit = 2 * len(LOSS_NAMES)  # a run trains one loss, this process all of them
-    policy_loss.register()
+    register()
     data = make_batch(device)
     candidates = {name: functools.partial(step, name, data) for name in ("vanilla", BASE)}
     for name in names:

@@ -50,7 +50,7 @@ try "the plugin in a fresh process and in a Ray worker" "$PYTHON" -m rpg.cli doc
 try "toy models" "$PYTHON" -m tests.gpu.toys
 toy=recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh
 if ((gpus)); then
-    try "losses, advantages and schedule-free, CUDA against CPU" pytests tests/gpu/test_cuda.py
+    try "losses, CUDA against CPU" pytests tests/gpu/test_cuda.py
     try "timings of the losses" benchmark --device cuda
     try "Qwen2 toy: 30 steps, killed and resumed" pytests tests/gpu/test_gpu_stack.py -k qwen2
     try "Qwen3 toy: asynchronous" pytests tests/gpu/test_gpu_stack.py -k qwen3

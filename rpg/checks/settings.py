@@ -216,7 +216,7 @@ RANGES: dict[str, TypeAdapter[Any]] = {
 
 # Keys that verl reads where they are set, and that are neither in its default configuration nor in a dataclass
 ALSO_READ = (
-    "trainer.remove_previous_ckpt_in_save", "trainer.v1.sampler.sync_refill_failed_groups",
+    "trainer.v1.sampler.sync_refill_failed_groups",
     "trainer.v1.sampler.custom_sampler", "reward.custom_reward_function.reward_kwargs",
     "reward.reward_kwargs", "reward.timeout",
     f"{ROLLOUT}.moe_load_balance_metrics_interval", f"{ROLLOUT}.enable_sleep_mode", f"{MODEL}.custom_chat_template",

@@ -180,5 +180,5 @@ RESOLVERS = {  # ${rpg.NAME:...} in recipe/rpg/config
     "product": lambda *numbers: math.prod(numbers),
     "quotient": lambda whole, part: whole // part,
     # moves weights to rollouts on devices of their own
-    "checkpoint_engine": lambda device: "rpg_shared_memory" if device == "cpu" else "nccl",
+    "checkpoint_engine": lambda device: "rpg_socket" if device == "cpu" else "nccl",
 }

@@ -106,14 +106,10 @@ def preloaded(run: Run) -> Iterator["Preloaded | None"]:
         return
     from rpg.verl_plugin.cpu.preload import Preloaded
 
-    log = Path(run.get("trainer.default_local_dir")) / "preload.log"
-    server = Preloaded(run.get("rpg.preload.early"), run.get("rpg.preload.late"), log)
-    signals.before_exit.callback(server.close, keep_log=False)
+    server = Preloaded(run.get("rpg.preload.early"), run.get("rpg.preload.late"))
+    signals.before_exit.callback(server.close)
     try:
         yield server
-    except Refused:  # a refused run leaves no file
-        server.close(keep_log=False)
-        raise
     finally:
         server.close()
 

@@ -6,16 +6,11 @@ on.
 """
 
 import os
-from types import ModuleType
 
 
-def cpu_profile() -> ModuleType | None:
-    """The package `rpg.verl_plugin.cpu` where VERL_PLATFORM=cpu asks for it; None, and nothing imported, on a GPU."""
-    if os.environ.get("VERL_PLATFORM", "").strip().lower() != "cpu":
-        return None
-    from rpg.verl_plugin import cpu
-
-    return cpu
+def on_cpu() -> bool:
+    """Whether VERL_PLATFORM=cpu asks for the platform of rpg.verl_plugin.cpu."""
+    return os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu"
 
 
 def register() -> None:
@@ -23,18 +18,30 @@ def register() -> None:
 
     Safe to call more than once. Raises ValueError when another package has taken a name.
     """
-    from rpg.verl_plugin import advantage, policy_loss
-    from rpg.verl_plugin.patches import job_queue
+    from verl.trainer.ppo import core_algos
 
-    if cpu := cpu_profile():
-        cpu.register()
+    from rpg.verl_plugin.advantage import ESTIMATORS
+    from rpg.verl_plugin.patches import job_queue
+    from rpg.verl_plugin.policy_loss import POLICY_LOSSES
+
+    if on_cpu():
+        from rpg.verl_plugin.cpu import verl_platform
+
+        verl_platform.register()
     if job_queue.requested():
         job_queue.install()
-    policy_loss.register()
-    advantage.register()
+    for registry, ours in (
+        (core_algos.POLICY_LOSS_REGISTRY, POLICY_LOSSES),
+        (core_algos.ADV_ESTIMATOR_REGISTRY, ESTIMATORS),
+    ):
+        for name, function in ours.items():
+            if registry.setdefault(name, function) is not function:
+                raise ValueError(f"{name!r} is already registered with verl by {registry[name]!r}")
 
 
 def vllm_plugin() -> None:
     """vLLM calls this in each of its processes (entry point `vllm.general_plugins`)."""
-    if cpu := cpu_profile():
+    if on_cpu():
+        from rpg.verl_plugin import cpu
+
         cpu.vllm_plugin()

@@ -1,15 +1,13 @@
 """The actor's loss of one micro-batch: verl's ppo_loss with the steps that verl leaves out, in order.
 
-1. Replace NaN and infinity among the inputs by 0, and remember that there were some.
-2. Call verl's ppo_loss, which calls the policy loss; hand it ref_log_prob where pi_ref is a model of its own.
-3. Return NaN as the loss of such a micro-batch. verl's engine then skips the optimizer step, on all ranks; an exception
-   would end one rank while the others wait for it.
-4. Add to the sums from which `take` makes the metrics of a batch. verl averages what a loss reports over micro-batches,
+1. Call verl's ppo_loss, which calls the policy loss; hand it ref_log_prob where pi_ref is a model of its own.
+2. Return NaN as the loss where an input that counts is NaN or infinite. verl's engine then skips the optimizer step, on
+   all ranks; an exception would end one rank while the others wait for it.
+3. Add to the sums from which `take` makes the metrics of a batch. verl averages what a loss reports over micro-batches,
    however many tokens each of them has.
 """
 
 import functools
-import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -20,8 +18,6 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rpg.objectives.losses import MAX_LOG_RATIO
-
-logger = logging.getLogger(__name__)
 
 INPUTS = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")  # of the loss, beside log_probs
 FIELDS = ("response_mask", "rollout_log_probs", *INPUTS)
@@ -63,27 +59,14 @@ class ActorLoss:
         fields: dict[str, Any] = {name: data[name].values() for name in FIELDS if name in data}
         mask, rollout = fields.pop("response_mask") != 0, fields.pop("rollout_log_probs", None)
         log_prob = response_from_nested(model_output["log_probs"].detach(), data["response_mask"]).values()
-        finite = {name: tensor.isfinite() for name, tensor in {"log_probs": log_prob, **fields}.items()}
-        all_finite = torch.stack([*finite.values()]).all(dim=0)
-        *not_finite, every_token = torch.stack(
-            [*((~good & mask).sum() for good in finite.values()), all_finite.all()]
-        ).tolist()  # one transfer from the device
-
-        if not every_token:  # also where the mask is 0: 0 * NaN is NaN
-            data = data.copy()
-            for name in fields:
-                data[name] = _zeroed(data[name])
-            model_output = {**model_output, "log_probs": _zeroed(model_output["log_probs"])}
-
-        with _policy_loss_given(_padded(data, "ref_log_prob")) if self.has_reference else nullcontext():
+        finite = torch.stack([tensor.isfinite() for tensor in (log_prob, *fields.values())]).all(dim=0)
+        given = _policy_loss_given(data) if self.has_reference else nullcontext()
+        with given:
             loss, metrics = self.ppo_loss(model_output=model_output, data=data, dp_group=dp_group)
+        usable = (finite | ~mask).all() & loss.detach().isfinite()
+        loss = loss * torch.where(usable, 1.0, math.nan)
 
-        if any(not_finite) or not loss.detach().isfinite():
-            named = [f"{name} ({count} tokens)" for name, count in zip(finite, not_finite, strict=True) if count]
-            logger.error("NaN or infinity in %s; this optimizer step is skipped", ", ".join(named) or "the loss")
-            loss = loss * math.nan
-
-        sums = _sums(log_prob, fields, rollout, mask, counted=mask & all_finite)
+        sums = _sums(log_prob, fields, rollout, mask, counted=mask & finite)
         self._sums = sums if self._sums is None else self._sums + sums
         return loss, metrics
 
@@ -111,22 +94,14 @@ def token_kl(old_log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
     return torch.expm1(log_rho) - log_rho
 
 
-def token_weights(log_prob: Tensor, old_log_prob: Tensor, rollout_is_weights: Tensor | None) -> Tensor:
-    """The factor of a token's advantage: w = pi_theta / pi_old, times verl's rollout_is_weights where given.
-
-    All of one shape; log w is clamped as in the losses.
-    """
-    w = (log_prob - old_log_prob).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
-    return w if rollout_is_weights is None else w * rollout_is_weights
-
-
 def _sums(log_prob: Tensor, inputs: dict[str, Tensor], rollout: Tensor | None, mask: Tensor, counted: Tensor) -> Tensor:
     """Tokens, sum w, sum w^2; tokens and sum of log mu - log pi_theta; tokens and sum of token_kl. (7,) float64.
 
     All tensors: (tokens of the responses,). counted: where mask is nonzero and all inputs of the loss are finite.
     """
     old, zero = inputs["old_log_probs"], torch.zeros((), device=log_prob.device)
-    weights = token_weights(log_prob, old, inputs.get("rollout_is_weights")).masked_fill(~counted, 0.0)
+    weights = (log_prob - old).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp() * inputs.get("rollout_is_weights", 1.0)
+    weights = weights.masked_fill(~counted, 0.0)
     sums = [counted.sum(), weights.sum(), weights.dot(weights), zero, zero, zero, zero]
     if rollout is not None:
         log_ratio = rollout - log_prob
@@ -138,24 +113,15 @@ def _sums(log_prob: Tensor, inputs: dict[str, Tensor], rollout: Tensor | None, m
     return torch.stack([each.double() for each in sums])
 
 
-def _zeroed(tensor: Tensor) -> Tensor:
-    """A tensor, nested or not, with 0 for NaN and infinity."""
-    return torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0)
-
-
-def _padded(data: TensorDict, name: str) -> Tensor:
-    """A field as (batch, tokens), padded as verl's ppo_loss pads its fields."""
-    return data.select("response_mask", name).to_padded_tensor()[name]
-
-
 @contextmanager
-def _policy_loss_given(ref_log_prob: Tensor) -> Iterator[None]:
-    """While in this context, the policy loss that verl's ppo_loss looks up gets ref_log_prob as well.
+def _policy_loss_given(data: TensorDict) -> Iterator[None]:
+    """While in this context, the policy loss that verl's ppo_loss looks up gets ref_log_prob of data as well.
 
     ppo_loss has no argument for it; the alternative is a copy of ppo_loss.
     """
     from verl.workers.utils import losses
 
+    ref_log_prob = data.select("response_mask", "ref_log_prob").to_padded_tensor()["ref_log_prob"]  # as verl pads
     names: dict[str, Any] = losses.__dict__
     look_up = names["get_policy_loss_fn"]
     names["get_policy_loss_fn"] = lambda name: functools.partial(look_up(name), ref_log_prob=ref_log_prob)

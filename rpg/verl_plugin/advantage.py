@@ -36,19 +36,3 @@ def rpg_batchmean(token_level_rewards: Tensor, response_mask: Tensor, **_: Any) 
 
 
 ESTIMATORS = {"rpg": rpg, "rpg_batchmean": rpg_batchmean}
-
-
-def register() -> None:
-    """Register both estimators with verl; calling it again changes nothing.
-
-    Raises:
-        ValueError: a name is taken by another function.
-    """
-    from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, register_adv_est
-
-    for name, function in ESTIMATORS.items():
-        holder = ADV_ESTIMATOR_REGISTRY.get(name)
-        if holder is None:
-            register_adv_est(name)(function)
-        elif holder is not function:
-            raise ValueError(f"advantage estimator {name!r} is already registered with verl by {holder!r}")

@@ -1,9 +1,9 @@
 """verl's trainer, whose checkpoints get a manifest when all of them is written, and go when there is a newer one."""
 
+import errno
 import os
 import re
 import shutil
-import time
 from pathlib import Path
 
 import transfer_queue as tq
@@ -14,7 +14,6 @@ from rpg.files import manifest
 from rpg.files.integrity import steps
 from rpg.verl_plugin.patches import weights_only
 
-RETENTION = ("max_actor_ckpt_to_keep", "remove_previous_ckpt_in_save")  # the second is the first with 1, deprecated
 FULL = 1_000_000  # bytes; a disk with less is full
 RANK = re.compile(r"_rank_(\d+)\.pt$")
 
@@ -33,7 +32,6 @@ class CompleteCheckpoints(PPOTrainer):
     def __init__(self, config: DictConfig):
         """config: the whole configuration of verl's trainer."""
         self._written: list[Path] = []
-        self._bytes = 0  # of the last checkpoint, here or of the run that is resumed; 0: there is none
         super().__init__(config)
 
     def _load_checkpoint(self) -> None:
@@ -41,46 +39,25 @@ class CompleteCheckpoints(PPOTrainer):
             super()._load_checkpoint()
         if self.trainer_mode != "sync":
             drop_trained()
-        resumed = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
-        if (resumed / manifest.NAME).is_file():
-            self._bytes = sum(entry.bytes for entry in manifest.read(resumed).values())
-        if keep := self._keep:
+        if keep := self.config.trainer.max_actor_ckpt_to_keep:
             self._written = earlier(Path(self.config.trainer.default_local_dir), self.global_steps, keep)
 
-    @property
-    def _keep(self) -> int | None:
-        """How many checkpoints are to be there; None or 0: all."""
-        config = self.config.trainer
-        return 1 if config.get("remove_previous_ckpt_in_save", False) else config.get("max_actor_ckpt_to_keep", None)
-
     def _save_checkpoint(self) -> None:
-        config, keep = self.config.trainer, self._keep
-        if self.config.actor_rollout_ref.actor.get("checkpoint", {}).get("async_save", False):
-            super()._save_checkpoint()  # Megatron's: still being written when this returns, and without a tracker
-            return
+        config = self.config.trainer
+        keep = config.max_actor_ckpt_to_keep  # None: all
         directory = Path(config.default_local_dir) / f"global_step_{self.global_steps}"
         remove_oldest(self._written, max(keep - 1, 1) if keep else None)
-        if short := lacking(directory, self._bytes):
-            raise OSError(f"{directory} is not begun: {short}. What is saved stays; the same command goes on from it")
         manifest.begin(directory)
-        asked = {key: config[key] for key in RETENTION if key in config}
-        config.update(dict.fromkeys(asked))  # verl shall keep all
+        config.max_actor_ckpt_to_keep = None  # of verl, which shall keep all
         try:
             super()._save_checkpoint()
         except Exception as error:  # torch's names neither file nor disk: "unexpected pos 13312 vs 13206"
-            free = shutil.disk_usage(directory.parent).free
-            if free >= FULL:
+            if shutil.disk_usage(directory.parent).free >= FULL:
                 raise
-            full = f"{directory} was not finished: {directory.parent} has {free / 1e6:.3g} MB free"
-            raise OSError(f"{full}. With room again the same command goes on from the one before") from error
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory)) from error
         finally:
-            config.update(asked)
-        began = time.monotonic()
-        entries = manifest.write(directory)
-        size = sum(entry.bytes for entry in entries.values())
-        took = time.monotonic() - began
-        print(f"{directory}: complete, {len(entries)} files, {size / 1e9:.3g} GB, manifest in {took:.1f} s")
-        ranks = {match[1] for name in entries if (match := RANK.search(name))}
+            config.max_actor_ckpt_to_keep = keep
+        ranks = {match[1] for name in manifest.write(directory) if (match := RANK.search(name))}
         if len(ranks) < self.actor_rollout_wg.world_size:
             print(
                 f"warning: {directory}: the manifest covers {len(ranks)} of {self.actor_rollout_wg.world_size} ranks, "
@@ -88,10 +65,6 @@ class CompleteCheckpoints(PPOTrainer):
             )
         self._written.append(directory)
         remove_oldest(self._written, keep)
-        self._bytes = size
-        room = size * max(0, len(self._written) - max(keep - 1, 1)) if keep else 0  # which the next save makes first
-        if short := lacking(directory, size - room):
-            print(f"warning: the next checkpoint will not fit: {short}")
 
 
 def drop_trained() -> None:
@@ -105,15 +78,6 @@ def drop_trained() -> None:
     trained = [key for key in held if key.split("_")[0] not in prompts]
     if trained:
         tq.kv_clear(keys=trained, partition_id="train")
-
-
-def lacking(directory: Path, size: int) -> str:
-    """What is missing on the disk for a checkpoint of size bytes beside this one, a sentence; "" where nothing is."""
-    place = next(place for place in directory.parents if place.is_dir())
-    free = shutil.disk_usage(place).free
-    if free >= size:
-        return ""
-    return f"{place} has {free / 1e9:.3g} GB free, a checkpoint takes {size / 1e9:.3g} GB"
 
 
 def earlier(run: Path, step: int, keep: int) -> list[Path]:

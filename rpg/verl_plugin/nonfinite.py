@@ -14,6 +14,7 @@ from tensordict import TensorDict
 
 from rpg.files.atomic import SKIPPED, append_record
 from rpg.verl_plugin.actor_loss import INPUTS
+from rpg.verl_plugin.reference import local
 
 
 @dataclass
@@ -47,13 +48,14 @@ class SkippedSteps:
         inputs: dict[str, Any] = {name: data[name] for name in INPUTS if name in data}
         # all 0: the policy's own log-probs, their gradient, or another rank's rows
         counts = {name: int((~nested.values().isfinite()).sum()) for name, nested in inputs.items()}
+        prompts: Any = zip(data["uid"], data["raw_prompt"], strict=True) if "raw_prompt" in data else ()
         note = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "mini_batch": mini_batch,
             "rank": rank,
             "not_finite": {name: count for name, count in counts.items() if count},
             "step": int(data["global_steps"][0]) if "global_steps" in data else None,
-            "problems": _problems(data) if "raw_prompt" in data else None,
+            "problems": {uid: messages[-1]["content"] for uid, messages in prompts},
         }
         append_record(self.directory / SKIPPED, note)
         if self.in_a_row >= self.limit:
@@ -64,22 +66,10 @@ class SkippedSteps:
             )
 
 
-def _problems(data: TensorDict) -> dict[str, str]:
-    """Of each row of a batch: verl's id of the prompt, and the prompt's last message."""
-    uids: Any = data["uid"]
-    prompts: Any = data["raw_prompt"]
-    return {uid: messages[-1]["content"] for uid, messages in zip(uids, prompts, strict=True)}
-
-
-def finite(metrics: dict[str, Any]) -> dict[str, Any]:
+def finite(metrics: dict[str, list[float]]) -> dict[str, list[float]]:
     """Metrics without NaN and infinity, one of which would spoil verl's means."""
-    kept = {}
-    for key, value in metrics.items():
-        numbers = [number for number in value if math.isfinite(number)] if isinstance(value, list) else value
-        if numbers == [] or (isinstance(numbers, float) and not math.isfinite(numbers)):
-            continue
-        kept[key] = numbers
-    return kept
+    kept = {key: [value for value in values if math.isfinite(value)] for key, values in metrics.items()}
+    return {key: values for key, values in kept.items() if values}
 
 
 def require_finite_weights(module: torch.nn.Module) -> None:
@@ -88,13 +78,11 @@ def require_finite_weights(module: torch.nn.Module) -> None:
     Raises:
         FloatingPointError: a parameter holds NaN or infinity; the message names one.
     """
-    shards = {name: getattr(part, "_local_tensor", part.detach()) for name, part in module.named_parameters()}
-    with torch.no_grad():
-        whole = torch.stack([shard.isfinite().all() for shard in shards.values()])
-    if not whole.all():
-        bad = [name for name, good in zip(shards, whole.tolist(), strict=True) if not good]
+    whole = {name: local(part.detach()).isfinite().all() for name, part in module.named_parameters()}
+    if not torch.stack([*whole.values()]).all():  # one transfer from the device
+        bad = [name for name, good in whole.items() if not good]
         raise FloatingPointError(
-            f"after the optimizer step {len(bad)} of {len(shards)} parameters are not finite, {bad[0]} among them: "
+            f"after the optimizer step {len(bad)} of {len(whole)} parameters are not finite, {bad[0]} among them: "
             "the learning rate is too high for the data type. They are in no checkpoint; lower "
             "actor_rollout_ref.actor.optim.lr and go on from the last one with rpg.resume_changed=true"
         )

@@ -5,7 +5,6 @@ For any other reference `policy_loss` takes one more argument, ref_log_prob, whi
 """
 
 import functools
-import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,8 +14,6 @@ from torch import Tensor
 
 from rpg.objectives import LOSS_NAMES, LossSpec, token_loss_summary
 from rpg.objectives.tokens import compiled
-
-logger = logging.getLogger(__name__)
 
 
 def policy_loss(
@@ -42,10 +39,8 @@ def policy_loss(
 
     Returns:
         The scalar from verl's agg_loss, normalised by config.global_batch_info, so that gradients do not
-        depend on the number of ranks or micro-batches; never a leaf. Metrics: floats, always the same keys.
-
-    Raises:
-        FloatingPointError: NaN or infinity at a position that counts; the message names the tensor.
+        depend on the number of ranks or micro-batches; never a leaf. NaN where a token that counts has NaN or
+        infinity. Metrics: floats, always the same keys.
     """
     from verl.trainer.ppo.core_algos import agg_loss
 
@@ -65,16 +60,8 @@ def policy_loss(
     numbers = torch.stack([loss.detach(), *summary]).tolist()  # one transfer from the device
     if not numbers[1]:  # no token: 0 with a gradient of 0, not the 0 / 0 of a mean over none
         return losses.sum(), metrics(numbers[1:])
-    if not all(map(math.isfinite, numbers)):
-        require_finite(
-            response_mask,
-            log_prob=log_prob,
-            old_log_prob=old_log_prob,
-            advantages=advantages,
-            ref_log_prob=ref_log_prob,
-            rollout_is_weights=rollout_is_weights,
-        )
-        raise FloatingPointError(f"{name}: all inputs are finite, but their loss is {numbers[0]}")
+    if not all(map(math.isfinite, numbers)):  # log w is clamped: an infinite one need not show in the loss
+        loss = loss * math.nan  # verl's engine then skips the optimizer step, on all ranks
     return loss, metrics(numbers[1:])
 
 
@@ -83,42 +70,14 @@ def spec_from_actor_config(name: str, config: Any) -> LossSpec:
 
     clip_ratio_low, clip_ratio_high and clip_ratio_c are verl's own keys; kl_coef, clip_scope, clip_branch
     and z_old come from `policy_loss` where that is an RPGPolicyLossConfig. verl's plain PolicyLossConfig
-    has no such keys: then the paper's values are used, and said once in the log.
+    has no such keys: then the paper's values are used.
     """
     fallback = config.clip_ratio
     low = fallback if config.clip_ratio_low is None else config.clip_ratio_low
     high = fallback if config.clip_ratio_high is None else config.clip_ratio_high
     own = {key: config.policy_loss.get(key) for key in ("kl_coef", "clip_scope", "clip_branch", "z_old")}
-    missing = tuple(key for key, value in own.items() if value is None)
-    if missing:
-        _say_defaults_once(name, missing)
     settings = {key: value for key, value in own.items() if value is not None}
     return LossSpec.parse(name, clip_low=low, clip_high=high, clip_c=config.get("clip_ratio_c", 3.0), **settings)
-
-
-@functools.cache
-def _say_defaults_once(name: str, missing: tuple[str, ...]) -> None:
-    spec = LossSpec.parse(name)
-    values = ", ".join(f"{key}={getattr(spec, key)}" for key in missing)
-    logger.warning(
-        "%s: actor_rollout_ref.actor.policy_loss has no %s; using the paper's values %s. To choose them, set "
-        "actor_rollout_ref.actor.policy_loss._target_=rpg.verl_plugin.config.RPGPolicyLossConfig and "
-        "+actor_rollout_ref.actor.policy_loss.kl_coef=...",
-        name,
-        ", ".join(missing),
-        values,
-    )
-
-
-def require_finite(mask: Tensor, **tensors: Tensor | None) -> None:
-    """Raise FloatingPointError naming every tensor with NaN or infinity where mask is nonzero."""
-    bad = []
-    for name, tensor in tensors.items():
-        count = 0 if tensor is None else int((~tensor.detach().isfinite() & (mask != 0)).sum())
-        if count:
-            bad.append(f"{name} ({count} tokens)")
-    if bad:
-        raise FloatingPointError(f"NaN or infinity where response_mask is nonzero, in: {', '.join(bad)}")
 
 
 def metrics(summary: Sequence[float]) -> dict[str, float]:
@@ -149,19 +108,3 @@ def metrics(summary: Sequence[float]) -> dict[str, float]:
 POLICY_LOSSES: dict[str, Callable[..., tuple[Tensor, dict[str, float]]]] = {
     name: functools.partial(policy_loss, name) for name in LOSS_NAMES
 }
-
-
-def register() -> None:
-    """Register the sixteen losses with verl; calling it again changes nothing.
-
-    Raises:
-        ValueError: a name is taken by another function (verl itself would overwrite it silently).
-    """
-    from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY, register_policy_loss
-
-    for name, function in POLICY_LOSSES.items():
-        holder = POLICY_LOSS_REGISTRY.get(name)
-        if holder is None:
-            register_policy_loss(name)(function)
-        elif holder is not function:
-            raise ValueError(f"policy loss {name!r} is already registered with verl by {holder!r}")

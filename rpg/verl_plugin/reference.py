@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from rpg.verl_plugin.reference_settings import KEY, ReferenceSettings
+from rpg.verl_plugin.reference_settings import KEY, MOVING, ReferenceSettings
 
 
 @dataclass
@@ -41,17 +41,12 @@ class Reference:
     Attributes:
         settings: when to renew.
         actor, model: the FSDP2 modules of pi_theta and pi_ref; same architecture, same mesh.
-        saved: whether checkpoints hold its shards; not where it is the model at the model's path, for good.
     """
 
     settings: ReferenceSettings
     actor: torch.nn.Module
     model: torch.nn.Module
     state: ReferenceState = field(default_factory=ReferenceState)
-    saved: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.saved = self.settings.moves
 
     @property
     def due(self) -> bool:
@@ -79,39 +74,35 @@ class Reference:
         return {f"reference/{key}": float(value) for key, value in asdict(self.state).items()}
 
     def save(self, directory: Path) -> None:
-        """Write the state, and this rank's shards or, where no checkpoint has to hold them, their checksum."""
+        """Write the state, and this rank's shards or, of a model that stays the one at its path, their checksum."""
         directory.mkdir(parents=True, exist_ok=True)
         written: dict[str, Any] = {"state": asdict(self.state)}
-        if self.saved:
+        if self.settings.mode in MOVING:
             written["shards"] = {name: local(tensor).clone() for name, tensor in self.model.state_dict().items()}
         else:
             written["crc32"] = self._crc32
         torch.save(written, directory / _file_name())
 
     def load(self, directory: Path) -> None:
-        """Restore what `save` wrote with the same number of ranks.
-
-        Without shards pi_ref is what the engine has just read from the model's path, and that has to be the model of
-        the start. Shards are taken wherever there are some; those of another model than the path's are saved again.
+        """Restore what `save` wrote in this mode with the same number of ranks.
 
         Raises:
             FileNotFoundError: the checkpoint holds no such reference.
-            ValueError: the model at its path is not the one that the run began with.
+            ValueError: a fixed reference is not the model that the run began with.
         """
         path = directory / _file_name()
         if not path.is_file():
             raise FileNotFoundError(
                 f"{path}: this checkpoint holds no reference for {KEY}.mode={self.settings.mode} on "
-                f"{_world_size()} rank(s). It was written with mode=old or on another number of ranks: resume with "
-                "those, or start anew with trainer.resume_mode=disable"
+                f"{torch.distributed.get_world_size()} rank(s). It was written with mode=old or on another number of "
+                "ranks: resume with those, or start anew with trainer.resume_mode=disable"
             )
         written = torch.load(path, map_location="cpu", weights_only=True)
-        if "shards" in written:
-            self.saved = self.saved or checksum(written["shards"]) != self._crc32
+        if self.settings.mode in MOVING:
             copy_shards(written["shards"], self.model.state_dict())
-        elif self._crc32 != written["crc32"]:
+        elif self._crc32 != (before := written.get("crc32", "none, as it moved")):
             raise ValueError(
-                f"{path}: the run began with another pi_ref (CRC-32 of this rank's shards {written['crc32']}, and now "
+                f"{path}: the run began with another pi_ref (CRC-32 of this rank's shards {before}, and now "
                 f"{self._crc32}): actor_rollout_ref.model.path or the files there have changed; bring back the model "
                 "of the start, or start anew with trainer.resume_mode=disable"
             )
@@ -119,7 +110,7 @@ class Reference:
 
     @cached_property
     def _crc32(self) -> str:
-        """Of the model as its engine has read it; asked for only before it moves."""
+        """Of a fixed model, as its engine has read it."""
         return checksum(self.model.state_dict())
 
 
@@ -132,12 +123,8 @@ def checksum(shards: dict[str, Tensor]) -> str:
     return f"{value:08x}"
 
 
-def _world_size() -> int:
-    return torch.distributed.get_world_size()
-
-
 def _file_name() -> str:
-    return f"world_size_{_world_size()}_rank_{torch.distributed.get_rank()}.pt"
+    return f"world_size_{torch.distributed.get_world_size()}_rank_{torch.distributed.get_rank()}.pt"
 
 
 def local(tensor: Tensor) -> Tensor:

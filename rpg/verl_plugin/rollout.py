@@ -9,7 +9,7 @@ sockets forever (patches/socket_name.py). vLLM is not imported before verl asks 
 from verl.workers.rollout import base
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 
-from rpg.verl_plugin import cpu_profile
+from rpg.verl_plugin import on_cpu
 from rpg.verl_plugin.patches import weights_only
 
 
@@ -22,5 +22,5 @@ def _replica() -> type[RolloutReplica]:
 base._ROLLOUT_REGISTRY["vllm", "async"] = "rpg.verl_plugin.patches.socket_name.ServerAdapter"
 RolloutReplicaRegistry.register("vllm", _replica)
 weights_only.install()
-if cpu := cpu_profile():
-    cpu.register_checkpoint_engine()
+if on_cpu():
+    from rpg.verl_plugin.cpu import checkpoint_engine  # noqa: F401  # registers itself

@@ -42,9 +42,9 @@ class ScheduleFreeEngine:
         """verl's scheduler, or for schedule-free one that leaves the learning rate alone."""
         if not is_schedule_free(optimizer):
             return super()._build_lr_scheduler(optimizer)  # type: ignore[misc]
-        from torch.optim.lr_scheduler import LambdaLR
+        from torch.optim.lr_scheduler import ConstantLR
 
-        return LambdaLR(optimizer, _unchanged)
+        return ConstantLR(optimizer, factor=1.0)
 
     @contextmanager
     def train_mode(self, **kwargs: Any) -> Iterator[None]:
@@ -84,10 +84,6 @@ def _drop_gathered(module: Any) -> None:
     for part in module.modules():
         if isinstance(part, FSDPModule):
             part.reshard()
-
-
-def _unchanged(step: int) -> float:
-    return 1.0
 
 
 def is_schedule_free(optimizer: Any) -> bool:

@@ -30,7 +30,7 @@ class RPGTrainer(PPOTrainer):
 
     def __init__(self, config: DictConfig):
         """config: the whole configuration of verl's trainer."""
-        self.reference_settings = ReferenceSettings.of(config)
+        self.reference_settings = ReferenceSettings(**config.rpg.reference)
         with open_dict(config.actor_rollout_ref):
             config.actor_rollout_ref.rpg = {
                 "reference": asdict(self.reference_settings),
@@ -72,8 +72,8 @@ class RPGTrainer(PPOTrainer):
             raise RuntimeError(
                 f"step {self.global_steps}: {limit} batches of {batch} prompts hold no batch in which every group has "
                 f"reward variance (algorithm.filter_groups.max_num_gen_batches={limit}). The problems are too easy or "
-                "too hard, or the reward function gives every response the same reward"
-                + ("; failed and stale groups count as well" if self.trainer_mode != "sync" else "")
+                "too hard, or the reward function gives every response the same reward (asynchronous: failed and stale "
+                "groups count as well)"
             )
         return self._add_prompts_to_generate(num_prompts)
 

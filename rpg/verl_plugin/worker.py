@@ -74,6 +74,7 @@ def _beside(actor_path: str) -> Path:
 class RPGReferencePolicy(TrainingWorker):
     """verl's reference policy, renewed where that is due before it is asked for log-probs."""
 
+    engine: Any
     reference: Reference | None = None
 
     def infer_batch(self, data: TensorDict) -> TensorDict:
@@ -103,13 +104,8 @@ class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
         settings = ReferenceSettings(**own.reference)
         if settings.has_model and not self.config.model.get("lora_rank"):  # pi_ref of LoRA: the actor's base model
             assert isinstance(self.ref, RPGReferencePolicy)
-            join(settings, self.actor, self.ref)
+            reference = Reference(settings, self.actor.engine.module, self.ref.engine.module)
+            self.actor.reference = self.ref.reference = reference
         self.actor.skipped = SkippedSteps(Path(own.directory), own.nonfinite_limit)
         ppo_loss: Any = self.loss_fn
         self.actor.set_loss_fn(ActorLoss(ppo_loss, has_reference=settings.has_model))
-
-
-def join(settings: ReferenceSettings, actor: RPGActor, policy: RPGReferencePolicy) -> None:
-    """Give actor and policy, both initialised, the one Reference that renews the second from the first."""
-    engines: tuple[Any, Any] = (actor.engine, policy.engine)
-    actor.reference = policy.reference = Reference(settings, engines[0].module, engines[1].module)

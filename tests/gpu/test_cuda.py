@@ -1,10 +1,8 @@
 """What runs on the device itself, against the same on the CPU."""
 
-import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
-from verl.trainer.ppo.core_algos import get_adv_estimator_fn, get_policy_loss_fn
+from verl.trainer.ppo.core_algos import get_policy_loss_fn
 from verl.workers.config import FSDPActorConfig
 
 from rpg.objectives import LOSS_NAMES
@@ -59,21 +57,3 @@ def test_policy_loss_as_verl_calls_it(name, compiled):
     torch.testing.assert_close(on_gpu[0].cpu(), loss, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(on_gpu[1].cpu(), gradient, rtol=1e-4, atol=1e-8)
     assert on_gpu[2].keys() == metrics.keys()
-
-
-@pytest.mark.parametrize("name", ["rpg", "rpg_batchmean"])
-def test_advantages(name):
-    register()
-    generator = torch.Generator().manual_seed(0)
-    mask = (torch.arange(50) < torch.randint(1, 51, (64, 1), generator=generator)).float()
-    rewards = torch.randn(64, 50, generator=generator) * mask
-    index = np.arange(64) // 8
-    config = OmegaConf.create({})
-
-    def estimate(device: str) -> torch.Tensor:
-        advantages, _ = get_adv_estimator_fn(name)(
-            token_level_rewards=rewards.to(device), response_mask=mask.to(device), index=index, config=config
-        )
-        return advantages.cpu()
-
-    torch.testing.assert_close(estimate(DEVICE), estimate("cpu"), rtol=1e-5, atol=1e-6)

@@ -13,9 +13,8 @@ from rpg.launching import cleanup
 
 START = """
 import sys
-from pathlib import Path
 from rpg.verl_plugin.cpu.preload import Preloaded
-server = Preloaded(["json"], ["decimal"], Path(sys.argv[1]))
+server = Preloaded(["json"], ["decimal"])
 print(server.executable.parent, flush=True)
 sys.stdin.read()
 server.close()
@@ -40,8 +39,8 @@ def kill(process: subprocess.Popen) -> None:
 
 def test_directories_of_import_servers(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    dead, gone = started(START, str(tmp_path / "log"), TMPDIR=str(tmp_path))
-    living, kept = started(START, str(tmp_path / "log"), TMPDIR=str(tmp_path))
+    dead, gone = started(START, TMPDIR=str(tmp_path))
+    living, kept = started(START, TMPDIR=str(tmp_path))
     os.kill(dead.pid, signal.SIGKILL)  # it alone, so that the import server has to notice
     dead.wait()
     assert Path(gone) in cleanup.remove()

@@ -34,7 +34,7 @@ def test_what_ends_a_run(interrupts, tmp_path, monkeypatch, limits, metrics, cod
     """metrics: written while the monitor runs; None: a module of rpg.preload cannot be imported."""
     (tmp_path / "broken_module.py").write_text("import no_such_part\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    server = Preloaded(["json", "broken_module"], [], tmp_path / "preload.log") if metrics is None else None
+    server = Preloaded(["json", "broken_module"], []) if metrics is None else None
     run = Run({"rpg": LIMITS | limits, "trainer": {"total_training_steps": 9}})
     terminal = io.StringIO()
     monitor = Monitor(run, tmp_path / "metrics.jsonl", terminal, server.failure if server else lambda: None)

@@ -32,6 +32,16 @@ def build_worker(*overrides: str, role: str = "actor", prepare: Callable[[Any], 
     return worker
 
 
+def toy_tokenizer() -> Any:
+    from rpg.data.template import format_prompt
+    from rpg.data.toy import toy_problems
+    from rpg.toy import model
+
+    problems = toy_problems("train", seed=0, count=512)
+    texts = [f"{format_prompt(problem.text)}\n{model.worked_solution(problem)}" for problem in problems]
+    return model.build_tokenizer(texts, model.ToyModelSettings().vocab_size)
+
+
 def nested(values: Iterable[torch.Tensor]) -> torch.Tensor:
     return torch.nested.as_nested_tensor(list(values), layout=torch.jagged)
 

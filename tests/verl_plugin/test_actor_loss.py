@@ -10,11 +10,10 @@ import torch
 from tensordict import TensorDict
 from tiny_fsdp import on_ranks, process_group
 from verl.utils import tensordict_utils as tu
-from verl.utils.metric import Metric
 from verl.workers.config import FSDPActorConfig
 from verl.workers.utils.losses import ppo_loss
 
-from rpg.verl_plugin import policy_loss
+from rpg.verl_plugin import policy_loss, register
 from rpg.verl_plugin.actor_loss import INPUTS, ActorLoss, token_kl
 from rpg.verl_plugin.config import RPGPolicyLossConfig
 
@@ -56,7 +55,7 @@ def batch(some: list[dict[str, torch.Tensor]], dp_size: int = 1) -> tuple[dict[s
 
 
 def actor_loss(loss_mode: str, has_reference: bool = False) -> ActorLoss:
-    policy_loss.register()
+    register()
     config = FSDPActorConfig(
         strategy="fsdp2",
         rollout_n=1,
@@ -103,22 +102,17 @@ def test_metrics_by_definition(loss_mode, weights):
 @pytest.mark.parametrize("value", [math.nan, -math.inf])
 @pytest.mark.parametrize("field", [*INPUTS, "log_prob"])
 def test_what_is_not_finite_makes_the_gradient_nan(loss_mode, value, field):
-    """verl's engine then skips the step; the metrics are finite, have verl's keys and leave that token out."""
+    """verl's engine then skips the step; ours of the metrics leave that token out."""
     some, loss = rows(), actor_loss(loss_mode, has_reference=loss_mode != "vanilla")
     some[0][field][2] = value
     output, data = batch(some)
     weights = output["log_probs"].values().requires_grad_()
     output["log_probs"] = torch.nested.nested_tensor_from_jagged(weights, output["log_probs"].offsets())
     with process_group():
-        result, metrics = loss(output, data)
+        result, _ = loss(output, data)
         found = loss.take().metrics
     result.backward()
     assert weights.grad.isnan().any()
-    assert not data[field].values().isfinite().all() if field in data else True  # the batch stays as it was
-    assert metrics.keys() == loss.ppo_loss(model_output=batch(rows())[0], data=batch(rows())[1])[1].keys()
-    assert all(
-        math.isfinite(number.aggregate() if isinstance(number, Metric) else number) for number in metrics.values()
-    )
     if field not in ("advantages", "ref_log_prob"):
         some[0]["response_mask"][2] = 0
         assert found == pytest.approx(expected(some) | {"off_policy/kl": found["off_policy/kl"]}, rel=1e-5)

@@ -8,14 +8,14 @@ from verl import DataProto
 from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
-from rpg.verl_plugin import advantage
+from rpg.verl_plugin import advantage, register
 
 torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
 def _registered():
-    advantage.register()
+    register()
 
 
 def proto():

@@ -8,12 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from real_worker import batch, build_worker, of_update, response_log_probs, weights
+from real_worker import batch, build_worker, of_update, response_log_probs, toy_tokenizer, weights
 from tiny_fsdp import on_ranks
-
-from rpg.data.template import format_prompt
-from rpg.data.toy import toy_problems
-from rpg.toy import model as toy_model
 
 pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time
 
@@ -39,9 +35,7 @@ def model_directory(directory: Path, family: str) -> None:
     """A random model of two layers with grouped heads, and the toy's tokenizer; qwen2 or qwen3."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    problems = list(toy_problems("train", seed=0, count=512))
-    texts = [f"{format_prompt(problem.text)}\n{toy_model.worked_solution(problem)}" for problem in problems]
-    tokenizer = toy_model.build_tokenizer(texts, toy_model.ToyModelSettings().vocab_size)
+    tokenizer = toy_tokenizer()
     torch.manual_seed(0)
     config = AutoConfig.for_model(
         family, vocab_size=len(tokenizer), hidden_size=64, intermediate_size=96, num_hidden_layers=2,

@@ -1,7 +1,5 @@
 """The policy-loss adapter against verl itself: its vanilla loss, its agg_loss, its registry, its ppo_loss."""
 
-import logging
-
 import pytest
 import torch
 from verl.trainer.ppo import core_algos
@@ -9,6 +7,7 @@ from verl.workers.config import FSDPActorConfig, PolicyLossConfig
 
 from rpg.objectives import LOSS_NAMES, LossSpec, token_loss
 from rpg.verl_plugin import policy_loss as adapter
+from rpg.verl_plugin import register
 from rpg.verl_plugin.config import RPGPolicyLossConfig
 
 torch.set_num_threads(1)
@@ -55,7 +54,7 @@ def call(name, data, config, mode="token-mean", **extra):
 
 @pytest.fixture(autouse=True)
 def _registered():
-    adapter.register()
+    register()
 
 
 class TestAgainstVanilla:
@@ -125,20 +124,17 @@ class TestContract:
         assert all(value == value and abs(value) <= 1 for value in metrics.values())
 
     @pytest.mark.parametrize("value", [float("nan"), -float("inf")])
-    @pytest.mark.parametrize("tensor", ["log_prob", "old_log_prob", "advantages", "ref_log_prob", "rollout_is_weights"])
-    def test_non_finite_numbers_that_count_are_reported_by_name(self, tensor, value):
-        data = batch()
-        extra = {
-            "ref_log_prob": data["old_log_prob"] + 0.1,
-            "rollout_is_weights": torch.ones_like(data["old_log_prob"]),
-        }
+    @pytest.mark.parametrize("tensor", ["log_prob", "old_log_prob", "advantages", "rollout_is_weights"])
+    def test_non_finite_numbers_that_count_make_the_loss_nan(self, tensor, value):
+        """verl then skips the optimizer step."""
+        data = {**batch(), "rollout_is_weights": torch.ones(8, 40)}
         row = int(data["response_mask"].any(-1).nonzero()[0])
-        target = extra if tensor in extra else data
-        target[tensor] = target[tensor].clone()
-        target[tensor][row, 0] = value
+        data[tensor] = data[tensor].clone()
+        data[tensor][row, 0] = value
+        weights = data.pop("rollout_is_weights")
         for name, kl_coef in (("rpg_fkl", 0.1), ("rpg_rf_urkl_clip_ppo", 0.0)):
-            with pytest.raises(FloatingPointError, match=rf"in: {tensor} \(1 tokens\)"):
-                call(name, data, actor_config(kl_coef=kl_coef), **extra)
+            loss, _, _ = call(name, data, actor_config(kl_coef=kl_coef), rollout_is_weights=weights)
+            assert loss != loss
 
 
 class TestSettings:
@@ -148,12 +144,7 @@ class TestSettings:
         spec = adapter.spec_from_actor_config("rpg_ufkl", config)
         assert spec == LossSpec.parse("rpg_ufkl", clip_low=0.2, clip_high=0.28, clip_c=10.0, **ours)
 
-    def test_verls_plain_config_gets_the_papers_values_and_says_so_once(self, caplog):
+    def test_verls_plain_config_gets_the_papers_values(self):
         """A plain main_ppo with only loss_mode set works."""
-        adapter._say_defaults_once.cache_clear()
         config = actor_config(policy_loss=PolicyLossConfig(loss_mode="rpg_rf_urkl"))
-        with caplog.at_level(logging.WARNING, logger=adapter.logger.name):
-            for _ in range(2):
-                assert adapter.spec_from_actor_config("rpg_rf_urkl", config).kl_coef == 1e-4
-        assert len(caplog.records) == 1
-        assert "kl_coef=0.0001" in caplog.records[0].getMessage()
+        assert adapter.spec_from_actor_config("rpg_rf_urkl", config).kl_coef == 1e-4

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    preloaded = Preloaded(["json", "numpy", "torch"], ["decimal"], tmp_path_factory.mktemp("preload") / "log")
+def server():
+    preloaded = Preloaded(["json", "numpy", "torch"], ["decimal"])
     yield preloaded
     preloaded.close()
 
@@ -41,20 +41,24 @@ def test_a_program_gets_modules_arguments_environment_directory_threads_and_exit
     assert ended.returncode == 7
 
 
+THREAD = "import threading, time\nthreading.Thread(target=time.sleep, args=(5,), daemon=True).start()\n"
+REMOTE_CLASS = "import ray\n@ray.remote\nclass Worker:\n    pass\n"  # as verl and TransferQueue have many
+
+
 @pytest.fixture
-def remote_class(tmp_path, monkeypatch):
-    """Name of a module that a server can import, with a class as verl and TransferQueue have many."""
-    (tmp_path / "has_remote_class.py").write_text("import ray\n@ray.remote\nclass Worker:\n    pass\n")
+def written(tmp_path, monkeypatch):
+    """A module named `written`, of this text, that a server can import."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    return "has_remote_class"
+    return (tmp_path / "written.py").write_text
 
 
-def test_forks_make_ids_of_their_own(tmp_path, remote_class):
+def test_forks_make_ids_of_their_own(written):
     """What a process takes from a random generator without being told to: Ray's C++ part, uuid, tempfile and others.
 
     Chance of a false alarm: two equal numbers among 100 of 37 bits or more (tempfile's names), 100^2 / 2^38 = 4e-8.
     """
-    server = Preloaded(["json", "numpy"], ["rpg.verl_plugin.cpu.preload.ray_ids", remote_class], tmp_path / "log")
+    written(REMOTE_CLASS)
+    server = Preloaded(["json", "numpy"], ["rpg.verl_plugin.cpu.preload.ray_ids", "written"])
     code = (
         "import ray._raylet, os, random, tempfile, uuid, numpy; print(ray._raylet.UniqueID.from_random().hex(), "
         "uuid.uuid4(), random.random(), numpy.random.rand(), next(tempfile._get_candidate_names()), flush=True); "
@@ -72,26 +76,21 @@ def test_forks_make_ids_of_their_own(tmp_path, remote_class):
         assert len(set(values)) == 100, values[:3]
 
 
-THREAD = "import threading, time\nthreading.Thread(target=time.sleep, args=(5,), daemon=True).start()\n"
-SEED = "import ray\n@ray.remote\nclass Worker:\n    pass\n"
-
-
 @pytest.mark.parametrize(
     ("text", "modules", "reason"),
     [
-        (THREAD, (["unsafe"], ["decimal"]), "forking would not be safe"),
-        (SEED, (["json"], ["ray", "unsafe"]), "drew from Ray's random generator"),
+        (THREAD, (["written"], ["decimal"]), "forking would not be safe"),
+        (REMOTE_CLASS, (["json"], ["written"]), "drew from Ray's random generator"),
     ],
     ids=["thread", "seed"],
 )
-def test_a_module_that_forks_would_share_is_refused(tmp_path, monkeypatch, text, modules, reason):
-    (tmp_path / "unsafe.py").write_text(text)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    server = Preloaded(*modules, tmp_path / "log")
+def test_a_module_that_forks_would_share_is_refused(written, text, modules, reason):
+    written(text)
+    server = Preloaded(*modules)
     subprocess.run([server.executable, "-c", "pass"], timeout=300)
     wait_until(server.failure)
+    assert reason in server.failure()
     server.close()
-    assert reason in (tmp_path / "log").read_text()
 
 
 def started(server: Preloaded) -> tuple[subprocess.Popen, int]:
@@ -131,10 +130,10 @@ def test_signals_reach_the_program(server, number):
     wait_until(lambda: not Path(f"/proc/{child}").exists())
 
 
-def test_a_driver_that_is_killed_at_once_leaves_no_server(tmp_path):
+def test_a_driver_that_is_killed_at_once_leaves_no_server():
     code = (
-        "import os, signal; from pathlib import Path; from rpg.verl_plugin.cpu.preload import Preloaded\n"
-        f"server = Preloaded(['json'], ['decimal'], Path({str(tmp_path / 'log')!r}))\n"
+        "import os, signal; from rpg.verl_plugin.cpu.preload import Preloaded\n"
+        "server = Preloaded(['json'], ['decimal'])\n"
         "print(server._server.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)  # before the server's Python is up\n"
     )

@@ -36,19 +36,17 @@ def data(truth: str):
     import torch
     from verl import DataProto
 
-    def one(value):
-        return np.array([value, None], dtype=object)[:1]
-
+    row = {
+        "data_source": "toy_sum",
+        "reward_model": {"ground_truth": truth},
+        "extra_info": {"index": 0},
+        "raw_prompt": [{"role": "user", "content": "What is 1 + 2?"}],
+        "uid": "some-uid",
+        "global_steps": 7,
+    }
     return DataProto.from_dict(
         tensors={"responses": torch.tensor([[1, 2]]), "attention_mask": torch.ones(1, 4, dtype=torch.long)},
-        non_tensors={
-            "data_source": one("toy_sum"),
-            "reward_model": one({"ground_truth": truth}),
-            "extra_info": one({"index": 0}),
-            "raw_prompt": one([{"role": "user", "content": "What is 1 + 2?"}]),
-            "uid": one("some-uid"),
-            "global_steps": one(7),
-        },
+        non_tensors={key: np.array([value, None], dtype=object)[:1] for key, value in row.items()},
     )
 
 

@@ -7,7 +7,7 @@ from rpg.checks.settings import PI_OLD as CHOICES
 from rpg.lab.train import VERLS
 from rpg.objectives.pi_old import PI_OLD
 from rpg.objectives.spec import LOSS_NAMES
-from rpg.verl_plugin.policy_loss import register
+from rpg.verl_plugin import register
 from rpg.verl_plugin.verl_losses import verl_kl_loss
 
 torch.set_num_threads(1)

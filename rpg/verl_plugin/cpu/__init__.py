@@ -1,26 +1,12 @@
-"""What verl 0.9.1 and vLLM lack on a CPU, so that the real trainer, FSDP2 and vLLM run on a laptop.
+"""What verl 0.9.1 and vLLM lack on a CPU, so that the real trainer, FSDP2 and vLLM run on a laptop. docs/cpu.md.
 
-`rpg.verl_plugin.cpu_profile()` is the door: it imports this package only where VERL_PLATFORM=cpu is set. docs/cpu.md.
+Nothing here is imported unless VERL_PLATFORM=cpu is set (rpg.verl_plugin.on_cpu).
 """
 
 import multiprocessing
 import os
 
 PRELOADED_PYTHON = "RPG_PRELOADED_PYTHON"  # path of the import server's executable, for vLLM's engine process
-
-
-def register() -> None:
-    """Register the platform `cpu` with verl and remove what stands in its way; safe to call more than once."""
-    from rpg.verl_plugin.cpu import verl_platform
-
-    verl_platform.register()
-
-
-def register_checkpoint_engine() -> None:
-    """Register the engine that carries weights to rollouts with logical GPUs of their own (schedule=separate)."""
-    from rpg.verl_plugin.cpu import checkpoint_engine
-
-    checkpoint_engine.register()
 
 
 def vllm_plugin() -> None:

@@ -6,7 +6,6 @@ read, because verl also moves batches between its processes by torch.load.
 May go when verl's FSDPCheckpointManager.load_checkpoint and PPOTrainer._load_checkpoint pass weights_only=True.
 """
 
-import functools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,29 +26,21 @@ def enforced() -> Iterator[None]:
     A file that names anything else raises torch's pickle.UnpicklingError, which says what; a module that
     actor_rollout_ref.model.external_lib imports can allow it by torch.serialization.add_safe_globals.
     """
-    before = os.environ.get(SWITCH)
+    before = os.environ.copy()
     os.environ[SWITCH] = "1"
     try:
         with torch.serialization.safe_globals(ARRAY):
             yield
     finally:
-        if before is None:
-            del os.environ[SWITCH]
-        else:
-            os.environ[SWITCH] = before
+        os.environ.pop(SWITCH)
+        if SWITCH in before:
+            os.environ[SWITCH] = before[SWITCH]
 
 
 def install() -> None:
     """Make verl's FSDP engines of this process read their checkpoints this way; safe to call more than once."""
     from verl.utils.checkpoint.fsdp_checkpoint_manager import FSDPCheckpointManager
 
-    verls = FSDPCheckpointManager.load_checkpoint
-    if hasattr(verls, "__wrapped__"):
-        return
-
-    @functools.wraps(verls)
-    def load_checkpoint(self, *args, **kwargs):
-        with enforced():
-            return verls(self, *args, **kwargs)
-
-    FSDPCheckpointManager.load_checkpoint = load_checkpoint  # type: ignore[method-assign]
+    if not hasattr(FSDPCheckpointManager.load_checkpoint, "__wrapped__"):
+        decorated = enforced()(FSDPCheckpointManager.load_checkpoint)
+        FSDPCheckpointManager.load_checkpoint = decorated  # type: ignore[method-assign]

@@ -12,7 +12,6 @@ Used on the CPU profile only, through Ray's own `runtime_env.py_executable`. Lin
 import contextlib
 import os
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -38,23 +37,22 @@ class Preloaded:
     executable: path of a program that behaves as this Python interpreter does, with modules imported.
     """
 
-    def __init__(self, early: Sequence[str], late: Sequence[str], log: Path):
-        """Start importing in the background; what the server has to say goes to log, when it is closed.
+    def __init__(self, early: Sequence[str], late: Sequence[str]):
+        """Start importing in the background.
 
         early: modules imported at once. late: those imported when the first program is started, in its
         environment, because they read it when they are imported (Ray and whatever imports Ray).
         """
         self._scratch = Scratch("preload")
-        self._directory = self._scratch.path
-        self._log = log
-        address = self._directory / "socket"
-        self.executable = self._directory / "python"
-        client = shlex.join([sys.executable, "-S", "-E", "-s", str(HERE / "client.py"), str(address)])
+        directory = self._scratch.path
+        self._address = directory / "socket"
+        self.executable = directory / "python"
+        client = shlex.join([sys.executable, "-S", "-E", "-s", str(HERE / "client.py"), str(self._address)])
         self.executable.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
         self.executable.chmod(0o755)
-        self._said = self._directory / "log"
-        with open(self._said, "ab") as stream, socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(address))
+        self._log = directory / "log"
+        with open(self._log, "wb") as stream, socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(self._address))
             listener.listen(64)  # clients that come before the imports are done wait here
             self._server = subprocess.Popen(
                 [sys.executable, HERE / "server.py", str(listener.fileno()), str(os.getpid()), *early, "--", *late],
@@ -74,7 +72,7 @@ class Preloaded:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(patience)
             with contextlib.suppress(ConnectionError):  # the server is gone
-                connection.connect(str(self._directory / "socket"))
+                connection.connect(str(self._address))
                 connection.shutdown(socket.SHUT_WR)  # a client that asks for nothing: the server closes when it is up
                 connection.recv(1)
 
@@ -84,14 +82,11 @@ class Preloaded:
         if code is None:
             return None
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        lines = self._said.read_text(errors="replace").splitlines()
-        return f"the import server {how}: {lines[-1] if lines else 'no word of it'} ({self._log})"
+        lines = self._log.read_text(errors="replace").splitlines()
+        return f"the import server {how}: {lines[-1] if lines else 'no word of it'}"
 
-    def close(self, keep_log: bool = True) -> None:
-        """End the server and remove its files, its log kept unless told otherwise. Programs that it started live on."""
-        with contextlib.suppress(ProcessLookupError):
-            self._server.terminate()
+    def close(self) -> None:
+        """End the server and remove its files. Programs that it started live on."""
+        self._server.terminate()
         self._server.wait()
-        if keep_log and self._said.is_file():
-            shutil.copyfile(self._said, self._log)
         self._scratch.remove()

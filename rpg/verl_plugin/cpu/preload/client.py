@@ -7,11 +7,9 @@ import json
 import os
 import signal
 import socket
-import struct
 import sys
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-LENGTH = struct.Struct("!I")
 
 
 def inherited_files() -> list[int]:
@@ -26,12 +24,6 @@ def inherited_files() -> list[int]:
     return files
 
 
-def receive(connection: socket.socket) -> int:
-    """The next number from the server, or -SIGKILL where the server is gone."""
-    answer = connection.recv(4, socket.MSG_WAITALL)
-    return struct.unpack("!i", answer)[0] if len(answer) == 4 else -signal.SIGKILL
-
-
 def main() -> None:
     address, *arguments = sys.argv[1:]
     connection = socket.socket(socket.AF_UNIX)
@@ -44,15 +36,15 @@ def main() -> None:
         "files": files,
         "group": os.getpgrp(),
     }
-    body = json.dumps(request).encode()
-    socket.send_fds(connection, [LENGTH.pack(len(body))], files)
-    connection.sendall(body)
-    child = receive(connection)
-    if child <= 0:
+    socket.send_fds(connection, [b" "], files)
+    connection.sendall(json.dumps(request).encode() + b"\n")
+    answers = connection.makefile()
+    child = int(answers.readline() or 0)
+    if not child:
         sys.exit(f"the import server at {address} is gone")
     for number in FORWARDED:
         signal.signal(number, lambda received, frame: os.kill(child, received))
-    status = receive(connection)
+    status = int(answers.readline() or -signal.SIGKILL)
     if status < 0:  # ended by a signal: end in the same way, as whoever waits for this process expects
         signal.signal(-status, signal.SIG_DFL) if -status != signal.SIGKILL else None
         os.kill(os.getpid(), -status)

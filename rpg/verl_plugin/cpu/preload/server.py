@@ -2,34 +2,29 @@
 
 See the package; DRIVER is the process that it ends with. The early ones are imported at once, the late ones when the
 first client comes, in that client's environment: Ray's C++ part reads the job's and the raylet's ids from it once, when
-it is imported, and all of a run's workers agree in them. The server must have one thread when it forks, and says how
-long each part took and what ends it.
+it is imported, and all of a run's workers agree in them. The server must have one thread when it forks.
 """
 
 import contextlib
 import ctypes
-import faulthandler
+import fcntl
 import gc
 import importlib
 import json
+import multiprocessing
 import os
 import runpy
-import select
 import signal
 import socket
-import struct
 import sys
-import time
-import traceback
+import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rpg.verl_plugin.cpu.preload import SINGLE_THREADED
 
 PR_SET_PDEATHSIG = 1
-LENGTH = struct.Struct("!I")
-ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-OWN_FILES = 500  # the server's own descriptors lie from here on, out of the way of the clients'
+OUT_OF_THE_WAY = 500  # a client's files lie from this descriptor on until each gets the client's number
 
 
 def main() -> None:
@@ -38,18 +33,8 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # no server without its driver
     if os.getppid() != int(driver):
         sys.exit("preload: the driver was gone before the kernel was told to end the server with it")
-    faulthandler.enable()
-    for number in ENDING:
-        signal.signal(number, _ended)
-    listener = _moved(socket.socket(fileno=int(descriptor)))
     preload(early)
-    become(*serve(listener, late))
-
-
-def _ended(number: int, frame: object) -> None:
-    print(f"preload: the server was ended by {signal.Signals(number).name}", flush=True)
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
+    become(*serve(socket.socket(fileno=int(descriptor)), late))
 
 
 def preload(modules: list[str]) -> dict[str, str]:
@@ -57,65 +42,41 @@ def preload(modules: list[str]) -> dict[str, str]:
 
     Raises RuntimeError where a fork would not be safe afterwards: a thread was started, or Ray's generator seeded.
     """
-    before, began = dict(os.environ), time.monotonic()
+    before = dict(os.environ)
     for name in modules:
-        _import(name)
-        if "ray._raylet" in sys.modules and _ray_id_of_a_child() == _ray_id_of_a_child():
-            raise RuntimeError(
-                f"preload: importing {name} drew from Ray's random generator, so that all forks would have the same "
-                "ids; leave it out of rpg.preload.late, or find what draws (ray_ids.py)"
-            )
+        try:
+            importlib.import_module(name)
+        except (Exception, SystemExit) as error:  # whatever a module's import may raise
+            raise RuntimeError(f"preload: importing {name} failed: {error!r}") from error
+    if "ray._raylet" in sys.modules and _ray_id_of_a_fork() == _ray_id_of_a_fork():
+        raise RuntimeError(
+            f"preload: importing {modules} drew from Ray's random generator, so that all forks would have the same "
+            "ids; leave what draws out of rpg.preload.late (ray_ids.py)"
+        )
     gc.collect()
     gc.freeze()  # the collector then leaves the shared pages alone
     threads = len(os.listdir("/proc/self/task"))
-    print(f"preload: {len(modules)} modules in {time.monotonic() - began:.1f} s, {threads} thread(s)", flush=True)
     if threads > 1:
         raise RuntimeError(f"preload: importing {modules} started {threads - 1} thread(s); forking would not be safe")
     return {name: value for name, value in os.environ.items() if before.get(name) != value}
 
 
-def _import(name: str) -> None:
-    """Import a module. One that cannot be imported ends the server; the last line it writes names it, and why."""
-    try:
-        importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a module's import may raise
-        traceback.print_exc()
-        why = " ".join(str(error).split())
-        sys.exit(f"preload: importing {name} failed: {type(error).__name__}: {why}")
-
-
-def _ray_id_of_a_child() -> bytes:
-    """A random id that Ray makes in a fork of this process."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(writing, sys.modules["ray._raylet"].UniqueID.from_random().binary())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as stream:
-        made = stream.read()
-    os.waitpid(child, 0)
-    if not made:
-        raise RuntimeError("preload: a fork of the server could not make an id with Ray")
+def _ray_id_of_a_fork() -> bytes:
+    context = multiprocessing.get_context("fork")
+    receiving, sending = context.Pipe(duplex=False)
+    unique_id = sys.modules["ray._raylet"].UniqueID
+    child = context.Process(target=lambda: sending.send_bytes(unique_id.from_random().binary()))
+    child.start()
+    sending.close()
+    made = receiving.recv_bytes()
+    child.join()
     return made
 
 
-def adopt(environment: dict[str, str], keep: dict[str, str]) -> None:
-    """Make environment this process's own, but for the variables in keep."""
+def adopt(environment: dict[str, str]) -> None:
+    """Make environment this process's own."""
     os.environ.clear()
     os.environ.update(environment)
-    os.environ.update(keep)
-
-
-def _moved(sock: socket.socket) -> socket.socket:
-    """The same socket under a descriptor from OWN_FILES on."""
-    import fcntl
-
-    high = fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, OWN_FILES)
-    sock.close()
-    return socket.socket(fileno=high)
 
 
 def serve(listener: socket.socket, late: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -124,79 +85,52 @@ def serve(listener: socket.socket, late: list[str]) -> tuple[dict[str, Any], dic
     With it come the environment variables that the imports have set.
     """
     added: dict[str, str] | None = None
-    single_threaded = {name: os.environ[name] for name in SINGLE_THREADED if name in os.environ}
-    children: dict[int, socket.socket] = {}
-    poller = select.poll()
-    poller.register(listener, select.POLLIN)
-    wake_read, wake_write = (_moved(s) for s in socket.socketpair())
-    wake_write.setblocking(False)
-    poller.register(wake_read, select.POLLIN)
-    signal.set_wakeup_fd(wake_write.fileno(), warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)
     while True:
-        for descriptor, _ in poller.poll():
-            if descriptor == wake_read.fileno():
-                wake_read.recv(4096)
-                _reap(children, poller)
-            elif descriptor == listener.fileno():
-                connection = _moved(listener.accept()[0])
-                request = _read_request(connection)
-                if request is None:
-                    connection.close()
-                    continue
-                if added is None:
-                    adopt(request["environment"], single_threaded)
-                    added = preload(late)
-                pid = os.fork()
-                if pid == 0:
-                    signal.set_wakeup_fd(-1)
-                    for number in (signal.SIGCHLD, *ENDING):
-                        signal.signal(number, signal.SIG_DFL)
-                    faulthandler.disable()
-                    for own in (listener, connection, wake_read, wake_write, *children.values()):
-                        own.close()
-                    return request, added
-                for received in request["received"]:
-                    os.close(received)
-                children[pid] = connection
-                poller.register(connection, select.POLLIN)
-                _answer(connection, pid)
-            else:  # a client was killed: so is what it stands for
-                for pid, connection in children.items():
-                    if connection.fileno() == descriptor:
-                        poller.unregister(connection)
-                        os.kill(pid, signal.SIGKILL)
-
-
-def _reap(children: dict[int, socket.socket], poller: select.poll) -> None:
-    while children:
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid == 0:
-            return
-        connection = children.pop(pid)
-        _answer(connection, os.waitstatus_to_exitcode(status))
-        with contextlib.suppress(KeyError):  # where its client was killed before
-            poller.unregister(connection)
+        connection, _ = listener.accept()
+        request = _read_request(connection)
+        if request is not None:
+            if added is None:
+                adopt({**request["environment"], **SINGLE_THREADED})
+                added = preload(late)
+                signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
+            if os.fork() == 0:
+                listener.close()
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                child = os.fork()
+                if child:
+                    _keep(connection, child, request["received"])
+                connection.close()
+                return request, added
+            for received in request["received"]:
+                os.close(received)
         connection.close()
 
 
-def _answer(connection: socket.socket, number: int) -> None:
-    with contextlib.suppress(BrokenPipeError):  # where the client is gone; the poller tells, too
-        connection.sendall(struct.pack("!i", number))
+def _keep(connection: socket.socket, child: int, files: list[int]) -> NoReturn:
+    """Between a client and its program: the client hears of the child's start and end, and takes it along if killed."""
+    for file in files:
+        os.close(file)
+
+    def end_with_the_client() -> None:
+        with contextlib.suppress(ConnectionError):
+            connection.recv(1)  # it sends nothing more
+        os.kill(child, signal.SIGKILL)
+
+    threading.Thread(target=end_with_the_client, daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):  # where the client is gone
+        connection.sendall(b"%d\n" % child)
+    _, status = os.waitpid(child, 0)
+    with contextlib.suppress(BrokenPipeError):
+        connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
 
 
 def _read_request(connection: socket.socket) -> dict[str, Any] | None:
-    head, received, _, _ = socket.recv_fds(connection, LENGTH.size, 250)
-    if len(head) < LENGTH.size:
-        return None
-    (length,) = LENGTH.unpack(head)
-    body = b""
-    while len(body) < length:
-        part = connection.recv(length - len(body))
-        if not part:
-            return None
-        body += part
-    return {**json.loads(body), "received": received}
+    """What a client asks for, with the descriptors `received`; None where it asks for nothing."""
+    _, received, _, _ = socket.recv_fds(connection, 1, 250)
+    with connection.makefile("rb") as stream:
+        line = stream.readline()
+    return {**json.loads(line), "received": received} if line.endswith(b"\n") else None
 
 
 def _join_group(group: int) -> None:
@@ -213,35 +147,29 @@ def _join_group(group: int) -> None:
 
 def become(request: dict[str, Any], added: dict[str, str]) -> None:
     """Turn this fresh child into the process that the client asked for, and run its program."""
-    import fcntl
-
     gc.unfreeze()
     _join_group(request["group"])
-    high = [fcntl.fcntl(received, fcntl.F_DUPFD_CLOEXEC, OWN_FILES) for received in request["received"]]
+    high = [fcntl.fcntl(received, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) for received in request["received"]]
     for received in request["received"]:
         os.close(received)
     for source, target in zip(high, request["files"], strict=True):
         os.dup2(source, target)  # inheritable, as the client's was
         os.close(source)
-    adopt(request["environment"], {k: v for k, v in added.items() if k not in request["environment"]})
+    adopt({**added, **request["environment"]})
     os.chdir(request["directory"])
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()  # a new process has a generator of its own
     if "torch" in sys.modules and (threads := request["environment"].get("OMP_NUM_THREADS")):
         sys.modules["torch"].set_num_threads(int(threads))  # it has read the server's own
 
-    arguments = [*request["arguments"]]
-    while arguments and arguments[0] in ("-u", "-E", "-I", "-s", "-S", "-B"):
+    arguments = request["arguments"]
+    while arguments[0].startswith("-") and arguments[0] != "-c":  # options of the interpreter
         arguments.pop(0)
     if arguments[0] == "-c":
         code = arguments[1]
         sys.argv = ["-c", *arguments[2:]]
         sys.path[0] = ""
         exec(compile(code, "<string>", "exec"), sys.modules["__main__"].__dict__)
-    elif arguments[0] == "-m":
-        sys.argv = arguments[1:]
-        sys.path[0] = os.getcwd()
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv = arguments
         sys.path[0] = str(Path(arguments[0]).resolve().parent)
