@@ -23,8 +23,8 @@ def cpu_torch(run: Run) -> bool:
     return run.get(DEVICE) == "cuda" and torch.version.cuda is None and torch.version.hip is None
 
 
-@check("builds for GPUs", "a run on GPUs has torch and vLLM built for them, not the environment of profile=cpu", DEVICE,
-       "actor_rollout_ref.rollout.name", subject="machine")  # fmt: skip
+@check("builds for GPUs", "a run on GPUs has torch and vLLM built for them, not the environment of profile=cpu",
+       subject="machine")  # fmt: skip
 def gpu_builds(run: Run) -> Iterator[Diagnostic]:
     """A CPU-only torch would be told as a machine without GPUs. A cluster's nodes have environments of their own."""
     if run.cluster or run.get(DEVICE) != "cuda":
@@ -56,8 +56,7 @@ def _import_error(module: str) -> str | None:
     return None
 
 
-@check("flash attention", "flash-attn is there and can be imported where the model asks for it", ATTENTION,
-       subject="machine")  # fmt: skip
+@check("flash attention", "flash-attn is there and can be imported where the model asks for it", subject="machine")
 def flash_attention(run: Run) -> Iterator[Diagnostic]:
     """transformers would say so once the actor is built; one that was built for another torch, on being loaded."""
     if run.cluster or run.get(ATTENTION) != "flash_attention_2":
@@ -68,7 +67,7 @@ def flash_attention(run: Run) -> Iterator[Diagnostic]:
 
 
 @check("cross-entropy", "verl has a kernel for the log-probs of a large vocabulary: flash-attn's, or its fused one",
-       DEVICE, FUSED, subject="machine")  # fmt: skip
+       subject="machine")  # fmt: skip
 def cross_entropy(run: Run) -> Iterator[Diagnostic]:
     """Without either, verl's logprobs_from_logits_v2 goes through the logits of a micro-batch one token at a time."""
     if run.cluster or run.get(DEVICE) != "cuda" or run.get(FUSED):
@@ -79,7 +78,7 @@ def cross_entropy(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(FUSED, run.get(FUSED), wrong, remedy, "warning")
 
 
-@check("schedule-free package", "schedule-free AdamW has its package", f"{OPTIM}.optimizer_impl", subject="machine")
+@check("schedule-free package", "schedule-free AdamW has its package", subject="machine")
 def schedule_free(run: Run) -> Iterator[Diagnostic]:
     """A cluster's nodes have environments of their own."""
     key = f"{OPTIM}.optimizer_impl"

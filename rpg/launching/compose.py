@@ -6,7 +6,6 @@ verl, torch and Ray are not imported: a dry run takes a second.
 import importlib.util
 import math
 import os
-import shlex
 import subprocess
 from typing import Any
 
@@ -106,7 +105,11 @@ def compose_config(overrides: list[str]) -> DictConfig:
     Raises BadSetting for an override that Hydra cannot read or apply, ModuleNotFoundError without verl.
     """
     for text in overrides:
-        check_override(text)
+        try:
+            OverridesParser.create().parse_override(text)
+        except HydraException as error:
+            reason = str(error).splitlines()[0].strip()
+            raise BadSetting(f"{text}: Hydra cannot read it ({reason}); quote the value: KEY='VALUE'") from error
     for name, function in RESOLVERS.items():
         OmegaConf.register_new_resolver(f"rpg.{name}", function, replace=True)
     verl = importlib.util.find_spec("verl")  # does not import it
@@ -123,23 +126,6 @@ def compose_config(overrides: list[str]) -> DictConfig:
 def _bad_configuration(error: Exception) -> BadSetting:
     cause = f": {error.__cause__}" if error.__cause__ else ""
     return BadSetting(f"in the configuration: {error}{cause}")
-
-
-def check_override(text: str) -> None:
-    """Raise BadSetting with the right spelling for an override that Hydra cannot read, or that holds several values."""
-    try:
-        if not OverridesParser.create().parse_overrides([text])[0].is_sweep_override():
-            return
-        reason = "Hydra reads several values in it, one run each"
-    except HydraException as error:
-        reason = f"Hydra cannot read it ({str(error).splitlines()[0].strip()})"
-    key, equal, value = text.partition("=")
-    if not equal:
-        raise BadSetting(f"{text}: {reason}; an override is KEY=VALUE, +KEY=VALUE or ~KEY")
-    raise BadSetting(
-        f"{text}: {reason}; quote the value for Hydra and again for the shell: "
-        f"{shlex.quote(override(key, value))} (in a list each element)"
-    )
 
 
 def files(variable: str, default: str | list[str]) -> str | list[str]:

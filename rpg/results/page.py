@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from rpg.checks.check import leaves
-from rpg.checks.fingerprint import below
+from rpg.checks.check import below, leaves
 from rpg.checks.secrets import HIDDEN, names_a_secret, without_login
 from rpg.methods.labels import order_of
 from rpg.results.figures import Legend, Panel, single

@@ -20,27 +20,20 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         ([f"{A}.optim.lr=nan"], [f"{A}.optim.lr=nan"]),
         (["trainer.resume_mode=resum"], ["trainer.resume_mode='resum'"]),
         (["data.val_files=[]"], ["data.val_files=[]"]),
-        ([f"{A}.clip_ratio_c=null"], [f"{A}.clip_ratio_c=null"]),
         ([f"{A}.clip_ratio_c=1.0"], [f"{A}.clip_ratio_c=1.0"]),
         ([f"{A}.clip_ratio_low=-0.2", f"{A}.clip_ratio_high=-0.1"],
          [f"{A}.clip_ratio_low=-0.2", f"{A}.clip_ratio_high=-0.1"]),
-        (["rpg.kl_coef=null"], ["rpg.kl_coef=null", f"{A}.policy_loss.kl_coef=null"]),
         (["trainer.use_v1=false"], ["trainer.use_v1=false"]),
-        ([f"{RS}_threshold=0"], [f"{RS}_threshold=0"]),
         (["rpg.time_limit=2h"], ["rpg.time_limit='2h'"]),
         (["trainer.logger=[console,tensorbord]"], ["trainer.logger=[console,tensorbord]"]),
-        (["trainer.default_local_dir=''"], ["trainer.default_local_dir=''"]),
         (["~trainer.nnodes"], ["trainer.nnodes"]),
         (["rpg.reference=null"], ["rpg.reference=null"]),
         ([f"+{A}.policy_loss.clip_scope=all"], [f"{A}.policy_loss.clip_scope='all'"]),
-        ([f"+{A}.policy_loss.z_old=0"], [f"{A}.policy_loss.z_old=0"]),
         (["+rpg.env.a-b=x"], ["rpg.env.a-b='x'"]),
         (["trainer.default_local_dir=/tmp/" + 256 * "x"], ["trainer.default_local_dir='/tmp/" + 256 * "x" + "'"]),
         (["trainer.experiment_name=a/b"], ["trainer.experiment_name='a/b'"]),
         (["+trainer.totl_training_steps=3"], ["trainer.totl_training_steps=3"]),
         (["+data.max_promt_length=77"], ["data.max_promt_length=77"]),
-        ([f"+{CORRECTION}.rollout_iss=token"], [f"{CORRECTION}.rollout_iss=token"]),
-        (["+trainr.nnodes=1"], ["trainr={'nnodes': 1}"]),
         (["reward.reward_kwargs=5"], ["reward.reward_kwargs=5"]),
         (["+rpg.reference.every=3"], ["rpg.reference.every=3"]),
         (["data.return_raw_chat=7"], ["data.return_raw_chat=7"]),
@@ -112,8 +105,6 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     ],
     "reference": [
         (["rpg.reference.mode=every_k"], ["rpg.reference.every_k=null"]),
-        (["rpg.reference.mode=kl_target"], ["rpg.reference.kl_target=null"]),
-        (["rpg.reference.every_k=3"], ["rpg.reference.every_k=3"]),
         (["reference=every_k", "rpg.reference.kl_target=0.1"], ["rpg.reference.kl_target=0.1"]),
         (["reference=fixed", f"{A}.strategy=fsdp"], [f"{A}.strategy=fsdp", "actor_rollout_ref.ref.strategy=fsdp"]),
         (["reference=every_k", f"{M}.lora_rank=8"], [f"{M}.lora_rank=8"]),
@@ -134,15 +125,12 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         (["pi_old=decoupled", f"{CORRECTION}.rollout_is=null"], ["rpg.pi_old=decoupled"]),
         ([f"{CORRECTION}.bypass_mode=true", f"{CORRECTION}.rollout_is=token"], [f"{CORRECTION}.rollout_is=token"]),
         (["pi_old=behavior", f"{R}.calculate_log_probs=false"], [f"{R}.calculate_log_probs=false"]),
-        ([f"{CORRECTION}.rollout_is=token", f"{R}.calculate_log_probs=false"], [f"{R}.calculate_log_probs=false"]),
         (["pi_old=decoupled", f"{CORRECTION}.rollout_is_threshold=null"], [f"{CORRECTION}.rollout_is_threshold=null"]),
         (["pi_old=decoupled", "method=dapo", f"{L}=bypass_mode"], [f"{L}=bypass_mode"]),
     ],
     "rejection criteria": [
         ([f"{RS}=token_k4", LIMIT, LOG_PROBS], [f"{RS}=token_k4"]),
-        ([f"{RS}='token_k1,seq_k1'", LIMIT, LOG_PROBS], [f"{RS}=token_k1,seq_k1"]),
         ([f"{RS}=token_k1", f"{RS}_threshold=0.5", LOG_PROBS], [f"{RS}_threshold=0.5"]),
-        ([f"{RS}=token_k3", f"{RS}_threshold='0.5_2'", LOG_PROBS], [f"{RS}_threshold=0.5_2"]),
         ([f"{RS}='token_k1,token_k3'", f"{RS}_threshold='2,2,2'", LOG_PROBS], [f"{RS}_threshold=2,2,2"]),
     ],
     "rejection sampling": [
@@ -152,36 +140,23 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     ],
     "asynchronous pi_old": [
         (["schedule=async"], ["trainer.v1.trainer_mode=colocate_async"]),
-        (["trainer.v1.trainer_mode=colocate_async", "method=grpo_corrected"],
-         ["trainer.v1.trainer_mode=colocate_async"]),
     ],
     "staleness": [
         (["schedule=async", "pi_old=behavior", "trainer.v1.colocate_async.num_warmup_batches=7.5"],
          ["trainer.v1.colocate_async.num_warmup_batches=7.5"]),
     ],
     "separate rollouts": [
-        ([*SEPARATE, "trainer.v1.separate_async.parameter_sync_step=4"],
-         ["trainer.v1.separate_async.parameter_sync_step=4"]),
-        ([*SEPARATE, f"{R}.nnodes=0"], [f"{R}.nnodes=0"]),
         ([*SEPARATE, f"{R}.n_gpus_per_node=3", f"{R}.tensor_model_parallel_size=2"], [f"{R}.n_gpus_per_node=3"]),
         ([*SEPARATE, f"{A}.strategy=fsdp"], [f"{A}.strategy=fsdp"]),
-        ([*SEPARATE, f"{R}.checkpoint_engine.backend=naive"], [f"{R}.checkpoint_engine.backend=naive"]),
         ([*SEPARATE, "reference=fixed", "actor_rollout_ref.hybrid_engine=false"],
          ["actor_rollout_ref.hybrid_engine=false"]),
     ],
-    "checkpoint engine": [
-        ([*SEPARATE, f"{R}.checkpoint_engine.backend=ncl"], [f"{R}.checkpoint_engine.backend=ncl"]),
-    ],
     "schedule-free": [
         (["optim=schedulefree", f"{A}.optim.optimizer=AdamW"], [f"{A}.optim.optimizer=AdamW"]),
-        (["optim=schedulefree", f"{A}.strategy=fsdp"], [f"{A}.strategy=fsdp"]),
         (["optim=schedulefree", f"{A}.optim.lr_warmup_steps=10"], [f"{A}.optim.lr_warmup_steps=10"]),
-        (["optim=schedulefree", f"{A}.optim.lr_warmup_steps_ratio=0.1"], [f"{A}.optim.lr_warmup_steps_ratio=0.1"]),
-        (["optim=schedulefree", f"{A}.optim.lr_scheduler_type=cosine"], [f"{A}.optim.lr_scheduler_type=cosine"]),
         ([f"{A}.optim.optimizer=AdamWScheduleFree"], [f"{A}.optim.optimizer=AdamWScheduleFree"]),
     ],
     "judge": [
-        ([f"{KWARGS}.judge=strict"], [f"{KWARGS}.judge=strict"]),
         ([f"+{KWARGS}.boxed_fallback=true"], [f"{KWARGS}.boxed_fallback=True"]),
         ([f"+{KWARGS}.time_limit=0"], [f"{KWARGS}.time_limit=0"]),
         ([f"+{KWARGS}.jugde=release"], [f"{KWARGS}.jugde=release"]),
@@ -196,21 +171,13 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         (["reward.custom_reward_function.path={toy}/train.parquet"],
          ["reward.custom_reward_function.path={toy}/train.parquet"]),
     ],
-    "modules": [
-        ([f"{M}.external_lib=no.such.module"], [f"{M}.external_lib=no.such.module"]),
-        (["rpg.preload.late=[no_such_module]"], ["rpg.preload.late=no_such_module"]),
-    ],
     "weight bucket": [
         ([f"{M}.path=Qwen/Qwen3-4B"], [f"{BUCKET}=128"]),
         ([f"{M}.path=Qwen/Qwen3-4B", f"{BUCKET}=1483"], [f"{BUCKET}=1483"]),
     ],
-    "variables for workers": [
-        (["rpg.env.OMP_NUM_THREADS=two"], ["rpg.env.OMP_NUM_THREADS=two"]),
-    ],
     "devices": [
         (["trainer.nnodes=2"], ["trainer.nnodes=2"]),
         (["ray_kwargs.ray_init.num_gpus=0"], ["trainer.n_gpus_per_node=1"]),
-        ([*SEPARATE, "ray_kwargs.ray_init.num_gpus=1"], ["trainer.n_gpus_per_node=1"]),
         (["ray_kwargs.ray_init.num_gpus=null", "trainer.n_gpus_per_node=8"], ["trainer.n_gpus_per_node=8"]),
     ],
     "flash attention": [
@@ -237,7 +204,6 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         (["data.train_files=/nowhere/a.parquet"], ["data.train_files=/nowhere/a.parquet"]),
         (["data.val_files={toy}"], ["data.val_files={toy}"]),
         (["data.val_files={toy}/bad.parquet"], ["data.val_files={toy}/bad.parquet"]),
-        (["data.val_files={toy}/mine.py"], ["data.val_files={toy}/mine.py"]),
         (["data.train_files={toy}/other.parquet"], ["data.train_files={toy}/other.parquet"]),
         (["data.train_files={toy}/empty.parquet"], ["data.train_files={toy}/empty.parquet"]),
         (["data.prompt_key=question"], ["data.train_files={toy}/train.parquet", "data.val_files={toy}/test.parquet"]),
@@ -258,16 +224,12 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     "registered with verl": [
         ([f"{L}=gsp"], [f"{L}=gsp"]),
         (["algorithm.adv_estimator=grpp"], ["algorithm.adv_estimator=grpp"]),
+        (["reward.reward_manager.name=dap", "reward.reward_kwargs.overlong_buffer_cfg.enable=false"],
+         ["reward.reward_manager.name=dap"]),
+        ([*SEPARATE, f"{R}.checkpoint_engine.backend=ncl"], [f"{R}.checkpoint_engine.backend=ncl"]),
     ],
     "loss sees the reference": [
         (["method=dapo", "reference=fixed"], ["rpg.reference.mode=fixed"]),
-    ],
-    "reward manager": [
-        (["reward.reward_manager.name=dap", "reward.reward_kwargs.overlong_buffer_cfg.enable=false"],
-         ["reward.reward_manager.name=dap"]),
-    ],
-    "arguments of ray.init": [
-        (["+ray_kwargs.ray_init.num_cpu=4"], ["ray_kwargs.ray_init.num_cpu=4"]),
     ],
     "verl's dataclasses": [
         ([f"+{A}.kl_los_coef=1"], [f"{A}.kl_los_coef=1"]),
@@ -276,7 +238,6 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
     ],
     "verl's own validation": [
         ([f"{A}.use_dynamic_bsz=false"], [A]),
-        ([f"{R}.mode=sync"], [R]),
         ([f"{M}.lora_rank=100000"], ["verl's validate_config"]),
     ],
 }  # fmt: skip

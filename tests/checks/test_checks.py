@@ -189,15 +189,14 @@ def toy_config(tmp_path_factory) -> Run:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("config.json", b"{", "config.json cannot be read"),
+        ("config.json", b"{", "config.json or the index"),
         ("config.json", b"{}", "no model_type"),
         ("tokenizer.json", None, "no tokenizer files"),
         ("model.safetensors", None, "no weights"),
         ("model.safetensors", b"", "model.safetensors: is empty"),
         ("model.safetensors", safetensors()[:-1], "is cut off"),
-        ("model.safetensors", b"\x02" + bytes(7) + b"[]", "is no safetensors file"),
         ("model.safetensors.index.json", b'{"weight_map": {"w": "x-2.safetensors"}}', "x-2.safetensors is missing"),
-        ("model.safetensors.index.json", b"[]", "a readable model.safetensors.index.json is missing"),
+        ("model.safetensors.index.json", b"[]", "index of the weights cannot be read"),
     ],
 )
 def test_a_model_directory_that_is_not_whole(toy, toy_config, name, content, said):

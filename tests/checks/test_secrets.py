@@ -1,10 +1,9 @@
-"""Secrets in a configuration are refused without being shown; code that comes with a model is told of."""
+"""Secrets in a configuration are refused without being shown."""
 
 import pytest
 
-from rpg.checks import preflight, secrets
+from rpg.checks import secrets
 from rpg.launching import start
-from tests.checks.cases import M
 from tests.checks.conftest import overrides, run_of
 
 TOKEN = "planted-0123456789abcdef"
@@ -44,15 +43,6 @@ def test_a_secret_is_refused_before_anything_shows_it(toy, capfd, monkeypatch, d
     assert "rpg.env.HF_TOKEN" in err
     assert TOKEN not in out + err
     assert not (toy / "run").exists()
-
-
-def test_remote_code(toy):
-    assert not list(secrets.remote_code(run_of(toy)))
-    run = run_of(toy, f"+{M}.trust_remote_code=true", "data.trust_remote_code=true")
-    warnings = [
-        diagnostic.key for diagnostic in preflight.refuse(run, ["cheap"]) if "trust_remote_code" in diagnostic.key
-    ]
-    assert set(warnings) == {f"{M}.trust_remote_code", "data.trust_remote_code"}
 
 
 SECRET = ["WANDB_API_KEY", "HUGGING_FACE_HUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "MLFLOW_TRACKING_PASSWORD", "hf_token",
