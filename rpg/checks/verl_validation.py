@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from rpg.checks.check import ABSENT, Diagnostic, Run, check
 from rpg.checks.rules import BACKEND, ENGINE, ESTIMATOR, LIMITS, LOSS, MANAGER, REFERENCE, REJECTION, SCHEDULE, SEPARATE
 from rpg.checks.rules import SOCKETS as OUR_ENGINE
-from rpg.checks.settings import RANGES, STRICT, complaint, did_you_mean, is_read, verl_defaults
+from rpg.checks.settings import RANGES, STRICT, did_you_mean, faults, is_read, verl_defaults
 
 
 @check("registered with verl", "loss, estimator, reward manager and checkpoint engine are registered with verl, which "
@@ -113,8 +113,8 @@ def _section(section: str, held: dict[str, Any], defaults: Any) -> Iterator[Diag
             continue
         elif value == defaults.get(name, ABSENT) or (value is None and "${" in str(defaults.get(name))):
             continue  # verl's own defaults are not all of their field's type
-        elif wrong := complaint(TypeAdapter(fields[name], config=STRICT), value):
-            yield Diagnostic(key, repr(value) if isinstance(value, str) else value, wrong)
+        else:
+            yield from faults(TypeAdapter(fields[name], config=STRICT), key, value)
 
 
 def _dataclass(section: dict[str, Any]) -> type | None:

@@ -29,7 +29,7 @@ CASES: dict[str, list[tuple[list[str], list[str]]]] = {
         (["~trainer.nnodes"], ["trainer.nnodes"]),
         (["rpg.reference=null"], ["rpg.reference=null"]),
         ([f"+{A}.policy_loss.clip_scope=all"], [f"{A}.policy_loss.clip_scope='all'"]),
-        (["+rpg.env.a-b=x"], ["rpg.env.a-b='x'"]),
+        (["rpg.max_num_seqs.qwen2_7b=0"], ["rpg.max_num_seqs={'qwen2_7b': 0, 'qwen3_4b': 248}"]),
         (["trainer.default_local_dir=/tmp/" + 256 * "x"], ["trainer.default_local_dir='/tmp/" + 256 * "x" + "'"]),
         (["trainer.experiment_name=a/b"], ["trainer.experiment_name='a/b'"]),
         (["+trainer.totl_training_steps=3"], ["trainer.totl_training_steps=3"]),

@@ -116,7 +116,7 @@ ODD = (
     ["abc", None],
     {"a": 1},
 )
-KEYS = sorted({*settings.RANGES, *settings.RPG_KEYS, *settings.SECTIONS, "rpg"})
+KEYS = sorted({*settings.RANGES, *settings.SECTIONS})
 
 
 @pytest.mark.slow
