@@ -117,7 +117,6 @@ def test_tokens_of_the_cache_by_hand():
         ([], 12, 2),  # fp32 weights, two moments; two are kept
         (["trainer.max_actor_ckpt_to_keep=null"], 12, 20),  # 400 steps, every 20
         (["trainer.max_actor_ckpt_to_keep=1"], 12, 2),  # until the next is complete
-        (["trainer.max_actor_ckpt_to_keep=30"], 12, 20),
         (["trainer.save_freq=-1"], 12, 0),
         (["trainer.save_freq=500"], 12, 1),  # the last step
         (["trainer.total_training_steps=null"], 12, 2),
@@ -171,10 +170,7 @@ def test_the_command(small, capsys):
 @pytest.mark.parametrize(
     ("name", "memory", "code"),
     [
-        ("qwen3-0.6b", 24, 0),
         ("qwen3-1.7b", 24, 0),
-        ("qwen3-1.7b_lora", 24, 0),
-        ("qwen3-1.7b", 48, 0),
         ("qwen3-1.7b", 12, 1),
     ],
 )
