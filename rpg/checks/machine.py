@@ -59,21 +59,18 @@ def devices(run: Run) -> Iterator[Diagnostic]:
     rollouts = 0
     if run.get("trainer.v1.trainer_mode") == "separate_async":
         rollouts = run.get(f"{ROLLOUT}.nnodes") * run.get(f"{ROLLOUT}.n_gpus_per_node")
-    more = f" and {rollouts} for the rollouts ({ROLLOUT}.n_gpus_per_node)" if rollouts else ""
-    present = run.get(f"{RAY}.num_gpus")
-    if present is not None:
-        remedy = f"set {RAY}.num_gpus to {wanted + rollouts}"
-        wrong = f"{more} is more than the {RAY}.num_gpus={present} that Ray is told of".strip()
-    else:
+    present, place = run.get(f"{RAY}.num_gpus"), f"{RAY}.num_gpus is"
+    remedy = f"set {RAY}.num_gpus to {wanted + rollouts}"
+    if present is None:
         import torch
 
         if installed.cpu_torch(run):  # which sees no GPU, wherever it is
             return
-        present = torch.cuda.device_count()
+        present, place = torch.cuda.device_count(), "this machine has"
         remedy = f"set {key}, set RAY_ADDRESS to a cluster that has them, or take profile=cpu"
-        wrong = f"{more}: this machine has {present}".strip() if more else f"this machine has {present}"
     if present < wanted + rollouts:
-        yield Diagnostic(key, wanted, wrong, remedy)
+        more = f"and {rollouts} for the rollouts ({ROLLOUT}.n_gpus_per_node): " if rollouts else ""
+        yield Diagnostic(key, wanted, f"{more}{place} {present}", remedy)
 
 
 PROMETHEUS = "actor_rollout_ref.rollout.prometheus"

@@ -211,12 +211,6 @@ def verl_defaults() -> dict[str, Any]:
     return {"model_engine": "dp", **OmegaConf.to_container(made)}  # type: ignore[dict-item]
 
 
-def parents(key: str) -> list[str]:
-    """The sections that a key lies in, outermost first: a.b.c -> a, a.b."""
-    names = key.split(".")
-    return [".".join(names[:count]) for count in range(1, len(names))]
-
-
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The nearest known name, as the remedy for a misspelt one; "" where none is near."""
     near = difflib.get_close_matches(name, list(known), n=1)
@@ -286,7 +280,7 @@ def _like(kind: type, dataclass: bool) -> TypeAdapter[Any]:
                        config=STRICT)  # fmt: skip
 
 
-SECTIONS = sorted({section for key in RANGES for section in parents(key)})
+SECTIONS = sorted({key.rsplit(".", depth)[0] for key in RANGES for depth in range(1, key.count(".") + 1)})
 
 
 def is_read(key: str) -> bool:
