@@ -10,6 +10,7 @@ from rpg.checks.check import Diagnostic, Run, check
 from rpg.verl_plugin.schedule_free import INSTALL, OPTIM, PACKAGE, asked_for
 
 DEVICE = "trainer.device"
+ROLLOUT = "actor_rollout_ref.rollout.name"
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
 FUSED = "actor_rollout_ref.model.use_fused_kernels"
 ENVIRONMENT = "activate the environment that bash scripts/setup_gpu.sh made, or name its Python: PYTHON=/path/to/python"
@@ -29,21 +30,14 @@ def gpu_builds(run: Run) -> Iterator[Diagnostic]:
     """A CPU-only torch would be told as a machine without GPUs. A cluster's nodes have environments of their own."""
     if run.cluster or run.get(DEVICE) != "cuda":
         return
-    found = []
-    if cpu_torch(run):
-        found.append(f"torch {metadata.version('torch')}")
-    if run.get("actor_rollout_ref.rollout.name") == "vllm":
-        try:
-            version = metadata.version("vllm")
-        except metadata.PackageNotFoundError:
-            yield Diagnostic(
-                "actor_rollout_ref.rollout.name", "vllm", f"vLLM is not installed in {sys.prefix}", ENVIRONMENT
-            )
-        else:
-            if version.endswith("+cpu"):
-                found.append(f"vllm {version}")
+    found = [f"torch {metadata.version('torch')}"] if cpu_torch(run) else []
+    if run.get(ROLLOUT) == "vllm":
+        if importlib.util.find_spec("vllm") is None:
+            yield Diagnostic(ROLLOUT, "vllm", f"vLLM is not installed in {sys.prefix}", ENVIRONMENT)
+        elif (version := metadata.version("vllm")).endswith("+cpu"):
+            found.append(f"vllm {version}")
     if found:
-        wrong = f"{' and '.join(found)} in {sys.prefix} {'is' if len(found) == 1 else 'are'} built for CPUs alone"
+        wrong = f"built for CPUs alone, in {sys.prefix}: {' and '.join(found)}"
         yield Diagnostic(DEVICE, "cuda", wrong, f"{ENVIRONMENT}; profile=cpu is for this one")
 
 

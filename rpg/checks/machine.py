@@ -38,10 +38,8 @@ def environment_variables(run: Run) -> Iterator[Diagnostic]:
     """Before the configuration is made of them; the run is not looked at."""
     for name, (pattern, wanted) in VARIABLES.items():
         value = os.environ.get(name)
-        if value is None or pattern.fullmatch(value):
-            continue
-        wrong = f"must be {wanted}" if value else f"is set, and empty; it is {wanted}"
-        yield Diagnostic(name, value, wrong, "correct it" if value else f"set it, or unset {name}")
+        if value is not None and not pattern.fullmatch(value):
+            yield Diagnostic(name, value, f"must be {wanted}", f"correct it, or unset {name}")
 
 
 @check("devices", "the machine, or the Ray that the run starts, has the GPUs; several nodes need a cluster",

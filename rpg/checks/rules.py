@@ -97,11 +97,11 @@ def _clip(loss: str) -> str:
     return LOSS_NAMES[loss][2] if loss in LOSS_NAMES else ""
 
 
-def _kl_in_force(loss: str, in_loss: bool, in_reward: bool) -> str | None:
-    """The key of the coefficient of the run's KL; None where it has none."""
+def _kl_in_force(loss: str, in_loss: bool, in_reward: bool, ours: Any, of_loss: Any, of_reward: Any) -> Any:
+    """The coefficient of the run's KL; 0 where it has none."""
     if loss in LOSS_NAMES:
-        return KL_COEF
-    return PENALTIES[0][1] if in_loss else PENALTIES[1][1] if in_reward else None
+        return ours
+    return of_loss if in_loss else of_reward if in_reward else 0
 
 
 def _misspelt(name: str, known: Sequence[str]) -> bool:
@@ -223,15 +223,10 @@ RULES: dict[tuple[str, str], list[Rule]] = {
         Rule(LOSS, (KL_COEF, BETA), lambda loss, coefficient, beta: loss in LOSS_NAMES and coefficient is None,
              f"is set, and {BETA}={{2}} does not reach it: the loss would take {USUAL}",
              "choose the loss by method=rpg, rpg_rf or rpg_rf_clip_ppo"),
-        Rule(BETA, (LOSS, PENALTIES[0][0], PENALTIES[1][0]),
-             lambda beta, loss, *enabled: beta not in (USUAL, 0) and loss not in LOSS_NAMES and not any(enabled),
-             "reaches nothing: this run has no KL", "leave it out", "warning"),
-        *(Rule(BETA, (coefficient, LOSS, PENALTIES[0][0], PENALTIES[1][0]),
-               lambda beta, held, *run, key=coefficient: beta not in (USUAL, held) and held is not None
-               and _kl_in_force(*run) == key,
-               f"does not reach the KL, whose coefficient in force is {coefficient}={{1}}",
-               f"leave it out, and set {coefficient}", "warning")
-          for coefficient in (KL_COEF, PENALTIES[0][1], PENALTIES[1][1])),
+        Rule(BETA, (LOSS, PENALTIES[0][0], PENALTIES[1][0], KL_COEF, PENALTIES[0][1], PENALTIES[1][1]),
+             lambda beta, *run: beta not in (USUAL, _kl_in_force(*run)),
+             f"reaches no KL: an RPG loss takes {KL_COEF}={{4}}, another {PENALTIES[0][1]}={{5}} if {PENALTIES[0][0]}, "
+             f"or {PENALTIES[1][1]}={{6}} if {PENALTIES[1][0]}", "leave it out, or set that key", "warning"),
     ],
     ("reference", "the settings of pi_ref agree: mode, trigger, engine, adapter"): [
         *(Rule(f"{REFERENCE}.{name}", (f"{REFERENCE}.mode",),

@@ -147,6 +147,7 @@ def test_what_is_right_though_it_is_unusual(toy, overrides, monkeypatch):
     [
         (["method=grpo", "rpg.kl_coef=3e-3"], True),
         (["rpg.kl_coef=3e-3", f"{A}.policy_loss.kl_coef=0.5"], True),
+        (["method=rfpp", "rpg.kl_coef=3e-3"], False),
         (["method=dapo", "rpg.kl_coef=0"], False),
     ],
 )
