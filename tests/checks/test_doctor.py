@@ -97,8 +97,6 @@ WANDB = "machine api.wandb.ai login user password x\n"
     [
         (None, True),
         (WANDB, False),
-        (WANDB.replace("wandb", "example"), True),
-        ("machine api.wandb.ai password\nlogni x", True),
     ],
 )
 def test_wandb(content, warned, monkeypatch, tmp_path):

@@ -57,19 +57,6 @@ def test_a_damaged_newest_one_is_passed_over(toy, launch):
     assert rundir.resumed_step(run) == 2  # after which the metrics are cut
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("step", ["", None, "7"])
-def test_a_tracker_that_names_none(toy, launch, step):
-    write_complete(toy / "run", 2)
-    tracker = toy / "run" / TRACKER
-    tracker.unlink() if step is None else tracker.write_text(step)
-    code, run, err = launch()
-    assert code == 0
-    assert run is not None
-    assert run.get("trainer.resume_from_path") == str(toy / "run/global_step_2")
-    assert f"{TRACKER} in it " + ("is missing" if step is None else f"says {step!r}") in err
-
-
 def test_none_is_complete(toy, launch):
     """Not begun anew without a word; trainer.resume_mode=disable does that."""
     manifest.begin(toy / "run/global_step_2")
