@@ -1,4 +1,4 @@
-"""What a run finds where it starts: devices, ports, directories, environment variables, a W&B key."""
+"""What a run finds where it starts: verl's version, devices, ports, directories, environment variables, a W&B key."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from rpg.checks import installed
 from rpg.checks.check import ABSENT, Diagnostic, Run, check
 from rpg.checks.settings import ROLLOUT
 from rpg.files.integrity import STEP, TRACKER, UNCHECKED, verify
-from rpg.verl_plugin.version import ALLOW, VERL
+from rpg.verl_plugin import version
 
 DEVICES = ("trainer.n_gpus_per_node", "trainer.nnodes")
 RAY = "ray_kwargs.ray_init"
@@ -28,7 +28,7 @@ VARIABLES = {
     "WANDB_MODE": (re.compile("online|offline|disabled|shared|dryrun|run"), "online, offline, shared or disabled"),
     "VLLM_CPU_KVCACHE_SPACE": (re.compile(r"\d{1,6}"), "a whole number of GiB"),
     "OMP_NUM_THREADS": (re.compile(r"[1-9]\d{0,5}"), "a whole number of threads, at least 1"),
-    ALLOW: (re.compile("[01]"), f"1 to try another verl than {VERL}, or 0"),
+    version.ALLOW: (re.compile("[01]"), f"1 to try another verl than {version.VERL}, or 0"),
     "HF_HUB_OFFLINE": (re.compile(r"0|1|true|false|yes|no|on|off", re.IGNORECASE), "1 or 0"),
 }
 
@@ -40,6 +40,24 @@ def environment_variables(run: Run) -> Iterator[Diagnostic]:
         value = os.environ.get(name)
         if value is not None and not pattern.fullmatch(value):
             yield Diagnostic(name, value, f"must be {wanted}", f"correct it, or unset {name}")
+
+
+@check("verl's version", f"verl is {version.VERL}, or {version.ALLOW}=1 allows another", subject="machine")
+def verl_version(run: Run) -> Iterator[Diagnostic]:
+    """Asked before the configuration is composed, which extends verl's; the run is not read.
+
+    Another verl is refused because what it changes may be silent; scripts/check_verl.py compares it with what the
+    plugin relies on.
+    """
+    here = version.installed()
+    if here is None:
+        yield Diagnostic("verl", ABSENT, "is not installed", f"bash scripts/setup.sh, or {version.INSTALL}")
+    elif not version.is_ours(here):
+        wrong = f"is not {version.VERL}, the version that the plugin is written for and tested with"
+        if version.allowed():
+            yield Diagnostic("verl", here, wrong, "python scripts/check_verl.py lists the differences", "warning")
+        else:
+            yield Diagnostic("verl", here, wrong, f"{version.INSTALL}, or set {version.ALLOW}=1 to try it")
 
 
 @check("devices", "the machine, or the Ray that the run starts, has the GPUs; several nodes need a cluster",

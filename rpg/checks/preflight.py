@@ -16,12 +16,11 @@ from rpg.checks import (
     secrets,
     settings,
     verl_validation,
-    verl_version,
 )
 from rpg.checks.check import Check, Cost, Diagnostic, Refused, Run, Subject, WrongByItself
 
 # in this order they are asked
-MODULES = (secrets, settings, rules, reward, installed, machine, inputs, verl_version, verl_validation, budgets)
+MODULES = (secrets, settings, rules, reward, installed, machine, inputs, verl_validation, budgets)
 CHECKS = [
     check
     for module in MODULES
@@ -50,7 +49,7 @@ def ask(
             continue
         if check is settings.values:
             run.wrong = {diagnostic.key for diagnostic in diagnostics}
-        if check is verl_version.verl_version:
+        if check is machine.verl_version:
             strange = any(diagnostic.level == "error" for diagnostic in diagnostics)
         yield check, diagnostics
 

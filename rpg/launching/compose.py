@@ -16,7 +16,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from rpg.checks import machine, secrets, verl_version
+from rpg.checks import machine, secrets
 from rpg.checks.check import Refused, Run, leaves
 from rpg.launching.overrides import BadSetting, check_text, override
 from rpg.launching.reward_overrides import set_own_reward
@@ -37,7 +37,7 @@ def configured(overrides: list[str], notes: list[str]) -> Run:
         BadSetting: an override or an environment variable that cannot be read, a configuration that cannot be made.
         Refused: another verl, a variable with a wrong value, a secret in the configuration.
     """
-    for early in (machine.environment_variables, verl_version.verl_version):
+    for early in (machine.environment_variables, machine.verl_version):
         if errors := [diagnostic for diagnostic in early(Run({})) if diagnostic.level == "error"]:
             raise Refused(errors)
     for variable in PATHS:
