@@ -13,13 +13,15 @@ def missing_packages() -> str | None:
     missing = ", ".join(name for name in ("verl", "hydra") if importlib.util.find_spec(name) is None)
     if not missing:
         return None
-    remedy = (
-        "activate the environment of requirement.txt there before `ray start --head`"
-        if IN_JOB in os.environ
-        else "activate the environment of bash scripts/setup_gpu.sh (of bash scripts/setup.sh for profile=cpu), or set "
-        "PYTHON=/path/to/python3"
+    if IN_JOB in os.environ:
+        return (
+            f"{sys.executable} on {socket.gethostname()}, the python3 of the cluster's head, has no {missing}; "
+            "activate the environment of requirement.txt there before `ray start --head`"
+        )
+    return (
+        f"{sys.executable} has no {missing}; activate the environment of bash scripts/setup_gpu.sh "
+        "(of bash scripts/setup.sh for profile=cpu), or set PYTHON=/path/to/python3"
     )
-    return f"{sys.executable} on {socket.gethostname()} has no {missing}; {remedy}"
 
 
 def main(argv: list[str]) -> int:

@@ -1,11 +1,16 @@
-"""Which of the run's Ray actors lost their process."""
+"""Which of the run's Ray actors lost their process, and the line in which that process said why."""
 
+import re
 import threading
+from pathlib import Path
 
 import ray
 from ray.exceptions import RayError
 
 LOST = ("WORKER_DIED", "NODE_DIED")  # not: killed by verl, out of scope, or ended by itself
+# What a dying process writes: Ray's failed checks ("... C 123 123] file.cc:92:  Check failed: ..."), Python's fatal
+# errors, signals, and the last line of a traceback.
+LAST_WORDS = re.compile(r"Check failed: |Fatal Python error|\*\*\* SIG\w+ received|^\w[\w.]*(?:Error|Exception)\b")
 
 
 class LostWorkers:
@@ -40,7 +45,7 @@ class LostWorkers:
 
 
 def lost_actors() -> list[str]:
-    """A line for each actor of this job whose process or node died: class, process id, where its log is."""
+    """A line for each actor of this job whose process or node died: class, process id, its last words."""
     from ray._private import state  # Ray's public state API needs the dashboard, which a local run does not start
     from ray.core.generated.common_pb2 import ActorDiedErrorContext  # type: ignore[attr-defined]
 
@@ -49,8 +54,19 @@ def lost_actors() -> list[str]:
     for actor in state.actors(job_id=job, actor_state_name="DEAD").values():
         context = actor["DeathCause"].actor_died_error_context
         if ActorDiedErrorContext.Reason.Name(context.reason) in LOST:
+            words = last_words(actor["Pid"]) or "no last words; Ray's logs and the kernel's (dmesg) may know more"
             # some are Python's qualified name: create_colocated_worker_cls.<locals>.WorkerDict
             name = actor["ActorClassName"].rpartition(".")[2]
-            log = f"*{actor['Pid']}* in Ray's logs (/tmp/ray/session_latest/logs), or the kernel's (dmesg), may say why"
-            lines.append(f"Ray lost the process {actor['Pid']} of {name}: {log}")
+            lines.append(f"Ray lost the process {actor['Pid']} of {name}: {words}")
     return lines
+
+
+def last_words(pid: int) -> str | None:
+    """The line in which a worker of this machine's Ray said why it ends; None if there is none to read."""
+    node = ray._private.worker._global_node  # type: ignore[attr-defined]
+    logs = Path(node.get_logs_dir_path() if node else "/nonexistent")
+    for log in [*logs.glob(f"worker-*-{pid}.err"), *logs.glob(f"python-core-worker-*_{pid}.log")]:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if LAST_WORDS.search(line)]
+        if lines:
+            return f"{lines[-1].strip()} ({log})"
+    return None
