@@ -15,8 +15,8 @@ slower ones. A job is checked twice: its settings where you submit, files and ma
 where it runs.
 
 A setting must have the type of verl's default, or of its field in verl's dataclass. `RANGES` in \
-`rpg/checks/settings.py` adds ranges and choices, and `RpgSettings` there defines the block `rpg:`. A setting that \
-nothing reads is refused with the nearest name.
+`rpg/checks/settings.py` adds ranges and choices, and defines the block `rpg:`. A setting that nothing reads is \
+refused with the nearest name.
 
 Made by `python scripts/list_checks.py > docs/checks.md`."""
 

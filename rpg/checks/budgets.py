@@ -4,17 +4,23 @@ import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from rpg.checks import memory as device_memory
 from rpg.checks.check import ABSENT, Diagnostic, Level, Run, check
-from rpg.checks.estimate import GB, MIB, PROMPT, Shape, bytes_of, checkpoint_bytes, checkpoints_at_once, shape_of
+from rpg.checks.estimate import GB, MIB, Shape, bytes_of, checkpoint_bytes, checkpoints_at_once, shape_of
 from rpg.checks.machine import RUN_DIR
 from rpg.checks.settings import ACTOR, BUCKET, MODEL, ROLLOUT
 from rpg.files.integrity import steps
 
 SHAPE = f"{MODEL}.path"
-NUMBERS = ("trainer.n_gpus_per_node", "trainer.nnodes", ACTOR, ROLLOUT, "data.max_prompt_length",
-           "data.max_response_length", "data.train_batch_size", "rpg.gpu_memory")  # fmt: skip
+
+
+def _numbers(run: Run) -> dict[str, Any]:
+    """The configuration for an estimate. Raises WrongByItself for a wrong value in a section that estimates read."""
+    for section in ("actor_rollout_ref", "algorithm", "data", "rpg.reference", "trainer"):
+        run.get(section)
+    return run.config
 
 
 def _shape(run: Run) -> Shape | None:
@@ -25,125 +31,73 @@ def _shape(run: Run) -> Shape | None:
         return None
 
 
-def _planned(run: Run) -> float:
-    """Bytes of the GPUs that the settings are for."""
-    return run.get("rpg.gpu_memory") * GB
-
-
-def _bytes_of_a_device(run: Run) -> float | None:
-    """A share of the host's memory where devices are logical, None where there is no device to ask."""
-    if run.cluster:
-        return None
-    if run.logical:
-        import psutil
-
-        return psutil.virtual_memory().available / run.devices
-    import torch
-
-    present = range(torch.cuda.device_count())
-    return min((torch.cuda.get_device_properties(index).total_memory for index in present), default=None)
-
-
-@check("memory", "what training, rollout and KV cache need fits a device", SHAPE, *NUMBERS, cost="thorough",
-       subject="machine")  # fmt: skip
+@check("memory", "what training, rollout and KV cache need fits a device", "thorough", "machine")
 def memory(run: Run) -> Iterator[Diagnostic]:
     """Estimates, each with its terms; they do not replace a trial of a few steps."""
+    import torch
+
     try:
         shape = shape_of(str(run.get(SHAPE)))
     except ValueError as error:
         yield Diagnostic(SHAPE, run.get(SHAPE), str(error), level="warning")
         return
+    present = 0 if run.cluster or run.logical else torch.cuda.device_count()
     if shape is None:
         wrong = "its shape is not known here"
         yield Diagnostic(SHAPE, run.get(SHAPE), wrong, "set MODEL_PATH to a local directory", "skip")
+    elif not present:
+        yield Diagnostic("GPU", ABSENT, "none here to compare with; `rpg plan` estimates for a GPU", level="skip")
     else:
-        yield from needs(run, shape, _bytes_of_a_device(run))
+        sizes = (torch.cuda.get_device_properties(index).total_memory for index in range(present))
+        yield from needs(run, shape, min(sizes))
 
 
-def needs(run: Run, shape: Shape, device: float | None) -> Iterator[Diagnostic]:
+def needs(run: Run, shape: Shape, device: float) -> Iterator[Diagnostic]:
     """Every phase and the KV cache of a model of this shape against the bytes of a device."""
-    there = f"there are {device / GB:.3g} GB a device" if device else "no device here to compare with"
-    for phase in device_memory.phases(shape, run.config, run.devices, device or _planned(run)):
-        if run.logical and phase.name != "update":  # one host's memory, of which vLLM takes what its variable says
-            continue
-        level: Level = "skip" if device is None else "ok" if phase.size <= device else "error"
-        remedy = (
-            "more devices, smaller token budgets, gpu_memory_utilization, or offloading" if level == "error" else ""
-        )
-        yield Diagnostic(phase.name, ABSENT, f"about {phase}; {there}", remedy, level)
-    if device is not None and not run.logical:
-        count = device_memory.kv_tokens(shape, run.config, device)
-        length = run.get("data.max_prompt_length") + run.get("data.max_response_length")
-        found, fits = f"{count:.0f} tokens: {count / length:.0f} sequences of full length at once", count >= length
-        remedy = "" if fits else "more memory for vLLM, or a smaller data.max_response_length"
-        yield Diagnostic("KV cache", ABSENT, found, remedy, "ok" if fits else "error")
+    config = _numbers(run)
+    for phase in device_memory.phases(shape, config, run.devices, device):
+        fits = phase.size <= device
+        remedy = "" if fits else "more devices, smaller token budgets, gpu_memory_utilization, or offloading"
+        found = f"about {phase}; there are {device / GB:.3g} GB a device"
+        yield Diagnostic(phase.name, ABSENT, found, remedy, "ok" if fits else "error")
+    count = device_memory.kv_tokens(shape, config, device)
+    length = run.get("data.max_prompt_length") + run.get("data.max_response_length")
+    found, fits = f"{count:.0f} tokens: {count / length:.0f} sequences of full length at once", count >= length
+    remedy = "" if fits else "more memory for vLLM, or a smaller data.max_response_length"
+    yield Diagnostic("KV cache", ABSENT, found, remedy, "ok" if fits else "error")
 
 
-@check("context", "the model was made for prompt and response, and the cache holds what vLLM decodes at once", SHAPE,
-       *NUMBERS)  # fmt: skip
+@check("context", "the model was made for prompt and response")
 def context(run: Run) -> Iterator[Diagnostic]:
-    """The arithmetic of config/context/*.yaml, for a GPU of rpg.gpu_memory GB; a larger one takes more."""
-    shape, length = _shape(run), run.get(f"{ROLLOUT}.max_model_len")
-    if shape is None:
-        return
-    if length is not None and shape.positions is not None and length > shape.positions:
+    """vLLM says so once it starts, minutes later."""
+    shape, key = _shape(run), f"{ROLLOUT}.max_model_len"
+    length = run.get(key)
+    if shape is not None and shape.positions is not None and length is not None and length > shape.positions:
         wrong = f"is beyond the {shape.positions} tokens that the model was made for (max_position_embeddings)"
-        yield Diagnostic(f"{ROLLOUT}.max_model_len", length, wrong,
-                      "shorten data.max_response_length, or take another model")  # fmt: skip
-    if run.logical:
-        return
-    share = run.get(f"{ROLLOUT}.gpu_memory_utilization")
-    planned = _planned(run)
-    [together] = [
-        phase for phase in device_memory.phases(shape, run.config, run.devices, planned) if phase.name == "rollout"
-    ]
-    if together.size > planned:
-        wrong = f"vLLM and the actor together need {together}"
-        yield Diagnostic(f"{ROLLOUT}.gpu_memory_utilization", share, wrong, "lower it, or offload the actor", "warning")
-    most = run.get(f"{ROLLOUT}.max_num_seqs")
-    mean = PROMPT + run.get("data.max_response_length") / 2
-    held = device_memory.kv_tokens(shape, run.config, planned) / mean
-    if most > held:
-        wrong = f"is more than the {held:.0f} sequences half-way through ({mean:.0f} tokens) that the KV cache holds"
-        yield Diagnostic(f"{ROLLOUT}.max_num_seqs", most, wrong, f"take {max(int(held), 1)}", "warning")
+        yield Diagnostic(key, length, wrong, "shorten data.max_response_length, or take another model")
 
 
-def _through_shared_memory(run: Run) -> Shape | None:
-    """The model whose weights vLLM gets through /dev/shm, as on every device without CUDA's; None for another."""
-    return _shape(run) if run.get("trainer.device") == "cpu" else None
-
-
-@check("weight bucket", "without CUDA the bucket that takes weights to vLLM holds the largest of them", SHAPE, BUCKET,
-       "trainer.device", f"{ACTOR}.fsdp_config", subject="files")  # fmt: skip
+@check("weight bucket", "without CUDA the bucket that takes weights to vLLM holds the largest of them, and /dev/shm a "
+       "bucket per rank", subject="machine")  # fmt: skip
 def weight_bucket(run: Run) -> Iterator[Diagnostic]:
-    """verl's BucketedWeightSender sends a larger one by CUDA IPC alone, and fails at the first synchronisation."""
-    shape = _through_shared_memory(run)
-    if shape is None:
+    """verl fails at the first synchronisation; a process that writes beyond /dev/shm is killed without a word."""
+    shape = _shape(run)
+    if shape is None or run.get("trainer.device") != "cpu":
         return
-    size = shape.largest * bytes_of(run.get(f"{ACTOR}.fsdp_config.model_dtype"))
-    if size > run.get(BUCKET) * MIB:
+    number, bucket = bytes_of(run.get(f"{ACTOR}.fsdp_config.model_dtype")), run.get(BUCKET)
+    size = shape.largest * number
+    if size > bucket * MIB:
         wrong = f"does not hold the model's largest weight, {size / MIB:.0f} MiB"
-        yield Diagnostic(BUCKET, run.get(BUCKET), wrong, f"set it to {math.ceil(size / MIB)} or more")
-
-
-@check("shared memory", "without CUDA /dev/shm has room for every rank's bucket", SHAPE, BUCKET, "trainer.device",
-       f"{ACTOR}.fsdp_config", "trainer.n_gpus_per_node", subject="machine")  # fmt: skip
-def shared_memory(run: Run) -> Iterator[Diagnostic]:
-    """A container's 64 MiB; a process that writes beyond them is killed by SIGBUS, without a word."""
-    shape = _through_shared_memory(run)
-    if shape is None or run.cluster:
-        return
-    whole = shape.parameters * bytes_of(run.get(f"{ACTOR}.fsdp_config.model_dtype"))
-    need = run.get("trainer.n_gpus_per_node") * min(run.get(BUCKET) * MIB, whole)
+        yield Diagnostic(BUCKET, bucket, wrong, f"set it to {math.ceil(size / MIB)} or more")
+    need = run.get("trainer.n_gpus_per_node") * min(bucket * MIB, shape.parameters * number)
     free = shutil.disk_usage("/dev/shm").free
-    if need > free:
+    if need > free and not run.cluster:
         wrong = f"/dev/shm has {free / MIB:.0f} MiB free, and the buckets of all ranks take {need / MIB:.0f}"
-        yield Diagnostic(BUCKET, run.get(BUCKET), wrong, "give the container more (docker run --shm-size)")
+        yield Diagnostic(BUCKET, bucket, wrong, "give the container more (docker run --shm-size)")
 
 
-@check("disk", "two checkpoints fit where they will be written; what is to be kept besides, or it is warned", SHAPE,
-       RUN_DIR, "trainer.total_training_steps", "trainer.save_freq", "trainer.max_actor_ckpt_to_keep",
-       "trainer.resume_mode", "rpg.reference.mode", subject="machine")  # fmt: skip
+@check("disk", "two checkpoints fit where they will be written; what is to be kept besides, or it is warned",
+       subject="machine")  # fmt: skip
 def disk(run: Run) -> Iterator[Diagnostic]:
     """With less than two there is a moment, while the second is written, after which there would be none."""
     if (shape := _shape(run)) is not None:
@@ -152,7 +106,8 @@ def disk(run: Run) -> Iterator[Diagnostic]:
 
 def checkpoints_fit(run: Run, shape: Shape) -> Iterator[Diagnostic]:
     """The checkpoints of a model of this shape against the free space; those of earlier starts make room for new."""
-    one, most = checkpoint_bytes(shape, run.config), checkpoints_at_once(run.config)
+    config = _numbers(run)
+    one, most = checkpoint_bytes(shape, config), checkpoints_at_once(config)
     target = Path(run.get(RUN_DIR)).expanduser().absolute()
     place = next(folder for folder in (target, *target.parents) if folder.exists())
     free = shutil.disk_usage(place).free

@@ -2,7 +2,7 @@
 
 import copy
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -44,22 +44,35 @@ class Refused(ValueError):
         self.diagnostics = diagnostics
 
 
+class WrongByItself(Exception):
+    """A check reads a setting whose type or range is wrong, of which the check of types tells."""
+
+
+def below(key: str, sections: Iterable[str]) -> bool:
+    """Whether a dotted key is one of these names, or below one."""
+    return any(key == section or key.startswith(f"{section}.") for section in sections)
+
+
 class Run:
     """The configuration of a run, without interpolations: what checks, fingerprint and verl get. Not to be changed.
 
     Attributes:
         config: nested dictionaries, as YAML would hold them.
+        wrong: keys whose type or range is known to be wrong; `get` raises WrongByItself for them.
     """
 
     def __init__(self, config: dict[str, Any], choice: Choice | None = None):
         """choice: the checkpoints that were looked at for trainer.resume_mode=auto, where they were."""
         self.config = config
+        self.wrong: set[str] = set()
         if choice is not None:
             self.newest_checkpoint = choice
         self.resumes_by_choice = choice is not None or self.get("trainer.resume_mode") == "auto"
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value at a dotted key, default where there is none."""
+        if below(key, self.wrong) or any(below(wrong, [key]) for wrong in self.wrong):
+            raise WrongByItself(key)
         value: Any = self.config
         for name in key.split("."):
             if not isinstance(value, dict) or name not in value:
@@ -115,13 +128,11 @@ class Check:
     Attributes:
         name: short and unique.
         rule: what must hold, one sentence.
-        keys: what it reads; it is left out where one of them is wrong by itself.
         ask: yields what it finds; nothing where all is well.
     """
 
     name: str
     rule: str
-    keys: tuple[str, ...]
     cost: Cost
     subject: Subject
     ask: Callable[[Run], Iterator[Diagnostic]] = field(repr=False)
@@ -132,7 +143,7 @@ class Check:
 
 
 def check(
-    name: str, rule: str, *keys: str, cost: Cost = "cheap", subject: Subject = "settings"
+    name: str, rule: str, cost: Cost = "cheap", subject: Subject = "settings"
 ) -> Callable[[Callable[[Run], Iterator[Diagnostic]]], Check]:
     """Make a Check of a function; the arguments are Check's. preflight.py collects those of each module."""
-    return lambda ask: Check(name, rule, keys, cost, subject, ask)
+    return lambda ask: Check(name, rule, cost, subject, ask)

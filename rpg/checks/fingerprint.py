@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rpg.checks.check import ABSENT, Diagnostic, Refused, Run, leaves, shown
+from rpg.checks.check import ABSENT, Diagnostic, Refused, Run, below, leaves, shown
 from rpg.checks.reward import FUNCTION, KWARGS, is_ours
 from rpg.files.atomic import FINGERPRINT as NAME
 from rpg.files.atomic import append_record, write_whole
@@ -83,11 +83,6 @@ def defining(run: Run) -> dict[str, Any]:
     config = run.model / "config.json"
     found["actor_rollout_ref.model.path (config.json)"] = _content(config) if config.is_file() else None
     return found
-
-
-def below(key: str, sections: tuple[str, ...]) -> bool:
-    """Whether a dotted key is one of these names, or below one."""
-    return any(key == section or key.startswith(f"{section}.") for section in sections)
 
 
 def _content(file: Path) -> str:

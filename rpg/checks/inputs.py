@@ -35,12 +35,18 @@ def _schema(name: str) -> Any:
         return file.schema_arrow, file.metadata.num_rows
 
 
-@check("data files", "every parquet file is there, can be read, has rows and the columns that verl reads",
-       "data.train_files", "data.val_files", "data.prompt_key", subject="files")  # fmt: skip
+@check(
+    "data files", "every parquet file is there, can be read, has rows and the columns that verl reads", subject="files"
+)
 def data_files(run: Run) -> Iterator[Diagnostic]:
     """Files, columns and their types, from the files' footers."""
     import pyarrow as pa
 
+    columns = {  # what each must be, and parts of the name of Arrow's type
+        "data_source": ("text", ["string"]),
+        run.get("data.prompt_key"): ("a list of {role, content}", ["list<", "role: ", "content: "]),
+        "reward_model": ("a structure with ground_truth", ["struct<", "ground_truth: "]),
+    }
     for key, name in _data_files(run):
         path = Path(name).expanduser()
         variable = "TRAIN_FILE" if key == "data.train_files" else "TEST_FILE"
@@ -58,34 +64,10 @@ def data_files(run: Run) -> Iterator[Diagnostic]:
             continue
         if rows == 0:
             yield Diagnostic(key, name, "no rows", BUILD)
-        for column, wanted in wrong_columns(schema, run.get("data.prompt_key")):
+        for column, (words, parts) in columns.items():
             held = f"is {schema.field(column).type}" if column in schema.names else "is missing"
-            yield Diagnostic(key, name, f"column {column} {held}; it must be {wanted}", BUILD)
-
-
-def wrong_columns(schema: Any, prompt: str) -> list[tuple[str, str]]:
-    """Columns that verl reads and that are missing or of another kind, with what they must be."""
-    import pyarrow as pa
-
-    def text(kind: Any) -> bool:
-        return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-    def fields(kind: Any) -> set[str]:
-        return {kind.field(index).name for index in range(kind.num_fields)} if pa.types.is_struct(kind) else set()
-
-    def listed(kind: Any) -> Any:
-        return kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else pa.null()
-
-    wanted = {
-        "data_source": ("text", text),
-        prompt: ("a list of {role, content}", lambda kind: {"role", "content"} <= fields(listed(kind))),
-        "reward_model": ("a structure with ground_truth", lambda kind: "ground_truth" in fields(kind)),
-    }
-    return [
-        (name, words)
-        for name, (words, right) in wanted.items()
-        if name not in schema.names or not right(schema.field(name).type)
-    ]
+            if not all(part in held for part in parts):
+                yield Diagnostic(key, name, f"column {column} {held}; it must be {words}", BUILD)
 
 
 def _readable(run: Run) -> Iterator[tuple[str, str]]:
@@ -94,9 +76,7 @@ def _readable(run: Run) -> Iterator[tuple[str, str]]:
     return ((key, name) for key, name in _data_files(run) if name not in wrong)
 
 
-@check("data sources", "every data_source is one that rpg.rewards scores",
-       "data.train_files", "data.val_files", "data.prompt_key", "reward.custom_reward_function.path",
-       subject="files")  # fmt: skip
+@check("data sources", "every data_source is one that rpg.rewards scores", subject="files")
 def data_sources(run: Run) -> Iterator[Diagnostic]:
     """A reward function of somebody else's is not asked."""
     import pyarrow.parquet as pq
@@ -114,8 +94,7 @@ def data_sources(run: Run) -> Iterator[Diagnostic]:
             yield Diagnostic(key, name, wrong, f"set reward.custom_reward_function for others; known: {known}")
 
 
-@check("enough rows", "the training files fill a batch", "data.train_files", "data.val_files",
-       "data.train_batch_size", "data.prompt_key", subject="files")  # fmt: skip
+@check("enough rows", "the training files fill a batch", subject="files")
 def enough_rows(run: Run) -> Iterator[Diagnostic]:
     """verl's loader drops an incomplete batch."""
     readable = {name for _, name in _readable(run)}
@@ -128,7 +107,7 @@ def enough_rows(run: Run) -> Iterator[Diagnostic]:
 
 
 @check("prompts fit", f"not all of the {SHORTEST} shortest training prompts are above data.max_prompt_length",
-       "data.train_files", "data.val_files", "data.max_prompt_length", "data.prompt_key", subject="files")  # fmt: skip
+       subject="files")  # fmt: skip
 def prompts_fit(run: Run) -> Iterator[Diagnostic]:
     """Counted without the chat template, so that what is found too long is; `rpg doctor` counts every prompt."""
     import pyarrow.parquet as pq
@@ -150,8 +129,7 @@ def prompts_fit(run: Run) -> Iterator[Diagnostic]:
             yield Diagnostic("data.max_prompt_length", limit, wrong, "raise it")
 
 
-@check("model directory", "a local model is whole: config.json, tokenizer, weights that can be opened",
-       f"{MODEL}.path", f"{MODEL}.tokenizer_path", subject="files")  # fmt: skip
+@check("model directory", "a local model is whole: config.json, tokenizer, weights that can be opened", subject="files")
 def model_directory(run: Run) -> Iterator[Diagnostic]:
     """A hub name is left to transformers unless the hub is switched off."""
     key, path, directory = f"{MODEL}.path", str(run.get(f"{MODEL}.path")), run.model
@@ -166,9 +144,10 @@ def model_directory(run: Run) -> Iterator[Diagnostic]:
             )
         return
     try:
-        model_config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        wrong = f"config.json cannot be read ({error})"
+        model_config = json.loads((directory / "config.json").read_bytes())
+        maps = [json.loads(index.read_bytes())["weight_map"] for index in directory.glob("*.index.json")]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        wrong = f"config.json or the index of the weights cannot be read ({error})"
         yield Diagnostic(key, path, wrong, "is this a Hugging Face model directory?")
         return
     if not isinstance(model_config, dict) or "model_type" not in model_config:
@@ -181,7 +160,7 @@ def model_directory(run: Run) -> Iterator[Diagnostic]:
     for file in weights:
         if wrong := broken_weights(file):
             yield Diagnostic(key, path, f"{file.name}: {wrong}", "copy the model again")
-    for shard in missing_shards(directory):
+    for shard in sorted({name for each in maps for name in each.values()} - {file.name for file in weights}):
         yield Diagnostic(key, path, f"{shard} is missing, which the index of the weights names", "copy the model again")
 
 
@@ -191,40 +170,21 @@ def _hub_is_off(run: Run) -> bool:
 
 def broken_weights(file: Path) -> str | None:
     """What is wrong with a file of weights, from its size and header; None where nothing is."""
-    size = file.stat().st_size
-    if size == 0:
+    from safetensors import SafetensorError, safe_open
+
+    if file.stat().st_size == 0:
         return "is empty"
-    if file.suffix != ".safetensors":
-        return None
-    with open(file, "rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        if size < 8 or length > size - 8:
-            return "is cut off"
+    if file.suffix == ".safetensors":
         try:
-            header = json.loads(stream.read(length))
-            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-            whole = max(ends, default=0) <= size - 8 - length
-        except (ValueError, LookupError, TypeError, AttributeError):
-            return "is no safetensors file"
-    return None if whole else "is cut off"
-
-
-def missing_shards(directory: Path) -> list[str]:
-    """Files that an index of sharded weights names and that are not there."""
-    missing = set()
-    for index in directory.glob("*.index.json"):
-        try:
-            names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-        except (ValueError, KeyError, TypeError, AttributeError):
-            missing.add(f"a readable {index.name}")
-            continue
-        missing.update(name for name in names if not (directory / name).is_file())
-    return sorted(missing)
+            with safe_open(file, "numpy"):
+                pass
+        except SafetensorError as error:
+            return f"is cut off or damaged ({error})"
+    return None
 
 
 @check("rows", "every row can be trained or evaluated on, no prompt is cut, no test problem is among the training ones",
-       "data.train_files", "data.val_files", "data.max_prompt_length", f"{MODEL}.path",
-       "reward.custom_reward_function.path", cost="thorough", subject="files")  # fmt: skip
+       "thorough", "files")  # fmt: skip
 def rows(run: Run) -> Iterator[Diagnostic]:
     """As `rpg data check` does, with the model's tokenizer."""
     length, checked = None, []

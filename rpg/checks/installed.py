@@ -10,6 +10,7 @@ from rpg.checks.check import Diagnostic, Run, check
 from rpg.verl_plugin.schedule_free import INSTALL, OPTIM, PACKAGE, asked_for
 
 DEVICE = "trainer.device"
+ROLLOUT = "actor_rollout_ref.rollout.name"
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
 FUSED = "actor_rollout_ref.model.use_fused_kernels"
 ENVIRONMENT = "activate the environment that bash scripts/setup_gpu.sh made, or name its Python: PYTHON=/path/to/python"
@@ -23,27 +24,20 @@ def cpu_torch(run: Run) -> bool:
     return run.get(DEVICE) == "cuda" and torch.version.cuda is None and torch.version.hip is None
 
 
-@check("builds for GPUs", "a run on GPUs has torch and vLLM built for them, not the environment of profile=cpu", DEVICE,
-       "actor_rollout_ref.rollout.name", subject="machine")  # fmt: skip
+@check("builds for GPUs", "a run on GPUs has torch and vLLM built for them, not the environment of profile=cpu",
+       subject="machine")  # fmt: skip
 def gpu_builds(run: Run) -> Iterator[Diagnostic]:
     """A CPU-only torch would be told as a machine without GPUs. A cluster's nodes have environments of their own."""
     if run.cluster or run.get(DEVICE) != "cuda":
         return
-    found = []
-    if cpu_torch(run):
-        found.append(f"torch {metadata.version('torch')}")
-    if run.get("actor_rollout_ref.rollout.name") == "vllm":
-        try:
-            version = metadata.version("vllm")
-        except metadata.PackageNotFoundError:
-            yield Diagnostic(
-                "actor_rollout_ref.rollout.name", "vllm", f"vLLM is not installed in {sys.prefix}", ENVIRONMENT
-            )
-        else:
-            if version.endswith("+cpu"):
-                found.append(f"vllm {version}")
+    found = [f"torch {metadata.version('torch')}"] if cpu_torch(run) else []
+    if run.get(ROLLOUT) == "vllm":
+        if importlib.util.find_spec("vllm") is None:
+            yield Diagnostic(ROLLOUT, "vllm", f"vLLM is not installed in {sys.prefix}", ENVIRONMENT)
+        elif (version := metadata.version("vllm")).endswith("+cpu"):
+            found.append(f"vllm {version}")
     if found:
-        wrong = f"{' and '.join(found)} in {sys.prefix} {'is' if len(found) == 1 else 'are'} built for CPUs alone"
+        wrong = f"built for CPUs alone, in {sys.prefix}: {' and '.join(found)}"
         yield Diagnostic(DEVICE, "cuda", wrong, f"{ENVIRONMENT}; profile=cpu is for this one")
 
 
@@ -56,8 +50,7 @@ def _import_error(module: str) -> str | None:
     return None
 
 
-@check("flash attention", "flash-attn is there and can be imported where the model asks for it", ATTENTION,
-       subject="machine")  # fmt: skip
+@check("flash attention", "flash-attn is there and can be imported where the model asks for it", subject="machine")
 def flash_attention(run: Run) -> Iterator[Diagnostic]:
     """transformers would say so once the actor is built; one that was built for another torch, on being loaded."""
     if run.cluster or run.get(ATTENTION) != "flash_attention_2":
@@ -68,7 +61,7 @@ def flash_attention(run: Run) -> Iterator[Diagnostic]:
 
 
 @check("cross-entropy", "verl has a kernel for the log-probs of a large vocabulary: flash-attn's, or its fused one",
-       DEVICE, FUSED, subject="machine")  # fmt: skip
+       subject="machine")  # fmt: skip
 def cross_entropy(run: Run) -> Iterator[Diagnostic]:
     """Without either, verl's logprobs_from_logits_v2 goes through the logits of a micro-batch one token at a time."""
     if run.cluster or run.get(DEVICE) != "cuda" or run.get(FUSED):
@@ -79,7 +72,7 @@ def cross_entropy(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(FUSED, run.get(FUSED), wrong, remedy, "warning")
 
 
-@check("schedule-free package", "schedule-free AdamW has its package", f"{OPTIM}.optimizer_impl", subject="machine")
+@check("schedule-free package", "schedule-free AdamW has its package", subject="machine")
 def schedule_free(run: Run) -> Iterator[Diagnostic]:
     """A cluster's nodes have environments of their own."""
     key = f"{OPTIM}.optimizer_impl"

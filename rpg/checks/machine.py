@@ -1,18 +1,16 @@
-"""What a run finds where it starts: devices, ports, directories, environment variables, a W&B key."""
+"""What a run finds where it starts: verl's version, devices, ports, directories, environment variables, a W&B key."""
 
-import netrc
 import os
 import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from rpg.checks import installed
 from rpg.checks.check import ABSENT, Diagnostic, Run, check
 from rpg.checks.settings import ROLLOUT
 from rpg.files.integrity import STEP, TRACKER, UNCHECKED, verify
-from rpg.verl_plugin.version import ALLOW, VERL
+from rpg.verl_plugin import version
 
 DEVICES = ("trainer.n_gpus_per_node", "trainer.nnodes")
 RAY = "ray_kwargs.ray_init"
@@ -30,7 +28,7 @@ VARIABLES = {
     "WANDB_MODE": (re.compile("online|offline|disabled|shared|dryrun|run"), "online, offline, shared or disabled"),
     "VLLM_CPU_KVCACHE_SPACE": (re.compile(r"\d{1,6}"), "a whole number of GiB"),
     "OMP_NUM_THREADS": (re.compile(r"[1-9]\d{0,5}"), "a whole number of threads, at least 1"),
-    ALLOW: (re.compile("[01]"), f"1 to try another verl than {VERL}, or 0"),
+    version.ALLOW: (re.compile("[01]"), f"1 to try another verl than {version.VERL}, or 0"),
     "HF_HUB_OFFLINE": (re.compile(r"0|1|true|false|yes|no|on|off", re.IGNORECASE), "1 or 0"),
 }
 
@@ -40,23 +38,29 @@ def environment_variables(run: Run) -> Iterator[Diagnostic]:
     """Before the configuration is made of them; the run is not looked at."""
     for name, (pattern, wanted) in VARIABLES.items():
         value = os.environ.get(name)
-        if value is None or pattern.fullmatch(value):
-            continue
-        wrong = f"must be {wanted}" if value else f"is set, and empty; it is {wanted}"
-        yield Diagnostic(name, value, wrong, "correct it" if value else f"set it, or unset {name}")
+        if value is not None and not pattern.fullmatch(value):
+            yield Diagnostic(name, value, f"must be {wanted}", f"correct it, or unset {name}")
 
 
-@check("variables for workers", "what rpg.env has of these variables holds what they are for", "rpg.env")
-def variables_for_workers(run: Run) -> Iterator[Diagnostic]:
-    """A process that cannot read one of them would end when it is started."""
-    for name, value in run.get("rpg.env").items():
-        pattern, wanted = VARIABLES.get(name, (re.compile(".*", re.DOTALL), ""))
-        if not pattern.fullmatch(str(value)):
-            yield Diagnostic(f"rpg.env.{name}", value, f"must be {wanted}", "correct it")
+@check("verl's version", f"verl is {version.VERL}, or {version.ALLOW}=1 allows another", subject="machine")
+def verl_version(run: Run) -> Iterator[Diagnostic]:
+    """Asked before the configuration is composed, which extends verl's; the run is not read.
+
+    Another verl is refused because what it changes may be silent; scripts/check_verl.py compares it with what the
+    plugin relies on.
+    """
+    here = version.installed()
+    if here is None:
+        yield Diagnostic("verl", ABSENT, "is not installed", f"bash scripts/setup.sh, or {version.INSTALL}")
+    elif not version.is_ours(here):
+        wrong = f"is not {version.VERL}, the version that the plugin is written for and tested with"
+        if version.allowed():
+            yield Diagnostic("verl", here, wrong, "python scripts/check_verl.py lists the differences", "warning")
+        else:
+            yield Diagnostic("verl", here, wrong, f"{version.INSTALL}, or set {version.ALLOW}=1 to try it")
 
 
 @check("devices", "the machine, or the Ray that the run starts, has the GPUs; several nodes need a cluster",
-       *DEVICES, f"{RAY}.num_gpus", "trainer.v1.trainer_mode", f"{ROLLOUT}.nnodes", f"{ROLLOUT}.n_gpus_per_node",
        subject="machine")  # fmt: skip
 def devices(run: Run) -> Iterator[Diagnostic]:
     """A cluster is asked by verl, when the run has been submitted."""
@@ -71,28 +75,24 @@ def devices(run: Run) -> Iterator[Diagnostic]:
     rollouts = 0
     if run.get("trainer.v1.trainer_mode") == "separate_async":
         rollouts = run.get(f"{ROLLOUT}.nnodes") * run.get(f"{ROLLOUT}.n_gpus_per_node")
-    more = f" and {rollouts} for the rollouts ({ROLLOUT}.n_gpus_per_node)" if rollouts else ""
-    present = run.get(f"{RAY}.num_gpus")
-    if present is not None:
-        remedy = f"set {RAY}.num_gpus to {wanted + rollouts}"
-        wrong = f"{more} is more than the {RAY}.num_gpus={present} that Ray is told of".strip()
-    else:
+    present, place = run.get(f"{RAY}.num_gpus"), f"{RAY}.num_gpus is"
+    remedy = f"set {RAY}.num_gpus to {wanted + rollouts}"
+    if present is None:
         import torch
 
         if installed.cpu_torch(run):  # which sees no GPU, wherever it is
             return
-        present = torch.cuda.device_count()
+        present, place = torch.cuda.device_count(), "this machine has"
         remedy = f"set {key}, set RAY_ADDRESS to a cluster that has them, or take profile=cpu"
-        wrong = f"{more}: this machine has {present}".strip() if more else f"this machine has {present}"
     if present < wanted + rollouts:
-        yield Diagnostic(key, wanted, wrong, remedy)
+        more = f"and {rollouts} for the rollouts ({ROLLOUT}.n_gpus_per_node): " if rollouts else ""
+        yield Diagnostic(key, wanted, f"{more}{place} {present}", remedy)
 
 
 PROMETHEUS = "actor_rollout_ref.rollout.prometheus"
 
 
-@check("ports", "ports that the configuration fixes are free", f"{RAY}.dashboard_port", f"{PROMETHEUS}.port",
-       f"{PROMETHEUS}.enable", subject="machine")  # fmt: skip
+@check("ports", "ports that the configuration fixes are free", subject="machine")
 def ports(run: Run) -> Iterator[Diagnostic]:
     """All others are chosen free by Ray, torch and vLLM."""
     fixed = {f"{RAY}.dashboard_port": run.get(f"{RAY}.dashboard_port")}
@@ -109,8 +109,7 @@ def ports(run: Run) -> Iterator[Diagnostic]:
                 yield Diagnostic(key, port, str(error.strerror), "set it to a free port or leave it out")
 
 
-@check("directories", "the directories that the run writes to can be made", RUN_DIR, "trainer.validation_data_dir",
-       subject="machine")  # fmt: skip
+@check("directories", "the directories that the run writes to can be made", subject="machine")
 def directories(run: Run) -> Iterator[Diagnostic]:
     """Nothing is made here."""
     for key in (RUN_DIR, "trainer.validation_data_dir"):
@@ -129,7 +128,7 @@ def directories(run: Run) -> Iterator[Diagnostic]:
 
 
 @check("checkpoint", "what the run resumes from is complete, by its manifest, or else by what can be seen of it",
-       "trainer.resume_mode", "trainer.resume_from_path", RUN_DIR, subject="files")  # fmt: skip
+       subject="files")  # fmt: skip
 def checkpoint(run: Run) -> Iterator[Diagnostic]:
     """verl would find out when it loads it, or start anew without a word. The checkpoint's bytes are all read."""
     try:
@@ -182,31 +181,20 @@ def _newest(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(RUN_DIR, where, f"{name} {UNCHECKED}", level="warning")
 
 
-def missing_wandb_key() -> str | None:
-    """Why W&B has no key: what was looked at; None where there is one."""
-    if os.environ.get("WANDB_API_KEY"):
-        return None
-    host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
-    file = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
-    try:
-        found = netrc.netrc(str(file)).authenticators(host)
-    except FileNotFoundError:
-        return f"no WANDB_API_KEY, no {file}"
-    except netrc.NetrcParseError as error:
-        return f"{file}, line {error.lineno}: {error.msg}"
-    except (OSError, UnicodeDecodeError) as error:
-        return f"{file} cannot be read: {error}"
-    return None if found else f"no WANDB_API_KEY, nothing for {host} in {file}"
+def has_wandb_key() -> bool:
+    """Whether W&B has a key for its server: in the environment or in ~/.netrc, where `wandb login` writes it."""
+    from requests.utils import get_netrc_auth
+
+    server = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
+    return bool(os.environ.get("WANDB_API_KEY") or get_netrc_auth(server))
 
 
-@check("W&B", "a run that logs to W&B has a key, or is meant to stay offline", "trainer.logger", subject="machine")
+@check("W&B", "a run that logs to W&B has a key, or is meant to stay offline", subject="machine")
 def wandb(run: Run) -> Iterator[Diagnostic]:
     """Without a key W&B would ask, and wait; the run logs offline instead."""
     loggers = run.get("trainer.logger")
-    if "wandb" not in ([loggers] if isinstance(loggers, str) else loggers):
-        return
-    if mode := os.environ.get("WANDB_MODE"):
-        yield Diagnostic("WANDB_MODE", mode, "W&B logs as it says", level="ok")
-    elif why := missing_wandb_key():
+    is_on = "wandb" in ([loggers] if isinstance(loggers, str) else loggers) and not os.environ.get("WANDB_MODE")
+    if is_on and not has_wandb_key():
+        wrong = "no W&B key in WANDB_API_KEY or ~/.netrc: W&B logs offline"
         remedy = "`wandb login` before, or `wandb sync` after the run"
-        yield Diagnostic("trainer.logger", ABSENT, f"no W&B key ({why}): W&B logs offline", remedy, "warning")
+        yield Diagnostic("trainer.logger", ABSENT, wrong, remedy, "warning")

@@ -3,6 +3,7 @@
 All that is wrong is shown, not the first of it. Nothing here starts Ray.
 """
 
+import copy
 from collections.abc import Collection, Iterator
 
 from rpg.checks import (
@@ -15,12 +16,11 @@ from rpg.checks import (
     secrets,
     settings,
     verl_validation,
-    verl_version,
 )
-from rpg.checks.check import Check, Cost, Diagnostic, Refused, Run, Subject
+from rpg.checks.check import Check, Cost, Diagnostic, Refused, Run, Subject, WrongByItself
 
 # in this order they are asked
-MODULES = (secrets, settings, rules, reward, installed, machine, inputs, verl_version, verl_validation, budgets)
+MODULES = (secrets, settings, rules, reward, installed, machine, inputs, verl_validation, budgets)
 CHECKS = [
     check
     for module in MODULES
@@ -38,25 +38,20 @@ def ask(
     A check that reads a key whose type or range is wrong is left out: it could only stumble over it. So are those
     that ask a verl of another version.
     """
-    wrong: set[str] = set()
-    strange = False
+    run, strange = copy.copy(run), False
+    run.wrong = set()
     for check in CHECKS:
-        if check.cost not in costs or check.subject not in subjects:
+        if check.cost not in costs or check.subject not in subjects or (strange and check.cost == "verl"):
             continue
-        if any(_within(key, bad) or _within(bad, key) for key in check.keys for bad in wrong):
+        try:
+            diagnostics = list(check(run))
+        except WrongByItself:
             continue
-        if strange and check.cost == "verl":
-            continue
-        diagnostics = list(check(run))
         if check is settings.values:
-            wrong.update(diagnostic.key for diagnostic in diagnostics)
-        if check is verl_version.verl_version:
+            run.wrong = {diagnostic.key for diagnostic in diagnostics}
+        if check is machine.verl_version:
             strange = any(diagnostic.level == "error" for diagnostic in diagnostics)
         yield check, diagnostics
-
-
-def _within(key: str, section: str) -> bool:
-    return key == section or key.startswith(f"{section}.")
 
 
 def refuse(run: Run, costs: Collection[Cost], subjects: Collection[Subject] = SUBJECTS) -> list[Diagnostic]:

@@ -1,6 +1,5 @@
 """The reward function and its judge; modules that the run imports."""
 
-import ast
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +20,7 @@ def is_ours(path: str | None) -> bool:
     return path == OURS or (bool(path) and Path(str(path)).expanduser().resolve() == Path(rpg.rewards.__file__))
 
 
-@check("judge", "keywords of rpg.rewards are ones that it takes; a function of somebody else's is given no judge",
-       f"{FUNCTION}.path", KWARGS)  # fmt: skip
+@check("judge", "keywords of rpg.rewards are ones that it takes; a function of somebody else's is given no judge")
 def judge(run: Run) -> Iterator[Diagnostic]:
     """The judge and its options."""
     path, options = run.get(f"{FUNCTION}.path"), run.get(KWARGS) or {}
@@ -45,52 +43,32 @@ def judge(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(f"{KWARGS}.{key}", value, wrong, "judge=release or judge=verified sets the judge")
 
 
-@check("reward function", "the reward function's file or module is there and defines the function",
-       f"{FUNCTION}.path", f"{FUNCTION}.name", KWARGS, subject="files")  # fmt: skip
+@check("reward function", "the reward function's file or module is there and defines the function", subject="files")
 def reward_function(run: Run) -> Iterator[Diagnostic]:
     """By reading the source: importing it may take long, and is the reward workers' work."""
     path, name = run.get(f"{FUNCTION}.path"), run.get(f"{FUNCTION}.name")
-    if path is None or is_ours(path):
-        file = Path(__file__).parents[1] / "rewards/__init__.py" if path else None
-    elif path == ADAPTER:
+    if path is None:
+        return
+    if path == ADAPTER:
         own = run.get(KWARGS) or {}
         try:
             find_reward(own.get("file", ""), own.get("function"))
         except RewardError as error:
             yield Diagnostic(f"{KWARGS}.file", own.get("file"), str(error))
         return
-    elif path.startswith("pkg://"):
-        file = source_of(path.removeprefix("pkg://"))
-        if file is None:
-            yield Diagnostic(f"{FUNCTION}.path", path, "no such module", "install the package, or name a file")
-            return
-    else:
-        file = Path(path).expanduser()
-        if not file.is_file():
-            yield Diagnostic(f"{FUNCTION}.path", path, "no such file", f"name a Python file, or {OURS}")
-            return
-    if file is None:
+    packaged = path.startswith("pkg://")
+    file = source_of(path.removeprefix("pkg://")) if packaged else Path(path).expanduser()
+    if file is None or not file.is_file():
+        remedy = "install the package, or name a file" if packaged else f"name a Python file, or {OURS}"
+        yield Diagnostic(f"{FUNCTION}.path", path, f"no such {'module' if packaged else 'file'}", remedy)
         return
     try:
-        defined = _names(ast.parse(file.read_bytes()))
+        module = compile(file.read_bytes(), str(file), "exec")
     except (SyntaxError, ValueError, OSError) as error:
         yield Diagnostic(f"{FUNCTION}.path", path, f"cannot be read as Python: {error}")
         return
-    if name not in defined and "*" not in defined:
+    if name not in module.co_names and ("*",) not in module.co_consts:  # an import of all names may bring it
         yield Diagnostic(f"{FUNCTION}.name", name, f"{file} defines no such function")
-
-
-def _names(module: ast.Module) -> set[str]:
-    """What a module's top level defines or imports; "*" where that cannot be said."""
-    found: set[str] = set()
-    for node in ast.walk(module):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            found.update(alias.asname or alias.name for alias in node.names)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-    return found
 
 
 def source_of(module: str) -> Path | None:
@@ -100,19 +78,3 @@ def source_of(module: str) -> Path | None:
     except (ImportError, ValueError):
         return None
     return Path(spec.origin) if spec and spec.origin else None
-
-
-PRELOAD = ("rpg.preload.early", "rpg.preload.late")
-
-
-@check("modules", "the modules that each worker imports, or one process for all of them, are there",
-       EXTERNAL, *PRELOAD, subject="files")  # fmt: skip
-def modules(run: Run) -> Iterator[Diagnostic]:
-    """actor_rollout_ref.model.external_lib and rpg.preload."""
-    name = run.get(EXTERNAL)
-    if name is not None and source_of(name) is None:
-        yield Diagnostic(EXTERNAL, name, "no such module", "install its package, or set null")
-    for key in PRELOAD:
-        for name in run.get(key):
-            if importlib.util.find_spec(name.partition(".")[0]) is None:  # its parents take seconds
-                yield Diagnostic(key, name, "no such module", "take it out of the list")

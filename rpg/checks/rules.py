@@ -46,13 +46,11 @@ BYPASS, WEIGHT, THRESHOLD = (f"{CORRECTION}.{name}" for name in ("bypass_mode", 
 REJECTION, LIMITS = f"{CORRECTION}.rollout_rs", f"{CORRECTION}.rollout_rs_threshold"
 LOG_PROBS = f"{ROLLOUT}.calculate_log_probs"
 UNWEIGHTED = ("bypass_mode",)  # of verl's registered losses: has its own weights, and leaves rollout_is_weights alone
-SYNC_EVERY = "trainer.v1.separate_async.parameter_sync_step"
-POOL = (f"{ROLLOUT}.nnodes", f"{ROLLOUT}.n_gpus_per_node")
+POOL = f"{ROLLOUT}.n_gpus_per_node"
 ENGINE = f"{ROLLOUT}.checkpoint_engine.backend"
 HYBRID = "actor_rollout_ref.hybrid_engine"
 BACKEND = f"{ROLLOUT}.checkpoint_engine.custom_backend_module"
 SOCKETS = "rpg.verl_plugin.rollout"
-VALIDATION = f"{ROLLOUT}.val_kwargs"
 
 
 @dataclass(frozen=True)
@@ -99,11 +97,11 @@ def _clip(loss: str) -> str:
     return LOSS_NAMES[loss][2] if loss in LOSS_NAMES else ""
 
 
-def _kl_in_force(loss: str, in_loss: bool, in_reward: bool) -> str | None:
-    """The key of the coefficient of the run's KL; None where it has none."""
+def _kl_in_force(loss: str, in_loss: bool, in_reward: bool, ours: Any, of_loss: Any, of_reward: Any) -> Any:
+    """The coefficient of the run's KL; 0 where it has none."""
     if loss in LOSS_NAMES:
-        return KL_COEF
-    return PENALTIES[0][1] if in_loss else PENALTIES[1][1] if in_reward else None
+        return ours
+    return of_loss if in_loss else of_reward if in_reward else 0
 
 
 def _misspelt(name: str, known: Sequence[str]) -> bool:
@@ -119,7 +117,6 @@ SHORT = f"is below {PROMPT} + {RESPONSE} = {{1}} + {{2}} tokens"
 PADS = "verl would pad the batch with samples that it makes"
 LENGTHEN = "raise it, or shorten the lengths"
 AS_REFERENCE = f"with {REFERENCE}.mode={{1}}"
-GROUP = "take the group, schedule=separate"
 BIASED: tuple[tuple[bool, Level], ...] = ((True, "error"), (False, "warning"))  # whether it is an RPG loss
 SEPARATELY = f"with {SCHEDULE}={SEPARATE}"
 
@@ -191,11 +188,9 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              lambda path, mode: mode != "resume_path" and path is not None,
              "is not read with trainer.resume_mode={1}", "set trainer.resume_mode=resume_path, or leave it out"),
     ],
-    ("validation", "a run that only validates does so before training, and greedy validation is meant"): [
+    ("validation", "a run that only validates does so before training"): [
         Rule("trainer.val_before_train", ("trainer.val_only",), lambda before, only: only and not before,
              "with trainer.val_only=true leaves nothing to do", "set it to true"),
-        Rule(f"{VALIDATION}.do_sample", (f"{VALIDATION}.n",), lambda sample, n: n > 1 and not sample,
-             f"with {VALIDATION}.n={{1}} gives one greedy response {{1}} times", "set it to true, or n=1", "warning"),
     ],
     ("loss name", "a loss of the form rpg* is one of the sixteen"): [
         Rule(LOSS, (), lambda name: _misspelt(name, [*LOSS_NAMES]), "is not an RPG loss", near=[*LOSS_NAMES]),
@@ -228,15 +223,10 @@ RULES: dict[tuple[str, str], list[Rule]] = {
         Rule(LOSS, (KL_COEF, BETA), lambda loss, coefficient, beta: loss in LOSS_NAMES and coefficient is None,
              f"is set, and {BETA}={{2}} does not reach it: the loss would take {USUAL}",
              "choose the loss by method=rpg, rpg_rf or rpg_rf_clip_ppo"),
-        Rule(BETA, (LOSS, PENALTIES[0][0], PENALTIES[1][0]),
-             lambda beta, loss, *enabled: beta not in (USUAL, 0) and loss not in LOSS_NAMES and not any(enabled),
-             "reaches nothing: this run has no KL", "leave it out", "warning"),
-        *(Rule(BETA, (coefficient, LOSS, PENALTIES[0][0], PENALTIES[1][0]),
-               lambda beta, held, *run, key=coefficient: beta not in (USUAL, held) and held is not None
-               and _kl_in_force(*run) == key,
-               f"does not reach the KL, whose coefficient in force is {coefficient}={{1}}",
-               f"leave it out, and set {coefficient}", "warning")
-          for coefficient in (KL_COEF, PENALTIES[0][1], PENALTIES[1][1])),
+        Rule(BETA, (LOSS, PENALTIES[0][0], PENALTIES[1][0], KL_COEF, PENALTIES[0][1], PENALTIES[1][1]),
+             lambda beta, *run: beta not in (USUAL, _kl_in_force(*run)),
+             f"reaches no KL: an RPG loss takes {KL_COEF}={{4}}, another {PENALTIES[0][1]}={{5}} if {PENALTIES[0][0]}, "
+             f"or {PENALTIES[1][1]}={{6}} if {PENALTIES[1][0]}", "leave it out, or set that key", "warning"),
     ],
     ("reference", "the settings of pi_ref agree: mode, trigger, engine, adapter"): [
         *(Rule(f"{REFERENCE}.{name}", (f"{REFERENCE}.mode",),
@@ -333,20 +323,12 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              f"lower it, or raise {SAMPLER}_threshold")
         for mode in ("colocate_async", SEPARATE)
     ],
-    # verl asserts most of these once Ray is up (PPOTrainerSeparateAsync.__init__)
-    ("separate rollouts", "rollouts with GPUs of their own have some, get the weights once a batch, and by an engine "
-     "that can"): [
-        Rule(SYNC_EVERY, (SCHEDULE, MINI_BATCH, BATCH),
-             lambda every, mode, mini, batch: mode == SEPARATE and every * mini != batch,
-             f"times {MINI_BATCH}={{2}} must be {BATCH}={{3}}", GROUP),
-        *(Rule(key, (SCHEDULE,), lambda count, mode: mode == SEPARATE and count < 1,
-               f"leaves rollouts without GPUs {SEPARATELY}", GROUP) for key in POOL),
-        Rule(POOL[1], (SCHEDULE, *REPLICA),
+    # verl itself asserts the others once Ray is up (PPOTrainerSeparateAsync.__init__)
+    ("separate rollouts", "rollouts with GPUs of their own fill them; actor and reference are in one fsdp2 process"): [
+        Rule(POOL, (SCHEDULE, *REPLICA),
              lambda gpus, mode, tensor, data: mode == SEPARATE and gpus % (tensor * data)
              and tensor * data % max(1, gpus),
              f"is not a whole number of vLLM replicas of {{2}} x {{3}} GPUs ({', '.join(REPLICA)})"),
-        Rule(ENGINE, (SCHEDULE,), lambda engine, mode: mode == SEPARATE and engine == "naive",
-             f"cannot reach rollouts with GPUs of their own, as {SEPARATELY}", GROUP),
         Rule(STRATEGY, (SCHEDULE,), lambda strategy, mode: mode == SEPARATE and strategy != "fsdp2",
              f"must be fsdp2 {SEPARATELY}"),
         Rule(HYBRID, (SCHEDULE, f"{REFERENCE}.mode"),
@@ -362,8 +344,7 @@ def _check(name: str, sentence: str, rules: list[Rule]) -> Check:
         for rule in rules:
             yield from rule.ask(run)
 
-    keys = dict.fromkeys(key for rule in rules for key in (rule.key, *rule.reads))
-    return Check(name, sentence, tuple(keys), "cheap", "settings", ask)
+    return Check(name, sentence, "cheap", "settings", ask)
 
 
 CHECKS = [_check(name, sentence, rules) for (name, sentence), rules in RULES.items()]

@@ -72,18 +72,3 @@ def _secret(key: str, text: str, named: bool, known: Mapping[str, str]) -> Itera
     elif held := [variable for variable, value in known.items() if value in text]:
         wrong = f"holds what {held[0]} holds in the environment, which would be written down"
         yield Diagnostic(key, ABSENT, wrong, f"leave it out; {ELSEWHERE}")
-
-
-TRUST = "trust_remote_code"
-
-
-@check("remote code", f"no {TRUST}: code from a model's directory is not run unless it is asked for")
-def remote_code(run: Run) -> Iterator[Diagnostic]:
-    """It may be meant, so it is a warning."""
-    for key, value in leaves(run.config):
-        if key.rpartition(".")[2] == TRUST and str(value) == "True":
-            wrong = (
-                "Python code that lies with the model or the tokenizer, or that its hub repository names, is run in "
-                "the driver and in every worker, with all that this user may do"
-            )
-            yield Diagnostic(key, True, wrong, "read that code, or set it to false", "warning")

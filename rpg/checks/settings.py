@@ -1,7 +1,7 @@
 """Types and ranges of single settings, without an import of verl.
 
-Ours (`rpg.*`) are a pydantic model. verl's get their type from verl's own default configuration; RANGES adds what verl
-would accept silently, or refuse only after Ray has started. pydantic is strict: "300" is not a number, true not 1.
+verl's settings get their type from verl's own default configuration; RANGES has all of ours (`rpg.*`), and adds what
+verl would accept silently, or refuse only after Ray has started. pydantic is strict: "300" is not a number, true not 1.
 """
 
 import difflib
@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Field,
     NonNegativeFloat,
@@ -67,49 +66,6 @@ Logger = Literal["console", "file", "wandb", "tensorboard", "mlflow", "swanlab",
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
-
-
-class Reference(_Section):
-    """`rpg.reference`: when pi_ref is renewed (docs/reference.md)."""
-
-    mode: Literal[MODES]  # type: ignore[valid-type]
-    every_k: PositiveInt | None
-    kl_target: PositiveFloat | None
-    kl_ema: Annotated[float, Field(ge=0, lt=1)]
-
-
-class Preload(_Section):
-    """`rpg.preload`: modules that one process imports for all workers of a machine."""
-
-    early: list[Line]
-    late: list[Line]
-
-
-class RpgSettings(_Section):
-    """`rpg.*`: what verl has no key for; rpg_trainer.yaml says what each means. Limits are in seconds."""
-
-    script: Line | None
-    env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str | int | float | bool]
-    data_dir: FilePath
-    divergence: Literal[DIVERGENCE_NAMES]  # type: ignore[valid-type]
-    kl_coef: NonNegativeFloat
-    pi_old: Literal[PI_OLD] | None  # type: ignore[valid-type]
-    reference: Reference
-    preload: Preload
-    poll_interval: PositiveFloat
-    nonfinite_limit: PositiveInt
-    reward_limit: PositiveFloat | None
-    left_out_limit: Fraction
-    stall_limit: PositiveFloat | None
-    time_limit: PositiveFloat | None
-    max_num_seqs: dict[str, PositiveInt]
-    gpu_memory: PositiveFloat
-    resume_changed: bool
-    console: Literal["full", "progress"]
-
-
 def _each(kind: Any, *keys: str) -> dict[str, TypeAdapter[Any]]:
     return dict.fromkeys(keys, TypeAdapter(kind, config=STRICT))
 
@@ -122,6 +78,25 @@ SAMPLER = "trainer.v1.sampler.max_off_policy"
 RAY = "ray_kwargs.ray_init"
 
 RANGES: dict[str, TypeAdapter[Any]] = {
+    # rpg.*: what verl has no key for; rpg_trainer.yaml says what each means
+    **_each(Line | None, "rpg.script"),
+    **_each(dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str | int | float | bool], "rpg.env"),
+    **_each(FilePath, "rpg.data_dir"),
+    **_each(Literal[DIVERGENCE_NAMES], "rpg.divergence"),
+    **_each(Literal[*PI_OLD, None], "rpg.pi_old"),
+    **_each(Literal[MODES], "rpg.reference.mode"),
+    **_each(Annotated[float, Field(ge=0, lt=1)], "rpg.reference.kl_ema"),
+    **_each(list[Line], "rpg.preload.early", "rpg.preload.late"),
+    **_each(dict[str, PositiveInt], "rpg.max_num_seqs"),
+    **_each(PositiveInt, "rpg.nonfinite_limit"),
+    **_each(PositiveInt | None, "rpg.reference.every_k"),
+    **_each(PositiveFloat, "rpg.poll_interval", "rpg.gpu_memory"),
+    **_each(PositiveFloat | None, "rpg.reference.kl_target", "rpg.reward_limit", "rpg.stall_limit", "rpg.time_limit"),
+    **_each(NonNegativeFloat, "rpg.kl_coef"),
+    **_each(Fraction, "rpg.left_out_limit"),
+    **_each(bool, "rpg.resume_changed"),
+    **_each(Literal["full", "progress"], "rpg.console"),
+    # verl's
     **_each(RunName, "trainer.experiment_name"),
     **_each(
         Line, "trainer.project_name", "data.prompt_key", "algorithm.adv_estimator", "reward.reward_manager.name",
@@ -186,14 +161,8 @@ RANGES: dict[str, TypeAdapter[Any]] = {
     **_each(Literal["drop", "wait"], f"{SAMPLER}_strategy"),
     **_each(Literal["left", "right", "middle", "error"], "data.truncation"),
     **_each(Literal["token", "sequence"] | None, f"{CORRECTION}.rollout_is"),
-    **_each(
-        PositiveFloat | Bounds | None,
-        f"{CORRECTION}.rollout_is_threshold",
-    ),
-    **_each(
-        PositiveFloat | Thresholds | None,
-        f"{CORRECTION}.rollout_rs_threshold",
-    ),
+    **_each(PositiveFloat | Bounds | None, f"{CORRECTION}.rollout_is_threshold"),
+    **_each(PositiveFloat | Thresholds | None, f"{CORRECTION}.rollout_rs_threshold"),
     **_each(Literal["fsdp2", "fsdp"], f"{ACTOR}.strategy"),
     **_each(KL, f"{ACTOR}.kl_loss_type"),
     **_each(Literal[CLIP_SCOPES], f"{ACTOR}.policy_loss.clip_scope"),
@@ -225,24 +194,21 @@ ALSO_READ = (
 
 @cache
 def verl_defaults() -> dict[str, Any]:
-    """verl's own configuration without an override, as verl generates and ships it: interpolations as text.
+    """verl's own configuration without an override, as verl generates and ships it, and ??? for our settings.
 
-    verl is not imported.
+    Interpolations are text. verl is not imported.
     """
     from omegaconf import OmegaConf
 
     spec = importlib.util.find_spec("verl")
     assert spec is not None
     assert spec.submodule_search_locations
-    file = Path(spec.submodule_search_locations[0]) / "trainer/config/_generated_ppo_trainer.yaml"
-    made: Any = OmegaConf.to_container(OmegaConf.load(file))
-    return {"model_engine": "dp", **made}  # the key that chose the groups, which the generated file leaves out
-
-
-def parents(key: str) -> list[str]:
-    """The sections that a key lies in, outermost first: a.b.c -> a, a.b."""
-    names = key.split(".")
-    return [".".join(names[:count]) for count in range(1, len(names))]
+    made = OmegaConf.load(Path(spec.submodule_search_locations[0]) / "trainer/config/_generated_ppo_trainer.yaml")
+    for key in RANGES:
+        if key.startswith("rpg."):
+            OmegaConf.update(made, key, "???", force_add=True)
+    # the key that chose the groups is left out of the generated file
+    return {"model_engine": "dp", **OmegaConf.to_container(made)}  # type: ignore[dict-item]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -251,65 +217,28 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}?" if near else ""
 
 
-def complaint(adapter: TypeAdapter[Any], value: Any) -> str | None:
-    """What pydantic finds wrong with a value; None where it accepts it."""
+def faults(adapter: TypeAdapter[Any], key: str, value: Any) -> Iterator[Diagnostic]:
+    """What pydantic finds wrong with the value of a key."""
     try:
         adapter.validate_python(value)
     except ValidationError as error:
-        return " or ".join(dict.fromkeys(_sentence(found) for found in error.errors()))
-    return None
-
-
-def _sentence(found: Any) -> str:
-    return found["msg"].removeprefix("Value error, ").replace("Input should", "must", 1)
+        found = (
+            each["msg"].removeprefix("Value error, ").replace("Input should", "must", 1) for each in error.errors()
+        )
+        yield Diagnostic(key, repr(value) if isinstance(value, str) else value, " or ".join(dict.fromkeys(found)))
 
 
 @check("types and ranges", "a setting has the type of verl's default, or of the recipe's, is in its range, and is read")
 def values(run: Run) -> Iterator[Diagnostic]:
     """Wrong types, numbers out of range, missing keys, and keys that nothing reads; then verl_validation.py."""
-    yield from _ours(run)
     for section in SECTIONS:
         held = run.get(section, ABSENT)
         if not isinstance(held, dict) and held is not None and held is not ABSENT:
             yield _no_mapping(section, held)
     for key, adapter in RANGES.items():
-        held = run.get(key, ABSENT)
-        if held is not ABSENT and (wrong := complaint(adapter, held)):
-            yield Diagnostic(key, repr(held) if isinstance(held, str) else held, wrong)
+        if (held := run.get(key, ABSENT)) is not ABSENT:
+            yield from faults(adapter, key, held)
     yield from _section("", run.config, verl_defaults())
-
-
-RPG_KEYS = [f"rpg.{name}" for name in RpgSettings.model_fields] + [
-    f"rpg.{section}.{name}"
-    for section, model in (("reference", Reference), ("preload", Preload))
-    for name in model.model_fields
-]
-
-
-def _ours(run: Run) -> Iterator[Diagnostic]:
-    errors = []
-    try:
-        RpgSettings.model_validate(run.get("rpg"))
-    except ValidationError as error:
-        errors = error.errors()
-    for key, found in {_place(run, found): found for found in reversed(errors)}.items():
-        if found["type"] == "missing":
-            yield Diagnostic(key, ABSENT, "is missing", f"remove '~{key}' from the overrides")
-        elif found["type"] == "extra_forbidden":
-            yield Diagnostic(key, run.get(key), "no such setting", did_you_mean(key, RPG_KEYS))
-        else:
-            held = run.get(key)
-            yield Diagnostic(key, repr(held) if isinstance(held, str) else held, _sentence(found))
-
-
-def _place(run: Run, found: Any) -> str:
-    """The key that an error of pydantic is about; for an element of a list or of a union, theirs."""
-    key = "rpg"
-    for name in found["loc"]:
-        if found["type"] != "missing" and run.get(f"{key}.{name}", ABSENT) is ABSENT:
-            break
-        key = f"{key}.{name}"
-    return key
 
 
 def _section(section: str, held: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Diagnostic]:
@@ -324,15 +253,15 @@ def _section(section: str, held: dict[str, Any], defaults: dict[str, Any]) -> It
         default = defaults.get(name, ABSENT)
         if default is ABSENT:
             if not dataclass and not is_read(key):
-                yield Diagnostic(key, value, "verl has no such setting", did_you_mean(name, defaults))
+                yield Diagnostic(key, value, "no such setting", did_you_mean(name, defaults))
         elif isinstance(default, dict) and default and isinstance(value, dict):
             yield from _section(key, value, default)
         elif isinstance(default, dict) and default and value is None:
             yield _no_mapping(key, value)
         elif key in RANGES or key in SECTIONS or (value is None and dataclass) or _says_no_type(default):
             continue
-        elif wrong := complaint(_like(type(default), dataclass and default != {}), value):
-            yield Diagnostic(key, repr(value) if isinstance(value, str) else value, wrong)
+        else:
+            yield from faults(_like(type(default), dataclass and default != {}), key, value)
 
 
 def _says_no_type(default: Any) -> bool:
@@ -351,9 +280,9 @@ def _like(kind: type, dataclass: bool) -> TypeAdapter[Any]:
                        config=STRICT)  # fmt: skip
 
 
-SECTIONS = sorted({section for key in RANGES for section in parents(key)})
+SECTIONS = sorted({key.rsplit(".", depth)[0] for key in RANGES for depth in range(1, key.count(".") + 1)})
 
 
 def is_read(key: str) -> bool:
-    """Whether a key that verl has no default for is read: the recipe's, and the free mappings of verl's own modules."""
-    return key == "rpg" or key in ALSO_READ or key.startswith(f"{RAY}.")
+    """Whether a key that verl has no default for is read."""
+    return key in ALSO_READ or key.startswith(f"{RAY}.")

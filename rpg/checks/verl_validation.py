@@ -17,14 +17,21 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import TypeAdapter
 
 from rpg.checks.check import ABSENT, Diagnostic, Run, check
-from rpg.checks.rules import BACKEND, ENGINE, ESTIMATOR, LIMITS, LOSS, REFERENCE, REJECTION, SCHEDULE, SEPARATE, SOCKETS
-from rpg.checks.settings import RANGES, RAY, STRICT, complaint, did_you_mean, is_read, verl_defaults
+from rpg.checks.rules import BACKEND, ENGINE, ESTIMATOR, LIMITS, LOSS, MANAGER, REFERENCE, REJECTION, SCHEDULE, SEPARATE
+from rpg.checks.rules import SOCKETS as OUR_ENGINE
+from rpg.checks.settings import RANGES, STRICT, did_you_mean, faults, is_read, verl_defaults
 
 
-@check("registered with verl", "loss and estimator are registered with verl, the plugin's and others", LOSS, ESTIMATOR,
-       cost="verl")  # fmt: skip
+@check("registered with verl", "loss, estimator, reward manager and checkpoint engine are registered with verl, which "
+       "the plugin's and others are", "verl")  # fmt: skip
 def registered(run: Run) -> Iterator[Diagnostic]:
-    """Names are verl's own, the plugin's, or those of an external library, which only the workers import."""
+    """Names are verl's own, the plugin's, or those of an external library, which only the workers import.
+
+    verl registers the checkpoint engines whose packages are installed. What a module of the user's registers when it
+    is imported by a worker (reward manager, engine) is not known here.
+    """
+    from verl.checkpoint_engine import CheckpointEngineRegistry
+    from verl.experimental.reward_loop.reward_manager import registry as managers
     from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 
     from rpg.verl_plugin import register
@@ -34,15 +41,24 @@ def registered(run: Run) -> Iterator[Diagnostic]:
     except ValueError as error:
         yield Diagnostic("rpg.verl_plugin", ABSENT, str(error), "take the other package that registers it out")
         return
-    for key, registry in ((LOSS, POLICY_LOSS_REGISTRY), (ESTIMATOR, ADV_ESTIMATOR_REGISTRY)):
+    registries: dict[str, Any] = {LOSS: POLICY_LOSS_REGISTRY, ESTIMATOR: ADV_ESTIMATOR_REGISTRY}
+    if run.get("reward.reward_manager.source", "register") == "register":
+        registries[MANAGER] = managers.REWARD_MANAGER
+    for key, registry in registries.items():
         name, known = run.get(key), sorted(map(str, registry))
         if name not in registry:
             remedy = f"{did_you_mean(name, known)} known: {', '.join(known)}".strip()
             yield Diagnostic(key, name, "is not registered with verl", remedy)
+    if run.get(SCHEDULE) == SEPARATE and run.get(BACKEND) in (None, OUR_ENGINE):
+        if run.get(BACKEND):
+            importlib.import_module(run.get(BACKEND))
+        try:
+            CheckpointEngineRegistry.get(run.get(ENGINE))
+        except ValueError as error:  # which names the package that is missing
+            yield Diagnostic(ENGINE, run.get(ENGINE), str(error))
 
 
-@check("loss sees the reference", "the loss takes ref_log_prob where pi_ref is a model of its own", LOSS,
-       f"{REFERENCE}.mode", cost="verl")  # fmt: skip
+@check("loss sees the reference", "the loss takes ref_log_prob where pi_ref is a model of its own", "verl")
 def loss_sees_the_reference(run: Run) -> Iterator[Diagnostic]:
     """verl's own losses do not."""
     from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
@@ -53,36 +69,7 @@ def loss_sees_the_reference(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(f"{REFERENCE}.mode", mode, wrong, f"choose an rpg loss, or set {REFERENCE}.mode=old")
 
 
-@check("reward manager", "the reward manager is one of verl's", "reward.reward_manager.name", cost="verl")
-def reward_manager(run: Run) -> Iterator[Diagnostic]:
-    """Those that verl registers; one from a module of its own (source: importlib) is the user's."""
-    from verl.experimental.reward_loop.reward_manager import registry
-
-    name, known = run.get("reward.reward_manager.name"), sorted(registry.REWARD_MANAGER)
-    if run.get("reward.reward_manager.source", "register") == "register" and name not in known:
-        yield Diagnostic(
-            "reward.reward_manager.name", name, "verl has no such reward manager", f"known: {', '.join(known)}"
-        )
-
-
-@check("checkpoint engine", "what takes the weights to rollouts with GPUs of their own is registered with verl",
-       SCHEDULE, ENGINE, BACKEND, cost="verl", subject="machine")  # fmt: skip
-def checkpoint_engine(run: Run) -> Iterator[Diagnostic]:
-    """verl registers those whose packages are there; what a module of the user's registers is not known here."""
-    from verl.checkpoint_engine import CheckpointEngineRegistry
-
-    if run.get(SCHEDULE) != SEPARATE or run.get(BACKEND) not in (None, SOCKETS):
-        return
-    if run.get(BACKEND):
-        importlib.import_module(run.get(BACKEND))
-    try:
-        CheckpointEngineRegistry.get(run.get(ENGINE))
-    except ValueError as error:
-        yield Diagnostic(ENGINE, run.get(ENGINE), f"verl has no such checkpoint engine here ({error})")
-
-
-@check("rejection criteria", "verl can read the criteria of rollout_rs and their thresholds", REJECTION, LIMITS,
-       cost="verl")  # fmt: skip
+@check("rejection criteria", "verl can read the criteria of rollout_rs and their thresholds", "verl")
 def rejection(run: Run) -> Iterator[Diagnostic]:
     """verl reads them after the first batch's rollouts."""
     from verl.trainer.ppo.rollout_corr_helper import SUPPORTED_ROLLOUT_RS_OPTIONS, _parse_rollout_rs_thresholds
@@ -101,19 +88,7 @@ def rejection(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(LIMITS, limits, str(error))
 
 
-@check("arguments of ray.init", "ray_kwargs.ray_init holds arguments of ray.init", RAY, cost="verl")
-def ray_arguments(run: Run) -> Iterator[Diagnostic]:
-    """Ray refuses others when it is started."""
-    import ray
-
-    known = inspect.signature(ray.init).parameters
-    for name, value in run.get(RAY).items():
-        if name not in known:
-            remedy = did_you_mean(name, known) or f"remove it ('~{RAY}.{name}')"
-            yield Diagnostic(f"{RAY}.{name}", value, "ray.init has no such argument", remedy)
-
-
-@check("verl's dataclasses", "a setting of verl's dataclasses is one of their fields and has its type", cost="verl")
+@check("verl's dataclasses", "a setting of verl's dataclasses is one of their fields and has its type", "verl")
 def verl_types(run: Run) -> Iterator[Diagnostic]:
     """What settings.py cannot say without importing verl: keys that no field reads, and types that have no default."""
     yield from _section("", run.config, verl_defaults())
@@ -138,8 +113,8 @@ def _section(section: str, held: dict[str, Any], defaults: Any) -> Iterator[Diag
             continue
         elif value == defaults.get(name, ABSENT) or (value is None and "${" in str(defaults.get(name))):
             continue  # verl's own defaults are not all of their field's type
-        elif wrong := complaint(TypeAdapter(fields[name], config=STRICT), value):
-            yield Diagnostic(key, repr(value) if isinstance(value, str) else value, wrong)
+        else:
+            yield from faults(TypeAdapter(fields[name], config=STRICT), key, value)
 
 
 def _dataclass(section: dict[str, Any]) -> type | None:
@@ -162,10 +137,13 @@ def _simple(annotation: Any) -> bool:
     return annotation in (int, float, bool, str, list, dict, tuple, type(None), Any)
 
 
-@check("verl's own validation", "verl makes its dataclasses of the configuration, and its validate_config passes",
-       *RANGES, cost="verl")  # fmt: skip
+@check(
+    "verl's own validation", "verl makes its dataclasses of the configuration, and its validate_config passes", "verl"
+)
 def verl_validation(run: Run) -> Iterator[Diagnostic]:
-    """verl's words, under the key of the section that they are about."""
+    """verl's words, under the key of the section that they are about; left to the others where a value is wrong."""
+    if run.wrong:
+        return
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException

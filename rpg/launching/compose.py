@@ -6,7 +6,6 @@ verl, torch and Ray are not imported: a dry run takes a second.
 import importlib.util
 import math
 import os
-import shlex
 import subprocess
 from typing import Any
 
@@ -17,7 +16,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from rpg.checks import machine, secrets, verl_version
+from rpg.checks import machine, secrets
 from rpg.checks.check import Refused, Run, leaves
 from rpg.launching.overrides import BadSetting, check_text, override
 from rpg.launching.reward_overrides import set_own_reward
@@ -38,7 +37,7 @@ def configured(overrides: list[str], notes: list[str]) -> Run:
         BadSetting: an override or an environment variable that cannot be read, a configuration that cannot be made.
         Refused: another verl, a variable with a wrong value, a secret in the configuration.
     """
-    for early in (machine.environment_variables, verl_version.verl_version):
+    for early in (machine.environment_variables, machine.verl_version):
         if errors := [diagnostic for diagnostic in early(Run({})) if diagnostic.level == "error"]:
             raise Refused(errors)
     for variable in PATHS:
@@ -106,7 +105,11 @@ def compose_config(overrides: list[str]) -> DictConfig:
     Raises BadSetting for an override that Hydra cannot read or apply, ModuleNotFoundError without verl.
     """
     for text in overrides:
-        check_override(text)
+        try:
+            OverridesParser.create().parse_override(text)
+        except HydraException as error:
+            reason = str(error).splitlines()[0].strip()
+            raise BadSetting(f"{text}: Hydra cannot read it ({reason}); quote the value: KEY='VALUE'") from error
     for name, function in RESOLVERS.items():
         OmegaConf.register_new_resolver(f"rpg.{name}", function, replace=True)
     verl = importlib.util.find_spec("verl")  # does not import it
@@ -123,23 +126,6 @@ def compose_config(overrides: list[str]) -> DictConfig:
 def _bad_configuration(error: Exception) -> BadSetting:
     cause = f": {error.__cause__}" if error.__cause__ else ""
     return BadSetting(f"in the configuration: {error}{cause}")
-
-
-def check_override(text: str) -> None:
-    """Raise BadSetting with the right spelling for an override that Hydra cannot read, or that holds several values."""
-    try:
-        if not OverridesParser.create().parse_overrides([text])[0].is_sweep_override():
-            return
-        reason = "Hydra reads several values in it, one run each"
-    except HydraException as error:
-        reason = f"Hydra cannot read it ({str(error).splitlines()[0].strip()})"
-    key, equal, value = text.partition("=")
-    if not equal:
-        raise BadSetting(f"{text}: {reason}; an override is KEY=VALUE, +KEY=VALUE or ~KEY")
-    raise BadSetting(
-        f"{text}: {reason}; quote the value for Hydra and again for the shell: "
-        f"{shlex.quote(override(key, value))} (in a list each element)"
-    )
 
 
 def files(variable: str, default: str | list[str]) -> str | list[str]:

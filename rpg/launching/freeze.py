@@ -74,7 +74,7 @@ def wandb_environment(config: dict[str, Any]) -> dict[str, str]:
     if "wandb" not in config["trainer"]["logger"]:
         return {}
     variables = {"WANDB_DIR": config["trainer"]["default_local_dir"]}
-    if "WANDB_MODE" not in os.environ and machine.missing_wandb_key() is not None:  # pre-flight warns
+    if "WANDB_MODE" not in os.environ and not machine.has_wandb_key():  # pre-flight warns
         variables["WANDB_MODE"] = "offline"
     return variables
 

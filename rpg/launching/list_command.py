@@ -1,7 +1,6 @@
 """`rpg list [--size S] [--method M] [--task T]`: the launch scripts by size, method and task."""
 
 import argparse
-import difflib
 import re
 import sys
 from collections import Counter
@@ -35,9 +34,7 @@ def run(args: argparse.Namespace) -> int:
             rows.append(row)
             sizes[name.size] += 1
     if not rows:
-        near = difflib.get_close_matches(args.method or "", METHODS, n=1)
-        hint = f"; did you mean --method {near[0]}?" if near else ""
-        print(f"rpg list: no script of this size, method and task{hint}", file=sys.stderr)
+        print("rpg list: no script of this size, method and task", file=sys.stderr)
         return 2
     console = Console()
     if console.is_terminal:

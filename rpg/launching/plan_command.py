@@ -156,5 +156,4 @@ def lines(plan: Plan) -> Iterator[str]:
     yield f"\nTime, by assumed rates\n  a step {fast:.0f} to {slow:.0f} s{hours}"
     yield f"\nDisk\n  {plan.checkpoints} checkpoints at once of {plan.checkpoint / GB:.3g} GB"
     yield f"\nHost memory of a node\n  {plan.host}"
-    remedy = "" if plan.fits or rank else "; adapter=lora trains less"
-    yield f"\n{'fits' if plan.fits else 'DOES NOT FIT'}: {plan.gpu.name}{remedy}"
+    yield f"\n{'fits' if plan.fits else 'DOES NOT FIT'}: {plan.gpu.name}"

@@ -90,7 +90,7 @@ def put_aside(directory: Path) -> None:
     if not dates:
         return
     until = f"until-{time.strftime('%Y%m%d-%H%M%S', time.localtime(max(dates)))}"
-    for log in (directory / "metrics.previous.jsonl", metrics, directory / LEFT_OUT, directory / SKIPPED):
+    for log in (metrics, directory / LEFT_OUT, directory / SKIPPED):
         if log.is_file():
             log.rename(directory / f"{log.stem}.{until}.jsonl")
     saved = [path for path in (*checkpoints, tracker) if path.exists()]

@@ -8,8 +8,7 @@ import jinja2
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-from rpg.checks.check import leaves
-from rpg.checks.fingerprint import below
+from rpg.checks.check import below, leaves
 from rpg.checks.secrets import HIDDEN, names_a_secret, without_login
 from rpg.files.atomic import write_whole
 from rpg.methods.labels import looks_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from rpg.checks.check import Refused, Run, leaves
-from rpg.checks.fingerprint import HOW_FAST, HOW_OFTEN, below
+from rpg.checks.check import Refused, Run, below, leaves
+from rpg.checks.fingerprint import HOW_FAST, HOW_OFTEN
 from rpg.data.readers import DataError
 from rpg.launching.overrides import BadSetting
 from rpg.rewards import OURS, data_sources

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from rpg.checks import budgets, estimate, inputs, machine, preflight
-from rpg.checks.check import Refused, Run
+from rpg.checks import budgets, estimate, inputs, machine, memory
+from rpg.checks.check import Run
 from rpg.checks.rules import RPG_ESTIMATORS
 from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
@@ -20,53 +20,37 @@ ROOT = Path(__file__).parents[2]
 R = "actor_rollout_ref.rollout"
 
 
-@pytest.mark.parametrize(
-    ("memory", "wrong"),
-    [(90e9, []), (80e9, ["update"]), (None, [])],
-)
+@pytest.mark.parametrize(("memory", "wrong"), [(90e9, []), (80e9, ["update"])])
 def test_memory_against_a_device(memory, wrong):
     """Qwen3-4B on one device of so many bytes, offloaded between two updates."""
     fsdp = "actor_rollout_ref.actor.fsdp_config"
     made = resolve(compose_config(["model=qwen3-4b", "context=2k", "rpg.script=x", "trainer.n_gpus_per_node=1",
                                    f"{fsdp}.param_offload=true", f"{fsdp}.optimizer_offload=true"]))  # fmt: skip
-    shape = estimate.shape_of("Qwen/Qwen3-4B")
-    assert shape is not None
-    found = list(budgets.needs(made, shape, memory))
-    print([str(diagnostic) for diagnostic in found])
+    found = budgets.needs(made, estimate.MODELS["Qwen/Qwen3-4B"], memory)
     assert [diagnostic.key for diagnostic in found if diagnostic.level == "error"] == wrong
-    if memory is None:
-        assert {diagnostic.level for diagnostic in found} == {"skip"}
-
-
-CONTEXTS = [("qwen2.5-math-7b", "2k"), ("qwen2.5-7b-instruct", "4k"), ("qwen3-4b", "8k")]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "length"), CONTEXTS)
+@pytest.mark.parametrize(("model", "length"), [("qwen2.5-math-7b", 2), ("qwen2.5-7b-instruct", 4), ("qwen3-4b", 8)])
 def test_the_numbers_of_each_context_follow_from_the_arithmetic(model, length):
-    """config/context and config/model: within every bound of the check, and not far below the bound of the cache."""
-    made = resolve(compose_config([f"model={model}", f"context={length}", "rpg.script=x"]))
-    rollout = made.config["actor_rollout_ref"]["rollout"]
-    assert not list(budgets.context(made))
-    assert rollout["max_model_len"] == 2048 + int(length[0]) * 1024
-    if rollout["max_num_seqs"] < 512:  # above, vLLM has no CUDA graph
-        rollout["max_num_seqs"] += 8
-        assert [diagnostic.key for diagnostic in budgets.context(made)] == [f"{R}.max_num_seqs"]
+    """config/context and config/model: docs/settings.md. The cache holds max_num_seqs sequences half-way through."""
+    run = resolve(compose_config([f"model={model}", f"context={length}k", "rpg.script=x"]))
+    shape = estimate.shape_of(run.get("actor_rollout_ref.model.path"))
+    assert shape is not None
+    assert run.get(f"{R}.max_model_len") == 2048 + length * 1024
+    held = memory.kv_tokens(shape, run.config, 80e9) / (256 + length * 512)
+    most = run.get(f"{R}.max_num_seqs")
+    assert most <= held
+    assert held < most + 8 or most == 512  # above, vLLM has no CUDA graph
 
 
-def test_a_context_that_is_out_of_bounds():
-    wrong = [f"{R}.max_num_seqs=256", f"{R}.gpu_memory_utilization=0.95", f"{R}.max_model_len=50000"]
-    made = resolve(compose_config(["model=qwen3-4b", "context=8k", "rpg.script=x", *wrong]))
-    assert {f"{diagnostic.key}={diagnostic.value}" for diagnostic in budgets.context(made)} == set(wrong)
-
-
-@pytest.mark.parametrize(("free", "bucket", "ranks", "level"), [
-    (64, 128, 1, "error"),  # docker's /dev/shm
-    (64, 16, 1, None),
-    (64, 48, 2, "error"),
-    (128, 128, 1, None),
+@pytest.mark.parametrize(("free", "bucket", "ranks", "is_short"), [
+    (64, 128, 1, True),  # docker's /dev/shm
+    (64, 16, 1, False),
+    (64, 48, 2, True),
+    (128, 128, 1, False),
 ])  # fmt: skip
-def test_a_bucket_that_shared_memory_does_not_hold(tmp_path, monkeypatch, free, bucket, ranks, level):
+def test_a_bucket_that_shared_memory_does_not_hold(tmp_path, monkeypatch, free, bucket, ranks, is_short):
     """100 MB of embeddings and little else: of a bucket no more is taken than there are weights."""
     toy = make_toy(tmp_path)
     sizes = {"hidden_size": 1000, "num_hidden_layers": 0, "intermediate_size": 1, "num_attention_heads": 1,
@@ -76,9 +60,8 @@ def test_a_bucket_that_shared_memory_does_not_hold(tmp_path, monkeypatch, free, 
     monkeypatch.setattr(shutil, "disk_usage", lambda path: {"/dev/shm": there}[path])
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     run = run_of(toy, f"{budgets.BUCKET}={bucket}", f"trainer.n_gpus_per_node={ranks}")
-    assert [diagnostic.level for diagnostic in budgets.shared_memory(run)] == ([level] if level else [])
-    run = run_of(toy, "trainer.device=cuda")
-    assert not [*budgets.shared_memory(run), *budgets.weight_bucket(run)]  # CUDA's own way
+    assert sum("/dev/shm" in found.wrong for found in budgets.weight_bucket(run)) == is_short
+    assert not list(budgets.weight_bucket(run_of(toy, "trainer.device=cuda")))  # CUDA's own way
 
 
 def shape_of_size(parameters: float) -> estimate.Shape:
@@ -87,7 +70,8 @@ def shape_of_size(parameters: float) -> estimate.Shape:
 
 
 def test_disk(tmp_path):
-    """Against the real disk: what it can hold of 12 B a parameter, in checkpoints."""
+    """Against the real disk: what it can hold of 12 B a parameter, in checkpoints; before Ray starts."""
+    assert budgets.disk.cost == "cheap"
     toy = make_toy(tmp_path)
     kept = ["trainer.max_actor_ckpt_to_keep=3", "trainer.total_training_steps=400", "trainer.save_freq=20"]
 
@@ -105,19 +89,6 @@ def test_disk(tmp_path):
     assert level(1.5, "trainer.resume_mode=disable") == "error"
 
 
-def test_a_run_whose_disk_cannot_hold_two_checkpoints_is_refused(tmp_path, monkeypatch):
-    """Before Ray: among the cheap checks. A model of 1e15 parameters, 12 PB a checkpoint."""
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    toy = make_toy(tmp_path)
-    preflight.refuse(run_of(toy), ["cheap"])
-    sizes = {"model_type": "qwen2", "hidden_size": 10**6, "num_hidden_layers": 1, "intermediate_size": 1,
-             "num_attention_heads": 1, "vocab_size": 10**9, "tie_word_embeddings": True}  # fmt: skip
-    (toy / "model" / "config.json").write_text(json.dumps(sizes))
-    with pytest.raises(Refused) as refused:
-        preflight.refuse(run_of(toy), ["cheap"])
-    assert "checkpoints" in [diagnostic.key for diagnostic in refused.value.diagnostics]
-
-
 WANDB = "machine api.wandb.ai login user password x\n"
 
 
@@ -126,9 +97,6 @@ WANDB = "machine api.wandb.ai login user password x\n"
     [
         (None, True),
         (WANDB, False),
-        (WANDB.replace("wandb", "example"), True),
-        ("machine api.wandb.ai password\nlogni x", True),
-        (b"\xff\x00", True),
     ],
 )
 def test_wandb(content, warned, monkeypatch, tmp_path):
@@ -136,12 +104,12 @@ def test_wandb(content, warned, monkeypatch, tmp_path):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     if content is not None:
-        (tmp_path / "netrc").write_bytes(content if isinstance(content, bytes) else content.encode())
+        (tmp_path / "netrc").write_text(content)
     logged = Run({"trainer": {"logger": ["console", "wandb"]}})
     assert [diagnostic.level for diagnostic in machine.wandb(logged)] == ["warning"] * warned
     assert not list(machine.wandb(Run({"trainer": {"logger": ["console"]}})))
     monkeypatch.setenv("WANDB_MODE", "offline")
-    assert [diagnostic.level for diagnostic in machine.wandb(logged)] == ["ok"]
+    assert not list(machine.wandb(logged))
 
 
 def test_data(tmp_path):

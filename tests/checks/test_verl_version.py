@@ -29,12 +29,6 @@ def test_another_verl_is_refused(other, toy, monkeypatch, capsys, dry):
     assert not (toy / "run").exists()
 
 
-def test_another_verl_is_not_asked(other, toy):
-    asked = {check.name for check, _ in preflight.ask(run_of(toy), CHEAP_OR_VERL)}
-    assert "verl's version" in asked
-    assert not asked & {check.name for check in preflight.CHECKS if check.cost == "verl"}
-
-
 def test_no_verl_at_all(monkeypatch):
     monkeypatch.setattr(version, "installed", lambda: None)
     monkeypatch.setenv(version.ALLOW, "1")

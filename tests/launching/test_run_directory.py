@@ -140,7 +140,7 @@ def line(step: int) -> bytes:
     "before",
     [
         [line(0), line(1)],
-        [line(0), line(1), line(2), line(3)],
+        [line(0), line(1), line(2)],
         [line(0), line(1), b'{"step": 2, "da'],
         [line(0), b"\0\0\n", line(1)],
     ],

@@ -171,7 +171,6 @@ def test_a_local_ray_is_described_and_a_cluster_is_not():
 @pytest.mark.parametrize(
     ("environment", "netrc", "mode"),
     [
-        ({}, None, "offline"),
         ({"WANDB_API_KEY": "k"}, None, None),
         ({}, "machine elsewhere.org login user password k\n", "offline"),
         ({"WANDB_BASE_URL": "https://wandb.mine.org"}, "machine wandb.mine.org login user password k\n", None),
@@ -195,7 +194,6 @@ def test_wandb_without_a_key_is_offline(environment, netrc, mode, tmp_path):
         ({"entrypoint": "python3 -m rpg.launching rpg.script=dapo_7b"}, False),
         ({"status": "FAILED"}, False),
         ({"runtime_env": {"env_vars": {"CKPTS_DIR": "/elsewhere"}}}, False),
-        ({"runtime_env": None}, False),
     ],
 )
 def test_the_same_command_follows_its_job(client, monkeypatch, capsys, other, followed):
