@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write tables and pictures into --out."""
+    """Write tables and pictures into --out; 2 where that holds files of others beside some of these names."""
     import torch
 
     from rpg.files.atomic import write_whole
@@ -35,6 +36,12 @@ def run(args: argparse.Namespace) -> int:
     torch.set_num_threads(1)
     started = time.monotonic()
     quick, seed, out = args.quick, args.seed, args.out
+    present = {path.name for path in out.iterdir()} if out.is_dir() else set()
+    written = {f"{part}.{kind}" for part in PARTS for kind in ("csv", "png")}
+    if present & written and present - written:
+        foreign = min(present - written)
+        print(f"rpg lab: --out {out} holds {foreign}, which is no file of `rpg lab`; name another", file=sys.stderr)
+        return 2
     out.mkdir(parents=True, exist_ok=True)
     if "identity" in args.only:
         write_whole(out / "identity.csv", identity_table().to_csv(index=False, float_format="%.2g"))

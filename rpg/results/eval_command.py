@@ -82,8 +82,11 @@ def eval_command(
     """The launch script with the overrides that make it validate once and stop.
 
     Raises:
-        ResultsError: a checkpoint that is not complete. BadSetting: a path that no configuration can hold.
+        ResultsError: no such script, or a checkpoint that is not complete.
+        BadSetting: a path that no configuration can hold.
     """
+    if not script.is_file():
+        raise ResultsError(f"{script}: no such launch script")
     command = ["bash", str(script), "trainer.val_only=True", "trainer.val_before_train=True"]
     command += [f"actor_rollout_ref.rollout.val_kwargs.n={samples}"]
     command += [override("trainer.default_local_dir", out.absolute())]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import matplotlib
+import numpy as np
 import pandas as pd
 
 matplotlib.use("Agg")
@@ -34,6 +35,7 @@ PANELS = {
     "off-policy: clipped below (share)": "actor/rpg_clipfrac_low",
     "off-policy: clipped at c (share)": "actor/rpg_clipfrac_c",
 }
+MOST_POINTS = 2000  # of a line; more are not seen, and an SVG of a million has 30 MB
 SMOOTHING = 0.1  # a running mean over this share of the steps; raw values stay visible behind it
 LETTERS = 38  # of a label, that fit below one panel
 STYLE: dict[Any, Any] = {  # matplotlib's own type lists every key
@@ -91,16 +93,26 @@ def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
         look, gid = looks[label], f"run-{number}"
         lines = members if panel.is_validation else [smooth(series) for series in members]
         if (seeds := band(lines)) is not None:
+            seeds = seeds.loc[thin(seeds.loc[:, "mean"]).index]
             low, high = seeds["mean"] - seeds["error"], seeds["mean"] + seeds["error"]
             axes.fill_between(seeds.index, low, high, color=look.colour, alpha=0.15, linewidth=0, gid=f"{gid}-band")
             lines = [seeds["mean"]]
         elif not panel.is_validation:
-            for series in members:
+            for series in map(thin, members):
                 axes.plot(series.index, series, color=look.colour, linewidth=0.8, alpha=0.3, gid=f"{gid}-raw")
         marker = "o" if panel.is_validation else None
-        for series in lines:
+        for series in map(thin, lines):
             style = {"color": look.colour, "linestyle": look.dash, "marker": marker, "markersize": 4}
             axes.plot(series.index, series, gid=gid, **style)
+
+
+def thin(series: pd.Series) -> pd.Series:
+    """At most MOST_POINTS of a line: the smallest and the largest of each stretch, so that a spike stays."""
+    if len(series) <= MOST_POINTS:
+        return series
+    stretch = np.arange(len(series)) * (MOST_POINTS // 2) // len(series)
+    stretches = series.reset_index(drop=True).groupby(stretch)
+    return series.iloc[np.union1d(stretches.idxmin(), stretches.idxmax())]
 
 
 def band(members: Sequence[pd.Series]) -> pd.DataFrame | None:
@@ -158,9 +170,10 @@ def svg(fig: Figure) -> str:
     return text[text.index("<svg") :]
 
 
-def save(fig: Figure, kind: str) -> bytes:
-    """The bytes of a figure's file, png or svg, without a date, so that they repeat."""
+def save(fig: Figure, kind: str, creator: str | None = None) -> bytes:
+    """The bytes of a figure's file, png or svg, without a date, so that they repeat; creator: written into it."""
+    metadata = {"Software": creator} if kind == "png" else {"Date": None, **({"Creator": creator} if creator else {})}
     out = io.BytesIO()
     with matplotlib.rc_context(STYLE):
-        fig.savefig(out, format=kind, dpi=110, metadata={"Software": None} if kind == "png" else {"Date": None})
+        fig.savefig(out, format=kind, dpi=110, metadata=metadata)
     return out.getvalue()

@@ -20,7 +20,7 @@ from rpg.results.samples import sample_answers
 from rpg.results.table import Table, build_table, paper_table
 from rpg.results.table_command import markdown
 
-CREATOR = "rpg plot"  # in the page
+CREATOR = "rpg plot"  # in each file
 DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
 
 
@@ -44,24 +44,24 @@ def run(args: argparse.Namespace) -> int:
 
 
 def plot(table: Table, out: Path, title: str) -> list[Path]:
-    """Draw the runs of a table into `out`; returns the paths.
+    """Draw the runs of a table into `out`; returns the paths. It replaces files of `rpg plot` alone.
 
     Raises:
-        ResultsError: none of the runs logged a metric that the panels show, or index.html is another program's.
+        ResultsError: none of the runs logged a metric that the panels show, or a file is another program's.
     """
     panels = figures.make_panels(table)
     if not panels:
         raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *table.notes]))
-    page = out / "index.html"
-    if page.exists() and CREATOR.encode() not in page.read_bytes():
-        raise ResultsError(f"{page}: not written by `rpg plot`; remove it, or give another --out")
     looks = looks_of(list(table.rows))
     picture = figures.figure(panels, looks)
     files = {
-        out / "panels.png": figures.save(picture, "png"),
-        out / "panels.svg": figures.save(picture, "svg"),
-        page: make_page(table, panels, looks, title).encode(errors="backslashreplace"),
+        out / "panels.png": figures.save(picture, "png", CREATOR),
+        out / "panels.svg": figures.save(picture, "svg", CREATOR),
+        out / "index.html": make_page(table, panels, looks, title).encode(errors="backslashreplace"),
     }
+    for file in files:
+        if file.exists() and CREATOR.encode() not in file.read_bytes():
+            raise ResultsError(f"{file}: not written by `rpg plot`; remove it, or give another --out")
     out.mkdir(parents=True, exist_ok=True)
     for file, content in files.items():
         write_whole(file, content)

@@ -32,6 +32,17 @@ def test_command(tmp_path, capsys):
     assert (tmp_path / "lr.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_files_of_others_are_not_replaced(tmp_path, capsys):
+    for name in ("identity.csv", "thesis.tex"):
+        (tmp_path / name).write_text("mine")
+    assert cli.main(["lab", "--only", "identity", "--out", str(tmp_path)]) == 2
+    assert "thesis.tex" in capsys.readouterr().err
+    assert (tmp_path / "identity.csv").read_text() == "mine"
+    (tmp_path / "thesis.tex").unlink()
+    assert cli.main(["lab", "--only", "identity", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "identity.csv").read_text() != "mine"
+
+
 def test_the_error_is_the_standard_error_over_seeds(monkeypatch):
     per_seed = torch.tensor([0.1, 0.2, 0.6])
     monkeypatch.setattr("rpg.lab.measure.train", lambda *_: Measured(*[per_seed] * len(Measured._fields)))

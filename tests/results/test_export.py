@@ -99,6 +99,9 @@ def test_eval_command(tmp_path):
 
 def test_eval_refuses(tmp_path, capsys):
     script, out = tmp_path / "run_x.sh", tmp_path / "out"
+    with pytest.raises(ResultsError, match="run_x"):
+        eval_command(script, None, None, 1, out, [])
+    script.touch()
     with pytest.raises(ResultsError, match=str(tmp_path)):  # no checkpoint there
         eval_command(script, tmp_path, None, 1, out, [])
     for cut in (write_complete(tmp_path, 6), write_verl(tmp_path, 4)):

@@ -11,7 +11,7 @@ from synthetic import config, records, write_run
 
 from rpg.cli import main
 from rpg.methods.labels import METHODS, looks_of
-from rpg.results.figures import band
+from rpg.results.figures import MOST_POINTS, band, thin
 
 LOSSES = {
     "rpg_cpu_urkl1e-4": "rpg_urkl",
@@ -71,14 +71,25 @@ def test_a_method_looks_the_same_in_any_company():
     assert {look.colour for look in pair.values()} == {alone.colour}
 
 
-def test_a_page_of_others_is_not_replaced(plotted, capsys):
+def test_a_long_line_is_thinned_and_keeps_its_spikes():
+    series = pd.Series(np.sin(np.arange(100_000) / 5000))
+    series[70_123] = 9.0
+    drawn = thin(series)
+    assert len(drawn) <= MOST_POINTS
+    assert drawn[70_123] == 9.0
+    assert thin(series[:MOST_POINTS]).equals(series[:MOST_POINTS])
+
+
+@pytest.mark.parametrize("name", ["panels.png", "panels.svg", "index.html"])
+def test_files_of_others_are_not_replaced(plotted, name, tmp_path, capsys):
     """A former result is."""
-    page = plotted / "plots" / "index.html"
-    assert main(["plot", str(plotted), "--out", str(page.parent)]) == 0
-    page.write_text("<p>mine</p>")
-    assert main(["plot", str(plotted), "--out", str(page.parent)]) == 2
-    assert page.read_text() == "<p>mine</p>"
-    assert str(page) in capsys.readouterr().err
+    for _ in range(2):
+        assert main(["plot", str(plotted), "--out", str(tmp_path)]) == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    (tmp_path / name).write_text("mine")
+    assert main(["plot", str(plotted), "--out", str(tmp_path), "--title", "other"]) == 2
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before | {name: b"mine"}
+    assert str(tmp_path / name) in capsys.readouterr().err
 
 
 def test_seeds_of_a_method_are_one_line_with_a_band(tmp_path):
