@@ -3,9 +3,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case ${1:-} in
-    --fast) unit='not e2e and not full and not gpu and not slow' stack='' ;;
-    --full) unit='not e2e and not gpu' stack='e2e' ;;
-    '') unit='not e2e and not full and not gpu' stack='e2e and not full' ;;
+    --fast) unit='not e2e and not full and not gpu and not slow' ;;
+    --full) unit='not e2e and not gpu' ;;
+    '') unit='not e2e and not full and not gpu' ;;
     *) echo "test.sh: unknown option $1; known: --fast, --full" >&2; exit 2 ;;
 esac
 bash scripts/setup.sh
@@ -18,6 +18,8 @@ bash scripts/docs.sh
 # one core each; a file's tests stay together, as they share what is built for them
 OMP_NUM_THREADS=1 pytest -m "$unit" --numprocesses 2 --dist loadfile --durations=10
 # the stack takes both cores: one run at a time
-[[ -z $stack ]] || pytest -m "$stack" --durations=10
-# an environment of its own, of 10 GB
-[[ ${1:-} != --full ]] || bash scripts/check_gpu_environment.sh
+[[ ${1:-} == --fast ]] || pytest -m 'e2e and not full' --durations=10
+if [[ ${1:-} == --full ]]; then
+    pytest -m 'e2e and full' --durations=10
+    bash scripts/check_gpu_environment.sh # an environment of its own, of 10 GB
+fi
