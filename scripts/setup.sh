@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Make .venv at the repository's root: Python 3.11 or 3.12, the CPU environment locked in requirements/cpu.txt, and this
-# package (editable). Run again, it does nothing when nothing changed. PYTHON names the Python to take; without it a .venv that is there keeps its own, else it is the
-# first of python3.11, python3.12, python3 and python that fits, else one that uv brings.
+# package (editable). Run again, it does nothing when nothing changed. PYTHON names the Python to take; without it a
+# .venv that is there keeps its own, else it is the first of python3.11, python3.12, python3 and python that fits, else
+# one that uv brings.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
