@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections import Counter
 from typing import Any, get_args
 
 from rpg.methods.registry import DIVERGENCE_COLOURS, LOSS, ROWS, Dash, Look, Method
@@ -84,17 +84,23 @@ def method_of_name(name: str) -> str | None:
 def looks_of(labels: list[str]) -> dict[str, Look]:
     """How each label is drawn: a method's own look, solid lines of further colours for labels without a method.
 
-    Labels of one method with different settings share its colour and take different dashes.
+    Labels of one method with different settings share its colour and take different dashes, then paler colours.
     """
     other_colours = itertools.cycle(OTHER_COLOURS)
-    dashes: dict[str, Iterator[Dash]] = {}
+    count = Counter[str]()
     looks: dict[str, Look] = {}
     for label in sorted(set(labels), key=lambda label: (label != base_method(label), order_of(label))):
         method = LOOKS.get(base := base_method(label))
         if method is None:
             looks[label] = Look(next(other_colours), "-")
             continue
-        if base not in dashes:
-            dashes[base] = itertools.cycle([method.dash, *(dash for dash in DASHES if dash != method.dash)])
-        looks[label] = Look(method.colour, next(dashes[base]))
+        dashes: list[Dash] = [method.dash, *(dash for dash in DASHES if dash != method.dash)]
+        looks[label] = Look(_paler(method.colour, count[base] // len(DASHES)), dashes[count[base] % len(DASHES)])
+        count[base] += 1
     return looks
+
+
+def _paler(colour: str, times: int) -> str:
+    """A colour of the form #rrggbb, so many times nearer to white."""
+    channels = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - (255 - channel) * 0.55**times):02x}" for channel in channels)

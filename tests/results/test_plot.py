@@ -69,6 +69,7 @@ def test_a_method_looks_the_same_in_any_company():
     pair = looks_of(["RPG-URKL (lr 1e-6)", "RPG-URKL (lr 5e-7)"])
     assert len({look.dash for look in pair.values()}) == 2
     assert {look.colour for look in pair.values()} == {alone.colour}
+    assert len(set(looks_of([f"RPG-URKL (lr {n})" for n in range(8)]).values())) == 8
 
 
 def test_a_long_line_is_thinned_and_keeps_its_spikes():
