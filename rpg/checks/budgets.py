@@ -58,13 +58,13 @@ def needs(run: Run, shape: Shape, device: float) -> Iterator[Diagnostic]:
     for phase in device_memory.phases(shape, config, run.devices, device):
         fits = phase.size <= device
         remedy = "" if fits else "more devices, smaller token budgets, gpu_memory_utilization, or offloading"
-        found = f"about {phase}; there are {device / GB:.3g} GB a device"
-        yield Diagnostic(phase.name, ABSENT, found, remedy, "ok" if fits else "error")
+        estimate = f"about {phase}; there are {device / GB:.3g} GB a device"
+        yield Diagnostic(phase.name, ABSENT, estimate, remedy, "ok" if fits else "error")
     count = device_memory.kv_tokens(shape, config, device)
     length = run.get("data.max_prompt_length") + run.get("data.max_response_length")
-    found, fits = f"{count:.0f} tokens: {count / length:.0f} sequences of full length at once", count >= length
+    estimate, fits = f"{count:.0f} tokens: {count / length:.0f} sequences of full length at once", count >= length
     remedy = "" if fits else "more memory for vLLM, or a smaller data.max_response_length"
-    yield Diagnostic("KV cache", ABSENT, found, remedy, "ok" if fits else "error")
+    yield Diagnostic("KV cache", ABSENT, estimate, remedy, "ok" if fits else "error")
 
 
 @check("context", "the model was made for prompt and response")
@@ -114,11 +114,11 @@ def checkpoints_fit(run: Run, shape: Shape) -> Iterator[Diagnostic]:
     there = 0
     if run.get("trainer.resume_mode") != "disable" and run.get("trainer.max_actor_ckpt_to_keep"):
         there = min(len(steps(target)), most)
-    found = f"{most} at once of {one / GB:.3g} GB; there are {free / GB:.3g} GB free at {place}"
+    result = f"{most} at once of {one / GB:.3g} GB; there are {free / GB:.3g} GB free at {place}"
     if there:
-        found += f", and {there} of them are there already"
+        result += f", and {there} of them are there already"
     level: Level = "ok"
     if most * one > free + there * one:
         level = "error" if min(most, 2) * one > free + there * one else "warning"
     remedy = "" if level == "ok" else "set CKPTS_DIR elsewhere, or trainer.max_actor_ckpt_to_keep=2"
-    yield Diagnostic("checkpoints", ABSENT, found, remedy, level)
+    yield Diagnostic("checkpoints", ABSENT, result, remedy, level)

@@ -73,16 +73,16 @@ OFF = {
 def defining(run: Run) -> dict[str, Any]:
     """The settings that define a training, by dotted key, and the content of its data and of its reward function."""
     off = [section for section, switch in OFF.items() if not run.get(switch)]
-    found = {key: value for key, value in leaves(run.config) if not below(key, (*FREE, *off))}
+    values = {key: value for key, value in leaves(run.config) if not below(key, (*FREE, *off))}
     files = [Path(name).expanduser() for name in run.files("train")]
-    found["data.train_files (content)"] = [_content(file) for file in files if file.is_file()]
+    values["data.train_files (content)"] = [_content(file) for file in files if file.is_file()]
     path = run.get(f"{FUNCTION}.path")
     reward = Path(run.get(f"{KWARGS}.file") or path or "").expanduser()
     if reward.is_file() and not is_ours(path):
-        found[f"{FUNCTION}.path (content)"] = _content(reward)
+        values[f"{FUNCTION}.path (content)"] = _content(reward)
     config = run.model / "config.json"
-    found["actor_rollout_ref.model.path (config.json)"] = _content(config) if config.is_file() else None
-    return found
+    values["actor_rollout_ref.model.path (config.json)"] = _content(config) if config.is_file() else None
+    return values
 
 
 def _content(file: Path) -> str:
@@ -119,9 +119,9 @@ def refuse_another(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
     """
     if run.get("trainer.resume_mode") == "disable":
         return {}
-    found = compare(directory, run)
-    if not found or run.get("rpg.resume_changed"):
-        return found
+    changed = compare(directory, run)
+    if not changed or run.get("rpg.resume_changed"):
+        return changed
     ways = (
         "name this run otherwise (trainer.experiment_name, CKPTS_DIR), or go on under the new settings with "
         "rpg.resume_changed=true"
@@ -129,7 +129,7 @@ def refuse_another(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
     raise Refused(
         [
             Diagnostic(key, here, f"the run in {directory} has {shown(there)}, and would be continued", ways)
-            for key, (there, here) in found.items()
+            for key, (there, here) in changed.items()
         ]
     )
 

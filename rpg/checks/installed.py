@@ -30,14 +30,14 @@ def gpu_builds(run: Run) -> Iterator[Diagnostic]:
     """A CPU-only torch would be told as a machine without GPUs. A cluster's nodes have environments of their own."""
     if run.cluster or run.get(DEVICE) != "cuda":
         return
-    found = [f"torch {metadata.version('torch')}"] if cpu_torch(run) else []
+    packages = [f"torch {metadata.version('torch')}"] if cpu_torch(run) else []
     if run.get(ROLLOUT) == "vllm":
         if importlib.util.find_spec("vllm") is None:
             yield Diagnostic(ROLLOUT, "vllm", f"vLLM is not installed in {sys.prefix}", ENVIRONMENT)
         elif (version := metadata.version("vllm")).endswith("+cpu"):
-            found.append(f"vllm {version}")
-    if found:
-        wrong = f"built for CPUs alone, in {sys.prefix}: {' and '.join(found)}"
+            packages.append(f"vllm {version}")
+    if packages:
+        wrong = f"built for CPUs alone, in {sys.prefix}: {' and '.join(packages)}"
         yield Diagnostic(DEVICE, "cuda", wrong, f"{ENVIRONMENT}; profile=cpu is for this one")
 
 

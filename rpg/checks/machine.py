@@ -158,7 +158,7 @@ def _named(path: str) -> Iterator[Diagnostic]:
 
 def _newest(run: Run) -> Iterator[Diagnostic]:
     where, chosen = run.get(RUN_DIR), run.newest_checkpoint
-    if chosen.found is None:
+    if chosen.newest is None:
         anew = "trainer.resume_mode=disable starts anew; trainer.default_local_dir may be another run's"
         for verdict in chosen.passed_over:
             wrong = f"{verdict.directory.name} cannot be resumed from: {verdict.why}"
@@ -167,15 +167,15 @@ def _newest(run: Run) -> Iterator[Diagnostic]:
             wrong = f"{TRACKER} in it says {chosen.tracker!r}, and there is no checkpoint; verl would start anew"
             yield Diagnostic(RUN_DIR, where, wrong, anew)
         return
-    name = chosen.found.directory.name
+    name = chosen.newest.directory.name
     for verdict in chosen.passed_over:
         wrong = f"{verdict.directory.name} is passed over: {verdict.why}"
         yield Diagnostic(RUN_DIR, where, wrong, f"the run goes on from {name}", "warning")
-    judged = [verdict.directory.name for verdict in (*chosen.passed_over, chosen.found)]
+    judged = [verdict.directory.name for verdict in (*chosen.passed_over, chosen.newest)]
     if f"global_step_{chosen.tracker}" not in judged:
-        said = "is missing" if chosen.tracker is None else f"says {chosen.tracker!r}, and that is not there"
-        yield Diagnostic(RUN_DIR, where, f"{TRACKER} in it {said}", f"the run goes on from {name}", "warning")
-    if chosen.found.has_manifest:
+        state = "is missing" if chosen.tracker is None else f"says {chosen.tracker!r}, and that is not there"
+        yield Diagnostic(RUN_DIR, where, f"{TRACKER} in it {state}", f"the run goes on from {name}", "warning")
+    if chosen.newest.has_manifest:
         yield Diagnostic(RUN_DIR, where, f"{name} is as its manifest says; the run goes on from it", level="ok")
     else:
         yield Diagnostic(RUN_DIR, where, f"{name} {UNCHECKED}", level="warning")

@@ -56,7 +56,7 @@ def ask(
 
 def refuse(run: Run, costs: Collection[Cost], subjects: Collection[Subject] = SUBJECTS) -> list[Diagnostic]:
     """Ask these checks; the warnings. Raises Refused with all errors where there are any."""
-    diagnostics = [diagnostic for _, found in ask(run, costs, subjects) for diagnostic in found]
+    diagnostics = [diagnostic for _, own in ask(run, costs, subjects) for diagnostic in own]
     if errors := [diagnostic for diagnostic in diagnostics if diagnostic.level == "error"]:
         raise Refused(errors)
     return [diagnostic for diagnostic in diagnostics if diagnostic.level == "warning"]

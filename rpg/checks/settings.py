@@ -222,10 +222,10 @@ def faults(adapter: TypeAdapter[Any], key: str, value: Any) -> Iterator[Diagnost
     try:
         adapter.validate_python(value)
     except ValidationError as error:
-        found = (
+        messages = (
             each["msg"].removeprefix("Value error, ").replace("Input should", "must", 1) for each in error.errors()
         )
-        yield Diagnostic(key, repr(value) if isinstance(value, str) else value, " or ".join(dict.fromkeys(found)))
+        yield Diagnostic(key, repr(value) if isinstance(value, str) else value, " or ".join(dict.fromkeys(messages)))
 
 
 @check("types and ranges", "a setting has the type of verl's default, or of the recipe's, is in its range, and is read")

@@ -121,10 +121,10 @@ def _dataclass(section: dict[str, Any]) -> type | None:
     """The dataclass that verl makes of a section; None where it makes none."""
     module, _, name = str(section.get("_target_", "")).rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name, None) if module else None
+        declared = getattr(importlib.import_module(module), name, None) if module else None
     except ImportError:
         return None
-    return found if dataclasses.is_dataclass(found) else None  # type: ignore[return-value]
+    return declared if dataclasses.is_dataclass(declared) else None  # type: ignore[return-value]
 
 
 def _simple(annotation: Any) -> bool:

@@ -107,19 +107,19 @@ class Choice:
     """The checkpoint that a run resumes from.
 
     Attributes:
-        found: the newest complete one, or None.
+        newest: the newest complete one, or None.
         passed_over: newer ones, newest first.
         tracker: the content of verl's tracker; None if there is no tracker.
     """
 
-    found: Verdict | None
+    newest: Verdict | None
     passed_over: tuple[Verdict, ...]
     tracker: str | None
 
     @property
-    def verl_finds_it(self) -> bool:
+    def verl_takes_it(self) -> bool:
         """Whether verl, which follows its tracker, would take the same."""
-        return self.found is not None and self.found.directory.name == f"global_step_{self.tracker}"
+        return self.newest is not None and self.newest.directory.name == f"global_step_{self.tracker}"
 
 
 def newest_complete(run_dir: Path) -> Choice:

@@ -55,12 +55,12 @@ class Task:
         probs = log_probs.exp()
         state = torch.zeros_like(probs[:, :, 0, 0])
         state[:, torch.arange(len(self.start)), self.start] = 1.0
-        found = [state]
+        states = [state]
         for position, previous in enumerate(self.previous_state):
             flow = state.unsqueeze(2) * probs[:, :, :, position]  # (seeds, prompts, vocabulary, states)
             state = flow.gather(-1, previous.expand_as(flow)).sum(2)
-            found.append(state)
-        return found
+            states.append(state)
+        return states
 
     def expected_reward(self, log_probs: Tensor) -> Tensor:
         """(seeds, prompts)"""

@@ -41,9 +41,9 @@ def frozen(run: Run) -> Run:
     if trainer["resume_mode"] == "auto":
         with contextlib.suppress(OSError):  # the check of the checkpoint reports it
             choice = Run(config).newest_checkpoint
-    if choice and choice.found and not choice.verl_finds_it:  # verl, after its tracker, would take another or none
+    if choice and choice.newest and not choice.verl_takes_it:  # verl, after its tracker, would take another or none
         trainer["resume_mode"] = "resume_path"
-        trainer["resume_from_path"] = str(choice.found.directory)
+        trainer["resume_from_path"] = str(choice.newest.directory)
     init = config["ray_kwargs"]["ray_init"]
     if os.environ.get("RAY_ADDRESS"):
         for key in OF_A_NEW_RAY:

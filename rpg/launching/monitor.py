@@ -84,14 +84,14 @@ class Monitor(threading.Thread):
 
     def _loop(self) -> None:
         began = advanced = time.monotonic()
-        asked, lost_since = began, 0.0
+        last_asked, lost_since = began, 0.0
         self._progress.start()
         while not self._ended.wait(LOOK_EVERY):
             now = time.monotonic()
             if self._read(now - began):
                 advanced = now
-            if now - asked > ASK_EVERY:
-                asked = now
+            if now - last_asked > ASK_EVERY:
+                last_asked = now
                 self._lost_workers.ask()
             if self._lost_workers.lost:
                 lost_since = lost_since or now

@@ -25,7 +25,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in __all__:
         for module in ("spec", "advantages", "tokens"):  # the first is without torch
-            found = importlib.import_module(f"{__name__}.{module}")
-            if hasattr(found, name):
-                return getattr(found, name)
+            imported = importlib.import_module(f"{__name__}.{module}")
+            if hasattr(imported, name):
+                return getattr(imported, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

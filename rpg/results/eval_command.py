@@ -65,7 +65,7 @@ def find_checkpoint(path: Path, *, contents: bool = True) -> tuple[Path, list[st
     if steps(path):
         choice = newest_complete(path)
         remarks = [f"{one.directory}: passed over: {one.why}" for one in choice.passed_over]
-        verdict = choice.found
+        verdict = choice.newest
     elif (directory / "actor").is_dir() and STEP.fullmatch(directory.name):  # verl reads the step in it
         verdict = verify(directory, contents=contents)
         remarks = [] if verdict.complete else [f"{directory}: {verdict.why}; take an earlier global_step_N"]

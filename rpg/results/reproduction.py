@@ -65,11 +65,13 @@ def choose(rows: list[Row], methods: list[str]) -> list[Row]:
     Raises:
         ResultsError: a method that is none of theirs.
     """
-    asked = {method.lower() for method in methods}
-    if unknown := asked - {row.method.lower() for row in rows} - {"paper", "all"}:
+    wanted = {method.lower() for method in methods}
+    if unknown := wanted - {row.method.lower() for row in rows} - {"paper", "all"}:
         known = ", ".join(row.method for row in rows)
         raise ResultsError(f"--methods {min(unknown)}: no row of table {rows[0].table}; there are {known}, paper, all")
-    return [row for row in rows if "all" in asked or ("paper" in asked and row.printed) or row.method.lower() in asked]
+    return [
+        row for row in rows if "all" in wanted or ("paper" in wanted and row.printed) or row.method.lower() in wanted
+    ]
 
 
 @dataclass(frozen=True)

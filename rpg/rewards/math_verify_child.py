@@ -28,14 +28,14 @@ WARM_UP = (  # loads what sympy and the parser build on first use, so that child
 def answer(truth: str, response: str) -> tuple[bool, str]:
     """Whether a whole response is right, and the text that the library read as its answer. Its alarms are off."""
     wanted = parse(f"\\boxed{{{truth}}}", TRUTH_READERS, parsing_timeout=None)  # type: ignore[arg-type]
-    said = parse(response, RESPONSE_READERS, parsing_timeout=None)  # type: ignore[arg-type]
-    right = bool(wanted and said) and verify(wanted, said, timeout_seconds=None)
-    text = next((part for part in reversed(said) if isinstance(part, str)), "")
+    parsed = parse(response, RESPONSE_READERS, parsing_timeout=None)  # type: ignore[arg-type]
+    right = bool(wanted and parsed) and verify(wanted, parsed, timeout_seconds=None)
+    text = next((part for part in reversed(parsed) if isinstance(part, str)), "")
     return right, text[:SHOWN]
 
 
 def warm_up() -> None:
     """Judge one answer of each kind."""
     logging.disable(logging.CRITICAL)  # the library warns that its own time limits are off
-    for truth, said in WARM_UP:
-        answer(truth, f"${said}$")
+    for truth, response in WARM_UP:
+        answer(truth, f"${response}$")

@@ -63,8 +63,8 @@ def judge_text(response: str, truth: str) -> tuple[bool, str]:
     answers = ANSWER.findall(response[-TAIL_CHARS:])
     if not answers:
         return False, ""
-    said = normalize(answers[-1])
-    return said == normalized_truth(truth), said
+    answer = normalize(answers[-1])
+    return answer == normalized_truth(truth), answer
 
 
 def judge_expression(response: str, truth: str, time_limit: float) -> tuple[bool, str]:
@@ -78,8 +78,8 @@ def judge_expression(response: str, truth: str, time_limit: float) -> tuple[bool
     verdict = sandbox.ask(truth, response, time_limit=time_limit)
     if verdict is None:
         logger.warning("response not judged within %.2f s: ...%r, truth %.80r", time_limit, response[-80:], truth)
-    right, said = verdict or (False, "")
-    return right, said
+    right, answer = verdict or (False, "")
+    return right, answer
 
 
 def normalize(text: str) -> str:

@@ -75,7 +75,7 @@ def test_full_in_the_middle(start, disk):
     assert run.wait(PATIENCE) == 1, run.text()[-3000:]
     assert "is not begun: " in run.text() or "No space left on device" in run.text()
     assert run.processes() == []
-    saved = newest_complete(directory).found
+    saved = newest_complete(directory).newest
     assert saved is not None
     filled.unlink()
     filled = fill(disk, 0)  # not even a line

@@ -127,7 +127,7 @@ def test_kills(start, seed, capsys):
         if finished:
             break
         kills += 1
-        newest = newest_complete(directory).found
+        newest = newest_complete(directory).newest
         steps = [record["step"] for record in run.metrics()]
         assert steps == sorted(set(steps)), steps
         with capsys.disabled():

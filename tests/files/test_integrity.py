@@ -23,8 +23,8 @@ def flip(path: Path, place: float = 0.5) -> None:
 def chosen(directory: Path) -> tuple[str | None, list[str], bool]:
     """The step that a run resumes from, those that are passed over, and whether verl finds it by itself."""
     choice = newest_complete(directory)
-    newest = choice.found and choice.found.directory.name
-    return newest, [verdict.directory.name for verdict in choice.passed_over], choice.verl_finds_it
+    newest = choice.newest and choice.newest.directory.name
+    return newest, [verdict.directory.name for verdict in choice.passed_over], choice.verl_takes_it
 
 
 def test_a_complete_checkpoint_with_an_export_in_it(tmp_path):

@@ -127,7 +127,7 @@ def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path):
     assert sorted(path.name for path in aside.iterdir()) == ["global_step_10", "global_step_20", TRACKER]
     kept = sorted(path.name.split(".")[0] for path in tmp_path.glob("*.until-203305*.jsonl"))
     assert kept == ["left_out", "metrics"]
-    assert newest_complete(tmp_path).found is None
+    assert newest_complete(tmp_path).newest is None
     rundir.put_aside(tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
 

@@ -58,7 +58,7 @@ def main() -> int:
     directory.mkdir(parents=True, exist_ok=True)
     _lock = take(directory / RUN)
     (directory / "config.yaml").write_text(yaml.safe_dump(config))
-    newest = newest_complete(directory).found
+    newest = newest_complete(directory).newest
     first = int(newest.directory.name.removeprefix("global_step_")) if newest else 0
     metrics = directory / "metrics.jsonl"
     kept = [line for line in metrics.read_text().splitlines() if json.loads(line)["step"] <= first] if newest else []

@@ -74,7 +74,7 @@ def test_a_save_that_does_not_end(trainer, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         save(trainer, 4)
     choice = newest_complete(tmp_path)
-    assert choice.found and choice.found.directory.name == "global_step_2"  # noqa: PT018
+    assert choice.newest and choice.newest.directory.name == "global_step_2"  # noqa: PT018
     assert choice.tracker == "4"
 
 
@@ -105,7 +105,7 @@ def test_a_disk_that_fills_up_within_a_save_is_named(trainer, tmp_path, monkeypa
     with pytest.raises(error, match="global_step_4" if error is OSError else "pos") as raised:
         save(trainer, 4)
     assert trainer.fails in (raised.value, raised.value.__cause__)
-    assert newest_complete(tmp_path).found.directory.name == "global_step_2"
+    assert newest_complete(tmp_path).newest.directory.name == "global_step_2"
 
 
 def started_again(trainer, resumes_at):
