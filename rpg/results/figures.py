@@ -87,7 +87,7 @@ def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
     Every line has the gid run-<i>, by which the page hides it; i is the number of the row.
     """
     axes.set_title(printable(panel.title), loc="left")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
     axes.set_xlabel("step")
     for number, (label, members) in enumerate(panel.rows.items()):
         look, gid = looks[label], f"run-{number}"

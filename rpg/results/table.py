@@ -123,8 +123,9 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[str] = (), paper: Table 
     rows = dict(sorted(labelled, key=lambda item: order_of(item[0])))
     notes = list(notes)
     for count in sorted({len(group) for group in rows.values() if len(group) > 1}):
-        labels = ", ".join(label for label, group in rows.items() if len(group) == count)
-        notes.append(f"mean and standard error over {count} runs: {labels}")
+        labels = [label for label, group in rows.items() if len(group) == count]
+        which = "every row" if len(labels) == len(rows) else ", ".join(labels)
+        notes.append(f"mean and standard error over {count} runs: {which}")
     lines = [line for label, group in rows.items() for line in _lines(label, group, notes)]
     order = [*(paper.benchmarks if paper else ()), *BENCHMARKS, *sorted({line["benchmark"] for line in lines})]
     lines.sort(key=lambda line: (list(rows).index(line["method"]), order.index(line["benchmark"])))
