@@ -13,7 +13,15 @@ VARIABLES = {"model": "MODEL_PATH", "train": "TRAIN_FILE", "test": "TEST_FILE"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg train`."""
-    parser.add_argument("script", metavar="NAME", help="a launch script, by name (rpg list) or path")
+    folders = sorted(path for path in (scripts.RECIPE / "config").iterdir() if path.is_dir())
+    entries = {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
+    groups = "\n".join(f"  {name}={'|'.join(names)}" for name, names in entries.items())
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = (
+        f"{parser.epilog}\n\n`rpg list` shows the names; DRY_RUN=1 prints the configuration instead. "
+        f"Groups that an override may choose:\n{groups}"
+    )
+    parser.add_argument("script", metavar="NAME", help="a script of recipe/rpg, as rpg_7b_urkl1e-4_rf, or its path")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides, as for the script")
     parser.add_argument("--model", metavar="M", help="model directory or hub name (MODEL_PATH)")
     parser.add_argument("--train", metavar="FILE", help="parquet file, or [a,b] (TRAIN_FILE)")
