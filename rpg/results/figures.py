@@ -35,6 +35,7 @@ PANELS = {
     "off-policy: clipped below (share)": "actor/rpg_clipfrac_low",
     "off-policy: clipped at c (share)": "actor/rpg_clipfrac_c",
 }
+DRAWN = frozenset(PANELS.values())
 MOST_POINTS = 2000  # of a line; more are not seen, and an SVG of a million has 30 MB
 SMOOTHING = 0.1  # a running mean over this share of the steps; raw values stay visible behind it
 LETTERS = 38  # of a label, that fit below one panel
@@ -63,19 +64,19 @@ class Panel:
 
 def is_drawn(metric: str) -> bool:
     """Whether a metric is needed for the panels and the table: what `rpg plot` reads of a log."""
-    return metric in PANELS.values() or is_accuracy(metric)
+    return metric in DRAWN or is_accuracy(metric)
 
 
 def make_panels(table: Table) -> list[Panel]:
     """Benchmarks in the table's order, then the metrics of training and of off-policy training that a run has."""
     panels = []
+    accuracies = {label: [run.accuracies() for run in runs] for label, runs in table.rows.items()}
     for name in table.benchmarks:
-        accuracies = {label: [run.accuracies() for run in runs] for label, runs in table.rows.items()}
         rows = {label: [own[name] for own in runs if name in own] for label, runs in accuracies.items()}
         panels.append(Panel(f"{name} accuracy", rows, is_validation=True))
     for title, metric in PANELS.items():
-        logged = {label: [run for run in runs if len(run.series(metric))] for label, runs in table.rows.items()}
-        rows = {label: [run.series(metric) for run in runs] for label, runs in logged.items()}
+        logged = {label: [run.series(metric) for run in runs] for label, runs in table.rows.items()}
+        rows = {label: [series for series in own if len(series)] for label, own in logged.items()}
         if any(series.any() for own in rows.values() for series in own):
             panels.append(Panel(title, rows))
     return panels

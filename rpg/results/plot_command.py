@@ -52,20 +52,21 @@ def plot(table: Table, out: Path, title: str) -> list[Path]:
     panels = figures.make_panels(table)
     if not panels:
         raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *table.notes]))
-    looks = looks_of(list(table.rows))
-    picture = figures.figure(panels, looks)
-    files = {
-        out / "panels.png": figures.save(picture, "png", CREATOR),
-        out / "panels.svg": figures.save(picture, "svg", CREATOR),
-        out / "index.html": make_page(table, panels, looks, title).encode(errors="backslashreplace"),
-    }
+    files = [out / name for name in ("panels.png", "panels.svg", "index.html")]
     for file in files:
         if file.exists() and CREATOR.encode() not in file.read_bytes():
             raise ResultsError(f"{file}: not written by `rpg plot`; remove it, or give another --out")
+    looks = looks_of(list(table.rows))
+    picture = figures.figure(panels, looks)
+    contents = (
+        figures.save(picture, "png", CREATOR),
+        figures.save(picture, "svg", CREATOR),
+        make_page(table, panels, looks, title).encode(errors="backslashreplace"),
+    )
     out.mkdir(parents=True, exist_ok=True)
-    for file, content in files.items():
+    for file, content in zip(files, contents, strict=True):
         write_whole(file, content)
-    return list(files)
+    return files
 
 
 def make_page(table: Table, panels: list[figures.Panel], looks: dict[str, Look], title: str) -> str:

@@ -2,7 +2,7 @@
 
 from decimal import Decimal, InvalidOperation
 
-from rpg.rewards.release import ANSWER, TAIL_CHARS
+from rpg.rewards.release import answer_line
 
 
 def judge_response(response: str, truth: str) -> tuple[float, str]:
@@ -10,8 +10,7 @@ def judge_response(response: str, truth: str) -> tuple[float, str]:
 
     1.0 if it equals `truth` as a decimal number; len(truth) / len(answer) if it only contains `truth`; else 0.0.
     """
-    answers = ANSWER.findall(response[-TAIL_CHARS:])
-    answer = answers[-1].strip().replace(",", "") if answers else ""
+    answer = (answer_line(response) or "").strip().replace(",", "")
     try:
         is_equal = Decimal(answer) == Decimal(truth)
     except InvalidOperation:

@@ -55,15 +55,21 @@ REWRITTEN = tuple(
 )
 
 
+def answer_line(response: str) -> str | None:
+    """The rest of the line after the last "Answer:" in the last 300 characters; None where there is none."""
+    answers = ANSWER.findall(response[-TAIL_CHARS:])
+    return answers[-1] if answers else None
+
+
 def judge_text(response: str, truth: str) -> tuple[bool, str]:
     """Whether the last "Answer:" in the last 300 characters says `truth`, and what it says, both normalised.
 
     (False, "") where there is none; \\boxed{} does not stand in for it.
     """
-    answers = ANSWER.findall(response[-TAIL_CHARS:])
-    if not answers:
+    stated = answer_line(response)
+    if stated is None:
         return False, ""
-    answer = normalize(answers[-1])
+    answer = normalize(stated)
     return answer == normalized_truth(truth), answer
 
 

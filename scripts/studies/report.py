@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from rpg.results import figures
 from rpg.results.compare_command import t_quantile
 from rpg.results.runs import is_accuracy
+from rpg.results.table_command import grid
 
 SCORE = "training score"
 
@@ -118,8 +119,7 @@ def digits(values: Mapping[Any, float] | pandas.Series, decimals: Mapping[str, i
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
     """A table; columns from the `texts`-th on are numbers and aligned to the right."""
-    rule = ["---" if column < texts else "--:" for column in range(len(head))]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows))
+    return "\n".join(grid(head, rows, texts, "---"))
 
 
 def write(path: Path, *parts: str) -> None:

@@ -25,19 +25,23 @@ class AppendingFileLogger:
 
     def __init__(self, project_name: str, experiment_name: str):
         self._path = Path(os.environ["VERL_FILE_LOGGER_PATH"])
+        lines = self._path.read_bytes().splitlines() if self._path.is_file() else []
+        self._last_step = json.loads(lines[-1])["step"] if lines else None
 
     def log(self, data: dict[str, Any], step: int) -> None:
         """Write a record; for the file's last step, add the metrics that its record lacks."""
-        lines = self._path.read_bytes().splitlines(keepends=True) if self._path.is_file() else []
-        last = json.loads(lines[-1]) if lines else {}
-        again = last.get("step") == step
-        record = {"step": step, "data": {**data, **last["data"]} if again else data}
-        line = orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
-        if again:
-            write_whole(self._path, b"".join([*lines[:-1], line]))
+        if step == self._last_step:
+            *lines, last = self._path.read_bytes().splitlines(keepends=True)
+            merged = self._line({**data, **json.loads(last)["data"]}, step)
+            write_whole(self._path, b"".join([*lines, merged]))
         else:
             with open(self._path, "ab") as stream:
-                stream.write(line)
+                stream.write(self._line(data, step))
+        self._last_step = step
+
+    @staticmethod
+    def _line(data: dict[str, Any], step: int) -> bytes:
+        return orjson.dumps({"step": step, "data": data}, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
 
     def finish(self) -> None:
         """Nothing is open."""
