@@ -31,7 +31,7 @@ def _shape(run: Run) -> Shape | None:
         return None
 
 
-@check("memory", "what training, rollout and KV cache need fits a device", "thorough", "machine")
+@check("memory", "training, rollout and KV cache fit into GPU memory", "thorough", "machine")
 def memory(run: Run) -> Iterator[Diagnostic]:
     """Estimates, each with its terms; they do not replace a trial of a few steps."""
     import torch
@@ -67,7 +67,7 @@ def needs(run: Run, shape: Shape, device: float) -> Iterator[Diagnostic]:
     yield Diagnostic("KV cache", ABSENT, estimate, remedy, "ok" if fits else "error")
 
 
-@check("context", "the model was made for prompt and response")
+@check("context", "the model's context holds prompt plus response")
 def context(run: Run) -> Iterator[Diagnostic]:
     """vLLM says so once it starts, minutes later."""
     shape, key = _shape(run), f"{ROLLOUT}.max_model_len"
@@ -77,8 +77,7 @@ def context(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(key, length, wrong, "shorten data.max_response_length, or take another model")
 
 
-@check("weight bucket", "without CUDA the bucket that takes weights to vLLM holds the largest of them, and /dev/shm a "
-       "bucket per rank", subject="machine")  # fmt: skip
+@check("weight bucket", "without CUDA: the bucket holds the largest weight, /dev/shm one per rank", subject="machine")
 def weight_bucket(run: Run) -> Iterator[Diagnostic]:
     """verl fails at the first synchronisation; a process that writes beyond /dev/shm is killed without a word."""
     shape = _shape(run)
@@ -96,7 +95,7 @@ def weight_bucket(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(BUCKET, bucket, wrong, "give the container more (docker run --shm-size)")
 
 
-@check("disk", "two checkpoints fit where they will be written; what is to be kept besides, or it is warned",
+@check("disk", "two checkpoints fit on the disk; a warning if the others to keep do not",
        subject="machine")  # fmt: skip
 def disk(run: Run) -> Iterator[Diagnostic]:
     """With less than two there is a moment, while the second is written, after which there would be none."""

@@ -36,7 +36,9 @@ def _schema(name: str) -> Any:
 
 
 @check(
-    "data files", "every parquet file is there, can be read, has rows and the columns that verl reads", subject="files"
+    "data files",
+    "every parquet file exists, can be read, and has rows and the columns that verl reads",
+    subject="files",
 )
 def data_files(run: Run) -> Iterator[Diagnostic]:
     """Files, columns and their types, from the files' footers."""
@@ -76,7 +78,7 @@ def _readable(run: Run) -> Iterator[tuple[str, str]]:
     return ((key, name) for key, name in _data_files(run) if name not in wrong)
 
 
-@check("data sources", "every data_source is one that rpg.rewards scores", subject="files")
+@check("data sources", "rpg.rewards has a rule for every data_source", subject="files")
 def data_sources(run: Run) -> Iterator[Diagnostic]:
     """A reward function of somebody else's is not asked."""
     import pyarrow.parquet as pq
@@ -129,7 +131,9 @@ def prompts_fit(run: Run) -> Iterator[Diagnostic]:
             yield Diagnostic("data.max_prompt_length", limit, wrong, "raise it")
 
 
-@check("model directory", "a local model is whole: config.json, tokenizer, weights that can be opened", subject="files")
+@check(
+    "model directory", "a local model is complete: config.json, tokenizer, weights that can be opened", subject="files"
+)
 def model_directory(run: Run) -> Iterator[Diagnostic]:
     """A hub name is left to transformers unless the hub is switched off."""
     key, path, directory = f"{MODEL}.path", str(run.get(f"{MODEL}.path")), run.model

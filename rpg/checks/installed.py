@@ -24,7 +24,7 @@ def cpu_torch(run: Run) -> bool:
     return run.get(DEVICE) == "cuda" and torch.version.cuda is None and torch.version.hip is None
 
 
-@check("builds for GPUs", "a run on GPUs has torch and vLLM built for them, not the environment of profile=cpu",
+@check("builds for GPUs", "a run on GPUs has GPU builds of torch and vLLM, not the environment of profile=cpu",
        subject="machine")  # fmt: skip
 def gpu_builds(run: Run) -> Iterator[Diagnostic]:
     """A CPU-only torch would be told as a machine without GPUs. A cluster's nodes have environments of their own."""
@@ -50,7 +50,7 @@ def _import_error(module: str) -> str | None:
     return None
 
 
-@check("flash attention", "flash-attn is there and can be imported where the model asks for it", subject="machine")
+@check("flash attention", "flash-attn can be imported if the model asks for it", subject="machine")
 def flash_attention(run: Run) -> Iterator[Diagnostic]:
     """transformers would say so once the actor is built; one that was built for another torch, on being loaded."""
     if run.cluster or run.get(ATTENTION) != "flash_attention_2":
@@ -60,7 +60,7 @@ def flash_attention(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(ATTENTION, run.get(ATTENTION), f"flash-attn cannot be imported ({reason})", remedy)
 
 
-@check("cross-entropy", "verl has a kernel for the log-probs of a large vocabulary: flash-attn's, or its fused one",
+@check("cross-entropy", "log-probs over a large vocabulary have a kernel: flash-attn's or verl's fused one",
        subject="machine")  # fmt: skip
 def cross_entropy(run: Run) -> Iterator[Diagnostic]:
     """Without either, verl's logprobs_from_logits_v2 goes through the logits of a micro-batch one token at a time."""
@@ -72,7 +72,7 @@ def cross_entropy(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(FUSED, run.get(FUSED), wrong, remedy, "warning")
 
 
-@check("schedule-free package", "schedule-free AdamW has its package", subject="machine")
+@check("schedule-free package", "the package schedulefree is installed if it is used", subject="machine")
 def schedule_free(run: Run) -> Iterator[Diagnostic]:
     """A cluster's nodes have environments of their own."""
     key = f"{OPTIM}.optimizer_impl"

@@ -33,7 +33,7 @@ VARIABLES = {
 }
 
 
-@check("environment variables", f"{', '.join(VARIABLES)} hold what they are for, where they are set")
+@check("environment variables", "those that are set have a valid value")
 def environment_variables(run: Run) -> Iterator[Diagnostic]:
     """Before the configuration is made of them; the run is not looked at."""
     for name, (pattern, wanted) in VARIABLES.items():
@@ -92,7 +92,7 @@ def devices(run: Run) -> Iterator[Diagnostic]:
 PROMETHEUS = "actor_rollout_ref.rollout.prometheus"
 
 
-@check("ports", "ports that the configuration fixes are free", subject="machine")
+@check("ports", "ports set in the configuration are free", subject="machine")
 def ports(run: Run) -> Iterator[Diagnostic]:
     """All others are chosen free by Ray, torch and vLLM."""
     fixed = {f"{RAY}.dashboard_port": run.get(f"{RAY}.dashboard_port")}
@@ -109,7 +109,7 @@ def ports(run: Run) -> Iterator[Diagnostic]:
                 yield Diagnostic(key, port, str(error.strerror), "set it to a free port or leave it out")
 
 
-@check("directories", "the directories that the run writes to can be made", subject="machine")
+@check("directories", "the output directories can be created", subject="machine")
 def directories(run: Run) -> Iterator[Diagnostic]:
     """Nothing is made here."""
     for key in (RUN_DIR, "trainer.validation_data_dir"):
@@ -127,7 +127,7 @@ def directories(run: Run) -> Iterator[Diagnostic]:
             yield Diagnostic(key, run.get(key), f"{place} cannot be written to", "set CKPTS_DIR elsewhere")
 
 
-@check("checkpoint", "what the run resumes from is complete, by its manifest, or else by what can be seen of it",
+@check("checkpoint", "the checkpoint to resume from is complete, by its manifest or else by file presence and size",
        subject="files")  # fmt: skip
 def checkpoint(run: Run) -> Iterator[Diagnostic]:
     """verl would find out when it loads it, or start anew without a word. The checkpoint's bytes are all read."""

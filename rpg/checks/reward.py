@@ -20,7 +20,7 @@ def is_ours(path: str | None) -> bool:
     return path == OURS or (bool(path) and Path(str(path)).expanduser().resolve() == Path(rpg.rewards.__file__))
 
 
-@check("judge", "keywords of rpg.rewards are ones that it takes; a function of somebody else's is given no judge")
+@check("judge", "reward_kwargs are keywords of rpg.rewards; your own reward function is given no judge")
 def judge(run: Run) -> Iterator[Diagnostic]:
     """The judge and its options."""
     path, options = run.get(f"{FUNCTION}.path"), run.get(KWARGS) or {}
@@ -43,7 +43,7 @@ def judge(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(f"{KWARGS}.{key}", value, wrong, "judge=release or judge=verified sets the judge")
 
 
-@check("reward function", "the reward function's file or module is there and defines the function", subject="files")
+@check("reward function", "the file or module of the reward function exists and defines it", subject="files")
 def reward_function(run: Run) -> Iterator[Diagnostic]:
     """By reading the source: importing it may take long, and is the reward workers' work."""
     path, name = run.get(f"{FUNCTION}.path"), run.get(f"{FUNCTION}.name")

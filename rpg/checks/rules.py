@@ -121,11 +121,11 @@ BIASED: tuple[tuple[bool, Level], ...] = ((True, "error"), (False, "warning"))  
 SEPARATELY = f"with {SCHEDULE}={SEPARATE}"
 
 RULES: dict[tuple[str, str], list[Rule]] = {
-    ("mini-batches", "the mini-batch divides the batch; verl pads it with made samples otherwise"): [
+    ("mini-batches", "the mini-batch divides the batch; otherwise verl pads it with made-up samples"): [
         Rule(MINI_BATCH, (BATCH,), lambda mini, batch: batch % mini,
              f"does not divide {BATCH}={{1}}; {PADS}", "make one a multiple of the other, the mini-batch the smaller"),
     ],
-    ("ranks", "the ranks divide the responses of a mini-batch, and sequence parallelism divides the ranks"): [
+    ("ranks", "the ranks divide the responses of a mini-batch; the sequence-parallel size divides the ranks"): [
         Rule(PARALLEL, DEVICES, lambda parallel, gpus, nodes: gpus * nodes % parallel,
              "does not divide the {1} x {2} GPUs of trainer.n_gpus_per_node x trainer.nnodes"),
         Rule(MINI_BATCH, (f"{ROLLOUT}.n", PARALLEL, *DEVICES),
@@ -134,11 +134,11 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              f"times {ROLLOUT}.n={{1}} responses are not divided by the ranks ({{3}} x {{4}} GPUs / {{2}}); {PADS}",
              "raise it, or take fewer GPUs"),
     ],
-    ("rollout replicas", "tensor times data parallelism of a vLLM replica divides the GPUs"): [
+    ("rollout replicas", "tensor times data parallel size of a vLLM replica divides the GPUs"): [
         Rule(REPLICA[0], (REPLICA[1], *DEVICES), lambda tensor, data, gpus, nodes: gpus * nodes % (tensor * data),
              "x data_parallel_size={1} does not divide the {2} x {3} GPUs of trainer.n_gpus_per_node x trainer.nnodes"),
     ],
-    ("rollout's sockets", "actor and rollout name their socket alike; with one of the keys each waits for the other"): [
+    ("rollout's sockets", "actor and rollout use one socket name; otherwise each waits for the other"): [
         Rule(EXTERNAL, (BACKEND,), lambda external, backend: backend == SOCKETS != external,
              f"must be {SOCKETS}, as {BACKEND} is", "set both or neither"),
         Rule(BACKEND, (EXTERNAL, SCHEDULE),
@@ -146,7 +146,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              f"must be {SOCKETS} {SEPARATELY}, as {EXTERNAL} is",
              "leave it to the recipe, or import that module from yours and set both"),
     ],
-    ("token budgets", "prompt and response fit into every token budget"): [
+    ("token budgets", "prompt plus response fits into every token budget"): [
         Rule(f"{ROLLOUT}.max_model_len", (PROMPT, RESPONSE), _too_short, SHORT, LENGTHEN),
         Rule(f"{ROLLOUT}.max_num_batched_tokens", (PROMPT, RESPONSE, f"{ROLLOUT}.enable_chunked_prefill"),
              lambda tokens, prompt, response, chunked: not chunked and _too_short(tokens, prompt, response),
@@ -157,7 +157,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
           for section, switch in ((f"{ACTOR}.ppo", f"{ACTOR}.use"),
                                   (f"{ROLLOUT}.log_prob", f"{ROLLOUT}.log_prob_use"))),
     ],
-    ("overlong shaping", "the overlong buffer is complete, shorter than the response, and its manager is dapo"): [
+    ("overlong shaping", "the overlong buffer is complete, shorter than the response, and has the manager dapo"): [
         Rule(MANAGER, (f"{OVERLONG}.enable",), lambda manager, enabled: enabled and manager != "dapo",
              f"does not read {OVERLONG}, which is enabled", f"take dapo, or set {OVERLONG}.enable=false"),
         Rule(LONGEST, (RESPONSE, f"{OVERLONG}.enable", MANAGER),
@@ -170,7 +170,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              f"is not below {RESPONSE}={{1}}: every response would be penalised",
              f"shorten it, or set {OVERLONG}.enable=false"),
     ],
-    ("dynamic sampling", "group filtering has a metric that the rewards return, and groups that can hold a signal"): [
+    ("dynamic sampling", "filtering has a metric that the reward returns, and groups of two responses or more"): [
         Rule(f"{FILTER}.metric", (f"{FILTER}.enable",), lambda metric, enabled: enabled and metric is None,
              "is needed where groups are filtered", "set it to acc"),
         Rule(f"{FILTER}.metric", (f"{FILTER}.enable", FUNCTION),
@@ -180,7 +180,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              f"with {FILTER}.enable=true drops every group: one response has no variance",
              "take 2 responses or more, or disable the filter"),
     ],
-    ("resumption", "resume_from_path and resume_mode agree; verl reads the path in mode resume_path alone"): [
+    ("resumption", "resume_from_path is set if, and only if, resume_mode is resume_path; verl ignores it otherwise"): [
         Rule("trainer.resume_from_path", ("trainer.resume_mode",),
              lambda path, mode: mode == "resume_path" and path is None,
              "is needed with trainer.resume_mode=resume_path", "name a run's global_step_N directory"),
@@ -188,23 +188,23 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              lambda path, mode: mode != "resume_path" and path is not None,
              "is not read with trainer.resume_mode={1}", "set trainer.resume_mode=resume_path, or leave it out"),
     ],
-    ("validation", "a run that only validates does so before training"): [
+    ("validation", "a run with val_only has val_before_train"): [
         Rule("trainer.val_before_train", ("trainer.val_only",), lambda before, only: only and not before,
              "with trainer.val_only=true leaves nothing to do", "set it to true"),
     ],
-    ("loss name", "a loss of the form rpg* is one of the sixteen"): [
+    ("loss name", "a loss name that begins with rpg is one of the sixteen"): [
         Rule(LOSS, (), lambda name: _misspelt(name, [*LOSS_NAMES]), "is not an RPG loss", near=[*LOSS_NAMES]),
     ],
-    ("estimator name", "an estimator of the form rpg* is rpg or rpg_batchmean"): [
+    ("estimator name", "an estimator name that begins with rpg is rpg or rpg_batchmean"): [
         Rule(ESTIMATOR, (), lambda name: _misspelt(name, RPG_ESTIMATORS), "is not registered", near=RPG_ESTIMATORS),
     ],
-    ("Z_old", "a total mass other than 1 has a loss between unnormalised policies"): [
+    ("Z_old", "z_old differs from 1 only with an unnormalised divergence"): [
         Rule(f"{ACTOR}.policy_loss.z_old", (LOSS,),
              lambda mass, loss: mass not in (None, 1.0) and _divergence(loss) in ("fkl", "rkl"),
              "has no meaning for {1}, defined between normalised policies",
              "set it to 1.0, or choose a ufkl or urkl loss"),
     ],
-    ("clip of the loss", "clip_scope and clip_branch are set where the loss reads them (LossSpec.rule)"): [
+    ("clip of the loss", "clip_scope and clip_branch are set only for a loss that reads them"): [
         Rule(f"{ACTOR}.policy_loss.clip_scope", (LOSS,),
              lambda scope, loss: scope is not None and _clip(loss) != "dual",
              f"is not read by {LOSS}={{1}}", "leave it out, or choose a loss rpg_DIVERGENCE"),
@@ -212,14 +212,14 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              lambda branch, loss: branch is not None and _clip(loss) != "ppo",
              f"is not read by {LOSS}={{1}}", "leave it out, or choose a loss rpg_rf_DIVERGENCE_clip_ppo"),
     ],
-    ("KL counted once", "verl's KL loss and KL in the reward are off, or 0, beside an RPG loss"): [
+    ("KL counted once", "verl's KL loss and KL in the reward are off, or have coefficient 0, beside an RPG loss"): [
         Rule(switch, (coefficient, LOSS),
              lambda enabled, coefficient, loss: enabled and coefficient != 0 and loss in LOSS_NAMES,
              f"with {coefficient}={{1}} beside {LOSS}={{2}} counts the KL twice: the RPG loss contains its own",
              f"set it to false; the strength of the KL is {KL_COEF}")
         for switch, coefficient in PENALTIES
     ],
-    ("beta reaches the loss", "rpg.kl_coef is the coefficient in force, where it is not the default"): [
+    ("beta reaches the loss", "a changed rpg.kl_coef is the coefficient that the loss uses"): [
         Rule(LOSS, (KL_COEF, BETA), lambda loss, coefficient, beta: loss in LOSS_NAMES and coefficient is None,
              f"is set, and {BETA}={{2}} does not reach it: the loss would take {USUAL}",
              "choose the loss by method=rpg, rpg_rf or rpg_rf_clip_ppo"),
@@ -253,7 +253,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              f"must be a number of sequences {AS_REFERENCE}, as {DYNAMIC} is false"),
     ],
     # verl's FSDP engine reads lora_rank alone; the trainer and the rollouts read lora.rank as well
-    ("LoRA", "the adapter is trained, and the rollouts get it"): [
+    ("LoRA", "the adapter is trained, and the rollouts use it"): [
         Rule(f"{MODEL}.lora.rank", (STRATEGY,), lambda rank, strategy: rank and strategy in ("fsdp", "fsdp2"),
              "is Megatron's key: with {1} no adapter would be trained", f"set {MODEL}.lora_rank"),
         Rule(f"{MODEL}.lora_adapter_path", (f"{MODEL}.lora_rank",), lambda path, rank: path and not rank,
@@ -264,7 +264,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              "with {2} reaches no rollout: verl sends the base model without the adapter",
              f"set {MODEL}.lora.merge=true"),
     ],
-    ("schedule-free", "schedule-free AdamW has fsdp2 and no second warm-up"): [
+    ("schedule-free", "schedule-free AdamW runs with fsdp2 and without a second warm-up"): [
         Rule(f"{OPTIM}.optimizer", (f"{OPTIM}.optimizer_impl",),
              lambda name, package: name == OPTIMIZER and not asked_for(package),
              f"needs optimizer_impl={PACKAGE}, and it is {{1}}", "take optim=schedulefree"),
@@ -280,7 +280,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
           for name, nothing in (("lr_warmup_steps", "0"), ("lr_warmup_steps_ratio", "0.0"))),
     ],
     # verl leaves out silently what lacks its log-probs or its threshold (PPOTrainer._compute_advantage)
-    ("pi_old", "rpg.pi_old says what verl's keys do, and these reach the loss"): [
+    ("pi_old", "rpg.pi_old agrees with verl's keys, and the importance weights reach the loss"): [
         Rule(NAMED, (BYPASS, WEIGHT), lambda named, *keys: named not in (None, pi_old(*keys)),
              f"is not what {BYPASS}={{1}} with {WEIGHT}={{2}} do", "take the group, pi_old={0}"),
         Rule(WEIGHT, (BYPASS,), lambda weight, bypass: bypass and weight is not None,
@@ -294,7 +294,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
         Rule(LOSS, (BYPASS, WEIGHT), lambda loss, *keys: loss in UNWEIGHTED and pi_old(*keys) == "decoupled",
              f"does not multiply with the weights of {WEIGHT}={{2}}", f"choose another loss, or set {WEIGHT}=null"),
     ],
-    ("rejection sampling", "rollout_rs has a threshold and reaches the batch"): [
+    ("rejection sampling", "rollout_rs has a threshold and takes effect"): [
         Rule(LIMITS, (REJECTION,), lambda limits, named: named is not None and limits is None,
              f"is needed by {REJECTION}={{1}}", "set one for all criteria, or one for each, separated by commas"),
         Rule(REJECTION, (BYPASS,), lambda named, bypass: named is not None and bypass,
@@ -304,7 +304,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              f"leaves {REJECTION}={{1}} out: verl lacks the log-probs of the rollout policy", "set it to true"),
     ],
     # the weight from the rollout policy to the recomputed one is then in no term, and no metric shows it
-    ("asynchronous pi_old", "an RPG loss under an asynchronous schedule takes a recomputed pi_old only by name"): [
+    ("asynchronous pi_old", "an RPG loss on asynchronous rollouts uses recomputed only if that is set"): [
         Rule(SCHEDULE, (LOSS, NAMED, BYPASS, WEIGHT),
              lambda mode, loss, named, *keys, ours=ours: mode != "sync" and named != "recomputed"
              and pi_old(*keys) == "recomputed" and (loss in LOSS_NAMES) == ours,
@@ -315,7 +315,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
         for ours, level in BIASED
     ],
     # verl counts the step that a prompt was requested in and the one that trains on it (ReplayBufferAsync)
-    ("staleness", "responses that rollouts are ahead by are not too old to be trained on"): [
+    ("staleness", "the age limit of responses allows for the batches that rollouts are ahead"): [
         Rule(f"trainer.v1.{mode}.num_warmup_batches", (f"{SAMPLER}_threshold", f"{SAMPLER}_strategy", SCHEDULE),
              lambda ahead, oldest, strategy, schedule, mode=mode: schedule == mode and strategy == "drop"
              and oldest is not None and ceil(ahead) + 1 > oldest,
@@ -324,7 +324,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
         for mode in ("colocate_async", SEPARATE)
     ],
     # verl itself asserts the others once Ray is up (PPOTrainerSeparateAsync.__init__)
-    ("separate rollouts", "rollouts with GPUs of their own fill them; actor and reference are in one fsdp2 process"): [
+    ("separate rollouts", "rollouts use all of their own GPUs; actor and reference share one fsdp2 process"): [
         Rule(POOL, (SCHEDULE, *REPLICA),
              lambda gpus, mode, tensor, data: mode == SEPARATE and gpus % (tensor * data)
              and tensor * data % max(1, gpus),

@@ -40,7 +40,7 @@ NAMED = ("rpg.env", "ray_kwargs.ray_init", "ray_kwargs.ray_init.runtime_env.env_
 ELSEWHERE = "a local run's processes inherit it, those of a cluster what `ray start` was given"
 
 
-@check("secrets", "no token, password or login in an address stands in the configuration, which is written down")
+@check("secrets", "the configuration, which is written to disk, has no token, password or URL with a login")
 def secrets(run: Run) -> Iterator[Diagnostic]:
     """config.yaml, run.log, W&B and the page show the configuration; so no value is shown here."""
     known = in_environment()

@@ -228,7 +228,7 @@ def faults(adapter: TypeAdapter[Any], key: str, value: Any) -> Iterator[Diagnost
         yield Diagnostic(key, repr(value) if isinstance(value, str) else value, " or ".join(dict.fromkeys(messages)))
 
 
-@check("types and ranges", "a setting has the type of verl's default, or of the recipe's, is in its range, and is read")
+@check("types and ranges", "every setting is read by verl or the plugin, has the type of its default and is in range")
 def values(run: Run) -> Iterator[Diagnostic]:
     """Wrong types, numbers out of range, missing keys, and keys that nothing reads; then verl_validation.py."""
     for section in SECTIONS:

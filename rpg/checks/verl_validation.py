@@ -22,8 +22,7 @@ from rpg.checks.rules import SOCKETS as OUR_ENGINE
 from rpg.checks.settings import RANGES, STRICT, did_you_mean, faults, is_read, verl_defaults
 
 
-@check("registered with verl", "loss, estimator, reward manager and checkpoint engine are registered with verl, which "
-       "the plugin's and others are", "verl")  # fmt: skip
+@check("registered with verl", "loss, estimator, reward manager and checkpoint engine are known to verl", "verl")
 def registered(run: Run) -> Iterator[Diagnostic]:
     """Names are verl's own, the plugin's, or those of an external library, which only the workers import.
 
@@ -58,7 +57,7 @@ def registered(run: Run) -> Iterator[Diagnostic]:
             yield Diagnostic(ENGINE, run.get(ENGINE), str(error))
 
 
-@check("loss sees the reference", "the loss takes ref_log_prob where pi_ref is a model of its own", "verl")
+@check("loss sees the reference", "the loss takes ref_log_prob if pi_ref is a separate model", "verl")
 def loss_sees_the_reference(run: Run) -> Iterator[Diagnostic]:
     """verl's own losses do not."""
     from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
@@ -69,7 +68,7 @@ def loss_sees_the_reference(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(f"{REFERENCE}.mode", mode, wrong, f"choose an rpg loss, or set {REFERENCE}.mode=old")
 
 
-@check("rejection criteria", "verl can read the criteria of rollout_rs and their thresholds", "verl")
+@check("rejection criteria", "verl can parse rollout_rs and its thresholds", "verl")
 def rejection(run: Run) -> Iterator[Diagnostic]:
     """verl reads them after the first batch's rollouts."""
     from verl.trainer.ppo.rollout_corr_helper import SUPPORTED_ROLLOUT_RS_OPTIONS, _parse_rollout_rs_thresholds
@@ -88,7 +87,7 @@ def rejection(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(LIMITS, limits, str(error))
 
 
-@check("verl's dataclasses", "a setting of verl's dataclasses is one of their fields and has its type", "verl")
+@check("verl's dataclasses", "settings of verl's dataclasses are fields of them and have their types", "verl")
 def verl_types(run: Run) -> Iterator[Diagnostic]:
     """What settings.py cannot say without importing verl: keys that no field reads, and types that have no default."""
     yield from _section("", run.config, verl_defaults())
@@ -138,7 +137,9 @@ def _simple(annotation: Any) -> bool:
 
 
 @check(
-    "verl's own validation", "verl makes its dataclasses of the configuration, and its validate_config passes", "verl"
+    "verl's own validation",
+    "verl builds its dataclasses from the configuration, and its validate_config passes",
+    "verl",
 )
 def verl_validation(run: Run) -> Iterator[Diagnostic]:
     """verl's words, under the key of the section that they are about; left to the others where a value is wrong."""
