@@ -11,12 +11,8 @@ HEAD = """# Checks
 
 A launch script runs the checks below before it starts Ray. It prints every diagnostic with the setting, its value and \
 the remedy, and exits with code 2 if a check fails. `rpg doctor SCRIPT` runs the same checks without a run, and two \
-slower ones. A job is checked twice: its settings where you submit, files and machine \
-where it runs.
-
-A setting must have the type of verl's default, or of its field in verl's dataclass. `RANGES` in \
-`rpg/checks/settings.py` adds ranges and choices, and defines the block `rpg:`. A setting that nothing reads is \
-refused with the nearest name.
+slower ones. A job's settings are checked where you submit, files and machine where it runs. `RANGES` in \
+`rpg/checks/settings.py` lists ranges and choices.
 
 Made by `python scripts/list_checks.py > docs/checks.md`."""
 

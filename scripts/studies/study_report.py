@@ -23,15 +23,13 @@ def main() -> None:
     """Write methods.md and the pictures."""
     runs, metrics, out = load(LAST)
     place(runs)
-    halfway = accuracies(metrics).groupby("run").nth(-2).droplevel("step")
     runs["gradient norm"] = metrics.groupby("run")["actor/grad_norm"].median()
     learned = runs[runs.steps > 0]
     by_steps = learned[learned.folder.str.startswith("steps_")]
     write(
         out / "methods.md",
         *("# The study's runs", *methods_table(by_steps), *contrasts_text(learned), *exchanged(learned)),
-        *(*repeated_seeds(learned), *rates(runs, accuracies(metrics)), "## DAPO's prompts"),
-        dapo(by_steps[by_steps.steps == 16].assign(halfway=halfway), metrics),
+        *(*repeated_seeds(learned), *rates(runs, accuracies(metrics))),
     )
     draw_methods(by_steps, out / "methods.png")
     draw_contrasts(learned, out / "contrasts.png")
@@ -110,24 +108,6 @@ def rates(runs: pandas.DataFrame, accuracy: pandas.Series) -> list[str]:
         rows.append([f"{run[rate]:g}", run.method, shown, f"{run['lowest ess']:.2f}"])
     head = ["rate", "method", "accuracy at batch", "lowest ess"]
     return ["## Learning rate, seed 11", markdown(head, rows, texts=3)]
-
-
-def dapo(runs: pandas.DataFrame, metrics: pandas.DataFrame) -> str:
-    """The prompts that DAPO's filter costs, and the gain that the other methods make with as many."""
-    own, rest = runs[runs.method == "DAPO"], runs[runs.method != "DAPO"]
-    evicted, left = (
-        metrics[f"training/filter_groups/{key}"].groupby("run").mean()[own.index].mean()
-        for key in ("evicted_samples", "discarded_surplus_samples")
-    )
-    batch = own["data.train_batch_size"].mean()
-    asked = batch + evicted + left
-    gain = (rest[LAST] - rest.halfway).mean() / 6  # of 12 batches
-    more = 12 * (asked / batch - 1)
-    return (
-        f"DAPO drops {evicted:.1f} groups per batch and discards {left:.1f}: it samples {asked:.1f} prompts per batch, "
-        f"the others {batch:.0f}. In the second half of training the others gain {gain:.3f} per batch. As many "
-        f"prompts would give them {more:.1f} more batches, worth {gain * more:.3f}."
-    )
 
 
 def draw_methods(runs: pandas.DataFrame, path: Path) -> None:
