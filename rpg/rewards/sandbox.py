@@ -27,8 +27,7 @@ from typing import Any
 logger = logging.getLogger(__name__)
 
 MAX_AT_ONCE = 4  # children of one worker and library; further calls wait for their turn
-CALLS_PER_CHILD = 200  # then a fresh one, so that the library's caches stay small
-START_SECONDS = 120.0  # importing a library from a cold disk, on a busy machine
+CALLS_PER_CHILD = 200  # then a fresh one: a full cache would make a library's own MemoryError a wrong verdict
 WALL_FACTOR = 10.0  # a child that waits for a busy processor is not at fault
 SERVE = "import sys; from rpg.rewards.sandbox import serve; serve(sys.argv[1], int(sys.argv[2]))"
 MEMORY_LIMIT = 1 << 30  # bytes of address space on top of what the helper itself maps
@@ -37,16 +36,13 @@ MEMORY_LIMIT = 1 << 30  # bytes of address space on top of what the helper itsel
 class Sandbox:
     """The helper of this process for one library, and up to MAX_AT_ONCE children of it. Thread-safe.
 
-    Attributes:
-        module: what the helper imports; its `answer(*request)` works in a child and returns what JSON holds, its
-            `warm_up()` loads beforehand what the children then share.
-        library: the library's name in messages.
-        calls, over_limit: the number of requests, and of those that were not answered within the limits.
+    The helper imports `module`; its `answer(*request)` works in a child and returns what JSON holds, its `warm_up()`
+    loads beforehand what the children then share. `over_limit` counts the requests without an answer.
     """
 
     def __init__(self, module: str, library: str) -> None:
         self.module, self.library = module, library
-        self.calls = self.over_limit = 0
+        self.over_limit = 0
         self._begin()
         os.register_at_fork(after_in_child=self._begin)  # the helper is the parent's
 
@@ -63,19 +59,16 @@ class Sandbox:
         Ten times as much wall time is the end in any case. A child that is gone, or ends early (memory, a crash, a
         kill from outside), is replaced once.
         """
-        self.calls += 1
         child, answer = self.children.get(), None
         try:
-            try:
-                if child is None or child.calls >= CALLS_PER_CHILD:
-                    child = self.fork_child()
-                answer = child.ask(request, time_limit)
-            except ConnectionError as error:
-                logger.info("%s: child lost: %s", self.library, error)
-                child = self.fork_child()
-                answer = child.ask(request, time_limit)
-        except ConnectionError:
-            pass  # it is the request's fault
+            for _ in range(2):
+                try:
+                    if child is None or child.calls >= CALLS_PER_CHILD:
+                        child = self.fork_child()
+                    answer = child.ask(request, time_limit)
+                    break
+                except ConnectionError:
+                    child = None  # the second time it is the request's fault
         finally:
             self.children.put(None if answer is None else child)
         self.over_limit += answer is None
@@ -103,16 +96,8 @@ class Sandbox:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
                 stdin=subprocess.DEVNULL,
             )
-        self.socket.settimeout(START_SECONDS)
-        try:
-            is_ready = bool(self.socket.recv(16))
-        except TimeoutError:
-            helper.kill()
-            helper.wait()
-            raise RuntimeError(f"{self.library} did not load within {START_SECONDS:.0f} s") from None
-        if not is_ready:
-            code = helper.wait()
-            raise RuntimeError(f"the {self.library} helper ended with exit code {code}; see its message above")
+        if not self.socket.recv(16):
+            raise RuntimeError(f"the {self.library} helper ended with exit code {helper.wait()}; see its message above")
         self.helper = helper
 
 

@@ -15,7 +15,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -43,13 +43,7 @@ class Reward:
         """The function in verl's form."""
         if self.is_verls:
             return load(str(self.file), self.function)
-
-        def score(data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None) -> Score:
-            return compute_score(
-                data_source, solution_str, ground_truth, extra_info, file=str(self.file), function=self.function
-            )
-
-        return score
+        return partial(compute_score, file=str(self.file), function=self.function)
 
 
 def find_reward(file: str | Path, name: str | None = None) -> Reward:
@@ -95,9 +89,11 @@ def load(file: str, function: str) -> Callable[..., Any]:
 @cache
 def takes_row(function: Callable[..., Any]) -> bool:
     """Whether a function of the short form has a third parameter."""
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
-    return sum(kind in positional for kind in kinds) > 2 or inspect.Parameter.VAR_POSITIONAL in kinds
+    try:
+        inspect.signature(function).bind_partial(None, None, None)
+    except TypeError:
+        return False
+    return True
 
 
 def compute_score(
