@@ -107,10 +107,12 @@ def compare(first: list[RunLog], second: list[RunLog], notes: list[str]) -> list
     """
     differences = []
     accuracies = [[run.accuracies() for run in group] for group in (first, second)]
+    single = len(first) == len(second) == 1
+    samples = [last_samples(first[0]), last_samples(second[0])] if single else []
     for benchmark in accuracies[0][0]:
         if all(benchmark in own for side in accuracies for own in side):
             lasts = [[float(own[benchmark].iloc[-1]) for own in side] for side in accuracies]
-            paired = paired_problems(first, second, benchmark)
+            paired = paired_problems(samples[0], samples[1], benchmark) if samples else []
             differences.append({"outcome": f"{benchmark} accuracy", **difference(first, second, lasts, paired)})
     rewards = [[run.series(REWARD) for run in group] for group in (first, second)]
     if steps := sorted(set.intersection(*(set(series.index) for side in rewards for series in side))):
@@ -123,7 +125,7 @@ def compare(first: list[RunLog], second: list[RunLog], notes: list[str]) -> list
         notes.append(f"{first[0].name} and {second[0].name} are at different steps: a difference is also of training")
     if any(setting(run.config, "algorithm.filter_groups.enable") for run in runs):
         notes.append(f"{TRAINING_REWARD}: algorithm.filter_groups is on, so it is the mean over the kept groups only")
-    if len(runs) == 2:
+    if single:
         notes.append("one run a side: an interval over problems does not cover other seeds")
     return differences
 
@@ -185,15 +187,10 @@ def last_samples(run: RunLog) -> pd.DataFrame:
     return read_samples(run, max(steps, default=0))
 
 
-def paired_problems(first: list[RunLog], second: list[RunLog], benchmark: str) -> list[float]:
-    """The difference in accuracy of each problem of the last validation; [] if there is more than a run a side.
-
-    Also [] if the runs answered different problems.
-    """
-    if not len(first) == len(second) == 1:
-        return []
+def paired_problems(first: pd.DataFrame, second: pd.DataFrame, benchmark: str) -> list[float]:
+    """The difference in accuracy of each problem of two runs' samples; [] if they answered different problems."""
     means = []
-    for samples in (last_samples(first[0]), last_samples(second[0])):
+    for samples in (first, second):
         own = samples.loc[[BENCHMARK_OF.get(source, source) == benchmark for source in samples["data_source"]]]
         means.append(own.astype({"acc": float}).groupby(PROBLEM, sort=False)["acc"].mean())
     return (means[1] - means[0]).tolist() if set(means[0].index) == set(means[1].index) else []
