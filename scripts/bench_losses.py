@@ -1,4 +1,4 @@
-"""Time and memory of the RPG losses and advantages against verl's own.
+"""Time and memory of the RPG losses against verl's own.
 
     python scripts/bench_losses.py                     # 32 x 8192 tokens with a reference, one thread
     python scripts/bench_losses.py --device cuda
@@ -18,17 +18,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
 from verl.trainer.ppo import core_algos
 from verl.workers.config import FSDPActorConfig
 
-from rpg.objectives import LOSS_NAMES, group_mean_advantages
+from rpg.objectives import LOSS_NAMES
 from rpg.verl_plugin import register
 from rpg.verl_plugin.config import RPGPolicyLossConfig
 
 ROWS, TOKENS = 32, 8192
-ADVANTAGE_ROWS, ADVANTAGE_TOKENS = 1024, 4096
 BASE = "vanilla + k3"  # verl's vanilla loss and its k3 loss, as in GRPO
 
 
@@ -40,9 +38,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    device = torch.device(args.device)
-    losses(args.names, args.rounds, device)
-    advantages(max(3, args.rounds // 4), device)
+    losses(args.names, args.rounds, torch.device(args.device))
 
 
 def losses(names: list[str], rounds: int, device: torch.device) -> None:
@@ -61,23 +57,6 @@ def losses(names: list[str], rounds: int, device: torch.device) -> None:
         ratio = statistics.median(mine / base for mine, base in zip(times[name], times[BASE], strict=True))
         memory = peak_extra_bytes(run, device) / (ROWS * TOKENS)
         print(f"{name:<32} {statistics.median(times[name]) * 1e3:9.1f} {ratio:19.2f} {memory:8.1f}")
-
-
-def advantages(rounds: int, device: torch.device) -> None:
-    """`rpg` beside verl's estimator, which loops over samples for the baselines."""
-    rows, tokens = ADVANTAGE_ROWS, ADVANTAGE_TOKENS
-    mask = torch.arange(tokens, device=device) < torch.randint(1, tokens + 1, (rows, 1), device=device)
-    rewards = torch.zeros(rows, tokens, device=device)
-    rewards[torch.arange(rows), mask.sum(-1) - 1] = torch.randint(0, 2, (rows,), device=device) * 2.0 - 1.0
-    index = np.array([f"prompt-{i // 16}" for i in np.random.default_rng(0).permutation(rows)], dtype=object)
-    verls = functools.partial(core_algos.compute_grpo_outcome_advantage, norm_adv_by_std_in_grpo=False)
-    candidates = {
-        "verl grpo, no std": functools.partial(verls, rewards, mask, index),
-        "rpg": functools.partial(group_mean_advantages, rewards, mask, index),
-    }
-    print(f"\nAdvantages, {rows} responses x {tokens} tokens\n")
-    for name, seconds in alternate(candidates, rounds, device).items():
-        print(f"{name:<32} {statistics.median(seconds) * 1e3:9.1f} ms")
 
 
 def make_batch(device: torch.device) -> dict[str, torch.Tensor]:

@@ -4,7 +4,6 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -76,19 +75,6 @@ class Stale:
         return (self.log_behavior.exp() * clipped).sum().item()
 
 
-class StaleResult(NamedTuple):
-    """Of all problems.
-
-    Attributes:
-        unclipped: of the eight unclipped losses.
-        clip_bias, silenced: of RPG-REINFORCE URKL with RPG-Style Clip: bias, and share of samples without gradient.
-    """
-
-    unclipped: Result
-    clip_bias: float
-    silenced: float
-
-
 def stale_problems(policies: int, outcomes: int, kl_coef: float, seed: int, staleness: float) -> list[Stale]:
     """Random anchors; behaviour and present are the anchor with logits moved by normal noise of std `staleness`
     and 0.1. Every other one has a reference of its own. The draws of one seed differ by `staleness` alone."""
@@ -113,13 +99,17 @@ def stale_problems(policies: int, outcomes: int, kl_coef: float, seed: int, stal
     return problems
 
 
-def measure_choice(name: str, problems: Sequence[Stale]) -> StaleResult:
-    """One line of the table; `name` is one of CHOICES."""
+def measure_choice(name: str, problems: Sequence[Stale]) -> tuple[Result, float, float]:
+    """One line of the table; `name` is one of CHOICES.
+
+    Returns the result of the eight unclipped losses; and of RPG-REINFORCE URKL with RPG-Style Clip its bias and the
+    share of samples without a gradient.
+    """
     choice, threshold, _ = CHOICES[name]
     kl_coef = problems[0].kl_coef
     exact = [LossSpec.parse(loss, kl_coef=kl_coef, clip_scope="none") for loss in UNCLIPPED]
     clipped = LossSpec.parse(CLIPPED, kl_coef=kl_coef)
-    return StaleResult(
+    return (
         compare(problem.gradient(choice, spec, threshold) for problem in problems for spec in exact),
         compare(problem.gradient(choice, clipped, threshold) for problem in problems).bias,
         statistics.fmean(problem.silenced(choice, clipped) for problem in problems),
