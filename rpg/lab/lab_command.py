@@ -19,9 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=f"of {', '.join(PARTS)}"
     )
     parser.add_argument("--out", type=Path, default=Path("lab"), metavar="DIR", help="default: lab")
-    parser.add_argument("--seeds", type=int, default=64, help="trained at once in every setting (64)")
+    parser.add_argument("--seeds", type=_positive, default=64, help="trained at once in every setting (64)")
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers (0); the same gives the same CSV")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (one a core)")
+    parser.add_argument("--workers", type=_positive, default=os.cpu_count() or 1, help="processes (one a core)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,3 +65,10 @@ def run(args: argparse.Namespace) -> int:
             report.write(out, name, report.sweep_table(grids, results), report.sweep_figure(grids, results))
     print(f"{out}: {', '.join(args.only)}, in {time.monotonic() - started:.0f} s")
     return 0
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value}: must be at least 1")
+    return value
