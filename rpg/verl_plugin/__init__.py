@@ -28,8 +28,7 @@ def register() -> None:
         from rpg.verl_plugin.cpu import verl_platform
 
         verl_platform.register()
-    if job_queue.requested():
-        job_queue.install()
+    job_queue.install()
     for registry, ours in (
         (core_algos.POLICY_LOSS_REGISTRY, POLICY_LOSSES),
         (core_algos.ADV_ESTIMATOR_REGISTRY, ESTIMATORS),

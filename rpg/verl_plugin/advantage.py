@@ -9,9 +9,7 @@ from torch import Tensor
 from rpg.objectives.advantages import batch_mean_advantages, group_mean_advantages
 
 
-def rpg(
-    token_level_rewards: Tensor, response_mask: Tensor, index: np.ndarray | None = None, **_: Any
-) -> tuple[Tensor, Tensor]:
+def rpg(token_level_rewards: Tensor, response_mask: Tensor, index: np.ndarray, **_: Any) -> tuple[Tensor, Tensor]:
     """Reward minus the mean reward of the prompt's group (the paper, Section 5).
 
     Args:
@@ -21,8 +19,6 @@ def rpg(
     Returns:
         advantages and returns, one and the same (batch, tokens) tensor, as verl's own estimators do it.
     """
-    if index is None:
-        raise ValueError("adv_estimator=rpg groups responses by prompt and needs `index` (verl's uid)")
     with torch.no_grad():
         advantages = group_mean_advantages(token_level_rewards, response_mask, index)
     return advantages, advantages

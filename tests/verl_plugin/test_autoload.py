@@ -18,21 +18,16 @@ def test_which_verl_is_ours(here, ours):
 
 
 @pytest.mark.slow
-def test_a_plain_verl_of_another_version_works(tmp_path):
+def test_a_plain_verl_of_another_version_works(tmp_path, monkeypatch):
     """The installed entry point, in a process where verl's metadata say another version."""
     (tmp_path / "verl-0.10.0.dist-info").mkdir()
     (tmp_path / "verl-0.10.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: verl\nVersion: 0.10.0\n")
     program = (
         "from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY as r; print('vanilla' in r, 'rpg_urkl' in r)"
     )
-    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {k: v for k, v in os.environ.items() if k not in (version.ALLOW, "VERL_USE_EXTERNAL_MODULES")}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env={**environment, "PYTHONPATH": path},
-        check=True,
-    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    for name in (version.ALLOW, "VERL_USE_EXTERNAL_MODULES"):
+        monkeypatch.delenv(name, raising=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split()[-2:] == ["True", "False"]
     assert "this is 0.10.0: its losses and estimators are not registered" in done.stderr

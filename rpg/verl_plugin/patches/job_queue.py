@@ -15,13 +15,10 @@ OWN = "RPG_JOB_QUEUE"  # the recipe sets it to 1 for all processes of a run; pla
 NAME = "TransferQueueController"
 
 
-def requested() -> bool:
-    """Whether this process belongs to a run that has a TransferQueue of its own."""
-    return os.environ.get(OWN) == "1"
-
-
 def install() -> None:
-    """Make TransferQueue create and find its controller in this job's namespace; safe to call more than once."""
+    """Where OWN asks for it, make TransferQueue create and find its controller in this job's namespace; repeatable."""
+    if os.environ.get(OWN) != "1":
+        return
     import ray
     from transfer_queue import interface
 

@@ -12,7 +12,6 @@ Used on the CPU profile only, through Ray's own `runtime_env.py_executable`. Lin
 import contextlib
 import os
 import shlex
-import signal
 import socket
 import subprocess
 import sys
@@ -81,9 +80,8 @@ class Preloaded:
         code = self._server.poll()
         if code is None:
             return None
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         lines = self._log.read_text(errors="replace").splitlines()
-        return f"the import server {how}: {lines[-1] if lines else 'no word of it'}"
+        return f"the import server ended with exit code {code}: {lines[-1] if lines else 'no word of it'}"
 
     def close(self) -> None:
         """End the server and remove its files. Programs that it started live on."""

@@ -12,22 +12,16 @@ import sys
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def inherited_files() -> list[int]:
-    """The open file descriptors that a program started from here would inherit."""
-    files = []
+def main() -> None:
+    address, *arguments = sys.argv[1:]
+    connection = socket.socket(socket.AF_UNIX)
+    files = []  # which a program started from here would inherit
     for name in os.listdir("/proc/self/fd"):
         try:
             if os.get_inheritable(int(name)):
                 files.append(int(name))
         except OSError:  # the descriptor of the listing itself, closed by now
             continue
-    return files
-
-
-def main() -> None:
-    address, *arguments = sys.argv[1:]
-    connection = socket.socket(socket.AF_UNIX)
-    files = inherited_files()
     connection.connect(address)
     request = {
         "arguments": arguments,

@@ -133,22 +133,15 @@ def _read_request(connection: socket.socket) -> dict[str, Any] | None:
     return {**json.loads(line), "received": received} if line.endswith(b"\n") else None
 
 
-def _join_group(group: int) -> None:
-    """Stand in the process group of the client's family, or in a new one where the client began one.
-
-    Ray gives each worker a group of its own and signals the whole group when it loses the worker. Children left
-    in the server's group would all be hit, and the server too.
-    """
-    try:
-        os.setpgid(0, group)  # started by another child of the server, whose group this is
-    except PermissionError:  # a group outside the server's session
-        os.setpgid(0, 0)
-
-
 def become(request: dict[str, Any], added: dict[str, str]) -> None:
     """Turn this fresh child into the process that the client asked for, and run its program."""
     gc.unfreeze()
-    _join_group(request["group"])
+    # Ray gives each worker a group of its own and signals the whole group when it loses the worker. Children left in
+    # the server's group would all be hit, and the server too.
+    try:
+        os.setpgid(0, request["group"])  # started by another child of the server, whose group this is
+    except PermissionError:  # a group outside the server's session
+        os.setpgid(0, 0)
     high = [fcntl.fcntl(received, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) for received in request["received"]]
     for received in request["received"]:
         os.close(received)
