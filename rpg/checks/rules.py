@@ -182,15 +182,13 @@ RULES: dict[tuple[str, str], list[Rule]] = {
     ],
     ("resumption", "resume_from_path is set if, and only if, resume_mode is resume_path; verl ignores it otherwise"): [
         Rule("trainer.resume_from_path", ("trainer.resume_mode",),
-             lambda path, mode: mode == "resume_path" and path is None,
-             "is needed with trainer.resume_mode=resume_path", "name a run's global_step_N directory"),
-        Rule("trainer.resume_from_path", ("trainer.resume_mode",),
-             lambda path, mode: mode != "resume_path" and path is not None,
-             "is not read with trainer.resume_mode={1}", "set trainer.resume_mode=resume_path, or leave it out"),
+             lambda path, mode: (mode == "resume_path") != (path is not None),
+             "does not agree with trainer.resume_mode={1}",
+             "set trainer.resume_mode=resume_path and name a run's global_step_N directory, or leave both out"),
     ],
     ("validation", "a run with val_only has val_before_train"): [
         Rule("trainer.val_before_train", ("trainer.val_only",), lambda before, only: only and not before,
-             "with trainer.val_only=true leaves nothing to do", "set it to true"),
+             "with trainer.val_only=true would train: verl ends the run after that validation", "set it to true"),
     ],
     ("loss name", "a loss name that begins with rpg is one of the sixteen"): [
         Rule(LOSS, (), lambda name: _misspelt(name, [*LOSS_NAMES]), "is not an RPG loss", near=[*LOSS_NAMES]),
