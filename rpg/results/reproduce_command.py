@@ -21,7 +21,7 @@ from rpg.launching.processes import exit_code as shell_code
 from rpg.launching.signals import ENDS
 from rpg.results import figures
 from rpg.results.plot_command import plot
-from rpg.results.reproduction import PlannedRun, choose, cluster, one_line, plan_runs, refusal, refuse_another, rows_of
+from rpg.results.reproduction import PlannedRun, choose, cluster, plan_runs, refusal, refuse_another, rows_of
 from rpg.results.run_settings import LeftOut, ResultsError, exit_code, printable, refusing
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table, paper_table
@@ -64,8 +64,9 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return 0
     if not possible:
-        raise ResultsError(f"nothing of it can be run; {'; '.join(refused.values())}")
-    failures = [f"{name}: {why}" for name, why in refused.items()]
+        reasons = dict.fromkeys(line for why in refused.values() for line in why.splitlines())
+        raise ResultsError(f"nothing of it can be run; {'; '.join(reasons)}")
+    failures = [f"{name}: {'; '.join(why.splitlines())}" for name, why in refused.items()]
     children = Children()
     with children.forwarding():
         failures += run_missing(possible, out / "logs", args.parallel, children)
@@ -80,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show_plan(planned: Sequence[PlannedRun], refused: dict[str, str]) -> list[PlannedRun]:
-    """Print every run and its progress; the runs that can be made. The reasons of the others are added to `refused`."""
+    """Print every run and its progress, and why others are refused, which is added to `refused`; the runs to make."""
     possible: list[PlannedRun] = []
     preflights: dict[str, str | None] = {}  # method -> what its pre-flight refuses, which no seed changes
     done = left = 0
@@ -89,7 +90,7 @@ def show_plan(planned: Sequence[PlannedRun], refused: dict[str, str]) -> list[Pl
             refuse_another(one)
             step = one.step()
         except (Refused, ResultsError, OSError) as error:
-            refused[one.name] = one_line(error)
+            refused[one.name] = str(error)
             continue
         method = one.row.method
         if step < one.steps and method not in preflights:
@@ -101,8 +102,9 @@ def show_plan(planned: Sequence[PlannedRun], refused: dict[str, str]) -> list[Pl
         done += step >= one.steps
         left += max(0, one.steps - step)
         print(f"  {one.name}  {method}  step {step} of {one.steps}")
-    for name, why in refused.items():
-        print(f"  {name}: refused: {printable(why)}")
+    for reasons in dict.fromkeys(refused.values()):
+        names = [name for name, why in refused.items() if why == reasons]
+        print(f"  refused: {', '.join(names)}", *(f"    {printable(line)}" for line in reasons.splitlines()), sep="\n")
     print(
         f"{done} of {len(planned)} runs done, {left} steps left; `rpg plan NAME` estimates the time of a run",
         flush=True,

@@ -141,7 +141,7 @@ def plan_runs(
         try:
             configs[row] = of_script(scripts.find(row.script(profile)), common).copy()
         except ValueError as error:
-            refused[row.method] = one_line(error)
+            refused[row.method] = str(error)
     planned: list[PlannedRun] = []
     for seed in seeds:
         for row, resolved in configs.items():
@@ -179,7 +179,7 @@ def cluster() -> bool:
 
 
 def refusal(run: PlannedRun) -> str | None:
-    """What the run's own pre-flight would refuse; None where that is nothing.
+    """What the run's own pre-flight would refuse, a diagnostic a line; None where that is nothing.
 
     Of a cluster's job only the settings are looked at: files and machine are there.
     """
@@ -188,10 +188,5 @@ def refusal(run: PlannedRun) -> str | None:
     try:
         preflight.refuse(Configuration(config), ["cheap"], ["settings"] if cluster() else preflight.SUBJECTS)
     except Refused as refused:
-        return one_line(refused)
+        return str(refused)
     return None
-
-
-def one_line(error: Exception) -> str:
-    """What an error says, its lines one after another."""
-    return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())

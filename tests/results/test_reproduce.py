@@ -208,7 +208,7 @@ def test_the_plan_of_a_table_on_gpus(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert "dapo_4b_4k-seed1  DAPO  step 0 of 400" in shown
     assert "800 steps left" in shown
-    assert "DAPO: refused: " in shown  # no data here
+    assert "refused: DAPO\n    " in shown  # no data here
     assert not out.exists()
     rows = reproduction.choose(reproduction.rows_of(7), ["dapo"])
     (made,), refused = reproduction.plan_runs(rows, "gpu", [1], None, out, [])
