@@ -36,8 +36,6 @@ LEVEL = 0.95
 PROBLEM = ["input", "gts"]  # the columns of verl's samples that identify a problem
 LETTERS = 600  # shown of a problem or response
 
-Interval = tuple[float, float]
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg compare`."""
@@ -54,16 +52,18 @@ def run(args: argparse.Namespace) -> int:
     """Print the comparison of A with each B. Returns 1 if input was left out, 2 if there is nothing to compare."""
     notes: list[str] = []
     first, *others = [load_group(path, notes) for path in (args.first, *args.others)]
-    reports = [
-        {
-            "first": name(args.first, first),
-            "second": name(path, second),
-            "differences": compare(first, second, notes),
-            "settings": differing([settings(first[0].config), settings(second[0].config)]),
-            "answers": side_by_side(first[0], second[0], args.answers),
-        }
-        for path, second in zip(args.others, others, strict=True)
-    ]
+    reports = []
+    for path, second in zip(args.others, others, strict=True):
+        samples = [last_samples(group[0]) for group in (first, second)]
+        reports.append(
+            {
+                "first": name(args.first, first),
+                "second": name(path, second),
+                "differences": compare(first, second, samples, notes),
+                "settings": differing([settings(first[0].config), settings(second[0].config)]),
+                "answers": side_by_side(samples[0], samples[1], args.answers),
+            }
+        )
     notes += [about(log.name, note) for group in (first, *others) for log in group for note in log.notes]
     if args.json:
         notes = list(dict.fromkeys(notes))
@@ -99,20 +99,20 @@ def load_group(path: Path, notes: list[str]) -> list[RunLog]:
     return runs
 
 
-def compare(first: list[RunLog], second: list[RunLog], notes: list[str]) -> list[dict[str, Any]]:
+def compare(
+    first: list[RunLog], second: list[RunLog], samples: Sequence[pd.DataFrame], notes: list[str]
+) -> list[dict[str, Any]]:
     """Compare the last accuracy of each common benchmark, and the mean training reward over the common steps.
 
-    Raises:
-        ResultsError: there is no common one.
+    samples: `last_samples` of the first run of each side. Raises ResultsError where there is nothing in common.
     """
     differences = []
-    accuracies = [[run.accuracies() for run in group] for group in (first, second)]
     single = len(first) == len(second) == 1
-    samples = [last_samples(first[0]), last_samples(second[0])] if single else []
+    accuracies = [[run.accuracies() for run in group] for group in (first, second)]
     for benchmark in accuracies[0][0]:
         if all(benchmark in own for side in accuracies for own in side):
             lasts = [[float(own[benchmark].iloc[-1]) for own in side] for side in accuracies]
-            paired = paired_problems(samples[0], samples[1], benchmark) if samples else []
+            paired = paired_problems(samples[0], samples[1], benchmark) if single else []
             differences.append({"outcome": f"{benchmark} accuracy", **difference(first, second, lasts, paired)})
     rewards = [[run.series(REWARD) for run in group] for group in (first, second)]
     if steps := sorted(set.intersection(*(set(series.index) for side in rewards for series in side))):
@@ -145,7 +145,7 @@ def difference(
         if seeds[0] == seeds[1] and len(set(seeds[0])) == len(seeds[0]):
             interval, over = t_interval([b - a for a, b in zip(*values, strict=True)]), "seeds, paired"
         else:
-            interval, over = welch_interval(*values), "seeds"
+            interval, over = t_interval(*values), "seeds"
     elif len(problems) > 1:
         interval, over = t_interval(problems), "problems, paired"
     clear = interval is not None and not interval[0] <= 0 <= interval[1]
@@ -153,22 +153,13 @@ def difference(
     return {**summary, "interval": interval, "over": over, "clear": clear}
 
 
-def t_interval(differences: Sequence[float]) -> Interval:
-    """Student's interval of the mean of paired differences."""
-    error = float(np.std(differences, ddof=1)) / math.sqrt(len(differences))
-    return _interval(float(np.mean(differences)), error, len(differences) - 1)
-
-
-def welch_interval(first: Sequence[float], second: Sequence[float]) -> Interval:
-    """Welch's interval of the difference of two means that are not paired."""
-    errors = [float(np.var(side, ddof=1)) / len(side) for side in (first, second)]
-    squares = sum(error**2 / (len(side) - 1) for error, side in zip(errors, (first, second), strict=True))
-    freedom = sum(errors) ** 2 / squares if squares else 1.0
-    return _interval(float(np.mean(second) - np.mean(first)), math.sqrt(sum(errors)), freedom)
-
-
-def _interval(middle: float, error: float, freedom: float) -> Interval:
-    half = t_quantile(0.5 + LEVEL / 2, freedom) * error
+def t_interval(*samples: Sequence[float]) -> tuple[float, float]:
+    """Interval of the mean of one sample (Student's), or of the second's less the first's of two (Welch's)."""
+    errors = [float(np.var(sample, ddof=1)) / len(sample) for sample in samples]  # squared, of each mean
+    squares = sum(error**2 / (len(sample) - 1) for error, sample in zip(errors, samples, strict=True))
+    freedom = sum(errors) ** 2 / squares if squares else 1.0  # Welch-Satterthwaite; of one sample its size less 1
+    middle = float(np.mean(samples[-1])) - (float(np.mean(samples[0])) if len(samples) > 1 else 0.0)
+    half = t_quantile(0.5 + LEVEL / 2, freedom) * math.sqrt(sum(errors))
     return middle - half, middle + half
 
 
@@ -196,9 +187,9 @@ def paired_problems(first: pd.DataFrame, second: pd.DataFrame, benchmark: str) -
     return (means[1] - means[0]).tolist() if set(means[0].index) == set(means[1].index) else []
 
 
-def side_by_side(first: RunLog, second: RunLog, count: int) -> list[dict[str, str]]:
-    """Up to `count` problems that only one of the runs solves, with the answer key and the response of each run."""
-    one, other = (last_samples(run).drop_duplicates(PROBLEM) for run in (first, second))
+def side_by_side(first: pd.DataFrame, second: pd.DataFrame, count: int) -> list[dict[str, str]]:
+    """Up to `count` problems that only one of two runs solves, with the answer key and the response of each run."""
+    one, other = (samples.drop_duplicates(PROBLEM) for samples in (first, second))
     both = one.merge(other, on=PROBLEM, suffixes=("_first", "_second"))
     differ = both.loc[both["acc_first"] != both["acc_second"], [*PROBLEM, "output_first", "output_second"]]
     differ.columns = ["problem", "answer_key", "first", "second"]

@@ -153,22 +153,16 @@ def figure(panels: Sequence[Panel], looks: dict[str, Look]) -> Figure:
 
 
 def single(panel: Panel, looks: dict[str, Look]) -> str:
-    """One panel as SVG text, for the page; data-axes: where the axes' left, right, bottom and top are, their limits."""
+    """One panel as an <svg> element; data-axes: where the axes' left, right, bottom and top are, their limits."""
     with matplotlib.rc_context(STYLE):
         fig = Figure(figsize=(4.4, 3.0), layout="constrained")
         axes = fig.subplots()
         draw(axes, panel, looks)
-        text = svg(fig)  # lays the axes out
+        text = save(fig, "svg").decode()  # lays the axes out
     (width, height), box = fig.get_size_inches() * 72, axes.get_position()
     edges = (box.x0 * width, box.x1 * width, (1 - box.y0) * height, (1 - box.y1) * height)
     numbers = ",".join(f"{number:.8g}" for number in (*edges, *axes.get_xlim(), *axes.get_ylim()))
-    return text.replace("<svg ", f'<svg data-axes="{numbers}" ', 1)
-
-
-def svg(fig: Figure) -> str:
-    """A figure as an <svg> element, without the XML head."""
-    text = save(fig, "svg").decode()
-    return text[text.index("<svg") :]
+    return text[text.index("<svg") :].replace("<svg ", f'<svg data-axes="{numbers}" ', 1)
 
 
 def save(fig: Figure, kind: str, creator: str | None = None) -> bytes:

@@ -15,7 +15,7 @@ from rpg.methods.labels import looks_of
 from rpg.methods.registry import Look
 from rpg.results import figures
 from rpg.results.run_settings import INCIDENTAL, ResultsError, differing, printable, refusing, show_notes
-from rpg.results.runs import RunLog, load_runs
+from rpg.results.runs import load_runs
 from rpg.results.samples import sample_answers
 from rpg.results.table import Table, build_table, paper_table
 from rpg.results.table_command import markdown
@@ -95,16 +95,8 @@ def make_page(table: Table, panels: list[figures.Panel], looks: dict[str, Look],
         configured=configured,
         differing={key: [x or "–" for x in row] for key, row in several.items() if not below(key, INCIDENTAL)},
         shared={key: x for key, x in all_settings[0].items() if key not in several} if configured else {},
-        runs=[(run, shown(run.environment), answers(run)) for run in runs],
+        runs=[(run, shown(run.environment), sample_answers(run)) for run in runs],
     )
-
-
-def answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, float]]]]:
-    """`sample_answers`; [] where the samples cannot be used, which the table's notes say."""
-    try:
-        return sample_answers(run)
-    except (ResultsError, OSError):
-        return []
 
 
 def _panel(number: int, panel: figures.Panel, looks: dict[str, Look]) -> str:

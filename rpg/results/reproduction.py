@@ -155,22 +155,22 @@ def plan_runs(
 
 
 def refuse_another(run: PlannedRun) -> None:
-    """Raise ResultsError where the run's directory holds another training, or one that went further than asked."""
-    if wrong := [f"{key} there {there!r:.60}, here {here!r:.60}" for key, there, here in differences(run)]:
+    """Raise ResultsError where the run's directory holds another training, or one that went further than asked.
+
+    Raises Refused where the run's fingerprint cannot be read.
+    """
+    different = fingerprint.compare(run.directory, Configuration(run.config))
+    wrong = [
+        f"{key} there {there!r:.60}, here {here!r:.60}"
+        for key, (there, here) in different.items()
+        if here or not key.endswith(")")  # the contents of its files count where they are here
+    ]
+    if wrong:
         remedy = "give the overrides it had, or another --out"
         raise ResultsError(f"{run.directory} holds another training: {'; '.join(wrong)}; {remedy}")
     if (step := run.step()) > run.steps:
         remedy = f"give --steps {step}, or another --out"
         raise ResultsError(f"{run.directory} is at step {step}, beyond the {run.steps} asked for; {remedy}")
-
-
-def differences(run: PlannedRun) -> list[tuple[str, Any, Any]]:
-    """(key, there, here) of the settings that define a training, and of the contents of its files where they are here.
-
-    Raises Refused where the run's fingerprint cannot be read.
-    """
-    different = fingerprint.compare(run.directory, Configuration(run.config))
-    return [(key, there, here) for key, (there, here) in different.items() if here or not key.endswith(")")]
 
 
 def cluster() -> bool:

@@ -64,8 +64,6 @@ def refusing(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse
 
 def printable(text: str) -> str:
     """The text in one line: line ends, terminal escapes and whatever else does not print, as Python escapes."""
-    if text.isprintable():
-        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 

@@ -130,12 +130,18 @@ def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, flo
     """The answers to the first SHOWN_PROBLEMS at the first, middle and last validation of a run.
 
     Returns:
-        (problem, ground truth, [(step, response, accuracy), ...]) of each; of a long text the end.
+        (problem, ground truth, [(step, response, accuracy), ...]) of each; of a long text the end. [] where samples
+        cannot be used, which the table's notes say.
     """
     steps = sorted({int(step) for points in run.accuracies().values() for step in points.index})
+    chosen = dict.fromkeys(steps[place] for place in (0, len(steps) // 2, -1) if steps)
+    try:
+        validations = {step: read_samples(run, step) for step in chosen}
+    except (ResultsError, OSError):
+        return []
     answers: dict[tuple[str, str], list[tuple[int, str, float]]] = {}
-    for step in dict.fromkeys(steps[place] for place in (0, len(steps) // 2, -1) if steps):
-        for one in read_samples(run, step).drop_duplicates(["input", "gts"]).to_dict("records"):
+    for step, samples in validations.items():
+        for one in samples.drop_duplicates(["input", "gts"]).to_dict("records"):
             problem = str(one["input"]), str(one["gts"])
             if problem in answers or len(answers) < SHOWN_PROBLEMS:
                 answers.setdefault(problem, []).append((step, _shortened(one["output"]), float(one["acc"])))

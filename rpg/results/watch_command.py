@@ -33,8 +33,6 @@ SPARK = 8  # characters of a sparkline
 RECENT = 20  # steps whose median time gives the time left
 QUIET = 600  # seconds without a new line after which a run's age is shown
 
-Values = dict[str, tuple[pd.Series, str]]  # label: values by step, format
-
 
 @dataclass
 class Watched:
@@ -43,17 +41,17 @@ class Watched:
     path: Path
     run: RunLog | None = None
     problem: str = "no step yet"
-    stamp: tuple[int, int] | None = (-1, -1)
+    stamp: tuple[int, int] = (-1, -1)
 
     def read(self) -> bool:
         """Read the log again if it has changed; returns whether there is anything new."""
         status = self.path.stat() if self.path.exists() else None
-        stamp = status and (status.st_size, status.st_mtime_ns)
+        stamp = (status.st_size, status.st_mtime_ns) if status else (0, 0)
         if stamp == self.stamp:
             return False
         self.stamp = stamp
         try:
-            run = load_run(self.path, lambda name: name in READ or is_accuracy(name)) if stamp else None
+            run = load_run(self.path, lambda name: name in READ or is_accuracy(name)) if status else None
             self.run = run if run and len(run.metrics.index) else None
         except (ResultsError, OSError) as error:
             self.problem = printable(str(error))
@@ -69,35 +67,40 @@ class Watched:
         """Whether the last planned step is logged."""
         return bool(self.run and self.run.planned_steps and self.run.last_step >= self.run.planned_steps)
 
+    def state(self) -> str:
+        """Step, of how many, the time left by the median of the last steps' times; the age of an old last line."""
+        if self.run is None:
+            return self.problem
+        last, planned = self.run.last_step, self.run.planned_steps
+        parts = [f"{last}/{planned:.0f}" if planned else f"{last}"]
+        times = self.run.series("timing_s/step").tail(RECENT)
+        if planned and last < planned and len(times):
+            parts.append(f"{duration((planned - last) * times.median())} left")
+        if (quiet := time.time() - self.stamp[1] / 1e9) > QUIET and not self.ended:
+            parts.append(f"last line {duration(quiet)} ago")
+        return ", ".join(parts)
 
-def values(run: RunLog) -> Values:
-    """Label -> (values by step, format) of the metrics that a run has; the accuracy of each benchmark among them."""
-    shown: Values = {}
-    for label, metrics, form in SHOWN:
-        series = next((run.series(metric) for metric in metrics if metric in run.metrics), pd.Series(dtype=float))
-        if len(series):
-            shown[label] = (series, form)
-        if label == "reward":
-            shown |= {f"{name} accuracy": (points, "{:.3f}") for name, points in run.accuracies().items()}
-    return shown
+    def values(self, sparklines: bool = False) -> dict[str, str]:
+        """Label -> last value, and how it went, of the metrics and accuracies that the run has."""
+        if self.run is None:
+            return {}
+        shown: dict[str, tuple[pd.Series, str]] = {}
+        for label, metrics, form in SHOWN:
+            shown[label] = next((own for own in map(self.run.series, metrics) if len(own)), pd.Series()), form
+            if label == "reward":
+                shown |= {f"{name} accuracy": (points, "{:.3f}") for name, points in self.run.accuracies().items()}
+        return {
+            label: form.format(series.iloc[-1]) + (f"\n{sparkline(series)}" if sparklines else "")
+            for label, (series, form) in shown.items()
+            if len(series)
+        }
 
 
 def sparkline(series: pd.Series) -> str:
     """The values as block characters, averaged where there are more than SPARK; the lowest is the lowest block."""
     bins = np.array([part.mean() for part in np.array_split(series.to_numpy(), min(SPARK, len(series)))])
-    span = bins.max() - bins.min()
-    heights = (bins - bins.min()) / span * (len(BLOCKS) - 1) if span > 0 else np.zeros(len(bins))
+    heights = (bins - bins.min()) / (np.ptp(bins) or 1.0) * (len(BLOCKS) - 1)
     return "".join(BLOCKS[round(height)] for height in heights)
-
-
-def progress(run: RunLog) -> str:
-    """Step, of how many, and the time left by the median of the last steps' times."""
-    if not run.planned_steps:
-        return f"{run.last_step}"
-    left = max(0, run.planned_steps - run.last_step)
-    text = f"{run.last_step}/{run.planned_steps:.0f}"
-    times = run.series("timing_s/step").tail(RECENT)
-    return f"{text}, {duration(left * times.median())} left" if left and len(times) else text
 
 
 def duration(seconds: float) -> str:
@@ -107,40 +110,17 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def state(watched: Watched, now: float) -> str:
-    """Progress, or why there is none; with the age of the last line where that is long ago."""
-    if watched.run is None:
-        return watched.problem
-    quiet = now - watched.stamp[1] / 1e9 if watched.stamp else 0
-    text = progress(watched.run)
-    return f"{text}, last line {duration(quiet)} ago" if quiet > QUIET and not watched.ended else text
-
-
-def screen(all_watched: Sequence[Watched], width: int, now: float) -> Table:
+def screen(all_watched: Sequence[Watched], width: int) -> Table:
     """A row a run, with sparklines below the values where there is width for them."""
-    shown = [values(watched.run) if watched.run else {} for watched in all_watched]
-    labels = list(dict.fromkeys(label for one in shown for label in one))
+    labels = list(dict.fromkeys(label for watched in all_watched for label in watched.values()))
     sparklines = width >= (SPARK + 1) * (len(labels) + 4)  # of which name and progress take 4
     made = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("run", "step", *labels):
         made.add_column(Text(heading), overflow="fold")
-    for watched, one in zip(all_watched, shown, strict=True):
-        entries = [entry(*one[label], sparklines) if label in one else "–" for label in labels]
-        made.add_row(*map(Text, (watched.name, state(watched, now), *entries)))
+    for watched in all_watched:
+        own = watched.values(sparklines)
+        made.add_row(*map(Text, (watched.name, watched.state(), *(own.get(label, "–") for label in labels))))
     return made
-
-
-def entry(series: pd.Series, form: str, with_sparkline: bool = False) -> str:
-    """The last value of a metric, and how it went."""
-    value = form.format(series.iloc[-1])
-    return f"{value}\n{sparkline(series)}" if with_sparkline else value
-
-
-def line(watched: Watched, now: float) -> str:
-    """A run's state as one line, for output that is no terminal."""
-    shown = values(watched.run) if watched.run else {}
-    entries = [f"{label} {entry(*shown[label])}" for label in shown]
-    return "  ".join([watched.name, state(watched, now), *entries])
 
 
 def watched_logs(path: Path, notes: list[str]) -> list[Path]:
@@ -182,10 +162,10 @@ def show(all_watched: list[Watched], once: bool, every: float, live: Live | None
     while True:
         changed = [watched for watched in all_watched if watched.read()]
         if live:
-            live.update(screen(all_watched, live.console.width, time.time()), refresh=True)
+            live.update(screen(all_watched, live.console.width), refresh=True)
         else:
-            for watched in changed:
-                print(line(watched, time.time()), flush=True)
+            for one in changed:
+                print(one.name, one.state(), *map(" ".join, one.values().items()), sep="  ", flush=True)
         if once or all(watched.ended for watched in all_watched):
             return
         time.sleep(every)

@@ -18,10 +18,9 @@ def main() -> None:
     """Write paper.md."""
     (out,) = map(Path, sys.argv[1:])
     columns = leads()
-    formats = ("{}", "{}", "{}", "{}", "{}", "{:+.3f}", "{:+.3f}", "{:.3f}")
     rows = [
-        [shown.format(value) for shown, value in zip(formats, one, strict=True)]
-        for one in columns.itertuples(index=False)
+        [*map(str, texts), f"{mean:+.3f}", f"{highest:+.3f}", f"{deviation:.3f}"]
+        for *texts, mean, highest, deviation in columns.itertuples(index=False)
     ]
     last, best = (columns[columns.column == name]["mean"].mean() for name in ("last", "best"))
     summary = (

@@ -9,6 +9,7 @@ from rpg.launching.compose import compose_config, resolve
 from rpg.methods.names import parse, settings
 from rpg.results import reproduction
 from rpg.results.reproduction import choose, rows_of
+from rpg.results.run_settings import ResultsError
 from rpg.results.table import paper_table
 
 TABLES = (3, 5, 6, 7, 8)
@@ -53,6 +54,7 @@ def test_a_planned_run_is_what_its_script_would_resolve(tmp_path, monkeypatch):
     assert resolved["data"]["seed"] == 7
     planned.directory.mkdir(parents=True)
     fingerprint.record(planned.directory, Run(resolved), 0, {})
-    assert reproduction.differences(planned) == []
+    reproduction.refuse_another(planned)
     planned.config["data"]["train_batch_size"] = 32
-    assert reproduction.differences(planned) == [("data.train_batch_size", 64, 32)]
+    with pytest.raises(ResultsError, match=r"training: data\.train_batch_size there 64, here 32; give"):
+        reproduction.refuse_another(planned)

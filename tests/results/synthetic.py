@@ -53,3 +53,10 @@ def write_run(directory: Path, lines: list[tuple[int, dict]], settings: dict | N
     if settings is not None:
         (directory / "config.yaml").write_text(yaml.safe_dump(settings))
     return directory
+
+
+def write_samples(run: Path, step: int, samples: list[dict]) -> None:
+    """The samples of a validation as verl writes them: nothing but ASCII control characters escaped."""
+    (run / "validation").mkdir(exist_ok=True)
+    text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in samples)
+    (run / "validation" / f"{step}.jsonl").write_text(text, encoding="utf-8")

@@ -15,8 +15,7 @@ def write_run(directory: Path, seed: int, correct: list[int], reward: float, los
     lines = [(1, {"critic/score/mean": reward - 0.5}), (2, {"critic/score/mean": reward + 0.5}), (10, accuracy)]
     synthetic.write_run(directory, lines, synthetic.config(f"{loss}{seed}", loss=loss, seed=seed))
     samples = [{"input": f"problem {i}", "gts": "1", "output": f"{acc}", "acc": acc} for i, acc in enumerate(correct)]
-    (directory / "validation").mkdir()
-    (directory / "validation" / "10.jsonl").write_text("".join(json.dumps(one) + "\n" for one in samples))
+    synthetic.write_samples(directory, 10, samples)
     return directory
 
 

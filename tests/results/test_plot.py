@@ -1,13 +1,12 @@
 """Pictures and page: what they show of which run; colours that do not depend on the company."""
 
-import json
 import re
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic import config, records, write_run
+from synthetic import config, records, write_run, write_samples
 
 from rpg.cli import main
 from rpg.methods.labels import METHODS, looks_of
@@ -119,9 +118,8 @@ def test_seeds_of_a_method_are_one_line_with_a_band(tmp_path):
 def test_the_page_shows_sample_answers_by_step_and_takes_no_name_for_markup(tmp_path):
     name = "<script>alert(1)</script> '\"><img src=x onerror=alert(1)> \x1b[31m $\\frac$"
     run = write_run(tmp_path / "r", records([0.2, 0.5]), config(name, loss="my_loss"))
-    (run / "validation").mkdir()
     samples = [{"input": f"2+{i}?", "gts": "4", "output": f"<b>{i}</b>\nnext", "acc": int(i == 2)} for i in (1, 2)]
-    (run / "validation" / "2.jsonl").write_text("".join(json.dumps(one) + "\n" for one in samples))
+    write_samples(run, 2, samples)
     assert main(["plot", str(run), "--out", str(tmp_path / "p")]) == 0
     page = (tmp_path / "p" / "index.html").read_text()
     assert "step 2: wrong" in page

@@ -1,11 +1,10 @@
 """pass@k against enumeration, the interval against known cases, samples on disk against what was written."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
-from synthetic import config, records, write_run
+from synthetic import config, records, write_run, write_samples
 
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
@@ -40,11 +39,6 @@ def test_interval_is_of_the_mean_over_samples():
     assert samples.interval(0.0) == (0.5, 0.5)
 
 
-def write_samples(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 def sample(problem, acc, gts="1"):
     return {"input": f"user\nSolve.\n\n{problem}\n\nassistant\n", "output": "o", "gts": gts, "acc": acc}
 
@@ -69,19 +63,19 @@ def run_of_two_sets(tmp_path, problems, shared=()):
         write_parquet(repeated_rows(made, 2), tmp_path / f"{name}.parquet")
     lines = [(2, {"val-core/aime24/acc/mean@1": 0.5, "val-core/amc23/acc/mean@1": 0.5})]
     (run,) = load_runs([write_run(tmp_path / "a", lines, settings)], [])
-    return run, tmp_path / "a" / "validation" / "2.jsonl"
+    return run
 
 
 def test_a_problem_of_two_sets_or_of_none_belongs_to_neither(tmp_path):
     """verl's samples do not name their data_source; tests/results/test_score.py tells two sets apart."""
-    run, file = run_of_two_sets(tmp_path, ["p"], shared=["in both"])
+    run = run_of_two_sets(tmp_path, ["p"], shared=["in both"])
     texts = ("in both", "p of aime24", "p of amc23")
-    write_samples(file, [sample(format_prompt(text), acc) for text in texts for acc in (0.0, 1.0)])
+    write_samples(run.directory, 2, [sample(format_prompt(text), acc) for text in texts for acc in (0.0, 1.0)])
     table = build_table([run])
     assert [cell["last_low"] for cell in table.records()] == [None, None]
     assert any("of aime24 and of amc23" in note for note in table.notes)
     assert exit_code(table.notes) == 1
-    write_samples(file, [sample("unknown", 1.0)])
+    write_samples(run.directory, 2, [sample("unknown", 1.0)])
     with pytest.raises(ResultsError, match="that is in none of"):
         read_samples(run, 2)
 
@@ -92,7 +86,7 @@ def table_with_samples(tmp_path, answers):
         rows = [sample(problem, acc) for problem, accs in problems.items() for acc in accs]
         last = sum(row["acc"] for row in rows) / len(rows)
         run_dir = write_run(tmp_path / f"s{seed}", records([0.1, last]), config("r", steps=2, seed=seed))
-        write_samples(run_dir / "validation" / "2.jsonl", rows)
+        write_samples(run_dir, 2, rows)
     return build_table(load_runs([tmp_path], []))
 
 
@@ -102,9 +96,9 @@ def test_broken_samples_leave_the_interval_out(tmp_path, end):
     run_dir = write_run(tmp_path / "a", records([0.1, 1.0]), config("a", steps=2))
     (run,) = load_runs([run_dir], [])
     assert read_samples(run, 2).empty
-    line = json.dumps(sample("p", 1.0) | {"output": "First\u2028then\x85"}, ensure_ascii=False)
-    (run_dir / "validation").mkdir()
-    (run_dir / "validation" / "2.jsonl").write_text(f"{line}\n{line}\n{end}", encoding="utf-8")
+    write_samples(run_dir, 2, 2 * [sample("p", 1.0) | {"output": "First\u2028then\x85"}])
+    with open(run_dir / "validation" / "2.jsonl", "a") as file:
+        file.write(end)
     table = build_table([run])
     assert table.records()[0]["last_low"] == (None if end else 1.0)
     assert any("2.jsonl, line 3: " in note for note in table.notes) == bool(end)

@@ -1,10 +1,11 @@
 """`rpg score`: saved samples judged again; and how tables, page and records tell judges apart."""
 
+import itertools
 import json
 from pathlib import Path
 
 import pytest
-from synthetic import config, records, write_run
+from synthetic import config, records, write_run, write_samples
 
 from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
@@ -50,17 +51,13 @@ def saved_run(directory: Path, judge: str, sources: tuple[str, ...] = ("aime24",
         lines.append((step, data))
     run_dir = write_run(directory, lines, settings)
     (run_dir / "environment.json").write_text(json.dumps({"python": "3.11", "judge": judge}))
-    (run_dir / "validation").mkdir()
+    samples = []  # verl names no data_source
+    for source, n, (answer, *right) in itertools.product(sources, range(3), ANSWERS):
+        text = f"user\n{format_prompt(f'{source}: what is {n} + 7?')}\nassistant\n"
+        acc = float(right[judge == "verified"])
+        samples.append({"input": text, "output": answer, "gts": "7", "score": 2 * acc - 1, "acc": acc, "pred": "?"})
     for step in (0, 2, 4):
-        with open(run_dir / "validation" / f"{step}.jsonl", "w", encoding="utf-8") as out:
-            for source in sources:
-                for n in range(3):
-                    for answer, by_release, by_verified in ANSWERS:
-                        right = by_release if judge == "release" else by_verified
-                        text = f"user\n{format_prompt(f'{source}: what is {n} + 7?')}\nassistant\n"
-                        sample = {"input": text, "output": answer, "gts": "7", "score": 2.0 * right - 1, "step": step}
-                        # verl writes it so: no data_source, and nothing but ASCII control characters escaped
-                        out.write(json.dumps({**sample, "acc": float(right), "pred": "?"}, ensure_ascii=False) + "\n")
+        write_samples(run_dir, step, samples)
     return run_dir
 
 

@@ -51,7 +51,7 @@ def test_every_run_is_shown_in_any_width(tmp_path: Path, width: int):
         watched.read()
         all_watched.append(watched)
     console = Console(width=width, record=True, file=io.StringIO())
-    console.print(screen(all_watched, width, now=0.0))
+    console.print(screen(all_watched, width))
     text = console.export_text().splitlines()
     assert max(map(len, text)) <= width
     assert all(any(f"run{number}" in line for line in text) for number in range(6))
