@@ -13,12 +13,11 @@ export PATH="$PWD/.venv/bin:$PATH"
 export WANDB_MODE=offline HF_HUB_OFFLINE=1
 ruff check .
 ruff format --check .
-# one core each
-pyright & types=$!
 bash scripts/docs.sh
-wait "$types"
-# a file's tests stay together, as they share what is built for them
+pyright & types=$! # 22 s beside the tests
+# one core each; a file's tests stay together, as they share what is built for them
 OMP_NUM_THREADS=1 pytest -m "$unit" --numprocesses 2 --dist loadfile --durations=10
+wait "$types"
 # the stack takes both cores: one run at a time
 [[ ${1:-} == --fast ]] || pytest -m 'e2e and not full' --durations=10
 if [[ ${1:-} == --full ]]; then

@@ -175,6 +175,7 @@ def test_one_gpu_of_a_size(monkeypatch, capsys, name, memory, code):
     assert ("DOES NOT FIT" in capsys.readouterr().out) is bool(code)
 
 
+@pytest.mark.slow
 def test_the_page_has_the_commands_table(monkeypatch):
     monkeypatch.delenv("MODEL_PATH", raising=False)
     spec = importlib.util.spec_from_file_location("plan_table", ROOT / "scripts/plan_table.py")
