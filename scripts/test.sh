@@ -14,7 +14,8 @@ export WANDB_MODE=offline HF_HUB_OFFLINE=1
 ruff check .
 ruff format --check .
 bash scripts/docs.sh
-pyright & types=$! # 22 s beside the tests
+pyright & types=$! # beside the tests
+trap wait EXIT # for it, where a test fails
 # one core each; a file's tests stay together, as they share what is built for them
 OMP_NUM_THREADS=1 pytest -m "$unit" --numprocesses 2 --dist loadfile --durations=10
 wait "$types"

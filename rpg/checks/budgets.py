@@ -95,8 +95,7 @@ def weight_bucket(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(BUCKET, bucket, wrong, "give the container more (docker run --shm-size)")
 
 
-@check("disk", "two checkpoints fit on the disk; a warning if the others to keep do not",
-       subject="machine")  # fmt: skip
+@check("disk", "two checkpoints fit on the disk; a warning if the others to keep do not", subject="machine")
 def disk(run: Run) -> Iterator[Diagnostic]:
     """With less than two there is a moment, while the second is written, after which there would be none."""
     if (shape := _shape(run)) is not None:

@@ -52,18 +52,17 @@ def run(args: argparse.Namespace) -> int:
     """Print the comparison of A with each B. Returns 1 if input was left out, 2 if there is nothing to compare."""
     notes: list[str] = []
     first, *others = [load_group(path, notes) for path in (args.first, *args.others)]
-    reports = []
-    for path, second in zip(args.others, others, strict=True):
-        samples = [last_samples(group[0]) for group in (first, second)]
-        reports.append(
-            {
-                "first": name(args.first, first),
-                "second": name(path, second),
-                "differences": compare(first, second, samples, notes),
-                "settings": differing([settings(first[0].config), settings(second[0].config)]),
-                "answers": side_by_side(samples[0], samples[1], args.answers),
-            }
-        )
+    own, *theirs = [last_samples(group[0]) for group in (first, *others)]
+    reports = [
+        {
+            "first": name(args.first, first),
+            "second": name(path, second),
+            "differences": compare(first, second, (own, samples), notes),
+            "settings": differing([settings(first[0].config), settings(second[0].config)]),
+            "answers": side_by_side(own, samples, args.answers),
+        }
+        for path, second, samples in zip(args.others, others, theirs, strict=True)
+    ]
     notes += [about(log.name, note) for group in (first, *others) for log in group for note in log.notes]
     if args.json:
         notes = list(dict.fromkeys(notes))

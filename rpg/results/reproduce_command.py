@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show_plan(planned: Sequence[PlannedRun], refused: dict[str, str]) -> list[PlannedRun]:
-    """Print every run and its progress, and why others are refused, which is added to `refused`; the runs to make."""
+    """Print the plan and return the runs to make; `refused` also gets those that cannot start, with the reason."""
     possible: list[PlannedRun] = []
     preflights: dict[str, str | None] = {}  # method -> what its pre-flight refuses, which no seed changes
     done = left = 0

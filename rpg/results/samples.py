@@ -135,16 +135,15 @@ def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, flo
     """
     steps = sorted({int(step) for points in run.accuracies().values() for step in points.index})
     chosen = dict.fromkeys(steps[place] for place in (0, len(steps) // 2, -1) if steps)
+    answers: dict[tuple[str, str], list[tuple[int, str, float]]] = {}
     try:
-        validations = {step: read_samples(run, step) for step in chosen}
+        for step in chosen:
+            for one in read_samples(run, step).drop_duplicates(["input", "gts"]).to_dict("records"):
+                problem = str(one["input"]), str(one["gts"])
+                if problem in answers or len(answers) < SHOWN_PROBLEMS:
+                    answers.setdefault(problem, []).append((step, _shortened(one["output"]), float(one["acc"])))
     except (ResultsError, OSError):
         return []
-    answers: dict[tuple[str, str], list[tuple[int, str, float]]] = {}
-    for step, samples in validations.items():
-        for one in samples.drop_duplicates(["input", "gts"]).to_dict("records"):
-            problem = str(one["input"]), str(one["gts"])
-            if problem in answers or len(answers) < SHOWN_PROBLEMS:
-                answers.setdefault(problem, []).append((step, _shortened(one["output"]), float(one["acc"])))
     return [(_shortened(text), truth, shown) for (text, truth), shown in answers.items()]
 
 

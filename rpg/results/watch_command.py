@@ -80,8 +80,8 @@ class Watched:
             parts.append(f"last line {duration(quiet)} ago")
         return ", ".join(parts)
 
-    def values(self, sparklines: bool = False) -> dict[str, str]:
-        """Label -> last value, and how it went, of the metrics and accuracies that the run has."""
+    def values(self) -> dict[str, tuple[str, str]]:
+        """Label -> last value and sparkline, of the metrics and accuracies that the run has."""
         if self.run is None:
             return {}
         shown: dict[str, tuple[pd.Series, str]] = {}
@@ -90,7 +90,7 @@ class Watched:
             if label == "reward":
                 shown |= {f"{name} accuracy": (points, "{:.3f}") for name, points in self.run.accuracies().items()}
         return {
-            label: form.format(series.iloc[-1]) + (f"\n{sparkline(series)}" if sparklines else "")
+            label: (form.format(series.iloc[-1]), sparkline(series))
             for label, (series, form) in shown.items()
             if len(series)
         }
@@ -112,14 +112,15 @@ def duration(seconds: float) -> str:
 
 def screen(all_watched: Sequence[Watched], width: int) -> Table:
     """A row a run, with sparklines below the values where there is width for them."""
-    labels = list(dict.fromkeys(label for watched in all_watched for label in watched.values()))
-    sparklines = width >= (SPARK + 1) * (len(labels) + 4)  # of which name and progress take 4
+    values = [watched.values() for watched in all_watched]
+    labels = list(dict.fromkeys(label for own in values for label in own))
+    lines = 2 if width >= (SPARK + 1) * (len(labels) + 4) else 1  # name and progress take 4
     made = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("run", "step", *labels):
         made.add_column(Text(heading), overflow="fold")
-    for watched in all_watched:
-        own = watched.values(sparklines)
-        made.add_row(*map(Text, (watched.name, watched.state(), *(own.get(label, "–") for label in labels))))
+    for watched, own in zip(all_watched, values, strict=True):
+        cells = ("\n".join(own.get(label, "–")[:lines]) for label in labels)
+        made.add_row(*map(Text, (watched.name, watched.state(), *cells)))
     return made
 
 
@@ -165,7 +166,8 @@ def show(all_watched: list[Watched], once: bool, every: float, live: Live | None
             live.update(screen(all_watched, live.console.width), refresh=True)
         else:
             for one in changed:
-                print(one.name, one.state(), *map(" ".join, one.values().items()), sep="  ", flush=True)
+                values = (f"{label} {value}" for label, (value, _) in one.values().items())
+                print(one.name, one.state(), *values, sep="  ", flush=True)
         if once or all(watched.ended for watched in all_watched):
             return
         time.sleep(every)

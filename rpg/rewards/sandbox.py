@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 MAX_AT_ONCE = 4  # children of one worker and library; further calls wait for their turn
 CALLS_PER_CHILD = 200  # then a fresh one: a full cache would make a library's own MemoryError a wrong verdict
+START_SECONDS = 120.0  # importing a library from a cold disk, on a busy machine
 WALL_FACTOR = 10.0  # a child that waits for a busy processor is not at fault
 SERVE = "import sys; from rpg.rewards.sandbox import serve; serve(sys.argv[1], int(sys.argv[2]))"
 MEMORY_LIMIT = 1 << 30  # bytes of address space on top of what the helper itself maps
@@ -96,7 +97,14 @@ class Sandbox:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
                 stdin=subprocess.DEVNULL,
             )
-        if not self.socket.recv(16):
+        self.socket.settimeout(START_SECONDS)
+        try:
+            is_ready = bool(self.socket.recv(16))
+        except TimeoutError:
+            helper.kill()
+            helper.wait()
+            raise RuntimeError(f"{self.library} did not load within {START_SECONDS:.0f} s") from None
+        if not is_ready:
             raise RuntimeError(f"the {self.library} helper ended with exit code {helper.wait()}; see its message above")
         self.helper = helper
 
