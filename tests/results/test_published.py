@@ -1,11 +1,13 @@
 """docs/results: its tables are made again from the committed files, and its pages say what the tables say."""
 
 import csv
+import math
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas
 import pytest
 import yaml
 
@@ -23,6 +25,10 @@ REPORTS = (
 )
 PAGES = ("docs/results/README.md", "docs/results/laboratory.md", "docs/off-policy.md", "README.md")
 WITH_ERROR = re.compile(r"([+-]?\d+(?:\.\d+)?) ± ?(\d+(?:\.\d+)?)")
+# Numbers of a page that were chosen, not measured: code and links, settings, minutes.
+CHOSEN = re.compile(
+    r"`[^`]*`|\]\(\S+\)|(beta|KL of|lr|clip|Clip|and below it at|entropies,) \(?[\d.]+((,| and) [\d.]+)?|2\.5 min"
+)
 
 
 def run(script, *arguments):
@@ -92,3 +98,122 @@ def test_numbers_with_an_error_are_those_of_the_files(page):
         digits = len(error.partition(".")[2])
         pair = (float(value), float(error))
         assert pair in made or any((round(v, digits), round(e, digits)) == pair for v, e in measured), (page, pair)
+
+
+def value(made, column, *row):
+    """The number in a column of the row that begins with these cells, of a generated file."""
+    head = []
+    for line in (RESULTS / made).read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if column in cells:
+            head = cells
+        elif head and cells[: len(row)] == list(row):
+            return float(cells[head.index(column)].partition(" ±")[0])
+    raise LookupError(f"{made}: no row {row} with a column {column}")
+
+
+def lower(steps):
+    """By how much six methods end lower than with 16 steps a batch, at least and at most."""
+    ends = []
+    for row in ("GRPO", "DAPO", "RPG-UFKL", "RPG-URKL", "RPG-REINFORCE-UFKL", "RPG-REINFORCE-URKL"):
+        own, other = (value("study/methods.md", f"accuracy, {n} steps", row) for n in (16, steps))
+        ends.append(own - other)
+    return f"{min(ends):.2f} to {max(ends):.2f} lower"
+
+
+def facts_of_the_study():
+    every = pandas.read_csv(RESULTS / "study/metrics.csv")
+    rows = every[every.run.str.startswith("steps_16/")]
+    start, end = every[every.step == 0], rows[rows.step == 12]
+    start, end = (validated.filter(like="/acc/").squeeze(axis=1).mean() for validated in (start, end))
+    yield f"from {start:.2f} to about {end:.1f} for every method"
+    yield f"2 steps per batch end {lower(2)} and 64 steps {lower(64)}"
+    ess, clipped = rows["training/off_policy/ess"].mean(), rows["actor/pg_clipfrac"].mean()
+    yield f"effective sample size stays near {ess:.2f} and the clip affects {100 * clipped:.0f} % of the tokens"
+    yield f"The last accuracy is over 512 problems, standard error {math.sqrt(0.5 * 0.5 / 512):.3f}"
+
+
+def facts_of_the_identity():
+    identity = pandas.read_csv(RESULTS / "lab/identity.csv").set_index("spread")
+    for spread in (0.01, 0.15, 1):
+        kinds, *others = identity.loc[spread]
+        yield f"| {spread} | {kinds:.0e} | {others[0]:g} | {others[1]:g} |"
+    most = math.ceil(identity[["divergences", "rows"]].max(axis=None) * 1e4) / 1e4
+    yield f"differ by {most} of the gradient at most"
+    yield f"below {most} of the gradient"
+
+
+def facts_of_the_factors():
+    filtered = [(loss, kind, "on") for loss in ("RPG-REINFORCE-URKL", "DAPO") for kind in ("divided", "not divided")]
+    prompts = [value("factors/runs.md", "prompts per batch", *cell) for cell in filtered]
+    yield f"samples {sum(prompts) / 4:.1f} prompts per batch instead of 32"
+    power = value("factors/runs.md", "90 % power", "RPG-REINFORCE-URKL minus DAPO")
+    yield f"90 % power: {power:.3f}"
+    yield f"90 % power {power:.3f}"
+
+
+def facts_of_the_longer_runs():
+    every = pandas.read_csv(RESULTS / "dynamics/metrics.csv")
+    last = every[every.step == 48]
+    entropy = [at["actor/entropy"].mean() for at in (every[every.step == 1], last)]
+    yield f"accuracy levels off near {last.filter(like='mean@8').squeeze(axis=1).mean():.2f}"
+    yield f"entropy falls from {entropy[0]:.2f} to {entropy[1]:.2f} nats"
+    yield f"pass@8 stays near {every.filter(like='best@8/mean').squeeze(axis=1).mean():.2f}"
+
+
+def facts_of_large_steps():
+    rows = ("no clip", "RPG-Style (0.2, 0.28)", "GRPO (0.2, 0.28)", "URKL 0.03, no clip", "UFKL 0.03, no clip")
+    none, clip, grpo, urkl, ufkl = (f"{value('stability/runs.md', 'accuracy', row):.3f}" for row in rows)
+    yield f"90 % power: {value('stability/runs.md', 'end less halfway', '90 % power'):.3f}"
+    yield f"accuracy {clip} against {none} without a clip; GRPO's clip does as well ({grpo})"
+    yield f"({urkl} and {ufkl} against {none})"
+
+
+def facts_of_stale_rollouts():
+    made, row = "off_policy/runs.md", "RPG-REINFORCE-URKL (no clip)"
+    ends = {
+        old: [f"{value(made, f'{n} ahead', row, f'`{old}`'):.2f}" for n in (2, 4)] for old in ("recomputed", "behavior")
+    }
+    yield f"ends at {' and '.join(ends['recomputed'])} with 2 and 4 batches ahead"
+    yield f"with `behavior` at {' and '.join(ends['behavior'])}"
+
+
+def facts_of_the_papers_tables():
+    [summary] = re.findall(r"Over all.*", (RESULTS / "paper.md").read_text())
+    mean, highest, deviation = (
+        re.findall(rf"{before} ([+\d.]+\d)", summary)[0] for before in ("is", "column is", "deviation of")
+    )
+    yield f"a standard deviation of {deviation}. Their mean is {mean} above DAPO over 16 AIME columns"
+    yield f"the highest row of the highest column, {highest}"
+    yield f"; {mean} in the paper's tables"
+
+
+def facts_of_all():
+    """How many runs each study has, and how many expectations came true."""
+    runs = {path.parent.name: len(path.read_text().splitlines()) - 1 for path in RESULTS.glob("*/runs.csv")}
+    yield f"[{runs['dynamics']} runs](dynamics/runs.md)"
+    yield f"[{runs['stability']} runs](stability/runs.md)"
+    yield f"[{runs['off_policy']} runs](off_policy/runs.md)"
+    headings = re.findall(r"(\d+) of (\d+) true", (RESULTS / "expectations.md").read_text())
+    true, expected = (sum(map(int, numbers)) for numbers in zip(*headings, strict=True))
+    yield f"Of [{expected} expectations](expectations.md), committed before the runs, {true} came true"
+
+
+FACTS = (
+    facts_of_the_study,
+    facts_of_the_identity,
+    facts_of_the_factors,
+    facts_of_the_longer_runs,
+    facts_of_large_steps,
+    facts_of_stale_rollouts,
+    facts_of_the_papers_tables,
+    facts_of_all,
+)
+
+
+def test_every_other_number_of_the_page_is_made_again():
+    page = rest = (RESULTS / "README.md").read_text()
+    for fact in (fact for make in FACTS for fact in make()):
+        assert fact in page, fact
+        rest = rest.replace(fact, "")
+    assert not re.findall(r".{30}\d\.\d.{30}", CHOSEN.sub("", WITH_ERROR.sub("", rest)))
