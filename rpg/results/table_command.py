@@ -61,9 +61,9 @@ def markdown(table: Table) -> str:
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def grid(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1, text_rule: str = ":--") -> list[str]:
+def grid(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> list[str]:
     """Lines of a markdown table; columns from the `texts`-th on are numbers and aligned to the right."""
-    rule = [text_rule if column < texts else "--:" for column in range(len(head))]
+    rule = [":--" if column < texts else "--:" for column in range(len(head))]
     return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
 
 

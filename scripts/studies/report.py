@@ -119,7 +119,7 @@ def digits(values: Mapping[Any, float] | pandas.Series, decimals: Mapping[str, i
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
     """A table; columns from the `texts`-th on are numbers and aligned to the right."""
-    return "\n".join(grid(head, rows, texts, "---"))
+    return "\n".join(grid(head, rows, texts))
 
 
 def write(path: Path, *parts: str) -> None:
