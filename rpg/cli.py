@@ -1,6 +1,6 @@
-"""The command `rpg`: one subcommand a module, in the room of its subject, imported only when it is called.
+"""The command `rpg`: one module per subcommand, in the package of its subject, imported only when it is called.
 
-Each of these modules offers `configure(parser)`, which adds its arguments, and `run(args) -> int`,
+Each of these modules has `configure(parser)`, which adds its arguments, and `run(args) -> int`,
 which does the work and returns the exit code.
 """
 
@@ -16,7 +16,7 @@ from types import ModuleType
 
 import shtab
 
-COMMANDS = {  # name: room, what it does, an example
+COMMANDS = {  # name: package, what it does, an example
     "verify": ("objectives", "check every loss against the exact gradient of its objective", "rpg verify"),
     "data": ("data", "build and check training and evaluation files", "rpg data check data/*.parquet"),
     "demo": ("toy", "build the toy model and data, train on this machine, show the result", "rpg demo"),
@@ -41,13 +41,13 @@ COMMANDS = {  # name: room, what it does, an example
 
 
 def command(name: str) -> ModuleType:
-    """The module of a subcommand: rpg/<room>/<name>_command.py."""
+    """The module of a subcommand: rpg/<package>/<name>_command.py."""
     return importlib.import_module(f"rpg.{COMMANDS[name][0]}.{name}_command")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; the exit code is the subcommand's."""
-    for stream in (sys.stdout, sys.stderr):  # a name or a terminal outside UTF-8 is no reason to end
+    for stream in (sys.stdout, sys.stderr):  # names or terminals outside UTF-8 must not end the command
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     argv = sys.argv[1:] if argv is None else argv
@@ -65,17 +65,17 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"unknown command {argv[0]!r}" + (f"; did you mean {near[0]!r}?" if near else "; see rpg --help"))
     args, rest = parser.parse_known_args(argv)
     if not hasattr(args, "overrides") or any(text.startswith("-") for text in rest):
-        args = parser.parse_args(argv)  # which says what it does not know
+        args = parser.parse_args(argv)  # argparse then names the unknown option
     else:
-        args.overrides += rest  # behind an option argparse takes no more of them
+        args.overrides += rest  # argparse accepts no positional overrides after an option
     try:
         code = command(args.command).run(args)
-        sys.stdout.flush()  # a closed pipe shows here, not at exit
+        sys.stdout.flush()  # report a closed pipe here, not at exit
         return code
     except KeyboardInterrupt:
         print(f"rpg {args.command}: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader (head, less) has ended; what is left to write goes nowhere
+    except BrokenPipeError:  # the reader (head, less) has ended: discard the rest
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
 

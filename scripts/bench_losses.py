@@ -1,12 +1,12 @@
-"""Time and memory of the RPG losses against verl's own.
+"""Compare time and memory of the RPG losses with verl's losses.
 
     python scripts/bench_losses.py                     # 32 x 8192 tokens with a reference, one thread
     python scripts/bench_losses.py --device cuda
 
-Every round runs each candidate in turn, so that whatever else the machine does hits all of them, twice in a row
-with the second timed, so that none pays for memory that the one before it gave back to the system; what is
-reported is the median over rounds of the ratio within a round. Metrics are computed in every candidate, as
-in a training step. Memory is the peak of what one call allocates beyond its inputs (its gradient included).
+Each round runs all candidates in turn, so that other load on the machine affects all of them. A candidate runs twice in
+a row and only the second run is timed, after its memory has been allocated. The result is the median over rounds of
+the ratio within a round. Every candidate computes its metrics, as in a training step. Memory is the peak that one call
+allocates beyond its inputs, gradient included.
 """
 
 import argparse
@@ -31,7 +31,7 @@ BASE = "vanilla + k3"  # verl's vanilla loss and its k3 loss, as in GRPO
 
 
 def main() -> None:
-    """Time and print everything."""
+    """Run the benchmark and print its table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--names", nargs="*", default=list(LOSS_NAMES), choices=LOSS_NAMES, metavar="LOSS")
@@ -42,8 +42,8 @@ def main() -> None:
 
 
 def losses(names: list[str], rounds: int, device: torch.device) -> None:
-    """Forward, backward and metrics of every loss, plain and compiled, beside verl's."""
-    torch._dynamo.config.recompile_limit = 2 * len(LOSS_NAMES)  # a run trains one loss, this process all of them
+    """Return forward, backward and metrics of every loss, plain and compiled, and of verl's losses."""
+    torch._dynamo.config.recompile_limit = 2 * len(LOSS_NAMES)  # a run compiles one loss, this process all of them
     register()
     data = make_batch(device)
     candidates = {name: functools.partial(step, name, data) for name in ("vanilla", BASE)}
@@ -60,7 +60,7 @@ def losses(names: list[str], rounds: int, device: torch.device) -> None:
 
 
 def make_batch(device: torch.device) -> dict[str, torch.Tensor]:
-    """Responses of half to full length whose ratios reach every clip bound."""
+    """Return responses of half to full length whose ratios reach every clip bound."""
     generator = torch.Generator().manual_seed(0)
     old = -torch.rand(ROWS, TOKENS, generator=generator) * 3
     lengths = torch.randint(TOKENS // 2, TOKENS + 1, (ROWS, 1), generator=generator)
@@ -88,7 +88,7 @@ def actor_config(compiled: bool) -> FSDPActorConfig:
 
 
 def step(name: str, data: dict[str, torch.Tensor], compiled: bool = False) -> None:
-    """One forward and backward, as verl's ppo_loss does it; RPG's losses with the reference that k3 has."""
+    """Run forward and backward as verl's ppo_loss does; RPG's losses use the reference of verl's k3."""
     config, mask = actor_config(compiled), data["response_mask"]
     log_prob = data["log_prob"].detach().requires_grad_()
     loss_mode, plus, _ = name.partition(" + ")
@@ -111,7 +111,7 @@ def step(name: str, data: dict[str, torch.Tensor], compiled: bool = False) -> No
 
 
 def alternate(candidates: dict[str, Callable], rounds: int, device: torch.device) -> dict[str, list[float]]:
-    """Seconds of each candidate in each round, of the second of two runs in a row."""
+    """Return each candidate's seconds per round: the second of two runs in a row."""
     synchronize = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(rounds):
@@ -126,7 +126,7 @@ def alternate(candidates: dict[str, Callable], rounds: int, device: torch.device
 
 
 def peak_extra_bytes(run: Callable, device: torch.device) -> int:
-    """Peak of memory that torch allocates during run() beyond what was there before."""
+    """Return the peak memory that torch allocates during run() beyond what was allocated before."""
     if device.type == "cuda":
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()

@@ -1,12 +1,11 @@
-"""Seconds in which one core scores the 8192 responses of a step.
+"""Measure the seconds that one core needs to score the 8192 responses of a step.
 
     python scripts/bench_rewards.py [--responses 8192]
 
-Three mixes, each by both judges: what training sees (integer truths, answers right, wrong, missing and
-malformed), what MATH-like evaluation sees (one answer in five is an expression), and the worst case that is
-still honest: every answer different and every one an expression. Responses have 6,000 characters. Groups of
-16 share a problem, as in the paper's runs, and half of a group gives the same answer. The process and its
-children are held on one core.
+Three mixes, each scored by both judges: training (integer truths; right, wrong, missing and malformed answers),
+MATH-like evaluation (one answer in five is an expression), and the worst case (every answer is a different expression).
+Responses have 6,000 characters. Groups of 16 share a problem, as in the paper's runs, and half of a group gives the
+same answer. The process and its children are pinned to one core.
 """
 
 import argparse
@@ -27,7 +26,7 @@ EXPRESSIONS = (
 
 
 def training(rng: random.Random) -> tuple[str, list[str]]:
-    """A truth and the endings of a group of responses."""
+    """Return a truth and the endings of a group of responses."""
     truth, common = rng.randrange(1000), rng.randrange(1000)
     shapes = (
         f"Answer: {truth}",
@@ -55,7 +54,7 @@ MIXES = {  # data source, how a group is made, share of the responses
 
 
 def seconds(name: str, judge: str, responses: int) -> float:
-    """That 8192 responses of a mix take."""
+    """Return the seconds for 8192 responses of a mix."""
     rng = random.Random(0)
     data_source, make, part = MIXES[name]
     groups = [make(rng) for _ in range(max(1, responses // part // GROUP))]
@@ -67,7 +66,7 @@ def seconds(name: str, judge: str, responses: int) -> float:
 
 
 def main() -> None:
-    """Print the seconds of the three mixes by both judges."""
+    """Print the seconds of each mix for both judges."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--responses", type=int, default=8192, help="of training; an eighth of the others (8192)")
     args = parser.parse_args()

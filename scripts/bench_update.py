@@ -1,11 +1,11 @@
-"""What the plugin costs a training step: updates by its worker and loss against verl's own, on the same batch, in turn.
+"""Compare the time of updates by the plugin's worker and losses with verl's own, on the same batch.
 
     python scripts/bench_update.py                                  # five minutes on an idle core
     python scripts/bench_update.py --prompts 4 --rounds 3
 
-Every worker lives in this process, as the CPU profile configures it: verl's ActorRolloutRefWorker with its vanilla loss
-and no KL (DAPO), ours with the same loss, ours with RPG's losses; GRPO with its KL and RPG against a fixed reference,
-both given the reference's log-probs. Every update is of one batch of whole-length rows. Toy model:
+All workers live in this process, configured by the CPU profile: verl's ActorRolloutRefWorker with its vanilla loss and
+no KL (DAPO), ours with the same loss, ours with RPG's losses, and, given a reference's log-probs, GRPO with its KL and
+RPG with a fixed reference. Every update uses one batch of full-length rows. Build the toy model with
 `rpg demo --prepare-only`.
 """
 
@@ -24,7 +24,7 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experiment_name=bench"]
-CANDIDATES = {  # whether the worker is ours, the method's groups, whether its loss reads a reference
+CANDIDATES = {  # whether the worker is ours, the method's Hydra groups, whether its loss reads a reference
     "verl's worker, vanilla": (False, ["method=dapo"], False),
     "verl's worker, vanilla + k3 (GRPO)": (False, ["method=grpo"], True),
     "the plugin's worker, vanilla": (True, ["method=dapo"], False),
@@ -36,15 +36,17 @@ CANDIDATES = {  # whether the worker is ours, the method's groups, whether its l
 
 
 def main() -> None:
-    """Build the workers, update each in turn, print the table."""
+    """Build the workers, time an update of each in turn, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=int, default=32, help="of eight responses; two mini-batches")
     parser.add_argument("--rounds", type=int, default=25, help="the first is not counted")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    sys.path.insert(0, str(ROOT))  # where tests/ is
+    sys.path.insert(0, str(ROOT))  # the root, which holds tests/
     os.environ.update(VERL_PLATFORM="cpu", RANK="0", WORLD_SIZE="1", RPG_HOME=str(ROOT))
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")  # verl's worker reads them; the group is there
+    os.environ.update(
+        MASTER_ADDR="127.0.0.1", MASTER_PORT="0"
+    )  # verl's worker reads these variables; the process group exists already
     with tempfile.TemporaryDirectory(prefix="rpg-bench-") as directory:
         store = torch.distributed.FileStore(f"{directory}/meeting", 1)
         torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
@@ -64,9 +66,9 @@ def main() -> None:
 def make_update(
     directory: str, prompts: int, ours: bool, method: list[str], reads_reference: bool
 ) -> Callable[[], float]:
-    """One worker with the toy model; a call is the update on a batch of full-length rows, in seconds.
+    """Return a function that updates a worker with the toy model on full-length rows and returns the seconds.
 
-    method: the launch script's groups; reads_reference: the loss has a reference's log-probs.
+    method: the launch script's Hydra groups; reads_reference: the loss gets a reference's log-probs.
     """
     from omegaconf import OmegaConf
     from verl.workers.engine_workers import ActorRolloutRefWorker
@@ -81,7 +83,7 @@ def make_update(
     if ours:
         section.rpg = {"reference": config["rpg"]["reference"], "directory": directory, "nonfinite_limit": 3}
     worker: Any = (RPGActorRolloutRefWorker if ours else ActorRolloutRefWorker)(section, "actor_rollout_ref")
-    # verl knows no role of a training process without rollouts; it reads the parts off this name
+    # verl has no role for training without rollouts; it derives the parts from this name
     worker.role = "actor_ref" if reads_reference else "actor"
     worker.init_model()
 

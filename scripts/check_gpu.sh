@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Ten minutes on one GPU (16 GB or more), no download: CUDA against CPU, timings, and the toy task through profile=gpu
-# with vLLM's CUDA build, killed and resumed, synchronous and asynchronous. Ends in a table to paste into an issue, and
-# with 1 where a line failed. The environment is the one that a launch script takes (scripts/setup_gpu.sh makes one).
+# Check one GPU (16 GB or more) in ten minutes, without a download: compare CUDA with CPU, time the losses, and train the
+# toy task through profile=gpu with vLLM's CUDA build, killed and resumed, synchronous and asynchronous. Prints a table to
+# paste into an issue; exit code 1 if a line failed. Uses the environment of the launch scripts (scripts/setup_gpu.sh).
 #
 #   bash scripts/check_gpu.sh               logs in runs/check_gpu
 #   bash scripts/check_gpu.sh DIRECTORY     logs there
 #
-# Without a GPU every line that needs none is run, the launch script up to its refusal; it then ends with 1.
+# Without a GPU it runs the lines that need none, the launch script up to its refusal, and exits with 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RPG_HOME=$PWD

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The GPU environment on a machine without a GPU: requirement.txt installed from nothing into a scratch directory, and
-# in it everything of a run on GPUs that needs none. A line each with its seconds; 1 where one failed. 10 GB, 2 cores.
+# Test the GPU environment on a machine without a GPU: install requirement.txt into a scratch directory and run everything
+# that needs no GPU. Prints one line per check with its seconds; exit code 1 if one failed. 10 GB, 2 cores.
 #
 #   bash scripts/check_gpu_environment.sh               in a temporary directory, removed afterwards
-#   bash scripts/check_gpu_environment.sh DIRECTORY     in this one, which stays: logs, and the environment for next time
+#   bash scripts/check_gpu_environment.sh DIRECTORY     in DIRECTORY, which keeps logs and environment
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/venv.sh

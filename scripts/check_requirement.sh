@@ -6,9 +6,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 torch=$(sed -n 's/^torch==\(.*\)+cpu$/\1/p' requirements/cpu.in)
-# The metadata of two packages is stated here, as it cannot be looked up everywhere. flash-attn is published as source
-# alone, and torch is needed to ask it. torch's CPU builds are not on every index: the CUDA build of the same version
-# stands in for one.
+# The metadata of two packages is stated here because not every index has it. flash-attn is published as source only,
+# and reading its metadata needs torch. Not every index has torch's CPU builds: the CUDA build of the same version
+# replaces them here.
 cat > "$folder/gpu.toml" <<TOML
 [[pip.dependency-metadata]]
 name = "flash-attn"

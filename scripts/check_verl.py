@@ -1,10 +1,10 @@
-"""Compare the installed verl, vLLM, TransferQueue and Ray with what this project relies on; for a new version of verl.
+"""Compare the installed verl, vLLM, TransferQueue and Ray with what this project relies on.
 
 python scripts/check_verl.py
 
-Prints a line for each difference and exits with 1 if there are any. Four questions: does everything that our source
-imports exist, do our overrides take the parameters of what they override, are the lines of
-tests/verl_plugin/verl_contract.yaml still there, and are the keys that the recipe sets still keys of verl's.
+Run it for a new version of verl. It prints one line per difference and exits with 1 if there are any. It checks that
+all imports of our source exist, that our overrides take the parameters of the methods they override, that the lines of
+tests/verl_plugin/verl_contract.yaml still exist, and that the keys set by the recipe are keys of verl.
 """
 
 import ast
@@ -31,9 +31,9 @@ VAR = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def imported() -> dict[str, str]:
-    """Every path outside of this project's packages that our source imports, with the file that imports it."""
+    """Return every external import of our source with the file that imports it."""
     paths: dict[str, str] = {}
-    for file in (file for room in ("rpg", "recipe") for file in (ROOT / room).rglob("*.py")):
+    for file in (file for folder in ("rpg", "recipe") for file in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             names = []
             if isinstance(node, ast.Import):
@@ -45,7 +45,7 @@ def imported() -> dict[str, str]:
 
 
 def missing_imports() -> Iterator[str]:
-    """Imports of ours that verl, vLLM, TransferQueue or Ray no longer offer."""
+    """Return our imports that verl, vLLM, TransferQueue or Ray no longer have."""
     for path, file in sorted(imported().items()):
         try:
             resolve_name(path)
@@ -54,11 +54,11 @@ def missing_imports() -> Iterator[str]:
 
 
 def overrides() -> Iterator[tuple[type, str, Any, Any]]:
-    """Our classes, the names of methods that they override, ours, and theirs."""
+    """Yield each class of ours, the name of a method that it overrides, our method and theirs."""
     import rpg.verl_plugin
     from rpg.verl_plugin import engine
 
-    mixed = engine.register_engine("fsdp2")  # our mixins before verl's engine
+    mixed = engine.register_engine("fsdp2")  # our mixins come before verl's engine
     modules = [
         importlib.import_module(name)
         for _, name, package in walk_packages(rpg.verl_plugin.__path__, "rpg.verl_plugin.")
@@ -76,7 +76,7 @@ def overrides() -> Iterator[tuple[type, str, Any, Any]]:
 
 
 def changed_signatures() -> Iterator[str]:
-    """Methods that take other parameters than what they override; *args and **kwargs take any."""
+    """Return methods whose parameters differ from the overridden ones; *args and **kwargs take any."""
     for cls, name, ours, theirs in overrides():
         mine, verls = (inspect.signature(function).parameters.values() for function in (ours, theirs))
         anything = any(p.kind in VAR for p in (*mine, *verls)) or (name == "__init__" and is_dataclass(cls))
@@ -85,7 +85,7 @@ def changed_signatures() -> Iterator[str]:
 
 
 def changed_lines(contract: dict[str, list[str]]) -> Iterator[str]:
-    """Lines of a contract that are no longer in the source of their object."""
+    """Return lines of the contract that are no longer in the source of their object."""
     for path, lines in contract.items():
         try:
             found = resolve_name(path)
@@ -101,13 +101,13 @@ def _squeezed(text: str) -> str:
 
 
 def unknown_keys() -> Iterator[str]:
-    """Settings of the recipe that verl's configuration and dataclasses do not have, or have with another type."""
+    """Return settings of the recipe that verl lacks or has with another type."""
     run = resolve(compose_config(["rpg.script=x"]))
     yield from map(str, (*settings.values(run), *verl_validation.verl_types(run)))
 
 
 def main() -> int:
-    """Print what differs."""
+    """Print the differences."""
     os.environ.setdefault("VERL_PLATFORM", "cpu")  # verl chooses a platform when it is imported
     contract = yaml.safe_load(CONTRACT.read_text())
     found = [*missing_imports(), *changed_signatures(), *changed_lines(contract), *unknown_keys()]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build the documentation site into site/; a broken link or anchor is an error. --serve shows it at localhost:8000.
 # DOCS_SOURCE: address of the repository's files (https://github.com/OWNER/NAME/blob/main); without it, links to files
-# that are no pages become plain text.
+# that are not pages become plain text.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH="$PWD/.venv/bin:$PATH"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print docs/checks.md: every check with its rule, made from the checks themselves.
+"""Print docs/checks.md: every check with its rule.
 
 python scripts/list_checks.py > docs/checks.md
 """

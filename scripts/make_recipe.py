@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Write what follows from rpg/methods/registry.py in recipe/rpg: launch scripts, config/method, tables of the README.
+"""Generate launch scripts, config/method and the README's tables in recipe/rpg from rpg/methods/registry.py.
 
-Files that the table no longer has stay; the tests name them.
+Files of removed methods are not deleted; the tests report them.
 
 python scripts/make_recipe.py
 """
@@ -19,11 +19,11 @@ from rpg.results.reproduction import BENCHMARK_FILES, rows_of
 from rpg.results.table import ERRATA, paper_table
 
 RECIPE = Path(__file__).resolve().parents[1] / "recipe" / "rpg"
-TABLES = ((3,), (5, 7), (6,), (8,))  # in the README's order; runs of 5 and 7 are the same
+TABLES = ((3,), (5, 7), (6,), (8,))  # in the README's order; tables 5 and 7 share their runs
 
 
 def script(name: ScriptName) -> str:
-    """A launch script."""
+    """Return a launch script."""
     clip = name.clip or (UNNUMBERED_CLIP if name.row.clips else None)
     about = [
         "RPG without KL" if name.beta == "0" else name.label,
@@ -52,7 +52,7 @@ def script(name: ScriptName) -> str:
 
 
 def group_entry(method: Method) -> str:
-    """config/method/<name>.yaml."""
+    """Return config/method/<name>.yaml."""
     config = OmegaConf.create()
     if method.groups:
         config.defaults = [{f"override /{group}": entry} for group, entry in method.groups.items()]
@@ -63,7 +63,7 @@ def group_entry(method: Method) -> str:
 
 
 def methods() -> str:
-    """The table of names by method."""
+    """Return the table of names by method."""
     lines = ["| A and B | method | settings | scripts in |", "|---|---|---|---|"]
     for row in ROWS:
         if row.has_divergence:
@@ -78,7 +78,7 @@ def methods() -> str:
 
 
 def section(numbers: tuple[int, ...]) -> str:
-    """Tables of the paper that are of the same runs: rows, their scripts and the printed numbers."""
+    """Return the section for paper tables of the same runs: rows, their scripts and the printed numbers."""
     tables = [paper_table(number) for number in numbers]
     benchmarks = [name for table in tables for name in table.benchmarks]
     printed = {(cell["method"], cell["benchmark"]): cell for table in tables for cell in table.records()}
@@ -98,7 +98,7 @@ def section(numbers: tuple[int, ...]) -> str:
 
 
 def readme(page: str) -> str:
-    """The README with its two made parts in their places."""
+    """Return the README with its two generated parts replaced."""
     for part, text in {"methods": methods(), "tables": "\n".join(map(section, TABLES))}.items():
         begin, end = f"<!-- {part}: made by scripts/make_recipe.py -->\n", "<!-- end -->"
         page = re.sub(rf"(?s)({begin}).*?(?={end})", lambda found, text=text: found[1] + text, page)
@@ -106,7 +106,7 @@ def readme(page: str) -> str:
 
 
 def files() -> dict[Path, str]:
-    """Every made file and its content."""
+    """Return every generated file and its content."""
     page = RECIPE / "README.md"
     return {
         **{RECIPE / name.size / f"run_{text}.sh": script(name) for text, name in scripts().items()},

@@ -27,7 +27,7 @@ ONE_GPU_HEAD = "| script | 24 GB | 48 GB | 80 GB |\n|---|---|---|---|\n"
 
 
 def one_gpu_cells(name: str) -> str:
-    """Of a script: the largest phase on a GPU of each size, and hours of 200 steps."""
+    """Return, for each GPU size, a script's largest phase and the hours of 200 steps."""
     config = compose_config([f"rpg.script={name}", *overrides(parse(name))])
     cells = []
     for memory in MEMORIES:
@@ -41,7 +41,7 @@ def one_gpu_cells(name: str) -> str:
 
 
 def one_gpu() -> str:
-    """Memory does not depend on the method, and GRPO, which has a reference, takes the longest. Equal rows are one."""
+    """Return the table of GRPO's scripts, which have a reference and take the longest; equal rows are merged."""
     rows: dict[str, list[str]] = {}
     for name in (f"grpo_{model}{end}" for end in ("", "_lora") for model in SMALL):
         rows.setdefault(one_gpu_cells(name), []).append(f"`{name}`")
@@ -49,7 +49,7 @@ def one_gpu() -> str:
 
 
 def row(name: str, groups: list[str]) -> str:
-    """One row, as Markdown."""
+    """Return one row as Markdown."""
     config = resolve(compose_config([*groups, "rpg.script=x"])).config
     plan, other = made_for(config, GPUS["h100"]), made_for(config, GPUS["a100"])
     size = {phase.name: f"{phase.size / GB:.1f}" for phase in plan.phases}

@@ -2,13 +2,13 @@
 # Builds every parquet file that the 7b and 4b launch scripts read, and checks them together.
 #
 #   bash scripts/prepare_data.sh                     from the Hugging Face hub into data/
-#   FROM_DIR=downloads bash scripts/prepare_data.sh  from local copies NAME.parquet, .jsonl or .json where there are any
+#   FROM_DIR=downloads bash scripts/prepare_data.sh  from local copies NAME.parquet, .jsonl or .json if they exist
 #   DATA_DIR=/big/disk bash scripts/prepare_data.sh  into another folder
-#   FORCE=1 bash scripts/prepare_data.sh             build again what is there already
+#   FORCE=1 bash scripts/prepare_data.sh             rebuild existing files
 #
-# It needs a Python with the packages of NEEDED and installs nothing. PYTHON names one; else it takes the first that has
-# them of the active environment, .venv-gpu (scripts/setup_gpu.sh), .venv (scripts/setup.sh) and python3.
-# Run it again after an interruption: a file has its name only when it is complete, and is then not built again.
+# It needs a Python with the packages of NEEDED and installs nothing. PYTHON names one; the default is the first with
+# these packages of the active environment, .venv-gpu (scripts/setup_gpu.sh), .venv (scripts/setup.sh) and python3.
+# Run it again after an interruption: complete files are kept.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,7 +19,7 @@ if [[ -n $FROM_DIR && ! -d $FROM_DIR ]]; then # the hub would be asked for every
   echo "error: FROM_DIR=$FROM_DIR: no such folder; correct it, or leave it out to download the sets" >&2
   exit 2
 fi
-# The test sets first: their problems are then kept out of the training file.
+# The test sets come first, because their problems are left out of the training file.
 TEST_SETS=(aime24 aime25 amc23 minerva-math olympiadbench math-500)
 TRAIN_SET=dapo-math-17k-eng
 

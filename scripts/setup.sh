@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Make .venv at the repository's root: Python 3.11 or 3.12, the CPU environment locked in requirements/cpu.txt, and this
-# package (editable). Run again, it does nothing when nothing changed. PYTHON names the Python to take; without it a
-# .venv that is there keeps its own, else it is the first of python3.11, python3.12, python3 and python that fits, else
-# one that uv brings.
+# package (editable). A second run changes nothing unless the requirements changed. PYTHON names the interpreter; the
+# default is that of an existing .venv, else the first of python3.11, python3.12, python3 and python that fits, else one
+# that uv installs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -33,7 +33,7 @@ torch=$(pinned torch)
 say "installing $(grep -c '==' requirements/cpu.txt) packages into .venv"
 "$bin/pip" install --quiet --disable-pip-version-check "$uv"
 
-# torch first, by itself: its CPU build is not on every index.
+# torch first, because not every index has its CPU build
 if ! "$bin/pip" install --quiet --disable-pip-version-check --no-deps "$torch" 2>/dev/null; then
     say "$torch is not in the package index or find-links that pip is configured with;" \
         "trying PyTorch's own index of CPU builds (uv --torch-backend cpu)"
@@ -46,8 +46,8 @@ if ! "$bin/pip" install --quiet --disable-pip-version-check --no-deps "$torch" 2
 fi
 
 grep -v '^torch==' requirements/cpu.txt > .venv/requirements-without-torch.txt
-# Compiled now: where PYTHONDONTWRITEBYTECODE is set, as in many images, each process would compile again what it
-# imports, and a run of the stack start 20 s later.
+# Compile now: with PYTHONDONTWRITEBYTECODE, which many images set, every process would compile its imports again, and
+# the stack would start 20 s later.
 "$bin/uv" pip install --quiet --compile-bytecode --python "$bin/python" --no-deps \
     --requirement .venv/requirements-without-torch.txt
 "$bin/uv" pip install --quiet --python "$bin/python" --no-deps --no-build-isolation --editable . ./requirements/vllm-name

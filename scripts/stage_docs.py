@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Copy every page into a directory that Zensical builds (default), or turn formulas of the built site into MathML.
 
-python scripts/stage_docs.py build/docs [--source URL]   a link to a file that is no page becomes URL/<path>, or text
+python scripts/stage_docs.py build/docs [--source URL]   links to files that are not pages become URL/<path>, or text
 python scripts/stage_docs.py site --formulas
 """
 
@@ -20,7 +20,7 @@ STAGED = {
     "data/README.md": "data.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
-    "docs/results.md": "after_a_run.md",  # results/ is the folder's own page
+    "docs/results.md": "after_a_run.md",  # the folder's own page
     "docs/results/README.md": "results/index.md",
 }
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
@@ -28,7 +28,7 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[\[(](.*?)\\[\])]</\1>',
 
 
 def pages() -> dict[Path, str]:
-    """Every page with its place in the site."""
+    """Return every page with its place in the site."""
     made = {ROOT / source: target for source, target in STAGED.items()}
     for path in sorted((ROOT / "docs").rglob("*.md")):
         made.setdefault(path, path.relative_to(ROOT / "docs").as_posix())
@@ -36,7 +36,7 @@ def pages() -> dict[Path, str]:
 
 
 def relinked(page: Path, into: Path, source: str | None) -> str:
-    """The page's text with links that hold in the site; pictures are copied. Exits where a link leads nowhere."""
+    """Return the page's text with links adapted to the site, and copy its pictures. Exits on a broken link."""
     places = pages()
     here = Path(places[page]).parent
 
@@ -62,12 +62,12 @@ def relinked(page: Path, into: Path, source: str | None) -> str:
 
     if glued := re.search(r"(?m)^(?![-|#<>]|\s|\d+\.|$).*\n(- .*|\|.*)$", page.read_text()):
         sys.exit(f"{page.relative_to(ROOT)}: a list or table wants an empty line before: {glued[1]}")
-    parts = re.split(r"(?ms)(^```.*?^```$|`[^`\n]+`(?!\]))", page.read_text())  # code stays
+    parts = re.split(r"(?ms)(^```.*?^```$|`[^`\n]+`(?!\]))", page.read_text())  # keep code unchanged
     return "".join(part if part.startswith("`") else LINK.sub(link, part) for part in parts)
 
 
 def command_line() -> str:
-    """The page of all commands, as `--help` prints them."""
+    """Return the page of all commands with their `--help`."""
     from rpg.cli import COMMANDS, command
 
     os.environ["COLUMNS"] = "100"
@@ -91,7 +91,7 @@ def stage(into: Path, source: str | None) -> None:
 
 
 def formulas(site: Path) -> None:
-    """Replace TeX in the built pages by MathML, which browsers show without a script."""
+    """Replace TeX in the built pages by MathML, which browsers render without a script."""
     from latex2mathml.converter import convert
 
     space = '<mspace width="0.17em"/>'

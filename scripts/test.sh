@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All checks. --fast: without the end-to-end and the slow unit tests (2 minutes on 2 cores). Without an option: what CI runs. --full: everything.
+# All checks. --fast: no end-to-end or slow tests (2 minutes on 2 cores); no option: what CI runs; --full: everything.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case ${1:-} in
@@ -15,11 +15,11 @@ ruff check .
 ruff format --check .
 bash scripts/docs.sh
 pyright & types=$! # beside the tests
-trap wait EXIT # for it, where a test fails
-# one core each; a file's tests stay together, as they share what is built for them
+trap wait EXIT # also if a test fails
+# one core each; tests of one file stay together because they share fixtures
 OMP_NUM_THREADS=1 pytest -m "$unit" --numprocesses 2 --dist loadfile --durations=10
 wait "$types"
-# the stack takes both cores: one run at a time
+# the stack uses both cores: one run at a time
 [[ ${1:-} == --fast ]] || pytest -m 'e2e and not full' --durations=10
 if [[ ${1:-} == --full ]]; then
     pytest -m 'e2e and full' --durations=10

@@ -1,5 +1,5 @@
-# A check's lines, sourced by check_gpu.sh and check_gpu_environment.sh with directory set: each runs with its output in
-# a file there and prints one line. A command says what belongs into the table in lines that begin with "figure: ".
+# Sourced by check_gpu.sh and check_gpu_environment.sh, which set `directory`. Each check writes its output to a file there
+# and prints one line. Output lines that begin with "figure: " go into the table.
 
 failed=0 number=0
 table=()

@@ -1,4 +1,4 @@
-# How setup.sh and setup_gpu.sh find a Python 3.11 or 3.12 and make an environment of it; sourced, at the root.
+# Sourced by setup.sh and setup_gpu.sh at the root: find a Python 3.11 or 3.12 and make an environment.
 
 stop() { printf '%s: %s\n' "$(basename "$0" .sh)" "$*" >&2; exit 1; }
 say() { printf '%s: %s\n' "$(basename "$0" .sh)" "$*"; }
@@ -6,7 +6,7 @@ version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/n
 fits() { [[ $(version "$1") == 3.1[12] ]]; }
 pinned() { grep "^$1==" requirements/cpu.txt; }
 
-# find_python CANDIDATE...: sets python to the first that fits, else to one that uv brings.
+# find_python CANDIDATE...: set `python` to the first that fits, else to one that uv installs.
 find_python() {
     local candidate uv
     python=
@@ -30,7 +30,7 @@ find_python() {
     python=$("$uv" python find --system 3.11)
 }
 
-# make_venv DIRECTORY: an environment of $python with pip in it, unless there is one.
+# make_venv DIRECTORY: make an environment of $python with pip, unless it exists.
 make_venv() {
     if [[ -x $1/bin/pip && $(version "$1/bin/python") == "$(version "$python")" ]]; then return; fi
     if "$python" -c 'import ensurepip, venv' 2>/dev/null; then

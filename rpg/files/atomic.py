@@ -1,4 +1,4 @@
-"""Names of a run's files that several rooms know, and two ways to write a file."""
+"""File names that several packages use, and two ways to write a file."""
 
 import json
 import os
@@ -10,14 +10,14 @@ SKIPPED = "skipped_steps.jsonl"  # optimizer steps whose gradient was not finite
 
 
 def append_record(path: Path, record: dict) -> None:
-    """Append one line of JSON to a file. Makes the file and its directory, which another node may lack."""
+    """Append one line of JSON to a file; create the file and its directory, which another node may lack."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a", encoding="utf-8") as stream:
         stream.write(json.dumps(record) + "\n")
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file under another name, flush it to disk, then rename it: path holds the old content or the new.
+    """Write a file atomically: write under another name, flush, rename. `path` holds the old or the new content.
 
     Raises OSError, which names the file; path is then unchanged.
     """

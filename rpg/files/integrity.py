@@ -1,4 +1,4 @@
-"""Whether a checkpoint is complete, and which checkpoint of a run is the newest complete one."""
+"""Check whether a checkpoint is complete, and find the newest complete one of a run."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rpg.files import manifest
 
-TRACKER = "latest_checkpointed_iteration.txt"  # verl's: the step of the last checkpoint
+TRACKER = "latest_checkpointed_iteration.txt"  # verl's file with the step of the last checkpoint
 STEP = re.compile(r"global_step_(0|[1-9]\d{0,17})")
 SHARD = re.compile(r"(model|optim|extra_state)_world_size_(\d+)_rank_\d+\.pt")
 UNCHECKED = f"has no {manifest.NAME} (of an older version, or of plain verl): only file presence and size were checked"
@@ -30,7 +30,7 @@ class Verdict:
 
     @property
     def complete(self) -> bool:
-        """Whether it can be used."""
+        """Whether the checkpoint can be used."""
         return not self.wrong
 
     @property
@@ -45,7 +45,7 @@ def verify(directory: Path, *, contents: bool = True) -> Verdict:
 
     With a manifest, every file that it lists must exist with its size and, with `contents`, its checksum; other files,
     such as an export, are ignored. Without one, the shards of all ranks and data.pt must exist and not be empty.
-    A checkpoint whose save did not end is not complete.
+    A checkpoint whose save was interrupted is not complete.
     """
     if (directory / manifest.NAME).exists():
         return Verdict(directory, tuple(_differences(directory, contents)), True)
@@ -84,7 +84,7 @@ def _size(file: Path) -> int | None:
 def _missing(directory: Path) -> Iterator[str]:
     """Missing and empty files of a checkpoint without a manifest.
 
-    `checkpoint.save_contents` decides what a run saves: all ranks have files of optimizer and extra state, or none has.
+    `checkpoint.save_contents` decides what a run saves: either all ranks have optimizer and extra state, or none.
     """
     actor = directory / "actor"
     try:
@@ -118,7 +118,7 @@ class Choice:
 
     @property
     def verl_takes_it(self) -> bool:
-        """Whether verl, which follows its tracker, would take the same."""
+        """Whether verl, which follows its tracker, would load the same checkpoint."""
         return self.newest is not None and self.newest.directory.name == f"global_step_{self.tracker}"
 
 

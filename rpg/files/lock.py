@@ -1,4 +1,4 @@
-"""Locks of living processes: the kernel's (flock), so that a kill releases them."""
+"""Locks held by processes through the kernel (flock): a kill releases them."""
 
 import fcntl
 import json
@@ -10,15 +10,15 @@ import time
 from pathlib import Path
 
 RUN = "run.lock"  # in a run's directory
-PREFIX, SCRATCH = "rpg-", "lock"  # a scratch directory's name begins so; the lock in it
+PREFIX, SCRATCH = "rpg-", "lock"  # prefix of a scratch directory's name; the lock file in it
 
 
 class Held(Exception):
-    """Another process holds the lock; the message says which."""
+    """Another process holds the lock; the message names it."""
 
 
 def take(file: Path) -> int:
-    """Lock a file and write into it who holds it; return its descriptor. Closing that releases the lock.
+    """Lock a file, write the owner into it, and return its descriptor. Closing the descriptor releases the lock.
 
     Child programs do not inherit the lock. Raises Held.
     """
@@ -31,7 +31,7 @@ def take(file: Path) -> int:
             raise Held(_holder(file)) from None
         if os.path.exists(file) and os.path.samestat(os.fstat(descriptor), os.stat(file)):
             break
-        os.close(descriptor)  # its holder removed the file before it released the lock
+        os.close(descriptor)  # the previous owner removed the file before it released the lock
     holder = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     os.ftruncate(descriptor, 0)
     os.write(descriptor, json.dumps(holder).encode() + b"\n")
@@ -39,7 +39,7 @@ def take(file: Path) -> int:
 
 
 def held_by(file: Path) -> str | None:
-    """The message of Held if a process holds the lock, else None."""
+    """Return the message of Held if a process holds the lock, else None."""
     if not file.is_file():
         return None
     try:
@@ -54,7 +54,7 @@ def _holder(file: Path) -> str:
     try:
         holder = json.loads(file.read_bytes())
         return f"in use by process {holder['pid']} on {holder['host']}, since {holder['since']}"
-    except (OSError, ValueError, KeyError, TypeError):  # the holder has not written it yet, or has just removed it
+    except (OSError, ValueError, KeyError, TypeError):  # the owner has not written it yet, or has just removed it
         return "in use by another process"
 
 
@@ -65,19 +65,19 @@ class Scratch:
     """
 
     def __init__(self, name: str):
-        """Make it, in Python's directory for temporary files (TMPDIR)."""
+        """Create the directory in Python's directory for temporary files (TMPDIR)."""
         self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{name}-"))
         self._lock = open(self.path / SCRATCH, "w")  # noqa: SIM115  # locked until this process ends
         fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def remove(self) -> None:
-        """Remove it with its content. A second call changes nothing."""
+        """Remove the directory with its content. Safe to call more than once."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._lock.close()
 
 
 def remove_dead_scratch() -> list[Path]:
-    """Remove the scratch directories whose processes were killed; return them."""
+    """Remove and return the scratch directories of killed processes."""
     dead = []
     for file in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{SCRATCH}"):
         try:

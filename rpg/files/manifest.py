@@ -1,10 +1,10 @@
-"""manifest.json of a checkpoint: its files with sizes and checksums, written when all of them are complete.
+"""A checkpoint's manifest.json lists its files with sizes and checksums; it is written when all files are complete.
 
-The checksum is CRC-32 of the whole file: it detects damage, not tampering. It runs at 2.1 GB/s on one core of an AMD
-EPYC (SHA-256: 0.7): the 90 GB of a 7B model with its optimizer take 43 s on one core, 6 s on eight.
+The checksum is CRC-32 of the whole file: it detects damage, not tampering. Its speed is 2.1 GB/s on one core of
+an AMD EPYC (SHA-256: 0.7): the 90 GB of a 7B model with its optimizer take 43 s on one core, 6 s on eight.
 
-The manifest covers the files that the writing process sees: on several nodes those of verl's driver, unless the
-directory is shared.
+The manifest covers the files that the writing process sees. On several nodes without a shared directory, these are
+the driver's files.
 """
 
 import os
@@ -21,8 +21,8 @@ from pydantic.dataclasses import dataclass
 from rpg.files.atomic import write_whole
 
 NAME = "manifest.json"
-UNFINISHED = "manifest.partial.json"  # from the beginning of a save to its end
-THREADS = 8  # more would only wait for the disk
+UNFINISHED = "manifest.partial.json"  # exists during a save
+THREADS = 8  # more threads would wait for the disk
 BLOCK = 1 << 20
 
 
@@ -42,9 +42,9 @@ class Manifest(BaseModel):
 
 
 def begin(directory: Path) -> None:
-    """Mark a checkpoint as unfinished until `write`, and remove what an earlier save of the same step left.
+    """Mark a checkpoint as unfinished until `write`, and remove the files of an earlier save of the same step.
 
-    The manifest goes first: files of two saves are no checkpoint. Raises OSError.
+    The manifest is removed first, because files of two saves are not a checkpoint. Raises OSError.
     """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / UNFINISHED).touch()
@@ -59,7 +59,7 @@ def begin(directory: Path) -> None:
 def write(directory: Path) -> dict[str, Entry]:
     """Write the manifest of all files in a directory and return its entries; the last step of a save.
 
-    The files themselves are not flushed to disk: checksums detect a loss. Raises OSError, which names the file.
+    The files are not flushed to disk: checksums detect a loss. Raises OSError, which names the file.
     """
     files = sorted(path for path in directory.rglob("*") if path.is_file() and path.name not in (NAME, UNFINISHED))
     entries = {
@@ -77,7 +77,7 @@ def read(directory: Path) -> dict[str, Entry]:
 
 
 def checksums(files: Iterable[Path]) -> list[str]:
-    """Return the checksum of each file, in their order, several at a time. Raises OSError, which names the file."""
+    """Return the checksum of each file in the given order, several at a time. Raises OSError, which names the file."""
     with ThreadPoolExecutor(min(THREADS, len(os.sched_getaffinity(0)))) as pool:
         return list(pool.map(checksum, files))
 

@@ -1,10 +1,10 @@
-"""A study's runs in three small files, and back into run directories.
+"""Pack a study's runs into three small files, and unpack them into run directories.
 
 python scripts/studies/compact.py pack RUNS STUDY      RUNS/<any folders>/<run>/metrics.jsonl -> STUDY
-python scripts/studies/compact.py unpack STUDY RUNS    the same directories again; `rpg table` and `rpg plot` read them
+python scripts/studies/compact.py unpack STUDY RUNS    run directories for `rpg table` and `rpg plot`
 
-metrics.csv holds a line for each run and step, with METRICS and validations alone; runs.csv a line for each run, with
-its method, its commit and the settings in which any two runs differ; settings.yaml the settings that all runs share.
+metrics.csv has one line per run and step, with METRICS and validations; runs.csv one line per run, with its method, its
+commit and the settings that differ between runs; settings.yaml the settings that all runs share.
 """
 
 import json
@@ -33,7 +33,7 @@ METRICS = (
     "training/filter_groups/discarded_surplus_samples",
     "timing_s/step",
 )
-# Where a run's files are on the machine that made them.
+# paths on the machine that made a run
 NOT_SETTINGS = ("trainer.default_local_dir", "trainer.validation_data_dir", "trainer.rollout_data_dir", "ray_kwargs")
 
 
@@ -45,7 +45,9 @@ def pack(source: Path, out: Path) -> None:
     finished = [run for run in loaded if not run.stopped_early]
     for run in sorted(finished, key=lambda run: str(run.directory)):
         folders = run.directory.relative_to(source).parts
-        name = "/".join(folder for folder in folders if folder != "runs")  # where `rpg reproduce` puts them
+        name = "/".join(
+            folder for folder in folders if folder != "runs"
+        )  # `rpg reproduce` puts runs into folders of this name
         environment = json.loads((run.directory / "environment.json").read_text())
         runs.append({"run": name, "method": run.method, "commit": environment["git_commit"]})
         settings[name] = {
@@ -70,7 +72,7 @@ def pack(source: Path, out: Path) -> None:
 
 
 def runs_of(study: Path) -> pandas.DataFrame:
-    """A line for each run, by its name; settings as values."""
+    """Return one line per run, indexed by its name, with settings as values."""
     table = pandas.read_csv(study / "runs.csv", index_col="run", dtype=str, keep_default_na=False)
     for key in table.columns:
         if "." in key:
@@ -79,7 +81,7 @@ def runs_of(study: Path) -> pandas.DataFrame:
 
 
 def metrics_of(study: Path) -> pandas.DataFrame:
-    """A line for each run and step; a metric that was not logged there is NaN."""
+    """Return one line per run and step; a metric that was not logged is NaN."""
     return pandas.read_csv(study / "metrics.csv", index_col=["run", "step"])
 
 

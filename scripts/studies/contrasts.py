@@ -1,6 +1,6 @@
 """The study's contrasts and their least-squares estimates.
 
-An outcome of a run is modelled as the sum of its method's and its seed's effect.
+The model of a run's outcome is the sum of the effects of its method and its seed.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ EIGHT = (*DIFFERENTIABLE, *REINFORCE)
 REVERSE, FORWARD = (tuple(row for row in EIGHT if mark in row) for mark in ("RKL", "FKL"))
 UNNORMALISED = tuple(row for row in EIGHT if "-U" in row)
 NORMALISED = tuple(row for row in EIGHT if row not in UNNORMALISED)
-# seeds of all thirteen methods; of what was run again; both
+# seeds of all thirteen methods; seeds of the repeated ones; both
 FIRST, LATER, ALL = (1, 2, 3), (4, 5, 6, 7, 8, 9), tuple(range(1, 10))
 
 
@@ -50,7 +50,7 @@ CONTRASTS = {  # the cells of SAME are methods
         Contrast("the same, seeds 4 to 9", 16, LATER, ("GRPO", DIVIDED), (UNDIVIDED, ROWS)),
         Contrast("the same, all seeds", 16, ALL, ("GRPO", DIVIDED), (UNDIVIDED, ROWS)),
     ),
-    CONFOUNDED: (  # other settings differ, too
+    CONFOUNDED: (  # other settings differ as well
         Contrast("DAPO minus eight rows", 16, FIRST, ("DAPO",), (ROWS,)),
         Contrast("eight rows minus GRPO, both divided", 16, ALL, (DIVIDED,), ("GRPO",)),
         Contrast("eight rows minus GRPO, both not", 16, ALL, (ROWS,), (UNDIVIDED,)),
@@ -61,10 +61,10 @@ CONTRASTS = {  # the cells of SAME are methods
 
 
 def estimate(runs: pandas.DataFrame, title: str, contrast: Contrast, outcome: str) -> Estimate | None:
-    """The contrast, blocked by seed; the error is that of all runs with these steps and seeds.
+    """Return the contrast, blocked by seed, with the residual error of all runs with these steps and seeds.
 
-    DAPO is left out of the training score, which its filter changes: only kept groups are logged. None: the training
-    scores of a confounded contrast, which other reward shaping changes.
+    The training score excludes DAPO, because its filter logs only kept groups. Returns None for the training score of
+    a confounded contrast, because its rows differ in reward shaping.
     """
     if outcome == SCORE and title == CONFOUNDED:
         return None

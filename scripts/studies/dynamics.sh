@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Do methods differ in entropy, length or pass@8 where they are equally accurate? Four times the study's batches at its
+# Do methods differ in entropy, length or pass@8 at equal accuracy? Four times the study's batches at its
 # learning rate: RPG-REINFORCE-URKL with RPG-Style Clip with its own and with REINFORCE++'s advantages, DAPO's loss
 # without the filter, and GRPO's with its k3 to a fixed reference. Overlong shaping, bounds (0.2, 0.28), batches and
 # validation are equal.
 #   bash scripts/studies/dynamics.sh [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/dynamics.sh
-# Eight minutes a run on two cores, seed by seed. A finished run is kept, an interrupted one resumes. What was expected:
+# Eight minutes per run on two cores. A finished run is kept, an interrupted one resumes. Expectations:
 # docs/results/expectations.md.
 set -euo pipefail
 

@@ -2,9 +2,10 @@
 
 python scripts/studies/dynamics_report.py docs/results/dynamics OUT
 
-Reads the three files that compact.py wrote; writes runs.md and dynamics.png into OUT. Only seeds that all four arms
-have finished are used. Entropy, pass@8 and response length of a run are taken where its accuracy first passes 0.45,
-interpolated between batches or validations. The accuracy named beforehand was 0.55, which too few runs pass.
+Reads the three files that compact.py wrote; writes runs.md and dynamics.png into OUT. Only seeds that are
+finished in all four arms are used. Entropy, pass@8 and response length of a run are taken where its accuracy first
+passes 0.45, interpolated between batches or validations. The accuracy named beforehand, 0.55, is reached by too few
+runs.
 """
 
 from pathlib import Path
@@ -40,7 +41,7 @@ def main() -> None:
 
 
 def outcomes(metrics: pandas.DataFrame, accuracy: pandas.Series, pass_at_8: pandas.Series) -> dict[str, float]:
-    """Of a run; NaN where 0.45 is not passed. All by step."""
+    """Return a run's outcomes; those at 0.45 are NaN if it is not reached. All arguments are indexed by step."""
     batch = first_passing(accuracy)
     gap = pass_at_8 - accuracy
     return {
@@ -54,7 +55,7 @@ def outcomes(metrics: pandas.DataFrame, accuracy: pandas.Series, pass_at_8: pand
 
 
 def first_passing(accuracy: pandas.Series) -> float:
-    """The batch at which a run's accuracy first is THRESHOLD, interpolated between validations; NaN if it never is."""
+    """Return the batch at which the accuracy first reaches THRESHOLD, interpolated between validations, or NaN."""
     passing = accuracy.index[accuracy >= THRESHOLD]
     if not len(passing):
         return numpy.nan
@@ -64,13 +65,13 @@ def first_passing(accuracy: pandas.Series) -> float:
 
 
 def at(batch: float, values: pandas.Series) -> float:
-    """The value of a metric at a batch, interpolated between those where it was logged."""
+    """Return a metric's value at a batch, interpolated between logged batches."""
     values = values.dropna()
     return float(numpy.interp(batch, values.index, values))
 
 
 def table(runs: pandas.DataFrame) -> list[str]:
-    """Markdown: means by arm, and differences to RPG-REINFORCE-URKL blocked by seed."""
+    """Return Markdown: means by arm, and differences blocked by seed."""
     means = runs.groupby("arm")[list(DIGITS)].mean()
     rows = [[label, *digits(means.loc[arm], DIGITS)] for arm, (label, _) in ARMS.items()]
     differences = []
@@ -93,7 +94,7 @@ def table(runs: pandas.DataFrame) -> list[str]:
 
 
 def draw(runs: pandas.DataFrame, metrics: pandas.DataFrame, pass_at_8: pandas.Series, path: Path) -> None:
-    """Score, entropy, length, accuracy and pass@8 by batch, means with bands of one error."""
+    """Draw score, entropy, length, accuracy and pass@8 by batch: means with bands of one standard error."""
     shown = {"training score": "critic/score/mean", "entropy (nats per token)": "actor/entropy",
              "response length (tokens)": "response_length/mean"}  # fmt: skip
     looks = [(runs.index[runs.arm == arm], {"color": colour, "label": label}) for arm, (label, colour) in ARMS.items()]

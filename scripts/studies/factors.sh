@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Is RPG-REINFORCE ahead of DAPO when all else is equal? The paper's table 8 compares them with the filter of groups on
-# in both and different advantages. Here every combination of filter (on, off), advantages (divided by the group's
+# Is RPG-REINFORCE ahead of DAPO when all else is equal? The paper's table 8 compares them with group filtering in
+# both and different advantages. Here every combination of filter (on, off), advantages (divided by the group's
 # standard deviation, not divided) and loss (RPG-REINFORCE-URKL with RPG-Style Clip, DAPO) runs on the study's task at
 # its learning rate, with the same overlong shaping, bounds (0.2, 0.28), batches and validation. With the filter on, the
 # four combinations run at half that rate too, as the release gives RPG-REINFORCE half of DAPO's.
 #   bash scripts/studies/factors.sh [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/factors.sh
-# Three minutes a run on two cores, seed by seed. A finished run is kept, an interrupted one resumes. What was
-# expected: docs/results/expectations.md.
+# Three minutes per run on two cores. A finished run is kept, an interrupted one resumes. Expectations:
+# docs/results/expectations.md.
 set -euo pipefail
 
 source "$(dirname "${BASH_SOURCE[0]}")/chain_train.sh"

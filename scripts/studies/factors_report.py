@@ -2,9 +2,9 @@
 
 python scripts/studies/factors_report.py docs/results/factors OUT
 
-Reads the three files that compact.py wrote; writes runs.md and factors.png into OUT. Only seeds that all eight cells
-have finished are used, and of the cells at half the learning rate those that all of these have finished. The outcome of
-a run is its mean training score before filtering over all batches.
+Reads the three files that compact.py wrote; writes runs.md and factors.png into OUT. Only seeds that are finished
+in all eight cells are used, and for half the learning rate those that are finished in all cells compared. A run's
+outcome is its mean training score before filtering over all batches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,17 +29,17 @@ DIGITS = {SCORE: 3, AT_PROMPTS: 3, ACCURACY: 3, "prompts per batch": 1, "entropy
 
 
 def cells(*wanted: str) -> list[str]:
-    """The cells at the whole learning rate that have all of these levels."""
+    """Return the cells at the full learning rate that have all of these levels."""
     return [cell for cell in CELLS if set(wanted) <= set(cell.split("-"))]
 
 
 def half(*wanted: str) -> list[str]:
-    """The same at half the learning rate."""
+    """Return the same cells at half the learning rate."""
     return [f"{cell}-half" for cell in cells("true", *wanted)]
 
 
 Effects = Mapping[str, tuple[list[str], list[str], int]]
-EFFECTS: Effects = {  # cells whose means are added, cells whose means are subtracted, times
+EFFECTS: Effects = {  # cells with a positive sign, cells with a negative sign, factor
     "RPG-REINFORCE-URKL minus DAPO": (cells("rpg"), cells("dapo"), 1),
     "with the filter": (cells("rpg", "true"), cells("dapo", "true"), 1),
     "without": (cells("rpg", "false"), cells("dapo", "false"), 1),
@@ -50,7 +50,7 @@ EFFECTS: Effects = {  # cells whose means are added, cells whose means are subtr
     "loss, divided minus not divided": (
         cells("rpg", "divided") + cells("dapo", "mean"), cells("rpg", "mean") + cells("dapo", "divided"), 2),
 }  # fmt: skip
-RATES: Effects = {  # the filter on in all; half: 5e-5, whole: 1e-4
+RATES: Effects = {  # all with the filter; half: 5e-5, whole: 1e-4
     "RPG-REINFORCE-URKL minus DAPO, both half": (half("rpg"), half("dapo"), 1),
     "half minus whole rate": (half(), cells("true"), 1),
     "the release's rates: RPG-REINFORCE-URKL half minus DAPO whole": (half("rpg"), cells("dapo", "true"), 1),
@@ -72,9 +72,9 @@ def main() -> None:
 
 
 def per_prompt(score: pandas.Series, sampled: pandas.Series) -> pandas.Series:
-    """Scores when a run had sampled 32, 64, ... prompts, interpolated between its batches; by run and prompts.
+    """Return the scores after 32, 64, ... sampled prompts, interpolated between batches, indexed by run and prompts.
 
-    Their last number of prompts is all that an unfiltered run samples.
+    The largest number of prompts is the total of an unfiltered run.
     """
     found = {}
     for run, own in score.groupby("run"):
@@ -84,7 +84,7 @@ def per_prompt(score: pandas.Series, sampled: pandas.Series) -> pandas.Series:
 
 
 def table(runs: pandas.DataFrame) -> list[str]:
-    """Markdown: means by cell, and the effects."""
+    """Return Markdown: means by cell, and the effects."""
     summary = (
         f"{len(runs)} runs, {runs.seed.nunique()} seeds of each cell. Training score: mean over 12 batches, before "
         "filtering. Per prompt: the same over the first 384 prompts sampled, which is all that an unfiltered run has."
@@ -95,7 +95,7 @@ def table(runs: pandas.DataFrame) -> list[str]:
 
 
 def table_of_rates(runs: pandas.DataFrame) -> list[str]:
-    """Markdown: the cells at half the learning rate, and their effects."""
+    """Return Markdown: the cells at half the learning rate, and their effects."""
     summary = (
         f"With the filter on, {runs.seed.nunique()} seeds of each cell also ran at half the learning rate (5e-5), "
         "which the release gives RPG-REINFORCE and not DAPO."
@@ -105,14 +105,14 @@ def table_of_rates(runs: pandas.DataFrame) -> list[str]:
 
 
 def cell_table(runs: pandas.DataFrame, shown: list[str]) -> str:
-    """Markdown: means by cell."""
+    """Return a Markdown table of means by cell."""
     means = runs.groupby("arm").mean(numeric_only=True)
     rows = [[*(LABELS[level] for level in cell.split("-")[:3]), *digits(means.loc[cell], DIGITS)] for cell in shown]
     return markdown(["loss", "advantages", "filter", *DIGITS], rows, 3)
 
 
 def effect_table(runs: pandas.DataFrame, effects: Effects, wanted: Sequence[str]) -> str:
-    """Markdown: effects on some outcomes."""
+    """Return a Markdown table of effects on the wanted outcomes."""
     rows = []
     for name, (plus, minus, times) in effects.items():
         estimates = [difference(runs, "arm", plus, minus, outcome, times) for outcome in wanted]
@@ -121,7 +121,7 @@ def effect_table(runs: pandas.DataFrame, effects: Effects, wanted: Sequence[str]
 
 
 def draw(runs: pandas.DataFrame, score: pandas.Series, by_prompt: pandas.Series, path: Path) -> None:
-    """Score by batch and by prompts sampled, means with bands of one error; the effects with 95 % intervals."""
+    """Draw the score by batch and by prompts sampled (means with bands of one standard error), and the effects."""
     looks = []
     for filtered, loss in product(FILTERS, LOSSES):
         look = {"color": {"rpg": "#08519c", "dapo": "#fd8d3c"}[loss], "linestyle": "-" if filtered == "true" else ":"}

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# docs/off-policy.md's question on the real stack: five methods on the toy task, synchronous and with the rollouts 4, 1
-# and 2 batches ahead, with each pi_old that is another one there; table and picture go to off_policy/.
+# Compare the choices of pi_old (docs/off-policy.md) on the real stack: five methods on the toy task, synchronous and with
+# rollouts 1, 2 and 4 batches ahead. Table and picture go to off_policy/.
 #   bash scripts/studies/off_policy.sh [OVERRIDE...]
-#   AHEAD="0 4" JOBS=2 bash scripts/studies/off_policy.sh     those alone, two runs at a time
-# Two and a half minutes a run on two cores, 47 runs. What is finished is kept, what was begun goes on.
+#   AHEAD="0 4" JOBS=2 bash scripts/studies/off_policy.sh     only these, two runs at a time
+# 47 runs of two and a half minutes on two cores. A finished run is kept, an interrupted one resumes.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -21,8 +21,8 @@ one_ended() {
     running=$((running - 1))
 }
 
-# Eight optimizer steps a batch where the demo has two, of an eighth of its responses: at the profile's rate of
-# 3e-4 nothing was learned in eight batches; at 1e-4 all steps together go as far as the demo's. A checkpoint to end with.
+# Eight optimizer steps per batch, each of an eighth of the demo's responses (the demo has two steps). At the profile's
+# rate of 3e-4 nothing was learned in eight batches; at 1e-4 the steps together go as far as the demo's.
 train() {
     local name=$1 script=recipe/rpg/cpu/run_$2.sh
     shift 2

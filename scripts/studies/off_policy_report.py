@@ -1,4 +1,4 @@
-"""Tables and a picture of the runs of off_policy.sh: the choices of pi_old compared by age of the rollouts.
+"""Tables and picture of the runs of off_policy.sh: choices of pi_old by age of the rollouts.
 
 python scripts/studies/off_policy_report.py docs/results/off_policy OUT
 
@@ -27,7 +27,7 @@ def main() -> None:
     runs["pi_old"] = runs["rpg.pi_old"].where(asynchronous, "sync")
     runs["at step 8"] = accuracies(metrics).groupby("run").first()
     runs["ess"] = metrics.groupby("run")["training/off_policy/ess"].median()
-    runs["order"] = runs.method.map(order_of)  # the paper's
+    runs["order"] = runs.method.map(order_of)  # the paper's reference
     runs = runs.sort_values(["order", "ahead", "pi_old"])
     clipped = runs[runs.method != UNCLIPPED]
     tables = [of_methods(runs), means(clipped), against_recomputed(clipped[clipped.ahead > 0])]
@@ -36,32 +36,32 @@ def main() -> None:
 
 
 def by_age(runs: pandas.DataFrame) -> dict[str, list[str]]:
-    """Of each choice the mean accuracy at step 16 of the synchronous runs, and of those ahead by age."""
+    """Return, for each choice, the mean accuracy at step 16 of the synchronous runs and of those ahead, by age."""
     table = runs.pivot_table(index="pi_old", columns="ahead", values=LAST)
     table[0] = table.loc["sync", 0]
     return {choice: [f"{value:.3f}" for value in table.loc[choice]] for choice in CHOICES if choice in table.index}
 
 
 def head(runs: pandas.DataFrame) -> list[str]:
-    """Of the columns of by_age."""
+    """Return the headings of the columns of by_age."""
     return ["sync", *(f"{age} ahead" for age in sorted(set(runs.ahead) - {0}))]
 
 
 def of_methods(runs: pandas.DataFrame) -> str:
-    """Markdown: the accuracy at step 16, a row per method and choice, a column per number of batches ahead."""
+    """Return Markdown: accuracy at step 16, one row per method and choice, one column per number of batches ahead."""
     methods = runs.groupby("method", sort=False)
     rows = [[method, f"`{name}`", *shown] for method, own in methods for name, shown in by_age(own).items()]
     return markdown(["accuracy at step 16", "pi_old", *head(runs)], rows, texts=2)
 
 
 def means(runs: pandas.DataFrame) -> str:
-    """Markdown: the same, mean over the methods."""
+    """Return Markdown: the same as means over methods."""
     rows = [[f"`{choice}`", *shown] for choice, shown in by_age(runs).items()]
     return markdown(["mean of the methods with a clip", *head(runs)], rows)
 
 
 def against_recomputed(runs: pandas.DataFrame) -> str:
-    """Markdown: each outcome minus that of `recomputed`, same method and age; errors from the pooled deviation."""
+    """Return Markdown: outcomes minus those of `recomputed`, same method and age; errors from the pooled deviation."""
     rows = []
     for outcome in OUTCOMES:
         deviation = run_deviation(runs, outcome)
@@ -76,13 +76,13 @@ def against_recomputed(runs: pandas.DataFrame) -> str:
 
 
 def run_deviation(runs: pandas.DataFrame, outcome: str) -> float:
-    """Standard deviation of a run about the sum of its method's effect and that of its choice at its age."""
+    """Return the residual standard deviation of a run, given the effects of its method and of its choice and age."""
     _, _, _, variance, _ = fit(runs.assign(cell=runs.pi_old + runs.ahead.astype(str)), "cell", "method", outcome)
     return variance**0.5
 
 
 def draw(runs: pandas.DataFrame, path: Path) -> None:
-    """A column a method; against the batches ahead, a line a pi_old that begins with the synchronous run."""
+    """Draw one column per method and one line per pi_old against the batches ahead, from the synchronous run on."""
     shown = {"last accuracy": LAST, "median ess": "ess", "largest KL(mu, pi_theta)": "largest KL"}
     size = (len(shown), runs.method.nunique())
     with picture(path, *size, 75, figsize=(16, 8.5), sharex=True, sharey="row", squeeze=False) as axes:

@@ -1,7 +1,7 @@
 """RPG-REINFORCE minus DAPO in the paper's own tables: python scripts/studies/paper_report.py OUT
 
-By erratum E1 (docs/mathematics.md) the release's RPG-REINFORCE scripts train one algorithm, so that rows of one table
-differ by chance alone. Their mean is compared with DAPO. Writes paper.md into OUT.
+By erratum E1 (docs/mathematics.md) the release's RPG-REINFORCE scripts train one algorithm, so that their rows in a
+table differ by chance only. Their mean is compared with DAPO. Writes paper.md into OUT.
 """
 
 import sys
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def leads() -> pandas.DataFrame:
-    """A line for each AIME column of the paper's tables."""
+    """Return one line per AIME column of the paper's tables."""
     with resources.files("rpg.results").joinpath("paper_tables.csv").open(encoding="utf-8") as file:
         printed = pandas.read_csv(file)
     printed["model"] += ", " + printed.context

@@ -1,4 +1,4 @@
-"""What the reports of the studies share: runs with their outcomes, least squares, markdown tables, pictures."""
+"""Code shared by the studies' reports: runs with outcomes, least squares, markdown tables, pictures."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,10 +24,10 @@ SCORE = "training score"
 
 
 def load(accuracy: str) -> tuple[pandas.DataFrame, pandas.DataFrame, Path]:
-    """Runs and metrics of the study that the command line names, and where the report goes.
+    """Return runs and metrics of the study named on the command line, and the report's directory.
 
-    Runs: a line each with its settings, its arm (the directory without the seed), its seed, training score, last
-    accuracy (column `accuracy`), and how it trained.
+    Runs: one line each with settings, arm (the directory without the seed), seed, training score, last accuracy (column
+    `accuracy`) and summaries of its training.
     """
     study, out = map(Path, sys.argv[1:])
     out.mkdir(parents=True, exist_ok=True)
@@ -48,13 +48,13 @@ def load(accuracy: str) -> tuple[pandas.DataFrame, pandas.DataFrame, Path]:
 
 
 def accuracies(metrics: pandas.DataFrame) -> pandas.Series:
-    """The accuracy of each validation."""
+    """Return the accuracy of each validation."""
     [name] = filter(is_accuracy, metrics)
     return metrics[name].dropna()
 
 
 class Estimate(NamedTuple):
-    """A difference, its standard error, and the degrees of freedom of the error."""
+    """A difference, its standard error and the error's degrees of freedom."""
 
     value: float
     error: float
@@ -65,7 +65,7 @@ class Estimate(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """Half of the 95 % interval."""
+        """Half the width of the 95 % interval."""
         return t_quantile(0.975, self.freedom) * self.error
 
     @property
@@ -74,14 +74,14 @@ class Estimate(NamedTuple):
         return self.reach + t_quantile(0.9, self.freedom) * self.error
 
     def cells(self) -> list[str]:
-        """Of a table with a column for the difference and one for its power."""
+        """Table cells: the difference and its 90 % power."""
         return [str(self), f"{self.detectable:.3f}"]
 
 
 def difference(
     runs: pandas.DataFrame, by: str, plus: Sequence[str], minus: Sequence[str], outcome: str, times: int = 1
 ) -> Estimate:
-    """Mean effect of the cells `plus` less that of `minus`, `times` over, in a model of cell and seed effects."""
+    """Return `times` the mean effect of the cells `plus` minus that of `minus`, in a model of cell and seed effects."""
     cells, design, fitted, variance, freedom = fit(runs, by, "seed", outcome)
     weights = numpy.zeros(design.shape[1])
     for side, sign in ((plus, times), (minus, -times)):
@@ -93,7 +93,7 @@ def difference(
 
 
 def fit(runs: pandas.DataFrame, by: str, block: str, outcome: str) -> tuple[list[str], Any, Any, float, int]:
-    """Least squares of an outcome as the sum of the effects of two columns.
+    """Fit an outcome by least squares as the sum of the effects of two columns.
 
     Returns the cells of `by`, the design (cells first), its coefficients, the residual's variance and its degrees of
     freedom.
@@ -107,44 +107,44 @@ def fit(runs: pandas.DataFrame, by: str, block: str, outcome: str) -> tuple[list
 
 
 def complete_seeds(runs: pandas.DataFrame, arms: Iterable[str]) -> pandas.DataFrame:
-    """The runs of these arms, of those seeds that all of them have finished."""
+    """Return the runs of these arms, for seeds that are finished in all of them."""
     runs = runs[runs.arm.isin(list(arms))]
     return runs[runs.groupby("seed").arm.transform("nunique") == runs.arm.nunique()]
 
 
 def digits(values: Mapping[Any, float] | pandas.Series, decimals: Mapping[str, int]) -> list[str]:
-    """The values of these columns, rounded."""
+    """Return the values of these columns, rounded."""
     return [f"{values[key]:.{places}f}" for key, places in decimals.items()]
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
-    """A table; columns from the `texts`-th on are numbers and aligned to the right."""
+    """Return a table; columns from the `texts`-th on are numbers and aligned to the right."""
     return "\n".join(grid(head, rows, texts))
 
 
 def write(path: Path, *parts: str) -> None:
-    """Write a page of parts with an empty line between them."""
+    """Write a page whose parts are separated by empty lines."""
     path.write_text("\n\n".join(parts) + "\n")
 
 
 @contextmanager
 def picture(path: Path, rows: int = 1, columns: int = 1, dpi: int = 90, **options: Any) -> Iterator[Any]:
-    """The axes of a figure that is written at the end."""
+    """Yield the axes of a figure and write it at the end."""
     with pyplot.rc_context(figures.STYLE):
         figure, axes = pyplot.subplots(rows, columns, **options)
         yield axes
-        if not figure.get_layout_engine():  # neither `layout` nor a tight_layout of the body
+        if not figure.get_layout_engine():  # no `layout` was given
             figure.tight_layout()
         figure.savefig(path, dpi=dpi)
 
 
-Look = Mapping[str, Any]  # of a line: color, perhaps linestyle and label
+Look = Mapping[str, Any]  # of a line: color, optionally linestyle and label
 
 
 def bands(
     axis: Axes, title: str, values: pandas.Series, looks: Iterable[tuple[pandas.Index, Look]], alpha: float = 0.12
 ) -> None:
-    """Of each group of runs a line for its mean, in a band of its standard error; values by run and step."""
+    """Draw each group's mean with a band of its standard error; values are indexed by run and step."""
     table = values.unstack("run")
     for runs, look in looks:
         mean, error = table[runs].mean(axis=1), table[runs].sem(axis=1)
@@ -155,12 +155,12 @@ def bands(
 
 
 def points(axis: Axes, values: pandas.Series, place: float, reach: float, colour: str) -> None:
-    """Runs as dots in a row, and their mean with an interval."""
+    """Draw runs as dots in a row, and their mean with an interval."""
     axis.plot(values, [place] * len(values), "o", color=colour, alpha=0.45, markersize=5)
     axis.errorbar(values.mean(), place, xerr=reach, fmt="D", color=colour, capsize=3, markersize=5)
 
 
 def name_rows(axis: Axes, labels: Sequence[str]) -> None:
-    """A row for each label, the first on top."""
+    """Label the rows, the first on top."""
     axis.set_yticks(range(len(labels)), labels)
     axis.set_ylim(len(labels) - 0.5, -0.5)

@@ -3,8 +3,8 @@
 # losses that share advantages, overlong shaping, batches and validation, six seeds each.
 #   bash scripts/studies/stability.sh [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/stability.sh
-# Three minutes a run on two cores, 48 runs, seed by seed. A finished run is kept, an interrupted one resumes. What was
-# expected: docs/results/expectations.md.
+# 48 runs of three minutes on two cores. A finished run is kept, an interrupted one resumes. Expectations:
+# docs/results/expectations.md.
 set -euo pipefail
 
 source "$(dirname "${BASH_SOURCE[0]}")/chain_train.sh"

@@ -1,10 +1,10 @@
-"""Table and picture of the runs of stability.sh: eight losses at a learning rate that is too large.
+"""Table and picture of the runs of stability.sh: eight losses at too large a learning rate.
 
 python scripts/studies/stability_report.py docs/results/stability OUT
 
-Reads the three files that compact.py wrote; writes runs.md and stability.png into OUT. Only seeds that all eight losses
-have finished are used. The outcome of a run is the mean training score of its last three batches minus that of batches
-5 to 7.
+Reads the three files that compact.py wrote; writes runs.md and stability.png into OUT. Only seeds that are finished
+for all eight losses are used. The outcome of a run is the mean training score of its last three batches minus that
+of batches 5 to 7.
 """
 
 from pathlib import Path
@@ -37,13 +37,13 @@ def main() -> None:
 
 
 def error_of_mean(runs: pandas.DataFrame, outcome: str) -> Estimate:
-    """The standard error of an arm's mean, from the residual of arm and seed effects."""
+    """Return the standard error of an arm's mean, from the residual of arm and seed effects."""
     _, _, _, variance, freedom = fit(runs, "arm", "seed", outcome)
     return Estimate(0.0, (variance / runs.seed.nunique()) ** 0.5, freedom)
 
 
 def table(runs: pandas.DataFrame) -> list[str]:
-    """Markdown: means by arm, and differences to RPG-Style Clip (0.2, 0.28) blocked by seed."""
+    """Return Markdown: means by arm, and differences from RPG-Style Clip (0.2, 0.28) blocked by seed."""
     means = runs.groupby("arm").mean(numeric_only=True)
     errors = {outcome: error_of_mean(runs, outcome) for outcome in (OUTCOME, SCORE, ACCURACY)}
     rows, differences = [], []
@@ -66,7 +66,7 @@ def table(runs: pandas.DataFrame) -> list[str]:
 
 
 def draw(runs: pandas.DataFrame, metrics: pandas.DataFrame, path: Path) -> None:
-    """By batch: training score and effective sample size, means with bands of one error; below, two outcomes."""
+    """Draw training score and effective sample size by batch (means with bands of one error); below, two outcomes."""
     looks = [(runs.index[runs.arm == arm], {"color": colour}) for arm, (_, colour) in ARMS.items()]
     with picture(path, 2, 2, figsize=(12.5, 8)) as axes:
         bands(axes[0, 0], "training score", metrics["critic/score/mean"], looks)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Table 8 of the paper on a task that has to be learned (rpg/toy/chain.py): all rows and GRPO-corrected with 16 optimizer
-# steps a batch as in the paper, the six main methods with 2 and 64, three seeds each; two losses with the other's
-# advantages, and the highest and the lowest method, on more seeds; one learning rate.
+# Table 8 of the paper on a task that has to be learned (rpg/toy/chain.py), at one learning rate: all rows and
+# GRPO-corrected with 16 optimizer steps per batch as in the paper, and the six main methods with 2 and 64 steps, three
+# seeds each. On more seeds: two losses with exchanged advantages, and the highest and the lowest method.
 #   bash scripts/studies/study.sh [OVERRIDE...]
-#   bash scripts/studies/study.sh lr            how the learning rate was chosen: two methods, three rates, another seed
-# Runs go to checkpoints/study; what is finished is kept, what was begun goes on. Three minutes a run on two cores. The
-# metrics and settings that the report needs, its tables and its pictures go to study/.
+#   bash scripts/studies/study.sh lr            the runs that chose the learning rate: two methods, three rates, another seed
+# Three minutes per run on two cores. Runs go to checkpoints/study; a finished run is kept, an interrupted one resumes.
+# The report's metrics, settings, tables and pictures go to study/.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)

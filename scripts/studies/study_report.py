@@ -16,7 +16,7 @@ from rpg.methods.labels import BASELINES, LOOKS, METHODS
 
 LAST = "last accuracy"
 OUTCOMES = (SCORE, LAST)
-START = 0.224  # of the untrained model: mean of 0.215 and 0.232, step 0 of the two runs that chose the learning rate
+START = 0.224  # untrained model: mean of 0.215 and 0.232, step 0 of the two runs that chose the learning rate
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def place(runs: pandas.DataFrame) -> None:
-    """Add the run's folder, its optimizer steps per batch (0 where the learning rate was chosen) and its cell."""
+    """Add the run's folder, its optimizer steps per batch (0 for runs that chose the learning rate) and its cell."""
     runs["folder"] = runs.index.str.split("/").str[0]
     steps = runs["data.train_batch_size"] / runs["actor_rollout_ref.actor.ppo_mini_batch_size"]
     runs["steps"] = steps.astype(int).where(~runs.folder.str.startswith("lr_"), 0)
@@ -47,7 +47,7 @@ def place(runs: pandas.DataFrame) -> None:
 
 
 def methods_table(runs: pandas.DataFrame) -> list[str]:
-    """Markdown: a row per method with means over its seeds, the last accuracy for each number of optimizer steps."""
+    """Return Markdown: one row per method with means over its seeds; last accuracy by number of optimizer steps."""
     accuracy = runs.pivot_table(index="method", columns="steps", values=LAST)
     columns = {SCORE: 3, "entropy": 2, "tokens": 1, "largest KL": 3, "lowest ess": 3, "clipped": 3}
     means = runs[runs.steps == 16].groupby("method")[list(columns)].mean()
@@ -61,7 +61,7 @@ def methods_table(runs: pandas.DataFrame) -> list[str]:
 
 
 def contrasts_text(runs: pandas.DataFrame) -> list[str]:
-    """Markdown: all contrasts."""
+    """Return Markdown: all contrasts."""
     text = [
         "## Contrasts",
         "Differences ± standard error, blocked by seed. 90 % power: the true difference that nine of ten such studies "
@@ -78,7 +78,7 @@ def contrasts_text(runs: pandas.DataFrame) -> list[str]:
 
 
 def exchanged(runs: pandas.DataFrame) -> list[str]:
-    """Markdown: both outcomes with and without division, seeds 1 to 9."""
+    """Return Markdown: both outcomes with and without division, seeds 1 to 9."""
     rows, columns = [], {SCORE: 3, LAST: 3, "gradient norm": 3}
     for loss in ("GRPO", "RPG-REINFORCE-URKL"):
         own = runs[(runs.steps == 16) & (runs.method == loss)]
@@ -90,7 +90,7 @@ def exchanged(runs: pandas.DataFrame) -> list[str]:
 
 
 def repeated_seeds(runs: pandas.DataFrame) -> list[str]:
-    """Markdown: standard deviation between runs of one method and seed, and between all runs of the method."""
+    """Return Markdown: standard deviation between runs of one method and seed, and of all runs of the method."""
     rows = []
     for method, own in runs[runs.folder.isin(("advantages_own", "advantages_twice"))].groupby("method"):
         for outcome in OUTCOMES:
@@ -101,7 +101,7 @@ def repeated_seeds(runs: pandas.DataFrame) -> list[str]:
 
 
 def rates(runs: pandas.DataFrame, accuracy: pandas.Series) -> list[str]:
-    """Markdown: the runs that chose the learning rate."""
+    """Return Markdown: the runs that chose the learning rate."""
     rows, rate = [], "actor_rollout_ref.actor.optim.lr"
     for name, run in runs[runs.steps == 0].sort_values([rate, "method"]).iterrows():
         shown = ", ".join(f"{step}: {value:.3f}" for step, value in accuracy[name].items())
@@ -111,7 +111,7 @@ def rates(runs: pandas.DataFrame, accuracy: pandas.Series) -> list[str]:
 
 
 def draw_methods(runs: pandas.DataFrame, path: Path) -> None:
-    """A column per number of optimizer steps, a row per method: seeds, their mean and standard error."""
+    """Draw one column per number of optimizer steps, one row per method: seeds, mean and standard error."""
     methods = [method for method in METHODS if (runs.method == method).any()]
     size = {"figsize": (12.5, 0.9 + 0.34 * len(methods)), "sharey": True, "sharex": True}
     with picture(path, 1, 3, **size) as axes:
@@ -130,7 +130,7 @@ def draw_methods(runs: pandas.DataFrame, path: Path) -> None:
 
 
 def draw_contrasts(runs: pandas.DataFrame, path: Path) -> None:
-    """A forest plot: differences with 95 % intervals, and the range with less than 90 % power."""
+    """Draw a forest plot: differences with 95 % intervals, and the range below 90 % power."""
     rows = [row for title, contrasts in CONTRASTS.items() for row in ((title, None), *((title, c) for c in contrasts))]
     with picture(path, 1, 2, figsize=(12.5, 0.9 + 0.34 * len(rows)), sharey=True) as axes:
         for axis, outcome in zip(axes, OUTCOMES, strict=True):
@@ -153,7 +153,7 @@ def draw_contrasts(runs: pandas.DataFrame, path: Path) -> None:
 
 
 def draw_curves(runs: pandas.DataFrame, metrics: pandas.DataFrame, path: Path) -> None:
-    """By batch, with 16 steps a batch: means over runs with the same shaping and no filter, bands of one error."""
+    """Draw curves by batch, 16 steps per batch: means of runs with equal shaping and no filter, bands of one error."""
     shown = {
         "training score": "critic/score/mean",
         "entropy of a token, nats": "actor/entropy",

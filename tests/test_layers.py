@@ -1,4 +1,4 @@
-"""The rooms of the package: none imports from a floor above its own, and no imports go in a circle."""
+"""The layers of the packages: no file imports from a layer above its own, and there are no import cycles."""
 
 import ast
 from graphlib import TopologicalSorter
@@ -9,7 +9,7 @@ import pytest
 from rpg.cli import COMMANDS, command
 
 ROOT = Path(__file__).resolve().parents[1]
-FLOORS = (
+LAYERS = (
     {"rpg", "rpg.objectives", "rpg.methods", "rpg.rewards", "rpg.data", "rpg.files"},
     {"rpg.verl_plugin"},
     {"rpg.checks"},
@@ -17,7 +17,7 @@ FLOORS = (
     {"rpg.results", "rpg.toy", "rpg.lab"},
     {"rpg.cli", "recipe.rpg", "scripts"},
 )
-FILES = sorted(path for room in ("rpg", "recipe", "scripts") for path in (ROOT / room).rglob("*.py"))
+FILES = sorted(path for package in ("rpg", "recipe", "scripts") for path in (ROOT / package).rglob("*.py"))
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
 
 
@@ -36,44 +36,44 @@ def imported(path: Path) -> set[str]:
     return found & MODULES.keys()
 
 
-def room(module: str) -> str:
-    """rpg.data of rpg.data.build; a module in the root of rpg is a room of its own."""
+def package(module: str) -> str:
+    """rpg.data of rpg.data.build; a module in the root of rpg is a package of its own."""
     return module.split(".")[0] if module.startswith("scripts") else ".".join(module.split(".")[:2])
 
 
-def floor(module: str) -> int:
-    floors = [number for number, rooms in enumerate(FLOORS) if room(module) in rooms]
-    assert floors, f"{module}: in no room; name it in FLOORS and in the README's tree"
-    return floors[0]
+def layer(module: str) -> int:
+    layers = [number for number, packages in enumerate(LAYERS) if package(module) in packages]
+    assert layers, f"{module}: in no layer; add it to LAYERS and to the README's tree"
+    return layers[0]
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_no_file_imports_upward(module):
-    above = [other for other in imported(MODULES[module]) if floor(other) > floor(module)]
+    above = [other for other in imported(MODULES[module]) if layer(other) > layer(module)]
     assert not above, f"{module} imports {above}"
 
 
-def test_no_circle_of_files():
+def test_no_import_cycle_of_files():
     tuple(TopologicalSorter({module: imported(path) - {module} for module, path in MODULES.items()}).static_order())
 
 
-def rooms() -> dict[str, set[str]]:
-    """The rooms, each with those that its files import."""
+def packages() -> dict[str, set[str]]:
+    """The packages, each with those that its files import."""
     graph: dict[str, set[str]] = {}
     for module, path in MODULES.items():
-        graph.setdefault(room(module), set()).update(room(other) for other in imported(path))
+        graph.setdefault(package(module), set()).update(package(other) for other in imported(path))
     return {name: others - {name} for name, others in graph.items()}
 
 
-def test_no_circle_of_rooms():
-    tuple(TopologicalSorter(rooms()).static_order())
+def test_no_import_cycle_of_packages():
+    tuple(TopologicalSorter(packages()).static_order())
 
 
-def test_the_drawing_of_the_rooms_is_their_imports():
+def test_the_graph_in_contributing_is_the_imports():
     drawing = (ROOT / "CONTRIBUTING.md").read_text().partition("flowchart TD")[2].partition("```")[0]
     arrows = dict(line.strip().split(" --> ") for line in drawing.strip().splitlines())
     drawn = {f"rpg.{name}": {f"rpg.{other}" for other in others.split(" & ")} for name, others in arrows.items()}
-    inside = {name: others for name, others in rooms().items() if floor(name) <= 4}
+    inside = {name: others for name, others in packages().items() if layer(name) <= 4}
     assert drawn == {name: others - {"rpg"} for name, others in inside.items() if others - {"rpg"}}
 
 
