@@ -1,5 +1,5 @@
-"""Will this run work? Every such question is a check, asked once, in this room.
+"""The checks of a run before it starts; docs/checks.md lists them.
 
-A check takes a run's resolved configuration, and the machine, and yields diagnostics. Pre-flight asks the cheap ones
-and refuses the run, `rpg doctor` asks all; docs/checks.md lists them.
+A check reads a run's resolved configuration and the machine and yields diagnostics. The preflight runs the cheap checks
+and rejects the run on an error; `rpg doctor` runs all.
 """

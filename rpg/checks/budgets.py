@@ -1,4 +1,4 @@
-"""Memory and disk: what the settings need, estimated, against what is there."""
+"""Checks that compare the estimated memory and disk of the settings with the machine."""
 
 import math
 import shutil
@@ -17,14 +17,14 @@ SHAPE = f"{MODEL}.path"
 
 
 def _numbers(run: Run) -> dict[str, Any]:
-    """The configuration for an estimate. Raises WrongByItself for a wrong value in a section that estimates read."""
+    """Return the configuration for an estimate. Raises WrongByItself if a section that it reads has a wrong value."""
     for section in ("actor_rollout_ref", "algorithm", "data", "rpg.reference", "trainer"):
         run.get(section)
     return run.config
 
 
 def _shape(run: Run) -> Shape | None:
-    """The shape of the run's model; None where it is not known, of which the check `memory` tells."""
+    """Return the model's shape, or None if it is unknown (the check `memory` then reports it)."""
     try:
         return shape_of(str(run.get(SHAPE)))
     except ValueError:
@@ -33,7 +33,7 @@ def _shape(run: Run) -> Shape | None:
 
 @check("memory", "training, rollout and KV cache fit into GPU memory", "thorough", "machine")
 def memory(run: Run) -> Iterator[Diagnostic]:
-    """Estimates, each with its terms; they do not replace a trial of a few steps."""
+    """Yields estimates with their terms; they do not replace a trial of a few steps."""
     import torch
 
     try:
@@ -53,7 +53,7 @@ def memory(run: Run) -> Iterator[Diagnostic]:
 
 
 def needs(run: Run, shape: Shape, device: float) -> Iterator[Diagnostic]:
-    """Every phase and the KV cache of a model of this shape against the bytes of a device."""
+    """Compare every phase and the KV cache of a model of this shape with a device's bytes."""
     config = _numbers(run)
     for phase in device_memory.phases(shape, config, run.devices, device):
         fits = phase.size <= device
@@ -69,7 +69,7 @@ def needs(run: Run, shape: Shape, device: float) -> Iterator[Diagnostic]:
 
 @check("context", "the model's context holds prompt plus response")
 def context(run: Run) -> Iterator[Diagnostic]:
-    """vLLM says so once it starts, minutes later."""
+    """vLLM would reject it only after minutes."""
     shape, key = _shape(run), f"{ROLLOUT}.max_model_len"
     length = run.get(key)
     if shape is not None and shape.positions is not None and length is not None and length > shape.positions:
@@ -79,7 +79,7 @@ def context(run: Run) -> Iterator[Diagnostic]:
 
 @check("weight bucket", "without CUDA: the bucket holds the largest weight, /dev/shm one per rank", subject="machine")
 def weight_bucket(run: Run) -> Iterator[Diagnostic]:
-    """verl fails at the first synchronisation; a process that writes beyond /dev/shm is killed without a word."""
+    """verl would fail at the first synchronisation, and writing beyond /dev/shm kills the process without a message."""
     shape = _shape(run)
     if shape is None or run.get("trainer.device") != "cpu":
         return
@@ -97,13 +97,13 @@ def weight_bucket(run: Run) -> Iterator[Diagnostic]:
 
 @check("disk", "two checkpoints fit on the disk; a warning if the others to keep do not", subject="machine")
 def disk(run: Run) -> Iterator[Diagnostic]:
-    """With less than two there is a moment, while the second is written, after which there would be none."""
+    """Without space for two, a failure while the second is written could leave none."""
     if (shape := _shape(run)) is not None:
         yield from checkpoints_fit(run, shape)
 
 
 def checkpoints_fit(run: Run, shape: Shape) -> Iterator[Diagnostic]:
-    """The checkpoints of a model of this shape against the free space; those of earlier starts make room for new."""
+    """Compare the size of the run's checkpoints with the free space; it reuses the space of earlier ones."""
     config = _numbers(run)
     one, most = checkpoint_bytes(shape, config), checkpoints_at_once(config)
     target = Path(run.get(RUN_DIR)).expanduser().absolute()

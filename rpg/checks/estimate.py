@@ -1,6 +1,6 @@
-"""What a model and a GPU are, and what follows of checkpoints and time; memory.py has the memory of a device.
+"""Shapes of models, data of GPUs, and estimates of checkpoint size and time; memory.py estimates device memory.
 
-Estimates tell a run that cannot fit from one that can; they do not replace a trial of a few steps.
+The estimates detect a run that cannot fit; they do not replace a trial of a few steps.
 """
 
 import json
@@ -12,12 +12,12 @@ from rpg.verl_plugin.reference_settings import MOVING
 
 GB = 1e9
 MIB = 2**20
-PROMPT = 256  # tokens of a problem in its template; assumed, `rpg doctor` counts those above the limit
+PROMPT = 256  # tokens of a problem in its template; assumed
 
 
 @dataclass(frozen=True)
 class GPU:
-    """One device, by its maker's data sheet: bytes, bytes a second, bf16 FLOPs a second without sparsity."""
+    """One device, from its data sheet: bytes, bytes per second, dense bf16 FLOPs per second."""
 
     name: str
     memory: float
@@ -25,8 +25,7 @@ class GPU:
     flops: float
 
 
-# NVIDIA's data sheets, of the SXM forms where there are several. The 80 GB ones show 85 GB (79.6 GiB), which leaves a
-# margin here
+# NVIDIA's data sheets, SXM where there are several forms. The 80 GB GPUs report 85 GB (79.6 GiB), which leaves a margin
 GPUS = {
     "h100": GPU("H100 80 GB", 80e9, 3.35e12, 989e12),
     "h200": GPU("H200 141 GB", 141e9, 4.8e12, 989e12),
@@ -40,7 +39,7 @@ GPUS = {
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a decoder with gated MLP (Qwen, Llama, Mistral): what its memory follows from."""
+    """Shape of a decoder with gated MLP (Qwen, Llama, Mistral), from which its memory follows."""
 
     hidden: int
     layers: int
@@ -50,37 +49,37 @@ class Shape:
     head_dim: int
     vocabulary: int
     tied: bool
-    positions: int | None = None  # the longest sequence it was made for, where its config.json says so
+    positions: int | None = None  # max_position_embeddings of its config.json, if given
 
     @property
     def parameters(self) -> int:
-        """Embeddings once or twice, then attention, MLP and norms of every layer (biases are too few to count)."""
+        """Number of parameters: embeddings once or twice, attention, MLP and norms of every layer; no biases."""
         return (1 if self.tied else 2) * self.embedding + self.layers * self.layer + self.hidden
 
     @property
     def layer(self) -> int:
-        """Parameters of one layer."""
+        """Number of parameters of one layer."""
         attention = 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
         return attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
 
     @property
     def embedding(self) -> int:
-        """Parameters of the embedding, and of the output layer."""
+        """Number of parameters of the embedding, and of the output layer."""
         return self.vocabulary * self.hidden
 
     def adapter(self, rank: int) -> int:
-        """Parameters of LoRA of this rank on every linear layer but the output: rank x (inputs + outputs) of each."""
+        """Return the parameters of LoRA of this rank on all linear layers but the output: rank x (inputs + outputs)."""
         queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
         ends = 2 * (self.hidden + queries) + 2 * (self.hidden + keys) + 3 * (self.hidden + self.intermediate)
         return rank * self.layers * ends
 
     @property
     def largest(self) -> int:
-        """Parameters of the largest weight: the embedding, or a matrix of the MLP."""
+        """Number of parameters of the largest weight: the embedding or an MLP matrix."""
         return self.hidden * max(self.vocabulary, self.intermediate)
 
 
-# The models of our scripts, for a machine that has not downloaded them (their published config.json), in Shape's order
+# the models of our scripts, from their published config.json, in the order of Shape's fields
 _QWEN25_7B = (3584, 28, 18944, 28, 4, 128, 152064, False)
 _QWEN25_15B = (1536, 28, 8960, 12, 2, 128, 151936, True)
 _QWEN25_05B = (896, 24, 4864, 14, 2, 64, 151936, True)
@@ -98,7 +97,7 @@ MODELS = {
 
 
 def shape_of(model: str) -> Shape | None:
-    """The shape of a local model directory, or of one of MODELS by its hub name; else None.
+    """Return the shape of a local model directory, or of one of MODELS by its hub name; else None.
 
     Raises:
         ValueError: config.json cannot be read or lacks a size, or the model is a mixture of experts; names the file.
@@ -125,24 +124,24 @@ def shape_of(model: str) -> Shape | None:
 
 
 def trained_parameters(shape: Shape, config: dict[str, Any]) -> int:
-    """Parameters with a gradient: the adapter's with LoRA, else all."""
+    """Return the number of parameters with a gradient: the adapter's with LoRA, else all."""
     rank = config["actor_rollout_ref"]["model"].get("lora_rank")
     return shape.adapter(rank) if rank else shape.parameters
 
 
 def all_parameters(shape: Shape, config: dict[str, Any]) -> int:
-    """Parameters of the model, and of the adapter beside it."""
+    """Return the number of parameters of the model and of an adapter."""
     rank = config["actor_rollout_ref"]["model"].get("lora_rank")
     return shape.parameters + (shape.adapter(rank) if rank else 0)
 
 
 def bytes_of(dtype: str | None) -> int:
-    """Bytes of one number, by verl's name of its format."""
+    """Return the bytes per number of verl's data type name."""
     return 2 if dtype in ("bf16", "bfloat16", "fp16", "float16", "half") else 4
 
 
 def checkpoint_bytes(shape: Shape, config: dict[str, Any]) -> float:
-    """Bytes of one checkpoint: weights, two moments, and a reference that moves (one that does not is not saved)."""
+    """Return the bytes of one checkpoint: weights, two moments, and a moving reference (a fixed one is not saved)."""
     actor = config["actor_rollout_ref"]["actor"]
     contents = (actor.get("checkpoint") or {}).get("save_contents") or ("model", "optimizer", "extra")
     mode = config.get("rpg", {}).get("reference", {}).get("mode", "old")
@@ -153,44 +152,44 @@ def checkpoint_bytes(shape: Shape, config: dict[str, Any]) -> float:
 
 
 def checkpoints_at_once(config: dict[str, Any]) -> int:
-    """How many are on the disk at most; a run without a last step that keeps all counts as two."""
+    """Return the maximal number of checkpoints on the disk; 2 for a run without a last step that keeps all."""
     trainer = config["trainer"]
     steps, every, kept = trainer["total_training_steps"], trainer["save_freq"], trainer.get("max_actor_ckpt_to_keep")
     if every <= 0:
         return 0
-    most = max(kept, 2) if kept else None  # where one is kept, it stays until the next is complete
+    most = max(kept, 2) if kept else None  # the old one stays until the next is complete
     if steps is None:
         return most or 2
-    written = -(-steps // every)  # the last step is saved whatever it is
+    written = -(-steps // every)  # the last step is always saved
     return min(written, most) if most else written
 
 
 def has_reference(config: dict[str, Any]) -> bool:
-    """Whether a reference computes log-probs: ours, or verl's for its own KL terms. With LoRA it is the base model."""
+    """Return whether a reference computes log-probs: ours, or verl's for its KL terms (the base model with LoRA)."""
     mode = config.get("rpg", {}).get("reference", {}).get("mode", "old")
     actor, algorithm = config["actor_rollout_ref"]["actor"], config["algorithm"]
     return mode != "old" or actor["use_kl_loss"] or algorithm["use_kl_in_reward"]
 
 
-# Fast and slow end of what is not known before a run: mean response over the longest, share of a GPU's FLOPs, and of
-# its bandwidth. 0.43 is Llama 3's on 8k H100s (arXiv 2407.21783, table 4); the others are assumed.
+# fast and slow assumptions: mean response / longest response, share of a GPU's FLOPs, share of its bandwidth.
+# 0.43 is Llama 3's on 8k H100s (arXiv 2407.21783, table 4)
 RATES = ((0.35, 0.43, 0.7), (0.8, 0.25, 0.5))
 
 
 def step_seconds(
     shape: Shape, config: dict[str, Any], gpu: GPU, devices: int, rates: tuple[float, float, float]
 ) -> float:
-    """Seconds of a step: generation, log-probs and update. One of RATES; validation and checkpoints are not in it."""
+    """Return the seconds of a step at one of RATES: generation, log-probs and update, no validation or checkpoints."""
     data, rollout = config["data"], config["actor_rollout_ref"]["rollout"]
     share, flops, bandwidth = rates
     response = share * data["max_response_length"]
     sequences, length = data["train_batch_size"] * rollout["n"] / devices, PROMPT + response
-    # A pass takes two FLOPs a parameter and token. The update has three, or two with LoRA, which needs no gradients of
-    # the weights, and one more with checkpointing
+    # A pass takes two FLOPs per parameter and token. The update has three passes (two with LoRA, which needs no weight
+    # gradients), and one more with checkpointing
     model = config["actor_rollout_ref"]["model"]
     passes = 4 - bool(model.get("lora_rank")) + has_reference(config) + bool(model.get("enable_gradient_checkpointing"))
     computed = passes * 2 * shape.parameters * sequences * length / (flops * gpu.flops)
-    # a decoding step reads all weights once and the cache of every sequence; the longest responses run alone at last
+    # a decoding step reads all weights and the cache of every sequence; the longest responses finish alone
     steps = sequences * response / min(rollout["max_num_seqs"], sequences) + data["max_response_length"]
     cache = sequences * response * (PROMPT + response / 2) * 4 * shape.layers * shape.kv_heads * shape.head_dim
     return computed + (steps * 2 * shape.parameters + cache) / (bandwidth * gpu.bandwidth)

@@ -1,6 +1,6 @@
-"""What defines a training, so that a run is not continued as another one.
+"""The fingerprint of a training: the settings that must not change when a run resumes.
 
-Everything in the configuration does, but for what FREE names. It stands in the run's directory as fingerprint.json.
+It has all settings except those of FREE, and is stored as fingerprint.json in the run's directory.
 """
 
 import hashlib
@@ -16,8 +16,8 @@ from rpg.files.atomic import append_record, write_whole
 
 HISTORY = "history.jsonl"
 
-# What may change between two starts of one run: how far, how often, where, how fast. A name stands for all below it.
-LOOKS = ("trainer.test_freq", "trainer.val_before_train")  # how often it is validated, which "best" goes by
+# Settings that may change between two starts of a run; a name includes all keys below it.
+LOOKS = ("trainer.test_freq", "trainer.val_before_train")  # validation frequency, which "Best" depends on
 HOW_OFTEN = (
     "trainer.save_freq", "trainer.max_actor_ckpt_to_keep",
     "trainer.max_critic_ckpt_to_keep", "trainer.resume_mode", "trainer.resume_from_path", "trainer.esi_redundant_time",
@@ -46,23 +46,23 @@ FREE = (
     *LOOKS,
     *HOW_OFTEN,
     *HOW_FAST,
-    # how far
+    # length of the run
     "trainer.total_training_steps", "trainer.total_epochs", "trainer.val_only",
-    # a name for what other keys do
+    # repeats what other keys set
     "rpg.pi_old",
-    # where: files are known by their content
+    # paths: files are identified by their content
     "trainer.default_local_dir", "trainer.default_hdfs_dir", "trainer.experiment_name", "trainer.project_name",
     "trainer.validation_data_dir", "trainer.rollout_data_dir", "rpg.data_dir", "rpg.script", "data.train_files",
     "actor_rollout_ref.model.path", "actor_rollout_ref.model.tokenizer_path", "actor_rollout_ref.model.hf_config_path",
     "actor_rollout_ref.actor.optim.total_training_steps",
-    # what is logged, shown and evaluated
+    # logging, display and evaluation
     "trainer.logger", "trainer.log_val_generations", "rpg.console", "data.val_files", "data.val_batch_size",
     "data.val_max_samples", "data.validation_shuffle", "actor_rollout_ref.rollout.val_kwargs",
     "actor_rollout_ref.rollout.disable_log_stats", "actor_rollout_ref.rollout.prometheus",
     "actor_rollout_ref.rollout.trace", "actor_rollout_ref.rollout.profiler", "actor_rollout_ref.actor.profiler",
     "actor_rollout_ref.ref.profiler", "global_profiler",
 )  # fmt: skip
-# parts that are switched off define nothing; verl repeats other settings in them
+# sections that have no effect while they are switched off; verl repeats other settings in them
 OFF = {
     "critic": "critic.enable",
     "distillation": "distillation.enabled",
@@ -71,7 +71,7 @@ OFF = {
 
 
 def defining(run: Run) -> dict[str, Any]:
-    """The settings that define a training, by dotted key, and the content of its data and of its reward function."""
+    """Return the settings that define a training, by dotted key, and hashes of its data and reward function."""
     off = [section for section, switch in OFF.items() if not run.get(switch)]
     values = {key: value for key, value in leaves(run.config) if not below(key, (*FREE, *off))}
     files = [Path(name).expanduser() for name in run.files("train")]
@@ -91,7 +91,7 @@ def _content(file: Path) -> str:
 
 
 def compare(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
-    """Settings that differ from those of the run in a directory: key -> (there, here). Empty where there is no run."""
+    """Return the settings that differ from the run in a directory: key -> (there, here). Empty if there is no run."""
     file = directory / NAME
     if not file.is_file():
         return {}
@@ -100,7 +100,9 @@ def compare(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
     except ValueError as error:
         remedy = f"remove it, if {directory} holds the same training"
         raise Refused([Diagnostic(str(file), ABSENT, f"cannot be read: {error}", remedy)]) from error
-    there = {key: value for key, value in there.items() if not below(key, FREE)}  # an older version may have had fewer
+    there = {
+        key: value for key, value in there.items() if not below(key, FREE)
+    }  # an older version may have had fewer settings
     here = json.loads(json.dumps(defining(run)))
     return {
         key: (there.get(key, "(not there)"), here.get(key, "(not there)"))
@@ -110,12 +112,12 @@ def compare(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
 
 
 def refuse_another(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
-    """The differing settings where the run may go on under them (rpg.resume_changed), {} where there are none.
+    """Return the differing settings if the run may resume with them (rpg.resume_changed); {} if there are none.
 
-    A run that is told not to resume begins anew whatever is there.
+    A run with trainer.resume_mode=disable may always start.
 
     Raises:
-        Refused: another training stands in the directory, and would be continued under these settings.
+        Refused: the directory holds a run with other settings.
     """
     if run.get("trainer.resume_mode") == "disable":
         return {}
@@ -135,7 +137,7 @@ def refuse_another(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
 
 
 def record(directory: Path, run: Run, step: int, changed: dict[str, tuple[Any, Any]]) -> None:
-    """Write the fingerprint, and a line of history: when, after which step, and which settings changed."""
+    """Write the fingerprint, and a line of history with time, step and changed settings."""
     write_whole(directory / NAME, json.dumps(defining(run), indent=1, sort_keys=True) + "\n")
     started = {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),

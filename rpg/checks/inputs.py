@@ -1,4 +1,4 @@
-"""What a run reads: parquet files and the model's directory."""
+"""Checks of a run's inputs: parquet files and the model's directory."""
 
 import json
 import os
@@ -13,22 +13,22 @@ from rpg.data.readers import DataError
 from rpg.data.row_checks import check_file, check_overlap, prompt_length
 
 BUILD = "build it with `rpg data build` (scripts/prepare_data.sh: all of the 7b and 4b scripts; `rpg demo`: the toy's)"
-SHORTEST = 64  # prompts that are counted in tokens before a run
+SHORTEST = 64  # prompts whose tokens are counted before a run
 
 
 def elsewhere(path: str) -> bool:
-    """Whether a path is an address (hdfs://...), which verl copies from once the run has begun."""
+    """Return whether a path is an address (hdfs://...), which verl downloads after the start."""
     return "://" in path
 
 
 def _data_files(run: Run) -> list[tuple[str, str]]:
-    """Key and name of every parquet file that should be here."""
+    """Yield key and name of every local parquet file of the run."""
     splits = (("data.train_files", run.files("train")), ("data.val_files", run.files("val")))
     return [(key, name) for key, names in splits for name in names if not elsewhere(name)]
 
 
 def _schema(name: str) -> Any:
-    """The Arrow schema and number of rows of a parquet file. Raises OSError or ArrowException."""
+    """Return the Arrow schema and number of rows of a parquet file. Raises OSError or ArrowException."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(Path(name).expanduser()) as file:
@@ -41,10 +41,10 @@ def _schema(name: str) -> Any:
     subject="files",
 )
 def data_files(run: Run) -> Iterator[Diagnostic]:
-    """Files, columns and their types, from the files' footers."""
+    """Reads the files' footers: columns and types."""
     import pyarrow as pa
 
-    columns = {  # what each must be, and parts of the name of Arrow's type
+    columns = {  # description, and parts of the name of Arrow's type
         "data_source": ("text", ["string"]),
         run.get("data.prompt_key"): ("a list of {role, content}", ["list<", "role: ", "content: "]),
         "reward_model": ("a structure with ground_truth", ["struct<", "ground_truth: "]),
@@ -73,14 +73,14 @@ def data_files(run: Run) -> Iterator[Diagnostic]:
 
 
 def _readable(run: Run) -> Iterator[tuple[str, str]]:
-    """The files of which data_files has nothing to say."""
+    """Yield the files that pass data_files."""
     wrong = {diagnostic.value for diagnostic in data_files(run)}
     return ((key, name) for key, name in _data_files(run) if name not in wrong)
 
 
 @check("data sources", "rpg.rewards has a rule for every data_source", subject="files")
 def data_sources(run: Run) -> Iterator[Diagnostic]:
-    """A reward function of somebody else's is not asked."""
+    """Skipped for a custom reward function."""
     import pyarrow.parquet as pq
 
     from rpg.rewards import KNOWN_DATA_SOURCES, is_known
@@ -111,7 +111,7 @@ def enough_rows(run: Run) -> Iterator[Diagnostic]:
 @check("prompts fit", f"not all of the {SHORTEST} shortest training prompts are above data.max_prompt_length",
        subject="files")  # fmt: skip
 def prompts_fit(run: Run) -> Iterator[Diagnostic]:
-    """Counted without the chat template, so that what is found too long is; `rpg doctor` counts every prompt."""
+    """Counts a lower bound, without the chat template; `rpg doctor` counts every prompt."""
     import pyarrow.parquet as pq
     from tokenizers import Tokenizer
 
@@ -122,7 +122,7 @@ def prompts_fit(run: Run) -> Iterator[Diagnostic]:
     for name in [name for split, name in _readable(run) if split == "data.train_files"]:
         rows = pq.read_table(Path(name).expanduser(), columns=[key])[key].to_pylist()
         texts = sorted(("".join(str(turn["content"]) for turn in row) for row in rows), key=len)[:SHORTEST]
-        if limit >= max(map(len, texts)):  # a token is a character at least
+        if limit >= max(map(len, texts)):  # a token has at least one character
             continue
         tokenizer = tokenizer or Tokenizer.from_file(str(file))
         shortest = min(len(encoding.ids) for encoding in tokenizer.encode_batch(texts, add_special_tokens=False))
@@ -135,11 +135,11 @@ def prompts_fit(run: Run) -> Iterator[Diagnostic]:
     "model directory", "a local model is complete: config.json, tokenizer, weights that can be opened", subject="files"
 )
 def model_directory(run: Run) -> Iterator[Diagnostic]:
-    """A hub name is left to transformers unless the hub is switched off."""
+    """Skips a hub name, unless the hub is switched off."""
     key, path, directory = f"{MODEL}.path", str(run.get(f"{MODEL}.path")), run.model
     if elsewhere(path):
         return
-    if not os.path.isdir(directory):  # False, too, where no file can have this name
+    if not os.path.isdir(directory):  # also False if no file can have this name
         looks_local = path.startswith(("/", "./", "../", "~")) or os.path.exists(directory)
         if looks_local or _hub_is_off(run):
             wrong = "a file, no directory" if os.path.exists(directory) else "no such directory"
@@ -173,7 +173,7 @@ def _hub_is_off(run: Run) -> bool:
 
 
 def broken_weights(file: Path) -> str | None:
-    """What is wrong with a file of weights, from its size and header; None where nothing is."""
+    """Return what is wrong with a weights file, judging by size and header, or None."""
     from safetensors import SafetensorError, safe_open
 
     if file.stat().st_size == 0:
@@ -190,7 +190,7 @@ def broken_weights(file: Path) -> str | None:
 @check("rows", "every row can be trained or evaluated on, no prompt is cut, no test problem is among the training ones",
        "thorough", "files")  # fmt: skip
 def rows(run: Run) -> Iterator[Diagnostic]:
-    """As `rpg data check` does, with the model's tokenizer."""
+    """Runs `rpg data check` with the model's tokenizer."""
     length, checked = None, []
     own_reward = not is_ours(run.get("reward.custom_reward_function.path"))
     if run.model.is_dir():

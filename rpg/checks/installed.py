@@ -1,4 +1,4 @@
-"""Whether the builds of torch, vLLM and flash-attn that are here are those that the run wants."""
+"""Check that the installed builds of torch, vLLM and flash-attn fit the run."""
 
 import importlib
 import importlib.util
@@ -18,7 +18,7 @@ WITHOUT = "take profile=gpu_sdpa, which does without flash-attn (docs/gpu.md)"
 
 
 def cpu_torch(run: Run) -> bool:
-    """Whether the run wants GPUs, and torch is built without them."""
+    """Return whether the run needs GPUs and torch is a CPU build."""
     import torch
 
     return run.get(DEVICE) == "cuda" and torch.version.cuda is None and torch.version.hip is None
@@ -27,7 +27,7 @@ def cpu_torch(run: Run) -> bool:
 @check("builds for GPUs", "a run on GPUs has GPU builds of torch and vLLM, not the environment of profile=cpu",
        subject="machine")  # fmt: skip
 def gpu_builds(run: Run) -> Iterator[Diagnostic]:
-    """A CPU-only torch would be told as a machine without GPUs. A cluster's nodes have environments of their own."""
+    """A CPU build of torch would otherwise look like a machine without GPUs. Skipped on a cluster."""
     if run.cluster or run.get(DEVICE) != "cuda":
         return
     packages = [f"torch {metadata.version('torch')}"] if cpu_torch(run) else []
@@ -42,17 +42,17 @@ def gpu_builds(run: Run) -> Iterator[Diagnostic]:
 
 
 def _import_error(module: str) -> str | None:
-    """Why a module cannot be imported, on one line; None where it can."""
+    """Return why a module cannot be imported, on one line, or None."""
     try:
         importlib.import_module(module)
-    except (ImportError, OSError) as error:  # a library that cannot be loaded is one or the other
+    except (ImportError, OSError) as error:  # a library that cannot be loaded raises one or the other
         return " ".join(str(error).split()) or type(error).__name__
     return None
 
 
 @check("flash attention", "flash-attn can be imported if the model asks for it", subject="machine")
 def flash_attention(run: Run) -> Iterator[Diagnostic]:
-    """transformers would say so once the actor is built; one that was built for another torch, on being loaded."""
+    """Otherwise transformers would fail when it builds the actor, also if flash-attn was built for another torch."""
     if run.cluster or run.get(ATTENTION) != "flash_attention_2":
         return
     if reason := _import_error("flash_attn"):
@@ -63,7 +63,7 @@ def flash_attention(run: Run) -> Iterator[Diagnostic]:
 @check("cross-entropy", "log-probs over a large vocabulary have a kernel: flash-attn's or verl's fused one",
        subject="machine")  # fmt: skip
 def cross_entropy(run: Run) -> Iterator[Diagnostic]:
-    """Without either, verl's logprobs_from_logits_v2 goes through the logits of a micro-batch one token at a time."""
+    """Without either, verl's logprobs_from_logits_v2 processes the logits of a micro-batch token by token."""
     if run.cluster or run.get(DEVICE) != "cuda" or run.get(FUSED):
         return
     if reason := _import_error("flash_attn.ops.triton.cross_entropy"):
@@ -74,7 +74,7 @@ def cross_entropy(run: Run) -> Iterator[Diagnostic]:
 
 @check("schedule-free package", "the package schedulefree is installed if it is used", subject="machine")
 def schedule_free(run: Run) -> Iterator[Diagnostic]:
-    """A cluster's nodes have environments of their own."""
+    """Skipped on a cluster, whose nodes have their own environments."""
     key = f"{OPTIM}.optimizer_impl"
     if not run.cluster and asked_for(run.get(key)) and importlib.util.find_spec(PACKAGE) is None:
         wrong = f"the package {PACKAGE} is not installed"

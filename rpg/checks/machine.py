@@ -1,4 +1,4 @@
-"""What a run finds where it starts: verl's version, devices, ports, directories, environment variables, a W&B key."""
+"""Checks of the machine: verl's version, devices, ports, directories, environment variables, W&B key."""
 
 import os
 import re
@@ -16,7 +16,7 @@ DEVICES = ("trainer.n_gpus_per_node", "trainer.nnodes")
 RAY = "ray_kwargs.ray_init"
 RUN_DIR = "trainer.default_local_dir"
 
-# Read by the scripts and by what runs in them: what each may hold. Empty is not unset, and refused.
+# Variables that the scripts and their programs read, with their valid values. An empty variable is rejected.
 VARIABLES = {
     "GPU_MEMORY_GB": (re.compile(r"[1-9]\d{0,3}(\.\d{1,3})?"), "a number of GB, at least 1"),
     "NNODES": (re.compile(r"[1-9]\d{0,5}"), "a whole number, at least 1"),
@@ -35,7 +35,7 @@ VARIABLES = {
 
 @check("environment variables", "those that are set have a valid value")
 def environment_variables(run: Run) -> Iterator[Diagnostic]:
-    """Before the configuration is made of them; the run is not looked at."""
+    """Runs before the configuration is composed from them; the run is not read."""
     for name, (pattern, wanted) in VARIABLES.items():
         value = os.environ.get(name)
         if value is not None and not pattern.fullmatch(value):
@@ -44,9 +44,9 @@ def environment_variables(run: Run) -> Iterator[Diagnostic]:
 
 @check("verl's version", f"verl is {version.VERL}, or {version.ALLOW}=1 allows another", subject="machine")
 def verl_version(run: Run) -> Iterator[Diagnostic]:
-    """Asked before the configuration is composed, which extends verl's; the run is not read.
+    """Runs before the configuration, which extends verl's, is composed; the run is not read.
 
-    Another verl is refused because what it changes may be silent; scripts/check_verl.py compares it with what the
+    Another verl is rejected because its changes may act silently; scripts/check_verl.py compares it with what the
     plugin relies on.
     """
     here = version.installed()
@@ -63,7 +63,7 @@ def verl_version(run: Run) -> Iterator[Diagnostic]:
 @check("devices", "the machine, or the Ray that the run starts, has the GPUs; several nodes need a cluster",
        subject="machine")  # fmt: skip
 def devices(run: Run) -> Iterator[Diagnostic]:
-    """A cluster is asked by verl, when the run has been submitted."""
+    """verl checks a cluster's devices after submission."""
     key, wanted = DEVICES[0], run.get(DEVICES[0])
     if run.cluster:
         yield Diagnostic(key, wanted, "the cluster at RAY_ADDRESS is asked by verl", level="skip")
@@ -80,7 +80,7 @@ def devices(run: Run) -> Iterator[Diagnostic]:
     if present is None:
         import torch
 
-        if installed.cpu_torch(run):  # which sees no GPU, wherever it is
+        if installed.cpu_torch(run):  # a CPU build sees no GPU on any machine
             return
         present, place = torch.cuda.device_count(), "this machine has"
         remedy = f"set {key}, set RAY_ADDRESS to a cluster that has them, or take profile=cpu"
@@ -94,7 +94,7 @@ PROMETHEUS = "actor_rollout_ref.rollout.prometheus"
 
 @check("ports", "ports set in the configuration are free", subject="machine")
 def ports(run: Run) -> Iterator[Diagnostic]:
-    """All others are chosen free by Ray, torch and vLLM."""
+    """Ray, torch and vLLM choose all other ports among the free ones."""
     fixed = {f"{RAY}.dashboard_port": run.get(f"{RAY}.dashboard_port")}
     if run.get(f"{PROMETHEUS}.enable"):
         fixed[f"{PROMETHEUS}.port"] = run.get(f"{PROMETHEUS}.port")
@@ -111,7 +111,7 @@ def ports(run: Run) -> Iterator[Diagnostic]:
 
 @check("directories", "the output directories can be created", subject="machine")
 def directories(run: Run) -> Iterator[Diagnostic]:
-    """Nothing is made here."""
+    """Creates nothing."""
     for key in (RUN_DIR, "trainer.validation_data_dir"):
         if run.get(key) is None:
             continue
@@ -130,7 +130,7 @@ def directories(run: Run) -> Iterator[Diagnostic]:
 @check("checkpoint", "the checkpoint to resume from is complete, by its manifest or else by file presence and size",
        subject="files")  # fmt: skip
 def checkpoint(run: Run) -> Iterator[Diagnostic]:
-    """verl would find out when it loads it, or start anew without a word. The checkpoint's bytes are all read."""
+    """verl would fail when it loads it, or silently start from scratch. Reads all bytes of the checkpoint."""
     try:
         if run.resumes_by_choice:
             yield from _newest(run)
@@ -141,7 +141,7 @@ def checkpoint(run: Run) -> Iterator[Diagnostic]:
 
 
 def _named(path: str) -> Iterator[Diagnostic]:
-    """verl takes the step from the directory's name."""
+    """Checks trainer.resume_from_path; verl reads the step from the directory's name."""
     key = "trainer.resume_from_path"
     if not Path(path).is_dir():
         yield Diagnostic(key, path, "no such directory", "name a run's global_step_N directory")
@@ -182,7 +182,7 @@ def _newest(run: Run) -> Iterator[Diagnostic]:
 
 
 def has_wandb_key() -> bool:
-    """Whether W&B has a key for its server: in the environment or in ~/.netrc, where `wandb login` writes it."""
+    """Return whether W&B has a key for its server, in the environment or in ~/.netrc (`wandb login`)."""
     from requests.utils import get_netrc_auth
 
     server = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
@@ -191,7 +191,7 @@ def has_wandb_key() -> bool:
 
 @check("W&B", "a run that logs to W&B has a key, or is meant to stay offline", subject="machine")
 def wandb(run: Run) -> Iterator[Diagnostic]:
-    """Without a key W&B would ask, and wait; the run logs offline instead."""
+    """Without a key W&B would wait for input; the run logs offline instead."""
     loggers = run.get("trainer.logger")
     is_on = "wandb" in ([loggers] if isinstance(loggers, str) else loggers) and not os.environ.get("WANDB_MODE")
     if is_on and not has_wandb_key():

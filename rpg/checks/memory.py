@@ -1,7 +1,7 @@
 """Memory of one device in each phase of a step, from the model's shape and the run's settings.
 
-The terms of a training process are those that torch's memory tracker showed for transformers' models under FSDP2,
-without data; tests/checks/test_plan.py has the traced numbers, which the sums meet to 5 %. OUTSIDE is not in them.
+The terms of a training process follow torch's memory tracker on transformers' models under FSDP2. The sums agree to 5 %
+with the traced numbers in tests/checks/test_plan.py, which do not include OUTSIDE.
 """
 
 from dataclasses import dataclass, field
@@ -9,20 +9,20 @@ from typing import Any
 
 from rpg.checks.estimate import GB, MIB, Shape, all_parameters, bytes_of, has_reference, trained_parameters
 
-BESIDE_KV = 4e9  # bytes of a device that vLLM takes beside weights and cache: activations, CUDA graphs; assumed
-OUTSIDE = 4e9  # bytes that CUDA contexts, NCCL and the allocator's fragments take in every phase; assumed
+BESIDE_KV = 4e9  # bytes of vLLM besides weights and cache (activations, CUDA graphs); assumed
+OUTSIDE = 4e9  # bytes of CUDA contexts, NCCL and allocator fragments in every phase; assumed
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What a device, or a host, holds in a phase: bytes by what they are for."""
+    """Memory of a device or host in a phase: bytes by purpose."""
 
     name: str
     terms: dict[str, float] = field(default_factory=dict)
 
     @property
     def size(self) -> float:
-        """Bytes."""
+        """Sum of the bytes."""
         return sum(self.terms.values())
 
     def __str__(self) -> str:
@@ -31,10 +31,10 @@ class Phase:
 
 
 def phases(shape: Shape, config: dict[str, Any], devices: int, memory: float) -> list[Phase]:
-    """Every phase of a step on one of so many devices, each of `memory` bytes.
+    """Return the phases of a step on one of `devices` devices with `memory` bytes each.
 
-    Weights, gradients and AdamW's two moments have one format and are sharded over the devices (FSDP2). With LoRA the
-    adapter alone has gradients and moments. verl's offload switches move the state to the host between two updates;
+    Weights, gradients and AdamW's two moments have one data type and are sharded over the devices (FSDP2). With LoRA
+    only the adapter has gradients and moments. verl's offload switches move the state to the host between two updates;
     offload_policy keeps it there.
     """
     section = config["actor_rollout_ref"]
@@ -67,7 +67,7 @@ def phases(shape: Shape, config: dict[str, Any], devices: int, memory: float) ->
 
 
 def tokens(config: dict[str, Any], devices: int, *, update: bool) -> int:
-    """Tokens of the largest micro-batch on one device, in the update or for log-probs."""
+    """Return the tokens of the largest micro-batch on one device, in the update or for log-probs."""
     actor, rollout, data = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"], config["data"]
     length = data["max_prompt_length"] + data["max_response_length"]
     prompts = actor["ppo_mini_batch_size"] if update else data["train_batch_size"]
@@ -80,7 +80,7 @@ def tokens(config: dict[str, Any], devices: int, *, update: bool) -> int:
 
 
 def _width(config: dict[str, Any]) -> int:
-    """Bytes of a number in a forward pass."""
+    """Return the bytes per number in a forward pass."""
     precision = config["actor_rollout_ref"]["actor"]["fsdp_config"].get("mixed_precision") or {}
     return bytes_of(precision.get("param_dtype") or "bf16")
 
@@ -91,20 +91,20 @@ def _has_flash_attention(config: dict[str, Any]) -> bool:
 
 
 def _logits(shape: Shape, config: dict[str, Any]) -> float:
-    """Bytes of a token's logits; flash-attn's cross-entropy works in their place, torch's makes a copy in fp32."""
+    """Return the bytes of a token's logits; flash-attn's cross-entropy works in place, torch's makes an fp32 copy."""
     if config["actor_rollout_ref"]["model"].get("use_fused_kernels"):
         return 0
     return shape.vocabulary * (_width(config) + (0 if _has_flash_attention(config) else 4))
 
 
 def _mask(config: dict[str, Any], count: int) -> float:
-    """Bytes of the mask that torch's attention needs for a packed batch: all tokens by all."""
+    """Return the bytes of torch's attention mask for a packed batch: tokens x tokens."""
     packed = config["actor_rollout_ref"]["model"].get("use_remove_padding")
     return _width(config) * count**2 if packed and not _has_flash_attention(config) else 0
 
 
 def _forward(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, float]:
-    """What log-probs add at their peak: at the logits, or in a layer."""
+    """Return the additional peak memory of log-probs: at the logits, or in a layer."""
     count, width = tokens(config, devices, update=False), _width(config)
     following = shape.layer if shape.tied else shape.embedding  # gathered meanwhile
     peaks = {
@@ -118,10 +118,10 @@ def _forward(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, fl
 
 
 def _update(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, float]:
-    """What the update adds at its peak: backward at the logits, backward of a layer, or the optimizer's step.
+    """Return the additional peak memory of the update: backward at the logits or in a layer, or the optimizer step.
 
-    With gradient checkpointing a layer keeps one hidden state, and computes what its backward needs again. Without, it
-    keeps that; in half precision its norms have copies in fp32.
+    With gradient checkpointing a layer keeps one hidden state and recomputes its activations for backward. Without, it
+    keeps the activations; in half precision its norms have fp32 copies.
     """
     count, width = tokens(config, devices, update=True), _width(config)
     kept, again = shape.hidden, 4 * shape.intermediate + 5 * shape.hidden
@@ -138,7 +138,7 @@ def _update(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, flo
     name = max(peaks, key=lambda each: peaks[each])
     activations = count * width * kept * shape.layers + _mask(config, count)
     on_host = config["actor_rollout_ref"]["actor"]["fsdp_config"].get("offload_policy")
-    # AdamW's temporaries, of all parameters at once, in fp32
+    # AdamW's temporaries for all parameters, in fp32
     step = 0 if on_host else 4 * trained_parameters(shape, config) / devices
     if step > activations + peaks[name]:
         return {"temporaries of the optimizer": step}
@@ -146,7 +146,7 @@ def _update(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, flo
 
 
 def vllm_weights(shape: Shape, config: dict[str, Any]) -> float:
-    """Bytes of vLLM's own weights on one device."""
+    """Return the bytes of vLLM's weights on one device."""
     rollout = config["actor_rollout_ref"]["rollout"]
     return _vllm_width(config) * shape.parameters / rollout["tensor_model_parallel_size"]
 
@@ -156,19 +156,19 @@ def _vllm_width(config: dict[str, Any]) -> int:
 
 
 def kv_bytes(shape: Shape, config: dict[str, Any]) -> float:
-    """Bytes of one token's key and value in all layers, on one device."""
+    """Return the bytes of one token's keys and values in all layers, on one device."""
     parallel = config["actor_rollout_ref"]["rollout"]["tensor_model_parallel_size"]
     return 2 * _vllm_width(config) * shape.layers * shape.kv_heads * shape.head_dim / parallel
 
 
 def kv_tokens(shape: Shape, config: dict[str, Any], memory: float) -> float:
-    """Tokens that the KV cache of a device of so many bytes holds: vLLM's share, less its weights and BESIDE_KV."""
+    """Return the tokens in a device's KV cache: vLLM's share of the memory minus its weights and BESIDE_KV."""
     share = config["actor_rollout_ref"]["rollout"]["gpu_memory_utilization"] * memory
     return max(0.0, (share - vllm_weights(shape, config) - BESIDE_KV) / kv_bytes(shape, config))
 
 
 def host(shape: Shape, config: dict[str, Any]) -> Phase:
-    """A node's memory: the model while it loads (by all ranks if embeddings are tied), and state kept on the host."""
+    """Return a node's memory: the model while it loads (on all ranks if embeddings are tied), and offloaded state."""
     trainer, fsdp = config["trainer"], config["actor_rollout_ref"]["actor"]["fsdp_config"]
     size = bytes_of(fsdp.get("model_dtype")) * shape.parameters
     readers = trainer["n_gpus_per_node"] if shape.tied else 1

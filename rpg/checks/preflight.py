@@ -1,6 +1,6 @@
-"""What would fail minutes later, refused within seconds: the checks that a run passes before Ray starts.
+"""The preflight: checks that reject a run within seconds, before Ray starts, instead of after minutes.
 
-All that is wrong is shown, not the first of it. Nothing here starts Ray.
+It reports all errors, not only the first, and does not start Ray.
 """
 
 import copy
@@ -19,7 +19,7 @@ from rpg.checks import (
 )
 from rpg.checks.check import Check, Cost, Diagnostic, Refused, Run, Subject, WrongByItself
 
-# in this order they are asked
+# in the order in which they run
 MODULES = (secrets, settings, rules, reward, installed, machine, inputs, verl_validation, budgets)
 CHECKS = [
     check
@@ -33,10 +33,9 @@ SUBJECTS: tuple[Subject, ...] = ("settings", "files", "machine")
 def ask(
     run: Run, costs: Collection[Cost], subjects: Collection[Subject] = SUBJECTS
 ) -> Iterator[tuple[Check, list[Diagnostic]]]:
-    """Every check of these costs and subjects with what it found.
+    """Run the checks of these costs and subjects; yield each with its findings.
 
-    A check that reads a key whose type or range is wrong is left out: it could only stumble over it. So are those
-    that ask a verl of another version.
+    Skips a check that reads a key of wrong type or range, and checks of cost "verl" if verl has another version.
     """
     run, strange = copy.copy(run), False
     run.wrong = set()
@@ -55,7 +54,7 @@ def ask(
 
 
 def refuse(run: Run, costs: Collection[Cost], subjects: Collection[Subject] = SUBJECTS) -> list[Diagnostic]:
-    """Ask these checks; the warnings. Raises Refused with all errors where there are any."""
+    """Run these checks and return the warnings. Raises Refused with all errors if there are any."""
     diagnostics = [diagnostic for _, own in ask(run, costs, subjects) for diagnostic in own]
     if errors := [diagnostic for diagnostic in diagnostics if diagnostic.level == "error"]:
         raise Refused(errors)

@@ -1,4 +1,4 @@
-"""The reward function and its judge; modules that the run imports."""
+"""Checks of the reward function and its judge."""
 
 import importlib.util
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ EXTERNAL = "actor_rollout_ref.model.external_lib"
 
 
 def is_ours(path: str | None) -> bool:
-    """Whether the reward function's path is rpg.rewards, by either spelling that verl takes."""
+    """Return whether the reward function is rpg.rewards, in either spelling that verl accepts."""
     import rpg.rewards
 
     return path == OURS or (bool(path) and Path(str(path)).expanduser().resolve() == Path(rpg.rewards.__file__))
@@ -22,7 +22,7 @@ def is_ours(path: str | None) -> bool:
 
 @check("judge", "reward_kwargs are keywords of rpg.rewards; your own reward function is given no judge")
 def judge(run: Run) -> Iterator[Diagnostic]:
-    """The judge and its options."""
+    """Checks the judge and its options."""
     path, options = run.get(f"{FUNCTION}.path"), run.get(KWARGS) or {}
     if not isinstance(options, dict):
         yield Diagnostic(KWARGS, options, "must be a mapping", "judge=release or judge=verified sets the judge")
@@ -45,7 +45,7 @@ def judge(run: Run) -> Iterator[Diagnostic]:
 
 @check("reward function", "the file or module of the reward function exists and defines it", subject="files")
 def reward_function(run: Run) -> Iterator[Diagnostic]:
-    """By reading the source: importing it may take long, and is the reward workers' work."""
+    """Reads the source; importing it is left to the reward workers, because it may take long."""
     path, name = run.get(f"{FUNCTION}.path"), run.get(f"{FUNCTION}.name")
     if path is None:
         return
@@ -67,12 +67,12 @@ def reward_function(run: Run) -> Iterator[Diagnostic]:
     except (SyntaxError, ValueError, OSError) as error:
         yield Diagnostic(f"{FUNCTION}.path", path, f"cannot be read as Python: {error}")
         return
-    if name not in module.co_names and ("*",) not in module.co_consts:  # an import of all names may bring it
+    if name not in module.co_names and ("*",) not in module.co_consts:  # `from x import *` may define it
         yield Diagnostic(f"{FUNCTION}.name", name, f"{file} defines no such function")
 
 
 def source_of(module: str) -> Path | None:
-    """The source file of a module, None where there is none; its parents are imported, it is not."""
+    """Return a module's source file, or None; imports its parents but not the module."""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):

@@ -1,4 +1,4 @@
-"""Settings that are valid on their own and inconsistent together, as a table: one rule, one row.
+"""Rules on settings that are valid on their own but inconsistent together: one table row per rule.
 
 Over 300 lines because it is a table.
 """
@@ -27,7 +27,7 @@ MANAGER = "reward.reward_manager.name"
 LONGEST = "reward.reward_kwargs.max_resp_len"
 FILTER = "algorithm.filter_groups"
 FUNCTION = "reward.custom_reward_function.path"
-METRICS = ("acc", "score", "reward")  # what rpg.rewards returns, and verl's own name of the reward
+METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl's name of the reward
 LOSS = f"{ACTOR}.policy_loss.loss_mode"
 ESTIMATOR = "algorithm.adv_estimator"
 RPG_ESTIMATORS = ("rpg", "rpg_batchmean")
@@ -37,7 +37,7 @@ PENALTIES = (
     (f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"),
     ("algorithm.use_kl_in_reward", "algorithm.kl_ctrl.kl_coef"),
 )
-BETA, USUAL = "rpg.kl_coef", 1e-4  # rpg_trainer.yaml's, which methods with a coefficient of their own leave alone
+BETA, USUAL = "rpg.kl_coef", 1e-4  # rpg_trainer.yaml's default; methods with another coefficient do not change it
 KL_COEF = f"{ACTOR}.policy_loss.kl_coef"
 SCHEDULE = "trainer.v1.trainer_mode"
 SEPARATE = "separate_async"
@@ -45,7 +45,7 @@ NAMED = "rpg.pi_old"
 BYPASS, WEIGHT, THRESHOLD = (f"{CORRECTION}.{name}" for name in ("bypass_mode", "rollout_is", "rollout_is_threshold"))
 REJECTION, LIMITS = f"{CORRECTION}.rollout_rs", f"{CORRECTION}.rollout_rs_threshold"
 LOG_PROBS = f"{ROLLOUT}.calculate_log_probs"
-UNWEIGHTED = ("bypass_mode",)  # of verl's registered losses: has its own weights, and leaves rollout_is_weights alone
+UNWEIGHTED = ("bypass_mode",)  # the loss of verl that has its own weights and ignores rollout_is_weights
 POOL = f"{ROLLOUT}.n_gpus_per_node"
 ENGINE = f"{ROLLOUT}.checkpoint_engine.backend"
 HYBRID = "actor_rollout_ref.hybrid_engine"
@@ -58,12 +58,12 @@ class Rule:
     """A contradiction between settings.
 
     Attributes:
-        key: the setting to blame.
+        key: the setting that the diagnostic names.
         reads: the other settings.
         broken: whether the values of key and reads contradict each other.
-        wrong: what is wrong; {0} is the value of key, {1} that of the first of reads, and so on.
-        remedy: what to do, with the same fields.
-        near: names among which the nearest to the value is proposed.
+        wrong: message; {0} is the value of key, {1} that of the first of reads, and so on.
+        remedy: what to do, with the same placeholders.
+        near: names for a "did you mean" suggestion.
     """
 
     key: str
@@ -75,7 +75,7 @@ class Rule:
     near: Sequence[str] = ()
 
     def ask(self, run: Run) -> Iterator[Diagnostic]:
-        """The diagnostic, where the run breaks the rule."""
+        """Yield the diagnostic if the run breaks the rule."""
         values = [run.get(key) for key in (self.key, *self.reads)]
         if self.broken(*values):
             remedy = self.remedy.format(*values)
@@ -85,7 +85,7 @@ class Rule:
 
 
 def pi_old(bypass: bool, weight: str | None) -> str:
-    """Which pi_old verl's keys give, whatever rpg.pi_old says."""
+    """Return the pi_old that verl's keys select, regardless of rpg.pi_old."""
     return "behavior" if bypass else "recomputed" if weight is None else "decoupled"
 
 
@@ -98,14 +98,14 @@ def _clip(loss: str) -> str:
 
 
 def _kl_in_force(loss: str, in_loss: bool, in_reward: bool, ours: Any, of_loss: Any, of_reward: Any) -> Any:
-    """The coefficient of the run's KL; 0 where it has none."""
+    """Return the coefficient of the run's KL, 0 without one."""
     if loss in LOSS_NAMES:
         return ours
     return of_loss if in_loss else of_reward if in_reward else 0
 
 
 def _misspelt(name: str, known: Sequence[str]) -> bool:
-    """verl's registry is asked for names that are not of the form rpg* (verl_validation.py)."""
+    """Return whether a name that begins with rpg is unknown; verl_validation.py looks up others in verl's registry."""
     return name.lower().startswith("rpg") and name not in known
 
 
@@ -250,13 +250,13 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              lambda size, mode, dynamic: mode != "old" and not dynamic and size is None,
              f"must be a number of sequences {AS_REFERENCE}, as {DYNAMIC} is false"),
     ],
-    # verl's FSDP engine reads lora_rank alone; the trainer and the rollouts read lora.rank as well
+    # verl's FSDP engine reads only lora_rank; trainer and rollouts also read lora.rank
     ("LoRA", "the adapter is trained, and the rollouts use it"): [
         Rule(f"{MODEL}.lora.rank", (STRATEGY,), lambda rank, strategy: rank and strategy in ("fsdp", "fsdp2"),
              "is Megatron's key: with {1} no adapter would be trained", f"set {MODEL}.lora_rank"),
         Rule(f"{MODEL}.lora_adapter_path", (f"{MODEL}.lora_rank",), lambda path, rank: path and not rank,
              "is not loaded without a rank", f"set {MODEL}.lora_rank to the adapter's"),
-        # without merge verl sends these rollouts the base model alone
+        # without merge verl sends only the base model to these rollouts
         Rule(f"{MODEL}.lora_rank", (f"{MODEL}.lora.merge", "trainer.v1.trainer_mode"),
              lambda rank, merge, mode: rank and not merge and mode == "separate_async",
              "with {2} reaches no rollout: verl sends the base model without the adapter",
@@ -277,7 +277,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
                f"set {name}={nothing}; the warm-up is {OPTIM}.override_optimizer_config.warmup_steps")
           for name, nothing in (("lr_warmup_steps", "0"), ("lr_warmup_steps_ratio", "0.0"))),
     ],
-    # verl leaves out silently what lacks its log-probs or its threshold (PPOTrainer._compute_advantage)
+    # verl silently skips weights and rejection without log-probs or threshold (PPOTrainer._compute_advantage)
     ("pi_old", "rpg.pi_old agrees with verl's keys, and the importance weights reach the loss"): [
         Rule(NAMED, (BYPASS, WEIGHT), lambda named, *keys: named not in (None, pi_old(*keys)),
              f"is not what {BYPASS}={{1}} with {WEIGHT}={{2}} do", "take the group, pi_old={0}"),
@@ -301,7 +301,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
         Rule(LOG_PROBS, (REJECTION, BYPASS), lambda kept, named, bypass: named is not None and not bypass and not kept,
              f"leaves {REJECTION}={{1}} out: verl lacks the log-probs of the rollout policy", "set it to true"),
     ],
-    # the weight from the rollout policy to the recomputed one is then in no term, and no metric shows it
+    # otherwise the weight from rollout policy to recomputed policy is silently missing
     ("asynchronous pi_old", "an RPG loss on asynchronous rollouts uses recomputed only if that is set"): [
         Rule(SCHEDULE, (LOSS, NAMED, BYPASS, WEIGHT),
              lambda mode, loss, named, *keys, ours=ours: mode != "sync" and named != "recomputed"
@@ -312,7 +312,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              "with a clip), pi_old=recomputed by that name, or schedule=sync", level)
         for ours, level in BIASED
     ],
-    # verl counts the step that a prompt was requested in and the one that trains on it (ReplayBufferAsync)
+    # verl counts both the step that requested a prompt and the step that trains on it (ReplayBufferAsync)
     ("staleness", "the age limit of responses allows for the batches that rollouts are ahead"): [
         Rule(f"trainer.v1.{mode}.num_warmup_batches", (f"{SAMPLER}_threshold", f"{SAMPLER}_strategy", SCHEDULE),
              lambda ahead, oldest, strategy, schedule, mode=mode: schedule == mode and strategy == "drop"
@@ -321,7 +321,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              f"lower it, or raise {SAMPLER}_threshold")
         for mode in ("colocate_async", SEPARATE)
     ],
-    # verl itself asserts the others once Ray is up (PPOTrainerSeparateAsync.__init__)
+    # verl asserts the other conditions after Ray has started (PPOTrainerSeparateAsync.__init__)
     ("separate rollouts", "rollouts use all of their own GPUs; actor and reference share one fsdp2 process"): [
         Rule(POOL, (SCHEDULE, *REPLICA),
              lambda gpus, mode, tensor, data: mode == SEPARATE and gpus % (tensor * data)

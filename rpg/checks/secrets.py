@@ -1,4 +1,4 @@
-"""Which texts of a run are secrets, whether its files would hold one, and code from a model's directory."""
+"""Find secrets in configurations and environment variables."""
 
 import os
 import re
@@ -6,54 +6,54 @@ from collections.abc import Iterator, Mapping
 
 from rpg.checks.check import ABSENT, Diagnostic, Run, check, leaves
 
-# The last word of a variable's name, as WANDB_API_KEY, HF_TOKEN, RAY_AUTH_TOKEN, AWS_SECRET_ACCESS_KEY have it.
+# last word of the names of secrets, such as WANDB_API_KEY, HF_TOKEN, RAY_AUTH_TOKEN, AWS_SECRET_ACCESS_KEY
 LAST_WORDS = frozenset({"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS"})
-SHORTEST = 8  # characters; a shorter value of such a variable also stands in texts by chance
-# user:password@, or on the web also a token alone, between an address's scheme and its host
+SHORTEST = 8  # characters; a shorter value may occur in a text by chance
+# user:password@ between scheme and host of an address; for http(s) also token@
 LOGIN = re.compile(r"(?<=://)[^/?#\s@]*:[^/?#\s]*@|(?<=http://)[^/?#\s]+@|(?<=https://)[^/?#\s]+@")
 HIDDEN = "***"
 
 
 def names_a_secret(variable: str) -> bool:
-    """Whether an environment variable of this name holds a secret, by the last word of the name."""
+    """Return whether an environment variable holds a secret, by the last word of its name."""
     return variable.upper().rpartition("_")[2] in LAST_WORDS
 
 
 def has_login(text: str) -> bool:
-    """Whether a text has an address in it with a login: https://user:token@host, https://token@host."""
+    """Return whether a text contains an address with a login: https://user:token@host, https://token@host."""
     return LOGIN.search(text) is not None
 
 
 def without_login(text: str) -> str:
-    """The text with *** where its addresses have a login."""
+    """Return the text with *** in place of logins in addresses."""
     return LOGIN.sub(f"{HIDDEN}@", text)
 
 
 def in_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The secrets among environment variables (those of this process), by name."""
+    """Return the secrets among environment variables (default: this process's), by name."""
     variables = os.environ if environment is None else environment
     return {name: value for name, value in variables.items() if names_a_secret(name) and len(value) >= SHORTEST}
 
 
-# Sections whose keys are names of variables or of secrets; elsewhere a key ends in these words too (data.prompt_key)
+# sections whose keys are names of variables or secrets; keys elsewhere can end in these words (data.prompt_key)
 NAMED = ("rpg.env", "ray_kwargs.ray_init", "ray_kwargs.ray_init.runtime_env.env_vars")
 ELSEWHERE = "a local run's processes inherit it, those of a cluster what `ray start` was given"
 
 
 @check("secrets", "the configuration, which is written to disk, has no token, password or URL with a login")
 def secrets(run: Run) -> Iterator[Diagnostic]:
-    """config.yaml, run.log, W&B and the page show the configuration; so no value is shown here."""
+    """config.yaml, run.log, W&B and plots show the configuration. The diagnostics do not show the value."""
     known = in_environment()
     for key, value in leaves(run.config, into_lists=True):
         yield from _secret(key, str(value), key.startswith(tuple(f"{section}." for section in NAMED)), known)
     given = run.get("rpg.env")
-    if isinstance(given, dict):  # a variable that is set already wins over rpg.env, and is written down in its place
+    if isinstance(given, dict):  # an existing variable overrides rpg.env and would be written in its place
         already = {name: os.environ[name] for name in given if name in os.environ and not names_a_secret(name)}
         yield from in_variables("rpg.env", {name: text for name, text in already.items() if text != str(given[name])})
 
 
 def in_variables(where: str, variables: Mapping[str, str]) -> Iterator[Diagnostic]:
-    """The secrets among environment variables that are written down or shown somewhere."""
+    """Yield the secrets among environment variables that would be stored or shown."""
     known = in_environment()
     for name, value in variables.items():
         yield from _secret(f"{where}.{name}", value, True, known)

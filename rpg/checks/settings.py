@@ -1,7 +1,7 @@
-"""Types and ranges of single settings, without an import of verl.
+"""Types and ranges of single settings, without importing verl.
 
-verl's settings get their type from verl's own default configuration; RANGES has all of ours (`rpg.*`), and adds what
-verl would accept silently, or refuse only after Ray has started. pydantic is strict: "300" is not a number, true not 1.
+Types of verl's settings come from verl's default configuration. RANGES has the types of ours (`rpg.*`) and ranges that
+verl would ignore, or check only after Ray has started. pydantic is strict: "300" is not a number, true is not 1.
 """
 
 import difflib
@@ -32,8 +32,8 @@ MODEL = "actor_rollout_ref.model"
 ROLLOUT = "actor_rollout_ref.rollout"
 REF = "actor_rollout_ref.ref"
 SCHEDULES = ("sync", "colocate_async", "separate_async")
-PI_OLD = ("recomputed", "behavior", "decoupled")  # as in rpg.objectives.pi_old, which needs torch
-LONGEST_NAME, LONGEST_PATH = 255, 2000  # bytes; Linux takes 4095, and the run's files get names below it
+PI_OLD = ("recomputed", "behavior", "decoupled")  # as in rpg.objectives.pi_old, which imports torch
+LONGEST_NAME, LONGEST_PATH = 255, 2000  # bytes; Linux allows 4095, and file names are appended
 
 
 def _fits_a_file_system(path: str) -> str:
@@ -56,7 +56,7 @@ Share = Annotated[float, Field(gt=0, le=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 OrMinusOne = Annotated[int, Field(ge=-1)]
 Bounds = Annotated[str, Field(pattern=r"^[\d.e-]+_[\d.e-]+$")]  # LOWER_UPPER
-Thresholds = Annotated[str, Field(pattern=r"^[\d.e+\-_, ]+$")]  # one for each criterion
+Thresholds = Annotated[str, Field(pattern=r"^[\d.e+\-_, ]+$")]  # one per criterion
 Port = Annotated[int, Field(ge=1, le=65535)]
 Dtype = Literal["fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
 KL = Literal["kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3",
@@ -78,7 +78,7 @@ SAMPLER = "trainer.v1.sampler.max_off_policy"
 RAY = "ray_kwargs.ray_init"
 
 RANGES: dict[str, TypeAdapter[Any]] = {
-    # rpg.*: what verl has no key for; rpg_trainer.yaml says what each means
+    # rpg.*; rpg_trainer.yaml explains each key
     **_each(Line | None, "rpg.script"),
     **_each(dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str | int | float | bool], "rpg.env"),
     **_each(FilePath, "rpg.data_dir"),
@@ -154,7 +154,7 @@ RANGES: dict[str, TypeAdapter[Any]] = {
     **_each(Port | None, f"{RAY}.dashboard_port"),
     **_each(bool, f"{OVERLONG}.enable", f"{OVERLONG}.log"),
     **_each(Logger | Annotated[list[Logger], Field(min_length=1)], "trainer.logger"),
-    **_each(Literal[True], "trainer.use_v1"),  # the recipe runs verl's V1 trainer whatever this says
+    **_each(Literal[True], "trainer.use_v1"),  # the recipe always runs verl's V1 trainer
     **_each(Literal["cuda", "cpu", "npu"], "trainer.device"),
     **_each(Literal["auto", "disable", "resume_path"], "trainer.resume_mode"),
     **_each(Literal[SCHEDULES], "trainer.v1.trainer_mode"),
@@ -183,7 +183,7 @@ RANGES: dict[str, TypeAdapter[Any]] = {
     ),
 }  # fmt: skip
 
-# Keys that verl reads where they are set, and that are neither in its default configuration nor in a dataclass
+# keys that verl reads although neither its default configuration nor a dataclass has them
 ALSO_READ = (
     "trainer.v1.sampler.sync_refill_failed_groups",
     "trainer.v1.sampler.custom_sampler", "reward.custom_reward_function.reward_kwargs",
@@ -194,9 +194,9 @@ ALSO_READ = (
 
 @cache
 def verl_defaults() -> dict[str, Any]:
-    """verl's own configuration without an override, as verl generates and ships it, and ??? for our settings.
+    """Return verl's default configuration, as verl ships it, with ??? for our settings.
 
-    Interpolations are text. verl is not imported.
+    Interpolations are text. Does not import verl.
     """
     from omegaconf import OmegaConf
 
@@ -207,18 +207,18 @@ def verl_defaults() -> dict[str, Any]:
     for key in RANGES:
         if key.startswith("rpg."):
             OmegaConf.update(made, key, "???", force_add=True)
-    # the key that chose the groups is left out of the generated file
+    # the generated file lacks the key that chose the groups
     return {"model_engine": "dp", **OmegaConf.to_container(made)}  # type: ignore[dict-item]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The nearest known name, as the remedy for a misspelt one; "" where none is near."""
+    """Return "did you mean X?" for the nearest known name, or ""."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {near[0]}?" if near else ""
 
 
 def faults(adapter: TypeAdapter[Any], key: str, value: Any) -> Iterator[Diagnostic]:
-    """What pydantic finds wrong with the value of a key."""
+    """Yield pydantic's errors for the value of a key."""
     try:
         adapter.validate_python(value)
     except ValidationError as error:
@@ -230,7 +230,7 @@ def faults(adapter: TypeAdapter[Any], key: str, value: Any) -> Iterator[Diagnost
 
 @check("types and ranges", "every setting is read by verl or the plugin, has the type of its default and is in range")
 def values(run: Run) -> Iterator[Diagnostic]:
-    """Wrong types, numbers out of range, missing keys, and keys that nothing reads; then verl_validation.py."""
+    """Checks types, ranges, missing keys and keys that nothing reads; verl_validation.py checks the rest."""
     for section in SECTIONS:
         held = run.get(section, ABSENT)
         if not isinstance(held, dict) and held is not None and held is not ABSENT:
@@ -242,7 +242,7 @@ def values(run: Run) -> Iterator[Diagnostic]:
 
 
 def _section(section: str, held: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Diagnostic]:
-    """A section against verl's; one with a _target_ may have more keys, and null where its dataclass allows it."""
+    """Compare a section with verl's; one with a _target_ may have more keys, and null if its dataclass allows it."""
     dataclass = "_target_" in defaults
     for name, default in defaults.items():
         if name not in held and default is not None:
@@ -265,7 +265,7 @@ def _section(section: str, held: dict[str, Any], defaults: dict[str, Any]) -> It
 
 
 def _says_no_type(default: Any) -> bool:
-    """null, a key that has to be given, or another key's value, whose fault is named there."""
+    """Return whether a default has no type: null, a required key, or an interpolation of another key."""
     return default in (None, "???") or (isinstance(default, str) and "${" in default)
 
 
@@ -275,7 +275,7 @@ def _no_mapping(section: str, held: Any) -> Diagnostic:
 
 @cache
 def _like(kind: type, dataclass: bool) -> TypeAdapter[Any]:
-    """The type of a default; a default of 1 in a dataclass may be one of a float."""
+    """Return the type of a default; an integer default of a dataclass may also be a float."""
     return TypeAdapter({int: float if dataclass else int, str: str | None, dict: dict | None}.get(kind, kind),
                        config=STRICT)  # fmt: skip
 
@@ -284,5 +284,5 @@ SECTIONS = sorted({key.rsplit(".", depth)[0] for key in RANGES for depth in rang
 
 
 def is_read(key: str) -> bool:
-    """Whether a key that verl has no default for is read."""
+    """Return whether a key without a default in verl is read."""
     return key in ALSO_READ or key.startswith(f"{RAY}.")

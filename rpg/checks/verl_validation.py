@@ -1,6 +1,6 @@
-"""What verl itself says of a configuration: its registries, the types of its dataclasses, its own validation.
+"""Checks by verl itself: its registries, the types of its dataclasses, its own validation.
 
-verl is imported, which takes seconds, so these come after all that need it not.
+They import verl, which takes seconds, and therefore run last.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ from rpg.checks.settings import RANGES, STRICT, did_you_mean, faults, is_read, v
 
 @check("registered with verl", "loss, estimator, reward manager and checkpoint engine are known to verl", "verl")
 def registered(run: Run) -> Iterator[Diagnostic]:
-    """Names are verl's own, the plugin's, or those of an external library, which only the workers import.
+    """Names must be registered by verl, the plugin, or an external library, which only the workers import.
 
-    verl registers the checkpoint engines whose packages are installed. What a module of the user's registers when it
-    is imported by a worker (reward manager, engine) is not known here.
+    verl registers the checkpoint engines whose packages are installed. Names that a user's module registers in a worker
+    (reward manager, engine) are unknown here.
     """
     from verl.checkpoint_engine import CheckpointEngineRegistry
     from verl.experimental.reward_loop.reward_manager import registry as managers
@@ -53,13 +53,13 @@ def registered(run: Run) -> Iterator[Diagnostic]:
             importlib.import_module(run.get(BACKEND))
         try:
             CheckpointEngineRegistry.get(run.get(ENGINE))
-        except ValueError as error:  # which names the package that is missing
+        except ValueError as error:  # the message names the missing package
             yield Diagnostic(ENGINE, run.get(ENGINE), str(error))
 
 
 @check("loss sees the reference", "the loss takes ref_log_prob if pi_ref is a separate model", "verl")
 def loss_sees_the_reference(run: Run) -> Iterator[Diagnostic]:
-    """verl's own losses do not."""
+    """verl's own losses do not take it."""
     from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
 
     loss, mode = POLICY_LOSS_REGISTRY.get(run.get(LOSS)), run.get(f"{REFERENCE}.mode")
@@ -70,7 +70,7 @@ def loss_sees_the_reference(run: Run) -> Iterator[Diagnostic]:
 
 @check("rejection criteria", "verl can parse rollout_rs and its thresholds", "verl")
 def rejection(run: Run) -> Iterator[Diagnostic]:
-    """verl reads them after the first batch's rollouts."""
+    """verl would parse them only after the first batch's rollouts."""
     from verl.trainer.ppo.rollout_corr_helper import SUPPORTED_ROLLOUT_RS_OPTIONS, _parse_rollout_rs_thresholds
 
     named, limits = run.get(REJECTION), run.get(LIMITS)
@@ -89,7 +89,7 @@ def rejection(run: Run) -> Iterator[Diagnostic]:
 
 @check("verl's dataclasses", "settings of verl's dataclasses are fields of them and have their types", "verl")
 def verl_types(run: Run) -> Iterator[Diagnostic]:
-    """What settings.py cannot say without importing verl: keys that no field reads, and types that have no default."""
+    """Finds keys that no dataclass field reads, and wrong types of fields without a default."""
     yield from _section("", run.config, verl_defaults())
 
 
@@ -111,13 +111,13 @@ def _section(section: str, held: dict[str, Any], defaults: Any) -> Iterator[Diag
         elif name not in fields or key in RANGES or not _simple(fields[name]):
             continue
         elif value == defaults.get(name, ABSENT) or (value is None and "${" in str(defaults.get(name))):
-            continue  # verl's own defaults are not all of their field's type
+            continue  # some of verl's own defaults do not have their field's type
         else:
             yield from faults(TypeAdapter(fields[name], config=STRICT), key, value)
 
 
 def _dataclass(section: dict[str, Any]) -> type | None:
-    """The dataclass that verl makes of a section; None where it makes none."""
+    """Return the dataclass that verl builds from a section, or None."""
     module, _, name = str(section.get("_target_", "")).rpartition(".")
     try:
         declared = getattr(importlib.import_module(module), name, None) if module else None
@@ -127,7 +127,7 @@ def _dataclass(section: dict[str, Any]) -> type | None:
 
 
 def _simple(annotation: Any) -> bool:
-    """Whether an annotation is made of Python's own types, which a value from YAML can be compared with."""
+    """Return whether an annotation consists of builtin types, with which a YAML value can be compared."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return True
@@ -142,7 +142,7 @@ def _simple(annotation: Any) -> bool:
     "verl",
 )
 def verl_validation(run: Run) -> Iterator[Diagnostic]:
-    """verl's words, under the key of the section that they are about; left to the others where a value is wrong."""
+    """Reports verl's message under the key of its section; skipped if another check found a wrong value."""
     if run.wrong:
         return
     from hydra.errors import HydraException
@@ -164,17 +164,17 @@ def verl_validation(run: Run) -> Iterator[Diagnostic]:
     config, printed = OmegaConf.create(run.config), io.StringIO()
     try:
         with contextlib.redirect_stdout(printed), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that there is no critic
+            warnings.simplefilter("ignore", UserWarning)  # verl warns that there is no critic
             validate_config(config, need_reference_policy(config), need_critic(config))
     except refusals as error:
         yield Diagnostic("verl's validate_config", ABSENT, _root(error))
     for line in printed.getvalue().splitlines():
-        if line.startswith(("WARNING:", "NOTICE:")):  # not vLLM's log, whose WARNING a date follows
+        if line.startswith(("WARNING:", "NOTICE:")):  # excludes vLLM's log lines, in which a date follows WARNING
             yield Diagnostic("verl's validate_config", ABSENT, line, level="warning")
 
 
 def _root(error: BaseException) -> str:
-    """The innermost message of a refusal, on one line."""
+    """Return the innermost message of an exception, on one line."""
     while error.__cause__ is not None:
         error = error.__cause__
     return " ".join(str(error).split()) or type(error).__name__
