@@ -1,4 +1,4 @@
-"""`python -m rpg.launching [--script=NAME] OVERRIDE...`: start a run; signals are handled from the first line on."""
+"""`python -m rpg.launching [--script=NAME] OVERRIDE...`: start a run, with signal handlers from the first line on."""
 
 import importlib.util
 import os
@@ -9,7 +9,7 @@ from rpg.launching import IN_JOB, signals
 
 
 def missing_packages() -> str | None:
-    """The message for a Python without verl or Hydra, with the remedy; None if both are installed."""
+    """Return a message with remedy for a Python without verl or Hydra, None if both are installed."""
     missing = ", ".join(name for name in ("verl", "hydra") if importlib.util.find_spec(name) is None)
     if not missing:
         return None
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
 
     try:
         return start.main(argv)
-    except KeyboardInterrupt:  # just after the run's own handling
+    except KeyboardInterrupt:  # a signal between the run's handlers and the exit
         print("interrupted", file=sys.stderr)
         return signals.INTERRUPTED
 

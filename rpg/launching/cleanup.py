@@ -1,7 +1,6 @@
-"""What runs put into shared memory and /tmp: removed at a run's end, and after a kill by this user's next run here.
+"""Remove the files of runs in shared memory and /tmp, at a run's end or, after a kill, at the user's next run.
 
-Only what no living process uses is removed: a file is in use while it is mapped, a directory while its process holds
-the lock in it.
+Files in use are kept: a file is in use while a process maps it, a directory while a process holds the lock in it.
 """
 
 import contextlib
@@ -15,24 +14,24 @@ from rpg.files.lock import Scratch, remove_dead_scratch
 from rpg.launching import signals
 
 SHARED = Path("/dev/shm")
-WEIGHTS = "verl_weights_"  # verl's buffers for weights on their way to vLLM, 16 MB to 2 GB each
-SEMAPHORES = "sem.mp-"  # Python's: vLLM's, and one of every progress bar in a spawned process
-# Seconds. A container beside this one may share /dev/shm but not /proc; within this time it has opened its semaphores.
+WEIGHTS = "verl_weights_"  # verl's weight transfer buffers, 16 MB to 2 GB each
+SEMAPHORES = "sem.mp-"  # Python's semaphores: vLLM's, and one per progress bar in a spawned process
+# Seconds. Another container may share /dev/shm but not /proc; it opens its semaphores within this time.
 GRACE = 60.0
 
 
 @contextlib.contextmanager
 def temporary_files() -> Iterator[None]:
-    """In this context, this process and its own Ray keep temporary files in a directory that is then removed.
+    """Keep temporary files of this process and its Ray in a directory that is removed when the context ends.
 
-    vLLM leaves its sockets there, PyTorch the file by which ranks meet, verl its locks. Ray's logs and torch's compiled
-    kernels, which outlive a run, stay where they would be.
+    These are vLLM's sockets, PyTorch's rendezvous file and verl's locks. Ray's logs and torch's compiled kernels, which
+    outlive a run, stay in their usual places.
     """
     if os.environ.get("RAY_ADDRESS"):
         yield
         return
     before = os.environ.get("TMPDIR")
-    os.environ.setdefault("RAY_TMPDIR", before or "/tmp")  # Ray's own rule
+    os.environ.setdefault("RAY_TMPDIR", before or "/tmp")  # as Ray does
     kernels = os.path.join(tempfile.gettempdir(), f"torchinductor_{os.getuid()}")
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", kernels)
     scratch = Scratch("run")
@@ -50,7 +49,7 @@ def temporary_files() -> Iterator[None]:
 
 
 def remove() -> list[Path]:
-    """Remove what dead runs of this user left; return the paths."""
+    """Remove the files of this user's dead runs; return the paths."""
     files = {path: status for path, status in _shared(WEIGHTS, SEMAPHORES) if status.st_uid == os.getuid()}
     old = time.time() - GRACE
     in_use = mapped(path.name for path in Path("/proc").glob("[0-9]*")) if files else set()
@@ -65,13 +64,13 @@ def remove() -> list[Path]:
 
 
 def mapped(processes: Iterable[int | str]) -> set[int]:
-    """Inodes of the files of /dev/shm that processes have mapped.
+    """Return the inodes of files in /dev/shm that processes have mapped.
 
-    Not their names: glibc maps a semaphore under another name than its file's.
+    Names would not do: glibc maps a semaphore under another name than its file's.
     """
     inodes = set()
     for process in processes:
-        # it ended, or is another user's
+        # the process has ended, or belongs to another user
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
             lines = Path(f"/proc/{process}/maps").read_text(errors="replace").splitlines()
             inodes.update(int(line.split()[4]) for line in lines if f"{SHARED}/" in line)
@@ -79,14 +78,14 @@ def mapped(processes: Iterable[int | str]) -> set[int]:
 
 
 def unlink(inodes: set[int]) -> None:
-    """Remove the semaphores with these inodes, which Python left because their processes were killed."""
+    """Remove the semaphores with these inodes, left by killed processes."""
     for path, status in _shared(SEMAPHORES):
         if status.st_ino in inodes:
             path.unlink(missing_ok=True)
 
 
 def _shared(*prefixes: str) -> Iterator[tuple[Path, os.stat_result]]:
-    """The files of /dev/shm with these prefixes, without those that their processes remove meanwhile."""
+    """Yield the files of /dev/shm with these prefixes; skip those that vanish meanwhile."""
     for prefix in prefixes:
         for path in SHARED.glob(f"{prefix}*"):
             with contextlib.suppress(FileNotFoundError):

@@ -1,6 +1,6 @@
-"""The configuration of a run: overrides, composed, compared with the script's name, resolved, without secrets.
+"""Compose and resolve a run's configuration, compare it with the script's name, and reject secrets.
 
-verl, torch and Ray are not imported: a dry run takes a second.
+Does not import verl, torch or Ray: a dry run takes a second.
 """
 
 import importlib.util
@@ -25,16 +25,16 @@ from rpg.methods import names
 from rpg.verl_plugin.version import INSTALL
 
 CONFIG_DIR = RECIPE.resolve() / "config"
-PATHS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME")  # variables that the configuration holds
+PATHS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME")  # variables that end up in the configuration
 
 
 def configured(overrides: list[str], notes: list[str]) -> Run:
-    """The resolved configuration of a run, as DRY_RUN=1 prints it.
+    """Return a run's resolved configuration, as DRY_RUN=1 prints it.
 
-    notes: gets what the user should know: that overrides contradict the script's name.
+    notes: receives notes for the user, such as overrides that contradict the script's name.
 
     Raises:
-        BadSetting: an override or an environment variable that cannot be read, a configuration that cannot be made.
+        BadSetting: an override or environment variable cannot be read, or the configuration cannot be composed.
         Refused: another verl, a variable with a wrong value, a secret in the configuration.
     """
     for early in (machine.environment_variables, machine.verl_version):
@@ -58,14 +58,14 @@ def configured(overrides: list[str], notes: list[str]) -> Run:
 
 
 def of_script(script: Script, overrides: list[str]) -> Run:
-    """The configuration that a launch script would run with these overrides. Raises ValueError as `configured` does."""
+    """Return the configuration of a launch script with these overrides. Raises ValueError as `configured` does."""
     return configured([override("rpg.script", script.name), *script.overrides, *overrides], [])
 
 
 def compare_with_name(config: DictConfig, notes: list[str]) -> None:
     """Note where config contradicts its launch script's name, and rename the run.
 
-    A name that the user gave by trainer.experiment_name stays.
+    Keeps a name that the user gave by trainer.experiment_name.
     """
     script = config.rpg.script
     if not isinstance(script, str):
@@ -85,9 +85,9 @@ def compare_with_name(config: DictConfig, notes: list[str]) -> None:
 
 
 def resolve(config: DictConfig) -> Run:
-    """A configuration without interpolations.
+    """Return a configuration without interpolations.
 
-    Raises OmegaConfBaseException naming the key it fails at, BadSetting for text that would become an interpolation.
+    Raises OmegaConfBaseException, which names the key, and BadSetting for text that would become an interpolation.
     Keys that verl leaves at ??? stay missing; only the run's name is required.
     """
     if config.trainer.experiment_name is None:
@@ -100,7 +100,7 @@ def resolve(config: DictConfig) -> Run:
 
 
 def compose_config(overrides: list[str]) -> DictConfig:
-    """The configuration `rpg_trainer` over verl's ppo_trainer with Hydra overrides applied, unresolved.
+    """Compose `rpg_trainer` and verl's ppo_trainer with Hydra overrides, unresolved.
 
     Raises BadSetting for an override that Hydra cannot read or apply, ModuleNotFoundError without verl.
     """
@@ -112,7 +112,7 @@ def compose_config(overrides: list[str]) -> DictConfig:
             raise BadSetting(f"{text}: Hydra cannot read it ({reason}); quote the value: KEY='VALUE'") from error
     for name, function in RESOLVERS.items():
         OmegaConf.register_new_resolver(f"rpg.{name}", function, replace=True)
-    verl = importlib.util.find_spec("verl")  # does not import it
+    verl = importlib.util.find_spec("verl")  # does not import verl
     if verl is None or not verl.submodule_search_locations:
         raise ModuleNotFoundError(f"verl is not installed; run bash scripts/setup.sh or {INSTALL}")
     search = override("hydra.searchpath", [f"file://{verl.submodule_search_locations[0]}/trainer/config"])
@@ -129,15 +129,15 @@ def _bad_configuration(error: Exception) -> BadSetting:
 
 
 def files(variable: str, default: str | list[str]) -> str | list[str]:
-    """The parquet files that an environment variable names; default if it is not set.
+    """Return the parquet files in an environment variable, or `default` if it is not set.
 
-    variable: of a path as it stands, or of a YAML list [a,b] of paths, quoted where they hold a comma.
+    variable: a variable with an unquoted path, or a YAML list [a,b] of paths; paths with a comma are quoted.
     """
     text = os.environ.get(variable)
     if text is None or not (text.startswith("[") and text.endswith("]")):
         return default if text is None else text
     try:
-        paths: Any = yaml.load(text, yaml.BaseLoader)  # every scalar is a text
+        paths: Any = yaml.load(text, yaml.BaseLoader)  # read every scalar as text
     except yaml.YAMLError:
         paths = [None]
     if not all(isinstance(path, str) and path for path in paths):
@@ -146,7 +146,7 @@ def files(variable: str, default: str | list[str]) -> str | list[str]:
 
 
 def detected_memory() -> float:
-    """GB of this machine's smallest GPU: GPU_MEMORY_GB, else what nvidia-smi reports, else 24."""
+    """Return the GB of this machine's smallest GPU: GPU_MEMORY_GB, else what nvidia-smi reports, else 24."""
     if text := os.environ.get("GPU_MEMORY_GB"):
         return float(text)
     query = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
@@ -161,10 +161,10 @@ RESOLVERS = {  # ${rpg.NAME:...} in recipe/rpg/config
     "home": lambda: os.environ.get("RPG_HOME", str(home())),
     "files": files,
     "detected_memory": detected_memory,
-    "by_memory": lambda gb, *values: values[(gb >= 48) + (gb >= 80)],  # of the values for 24, 48 and 80 GB
+    "by_memory": lambda gb, *values: values[(gb >= 48) + (gb >= 80)],  # choose from the values for 24, 48 and 80 GB
     "sum": lambda *numbers: sum(numbers),
     "product": lambda *numbers: math.prod(numbers),
     "quotient": lambda whole, part: whole // part,
-    # moves weights to rollouts on devices of their own
+    # transfers weights to rollouts on separate devices
     "checkpoint_engine": lambda device: "rpg_socket" if device == "cpu" else "nccl",
 }

@@ -1,6 +1,6 @@
-"""`rpg doctor [SCRIPT]`: what would fail in a run, before it does. One line per check, with its remedy.
+"""`rpg doctor [SCRIPT]`: find what would fail in a run. One line per check, with its remedy.
 
-Without a script: plugin and versions. With a launch script: also what its resolved configuration needs.
+Without a script it checks plugin and versions, with a launch script also its resolved configuration.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from rpg.launching import freeze, scripts
 from rpg.launching.compose import of_script
 from rpg.objectives.spec import LOSS_NAMES
 
-# Runs in a fresh process, as a worker is one: only what the installed entry point does counts there.
+# runs in a fresh process, like a worker, where only the installed entry point registers the plugin
 PROBE = """
 import json
 import verl
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what is wrong and how many checks passed; 1 if a check failed, else 0."""
+    """Print failed checks and how many passed; return 1 if a check failed, else 0."""
     results: list[dict[str, str]] = []
     for level, message in check_all(args.script, args.overrides, args.ray):
         results.append({"level": level, "message": message})
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check_all(script: str | None, overrides: list[str], ray: bool) -> Iterator[tuple[Level, str]]:
-    """Level and message of each check: plugin and versions, then those of the script's run."""
+    """Yield level and message of each check: plugin and versions, then those of the script's run."""
     for name, probe in (("plugin here", PROBE), *([("plugin in a Ray worker", RAY_PROBE)] if ray else [])):
         diagnostic = plugin(name, probe)
         yield diagnostic.level, str(diagnostic)
@@ -92,7 +92,7 @@ def check_all(script: str | None, overrides: list[str], ray: bool) -> Iterator[t
 
 
 def plugin(name: str, probe: str) -> Diagnostic:
-    """Whether every loss and estimator is registered in a process that has imported nothing but verl."""
+    """Check that every loss and estimator is registered in a process that has imported only verl."""
     command = [sys.executable, "-c", probe]
     try:
         process = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_LIMIT, check=False)
@@ -112,7 +112,7 @@ def plugin(name: str, probe: str) -> Diagnostic:
 
 
 def versions(cpu: bool) -> Iterator[Diagnostic]:
-    """Installed versions: verl's requirements must hold; its pins for GPUs (verl[vllm]) warn, and not on a CPU."""
+    """Check versions: verl's requirements must hold; its GPU pins (verl[vllm]) only warn, and not on a CPU."""
     from packaging.requirements import Requirement
 
     requirements = [Requirement(text) for text in metadata.requires("verl") or []]

@@ -1,6 +1,6 @@
 """Freeze the configuration before the checks: absolute directories, the checkpoint to resume from, Ray's environment.
 
-Checks, fingerprint, the files of the run and verl all get this one configuration.
+Checks, fingerprint, the run's files and verl all use this configuration.
 """
 
 import contextlib
@@ -13,35 +13,34 @@ from rpg.checks.check import Run
 from rpg.launching.overrides import check_text
 from rpg.verl_plugin.patches import job_queue
 
-# Arguments of ray.init that describe a Ray to be started; a running Ray refuses them
+# arguments of ray.init that start a Ray; a running Ray rejects them
 OF_A_NEW_RAY = ("num_cpus", "num_gpus", "include_dashboard", "dashboard_host", "dashboard_port")
-# The servers of a local Ray listen on the loopback interface only. The address of Ray's node decides for nearly
-# everything: Ray's servers, TransferQueue's sockets, verl's vLLM server, the rendezvous of the workers. Ray replaces a
-# loopback address by the machine's, unless clusters are switched off, its default on other systems than Linux. It reads
-# the variable when it is imported.
+# Servers of a local run listen on the loopback interface only. The address of Ray's node determines that of Ray's
+# servers, TransferQueue's sockets, verl's vLLM server and the workers' rendezvous. Ray replaces a loopback address by the
+# machine's, unless clusters are switched off (its default on other systems than Linux). It reads the variable at import.
 LOOPBACK = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-    "GLOO_SOCKET_IFNAME": "lo",  # gloo would take the interface of the host's name
+    "GLOO_SOCKET_IFNAME": "lo",  # gloo's default is the interface of the host name
 }
 
 
 def frozen(run: Run) -> Run:
-    """The frozen run of a configuration that the schema accepts. Raises BadSetting for a directory's name.
+    """Return the frozen run of a configuration that passed the schema. Raises BadSetting for a directory's name.
 
-    Writes nothing and changes no process; reads a checkpoint that may be resumed from.
+    Has no side effects; reads a checkpoint that may be resumed from.
     """
     config = run.copy()
     trainer = config["trainer"]
     directory = os.path.abspath(os.path.expanduser(trainer["default_local_dir"]))
     check_text("trainer.default_local_dir", directory)
     trainer["default_local_dir"] = directory
-    if trainer["validation_data_dir"] is None:  # `rpg table` takes intervals and pass@k from the samples
+    if trainer["validation_data_dir"] is None:  # `rpg table` computes intervals and pass@k from the samples
         trainer["validation_data_dir"] = os.path.join(directory, "validation")
     choice = None
     if trainer["resume_mode"] == "auto":
         with contextlib.suppress(OSError):  # the check of the checkpoint reports it
             choice = Run(config).newest_checkpoint
-    if choice and choice.newest and not choice.verl_takes_it:  # verl, after its tracker, would take another or none
+    if choice and choice.newest and not choice.verl_takes_it:  # verl follows its tracker and would load another or none
         trainer["resume_mode"] = "resume_path"
         trainer["resume_from_path"] = str(choice.newest.directory)
     init = config["ray_kwargs"]["ray_init"]
@@ -56,9 +55,9 @@ def frozen(run: Run) -> Run:
 
 
 def environment(config: dict[str, Any]) -> dict[str, str]:
-    """Environment variables for every process of the run. A variable of rpg.env that is already set keeps its value.
+    """Return the environment variables of the run's processes. Variables that are already set override rpg.env.
 
-    Without the variables that a cluster's job has from Ray: Ray refuses one that is set twice.
+    Excludes the variables that Ray sets in a cluster job, because Ray rejects one that is set twice.
     """
     defaults = {**config["rpg"]["env"], **wandb_environment(config)}
     variables = {name: os.environ.get(name, str(value)) for name, value in defaults.items()}
@@ -70,11 +69,11 @@ def environment(config: dict[str, Any]) -> dict[str, str]:
 
 
 def wandb_environment(config: dict[str, Any]) -> dict[str, str]:
-    """W&B's variables: its files go to the run's directory; without a key it is offline, otherwise it would ask."""
+    """Return W&B's variables: files go to the run's directory; without a key W&B is offline."""
     if "wandb" not in config["trainer"]["logger"]:
         return {}
     variables = {"WANDB_DIR": config["trainer"]["default_local_dir"]}
-    if "WANDB_MODE" not in os.environ and not machine.has_wandb_key():  # pre-flight warns
+    if "WANDB_MODE" not in os.environ and not machine.has_wandb_key():  # the preflight warns
         variables["WANDB_MODE"] = "offline"
     return variables
 

@@ -49,15 +49,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def cells(name: ScriptName) -> list[str]:
-    """Size, method, model and task of a script."""
+    """Return size, method, model and task of a script."""
     model = (name.hub_model or "toy").rpartition("/")[2]
     task = "small sums" if name.model == "smollm2" else TASKS[name.size]
     return [name.size, name.label, f"{model} + LoRA" if name.adapter else model, task]
 
 
 def has_method(name: ScriptName, method: str | None) -> bool:
-    """Whether a script's method is this one, or its label has all of these words."""
+    """Return whether a script has this method, or a label with all of these words."""
     if method is None or method in METHODS:
         return method in (None, name.method)
-    words, label = (set(re.findall(r"\w+\+*", text.lower())) for text in (method, name.label))  # as REINFORCE++
+    words, label = (set(re.findall(r"\w+\+*", text.lower())) for text in (method, name.label))  # such as REINFORCE++
     return words <= label

@@ -1,4 +1,4 @@
-"""Which of the run's Ray actors lost their process, and the line in which that process said why."""
+"""Find Ray actors of the run whose process died, and the last message of that process."""
 
 import re
 import threading
@@ -7,14 +7,14 @@ from pathlib import Path
 import ray
 from ray.exceptions import RayError
 
-LOST = ("WORKER_DIED", "NODE_DIED")  # not: killed by verl, out of scope, or ended by itself
-# What a dying process writes: Ray's failed checks ("... C 123 123] file.cc:92:  Check failed: ..."), Python's fatal
-# errors, signals, and the last line of a traceback.
+LOST = ("WORKER_DIED", "NODE_DIED")  # excludes: killed by verl, out of scope, or ended by itself
+# last messages of a process: Ray's failed checks ("... C 123 123] file.cc:92:  Check failed: ..."), Python's fatal
+# errors, signals, and the last line of a traceback
 LAST_WORDS = re.compile(r"Check failed: |Fatal Python error|\*\*\* SIG\w+ received|^\w[\w.]*(?:Error|Exception)\b")
 
 
 class LostWorkers:
-    """Asks Ray for lost actors, in a thread: a Ray that has died does not answer.
+    """Asks Ray for lost actors in a thread, because a dead Ray does not answer.
 
     lost: one line for each lost actor, as of the last answer.
     """
@@ -24,7 +24,7 @@ class LostWorkers:
         self._thread: threading.Thread | None = None
 
     def ask(self, patience: float = 0.0) -> list[str]:
-        """Ask, unless the last answer is still due; wait at most patience seconds, then return `lost`."""
+        """Ask Ray unless an answer is pending; wait at most `patience` seconds, then return `lost`."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._ask, daemon=True, name="rpg-lost-workers")
             self._thread.start()
@@ -35,17 +35,17 @@ class LostWorkers:
         if ray.is_initialized():
             try:
                 self.lost = lost_actors()
-            except (RayError, RuntimeError, OSError) as error:  # Ray is late or gone: the time limits decide
+            except (RayError, RuntimeError, OSError) as error:  # Ray is late or dead: the time limits decide
                 print(f"rpg: Ray does not say which actors it lost: {error}", flush=True)
 
     def stop(self) -> None:
-        """Wait a moment for an answer that is still due, before Ray is shut down."""
+        """Wait a moment for a pending answer before Ray shuts down."""
         if self._thread is not None:
             self._thread.join(5.0)
 
 
 def lost_actors() -> list[str]:
-    """A line for each actor of this job whose process or node died: class, process id, its last words."""
+    """Return one line per actor of this job whose process or node died: class, process id, last message."""
     from ray._private import state  # Ray's public state API needs the dashboard, which a local run does not start
     from ray.core.generated.common_pb2 import ActorDiedErrorContext  # type: ignore[attr-defined]
 
@@ -55,14 +55,14 @@ def lost_actors() -> list[str]:
         context = actor["DeathCause"].actor_died_error_context
         if ActorDiedErrorContext.Reason.Name(context.reason) in LOST:
             words = last_words(actor["Pid"]) or "no last words; Ray's logs and the kernel's (dmesg) may know more"
-            # some are Python's qualified name: create_colocated_worker_cls.<locals>.WorkerDict
+            # some are qualified names: create_colocated_worker_cls.<locals>.WorkerDict
             name = actor["ActorClassName"].rpartition(".")[2]
             lines.append(f"Ray lost the process {actor['Pid']} of {name}: {words}")
     return lines
 
 
 def last_words(pid: int) -> str | None:
-    """The line in which a worker of this machine's Ray said why it ends; None if there is none to read."""
+    """Return the last message of a worker of this machine's Ray, or None if there is none."""
     node = ray._private.worker._global_node  # type: ignore[attr-defined]
     logs = Path(node.get_logs_dir_path() if node else "/nonexistent")
     for log in [*logs.glob(f"worker-*-{pid}.err"), *logs.glob(f"python-core-worker-*_{pid}.log")]:

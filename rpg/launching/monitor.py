@@ -1,4 +1,4 @@
-"""Follow a run from the driver: a progress bar from metrics.jsonl, and an end to a run that makes no progress."""
+"""Follow a run from the driver: draw a progress bar from metrics.jsonl and stop a run without progress."""
 
 import json
 import os
@@ -18,13 +18,13 @@ from rpg.launching.lost_workers import LostWorkers
 from rpg.launching.signals import FAILED, TIMED_OUT
 
 INTERRUPT = signal.SIGUSR1
-LOOK_EVERY = 0.5  # seconds between two looks at the file
-ASK_EVERY = 5.0  # seconds between two questions to Ray
+LOOK_EVERY = 0.5  # seconds between two reads of the file
+ASK_EVERY = 5.0  # seconds between two queries to Ray
 
-# A run whose actor is lost cannot go on, but mostly notices by itself: seconds until the monitor ends it
+# A run that lost an actor usually ends by itself; the monitor stops it after this many seconds
 NOTICE = 30.0
 
-# What the bar shows beside time: label, metric, format. A metric that the run does not log is omitted.
+# shown besides time: label, metric, format; metrics that the run does not log are omitted
 SHOWN = (
     ("reward", "critic/score/mean", "{:+.2f}"),
     ("KL", "actor/rpg_kl", "{:.0e}"),
@@ -33,18 +33,17 @@ SHOWN = (
 
 
 class Verdict(NamedTuple):
-    """Why the monitor ended a run, and the exit code."""
+    """Why the monitor stopped a run, and the exit code."""
 
     code: int
     reason: str
 
 
 class Monitor(threading.Thread):
-    """Reads metrics as they are written; interrupts the main thread when a limit passes.
+    """Reads metrics as they are written; interrupts the main thread when a limit is exceeded.
 
-    verdict: why the run was ended, None while all is well. The interrupt is INTERRUPT to this process, for which
-    run.py has the handler of Ctrl-C, so that there is one way to end a run. SIGINT itself would not do: a job that
-    a script started in the background ignores it.
+    verdict: why the run was stopped, or None. The interrupt is the signal INTERRUPT, which run.py handles like Ctrl-C.
+    SIGINT itself would not work in a job that a script started in the background, because such a job ignores it.
     """
 
     def __init__(self, run: Run, metrics: Path, terminal: TextIO, preload_failure: Callable[[], str | None]):
@@ -54,7 +53,7 @@ class Monitor(threading.Thread):
         self._lost_workers = LostWorkers()
         self._stall, self._limit = run.get("rpg.stall_limit"), run.get("rpg.time_limit")
         self._total = run.get("trainer.total_training_steps")
-        earlier = self._lines()  # of the run that is resumed
+        earlier = self._lines()  # steps of the resumed run
         self._seen = len(earlier)
         self._first = self._step = json.loads(earlier[-1])["step"] if earlier else 0
         self._validation = ""
@@ -64,7 +63,7 @@ class Monitor(threading.Thread):
         self._shown = run.get("rpg.console") == "progress"
         self._progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=10),  # all fits into 80 columns
+            BarColumn(bar_width=10),  # fits into 80 columns
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             TextColumn("left"),
@@ -75,7 +74,7 @@ class Monitor(threading.Thread):
         self._task = self._progress.add_task("starting", total=self._total, note="Ray, FSDP2, vLLM")
 
     def run(self) -> None:
-        """Monitor until the end; an error in the monitor ends the run, which would go on without its limits."""
+        """Monitor until the end; an error in the monitor stops the run, because its limits would no longer apply."""
         try:
             self._loop()
         except Exception as error:  # noqa: BLE001  # whatever it is, the limits are no longer watched
@@ -105,7 +104,7 @@ class Monitor(threading.Thread):
                 self._end(TIMED_OUT, f"the run took more than {self._limit} s, at step {self._step} (rpg.time_limit)")
 
     def lost(self) -> list[str]:
-        """The lost processes that the run cannot do without, a line each; empty while all is well."""
+        """Return one line per lost process that the run needs; empty if there is none."""
         failure = self._preload_failure()
         return ([failure] if failure else []) + self._lost_workers.ask(patience=10)
 
@@ -115,7 +114,7 @@ class Monitor(threading.Thread):
         os.kill(os.getpid(), INTERRUPT)
 
     def _read(self, elapsed: float) -> bool:
-        """Show the complete lines written since the last look; whether there were any."""
+        """Show the complete lines written since the last read; return whether there were any."""
         if not self.metrics.is_file() or self.metrics.stat().st_size == self._size:
             return False
         new = self._lines()[self._seen :]
@@ -126,14 +125,14 @@ class Monitor(threading.Thread):
         return bool(new)
 
     def _lines(self) -> list[bytes]:
-        """The complete lines; the last one of a resumed run may still grow (file_logger.py)."""
+        """Yield the complete lines; the last line may be incomplete (file_logger.py)."""
         content = self.metrics.read_bytes() if self.metrics.is_file() else b""
         self._size = len(content)
         return content[: content.rfind(b"\n") + 1].splitlines()
 
     def _show(self, step: int, data: dict, elapsed: float) -> None:
         self._step = step
-        # with several responses per prompt verl also logs the best and the majority's
+        # with several responses per prompt verl also logs best and majority
         accuracies = [value for key, value in data.items() if key.startswith("val-core/") and "/mean@" in key]
         if accuracies:
             self._validation = f"acc {sum(accuracies) / len(accuracies):.3f}"
@@ -146,13 +145,13 @@ class Monitor(threading.Thread):
             print(f"step {step}/{self._total}  {elapsed:.0f} s  {left}  {note}", file=self._terminal, flush=True)
 
     def finish(self) -> None:
-        """Show what was written last."""
+        """Show the remaining lines."""
         self._ended.set()
         self.join(timeout=5)
         self._read(0.0)
 
     def stop(self) -> None:
-        """End the thread and give the terminal back."""
+        """Stop the thread and restore the terminal."""
         self._ended.set()
         self._lost_workers.stop()
         self._progress.stop()

@@ -1,4 +1,4 @@
-"""Hydra overrides for any text: a path with spaces, commas, brackets, ü."""
+"""Hydra overrides for any text, such as a path with spaces, commas, brackets or ü."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hydra.core.override_parser.types import Quote, QuotedString
 
-PLAIN = re.compile(r"/[A-Za-z0-9_./+-]*|[A-Za-z]+_[A-Za-z0-9_.-]*")  # Hydra takes it as text without quotes
+PLAIN = re.compile(r"/[A-Za-z0-9_./+-]*|[A-Za-z]+_[A-Za-z0-9_.-]*")  # Hydra reads this as text without quotes
 
 
 class BadSetting(ValueError):
@@ -14,14 +14,14 @@ class BadSetting(ValueError):
 
 
 def override(key: str, value: str | Path | Sequence[str | Path]) -> str:
-    """The override that sets key to a text or a list of texts. Raises BadSetting as `check_text` does."""
+    """Return the override that sets a key to a text or a list of texts. Raises BadSetting as `check_text` does."""
     if isinstance(value, (str, Path)):
         return f"{key}={_quoted(key, str(value))}"
     return f"{key}=[{','.join(_quoted(key, str(element)) for element in value)}]"
 
 
 def key_of(text: str) -> str:
-    """The dotted key that an override sets, adds (+, ++) or removes (~)."""
+    """Return the dotted key that an override sets, adds (+, ++) or removes (~)."""
     return text.partition("=")[0].strip().lstrip("+~")
 
 
@@ -31,9 +31,9 @@ def _quoted(key: str, text: str) -> str:
 
 
 def check_text(key: str, text: str) -> None:
-    """Raise BadSetting for a text that no configuration can hold: one with ${, or one that is not UTF-8.
+    """Raise BadSetting for a text that a configuration cannot hold: one with ${, or not UTF-8.
 
-    OmegaConf reads ${ again each time a configuration is made from another one, so no escape lasts.
+    OmegaConf parses ${ again whenever a configuration is copied, so it cannot be escaped.
     """
     if "${" in text:
         raise BadSetting(f"{key}={text}: ${{ starts an interpolation; use a name without it")

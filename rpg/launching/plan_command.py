@@ -1,6 +1,6 @@
-"""`rpg plan SCRIPT [--gpu h100] [--memory GB] [--nodes N]`: GPUs, hosts, disk and time that a run will need.
+"""`rpg plan SCRIPT [--gpu h100] [--memory GB] [--nodes N]`: estimate memory, disk and time of a run.
 
-Arithmetic (rpg/checks/memory.py, estimate.py). Nothing here needs a GPU, and nothing here has been compared with one.
+It computes with rpg/checks/memory.py and estimate.py, needs no GPU, and has not been compared with one.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the plan; 2 if none can be made, 1 if a phase or the KV cache does not fit the GPU, else 0."""
+    """Print the plan; return 2 without an estimate, 1 if a phase or the KV cache does not fit the GPU, else 0."""
     try:
         gpu = chosen(args.gpu, args.memory)
         more = [f"rpg.gpu_memory={gpu.memory / GB:g}"]
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def chosen(name: str | None, memory: float | None) -> GPU:
-    """The GPU of this name, with `memory` GB if given; without a name the known GPU nearest in memory.
+    """Return the GPU of this name, with `memory` GB if given; without a name the known GPU nearest in memory.
 
     Raises ValueError for a memory that is not a positive number.
     """
@@ -71,7 +71,7 @@ def chosen(name: str | None, memory: float | None) -> GPU:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run needs, in bytes and seconds.
+    """The needs of a run, in bytes and seconds.
 
     Attributes:
         phases: of a step, on one GPU. host: of a node.
@@ -93,12 +93,12 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        """Whether each phase fits the GPU, and the KV cache holds one sequence; vLLM does not start otherwise."""
+        """Whether each phase fits the GPU and the KV cache holds one sequence, which vLLM requires."""
         return self.kv_tokens >= self.length and all(phase.size <= self.gpu.memory for phase in self.phases)
 
 
 def made_for(config: dict[str, Any], gpu: GPU) -> Plan:
-    """The plan of a resolved configuration on GPUs of this kind. Raises ValueError for a model of unknown shape."""
+    """Return the plan of a resolved configuration on this GPU. Raises ValueError for a model of unknown shape."""
     path = str(config["actor_rollout_ref"]["model"]["path"])
     shape = shape_of(path)
     if shape is None:
@@ -119,7 +119,7 @@ def made_for(config: dict[str, Any], gpu: GPU) -> Plan:
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
-    """The plan's numbers: bytes of each phase on one GPU, tokens, seconds of a step (fast and slow end)."""
+    """Return the plan's numbers: bytes per phase on one GPU, tokens, seconds per step (fast and slow end)."""
     numbers = ("fits", "kv_tokens", "step_seconds", "checkpoint", "checkpoints")
     return {
         "run": plan.config["trainer"]["experiment_name"],
@@ -134,7 +134,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
 
 
 def lines(plan: Plan) -> Iterator[str]:
-    """The plan as text."""
+    """Yield the plan as text."""
     data, trainer, model = plan.config["data"], plan.config["trainer"], plan.config["actor_rollout_ref"]
     yield f"{trainer['experiment_name']} on {plan.devices} x {plan.gpu.name}"
     rank = model["model"].get("lora_rank")

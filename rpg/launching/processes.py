@@ -1,4 +1,4 @@
-"""Commands that run beside this process, end with it, and get its signals."""
+"""Child commands that end with this process and get its signals."""
 
 import ctypes
 import os
@@ -15,12 +15,12 @@ PR_SET_PDEATHSIG = 1
 
 
 class Children:
-    """Commands, each in a process group of its own.
+    """Commands, each in its own process group.
 
-    A terminal's Ctrl-C reaches this process alone, which forwards it once (`forwarding`). If this process is killed,
-    the kernel sends SIGTERM to the commands that the ended thread has started: start them from the main thread.
+    A terminal's Ctrl-C reaches only this process, which forwards it once (`forwarding`). If this process is killed, the
+    kernel sends SIGTERM to the commands that the ended thread started: start them from the main thread.
 
-    stopped: the signal that came, None before.
+    stopped: the received signal, or None.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Children:
 
         def end_with_parent() -> None:
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-            if os.getppid() != parent:  # it was killed before the kernel was told
+            if os.getppid() != parent:  # the parent was killed before the kernel knew
                 os._exit(ENDS[signal.SIGTERM])
 
         with open(log, "ab") if log else nullcontext() as stream:
@@ -42,13 +42,13 @@ class Children:
                 process_group=0, preexec_fn=end_with_parent,
             )  # fmt: skip
         self._processes.append(process)
-        if self.stopped:  # it came while the command was started
+        if self.stopped:  # the signal came while the command started
             process.send_signal(self.stopped)
         return process
 
     @contextmanager
     def forwarding(self) -> Iterator[None]:
-        """In this context a signal that would end this process goes to the commands and is kept in `stopped`.
+        """Forward signals that would end this process to the commands, and keep the signal in `stopped`.
 
         An ignored signal (SIGINT in a script's background, SIGHUP under nohup) stays ignored.
         """
@@ -76,5 +76,5 @@ def call(command: list[str]) -> int:
 
 
 def exit_code(returncode: int) -> int:
-    """A shell's exit code for a return code of subprocess: 128 + N for signal N."""
+    """Return the shell's exit code for a return code of subprocess: 128 + N for signal N."""
     return returncode if returncode >= 0 else 128 - returncode

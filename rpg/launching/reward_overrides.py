@@ -1,4 +1,4 @@
-"""A run with the user's own reward function: reward.custom_reward_function.path=FILE is the only override it needs."""
+"""Adapt a run to the user's reward function; reward.custom_reward_function.path=FILE is the only override it needs."""
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
@@ -8,7 +8,7 @@ from rpg.launching.overrides import key_of
 from rpg.rewards.user_reward import ADAPTER, RewardError, find_reward
 
 NAME = f"{FUNCTION}.name"
-JUDGE = "judge"  # the group, and our keyword
+JUDGE = "judge"  # the group and keyword of our verifier
 
 
 def set_own_reward(config: DictConfig, overrides: list[str], notes: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Run verl's trainer under a monitor, and leave nothing behind: no process, no half-drawn terminal, no silent hang."""
+"""Run verl's trainer under a monitor and clean up afterwards: processes and terminal."""
 
 import contextlib
 import ctypes
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from rpg.verl_plugin.cpu.preload import Preloaded
 
 PR_SET_CHILD_SUBREAPER = 36
-# Ray gives the node that it starts 30 s to appear, a constant, and then raises an exception without a class of its own
+# Ray waits 30 s for its node (a constant) and then raises a generic exception with this message
 RAY_WAS_LATE = "The current node timed out during startup"
 
 
 def train(run: Run, preloaded: "Preloaded | None", changed: dict[str, tuple[Any, Any]]) -> int:
-    """Train with verl; return the exit code (signals.py).
+    """Train with verl and return the exit code (signals.py).
 
-    preloaded: the import server of which this machine's workers are forks, or None. changed: settings that differ from
-    those of the resumed run (rpg/checks/fingerprint.py). Raises RayWasLate.
+    preloaded: the import server from which this machine's workers are forked, or None. changed: settings that differ
+    from those of the resumed run (rpg/checks/fingerprint.py). Raises RayWasLate.
     """
     if not run.cluster:
-        # orphans of Ray's workers (vLLM's engine is one when its server is killed) become children of
+        # orphans of Ray's workers (such as vLLM's engine when its server is killed) become children of
         # this process, so that they can be found at the end
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     before = {number: signal.getsignal(number) for number in (*signals.ENDS, INTERRUPT)}
@@ -80,7 +80,7 @@ def _monitored(run: Run, run_dir: Path, preloaded: "Preloaded | None", terminal:
             print(f"error: {lost}", file=terminal)
         return FAILED
     finally:
-        for number in (signal.SIGINT, INTERRUPT):  # a second one would leave processes behind
+        for number in (signal.SIGINT, INTERRUPT):  # a second signal would leave processes behind
             signal.signal(number, signal.SIG_IGN)
         monitor.stop()
         import ray
@@ -92,14 +92,14 @@ def _monitored(run: Run, run_dir: Path, preloaded: "Preloaded | None", terminal:
         if not run.cluster:
             end_descendants()
             cleanup.unlink(shared)
-            cleanup.remove()  # of earlier starts, too young when this one began
+            cleanup.remove()  # files of earlier starts that were too young when this one began
 
 
 class HeldRunner:
-    """The task runner's class for verl's run_ppo, and its actor, which lives until the handle is dropped.
+    """The task runner's class for verl's run_ppo, and its actor, kept alive by the handle.
 
-    run_ppo drops it when it returns. Ray then kills the actor and with it what it has started, such as vLLM's servers;
-    their shared memory could no longer be told from another run's.
+    run_ppo would drop the handle when it returns. Ray would then kill the actor and its children, such as vLLM's
+    servers, whose shared memory could no longer be distinguished from another run's.
     """
 
     def __init__(self) -> None:
@@ -129,8 +129,8 @@ def _train(run: Run, monitor: Monitor, runner: HeldRunner, preloaded: "Preloaded
     if preloaded:
         runtime_env = config.ray_kwargs.ray_init.runtime_env
         runtime_env.env_vars["RPG_PRELOADED_PYTHON"] = str(preloaded.executable)
-        runtime_env.py_executable = shlex.quote(str(preloaded.executable))  # Ray makes it part of a shell's command
-        preloaded.wait_for_early()  # so that nothing of ours competes with the start of Ray's node
+        runtime_env.py_executable = shlex.quote(str(preloaded.executable))  # Ray puts it into a shell command
+        preloaded.wait_for_early()  # avoid load while Ray's node starts
     run_ppo(config, task_runner_class=runner)
     monitor.finish()
     return DONE
@@ -147,7 +147,7 @@ def _show_end(log: Path | None, terminal: TextIO) -> None:
 def redirected(log: Path | None) -> Iterator[TextIO]:
     """Append this process's stdout and stderr, Ray's forwarded lines included, to log.
 
-    Yields the stream of the terminal, which is stderr as it was. With log None nothing is redirected.
+    Yields the terminal's stream, the original stderr. With log None nothing is redirected.
     """
     if log is None:
         yield sys.stderr
@@ -167,7 +167,7 @@ def redirected(log: Path | None) -> Iterator[TextIO]:
 
 
 def end_descendants(grace: float = 5.0) -> None:
-    """End every process that this run started and that still lives: SIGTERM, then after grace seconds SIGKILL."""
+    """End all living processes that this run started: SIGTERM, then SIGKILL after `grace` seconds."""
     remaining = psutil.Process().children(recursive=True)
     for end in (psutil.Process.terminate, psutil.Process.kill):
         for process in remaining:

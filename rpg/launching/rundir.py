@@ -1,4 +1,4 @@
-"""A run's directory: held by one process; config.yaml, environment.json, metrics.jsonl beside verl's checkpoints."""
+"""A run's directory: its lock, config.yaml, environment.json and metrics.jsonl besides verl's checkpoints."""
 
 import contextlib
 import importlib.metadata
@@ -28,12 +28,12 @@ PACKAGES = (
 
 @contextlib.contextmanager
 def held(directory: Path) -> Iterator[None]:
-    """Hold a run's directory, made if necessary, until this process leaves the context or dies.
+    """Create and lock a run's directory until this process leaves the context or dies.
 
-    A run that is refused inside this context removes the directories that it made.
+    A run that is rejected inside this context removes the directories that it created.
 
     Raises:
-        Refused: another process holds it, or it cannot be made or written into.
+        Refused: another process holds it, or it cannot be created or written to.
     """
     new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
@@ -51,7 +51,7 @@ def held(directory: Path) -> Iterator[None]:
         if new:
             (directory / RUN).unlink()
         for folder in new:
-            with contextlib.suppress(OSError):  # somebody has put something there
+            with contextlib.suppress(OSError):  # the directory is no longer empty
                 folder.rmdir()
         raise
     finally:
@@ -59,12 +59,12 @@ def held(directory: Path) -> Iterator[None]:
 
 
 def prepare(run: Run, changed: dict[str, tuple[Any, Any]]) -> Path:
-    """Write config.yaml, environment.json, fingerprint and history, and cut the metrics; return the run's directory.
+    """Write config.yaml, environment.json, fingerprint and history, truncate the metrics; return the run's directory.
 
     changed: settings that differ from those of the resumed run. With trainer.resume_mode=disable, metrics and
     checkpoints of an earlier run are moved aside.
 
-    Raises OSError, which names the file, for a disk that is full or read-only.
+    Raises OSError, which names the file, if the disk is full or read-only.
     """
     directory = Path(run.get("trainer.default_local_dir"))
     step = resumed_step(run)
@@ -80,9 +80,9 @@ def prepare(run: Run, changed: dict[str, tuple[Any, Any]]) -> Path:
 
 
 def put_aside(directory: Path) -> None:
-    """Rename logs and checkpoints of an earlier run in the directory; the date of the last of them is in the new names.
+    """Rename logs and checkpoints of an earlier run in the directory; the new names contain the date of the last one.
 
-    A kill before the new run's first checkpoint would otherwise resume from the earlier run's.
+    Otherwise, after a kill before the first checkpoint, the new run would resume from the earlier run.
     """
     metrics, tracker = directory / "metrics.jsonl", directory / TRACKER
     checkpoints = sorted(directory.glob("global_step_*"))
@@ -103,7 +103,7 @@ def put_aside(directory: Path) -> None:
 
 
 def resumed_step(run: Run) -> int:
-    """The step of the checkpoint that verl will load; 0 if it loads none."""
+    """Return the step of the checkpoint that verl will load, 0 for none."""
     mode = run.get("trainer.resume_mode")
     if mode == "resume_path":
         return int(run.get("trainer.resume_from_path").rpartition("global_step_")[2])
@@ -112,7 +112,7 @@ def resumed_step(run: Run) -> int:
 
 
 def cut_metrics(metrics: Path, step: int) -> None:
-    """Remove torn lines and the records after a step, which the run will repeat. Raises OSError (write_whole)."""
+    """Remove incomplete lines and the records after a step, which the run will repeat. Raises OSError (write_whole)."""
 
     def is_kept(line: bytes) -> bool:
         try:
@@ -129,9 +129,9 @@ def cut_metrics(metrics: Path, step: int) -> None:
 
 
 def environment(run: Run) -> dict[str, Any]:
-    """Versions, git commit, devices, and which judge: what one has to know to repeat a run.
+    """Return versions, git commit, devices and judge, which are needed to repeat a run.
 
-    The judge is null if the run has a reward function of its own.
+    The judge is null for a custom reward function.
     """
     import torch
 
@@ -154,7 +154,7 @@ def environment(run: Run) -> dict[str, Any]:
 
 
 def _git_commit() -> str | None:
-    """Commit of the checkout that this file is in, with "+" if it has changes; None outside a checkout."""
+    """Return the commit of this file's checkout, with "+" if it has changes; None outside a checkout."""
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(Path(__file__).parent), *arguments]

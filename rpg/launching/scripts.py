@@ -8,7 +8,7 @@ from pathlib import Path
 
 RECIPE = Path(__file__).parents[1] / "recipe"  # in a checkout a link to recipe/rpg
 SIZES = ("7b", "4b", "1gpu", "cpu")
-# The words that a script may hold beside the path of launch.sh, its own name, overrides and "$@"
+# words that a script may contain besides the path of launch.sh, its name, overrides and "$@"
 KNOWN_WORDS = frozenset({"exec", "bash", "&&", "set", "-e", "-euo", "pipefail", "script=$(readlink", "-f", "$0)"})
 SHELL_CODE = re.compile(r"[$`;&|<>]")
 
@@ -19,11 +19,11 @@ class NotRead(ValueError):
 
 @dataclass(frozen=True)
 class Script:
-    """What a launch script starts.
+    """The content of a launch script.
 
     Attributes:
-        name: of the run: the file's, without run_ and .sh.
-        overrides: Hydra's, as they stand in the script.
+        name: the run's name, which is the file's without run_ and .sh.
+        overrides: Hydra's, as written in the script.
     """
 
     name: str
@@ -32,13 +32,13 @@ class Script:
 
 
 def home() -> Path:
-    """The directory that holds data/ and runs/: the checkout, or the current directory for an installed package."""
+    """Return the directory of data/ and runs/: the checkout, or the current directory for an installed package."""
     recipe = RECIPE.resolve()
     return recipe.parents[1] if recipe.parts[-2:] == ("recipe", "rpg") else Path.cwd()
 
 
 def paths() -> dict[str, Path]:
-    """Every launch script of the recipe by its name."""
+    """Return every launch script of the recipe by its name."""
     files = [path for size in SIZES for path in sorted((RECIPE / size).glob("run_*.sh"))]
     return {_name(path.name): path for path in files}
 
@@ -48,7 +48,7 @@ def _name(file: str) -> str:
 
 
 def find(script: str | Path) -> Script:
-    """The script of this name (`dapo_7b`, `run_dapo_7b.sh`, `7b/run_dapo_7b.sh`) or path. Raises NotRead."""
+    """Return the script of this name (`dapo_7b`, `run_dapo_7b.sh`, `7b/run_dapo_7b.sh`) or path. Raises NotRead."""
     path, known = Path(script), paths()
     if path.is_file():
         return read(path)
@@ -61,9 +61,9 @@ def find(script: str | Path) -> Script:
 
 
 def read(path: Path) -> Script:
-    """A script from its text: one command, `launch.sh NAME OVERRIDE... "$@"`. Raises NotRead for any other shell code.
+    """Parse a script: one command, `launch.sh NAME OVERRIDE... "$@"`. Raises NotRead for other shell code.
 
-    As in launch.sh, "$script" is the file behind links and "$0" the path as given.
+    As in launch.sh, "$script" is the resolved path and "$0" the path as given.
     """
     remedy = f"pass a name of recipe/rpg and overrides instead, or print its configuration with DRY_RUN=1 bash {path}"
     try:

@@ -1,8 +1,7 @@
-"""Exit codes, and what SIGINT, SIGTERM and SIGHUP do. The standard library only: this is imported before all else.
+"""Exit codes, and handlers of SIGINT, SIGTERM and SIGHUP. Imported first, so it uses only the standard library.
 
-While Python imports, a module that catches everything may swallow an exception: a signal ends the process at once
-(`end_at_once`). launch.sh blocks the signals until these handlers are installed. Later a signal raises
-(`raise_from_now`).
+During imports a signal ends the process at once (`end_at_once`), because a module could swallow an exception. launch.sh
+blocks the signals until these handlers are installed. Later a signal raises an exception (`raise_from_now`).
 """
 
 import contextlib
@@ -18,11 +17,11 @@ TIMED_OUT = 124  # as timeout(1)
 INTERRUPTED = 130
 ENDS = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: 143, signal.SIGHUP: 129}
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
-before_exit = contextlib.ExitStack()  # closed before a signal ends the process
+before_exit = contextlib.ExitStack()  # streams that are closed before a signal ends the process
 
 
 def end_at_once() -> None:
-    """From now on these signals end the process with one line and its exit code.
+    """Make these signals end the process with one line and its exit code.
 
     An ignored one (SIGINT in a script's background, SIGHUP under nohup) stays ignored.
     """
@@ -33,7 +32,7 @@ def end_at_once() -> None:
 
 
 def raise_from_now() -> None:
-    """From now on Ctrl-C raises KeyboardInterrupt, SIGTERM and SIGHUP raise SystemExit; ignored ones stay ignored."""
+    """Make Ctrl-C raise KeyboardInterrupt, SIGTERM and SIGHUP SystemExit; ignored signals stay ignored."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -46,7 +45,7 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
         signal.signal(other, signal.SIG_IGN)
     before_exit.close()
     ending = signal.Signals(number)
-    os.write(2, f"{WORDS[ending]} before the run began\n".encode())  # print may be in use where the signal came
+    os.write(2, f"{WORDS[ending]} before the run began\n".encode())  # print is not reentrant
     os._exit(ENDS[ending])
 
 

@@ -1,4 +1,4 @@
-"""Start a run: compose, freeze, check, then verl's own trainer on Ray, here or as a job of a cluster."""
+"""Start a run: compose, freeze, check, then run verl's trainer on Ray, here or as a cluster job."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ TRIED = "RPG_STARTS_TRIED"  # set for the next process
 def main(argv: list[str]) -> int:
     """Run with Hydra overrides; return the exit code (signals.py).
 
-    launch.sh puts --script=NAME before them: the value of rpg.script, not quoted for Hydra.
+    launch.sh prepends --script=NAME: the value of rpg.script, not quoted for Hydra.
     """
     overrides, notes = [*argv], []
     try:
@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
 
 
 def dry_run() -> bool:
-    """Whether DRY_RUN is set: 1, true, yes, on. Raises BadSetting for a value that is neither true nor false."""
+    """Return whether DRY_RUN is 1, true, yes or on. Raises BadSetting for a value that is neither true nor false."""
     value = os.environ.get("DRY_RUN", "").strip()
     try:
         return bool(value) and TypeAdapter(bool).validate_python(value)
@@ -69,7 +69,7 @@ def refuse(run: Run, costs: list[Cost], subjects: Sequence[Subject] = ("settings
 
 
 def _submit(run: Run, overrides: list[str]) -> int:
-    """Checks settings alone: files and machine are the cluster's, where the job checks them."""
+    """Check only the settings and submit the job, which checks files and machine on the cluster."""
     refuse(run, ["cheap"], ["settings"])
     if diagnostics := list(secrets.in_variables("the job's environment", submit.runtime_env()["env_vars"])):
         raise Refused(diagnostics)
@@ -77,7 +77,7 @@ def _submit(run: Run, overrides: list[str]) -> int:
 
 
 def _run_here(run: Run) -> int:
-    if list(settings.values(run)):  # wrong values, with which a run cannot be frozen
+    if list(settings.values(run)):  # a run with wrong values cannot be frozen
         refuse(run, ["cheap"])
     run = freeze.frozen(run)
     refuse(run, ["cheap"])
@@ -97,7 +97,7 @@ def _run_here(run: Run) -> int:
 
 @contextlib.contextmanager
 def preloaded(run: Run) -> Iterator["Preloaded | None"]:
-    """In this context, Ray's workers of this machine are forks of one process with the imports of rpg.preload.
+    """Fork Ray's workers of this machine from one process that has imported rpg.preload.
 
     Yields None if nothing is preloaded.
     """
@@ -115,7 +115,7 @@ def preloaded(run: Run) -> Iterator["Preloaded | None"]:
 
 
 def start_again(overrides: list[str], reason: Exception) -> int:
-    """Become a fresh process with the same overrides, at most STARTS - 1 times; then return the exit code FAILED."""
+    """Restart this process with the same overrides, at most STARTS - 1 times; then return the exit code FAILED."""
     tried = int(os.environ.get(TRIED, "0")) + 1
     if tried == STARTS:
         print(f"error: Ray did not start in {STARTS} attempts: {reason}", file=sys.stderr)

@@ -1,8 +1,7 @@
-"""A run as a job of a Ray cluster, by Ray's job client, with this package in the runtime environment.
+"""Submit a run as a job of a Ray cluster, with this package in the runtime environment.
 
-The nodes need verl and the packages of requirement.txt, not ours: rpg/ travels with the job, and
-VERL_USE_EXTERNAL_MODULES replaces the entry point of an installed package. Paths mean the same on every node: files
-are on a shared file system, or at the same place everywhere.
+The nodes need verl and the packages of requirement.txt, but not this package: rpg/ travels with the job, and
+VERL_USE_EXTERNAL_MODULES replaces the entry point of an installed package. Paths must be valid on every node.
 """
 
 import asyncio
@@ -24,25 +23,25 @@ FORWARDED = (
     "MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "NNODES", "GPU_MEMORY_GB", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE",
     "WANDB_MODE", "WANDB_BASE_URL", "GLOO_SOCKET_IFNAME", ALLOW,
 )  # fmt: skip
-# The dashboard shows a job's environment to all its users: these are not forwarded, nor is a URL with a password.
+# not forwarded, like URLs with a password, because the dashboard shows a job's environment
 SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY")
-PAUSE = 5.0  # seconds between two questions to the cluster
-ANSWER_LIMIT = 300.0  # seconds without an answer; a head that is restarted is back by then
+PAUSE = 5.0  # seconds between two queries to the cluster
+ANSWER_LIMIT = 300.0  # seconds without an answer; enough for a restart of the head
 
 
 def to_cluster() -> bool:
-    """Whether RAY_ADDRESS names a cluster and this process is not already a job on it."""
+    """Return whether RAY_ADDRESS names a cluster and this process is not already a job on it."""
     return bool(os.environ.get("RAY_ADDRESS")) and IN_JOB not in os.environ
 
 
 def withheld() -> list[str]:
-    """The variables of this environment that a job would use and that are not forwarded, as they hold a secret."""
+    """Return the variables that a job would use but that are not forwarded, because they hold a secret."""
     urls = [name for name in FORWARDED if has_login(os.environ.get(name, ""))]
     return [name for name in SECRETS if os.environ.get(name)] + urls
 
 
 def runtime_env() -> dict[str, Any]:
-    """The job's runtime environment: the package, the plugin's registration, and variables of this environment."""
+    """Return the job's runtime environment: package, registration of the plugin, variables of this environment."""
     plugins = [name for name in os.environ.get("VERL_USE_EXTERNAL_MODULES", "").split(",") if name and name != PLUGIN]
     names = [*FORWARDED, *sorted(name for name in os.environ if name.startswith("NCCL_"))]
     return {
@@ -61,8 +60,8 @@ def runtime_env() -> dict[str, Any]:
 def submit(name: str, overrides: list[str]) -> int:
     """Submit the run called name, show its log until it ends, and return its exit code.
 
-    A signal leaves the job running, and the same command follows it again. If another command's job holds the run's
-    directory, the run's lock refuses this one there.
+    A signal leaves the job running, and the same command follows it again. If a job of another command holds the run's
+    directory, the lock rejects this job on the cluster.
     """
     from ray.job_submission import JobStatus, JobSubmissionClient
 
@@ -91,7 +90,7 @@ def submit(name: str, overrides: list[str]) -> int:
         print(f"{name}: job {job} on {address}{', already running' if running else ''}", file=sys.stderr)
         info = _follow(client, job)
     except (KeyboardInterrupt, SystemExit) as end:
-        with contextlib.suppress(OSError):  # the terminal has gone, as SIGHUP says
+        with contextlib.suppress(OSError):  # after SIGHUP there is no terminal
             print(f"\nthe job continues; {commands}", file=sys.stderr)
         return signals.INTERRUPTED if isinstance(end, KeyboardInterrupt) else int(end.code or 0)
     except TimeoutError as error:
@@ -102,7 +101,7 @@ def submit(name: str, overrides: list[str]) -> int:
 
 
 def _running(client: Any, entrypoint: str, parent: str) -> str | None:
-    """The unfinished job of the same command whose run directories have the same parent."""
+    """Return the unfinished job of the same command with the same parent directory of runs."""
     for job in client.list_jobs():
         variables = (job.runtime_env or {}).get("env_vars", {})
         if (job.entrypoint, variables.get("CKPTS_DIR")) == (entrypoint, parent) and not job.status.is_terminal():
@@ -113,7 +112,7 @@ def _running(client: Any, entrypoint: str, parent: str) -> str | None:
 def _follow(client: Any, job: str) -> Any:
     """Show the job's log until the job ends, reconnecting if necessary; return Ray's information on the job.
 
-    Raises TimeoutError after ANSWER_LIMIT seconds without an answer of the cluster.
+    Raises TimeoutError if the cluster does not answer for ANSWER_LIMIT seconds.
     """
     import aiohttp
     from ray.exceptions import RayError
@@ -124,21 +123,21 @@ def _follow(client: Any, job: str) -> Any:
         nonlocal shown
         read = 0
         async for text in client.tail_job_logs(job):
-            print(text[max(0, shown - read) :], end="", flush=True)  # each connection begins at the log's start
+            print(text[max(0, shown - read) :], end="", flush=True)  # each connection starts at the log's beginning
             read += len(text)
             shown = max(shown, read)
 
     answered, last_reason = time.monotonic(), ""
     while True:
-        # a loop for each connection: in one, a Ctrl-C would wait for the cluster's answer
-        with contextlib.suppress(RuntimeError, OSError, aiohttp.ClientError):  # the first is Ray's
+        # a new event loop per connection, so that Ctrl-C does not wait for the cluster's answer
+        with contextlib.suppress(RuntimeError, OSError, aiohttp.ClientError):  # the first argument is Ray's message
             asyncio.run(show())
         try:
             info = client.get_job_info(job)
             if info.status.is_terminal():
                 return info
             answered, reason = time.monotonic(), "lost the connection to its log"
-        except (RuntimeError, OSError, RayError) as error:  # Ray's refusals, those of requests, a token's
+        except (RuntimeError, OSError, RayError) as error:  # errors of Ray, requests and tokens
             reason = str(error).strip()
         if time.monotonic() - answered > ANSWER_LIMIT:
             raise TimeoutError(f"job {job}: no answer for {ANSWER_LIMIT:.0f} s: {reason}")

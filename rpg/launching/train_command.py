@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """The run's exit code; 2 for an unknown script or a refused run."""
+    """Return the run's exit code; 2 for an unknown script or a rejected run."""
     from rpg.launching.__main__ import main
 
     try:
