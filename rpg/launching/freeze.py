@@ -16,8 +16,8 @@ from rpg.verl_plugin.patches import job_queue
 # arguments of ray.init that start a Ray; a running Ray rejects them
 OF_A_NEW_RAY = ("num_cpus", "num_gpus", "include_dashboard", "dashboard_host", "dashboard_port")
 # Servers of a local run listen on the loopback interface only. The address of Ray's node determines that of Ray's
-# servers, TransferQueue's sockets, verl's vLLM server and the workers' rendezvous. Ray replaces a loopback address by the
-# machine's, unless clusters are switched off (its default on other systems than Linux). It reads the variable at import.
+# servers, TransferQueue's sockets, verl's vLLM server and the workers' rendezvous. Ray replaces a loopback address by
+# the machine's, unless clusters are switched off (its default outside Linux). It reads the variable at import.
 LOOPBACK = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "GLOO_SOCKET_IFNAME": "lo",  # gloo's default is the interface of the host name

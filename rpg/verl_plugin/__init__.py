@@ -1,22 +1,21 @@
 """RPG inside verl: policy losses, advantage estimators, worker, trainer.
 
-Two folders stand apart from the method: `patches/` mends faults of verl, TransferQueue and vLLM, and `cpu/` holds what
-exists only because there is no GPU. tests/verl_plugin/verl_contract.yaml lists the lines of verl that the plugin relies
-on.
+Two folders are independent of the method: `patches/` fixes faults of verl, TransferQueue and vLLM, and `cpu/` supports
+machines without a GPU. tests/verl_plugin/verl_contract.yaml lists the lines of verl that the plugin relies on.
 """
 
 import os
 
 
 def on_cpu() -> bool:
-    """Whether VERL_PLATFORM=cpu asks for the platform of rpg.verl_plugin.cpu."""
+    """Return whether VERL_PLATFORM=cpu selects the platform of rpg.verl_plugin.cpu."""
     return os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu"
 
 
 def register() -> None:
-    """Register every loss name and estimator with verl in this process, and the CPU platform where it is asked for.
+    """Register every loss and estimator with verl in this process, and the CPU platform if it is selected.
 
-    Safe to call more than once. Raises ValueError when another package has taken a name.
+    Safe to call more than once. Raises ValueError if another package has registered a name.
     """
     from verl.trainer.ppo import core_algos
 
@@ -39,7 +38,7 @@ def register() -> None:
 
 
 def vllm_plugin() -> None:
-    """vLLM calls this in each of its processes (entry point `vllm.general_plugins`)."""
+    """Entry point `vllm.general_plugins`, which vLLM calls in each of its processes."""
     if on_cpu():
         from rpg.verl_plugin import cpu
 

@@ -1,10 +1,10 @@
-"""The actor's loss of one micro-batch: verl's ppo_loss with the steps that verl leaves out, in order.
+"""The actor's loss of one micro-batch: verl's ppo_loss with three additional steps.
 
-1. Call verl's ppo_loss, which calls the policy loss; hand it ref_log_prob where pi_ref is a model of its own.
-2. Return NaN as the loss where an input that counts is NaN or infinite. verl's engine then skips the optimizer step, on
+1. Call verl's ppo_loss, which calls the policy loss; pass ref_log_prob to it if pi_ref is a separate model.
+2. Return NaN as the loss if an input at an unmasked token is NaN or Inf. verl's engine then skips the optimizer step on
    all ranks; an exception would end one rank while the others wait for it.
-3. Add to the sums from which `take` makes the metrics of a batch. verl averages what a loss reports over micro-batches,
-   however many tokens each of them has.
+3. Add to the sums from which `take` computes the metrics of a batch. verl would average a loss's metrics over
+   micro-batches regardless of their numbers of tokens.
 """
 
 import functools
@@ -19,12 +19,12 @@ from torch import Tensor
 
 from rpg.objectives.losses import MAX_LOG_RATIO
 
-INPUTS = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")  # of the loss, beside log_probs
+INPUTS = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")  # inputs of the loss besides log_probs
 FIELDS = ("response_mask", "rollout_log_probs", *INPUTS)
 
 
 class Measured(NamedTuple):
-    """Of all tokens of a batch, however they were split over micro-batches and ranks.
+    """Metrics over all tokens of a batch, independent of micro-batches and ranks.
 
     Attributes:
         metrics: off_policy/ess, the effective sample size (sum w)^2 / (n sum w^2) in (0, 1], where w is pi_theta /
@@ -41,18 +41,18 @@ class ActorLoss:
     """verl's actor loss with the steps above; called as verl's engine calls ppo_loss."""
 
     def __init__(self, ppo_loss: Callable[..., tuple[Tensor, dict[str, Any]]], has_reference: bool = False):
-        """ppo_loss: verl's, with its config bound. has_reference: whether the policy loss is given ref_log_prob."""
+        """ppo_loss: verl's, with its config bound. has_reference: whether to pass ref_log_prob to the policy loss."""
         self.ppo_loss = ppo_loss
         self.has_reference = has_reference
         self._sums: Tensor | None = None
 
     def __call__(self, model_output: Any, data: TensorDict, dp_group: Any = None) -> tuple[Tensor, dict[str, Any]]:
-        """Loss and metrics of verl's ppo_loss.
+        """Return loss and metrics of verl's ppo_loss.
 
         Args:
-            model_output: log_probs, nested (batch, prompt and response tokens), one place ahead of its tokens.
+            model_output: log_probs, nested (batch, prompt and response tokens), shifted by one against the tokens.
             data: response_mask, old_log_probs, advantages; rollout_is_weights, rollout_log_probs and ref_log_prob
-                where there are some; all nested (batch, response tokens).
+                if present; all nested (batch, response tokens).
         """
         from verl.workers.utils.padding import response_from_nested
 
@@ -71,7 +71,7 @@ class ActorLoss:
         return loss, metrics
 
     def take(self, group: Any = None) -> Measured:
-        """What was measured since the last call; all ranks of the data-parallel group must call it."""
+        """Return the metrics since the last call; all ranks of the data-parallel group must call it."""
         total, self._sums = self._sums, None
         assert total is not None, "no micro-batch since the last call"
         torch.distributed.all_reduce(total, group=group)
@@ -85,7 +85,7 @@ class ActorLoss:
 
 
 def token_kl(old_log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
-    """k3(pi_ref / pi_old) = rho - 1 - log rho of every token; any shape, computed in float64.
+    """Return k3(pi_ref / pi_old) = rho - 1 - log rho of every token; any shape, computed in float64.
 
     The paper's section 2: its mean over x ~ pi_old is the KL of pi_old from pi_ref, without a ratio, because
     pi_old sampled the tokens; never negative. log rho is clamped as in the losses.
@@ -95,9 +95,9 @@ def token_kl(old_log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
 
 
 def _sums(log_prob: Tensor, inputs: dict[str, Tensor], rollout: Tensor | None, mask: Tensor, counted: Tensor) -> Tensor:
-    """Tokens, sum w, sum w^2; tokens and sum of log mu - log pi_theta; tokens and sum of token_kl. (7,) float64.
+    """Return (7,) float64: tokens, sum w, sum w^2; tokens and sum of log mu - log pi_theta; tokens, sum of token_kl.
 
-    All tensors: (tokens of the responses,). counted: where mask is nonzero and all inputs of the loss are finite.
+    All tensors have shape (response tokens,). Counts tokens with nonzero mask and finite inputs of the loss.
     """
     old, zero = inputs["old_log_probs"], torch.zeros((), device=log_prob.device)
     weights = (log_prob - old).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp() * inputs.get("rollout_is_weights", 1.0)
@@ -115,13 +115,13 @@ def _sums(log_prob: Tensor, inputs: dict[str, Tensor], rollout: Tensor | None, m
 
 @contextmanager
 def _policy_loss_given(data: TensorDict) -> Iterator[None]:
-    """While in this context, the policy loss that verl's ppo_loss looks up gets ref_log_prob of data as well.
+    """Pass data's ref_log_prob to the policy loss that verl's ppo_loss looks up.
 
     ppo_loss has no argument for it; the alternative is a copy of ppo_loss.
     """
     from verl.workers.utils import losses
 
-    ref_log_prob = data.select("response_mask", "ref_log_prob").to_padded_tensor()["ref_log_prob"]  # as verl pads
+    ref_log_prob = data.select("response_mask", "ref_log_prob").to_padded_tensor()["ref_log_prob"]  # padded as by verl
     names: dict[str, Any] = losses.__dict__
     look_up = names["get_policy_loss_fn"]
     names["get_policy_loss_fn"] = lambda name: functools.partial(look_up(name), ref_log_prob=ref_log_prob)

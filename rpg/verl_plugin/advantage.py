@@ -17,7 +17,7 @@ def rpg(token_level_rewards: Tensor, response_mask: Tensor, index: np.ndarray, *
         index: (batch,), verl's uid: equal for responses to the same prompt.
 
     Returns:
-        advantages and returns, one and the same (batch, tokens) tensor, as verl's own estimators do it.
+        advantages and returns, the same (batch, tokens) tensor twice, as in verl's estimators.
     """
     with torch.no_grad():
         advantages = group_mean_advantages(token_level_rewards, response_mask, index)

@@ -1,10 +1,10 @@
 """The target of the entry point `verl.plugins`: importing it registers RPG with verl.
 
-verl logs an exception raised here at DEBUG and goes on, so that a broken plugin would only show up
-minutes later as "Unsupported loss mode". This module therefore says on stderr what went wrong, in the
-driver and in every Ray worker alike, before it lets verl have the exception.
+verl logs an exception raised here at DEBUG and continues, so that a broken plugin would appear only minutes later, as
+"Unsupported loss mode". This module therefore prints the error to stderr, in the driver and in every Ray worker,
+before it raises.
 
-Another verl than ours may be there for something else: there nothing is registered unless RPG_ALLOW_VERL=1 asks for it.
+With another verl version it registers nothing, unless RPG_ALLOW_VERL=1 is set.
 """
 
 import sys

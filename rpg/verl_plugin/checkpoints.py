@@ -1,4 +1,4 @@
-"""verl's trainer, whose checkpoints get a manifest when all of them is written, and go when there is a newer one."""
+"""A mixin for verl's trainers that writes a manifest per complete checkpoint and removes old checkpoints."""
 
 import errno
 import os
@@ -14,19 +14,18 @@ from rpg.files import manifest
 from rpg.files.integrity import steps
 from rpg.verl_plugin.patches import weights_only
 
-FULL = 1_000_000  # bytes; a disk with less is full
+FULL = 1_000_000  # bytes; a disk with less free space is full
 RANK = re.compile(r"_rank_(\d+)\.pt$")
 
 
 class CompleteCheckpoints(PPOTrainer):
-    """Before one of verl's trainers in the order of its classes: a save that ends with the manifest.
+    """Mixed in before one of verl's trainers: a save that ends with the manifest.
 
-    verl's own callback for this (trainer.checkpoint_callback_class) is called when all is written, its tracker
-    included. It is not told when a save begins, so that nothing would tell one that was killed from one of plain verl;
-    and verl removes the oldest checkpoint before that: with trainer.max_actor_ckpt_to_keep=1 a kill at the wrong
-    moment would leave no complete one. So checkpoints are removed here, whole, and as many at the same time as verl
-    has (one at least beside the one being written). Those of earlier starts count: a run that is started again and
-    again would fill the disk by as many each time.
+    verl's own callback (trainer.checkpoint_callback_class) runs after a save, but not at its beginning, so that an
+    interrupted save would look like a checkpoint of plain verl. verl also removes the oldest checkpoint before a save
+    is complete: with trainer.max_actor_ckpt_to_keep=1 a kill could leave no complete checkpoint. Checkpoints are
+    therefore removed here, after the save. At most as many as verl keeps are on the disk, at least one besides the one
+    being written. Checkpoints of earlier starts count, because otherwise each restart would fill the disk further.
     """
 
     def __init__(self, config: DictConfig):
@@ -35,7 +34,7 @@ class CompleteCheckpoints(PPOTrainer):
         super().__init__(config)
 
     def _load_checkpoint(self) -> None:
-        with weights_only.enforced():  # data.pt; the actor's files are read where it lives
+        with weights_only.enforced():  # data.pt; the actor's files are hashed on the actor's node
             super()._load_checkpoint()
         if self.trainer_mode != "sync":
             drop_trained()
@@ -48,10 +47,10 @@ class CompleteCheckpoints(PPOTrainer):
         directory = Path(config.default_local_dir) / f"global_step_{self.global_steps}"
         remove_oldest(self._written, max(keep - 1, 1) if keep else None)
         manifest.begin(directory)
-        config.max_actor_ckpt_to_keep = None  # of verl, which shall keep all
+        config.max_actor_ckpt_to_keep = None  # verl's own limit: keep all
         try:
             super()._save_checkpoint()
-        except Exception as error:  # torch's names neither file nor disk: "unexpected pos 13312 vs 13206"
+        except Exception as error:  # torch's message names neither file nor disk: "unexpected pos 13312 vs 13206"
             if shutil.disk_usage(directory.parent).free >= FULL:
                 raise
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory)) from error
@@ -68,10 +67,10 @@ class CompleteCheckpoints(PPOTrainer):
 
 
 def drop_trained() -> None:
-    """Remove the responses without a prompt that waits for them: those that the checkpoint's own step was trained on.
+    """Remove the stored responses on which the checkpoint's step was trained: no prompt waits for them.
 
-    verl removes them when the step ends, which is after it has saved; after a restart nothing would, and each one more
-    would leave a batch in memory and in every checkpoint.
+    verl removes them when the step ends, after the save. After a restart nothing would remove them, and each restart
+    would leave another batch in memory and in every checkpoint.
     """
     held = (tq.kv_list("train") or {}).get("train", {})
     prompts = {key for key, tag in held.items() if tag.get("is_prompt", False)}
@@ -81,10 +80,10 @@ def drop_trained() -> None:
 
 
 def earlier(run: Path, step: int, keep: int) -> list[Path]:
-    """The checkpoint of this step, from which a run goes on, with those before it: the newest keep, oldest first.
+    """Return the newest `keep` checkpoints up to the step from which the run resumes, oldest first.
 
-    None where it goes on from elsewhere or begins anew. What is newer than step was passed over as not whole and is
-    written again. What more than keep there is was left by starts that were to keep more, and stays.
+    Empty if the run resumes from another directory or starts over. Checkpoints newer than `step` are incomplete and
+    will be overwritten. Older ones than the newest `keep` were left by starts with a higher limit, and stay.
     """
     if not (run / f"global_step_{step}").is_dir():
         return []
@@ -92,6 +91,6 @@ def earlier(run: Path, step: int, keep: int) -> list[Path]:
 
 
 def remove_oldest(written: list[Path], keep: int | None) -> None:
-    """Leave the last of the directories, as many as there are to be (None or 0: all), on the disk and in the list."""
+    """Keep the last `keep` of the directories (None or 0: all) on the disk and in the list; remove the others."""
     while keep and len(written) > keep:
-        shutil.rmtree(written.pop(0), ignore_errors=True)  # as verl: one that cannot go is no reason to stop
+        shutil.rmtree(written.pop(0), ignore_errors=True)  # as in verl: failure to remove one does not stop the run

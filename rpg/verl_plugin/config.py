@@ -1,4 +1,4 @@
-"""Configuration of the RPG losses in verl; what is refused before Ray starts stands in rpg/checks."""
+"""Configuration of the RPG losses in verl; rpg/checks validates it before Ray starts."""
 
 from dataclasses import dataclass
 

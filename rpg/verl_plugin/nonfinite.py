@@ -1,6 +1,6 @@
-"""Skipped optimizer steps: counted, noted in SKIPPED in the run's directory, and the end of the run after several.
+"""Count skipped optimizer steps, record them in SKIPPED in the run's directory, and stop the run after several.
 
-NaN or infinity skips one optimizer step instead of ending the run (actor_loss.py), and never reaches the weights.
+NaN or Inf skips one optimizer step instead of ending the run (actor_loss.py), and never reaches the weights.
 """
 
 import math
@@ -22,10 +22,10 @@ class SkippedSteps:
     """Optimizer steps that verl's engine skipped.
 
     Attributes:
-        directory: the run's.
-        limit: so many in a row end the run (rpg.nonfinite_limit).
-        in_a_row: skipped steps since the last one that was taken.
-        count: skipped steps since this was last set to 0.
+        directory: the run's directory.
+        limit: number of consecutive skipped steps that ends the run (rpg.nonfinite_limit).
+        in_a_row: skipped steps since the last completed one.
+        count: skipped steps since it was last reset.
     """
 
     directory: Path
@@ -34,19 +34,19 @@ class SkippedSteps:
     count: int = 0
 
     def taken(self) -> None:
-        """Note an optimizer step that was taken."""
+        """Record a completed optimizer step."""
         self.in_a_row = 0
 
     def skipped(self, data: TensorDict, mini_batch: int, rank: int) -> None:
-        """Note a skipped step, with what this rank's rows held.
+        """Record a skipped step with the non-finite inputs of this rank's rows.
 
         Raises:
-            FloatingPointError: it is the last one allowed; every rank raises it at the same step.
+            FloatingPointError: the limit is reached; every rank raises it at the same step.
         """
         self.in_a_row += 1
         self.count += 1
         inputs: dict[str, Any] = {name: data[name] for name in INPUTS if name in data}
-        # all 0: the policy's own log-probs, their gradient, or another rank's rows
+        # all 0: the cause is in the policy's log-probs, their gradient, or another rank's rows
         counts = {name: int((~nested.values().isfinite()).sum()) for name, nested in inputs.items()}
         prompts: Any = zip(data["uid"], data["raw_prompt"], strict=True) if "raw_prompt" in data else ()
         note = {
@@ -67,7 +67,7 @@ class SkippedSteps:
 
 
 def finite(metrics: dict[str, list[float]]) -> dict[str, list[float]]:
-    """Metrics without NaN and infinity, one of which would spoil verl's means."""
+    """Return the metrics that are finite; NaN or Inf would spoil verl's means."""
     kept = {key: [value for value in values if math.isfinite(value)] for key, values in metrics.items()}
     return {key: values for key, values in kept.items() if values}
 
@@ -76,7 +76,7 @@ def require_finite_weights(module: torch.nn.Module) -> None:
     """Check this rank's shards of all parameters.
 
     Raises:
-        FloatingPointError: a parameter holds NaN or infinity; the message names one.
+        FloatingPointError: a parameter holds NaN or Inf; the message names one.
     """
     whole = {name: local(part.detach()).isfinite().all() for name, part in module.named_parameters()}
     if not torch.stack([*whole.values()]).all():  # one transfer from the device

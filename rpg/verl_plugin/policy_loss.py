@@ -1,7 +1,7 @@
 """The RPG losses as verl policy losses: verl's signature -> token_loss -> agg_loss.
 
-verl hands a policy loss no reference log-probs: through verl's own call pi_ref = pi_old, the paper's default.
-For any other reference `policy_loss` takes one more argument, ref_log_prob, which only our own actor loss sets.
+verl passes no reference log-probs to a policy loss, so that pi_ref = pi_old, the paper's default. For another reference
+`policy_loss` has one more argument, ref_log_prob, which only our actor loss passes.
 """
 
 import functools
@@ -27,7 +27,7 @@ def policy_loss(
     rollout_is_weights: Tensor | None = None,
     ref_log_prob: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, float]]:
-    """Loss `name` in the form verl calls: per-token loss, aggregated over the global batch, and metrics.
+    """Compute loss `name` with verl's signature: per-token loss, aggregated over the global batch, and metrics.
 
     Args:
         name: one of rpg.objectives.LOSS_NAMES.
@@ -39,8 +39,8 @@ def policy_loss(
 
     Returns:
         The scalar from verl's agg_loss, normalised by config.global_batch_info, so that gradients do not
-        depend on the number of ranks or micro-batches; never a leaf. NaN where a token that counts has NaN or
-        infinity. Metrics: floats, always the same keys.
+        depend on the number of ranks or micro-batches; never a leaf. NaN if an unmasked token has NaN or
+        Inf. Metrics: floats, always the same keys.
     """
     from verl.trainer.ppo.core_algos import agg_loss
 
@@ -58,19 +58,19 @@ def policy_loss(
     info = config.get("global_batch_info") or {}
     loss = agg_loss(loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode, **info)
     numbers = torch.stack([loss.detach(), *summary]).tolist()  # one transfer from the device
-    if not numbers[1]:  # no token: 0 with a gradient of 0, not the 0 / 0 of a mean over none
+    if not numbers[1]:  # without unmasked tokens: 0 with gradient 0, not 0 / 0
         return losses.sum(), metrics(numbers[1:])
-    if not all(map(math.isfinite, numbers)):  # log w is clamped: an infinite one need not show in the loss
+    if not all(map(math.isfinite, numbers)):  # log w is clamped, so that an infinite one may not show in the loss
         loss = loss * math.nan  # verl's engine then skips the optimizer step, on all ranks
     return loss, metrics(numbers[1:])
 
 
 def spec_from_actor_config(name: str, config: Any) -> LossSpec:
-    """LossSpec of loss `name` with the numbers of verl's actor config.
+    """Return the LossSpec of loss `name` with the numbers of verl's actor config.
 
     clip_ratio_low, clip_ratio_high and clip_ratio_c are verl's own keys; kl_coef, clip_scope, clip_branch
-    and z_old come from `policy_loss` where that is an RPGPolicyLossConfig. verl's plain PolicyLossConfig
-    has no such keys: then the paper's values are used.
+    and z_old come from `policy_loss` if that is an RPGPolicyLossConfig. verl's plain PolicyLossConfig
+    lacks these keys: then the paper's values are used.
     """
     fallback = config.clip_ratio
     low = fallback if config.clip_ratio_low is None else config.clip_ratio_low
@@ -81,7 +81,7 @@ def spec_from_actor_config(name: str, config: Any) -> LossSpec:
 
 
 def metrics(summary: Sequence[float]) -> dict[str, float]:
-    """Means over the tokens that count, and the extremes of w; 0 (ratios: 1) where no token counts.
+    """Return means over unmasked tokens and the extremes of w; 0 (ratios: 1) without unmasked tokens.
 
     Names: actor/rpg_kl, actor/rpg_clipfrac_{high,low,c}, actor/rpg_ratio_{max,min,mean}, and verl's
     actor/ppo_kl, actor/pg_clipfrac, actor/pg_clipfrac_lower with verl's meaning, for existing dashboards.

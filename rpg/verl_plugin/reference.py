@@ -1,9 +1,9 @@
-"""pi_ref as a model of its own: fixed, renewed every K optimizer steps, or when the KL passes a target.
+"""pi_ref as a separate model: fixed, or renewed every K optimizer steps, or when the KL exceeds a target.
 
 The paper's section 4: pi_ref <- pi_theta every K optimizer steps, or when a moving average of the token-level
-KL passes kappa. In the reported runs pi_ref is pi_old (mode `old`): then nothing of this file is used, no
-reference is in memory and none is evaluated. In the other modes verl's reference engine lives in the actor's
-process on the same mesh, so that each rank copies its own shards and nothing is gathered.
+KL exceeds kappa. In the reported runs pi_ref is pi_old (mode `old`), which does not use this file: no reference is in
+memory or evaluated. In the other modes verl's reference engine lives in the actor's process on the same mesh, so that
+each rank copies its own shards without gathering.
 """
 
 import zlib
@@ -21,11 +21,11 @@ from rpg.verl_plugin.reference_settings import KEY, MOVING, ReferenceSettings
 
 @dataclass
 class ReferenceState:
-    """What must survive a restart beside the weights.
+    """State that a checkpoint stores besides the weights.
 
     Attributes:
         age: optimizer steps since pi_ref was last renewed (or since the start).
-        updates: how often it was renewed.
+        updates: number of renewals.
         kl_ema: moving average of the token-level KL, in nats; 0 at the start and after each update.
     """
 
@@ -50,7 +50,7 @@ class Reference:
 
     @property
     def due(self) -> bool:
-        """Whether the next iteration begins with pi_ref <- pi_theta. The same on every rank."""
+        """Whether the next iteration begins with pi_ref <- pi_theta; equal on every rank."""
         if self.settings.mode == "every_k":
             return self.state.age >= self.settings.every_k  # type: ignore[operator]
         if self.settings.mode == "kl_target":
@@ -58,23 +58,23 @@ class Reference:
         return False
 
     def begin_iteration(self) -> None:
-        """Renew pi_ref where that is due. Called before the reference log-probs, when pi_theta is pi_old."""
+        """Renew pi_ref if that is due. Called before the reference log-probs, when pi_theta is pi_old."""
         if self.due:
             copy_shards(self.actor.state_dict(), self.model.state_dict())
             self.state = ReferenceState(updates=self.state.updates + 1)
 
     def end_iteration(self, steps: int, kl: float) -> None:
-        """Note the optimizer steps of this iteration and its token-level KL (actor_loss.token_kl)."""
+        """Record the optimizer steps of this iteration and its token-level KL (actor_loss.token_kl)."""
         decay = self.settings.kl_ema
         self.state.age += steps
         self.state.kl_ema = decay * self.state.kl_ema + (1 - decay) * kl
 
     def metrics(self) -> dict[str, float]:
-        """reference/age, reference/updates, reference/kl_ema, as they stand."""
+        """Return reference/age, reference/updates, reference/kl_ema."""
         return {f"reference/{key}": float(value) for key, value in asdict(self.state).items()}
 
     def save(self, directory: Path) -> None:
-        """Write the state, and this rank's shards or, of a model that stays the one at its path, their checksum."""
+        """Write the state, and this rank's shards or, for a fixed model, their checksum."""
         directory.mkdir(parents=True, exist_ok=True)
         written: dict[str, Any] = {"state": asdict(self.state)}
         if self.settings.mode in MOVING:
@@ -88,7 +88,7 @@ class Reference:
 
         Raises:
             FileNotFoundError: the checkpoint holds no such reference.
-            ValueError: a fixed reference is not the model that the run began with.
+            ValueError: a fixed reference is not the model with which the run began.
         """
         path = directory / _file_name()
         if not path.is_file():
@@ -110,12 +110,12 @@ class Reference:
 
     @cached_property
     def _crc32(self) -> str:
-        """Of a fixed model, as its engine has read it."""
+        """Return the checksum of a fixed model, as its engine has loaded it."""
         return checksum(self.model.state_dict())
 
 
 def checksum(shards: dict[str, Tensor]) -> str:
-    """CRC-32 of this rank's part of every tensor, as eight hexadecimal digits; a second for some GB."""
+    """Return the CRC-32 of this rank's part of all tensors as eight hexadecimal digits; some GB per second."""
     value = 0
     for _, tensor in sorted(shards.items()):
         data = local(tensor).detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
@@ -128,19 +128,19 @@ def _file_name() -> str:
 
 
 def local(tensor: Tensor) -> Tensor:
-    """This rank's part of a tensor, sharing its memory."""
+    """Return this rank's part of a tensor, sharing its memory."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 @torch.no_grad()
 def copy_shards(source: dict[str, Tensor], target: dict[str, Tensor]) -> None:
-    """Copy every tensor of one state dict into the same one of another, each rank its own shard.
+    """Copy every tensor of one state dict into that of another; each rank copies its own shard.
 
-    The state dicts of FSDP2 modules hold the sharded parameters themselves (taking them also drops what a
-    forward pass had gathered), so the copy is in place, and goes from device to host where they differ.
+    The state dicts of FSDP2 modules hold the sharded parameters themselves (taking them also frees gathered
+    parameters), so the copy is in place, also from device to host.
 
     Raises:
-        ValueError: names or shard shapes differ, so these are not the same model sharded in the same way.
+        ValueError: names or shard shapes differ: not the same model, or sharded differently.
     """
     if source.keys() != target.keys():
         raise ValueError(f"only one of the two models has {sorted(source.keys() ^ target.keys())[:3]}")

@@ -1,11 +1,11 @@
-"""When pi_ref is renewed: the settings alone, without torch, for those who only read a configuration.
+"""The settings of pi_ref, without torch, for code that only reads a configuration.
 
-rpg/checks validates them (settings.py: each, rules.py: together).
+rpg/checks validates them (settings.py: single values, rules.py: combinations).
 """
 
 from dataclasses import dataclass
 
-MOVING = ("every_k", "kl_target")  # a model of its own that changes
+MOVING = ("every_k", "kl_target")  # separate models that change
 MODES = ("old", "fixed", *MOVING)
 KEY = "rpg.reference"
 
@@ -17,8 +17,8 @@ class ReferenceSettings:
     Attributes:
         mode: one of MODES.
         every_k: optimizer steps between two updates, for mode every_k; an update waits for the next iteration.
-        kl_target: kappa in nats a token, for mode kl_target.
-        kl_ema: decay d of the moving average, ema <- d ema + (1 - d) kl once an iteration.
+        kl_target: kappa in nats per token, for mode kl_target.
+        kl_ema: decay d of the moving average, ema <- d ema + (1 - d) kl once per iteration.
     """
 
     mode: str = "old"
@@ -28,5 +28,5 @@ class ReferenceSettings:
 
     @property
     def has_model(self) -> bool:
-        """Whether pi_ref has a forward pass of its own: of another model, or with LoRA of the actor's base model."""
+        """Return whether pi_ref needs a forward pass: of another model, or with LoRA of the actor's base model."""
         return self.mode != "old"

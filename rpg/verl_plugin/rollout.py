@@ -1,9 +1,9 @@
-"""Imported by verl in the processes that hold the actor's side of the rollout; importing it installs what they need.
+"""Importing this module installs the plugin's patches for the actor's side of the rollout.
 
-Two keys name this module. `actor_rollout_ref.model.external_lib` has verl import it in the training process, and
+verl imports it by two keys: `actor_rollout_ref.model.external_lib` in the training process, and
 `actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module` in verl's CheckpointEngineWorker, the actor's side
-of a rollout with GPUs of its own (trainer_mode=separate_async). With only one of them, the two sides wait at different
-sockets forever (patches/socket_name.py). vLLM is not imported before verl asks for a rollout class.
+of rollouts with separate GPUs (trainer_mode=separate_async). With only one of the keys, the two sides would wait at
+different sockets forever (patches/socket_name.py). vLLM is imported only when verl asks for a rollout class.
 """
 
 from verl.workers.rollout import base

@@ -1,4 +1,4 @@
-"""verl's TaskRunner with what verl has no key for: a poll interval, our reward worker, our trainer."""
+"""verl's TaskRunner with a poll interval, our reward worker and our trainer, for which verl has no keys."""
 
 import functools
 
@@ -13,12 +13,12 @@ _VerlTaskRunner = TaskRunnerV1.__ray_metadata__.modified_class  # type: ignore[a
 
 @ray.remote
 class RPGTaskRunner(_VerlTaskRunner):
-    """verl's V1 task runner; passed to verl's run_ppo, whose argument task_runner_class is for this."""
+    """verl's V1 task runner, passed to verl's run_ppo as task_runner_class."""
 
     def run(self, config: DictConfig) -> None:
         """Continue metrics.jsonl, set rpg.poll_interval as the replay buffer's default, then train as verl does.
 
-        With verl's trainer of the mode that is asked for, our part before it.
+        Uses verl's trainer of the configured mode with our mixin.
         """
         from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
         from verl.utils.import_utils import import_external_libs
@@ -27,7 +27,7 @@ class RPGTaskRunner(_VerlTaskRunner):
 
         file_logger.install()
         reward_worker.install()
-        import_external_libs(config.actor_rollout_ref.model.external_lib)  # verl does so in its workers alone
+        import_external_libs(config.actor_rollout_ref.model.external_lib)  # verl does so only in its workers
         ReplayBuffer.__init__ = functools.partialmethod(  # type: ignore[method-assign]
             ReplayBuffer.__init__, poll_interval=config.rpg.poll_interval
         )

@@ -1,8 +1,7 @@
-"""verl's trainers with our worker in them: a reference without verl's KL terms, and a count of what was left out.
+"""verl's trainers with our worker: a reference without verl's KL terms, and counts of left-out responses.
 
-verl builds a reference model and evaluates it where one of its own KL terms asks for it
-(`use_kl_loss`, `use_kl_in_reward`). The RPG losses contain their KL, so these terms are off, and the trainer
-below asks for the reference itself.
+verl builds and evaluates a reference model only for its own KL terms (`use_kl_loss`, `use_kl_in_reward`). The RPG
+losses contain their KL, so these terms are off, and the trainer below requests the reference itself.
 """
 
 from collections import Counter
@@ -20,16 +19,16 @@ from rpg.verl_plugin.checkpoints import CompleteCheckpoints
 from rpg.verl_plugin.reference_settings import ReferenceSettings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
-ROLES = {Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy}  # which ActorRolloutRefWorker has
-# verl puts "actor/" before all that the actor reports; off-policy's stand beside verl's staleness
+ROLES = {Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy}  # ActorRolloutRefWorker has it
+# verl prefixes the actor's metrics with "actor/"; off-policy metrics go beside verl's staleness
 MOVED = {"actor/reference/": "reference/", "actor/off_policy/": "training/off_policy/"}
 
 
 class RPGTrainer(PPOTrainer):
-    """Before one of verl's trainers in the order of its classes: its workers are RPGActorRolloutRefWorker."""
+    """Mixin before one of verl's trainers; its workers are RPGActorRolloutRefWorker."""
 
     def __init__(self, config: DictConfig):
-        """config: the whole configuration of verl's trainer."""
+        """config: the full configuration of verl's trainer."""
         self.reference_settings = ReferenceSettings(**config.rpg.reference)
         with open_dict(config.actor_rollout_ref):
             config.actor_rollout_ref.rpg = {
@@ -47,16 +46,16 @@ class RPGTrainer(PPOTrainer):
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
-        adapter = self.config.actor_rollout_ref.model.get("lora_rank")  # then pi_ref is the actor without it
+        adapter = self.config.actor_rollout_ref.model.get("lora_rank")  # pi_ref is the actor without its adapter
         engine = self.reference_settings.has_model and not adapter
-        if engine and Role.ActorRollout in self.role_worker_mapping:  # verl wants none
+        if engine and Role.ActorRollout in self.role_worker_mapping:  # verl would build none
             for mapping in (self.role_worker_mapping, self.mapping):
                 mapping[Role.ActorRolloutRef] = mapping.pop(Role.ActorRollout)
         for role in ROLES & self.role_worker_mapping.keys():
             self.role_worker_mapping[role] = ray.remote(RPGActorRolloutRefWorker)
 
     def step(self, metrics: dict, timing_raw: dict) -> Any:
-        """As verl's, which averages metrics over the parts of a batch (separate_async): ours are sums, or the last."""
+        """As in verl, which averages metrics over a batch's parts (separate_async); ours are sums or last values."""
         self._of_step = {}
         self._failed = set()
         batch = super().step(metrics, timing_raw)
@@ -64,11 +63,11 @@ class RPGTrainer(PPOTrainer):
         return batch
 
     def _refill(self, num_prompts: int) -> int:
-        """Prompts for those that the replay buffer dropped; up to max_num_gen_batches batches a step."""
+        """Request prompts for those that the replay buffer dropped, up to max_num_gen_batches batches per step."""
         step, before = self._asked
         self._asked = (self.global_steps, num_prompts + (before if step == self.global_steps else 0))
         batch, limit = self.config.data.train_batch_size, self.config.algorithm.filter_groups.max_num_gen_batches
-        if limit and self._asked[1] > (limit - 1) * batch:  # the first batch is not asked for here
+        if limit and self._asked[1] > (limit - 1) * batch:  # verl requests the first batch itself
             raise RuntimeError(
                 f"step {self.global_steps}: {limit} batches of {batch} prompts hold no batch in which every group has "
                 f"reward variance (algorithm.filter_groups.max_num_gen_batches={limit}). The problems are too easy or "
@@ -78,7 +77,7 @@ class RPGTrainer(PPOTrainer):
         return self._add_prompts_to_generate(num_prompts)
 
     def _build_replay_buffer(self) -> Any:
-        """verl's, whose batches are counted before verl fills up what is missing, and what it drops after a failure."""
+        """Return verl's replay buffer, with counts of incomplete batches (before verl pads them) and failed groups."""
         buffer = super()._build_replay_buffer()
         sample, reasons, buffer.refill_fn = buffer.sample, buffer._terminal_eviction_reasons, self._refill
 
@@ -104,10 +103,10 @@ class RPGTrainer(PPOTrainer):
             self._of_step[key] = self._of_step.get(key, 0) + value
 
     def _note_failed(self, groups: set[str]) -> None:
-        """Groups that an asynchronous trainer drops whole, and asks for anew, as one of their responses failed.
+        """Count groups that an asynchronous trainer drops and replaces because one of their responses failed.
 
         Raises:
-            RuntimeError: they are more of a batch than rpg.left_out_limit allows.
+            RuntimeError: their share of a batch exceeds rpg.left_out_limit.
         """
         if new := groups - self._failed:
             self._failed |= new
@@ -129,7 +128,7 @@ class RPGTrainer(PPOTrainer):
                 self._filtered.setdefault(key.split("_")[0], []).append(float(scores.sum()))
 
     def _compute_metrics(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> None:
-        """As verl's, and the mean reward before filter_groups drops groups; surplus groups count as the kept ones."""
+        """As in verl, with the mean reward before filter_groups drops groups; surplus groups count like kept ones."""
         super()._compute_metrics(batch, metrics, *args, **kwargs)
         if self.config.algorithm.filter_groups.enable:
             rows = zip(batch.keys, batch.tags, strict=True)
@@ -141,10 +140,10 @@ class RPGTrainer(PPOTrainer):
             self._filtered = {}
 
     def _count(self, keys: list[str], partition: str, prompts: int) -> dict[str, float]:
-        """Of a batch's responses, by verl's keys prompt_response_part, how many are missing, and groups of one.
+        """Count a batch's missing responses and groups of one, by verl's keys prompt_response_part.
 
         Raises:
-            RuntimeError: more are missing than rpg.left_out_limit allows.
+            RuntimeError: the missing share exceeds rpg.left_out_limit.
         """
         rollout = self.config.actor_rollout_ref.rollout
         groups = Counter(prompt for prompt, _ in {tuple(key.split("_")[:2]) for key in keys})
@@ -170,7 +169,7 @@ class RPGTrainer(PPOTrainer):
 
 
 def install(mode: str) -> None:
-    """Have verl take our part of a mode's trainer (trainer.v1.trainer_mode) with its own, in this process."""
+    """Make verl use our mixin with its trainer of a mode (trainer.v1.trainer_mode), in this process."""
     trainer = get_trainer_cls(mode)
     ours = (RPGTrainer, CompleteCheckpoints)
-    TRAINER_REGISTRY[mode] = type(trainer.__name__, (*ours, trainer), {})  # verl's register refuses it
+    TRAINER_REGISTRY[mode] = type(trainer.__name__, (*ours, trainer), {})  # verl's register rejects a known name

@@ -1,4 +1,4 @@
-"""verl's own policy losses, called as verl calls them: to set beside ours."""
+"""verl's own policy losses as functions of tensors, for comparison with ours."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,11 +8,10 @@ from torch import Tensor
 
 
 def verl_loss(name: str, clip_low: float, clip_high: float, clip_c: float) -> Callable[..., Tensor]:
-    """A registered loss of verl's as a function of tensors (batch, tokens), every token of which counts.
+    """Return a registered loss of verl as a function of tensors (batch, tokens) without a mask.
 
-    The function takes log_prob, old_log_prob, advantages and weights (None, or what multiplies the loss of each
-    token, verl's rollout_is_weights), and returns a scalar: the mean over tokens, or over responses where the loss
-    is one of whole responses.
+    The function takes log_prob, old_log_prob, advantages and weights (verl's rollout_is_weights, which multiply each
+    token's loss, or None), and returns a scalar: the mean over tokens, or over responses for sequence-level losses.
 
     Raises:
         ValueError: verl has no such loss.
@@ -20,7 +19,7 @@ def verl_loss(name: str, clip_low: float, clip_high: float, clip_c: float) -> Ca
     from verl.trainer.ppo.core_algos import get_policy_loss_fn
     from verl.workers.config import ActorConfig
 
-    function: Any = get_policy_loss_fn(name)  # verl's own type has no names
+    function: Any = get_policy_loss_fn(name)  # verl's type has no parameter names
     config = ActorConfig(
         strategy="fsdp2",
         rollout_n=1,
@@ -47,8 +46,8 @@ def verl_loss(name: str, clip_low: float, clip_high: float, clip_c: float) -> Ca
 
 
 def verl_kl_loss(log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
-    """verl's KL loss of each token with kl_loss_type low_var_kl (GRPO's k3, clamped at 10), without its coefficient."""
+    """Return verl's KL loss per token with kl_loss_type low_var_kl (GRPO's k3, clamped at 10), without coefficient."""
     from verl.trainer.ppo.core_algos import kl_penalty
 
-    penalty: Any = kl_penalty  # declared for float32 alone
+    penalty: Any = kl_penalty  # declared for float32 only
     return penalty(logprob=log_prob, ref_logprob=ref_log_prob, kl_penalty="low_var_kl")

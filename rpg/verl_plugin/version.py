@@ -1,4 +1,4 @@
-"""The verl that this plugin is written for, and the one that is here; verl is not imported."""
+"""The verl version of this plugin and the installed one; does not import verl."""
 
 import os
 from importlib import metadata
@@ -9,7 +9,7 @@ ALLOW = "RPG_ALLOW_VERL"
 
 
 def installed() -> str | None:
-    """The version of the verl that is installed, None where none is."""
+    """Return the version of the installed verl, or None."""
     try:
         return metadata.version("verl")
     except metadata.PackageNotFoundError:
@@ -17,10 +17,10 @@ def installed() -> str | None:
 
 
 def is_ours(version: str | None) -> bool:
-    """Whether a version is VERL; a local build of it (0.9.1+abc) counts as pip counts it."""
+    """Return whether a version is VERL; local builds (0.9.1+abc) count, as for pip."""
     return version is not None and version.partition("+")[0] == VERL
 
 
 def allowed() -> bool:
-    """Whether another version may be tried."""
+    """Return whether another version may be tried."""
     return os.environ.get(ALLOW) == "1"

@@ -1,4 +1,4 @@
-"""verl's worker with our actor loss, a moving reference, schedule-free AdamW, and skipped optimizer steps counted."""
+"""verl's worker with our actor loss, a moving reference, schedule-free AdamW, and counts of skipped steps."""
 
 from pathlib import Path
 from typing import Any
@@ -28,19 +28,21 @@ class RPGActor(TrainingWorker):
     _mini_batch = 0
 
     def train_batch(self, data: TensorDict) -> TensorDict:
-        """One optimizer step on one mini-batch, which verl's engine skips where the gradient is not finite."""
+        """Run one optimizer step on a mini-batch; verl's engine skips it if the gradient is not finite."""
         output = super().train_batch(data)
         if self.engine.last_step_skipped:
             self.skipped.skipped(data, self._mini_batch, torch.distributed.get_rank())
         else:
             self.skipped.taken()
         self._mini_batch += 1
-        if tu.get(data, key="update_lr_scheduler", default=False):  # the last one, while the weights are still here
+        if tu.get(
+            data, key="update_lr_scheduler", default=False
+        ):  # after the last step, while the weights are on the device
             require_finite_weights(self.engine.module)
         return output
 
     def train_mini_batch(self, data: TensorDict) -> TensorDict | None:
-        """All optimizer steps of an iteration, with metrics of skipped steps, off-policyness and reference."""
+        """Run all optimizer steps of an iteration; adds metrics of skipped steps, off-policyness and reference."""
         self._mini_batch = self.skipped.count = 0
         output = super().train_mini_batch(data)
         skipped = self.skipped.count
@@ -48,20 +50,20 @@ class RPGActor(TrainingWorker):
         if self.reference is not None:
             self.reference.end_iteration(self._mini_batch - skipped, reference_kl)
             ours |= self.reference.metrics()
-        if output is None:  # on all but one rank of a sequence-parallel group
+        if output is None:  # None on all but one rank of a sequence-parallel group
             return None
         metrics = finite(tu.get(output, "metrics")) if skipped else tu.get(output, "metrics")
         metrics = metrics | {"skipped_steps": float(skipped)} | ours
         return tu.get_tensordict(tensor_dict={}, non_tensor_dict={"metrics": metrics})
 
     def save_checkpoint(self, local_path, hdfs_path=None, global_step=0, max_ckpt_to_keep=None) -> None:
-        """The actor into local_path as verl does, the reference into `reference` beside it."""
+        """Save the actor into local_path as verl does, and the reference into `reference` beside it."""
         super().save_checkpoint(local_path, hdfs_path, global_step, max_ckpt_to_keep)
         if self.reference is not None and local_path is not None:
             self.reference.save(_beside(local_path))
 
     def load_checkpoint(self, local_path, hdfs_path=None, del_local_after_load=False) -> None:
-        """The counterpart of save_checkpoint."""
+        """Load what save_checkpoint wrote."""
         super().load_checkpoint(local_path, hdfs_path, del_local_after_load)
         if self.reference is not None and local_path is not None:
             self.reference.load(_beside(local_path))
@@ -72,20 +74,20 @@ def _beside(actor_path: str) -> Path:
 
 
 class RPGReferencePolicy(TrainingWorker):
-    """verl's reference policy, renewed where that is due before it is asked for log-probs."""
+    """verl's reference policy, which is renewed, if due, before it computes log-probs."""
 
     engine: Any
     reference: Reference | None = None
 
     def infer_batch(self, data: TensorDict) -> TensorDict:
-        """Reference log-probs of an iteration; verl asks for them once, after the old log-probs."""
+        """Return the reference log-probs of an iteration; verl requests them once, after the old log-probs."""
         if self.reference is not None:
             self.reference.begin_iteration()
         return super().infer_batch(data)
 
 
 class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
-    """verl's worker of actor, rollout and reference; its config has the section `rpg` besides (trainer.py)."""
+    """verl's worker of actor, rollout and reference; its config also has the section `rpg` (trainer.py)."""
 
     actor_worker_cls = RPGActor
     ref_worker_cls = RPGReferencePolicy

@@ -1,4 +1,4 @@
-"""What verl 0.9.1 and vLLM lack on a CPU, so that the real trainer, FSDP2 and vLLM run on a laptop. docs/cpu.md.
+"""Support for running verl 0.9.1's trainer, FSDP2 and vLLM on a CPU (docs/cpu.md).
 
 Nothing here is imported unless VERL_PLATFORM=cpu is set (rpg.verl_plugin.on_cpu).
 """
@@ -6,14 +6,14 @@ Nothing here is imported unless VERL_PLATFORM=cpu is set (rpg.verl_plugin.on_cpu
 import multiprocessing
 import os
 
-PRELOADED_PYTHON = "RPG_PRELOADED_PYTHON"  # path of the import server's executable, for vLLM's engine process
+PRELOADED_PYTHON = "RPG_PRELOADED_PYTHON"  # executable of the import server, for vLLM's engine process
 
 
 def vllm_plugin() -> None:
     """Keep vLLM's linear weights loadable, and start vLLM's engine process through the import server if there is one.
 
-    vLLM's CPU build packs the weights of a linear layer after loading and drops the parameters, so that the next weight
-    update finds none.
+    vLLM's CPU build packs the weights of a linear layer after loading and drops the parameters, which the next weight
+    update needs.
     """
     import torch
     from vllm.model_executor.layers import utils

@@ -1,11 +1,11 @@
-"""verl's checkpoint engine of the cpu platform: weights to rollouts that have logical GPUs of their own.
+"""A checkpoint engine for the cpu platform: sends weights to rollouts with separate logical GPUs.
 
-Where that is so (trainer.v1.trainer_mode=separate_async), verl 0.9.1 has the trainer's weights carried by a checkpoint
-engine. It refuses `naive` there, and all others of its own want a device. rollout.py registers this one on the cpu
-platform; a run takes it by `actor_rollout_ref.rollout.checkpoint_engine.backend=rpg_socket`.
+With trainer.v1.trainer_mode=separate_async, verl 0.9.1 transfers the trainer's weights by a checkpoint engine. It
+rejects `naive` there, and its other engines need a device. rollout.py registers this engine on the cpu platform;
+`actor_rollout_ref.rollout.checkpoint_engine.backend=rpg_socket` selects it.
 
-The weights go through Unix sockets of one machine, in a directory that this user alone can enter. A side that fails or
-dies ends its connections, and the other one raises: EOFError, ConnectionResetError or BrokenPipeError.
+The weights go through Unix sockets on one machine, in a directory that only this user can enter. If one side fails or
+dies, its connections close and the other side raises EOFError, ConnectionResetError or BrokenPipeError.
 """
 
 import pickle
@@ -21,15 +21,15 @@ from rpg.files.lock import Scratch
 
 @CheckpointEngineRegistry.register("rpg_socket")  # type: ignore[attr-defined]
 class SocketCheckpointEngine(CheckpointEngine):
-    """verl makes one in every rank of the trainer and in every worker of a rollout, and calls the methods in order."""
+    """verl creates one per rank of the trainer and per rollout worker, and calls the methods in this order."""
 
     def __init__(self, bucket_size: int, is_master: bool = False):
-        """is_master: whether this is the trainer's rank 0, which sends. bucket_size: not used."""
+        """is_master: whether this is the trainer's rank 0, which sends. bucket_size: unused."""
         self.is_master = is_master
         self._connections: list[Connection] = []
 
     def prepare(self) -> dict[str, str]:
-        """Of the sender: `address`, the socket at which it waits."""
+        """Return the sender's socket as `address`; {} for others."""
         if not self.is_master:
             return {}
         self._scratch = Scratch("weights")
@@ -41,15 +41,15 @@ class SocketCheckpointEngine(CheckpointEngine):
     def build_topology(
         cls, actor_wg_world_size: int, rollout_world_size: int, metadata: list[dict[str, str]]
     ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-        """Arguments of init_process_group, a list over the trainer's ranks and one over the rollouts' workers.
+        """Return the arguments of init_process_group for the trainer's ranks and for the rollouts' workers.
 
-        metadata: what prepare returned, the trainer's ranks first.
+        metadata: the results of prepare, the trainer's ranks first.
         """
         trainer = {"receivers": [rollout_world_size] * actor_wg_world_size}
         return trainer, {"address": [metadata[0]["address"]] * rollout_world_size}
 
     def init_process_group(self, receivers: int = 0, address: str | None = None) -> None:
-        """Connect the sender with so many receivers, or a receiver with the sender at address."""
+        """Connect the sender with its receivers, or a receiver with the sender at `address`."""
         if address:
             self._connections = [Client(address)]
         elif self.is_master:
@@ -58,16 +58,16 @@ class SocketCheckpointEngine(CheckpointEngine):
             self._scratch.remove()
 
     def finalize(self) -> None:
-        """Close the connections; once more changes nothing."""
+        """Close the connections. Safe to call more than once."""
         for connection in self._connections:
             connection.close()
         self._connections = []
 
     async def send_weights(self, weights: Iterator[tuple[str, torch.Tensor]], global_steps: int | None = None) -> None:
-        """Send all of (name, tensor) to the rollouts; a rank other than 0 only takes its part in gathering them."""
+        """Send all (name, tensor) pairs to the rollouts; ranks other than 0 only take part in gathering them."""
         try:
             for name, weight in weights:
-                self._send((name, weight.detach().clone()))  # a view would be sent with all of its memory
+                self._send((name, weight.detach().clone()))  # pickling a view would send all of its storage
             self._send(None)
         finally:
             self.finalize()
@@ -78,7 +78,7 @@ class SocketCheckpointEngine(CheckpointEngine):
             connection.send_bytes(body)
 
     async def receive_weights(self, global_steps: int | None = None) -> AsyncGenerator[tuple[str, torch.Tensor], None]:
-        """All weights as (name, tensor), each tensor the caller's to keep."""
+        """Yield all weights as (name, tensor); the caller owns the tensors."""
         [connection] = self._connections
         try:
             while (message := pickle.loads(connection.recv_bytes())) is not None:

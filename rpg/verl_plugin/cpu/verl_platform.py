@@ -1,10 +1,10 @@
-"""The platform `cpu` for verl 0.9.1, and what else verl lacks there.
+"""The platform `cpu` for verl 0.9.1.
 
-- verl has platforms for CUDA, NPU and others only; ours is that of CUDA with a device module that answers on a host.
-- Its process-group backend is `gloo`: torch refuses the "cpu:gloo,cpu:gloo" that verl builds.
-- Parameters offloaded to host memory are not pinned, which needs a device.
-- VERL_ENGINE_DEVICE=cuda, verl's own switch: its FSDP engines are registered for cuda and npu only, and the cuda ones
-  run on a CPU.
+- verl has platforms for CUDA, NPU and others only; this one is CUDA's with a device module for a host.
+- Its process-group backend is `gloo`: torch rejects the "cpu:gloo,cpu:gloo" that verl builds.
+- Parameters offloaded to host memory are not pinned, because pinning needs a device.
+- It sets verl's switch VERL_ENGINE_DEVICE=cuda: verl's FSDP engines are registered for cuda and npu only, and the cuda
+  engines run on a CPU.
 """
 
 import functools
@@ -22,22 +22,22 @@ NAME = "cpu"
 
 
 def _peak_memory(device: Any = None) -> int:
-    """Peak resident memory of this process in bytes, the nearest figure to a device allocator's."""
+    """Return this process's peak resident memory in bytes, in place of a device allocator's peak."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _memory_info(device: Any = None) -> tuple[int, int]:
-    """(available, total) host memory in bytes, in the order of torch.cuda.mem_get_info."""
+    """Return (available, total) host memory in bytes, like torch.cuda.mem_get_info."""
     page = os.sysconf("SC_PAGE_SIZE")
     return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
-    """A CPU has no device memory to free, and no allocator to set."""
+    """Do nothing: a CPU has no device memory and no allocator to set."""
 
 
 def _device_module() -> types.ModuleType:
-    """torch.cpu with what verl asks of torch.cuda: memory figures, caches, RNG state, device name."""
+    """Return torch.cpu with the functions of torch.cuda that verl uses: memory, caches, RNG state, device name."""
     module = types.ModuleType("rpg.verl_plugin.cpu.device_module")
     module.__dict__.update({name: getattr(torch.cpu, name) for name in torch.cpu.__all__})
     memory = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
@@ -63,29 +63,29 @@ class CpuPlatform(PlatformCUDA):
         return True
 
     def current_device(self) -> Any:
-        return torch.device(NAME)  # verl uses the answer as a torch device
+        return torch.device(NAME)  # verl uses the result as a torch device
 
     def communication_backend_name(self) -> str:
         return "gloo"
 
     def is_ipc_supported(self) -> bool:
-        return False  # verl then hands weights to vLLM through shared memory
+        return False  # verl then passes weights to vLLM through shared memory
 
 
 class _UnpinnedOffload(fsdp.CPUOffloadPolicy):
-    """FSDP2's policy for parameters in host memory, never pinned."""
+    """FSDP2's offload policy without pinned memory."""
 
     def __init__(self, pin_memory: bool = False):
         super().__init__(pin_memory=False)
 
 
 def register() -> None:
-    """Register the platform with verl and replace the two defaults named above; safe to call more than once."""
+    """Register the platform with verl and replace the defaults named above; safe to call more than once."""
     import verl.utils.distributed as distributed
 
     PlatformRegistry.register(platform=NAME)(CpuPlatform)
     os.environ.setdefault("VERL_ENGINE_DEVICE", "cuda")
     fsdp.CPUOffloadPolicy = _UnpinnedOffload  # type: ignore[misc]
     original = distributed.initialize_global_process_group_ray
-    if not isinstance(original, functools.partial):  # a partial is ours
+    if not isinstance(original, functools.partial):  # a partial is our replacement
         distributed.initialize_global_process_group_ray = functools.partial(original, backend="gloo")

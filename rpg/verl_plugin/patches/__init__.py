@@ -1,4 +1,4 @@
-"""Faults of verl 0.9.1, TransferQueue and vLLM that the plugin mends, a file each.
+"""Fixes for faults of verl 0.9.1, TransferQueue and vLLM, one per file.
 
-The first line of each file names the fault and the version. Each docstring ends with what shows that the file may go.
+The first line of each file names the version and the fault; its docstring ends with the condition for its removal.
 """

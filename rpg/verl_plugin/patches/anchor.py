@@ -1,8 +1,8 @@
-"""verl 0.9.1: with weights in host memory, trainer_mode=separate_async takes the present policy for pi_old.
+"""verl 0.9.1: with weights in host memory, trainer_mode=separate_async uses the current policy as pi_old.
 
-There a batch arrives in several parts, and PPOTrainerSeparateAsync puts the weights of the batch's beginning back to
-recompute old log-probs. verl's DetachActorWorker keeps them by Tensor.cpu(), which copies nothing when the weights are
-in host memory already, as on a CPU and with param_offload. Here they are copied.
+There a batch arrives in several parts, and PPOTrainerSeparateAsync restores the weights from the beginning of the batch
+to recompute old log-probs. verl's DetachActorWorker stores them by Tensor.cpu(), which does not copy weights that are
+in host memory already, as on a CPU and with param_offload. This file copies them.
 
 May go when verl's save_model_to_cpu copies tensors that are on the CPU.
 """
@@ -16,20 +16,20 @@ from rpg.verl_plugin.reference import copy_shards, local
 
 
 class AnchorWorker:
-    """Mixed in before verl's ActorRolloutRefWorker; the methods have the names of verl's DetachActorWorker."""
+    """Mixin before verl's ActorRolloutRefWorker; the methods have the names of verl's DetachActorWorker."""
 
     actor: Any
     _kept: dict[int, dict[str, torch.Tensor]]
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
     def save_model_to_cpu(self, n: int) -> None:
-        """Keep a copy of this rank's weights in host memory under the number n."""
+        """Store a copy of this rank's weights in host memory under the number n."""
         self._kept = getattr(self, "_kept", {})
         self._kept[n] = {name: local(tensor).to("cpu", copy=True) for name, tensor in self._weights().items()}
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
     def restore_model_from_cpu(self, n: int) -> None:
-        """Put copy n back into the actor."""
+        """Restore copy n to the actor."""
         copy_shards(self._kept[n], self._weights())
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
@@ -38,5 +38,5 @@ class AnchorWorker:
         del self._kept[n]
 
     def _weights(self) -> dict[str, torch.Tensor]:
-        """The shards that the actor trains; taking them also drops what a forward pass has gathered."""
+        """Return the actor's shards; this also frees parameters gathered by a forward pass."""
         return self.actor.engine.module.state_dict()

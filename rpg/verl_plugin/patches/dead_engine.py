@@ -1,7 +1,7 @@
 """verl 0.9.1: a vLLM server outlives its dead engine, and the run waits for it forever.
 
-verl's agent loop asks the server again and again, and the actor waits at its socket to hand over weights. Here the
-server process ends with the engine, Ray reports the death, and the run stops (lost_workers.py).
+verl's agent loop retries its requests, and the actor waits at its socket to transfer weights. With this file the server
+process ends with the engine, Ray reports its death, and the run stops (lost_workers.py).
 
 May go when a run whose vLLM engine is killed stops by itself (tests/e2e/test_faults.py without this file).
 """
@@ -13,18 +13,18 @@ import time
 import traceback
 from typing import Any
 
-INTERVAL = 1.0  # seconds between two looks at the engine
+INTERVAL = 1.0  # seconds between two polls of the engine
 
 
 def watch(server: Any) -> None:
-    """End this process when server.engine, a vLLM AsyncLLM, has died."""
+    """End this process when server.engine, a vLLM AsyncLLM, is dead."""
     threading.Thread(target=_watch, args=(server,), daemon=True).start()
 
 
 def _watch(server: Any) -> None:
     while True:
         time.sleep(INTERVAL)
-        engine = getattr(server, "engine", None)  # of a replica on several nodes, only the first has one
+        engine = getattr(server, "engine", None)  # in a replica on several nodes, only the first has an engine
         if engine is not None and engine.errored:
             traceback.print_exception(engine.dead_error)
             sys.stderr.flush()

@@ -1,8 +1,8 @@
 """verl 0.9.1: its file logger empties metrics.jsonl when a run is resumed.
 
-Here a resumed run continues the file, so that it holds all steps even after a kill.
+With this file a resumed run appends to it, so that it has all steps even after a kill.
 
-May go when verl's FileLogger opens its file to append, and writes no second record of the step before the resumption.
+May go when verl's FileLogger appends to its file and writes no second record of the step before the resume.
 """
 
 import json
@@ -44,7 +44,7 @@ class AppendingFileLogger:
         return orjson.dumps({"step": step, "data": data}, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
 
     def finish(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
 
 def install() -> None:

@@ -1,9 +1,9 @@
 """verl 0.9.1: the fused cross-entropy fails under FSDP2 for a model with an untied output layer (Qwen2.5-7B).
 
-verl shards the lm_head of such a model as a unit of its own, whose weights are whole only during its own forward pass.
-The fused kernel reads lm_head.weight without a forward pass and meets a shard: "got mixed torch.Tensor and DTensor".
-Here a model with the kernel leaves its lm_head to the outermost unit, whose weights are whole during the model's
-forward pass: 1.1 GB of bfloat16 for Qwen2.5-7B.
+verl shards the lm_head of such a model as a separate unit, whose weights are gathered only during its own forward pass.
+The fused kernel reads lm_head.weight without a forward pass and gets a shard: "got mixed torch.Tensor and DTensor".
+With this file, the lm_head of a model with the kernel belongs to the outermost unit, whose weights are gathered during
+the model's forward pass: 1.1 GB of bfloat16 for Qwen2.5-7B.
 
 May go when tests/verl_plugin/test_packing.py passes for qwen2 with profile=gpu_sdpa without this file.
 """
@@ -14,17 +14,17 @@ from typing import Any
 
 
 def install() -> None:
-    """Make verl leave the lm_head of models with the fused kernel to the outermost unit; safe to call repeatedly."""
+    """Make verl shard the lm_head of models with the fused kernel in the outermost unit; safe to call repeatedly."""
     from verl.utils import fsdp_utils
 
     original = fsdp_utils._select_fsdp2_wrap_targets
-    if not isinstance(original, functools.partial):  # a partial is ours
+    if not isinstance(original, functools.partial):  # a partial is our replacement
         fsdp_utils._select_fsdp2_wrap_targets = functools.partial(_units, original)
 
 
 def _units(original: Callable[..., list], model: Any, classes: Any) -> list:
     modules = original(model, classes)
-    if getattr(model, "_verl_fused_kernels_backend", None) is None:  # verl sets it on a model with the kernel
+    if getattr(model, "_verl_fused_kernels_backend", None) is None:  # verl sets it on models with the kernel
         return modules
     head = model.get_output_embeddings()
     return [module for module in modules if module is not head]

@@ -1,9 +1,8 @@
 """TransferQueue 0.1.11: two verl runs on one Ray cluster share one queue, and train on each other's responses.
 
-TransferQueue has one controller per cluster, an actor with a fixed name and namespace, so that one job can serve
-another's data (Ascend/TransferQueue, pull request 115). verl's runs all use the partition "train" in it, and the first
-run that ends takes the controller along; the other then waits for it forever. Here the controller lives in the job's
-own namespace, where other runs cannot find it.
+TransferQueue has one controller per cluster, an actor with a fixed name and namespace, so that jobs can share data
+(Ascend/TransferQueue, pull request 115). All verl runs use its partition "train", and the first run that ends also ends
+the controller; the other run then waits for it forever. With this file the controller lives in the job's namespace.
 
 May go when tests/e2e/test_reproduce.py passes without this file.
 """
@@ -11,12 +10,12 @@ May go when tests/e2e/test_reproduce.py passes without this file.
 import os
 from typing import Any
 
-OWN = "RPG_JOB_QUEUE"  # the recipe sets it to 1 for all processes of a run; plain verl stays as it is
+OWN = "RPG_JOB_QUEUE"  # the recipe sets it to 1 for all processes of a run; plain verl is unchanged
 NAME = "TransferQueueController"
 
 
 def install() -> None:
-    """Where OWN asks for it, make TransferQueue create and find its controller in this job's namespace; repeatable."""
+    """If OWN is set, make TransferQueue create and find its controller in this job's namespace; safe to repeat."""
     if os.environ.get(OWN) != "1":
         return
     import ray

@@ -1,13 +1,13 @@
-"""verl 0.9.1: a reward function that raises, hangs or returns NaN loses responses, stops or spoils a run unnoticed.
+"""verl 0.9.1: a reward function that raises, hangs or returns NaN silently loses responses or stops or spoils a run.
 
-verl drops a response whose reward raises and trains on the rest of the group, without a count; a reward that never
-returns stops the run; NaN enters the advantages. Here each of these leaves the response out, the reason is written to
-LEFT_OUT in the run's directory, and the trainer counts (trainer.py).
+verl silently drops a response whose reward raises and trains on the rest of the group; a reward that never returns
+stops the run; NaN enters the advantages. With this file, each of these leaves out the response, the reason is written to
+LEFT_OUT in the run's directory, and the trainer counts them (trainer.py).
 
-A second fault of the same class: verl loads the tokenizer in this worker with trust_remote_code=True, whatever
-actor_rollout_ref.model.trust_remote_code says.
+A second fault of the same class: verl always loads the tokenizer in this worker with trust_remote_code=True and ignores
+actor_rollout_ref.model.trust_remote_code.
 
-May go when verl limits the time of a reward, refuses NaN, counts the responses it drops, and obeys the key.
+May go when verl limits the time of a reward, rejects NaN, counts the responses it drops, and obeys the key.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ LONGEST = 2000  # characters of a problem or a reason
 
 
 class RewardLoopWorker(reward_loop.RewardLoopWorker):
-    """Scores are finite and arrive within rpg.reward_limit seconds. The class keeps verl's name, which Ray shows."""
+    """Requires finite scores within rpg.reward_limit seconds. The class keeps verl's name, which Ray shows."""
 
     def _init_reward_fn(self) -> None:
         # a package that vLLM's server imports (model_hosting_container_standards) sets the root logger to ERROR
@@ -37,11 +37,11 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         def tokenizer(path: str, **arguments: Any) -> Any:
             return hf_tokenizer(path, **{**arguments, "trust_remote_code": trusted})
 
-        reward_loop.hf_tokenizer = tokenizer  # type: ignore[attr-defined]  # of this worker's process alone
+        reward_loop.hf_tokenizer = tokenizer  # type: ignore[attr-defined]  # in this worker's process only
         super()._init_reward_fn()
 
     async def compute_score(self, data: DataProto) -> dict:
-        """verl's result for one response: reward_score and reward_extra_info.
+        """Return verl's result for one response: reward_score and reward_extra_info.
 
         Raises:
             RuntimeError: the response has no reward; the message names the response and the reason.
@@ -54,12 +54,12 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         except TimeoutError:
             why = f"the reward took more than {limit} s (rpg.reward_limit)"
             raise RuntimeError(self._left_out(data, why)) from None
-        except Exception as error:  # whatever a user's function raises
+        except Exception as error:  # a user's function may raise anything
             raise RuntimeError(self._left_out(data, f"{type(error).__name__}: {error}")) from error
         return result
 
     def _left_out(self, data: DataProto, why: str) -> str:
-        """Write a response without a reward to LEFT_OUT; returns the message for the log."""
+        """Write a response without a reward to LEFT_OUT; return the message for the log."""
         row = {key: values[-1] for key, values in data.non_tensor_batch.items()}
         problem = row["raw_prompt"][-1]["content"]
         note = {
@@ -75,11 +75,11 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
 
 
 def require_numbers(result: dict[str, Any]) -> None:
-    """Check that the score and every number beside it are finite.
+    """Check that the score and all other numbers are finite.
 
     Raises:
         TypeError: the score is not a number.
-        ValueError: a number is NaN or infinite.
+        ValueError: a number is NaN or Inf.
     """
     score = float(result["reward_score"])
     numbers = {key: value for key, value in result["reward_extra_info"].items() if isinstance(value, float)}

@@ -1,9 +1,9 @@
-"""verl 0.9.1: two runs on one machine name the socket between actor and vLLM alike, and get each other's weights.
+"""verl 0.9.1: two runs on one machine use the same socket between actor and vLLM, and exchange their weights.
 
-The name holds Ray's job id. A run that starts its own Ray is job 1 there, so two such runs share a name: they wait for
-each other forever, or the vLLM of one run receives the weights of the other. Here the name also holds the id of the Ray
-node, which is random. The actor's side binds the socket in ServerAdapter; vLLM's workers read the environment variable
-that vLLMHttpServer sets. The classes keep verl's names, which Ray shows.
+The socket's name contains Ray's job id. A run that starts its own Ray is job 1, so two such runs share a name: they
+wait for each other forever, or the vLLM of one run gets the weights of the other. With this file, the name also
+contains the random id of the Ray node. The actor's side binds the socket in ServerAdapter; vLLM's workers read the
+environment variable that vLLMHttpServer sets. The classes keep verl's names, which Ray shows.
 
 May go when verl names the socket by more than Ray's job id (ServerAdapter.__init__, vLLMHttpServer.__init__).
 """
@@ -17,7 +17,7 @@ from rpg.verl_plugin.patches import dead_engine
 
 
 def socket_id() -> str:
-    """The part of the socket's name that replaces Ray's job id; the same in all processes of a run on one node."""
+    """Return the replacement for Ray's job id in the socket's name; equal in all processes of a run on one node."""
     context = ray.get_runtime_context()
     return f"{context.get_job_id()}-{context.get_node_id()[:16]}"
 
@@ -28,13 +28,13 @@ class ServerAdapter(vllm_rollout.ServerAdapter):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         if self.config.disaggregation.enabled:
-            return  # verl then starts servers past its registry; both sides keep verl's name
+            return  # verl then bypasses its registry for servers; both sides keep verl's name
         job = f"zmq-{ray.get_runtime_context().get_job_id()}-"
         self.zmq_handle = self.zmq_handle.replace(job, f"zmq-{socket_id()}-")
 
 
 class vLLMHttpServer(vllm_async_server.vLLMHttpServer):
-    """vLLM's side, which also ends with its engine (dead_engine.py)."""
+    """vLLM's side, whose process also ends with its engine (dead_engine.py)."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

@@ -1,7 +1,7 @@
-"""verl 0.9.1 runs code that a checkpoint file holds: it reads every file by torch.load(weights_only=False).
+"""verl 0.9.1 runs code in a checkpoint file: it reads every file by torch.load(weights_only=False).
 
-torch has a switch over that argument, an environment variable that each call reads. It is on only while a checkpoint is
-read, because verl also moves batches between its processes by torch.load.
+torch has an environment variable that overrides this argument. It is set only while a checkpoint is read, because verl
+also transfers batches between its processes by torch.load.
 
 May go when verl's FSDPCheckpointManager.load_checkpoint and PPOTrainer._load_checkpoint pass weights_only=True.
 """
@@ -15,15 +15,15 @@ import torch
 import torch.distributed.tensor  # lets torch read the tensors of FSDP2
 
 SWITCH = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-# in verl's checkpoints beside tensors and Python's own types: the state of numpy's generator, an array
+# verl's checkpoints also contain the state of numpy's generator, an array
 ARRAY = [numpy.empty(0).__reduce__()[0], numpy.ndarray, numpy.dtype, numpy.dtypes.UInt32DType]
 
 
 @contextmanager
 def enforced() -> Iterator[None]:
-    """While in this context, torch.load of this process reads only tensors and plain data, whatever its caller asks.
+    """Make torch.load of this process read only tensors and plain data, regardless of its argument.
 
-    A file that names anything else raises torch's pickle.UnpicklingError, which says what; a module that
+    A file with another type raises torch's pickle.UnpicklingError, which names it; a module that
     actor_rollout_ref.model.external_lib imports can allow it by torch.serialization.add_safe_globals.
     """
     before = os.environ.copy()
@@ -38,7 +38,7 @@ def enforced() -> Iterator[None]:
 
 
 def install() -> None:
-    """Make verl's FSDP engines of this process read their checkpoints this way; safe to call more than once."""
+    """Make verl's FSDP engines of this process load checkpoints in this way; safe to call more than once."""
     from verl.utils.checkpoint.fsdp_checkpoint_manager import FSDPCheckpointManager
 
     if not hasattr(FSDPCheckpointManager.load_checkpoint, "__wrapped__"):

@@ -1,12 +1,11 @@
-"""An interpreter that has done its imports already.
+"""A Python interpreter that starts with its imports done.
 
-One run of the stack is a dozen Python processes, and nearly all of its start is each of them importing
-torch, verl and vLLM anew. On a machine of two cores that is over a minute. Here one process (server.py)
-imports them once and forks; `Preloaded.executable` is a program that can stand wherever a Python interpreter
-is called (client.py): it hands its arguments, environment and open files to the server, whose forked child
-runs them, and it lives, takes signals and exits as that child does.
+A run of the stack consists of a dozen Python processes, and its start-up time is mostly their imports of torch, verl
+and vLLM: over a minute on two cores. Here one process (server.py) imports them once and forks. `Preloaded.executable`
+is a program that replaces the Python interpreter (client.py): it passes its arguments, environment and open files to
+the server, whose forked child runs them, and it forwards signals and the exit code.
 
-Used on the CPU profile only, through Ray's own `runtime_env.py_executable`. Linux only.
+Used by the CPU profile only, through Ray's `runtime_env.py_executable`. Linux only.
 """
 
 import contextlib
@@ -22,7 +21,7 @@ from rpg.files.lock import Scratch
 
 HERE = Path(__file__).parent
 
-# A fork of a process with threads is not safe; these libraries would start some when they are imported.
+# Forking a process with threads is not safe; these libraries would start threads at import.
 SINGLE_THREADED = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -33,14 +32,14 @@ SINGLE_THREADED = {
 class Preloaded:
     """A running import server.
 
-    executable: path of a program that behaves as this Python interpreter does, with modules imported.
+    executable: path of a program that behaves like this Python interpreter with the modules imported.
     """
 
     def __init__(self, early: Sequence[str], late: Sequence[str]):
         """Start importing in the background.
 
-        early: modules imported at once. late: those imported when the first program is started, in its
-        environment, because they read it when they are imported (Ray and whatever imports Ray).
+        early: modules to import at once. late: modules to import when the first program starts, in its environment, which
+        they read at import (Ray and modules that import Ray).
         """
         self._scratch = Scratch("preload")
         directory = self._scratch.path
@@ -52,31 +51,33 @@ class Preloaded:
         self._log = directory / "log"
         with open(self._log, "wb") as stream, socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(self._address))
-            listener.listen(64)  # clients that come before the imports are done wait here
+            listener.listen(64)  # early clients wait here until the imports are done
             self._server = subprocess.Popen(
                 [sys.executable, HERE / "server.py", str(listener.fileno()), str(os.getpid()), *early, "--", *late],
                 pass_fds=[listener.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,
-                start_new_session=True,  # a Ctrl-C in the terminal is the driver's to handle
+                start_new_session=True,  # the driver handles Ctrl-C
                 env={**os.environ, **SINGLE_THREADED},
             )
 
     def wait_for_early(self, patience: float = 600.0) -> None:
-        """Return when the early imports are done, or when it is known that they fail (see failure).
+        """Return when the early imports are done or have failed (see failure).
 
-        What starts beside them on a machine of two cores starts late. Raises TimeoutError after patience seconds.
+        On two cores, processes that start during the imports start late. Raises TimeoutError after `patience` seconds.
         """
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(patience)
-            with contextlib.suppress(ConnectionError):  # the server is gone
+            with contextlib.suppress(ConnectionError):  # the server has ended
                 connection.connect(str(self._address))
-                connection.shutdown(socket.SHUT_WR)  # a client that asks for nothing: the server closes when it is up
+                connection.shutdown(
+                    socket.SHUT_WR
+                )  # an empty request: the server closes the connection when it is ready
                 connection.recv(1)
 
     def failure(self) -> str | None:
-        """Why no more programs can be started, None while all is well."""
+        """Return why no more programs can start, or None."""
         code = self._server.poll()
         if code is None:
             return None
@@ -84,7 +85,7 @@ class Preloaded:
         return f"the import server ended with exit code {code}: {lines[-1] if lines else 'no word of it'}"
 
     def close(self) -> None:
-        """End the server and remove its files. Programs that it started live on."""
+        """End the server and remove its files. Programs that it started continue."""
         self._server.terminate()
         self._server.wait()
         self._scratch.remove()

@@ -1,6 +1,6 @@
-"""`client.py SOCKET ARGUMENT...`: run as python would run the arguments, in a fork of the import server.
+"""`client.py SOCKET ARGUMENT...`: run the arguments like python, in a fork of the import server.
 
-Standard library only, and little of it: this is started for every process, before its work begins.
+Imports little, and only the standard library, because every process of a run starts with it.
 """
 
 import json
@@ -15,12 +15,12 @@ FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signa
 def main() -> None:
     address, *arguments = sys.argv[1:]
     connection = socket.socket(socket.AF_UNIX)
-    files = []  # which a program started from here would inherit
+    files = []  # child programs would inherit it
     for name in os.listdir("/proc/self/fd"):
         try:
             if os.get_inheritable(int(name)):
                 files.append(int(name))
-        except OSError:  # the descriptor of the listing itself, closed by now
+        except OSError:  # the closed descriptor of the listing itself
             continue
     connection.connect(address)
     request = {
@@ -39,7 +39,7 @@ def main() -> None:
     for number in FORWARDED:
         signal.signal(number, lambda received, frame: os.kill(child, received))
     status = int(answers.readline() or -signal.SIGKILL)
-    if status < 0:  # ended by a signal: end in the same way, as whoever waits for this process expects
+    if status < 0:  # the child ended by a signal: end in the same way, for the parent
         signal.signal(-status, signal.SIG_DFL) if -status != signal.SIGKILL else None
         os.kill(os.getpid(), -status)
     os._exit(status)

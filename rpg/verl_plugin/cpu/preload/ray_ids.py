@@ -1,10 +1,10 @@
-"""Importing this first lets Ray's classes be imported before a fork: their ids come from the system's randomness.
+"""Import this first, so that classes under `@ray.remote` can be imported before a fork.
 
-Ray's C++ part seeds its random generator once in a process, at the first id it makes, and a fork copies the seeded
-generator: all children would then make the same ids, and two of one id at the same moment cost a worker its life.
-What makes an id while modules are imported is the decorator `@ray.remote` on a class, at one place in ray/actor.py.
-Here that place gets an id type that asks the system instead, so that the generator stays unseeded until after the
-fork. server.py compares two children to prove it.
+Ray's C++ part seeds its random generator at the first id that a process makes, and a fork copies the seeded generator:
+all children would make the same ids, and a duplicate id kills a worker. During imports only the decorator `@ray.remote`
+on a class makes an id, at one place in ray/actor.py. This module replaces the id type there by one that uses the
+system's randomness, so that the generator stays unseeded until after the fork. server.py checks that two children
+differ.
 """
 
 import os
@@ -16,7 +16,7 @@ from ray._raylet import ActorClassID
 class _SystemClassID(ActorClassID):
     @classmethod
     def from_random(cls) -> ActorClassID:
-        """A random id, as Ray's own; made without Ray's generator."""
+        """Return a random id like Ray's, made without Ray's generator."""
         return ActorClassID(os.urandom(ActorClassID.size()))
 
 

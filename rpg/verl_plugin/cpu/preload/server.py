@@ -1,8 +1,8 @@
 """`server.py LISTENER DRIVER EARLY... -- LATE...`: import the modules, then fork once for every client.
 
-See the package; DRIVER is the process that it ends with. The early ones are imported at once, the late ones when the
-first client comes, in that client's environment: Ray's C++ part reads the job's and the raylet's ids from it once, when
-it is imported, and all of a run's workers agree in them. The server must have one thread when it forks.
+The server ends with the process DRIVER. It imports the early modules at once, and the late ones with the first client,
+in that client's environment: Ray's C++ part reads the ids of job and raylet from it at import, and these are the same
+for all workers of a run. The server must have one thread when it forks.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ from typing import Any, NoReturn
 from rpg.verl_plugin.cpu.preload import SINGLE_THREADED
 
 PR_SET_PDEATHSIG = 1
-OUT_OF_THE_WAY = 500  # a client's files lie from this descriptor on until each gets the client's number
+OUT_OF_THE_WAY = 500  # a client's files use descriptors from here on until they get the client's numbers
 
 
 def main() -> None:
     descriptor, driver, *modules = sys.argv[1:]
     early, late = modules[: modules.index("--")], modules[modules.index("--") + 1 :]
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # no server without its driver
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # end with the driver
     if os.getppid() != int(driver):
         sys.exit("preload: the driver was gone before the kernel was told to end the server with it")
     preload(early)
@@ -38,15 +38,15 @@ def main() -> None:
 
 
 def preload(modules: list[str]) -> dict[str, str]:
-    """Import modules; returns the environment variables that importing them has set.
+    """Import modules and return the environment variables that they set.
 
-    Raises RuntimeError where a fork would not be safe afterwards: a thread was started, or Ray's generator seeded.
+    Raises RuntimeError if a fork is not safe afterwards: a thread was started, or Ray's generator was seeded.
     """
     before = dict(os.environ)
     for name in modules:
         try:
             importlib.import_module(name)
-        except (Exception, SystemExit) as error:  # whatever a module's import may raise
+        except (Exception, SystemExit) as error:  # an import may raise anything
             raise RuntimeError(f"preload: importing {name} failed: {error!r}") from error
     if "ray._raylet" in sys.modules and _ray_id_of_a_fork() == _ray_id_of_a_fork():
         raise RuntimeError(
@@ -54,7 +54,7 @@ def preload(modules: list[str]) -> dict[str, str]:
             "ids; leave what draws out of rpg.preload.late (ray_ids.py)"
         )
     gc.collect()
-    gc.freeze()  # the collector then leaves the shared pages alone
+    gc.freeze()  # keeps the garbage collector off the shared pages
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
         raise RuntimeError(f"preload: importing {modules} started {threads - 1} thread(s); forking would not be safe")
@@ -74,16 +74,13 @@ def _ray_id_of_a_fork() -> bytes:
 
 
 def adopt(environment: dict[str, str]) -> None:
-    """Make environment this process's own."""
+    """Replace this process's environment."""
     os.environ.clear()
     os.environ.update(environment)
 
 
 def serve(listener: socket.socket, late: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Answer clients for ever; returns, in each forked child, the request it has to carry out.
-
-    With it come the environment variables that the imports have set.
-    """
+    """Serve clients forever; return, in each forked child, its request and the variables that the imports set."""
     added: dict[str, str] | None = None
     while True:
         connection, _ = listener.accept()
@@ -92,7 +89,7 @@ def serve(listener: socket.socket, late: list[str]) -> tuple[dict[str, Any], dic
             if added is None:
                 adopt({**request["environment"], **SINGLE_THREADED})
                 added = preload(late)
-                signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
+                signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the keepers are not waited for
             if os.fork() == 0:
                 listener.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -107,17 +104,17 @@ def serve(listener: socket.socket, late: list[str]) -> tuple[dict[str, Any], dic
 
 
 def _keep(connection: socket.socket, child: int, files: list[int]) -> NoReturn:
-    """Between a client and its program: the client hears of the child's start and end, and takes it along if killed."""
+    """Report the child's start and end to its client, and kill the child if the client is killed."""
     for file in files:
         os.close(file)
 
     def end_with_the_client() -> None:
         with contextlib.suppress(ConnectionError):
-            connection.recv(1)  # it sends nothing more
+            connection.recv(1)  # returns when the client ends
         os.kill(child, signal.SIGKILL)
 
     threading.Thread(target=end_with_the_client, daemon=True).start()
-    with contextlib.suppress(BrokenPipeError):  # where the client is gone
+    with contextlib.suppress(BrokenPipeError):  # the client has ended
         connection.sendall(b"%d\n" % child)
     _, status = os.waitpid(child, 0)
     with contextlib.suppress(BrokenPipeError):
@@ -126,7 +123,7 @@ def _keep(connection: socket.socket, child: int, files: list[int]) -> NoReturn:
 
 
 def _read_request(connection: socket.socket) -> dict[str, Any] | None:
-    """What a client asks for, with the descriptors `received`; None where it asks for nothing."""
+    """Return a client's request with its descriptors `received`, or None if it is empty."""
     _, received, _, _ = socket.recv_fds(connection, 1, 250)
     with connection.makefile("rb") as stream:
         line = stream.readline()
@@ -134,26 +131,26 @@ def _read_request(connection: socket.socket) -> dict[str, Any] | None:
 
 
 def become(request: dict[str, Any], added: dict[str, str]) -> None:
-    """Turn this fresh child into the process that the client asked for, and run its program."""
+    """Turn this new child into the requested process and run its program."""
     gc.unfreeze()
-    # Ray gives each worker a group of its own and signals the whole group when it loses the worker. Children left in
-    # the server's group would all be hit, and the server too.
+    # Ray gives each worker its own process group and signals the whole group when it loses the worker. This would hit
+    # the server and all children in its group.
     try:
-        os.setpgid(0, request["group"])  # started by another child of the server, whose group this is
-    except PermissionError:  # a group outside the server's session
+        os.setpgid(0, request["group"])  # the group of another child of the server, which started this one
+    except PermissionError:  # the group is outside the server's session
         os.setpgid(0, 0)
     high = [fcntl.fcntl(received, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) for received in request["received"]]
     for received in request["received"]:
         os.close(received)
     for source, target in zip(high, request["files"], strict=True):
-        os.dup2(source, target)  # inheritable, as the client's was
+        os.dup2(source, target)  # inheritable, as in the client
         os.close(source)
     adopt({**added, **request["environment"]})
     os.chdir(request["directory"])
     if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()  # a new process has a generator of its own
+        sys.modules["numpy"].random.seed()  # a new process has its own generator state
     if "torch" in sys.modules and (threads := request["environment"].get("OMP_NUM_THREADS")):
-        sys.modules["torch"].set_num_threads(int(threads))  # it has read the server's own
+        sys.modules["torch"].set_num_threads(int(threads))  # torch has read the server's variable
 
     arguments = request["arguments"]
     while arguments[0].startswith("-") and arguments[0] != "-c":  # options of the interpreter
