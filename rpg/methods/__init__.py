@@ -1,6 +1,6 @@
-"""The registry of methods; no torch, so that a dry run is quick.
+"""The registry of methods; does not import torch, so that a dry run is fast.
 
-registry.py  every method: settings, label, colour, which scripts it has
-names.py     names of launch scripts: what they say, their overrides, what contradicts them
-labels.py    which method a run is, and how it is drawn
+registry.py  every method: settings, label, colour, scripts
+names.py     names of launch scripts: grammar, overrides, contradictions
+labels.py    the method of a run, and how it is drawn
 """

@@ -1,4 +1,4 @@
-"""What tables call a run's method, in which order, and how it is drawn."""
+"""Labels of runs' methods in tables, their order, and how they are drawn."""
 
 import itertools
 import re
@@ -9,7 +9,7 @@ from rpg.methods.registry import DIVERGENCE_COLOURS, LOSS, ROWS, Dash, Look, Met
 from rpg.methods.registry import METHODS as ALL_METHODS
 from rpg.objectives.spec import DIVERGENCE_NAMES
 
-# Every label and its divergence, in the order of tables.
+# every label and its divergence, in the order of tables
 LABELS: dict[str, tuple[Method, str | None]] = {
     row.label.format(D=divergence and divergence.upper()): (row, divergence)
     for row in ROWS
@@ -22,7 +22,7 @@ OTHER_COLOURS = ("#17becf", "#bcbd22", "#e377c2", "#393b79", "#637939", "#843c39
 
 
 def family(label: str) -> str:
-    """RPG-REINFORCE, RPG or baseline: what the paper marks its rows by."""
+    """Return RPG-REINFORCE, RPG or baseline, the paper's marks of rows."""
     if label.startswith("RPG-REINFORCE"):
         return "RPG-REINFORCE"
     return "RPG" if label.startswith("RPG") else "baseline"
@@ -38,12 +38,12 @@ LOOKS = {label: _look(label, *LABELS[label]) for label in METHODS}
 
 
 def base_method(label: str) -> str:
-    """A label without its settings or variant: "RPG-URKL (lr 5e-7)" is RPG-URKL."""
+    """Return a label without settings or variant: "RPG-URKL (lr 5e-7)" becomes RPG-URKL."""
     return label.split(" (")[0]
 
 
 def order_of(label: str) -> tuple[int, str]:
-    """Sort key: the order of tables, unknown labels behind."""
+    """Return a sort key: the order of tables, unknown labels last."""
     base = base_method(label)
     return (METHODS.index(base) if base in METHODS else len(METHODS), label)
 
@@ -55,7 +55,7 @@ def _value(config: dict[str, Any], key: str) -> Any:
 
 
 def method_of_config(config: dict[str, Any]) -> str | None:
-    """The label of the method that a resolved configuration runs; None if no method of the table fits."""
+    """Return the label of a resolved configuration's method, or None if no method of the table fits."""
     for label, (row, divergence) in sorted(LABELS.items(), key=lambda item: -len(item[1][0].known_by)):
         settings = row.resolved_settings(divergence)
         expected = {LOSS: "vanilla", **{key: settings[key] for key in row.known_by}}
@@ -66,7 +66,7 @@ def method_of_config(config: dict[str, Any]) -> str | None:
 
 
 def method_of_name(name: str) -> str | None:
-    """The label of the method that a run's name states by the grammar of script names; None if it states none."""
+    """Return the label of the method in a run's name, by the grammar of script names, or None."""
     longest_first = sorted((row.name for row in ROWS), key=len, reverse=True)
     baselines = "|".join(method for method in longest_first if not method.startswith("rpg"))
     forms = "|".join(method.removeprefix("rpg") for method in longest_first if method.startswith("rpg"))
@@ -82,9 +82,9 @@ def method_of_name(name: str) -> str | None:
 
 
 def looks_of(labels: list[str]) -> dict[str, Look]:
-    """How each label is drawn: a method's own look, solid lines of further colours for labels without a method.
+    """Return each label's look: that of its method, or solid lines of other colours for labels without a method.
 
-    Labels of one method with different settings share its colour and take different dashes, then paler colours.
+    Labels of one method with different settings share its colour and get different dashes, then paler colours.
     """
     other_colours = itertools.cycle(OTHER_COLOURS)
     count = Counter[str]()
@@ -101,6 +101,6 @@ def looks_of(labels: list[str]) -> dict[str, Look]:
 
 
 def _paler(colour: str, times: int) -> str:
-    """A colour of the form #rrggbb, so many times nearer to white."""
+    """Return a colour of the form #rrggbb, made paler `times` times."""
     channels = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return "#" + "".join(f"{round(255 - (255 - channel) * 0.55**times):02x}" for channel in channels)

@@ -5,9 +5,9 @@ name = A "_7b" ["_" B] ["_schedulefree"] ["_7binstruct"] ["_async"]
      | A "_" MODEL ["_" B] ["_lora"]
      | A "_cpu" ["_" B] ["_schedulefree"] ["_smollm2"] ["_async"]
 
-A is a method (`rpg` for all that have a divergence), B its divergence, beta, form and clip (rpg/methods/registry.py).
+A is a method (`rpg` for all with a divergence), B its divergence, beta, form and clip (rpg/methods/registry.py).
 MODEL is one of SMALL, the models for one GPU.
-All names are listed, so a name is looked up and not parsed.
+All names are enumerated, so a name is looked up, not parsed.
 """
 
 import difflib
@@ -36,9 +36,9 @@ from rpg.methods.registry import (
 )
 from rpg.objectives.spec import DIVERGENCE_NAMES
 
-LONGEST = 120  # characters of a run's name; in a longer one, a digest replaces the overrides
+LONGEST = 120  # characters of a run's name; in longer ones, a digest replaces the overrides
 
-# The parts of a name behind B, by size: part -> the fields of ScriptName that it sets
+# parts of a name after B, by size: part -> the fields of ScriptName that it sets
 OPTIM = {"": {}, "schedulefree": {"optim": "schedulefree"}}
 SCHEDULE = {"": {}, "async": {"schedule": "async"}}
 PARTS: dict[str, list[dict[str, dict[str, str]]]] = {
@@ -52,8 +52,8 @@ PARTS: dict[str, list[dict[str, dict[str, str]]]] = {
     "1gpu": [{"": {}, "lora": {"adapter": "lora"}}],
     "cpu": [OPTIM, {"": {}, "smollm2": {"model": "smollm2"}}, SCHEDULE],
 }
-SHORT = {"dapo_7b_7binstruct": "dapo_7binstruct"}  # the release has this script by a shorter name
-UNNUMBERED_CLIP = "0.1_0.1"  # of a name like rpg_7b_urkl1e-4_rf_clip_ppo, as in the release
+SHORT = {"dapo_7b_7binstruct": "dapo_7binstruct"}  # the release's shorter name of this script
+UNNUMBERED_CLIP = "0.1_0.1"  # for names like rpg_7b_urkl1e-4_rf_clip_ppo, as in the release
 
 SMALL = {  # models of the folder 1gpu: entry of the Hydra group `model` -> name on the hub
     "qwen3-0.6b": "Qwen/Qwen3-0.6B",
@@ -63,7 +63,7 @@ SMALL = {  # models of the folder 1gpu: entry of the Hydra group `model` -> name
     "qwen2.5-1.5b": "Qwen/Qwen2.5-1.5B",
     "qwen2.5-1.5b-instruct": "Qwen/Qwen2.5-1.5B-Instruct",
 }
-# The part of a name behind the method, by size: part -> the fields of ScriptName that it sets
+# parts of a name after the method, by size: part -> the fields of ScriptName that it sets
 WRITTEN_SIZE: dict[str, dict[str, dict[str, str]]] = {
     **{size: {size: {}} for size in PARTS},
     "1gpu": {model: {"model": model} for model in SMALL},
@@ -76,7 +76,7 @@ HUB = {  # entry of the Hydra group `model` -> name on the hub
     "smollm2": "HuggingFaceTB/SmolLM2-135M-Instruct",
     **SMALL,
 }
-# Overrides of the cpu scripts by model, then optimizer. SmolLM2's vocabulary is a hundred times the toy's.
+# overrides of the cpu scripts by model, then optimizer
 CPU = {
     "toy": ["dataset=toy"],
     "smollm2": ["dataset=small_sums", f"{ACTOR}.ppo_max_token_len_per_gpu=2048", "rpg.env.OMP_NUM_THREADS=2"],
@@ -86,7 +86,7 @@ CPU_LR = {"toy": "3e-4", "smollm2": "1e-5"}
 LORA_RANK, LORA_LR = 32, 1e-5  # as in config/adapter/lora.yaml
 CORRECTION = "algorithm.rollout_correction"
 JUDGE = "reward.custom_reward_function.reward_kwargs.judge"
-# Defaults of keys that a configuration may lack (those of rpg.objectives.LossSpec).
+# defaults of keys that a configuration may lack (those of rpg.objectives.LossSpec)
 LEFT_OUT = {
     f"{ACTOR}.policy_loss.clip_scope": "reward",
     f"{ACTOR}.policy_loss.clip_branch": "psi",
@@ -95,12 +95,12 @@ LEFT_OUT = {
 
 
 class UnknownName(ValueError):
-    """The grammar has no such name; the message gives the nearest one."""
+    """The grammar lacks this name; the message gives the nearest one."""
 
 
 @dataclass(frozen=True)
 class ScriptName:
-    """The parts of a script's name, as entries of the Hydra groups; None for a part that it lacks.
+    """The parts of a script's name, as entries of the Hydra groups; None for a missing part.
 
     beta: rpg.kl_coef as written, "0" for RPG without KL.
     """
@@ -119,7 +119,7 @@ class ScriptName:
 
     @property
     def hub_model(self) -> str | None:
-        """Name of the model on the hub; None for the toy's."""
+        """The model's name on the hub; None for the toy model."""
         return HUB.get(self.model or PLAIN_MODEL[self.size])
 
     @property
@@ -139,14 +139,14 @@ class ScriptName:
 
     @property
     def lr(self) -> float | None:
-        """Learning rate; None on a CPU, where the name does not decide it."""
+        """Learning rate; None on a CPU, where the name does not determine it."""
         if self.size == "cpu":
             return None
         return LORA_LR if self.adapter else float((self.size == "7b" and self.row.lr_7b) or 1e-6)
 
     @property
     def ablations(self) -> int | None:
-        """How many of beta, clip and reference differ from the paper's; None without KL or without clip numbers."""
+        """Number of beta, clip and reference that differ from the paper's; None without KL or clip numbers."""
         row = self.row
         if self.beta == "0" or (row.clips and not self.clip):
             return None
@@ -154,12 +154,12 @@ class ScriptName:
 
 
 def _objectives(method: Method) -> Iterator[tuple[str, dict[str, str]]]:
-    """Every B of a method, and the fields of ScriptName that it sets."""
+    """Yield every B of a method, and the fields of ScriptName that it sets."""
     if not method.has_divergence:
         yield from ((beta, {"beta": beta}) for beta in method.betas) if method.betas else [("", {})]
         return
     form = method.name.removeprefix("rpg")
-    if not form:  # without KL any divergence does; the release takes UFKL at beta 0
+    if not form:  # without KL any divergence works; the release uses UFKL at beta 0
         yield "", {"divergence": "ufkl", "beta": "0"}
     for divergence, beta in itertools.product(DIVERGENCE_NAMES, method.betas):
         fields = {"divergence": divergence, "beta": beta}
@@ -169,7 +169,7 @@ def _objectives(method: Method) -> Iterator[tuple[str, dict[str, str]]]:
 
 @functools.cache
 def names() -> dict[str, ScriptName]:
-    """Every name of the grammar."""
+    """Return every name of the grammar."""
     all_names = {}
     for size, method in itertools.product(PARTS, METHODS.values()):
         first = "rpg" if method.has_divergence else method.name
@@ -179,7 +179,7 @@ def names() -> dict[str, ScriptName]:
             for _, part in chosen:
                 fields |= part
             name = ScriptName(method.name, size, **fields)
-            if name.reference and (not name.divergence or name.beta == "0"):  # no reference to keep
+            if name.reference and (not name.divergence or name.beta == "0"):  # no reference to fix
                 continue
             text = "_".join(filter(None, [first, *(written for written, _ in chosen)]))
             all_names[SHORT.get(text, text)] = all_names[text] = name
@@ -187,7 +187,7 @@ def names() -> dict[str, ScriptName]:
 
 
 def parse(text: str) -> ScriptName:
-    """The parts of the name of run_<text>.sh. Raises UnknownName if the grammar has no such name."""
+    """Return the parts of the name run_<text>.sh. Raises UnknownName if the grammar lacks it."""
     if text not in names():
         nearest = difflib.get_close_matches(text, names(), n=1, cutoff=0.0)[0]
         raise UnknownName(f"{text!r} is not a script name of recipe/rpg/README.md; the nearest is {nearest!r}")
@@ -196,7 +196,7 @@ def parse(text: str) -> ScriptName:
 
 @functools.cache
 def scripts() -> dict[str, ScriptName]:
-    """The names with a launch script, recipe/rpg/<size>/run_<name>.sh."""
+    """Return the names with a launch script, recipe/rpg/<size>/run_<name>.sh."""
     return {text: name for text, name in names().items() if text not in SHORT and _has_script(name)}
 
 
@@ -209,7 +209,7 @@ def _has_script(name: ScriptName) -> bool:
         return False
     if name.size == "7b":  # the release's grid
         return name.beta in (None, "0", BETAS[0])
-    if name.size == "4b":  # the tables, and for RPG one ablation at a time
+    if name.size == "4b":  # the paper's tables, and for RPG one ablation at a time
         allowed = [0, 1] if name.divergence in IN_4B else [] if name.divergence else [0]
         return plain and name.ablations in allowed
     if name.size == "1gpu":
@@ -221,9 +221,9 @@ def _has_script(name: ScriptName) -> bool:
 
 
 def table_script(label: str, table: int, size: str | None = None) -> str:
-    """The script of a row of one of the paper's tables of results, as 4b/run_grpo_4b_2k.sh; size cpu: its toy run.
+    """Return the script of a row in a table of the paper, such as 4b/run_grpo_4b_2k.sh; size cpu: its toy run.
 
-    Raises KeyError for a label without a script, or a table that has no scripts.
+    Raises KeyError for a label or table without scripts.
     """
     folder, fields = ("cpu", {}) if size == "cpu" else TABLES[table]
     plain = {"model": None, "optim": "adamw", "schedule": "sync", "ablations": 0}
@@ -235,7 +235,7 @@ def table_script(label: str, table: int, size: str | None = None) -> str:
 
 
 def overrides(name: ScriptName) -> list[str]:
-    """The Hydra overrides of the script."""
+    """Return the Hydra overrides of the script."""
     model = name.model or PLAIN_MODEL.get(name.size, "")
     lr, optim = name.row.lr_7b if name.size == "7b" else None, name.optim
     if name.size == "1gpu":
@@ -243,7 +243,7 @@ def overrides(name: ScriptName) -> list[str]:
     elif name.size == "cpu":
         first = ["profile=cpu", f"model={model}", *CPU[model]]
         if optim == "adamw":
-            optim = model  # the group `optim` has an entry for each model of the CPU
+            optim = model  # the group `optim` has an entry per CPU model
         else:
             lr = CPU_LR[model]
     else:
@@ -264,7 +264,7 @@ def overrides(name: ScriptName) -> list[str]:
 
 
 def settings(name: ScriptName) -> dict[str, Any]:
-    """The settings that the name fixes, by dotted key."""
+    """Return the settings that the name determines, by dotted key."""
     row, on_gpu = name.row, name.size != "cpu"
     clip = name.clip or (UNNUMBERED_CLIP if row.clips else row.groups.get("clip", "0.2_0.28"))
     low, high = map(float, clip.split("_"))
@@ -301,10 +301,10 @@ def settings(name: ScriptName) -> dict[str, Any]:
 
 
 def differences(name: ScriptName, config: DictConfig) -> dict[str, tuple[Any, Any]]:
-    """The settings in which config contradicts the name: key -> (value by the name, value in config).
+    """Return settings in which config contradicts the name: key -> (value by the name, value in config).
 
-    A model is compared by the last part of its path, so a local copy is the same model. With the environment variable
-    MODEL_PATH set, the model is not compared.
+    Compares a model by the last part of its path, so that a local copy is the same model, and not at all if the
+    environment variable MODEL_PATH is set.
     """
     contradictions = {
         key: (expected, actual)
@@ -319,7 +319,7 @@ def differences(name: ScriptName, config: DictConfig) -> dict[str, tuple[Any, An
 
 
 def custom_name(text: str, contradictions: dict[str, tuple[Any, Any]]) -> str:
-    """The name of a run whose settings contradict its script's name: NAME-custom-key=value,..."""
+    """Return the name of a run whose settings contradict its script's name: NAME-custom-key=value,..."""
     changed = (f"{key.split('.')[-1]}={PurePath(str(actual)).name}" for key, (_, actual) in contradictions.items())
     suffix = ",".join(changed)
     if len(text) + len(suffix) > LONGEST:

@@ -1,7 +1,7 @@
-"""The methods: what each sets, what tables call it, how it is drawn, which launch scripts it has.
+"""The methods: settings, labels, looks and launch scripts of each.
 
 The grammar of the script names, config/method, the launch scripts, the labels and colours of tables and plots, and the
-rows of `rpg reproduce` follow from this file. `python scripts/make_recipe.py` writes those of them that are files.
+rows of `rpg reproduce` follow from this file. `python scripts/make_recipe.py` writes the files among them.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class Look:
     dash: Dash
 
 
-# Colours of a divergence: of its differentiable losses, and of its REINFORCE losses. The last two are for further ones.
+# colours of a divergence: differentiable losses, REINFORCE losses; the last two are spare
 COLOURS = [
     ("#66c2a5", "#1b7a5a"),
     ("#c994e0", "#7b3294"),
@@ -40,7 +40,7 @@ COLOURS = [
 DIVERGENCE_COLOURS = dict(zip(DIVERGENCE_NAMES, COLOURS, strict=False))
 IN_4B = ("ufkl", "urkl")  # the divergences with scripts for Qwen3-4B, those of the paper's tables
 EVERY_SIZE = ("7b", "4b", "1gpu", "cpu")
-BETAS = ("1e-4", "1e-3")  # the first is the paper's, the others are ablations
+BETAS = ("1e-4", "1e-3")  # the first is the paper's, others are ablations
 
 
 @dataclass(frozen=True)
@@ -48,23 +48,22 @@ class Method:
     """One method: an entry of the Hydra group `method`.
 
     Attributes:
-        name: in the group. It begins the script names, too; those of a method with divergences begin with `rpg`, and
-            the rest of the name follows the divergence and beta: rpg_7b_urkl1e-4_rf of rpg_rf.
-        label: what tables call it, as the paper does. {D} is the divergence. What stands in parentheses is a variant,
-            drawn like the method without it.
-        about: what it is, and where its numbers come from; lines of at most 118 characters.
+        name: entry of the group. Script names begin with it; those of methods with divergences begin with `rpg` and
+            have the rest of the name after divergence and beta: rpg_7b_urkl1e-4_rf for rpg_rf.
+        label: the paper's name in tables. {D} is the divergence. Parentheses contain a variant, which is drawn like the
+            method without it.
+        about: description and source of the numbers; lines of at most 118 characters.
         settings: dotted key -> value, as in config/method/<name>.yaml.
-        groups: entries of other Hydra groups that it brings.
-        known_by: the keys of `settings` by which a configuration is recognised; the method with the most comes first.
+        groups: entries of other Hydra groups that it selects.
+        known_by: the keys of `settings` that identify it in a configuration; methods with more keys come first.
         look: colour and dash; with divergences the colour is the divergence's.
-        betas: the values of beta in its script names; none where beta is not in the name.
-        clips: the entries of the group `clip` in its script names, the paper's first; none where a name has no clip.
-        sizes: the folders with scripts of it; `1gpu` has those of divergences with URKL alone.
-        asynchronous: whether there are asynchronous scripts of it (with URKL).
-        pi_old: entry of the group `pi_old` for these: the weight to pi_old where there is a clip, the policy that
-            sampled where there is none (docs/off-policy.md).
-        lr_7b: learning rate of its 7b scripts where the release's differs from the paper's 1e-6.
-        beside: whether `rpg reproduce` offers it beside the rows of every table, as the paper's tables lack it.
+        betas: values of beta in its script names; empty if beta is not in the name.
+        clips: entries of the group `clip` in its script names, the paper's first; empty if names have no clip.
+        sizes: folders with its scripts; of divergences, `1gpu` has URKL only.
+        asynchronous: whether it has asynchronous scripts (with URKL).
+        pi_old: entry of the group `pi_old` for these: decoupled with a clip, behavior without (docs/off-policy.md).
+        lr_7b: learning rate of its 7b scripts if the release's differs from the paper's 1e-6.
+        beside: whether `rpg reproduce` offers it in addition to the paper's rows.
     """
 
     name: str
@@ -84,11 +83,11 @@ class Method:
 
     @property
     def has_divergence(self) -> bool:
-        """Whether there is one of it for each divergence."""
+        """Whether the method has one variant per divergence."""
         return "{D}" in self.label
 
     def resolved_settings(self, divergence: str | None = None, kl_coef: float | None = None) -> dict[str, Any]:
-        """`settings` with the values of ${rpg.divergence} and ${rpg.kl_coef}, and without these two keys."""
+        """Return `settings` with ${rpg.divergence} and ${rpg.kl_coef} resolved, without these two keys."""
         settings = {"rpg.divergence": divergence, "rpg.kl_coef": kl_coef, **self.settings}
         inputs = {f"${{{key}}}": settings.pop(key) for key in ("rpg.divergence", "rpg.kl_coef")}
         settings[LOSS] = settings.get(LOSS, "vanilla").replace("${rpg.divergence}", inputs["${rpg.divergence}"] or "")
@@ -96,9 +95,9 @@ class Method:
 
 
 # KL to the initial policy by verl's k1 estimator (the release's run_rfpp*.sh). Its gradient is that of log pi_theta
-# whatever the reference is, so verl's fixed reference trains like the release's moving one.
+# for any reference, so verl's fixed reference trains like the release's moving one.
 K1_LOSS = {USE_KL_LOSS: True, f"{ACTOR}.kl_loss_type": "kl", f"{ACTOR}.kl_loss_coef": "${rpg.kl_coef}"}
-# Group-mean advantages (the paper, Section 5); KL counted in the loss, nowhere else.
+# group-mean advantages (the paper, Section 5); KL in the loss only
 RPG_LOSS = {
     ESTIMATOR: "rpg",
     f"{ACTOR}.policy_loss._target_": "rpg.verl_plugin.config.RPGPolicyLossConfig",
@@ -224,7 +223,7 @@ ROWS = (  # in the order of tables
 )
 METHODS = {method.name: method for method in ROWS}
 
-# The paper's tables of results: the size of the scripts, and what else their names say. Rows are known by their labels.
+# the paper's tables of results: size of the scripts, and further parts of their names; rows are identified by labels
 TABLES = {
     3: ("4b", {"context": "8k"}),
     5: ("4b", {"context": "4k"}),

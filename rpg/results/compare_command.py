@@ -1,4 +1,4 @@
-"""`rpg compare`: is B better than A, by how much, and what else differs; A and B are runs, or groups of seeds."""
+"""`rpg compare`: compare results and settings of two runs or groups of seeds, A and B."""
 
 import argparse
 import json
@@ -30,11 +30,11 @@ from rpg.results.run_settings import (
 from rpg.results.runs import RunLog, is_accuracy, load_runs
 from rpg.results.samples import read_samples
 
-TRAINING_REWARD = "training reward"  # mean over the steps that both sides have
+TRAINING_REWARD = "training reward"  # mean over common steps
 REWARD = "critic/score/mean"
 LEVEL = 0.95
-PROBLEM = ["input", "gts"]  # the columns of verl's samples that identify a problem
-LETTERS = 600  # shown of a problem or response
+PROBLEM = ["input", "gts"]  # columns of verl's samples that identify a problem
+LETTERS = 600  # shown characters of a problem or response
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -74,17 +74,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def name(path: Path, runs: list[RunLog]) -> str:
-    """The run's name; of several runs the folder's."""
+    """Return the run's name, or the folder's for several runs."""
     return runs[0].name if len(runs) == 1 else f"{path} ({len(runs)} runs)"
 
 
 def seeds_of(run: RunLog) -> str:
-    """The seeds in a run's configuration; runs with the same ones are paired."""
+    """Return the seeds in a run's configuration; runs with equal seeds are paired."""
     return str([(key, value) for key, value in leaves(run.config) if key.endswith("seed") and value is not None])
 
 
 def load_group(path: Path, notes: list[str]) -> list[RunLog]:
-    """Load the run of a directory, or the runs of a folder of seeds, in the order of the seeds.
+    """Load the run of a directory, or the runs of a folder of seeds, sorted by seed.
 
     Raises:
         ResultsError: there is no run, or the runs differ by more than their seeds.
@@ -103,7 +103,7 @@ def compare(
 ) -> list[dict[str, Any]]:
     """Compare the last accuracy of each common benchmark, and the mean training reward over the common steps.
 
-    samples: `last_samples` of the first run of each side. Raises ResultsError where there is nothing in common.
+    samples: `last_samples` of the first run of each side. Raises ResultsError if nothing is in common.
     """
     differences = []
     single = len(first) == len(second) == 1
@@ -132,10 +132,10 @@ def compare(
 def difference(
     first: list[RunLog], second: list[RunLog], values: Sequence[list[float]], problems: Sequence[float] = ()
 ) -> dict[str, Any]:
-    """Means of `values`, which are those of the runs of each side, and their difference: second less first.
+    """Return the means of both sides' `values` and their difference, second minus first.
 
-    `interval`, its 95 % interval, is over seeds, paired if both sides have the same ones, else over the differences of
-    `problems`, as `over` says; None if there is neither. `clear`: whether it excludes 0.
+    `interval` is the 95 % interval: over seeds, paired if both sides have the same, else over the differences of
+    `problems`; `over` says which. None without either. `clear`: whether it excludes 0.
     """
     means = [float(np.mean(side)) for side in values]
     interval, over = None, ""
@@ -153,17 +153,17 @@ def difference(
 
 
 def t_interval(*samples: Sequence[float]) -> tuple[float, float]:
-    """Interval of the mean of one sample (Student's), or of the second's less the first's of two (Welch's)."""
-    errors = [float(np.var(sample, ddof=1)) / len(sample) for sample in samples]  # squared, of each mean
+    """Return the interval of one sample's mean (Student), or of the second's minus the first's (Welch)."""
+    errors = [float(np.var(sample, ddof=1)) / len(sample) for sample in samples]  # squared standard errors of the means
     squares = sum(error**2 / (len(sample) - 1) for error, sample in zip(errors, samples, strict=True))
-    freedom = sum(errors) ** 2 / squares if squares else 1.0  # Welch-Satterthwaite; of one sample its size less 1
+    freedom = sum(errors) ** 2 / squares if squares else 1.0  # Welch-Satterthwaite; for one sample its size minus 1
     middle = float(np.mean(samples[-1])) - (float(np.mean(samples[0])) if len(samples) > 1 else 0.0)
     half = t_quantile(0.5 + LEVEL / 2, freedom) * math.sqrt(sum(errors))
     return middle - half, middle + half
 
 
 def t_quantile(probability: float, freedom: float) -> float:
-    """The quantile of Student's distribution, for a probability above one half."""
+    """Return the quantile of Student's distribution for a probability above one half."""
 
     def above(t: Any) -> Any:
         return mpmath.betainc(freedom / 2, 0.5, 0, freedom / (freedom + t * t), regularized=True) / 2
@@ -172,13 +172,13 @@ def t_quantile(probability: float, freedom: float) -> float:
 
 
 def last_samples(run: RunLog) -> pd.DataFrame:
-    """The samples of the last validation, as `read_samples`; empty if the run wrote none."""
+    """Return the samples of the last validation, as `read_samples`; empty if the run wrote none."""
     steps = [int(points.index[-1]) for points in run.accuracies().values()]
     return read_samples(run, max(steps, default=0))
 
 
 def paired_problems(first: pd.DataFrame, second: pd.DataFrame, benchmark: str) -> list[float]:
-    """The difference in accuracy of each problem of two runs' samples; [] if they answered different problems."""
+    """Return each problem's difference in accuracy between two runs; [] if they answered different problems."""
     means = []
     for samples in (first, second):
         own = samples.loc[[BENCHMARK_OF.get(source, source) == benchmark for source in samples["data_source"]]]
@@ -187,7 +187,7 @@ def paired_problems(first: pd.DataFrame, second: pd.DataFrame, benchmark: str) -
 
 
 def side_by_side(first: pd.DataFrame, second: pd.DataFrame, count: int) -> list[dict[str, str]]:
-    """Up to `count` problems that only one of two runs solves, with the answer key and the response of each run."""
+    """Return up to `count` problems that only one of two runs solves, with answer key and both responses."""
     one, other = (samples.drop_duplicates(PROBLEM) for samples in (first, second))
     both = one.merge(other, on=PROBLEM, suffixes=("_first", "_second"))
     differ = both.loc[both["acc_first"] != both["acc_second"], [*PROBLEM, "output_first", "output_second"]]
@@ -220,6 +220,6 @@ def show(report: dict[str, Any]) -> None:
 
 
 def short(text: str) -> str:
-    """The text in one line; of a long one the end, where the answer is."""
+    """Return the text in one line; of a long text only the end, which has the answer."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= LETTERS else f"… {line[-LETTERS:]}"

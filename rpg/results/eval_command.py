@@ -1,7 +1,7 @@
 """`rpg eval SCRIPT`: validate a checkpoint (or the untrained model), without training, through a launch script.
 
-It adds Hydra overrides to the script's own, prints the command, runs it and shows the table. Samples that
-are on disk `rpg score` judges again without generating any.
+It adds Hydra overrides to the script's, prints the command, runs it and shows the table. `rpg score` scores saved
+samples without generating any.
 """
 
 import argparse
@@ -33,11 +33,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @refusing
 def run(args: argparse.Namespace) -> int:
-    """Run the evaluation and print its table; the script's exit code where it fails, 2 where it is refused.
+    """Run the evaluation and print its table; return the script's exit code if it fails, 2 if it is rejected.
 
-    1 where something that the evaluation wrote was left out of the table, 2 where all was.
+    Returns 1 if a part of the result was left out of the table, 2 if everything was.
     """
-    if (args.out / METRICS).exists():  # which would be written anew
+    if (args.out / METRICS).exists():  # which would be overwritten
         raise ResultsError(f"--out {args.out}: there is a run already; give a new directory")
     overrides = [f"judge={args.judge}", *args.overrides] if args.judge else args.overrides
     command = eval_command(args.script, args.checkpoint, args.files, args.samples, args.out, overrides)
@@ -53,20 +53,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def find_checkpoint(path: Path, *, contents: bool = True) -> tuple[Path, list[str]]:
-    """The global_step_N that a path means, the newest complete one of a run directory; and remarks.
+    """Return a path's global_step_N, or the newest complete one of a run directory, and notes.
 
-    The remarks say which checkpoints were passed over and why, and that one has no manifest.
-    contents: whether the checksums of a global_step_N are computed.
+    The notes name skipped checkpoints with reasons, and a missing manifest.
+    contents: whether to verify the checksums of a global_step_N.
 
     Raises:
-        ResultsError: no checkpoint there, or none that is complete; OSError: it cannot be read.
+        ResultsError: no complete checkpoint; OSError: it cannot be read.
     """
     directory = path.parent if path.name == "actor" else path
     if steps(path):
         choice = newest_complete(path)
         remarks = [f"{one.directory}: passed over: {one.why}" for one in choice.passed_over]
         verdict = choice.newest
-    elif (directory / "actor").is_dir() and STEP.fullmatch(directory.name):  # verl reads the step in it
+    elif (directory / "actor").is_dir() and STEP.fullmatch(directory.name):  # verl reads the step from the name
         verdict = verify(directory, contents=contents)
         remarks = [] if verdict.complete else [f"{directory}: {verdict.why}; take an earlier global_step_N"]
     else:
@@ -79,11 +79,11 @@ def find_checkpoint(path: Path, *, contents: bool = True) -> tuple[Path, list[st
 def eval_command(
     script: Path, checkpoint: Path | None, files: list[Path] | None, samples: int, out: Path, overrides: list[str]
 ) -> list[str]:
-    """The launch script with the overrides that make it validate once and stop.
+    """Return the launch script's command with overrides to validate once and stop.
 
     Raises:
-        ResultsError: no such script, or a checkpoint that is not complete.
-        BadSetting: a path that no configuration can hold.
+        ResultsError: no such script, or an incomplete checkpoint.
+        BadSetting: a path that a configuration cannot hold.
     """
     if not script.is_file():
         raise ResultsError(f"{script}: no such launch script")
@@ -93,7 +93,7 @@ def eval_command(
     if checkpoint is None:
         command.append("trainer.resume_mode=disable")
     else:
-        directory, _ = find_checkpoint(checkpoint, contents=False)  # the script's own pre-flight reads the contents
+        directory, _ = find_checkpoint(checkpoint, contents=False)  # the script's preflight verifies the contents
         command += ["trainer.resume_mode=resume_path", override("trainer.resume_from_path", directory.absolute())]
     if files:
         command.append(override("data.val_files", [file.absolute() for file in files]))

@@ -1,4 +1,4 @@
-"""`rpg export CKPT`: a checkpoint as a Hugging Face model directory, through verl's own merger."""
+"""`rpg export CKPT`: convert a checkpoint to a Hugging Face model directory with verl's merger."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from rpg.results.eval_command import find_checkpoint
 from rpg.results.run_settings import ResultsError, refusing
 
-ADAPTER = "lora_adapter"  # where verl's merger puts it, beside a base model without it
+ADAPTER = "lora_adapter"  # verl's merger writes the adapter there, beside the base model
 MERGE_ADAPTER = f"import sys; from {__name__} import merge_adapter; merge_adapter(sys.argv[1])"
 
 
@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @refusing
 def run(args: argparse.Namespace) -> int:
-    """Merge; 2 where there is nothing to export or no place for it, 1 where the merger fails."""
+    """Merge; return 2 without a checkpoint or a place for the model, 1 if the merger fails."""
     checkpoint, remarks = find_checkpoint(args.checkpoint)
     out = args.out or checkpoint / "hf"
     if os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def export(actor: Path, out: Path) -> None:
-    """Merge `actor` into `out`, which is whole or absent. Raises subprocess.CalledProcessError."""
+    """Merge `actor` into `out`, which is created only if that succeeds. Raises subprocess.CalledProcessError."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f"{out.name}.partial-") as folder:
         partial = Path(folder) / out.name
@@ -50,12 +50,12 @@ def export(actor: Path, out: Path) -> None:
             python("-c", MERGE_ADAPTER, partial)
         os.umask(umask := os.umask(0))
         for file in filter(Path.is_file, partial.rglob("*")):
-            file.chmod(0o666 & ~umask)  # safetensors writes 0600, whatever the umask
+            file.chmod(0o666 & ~umask)  # safetensors ignores the umask and writes 0600
         partial.replace(out)
 
 
 def merge_adapter(model: str) -> None:
-    """Merge the adapter that verl's merger put beside the base model into it, in place; the adapter stays as well.
+    """Merge the adapter that verl's merger wrote into the base model, in place; keep the adapter as well.
 
     Raises:
         ValueError: verl did not save the adapter's scale, and its merger wrote 0.
@@ -71,10 +71,10 @@ def merge_adapter(model: str) -> None:
 
 
 def python(*arguments: str | Path) -> None:
-    """Run Python with `arguments`: a process of its own, because what a model directory makes the merger do is open.
+    """Run Python with `arguments` in a separate process, for isolation from a model directory's content.
 
     Raises subprocess.CalledProcessError.
     """
-    # a checkpoint is read as data, though verl's merger asks torch to run what stands in it
+    # read a checkpoint as data, although verl's merger passes weights_only=False
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
     subprocess.run([sys.executable, *map(str, arguments)], env=environment, check=True)

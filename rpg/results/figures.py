@@ -1,4 +1,4 @@
-"""The paper's panels: validation accuracy of every benchmark, critic score, entropy, response length; off-policy's."""
+"""The paper's panels (accuracy per benchmark, critic score, entropy, response length) and off-policy panels."""
 
 import io
 import math
@@ -21,8 +21,8 @@ from rpg.results.run_settings import printable
 from rpg.results.runs import is_accuracy
 from rpg.results.table import Table
 
-# Panels after the benchmarks': title, metric of verl's log. Drawn where a run has it and it is not 0 throughout, as
-# staleness is where the trainer waits for its rollouts.
+# panels after the benchmarks': title, metric of verl's log; omitted if no run has the metric or it is always 0, like
+# the staleness of synchronous runs
 PANELS = {
     "critic score (training reward)": "critic/score/mean",
     "entropy": "actor/entropy",
@@ -36,10 +36,10 @@ PANELS = {
     "off-policy: clipped at c (share)": "actor/rpg_clipfrac_c",
 }
 DRAWN = frozenset(PANELS.values())
-MOST_POINTS = 2000  # of a line; more are not seen, and an SVG of a million has 30 MB
-SMOOTHING = 0.1  # a running mean over this share of the steps; raw values stay visible behind it
-LETTERS = 38  # of a label, that fit below one panel
-STYLE: dict[Any, Any] = {  # matplotlib's own type lists every key
+MOST_POINTS = 2000  # points of a line; more are not visible, and an SVG with a million has 30 MB
+SMOOTHING = 0.1  # share of the steps in a running mean; raw values stay visible behind it
+LETTERS = 38  # characters of a label that fit below one panel
+STYLE: dict[Any, Any] = {  # matplotlib's type lists every key
     "font.size": 11,
     "axes.titlesize": 12,
     "axes.spines.top": False,
@@ -47,7 +47,7 @@ STYLE: dict[Any, Any] = {  # matplotlib's own type lists every key
     "axes.grid": True,
     "grid.color": "#e4e4e4",
     "svg.fonttype": "none",
-    "text.parse_math": False,  # a dollar in a name is a dollar
+    "text.parse_math": False,  # no mathtext for a dollar in a name
     "svg.hashsalt": "rpg",
     "lines.linewidth": 1.8,
 }
@@ -55,7 +55,7 @@ STYLE: dict[Any, Any] = {  # matplotlib's own type lists every key
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture: label of a table's row -> values by step of each of its runs."""
+    """One panel: label of a table's row -> values by step of each of its runs."""
 
     title: str
     rows: dict[str, list[pd.Series]]
@@ -63,12 +63,12 @@ class Panel:
 
 
 def is_drawn(metric: str) -> bool:
-    """Whether a metric is needed for the panels and the table: what `rpg plot` reads of a log."""
+    """Return whether `rpg plot` reads a metric for the panels or the table."""
     return metric in DRAWN or is_accuracy(metric)
 
 
 def make_panels(table: Table) -> list[Panel]:
-    """Benchmarks in the table's order, then the metrics of training and of off-policy training that a run has."""
+    """Return panels: benchmarks in the table's order, then the logged metrics of training and off-policy training."""
     panels = []
     accuracies = {label: [run.accuracies() for run in runs] for label, runs in table.rows.items()}
     for name in table.benchmarks:
@@ -83,9 +83,9 @@ def make_panels(table: Table) -> list[Panel]:
 
 
 def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
-    """Draw one panel: a line a run, or a row's mean with a band where several runs share it (`band`).
+    """Draw one panel: one line per run, or a row's mean with a band for several runs (`band`).
 
-    Every line has the gid run-<i>, by which the page hides it; i is the number of the row.
+    Every line has the gid run-<i>, by which the page hides it; i is the row's number.
     """
     axes.set_title(printable(panel.title), loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
@@ -108,7 +108,7 @@ def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
 
 
 def thin(series: pd.Series) -> pd.Series:
-    """At most MOST_POINTS of a line: the smallest and the largest of each stretch, so that a spike stays."""
+    """Return at most MOST_POINTS of a line: the smallest and the largest value of each part, which keeps spikes."""
     if len(series) <= MOST_POINTS:
         return series
     stretch = np.arange(len(series)) * (MOST_POINTS // 2) // len(series)
@@ -117,9 +117,9 @@ def thin(series: pd.Series) -> pd.Series:
 
 
 def band(members: Sequence[pd.Series]) -> pd.DataFrame | None:
-    """Mean and its standard error ("mean", "error") at the steps that all runs have.
+    """Return mean and standard error ("mean", "error") at the steps that all runs have.
 
-    None for one run, and where not all are as far. A run that was resumed validates where it was, the others do not.
+    None for one run, or if runs differ in their last step. A resumed run has one more validation than the others.
     """
     if len(members) < 2 or len({series.index[-1] for series in members}) > 1:
         return None
@@ -128,13 +128,13 @@ def band(members: Sequence[pd.Series]) -> pd.DataFrame | None:
 
 
 def smooth(series: pd.Series) -> pd.Series:
-    """Centred running mean; shorter at both ends, so that it begins and ends on data."""
+    """Return a centred running mean with a shorter window at both ends."""
     reach = max(1, math.ceil(len(series) * SMOOTHING / 2))
     return cast(pd.Series, series.rolling(2 * reach + 1, center=True, min_periods=1).mean())
 
 
 def figure(panels: Sequence[Panel], looks: dict[str, Look]) -> Figure:
-    """All panels in rows of three, one legend below."""
+    """Return a figure with all panels in rows of three and one legend below."""
     with matplotlib.rc_context(STYLE):
         columns = min(3, len(panels))
         rows = math.ceil(len(panels) / columns)
@@ -153,12 +153,12 @@ def figure(panels: Sequence[Panel], looks: dict[str, Look]) -> Figure:
 
 
 def single(panel: Panel, looks: dict[str, Look]) -> str:
-    """One panel as an <svg> element; data-axes: where the axes' left, right, bottom and top are, their limits."""
+    """Return one panel as an <svg> element; data-axes: positions of left, right, bottom and top, and limits."""
     with matplotlib.rc_context(STYLE):
         fig = Figure(figsize=(4.4, 3.0), layout="constrained")
         axes = fig.subplots()
         draw(axes, panel, looks)
-        text = save(fig, "svg").decode()  # lays the axes out
+        text = save(fig, "svg").decode()  # computes the layout
     (width, height), box = fig.get_size_inches() * 72, axes.get_position()
     edges = (box.x0 * width, box.x1 * width, (1 - box.y0) * height, (1 - box.y1) * height)
     numbers = ",".join(f"{number:.8g}" for number in (*edges, *axes.get_xlim(), *axes.get_ylim()))
@@ -166,7 +166,7 @@ def single(panel: Panel, looks: dict[str, Look]) -> str:
 
 
 def save(fig: Figure, kind: str, creator: str | None = None) -> bytes:
-    """The bytes of a figure's file, png or svg, without a date, so that they repeat; creator: written into it."""
+    """Return the bytes of a png or svg file without a date, so that they are reproducible; creator: metadata."""
     metadata = {"Software": creator} if kind == "png" else {"Date": None, **({"Creator": creator} if creator else {})}
     out = io.BytesIO()
     with matplotlib.rc_context(STYLE):

@@ -20,7 +20,7 @@ from rpg.results.samples import sample_answers
 from rpg.results.table import Table, build_table, paper_table
 from rpg.results.table_command import markdown
 
-CREATOR = "rpg plot"  # in each file
+CREATOR = "rpg plot"  # metadata of each file
 DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
 
 
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @refusing
 def run(args: argparse.Namespace) -> int:
-    """Write panels.png, panels.svg and index.html; 1 where something given was left out, 2 where nothing is left."""
+    """Write panels.png, panels.svg and index.html; return 1 if input was left out, 2 if nothing is left."""
     notes: list[str] = []
     runs = load_runs(args.runs, notes, figures.is_drawn)
     table = build_table(runs, notes, None if args.paper is None else paper_table(args.paper))
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def plot(table: Table, out: Path, title: str) -> list[Path]:
-    """Draw the runs of a table into `out`; returns the paths. It replaces files of `rpg plot` alone.
+    """Draw the runs of a table into `out` and return the paths. Overwrites only files of `rpg plot`.
 
     Raises:
         ResultsError: none of the runs logged a metric that the panels show, or a file is another program's.
@@ -70,7 +70,7 @@ def plot(table: Table, out: Path, title: str) -> list[Path]:
 
 
 def make_page(table: Table, panels: list[figures.Panel], looks: dict[str, Look], title: str) -> str:
-    """The page's text."""
+    """Return the page's text."""
     runs = [run for own in table.rows.values() for run in own]
     configured = [run for run in runs if run.config]
     all_settings = [shown(run.config) for run in configured]
@@ -100,7 +100,7 @@ def make_page(table: Table, panels: list[figures.Panel], looks: dict[str, Look],
 
 
 def _panel(number: int, panel: figures.Panel, looks: dict[str, Look]) -> str:
-    """A panel's SVG, with ids made unique in the page; data-run on all of a row's lines, data-line on its values."""
+    """Return a panel's SVG with ids unique in the page, data-run on a row's lines and data-line on its values."""
     text = figures.single(panel, looks)
     text = re.sub(r'id="run-(\d+)(-raw|-band)"', r'data-run="\1"', text)
     text = re.sub(r'id="run-(\d+)"', r'data-line data-run="\1"', text)
@@ -110,7 +110,7 @@ def _panel(number: int, panel: figures.Panel, looks: dict[str, Look]) -> str:
 
 
 def shown(content: dict[str, object]) -> dict[str, str]:
-    """Dotted key -> value of a configuration or an environment, without logins and secrets: a page is passed on."""
+    """Return dotted key -> value of a configuration or environment, without secrets: a page may be shared."""
     values = {key: without_login(str(value)) for key, value in leaves(content) if value != {}}
     names = {key: key.rpartition(".")[2] for key in values}
     return values | {key: HIDDEN for key, name in names.items() if name.isupper() and names_a_secret(name)}

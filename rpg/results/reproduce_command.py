@@ -1,7 +1,7 @@
-"""`rpg reproduce TABLE`: the runs behind a table of the paper, what is missing of them, and the table.
+"""`rpg reproduce TABLE`: run what is missing of a table of the paper, and write the table.
 
-Finished runs are never run again and begun ones resume; both are told by their directories, so that the same command
-goes on after Ctrl-C or a kill, and shows the same table when there is nothing left to do.
+It skips finished runs and resumes started ones, judging by their directories, so that the same command continues after
+Ctrl-C or a kill, and shows the same table when all runs are done.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from rpg.results.table import build_table, paper_table
 from rpg.results.table_command import comma_separated, markdown
 
 POLL_SECONDS = 0.5
-LOCK_SECONDS = 180.0  # that a run of an earlier start has to end, before its directory is given up
+LOCK_SECONDS = 180.0  # for a run of an earlier start to end
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,10 +49,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @refusing
 def run(args: argparse.Namespace) -> int:
-    """Print the plan, do what is missing, write the table.
+    """Print the plan, run what is missing, write the table.
 
-    0 when all is done; 1 where a run, or something for the table, is missing; 2 where the command is refused, nothing
-    touched; 130, 143, 129 after a signal.
+    Returns 0 if all is done; 1 if a run or a part of the table is missing; 2 if the command is rejected without
+    changes; 130, 143, 129 after a signal.
     """
     if args.parallel != 1 and not cluster():
         raise ResultsError(f"--parallel {args.parallel}: this machine takes one run at a time; set RAY_ADDRESS")
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 def show_plan(planned: Sequence[PlannedRun], refused: dict[str, str]) -> list[PlannedRun]:
     """Print the plan and return the runs to make; `refused` also gets those that cannot start, with the reason."""
     possible: list[PlannedRun] = []
-    preflights: dict[str, str | None] = {}  # method -> what its pre-flight refuses, which no seed changes
+    preflights: dict[str, str | None] = {}  # method -> its preflight's errors, equal for all seeds
     done = left = 0
     for one in planned:
         try:
@@ -113,7 +113,7 @@ def show_plan(planned: Sequence[PlannedRun], refused: dict[str, str]) -> list[Pl
 
 
 def run_missing(planned: Sequence[PlannedRun], logs: Path, parallel: int, children: Children) -> list[str]:
-    """Start what is missing, `parallel` runs at a time, until all is done or a signal came; what failed, and why."""
+    """Run what is missing, `parallel` runs at a time, until the end or a signal; return failures with reasons."""
     waiting, active, failures = deque(run for run in planned if not run.finished()), {}, []
     while active or (waiting and not children.stopped):
         while waiting and len(active) < max(1, parallel) and not children.stopped:
@@ -140,9 +140,9 @@ def run_missing(planned: Sequence[PlannedRun], logs: Path, parallel: int, childr
 
 
 def wait_until_free(directory: Path, children: Children) -> str | None:
-    """Wait for the process of an earlier start that was killed; who still holds the directory after LOCK_SECONDS.
+    """Wait up to LOCK_SECONDS for the process of a killed earlier start; return who still holds the directory.
 
-    A launch script follows a cluster's job itself.
+    On a cluster the launch script follows the job itself.
     """
     give_up = time.monotonic() + LOCK_SECONDS
     while (holder := None if cluster() else held_by(directory / RUN)) and not children.stopped:

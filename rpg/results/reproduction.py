@@ -1,4 +1,4 @@
-"""The runs behind a table of the paper: what each is to be, and how far it is, by its directory alone."""
+"""The planned runs of a table of the paper, and their progress, read from their directories."""
 
 import copy
 import os
@@ -22,34 +22,34 @@ from rpg.results.table import paper_table
 Profile = Literal["gpu", "cpu"]
 RECIPE = Path(__file__).resolve().parents[2] / "recipe" / "rpg"
 DATA = RECIPE.parents[1] / "data"
-# Benchmarks that the scripts do not validate on by themselves: the files of data/ that hold them.
+# benchmarks on which the scripts do not validate by default, and their files in data/
 BENCHMARK_FILES = {"Minerva-Math": "minerva-math.parquet", "OlympiadBench": "olympiadbench.parquet"}
-# What differs from seed to seed: the order of the problems, vLLM's sampling, the mini-batches where they are shuffled.
+# set by --seeds: order of the problems, vLLM's sampling, shuffling of mini-batches
 SEEDS = ("data.seed", "actor_rollout_ref.rollout.seed", "actor_rollout_ref.actor.data_loader_seed")
 NAME, DIRECTORY, STEPS = "trainer.experiment_name", "trainer.default_local_dir", "trainer.total_training_steps"
-# Settings that the command sets itself: an override of one is refused.
+# set by the command; overrides are rejected
 OWN = {*SEEDS, NAME, DIRECTORY, STEPS, "trainer.total_epochs", "trainer.val_only"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: the paper's name of the method; printed: whether the paper's table has it."""
+    """A row of a table. method: the paper's name; printed: whether the paper's table has it."""
 
     table: int
     method: str
     printed: bool
 
     def script(self, profile: Profile = "gpu") -> Path:
-        """The launch script, on GPUs or of the toy task."""
+        """Return the launch script, for GPUs or the toy task."""
         return RECIPE / table_script(self.method, self.table, profile)
 
     def name(self, profile: Profile = "gpu") -> str:
-        """What the launch script calls its run."""
+        """Return the launch script's name of the run."""
         return self.script(profile).stem.removeprefix("run_")
 
 
 def rows_of(table: int) -> list[Row]:
-    """The rows of a table in the paper's order, then those beside it.
+    """Return the rows of a table in the paper's order, then additional ones.
 
     Raises:
         ResultsError: the paper has no such table of results.
@@ -60,10 +60,10 @@ def rows_of(table: int) -> list[Row]:
 
 
 def choose(rows: list[Row], methods: list[str]) -> list[Row]:
-    """The rows that are asked for, in their own order: by method, whatever its case; `paper`, `all`.
+    """Return the selected rows in table order, by case-insensitive method names, `paper` or `all`.
 
     Raises:
-        ResultsError: a method that is none of theirs.
+        ResultsError: an unknown method.
     """
     wanted = {method.lower() for method in methods}
     if unknown := wanted - {row.method.lower() for row in rows} - {"paper", "all"}:
@@ -79,8 +79,8 @@ class PlannedRun:
     """One run of a reproduction.
 
     Attributes:
-        name: the script's, and the seed. directory: where it runs.
-        config: resolved. overrides: what the script is given beside name and directory.
+        name: script and seed. directory: the run's directory.
+        config: resolved configuration. overrides: arguments of the script besides name and directory.
     """
 
     row: Row
@@ -92,24 +92,24 @@ class PlannedRun:
 
     @property
     def steps(self) -> int:
-        """Training steps that it is to reach."""
+        """Number of training steps."""
         return setting(self.config, STEPS)
 
     def step(self) -> int:
-        """The last step in its log, 0 where there is none. Raises ResultsError where the log cannot be read."""
+        """Return the last step in the log, 0 without a log. Raises ResultsError if the log cannot be read."""
         file = self.directory / METRICS
         log = read_metrics(file, [], is_accuracy).index if file.is_file() else []
         return int(log[-1]) if len(log) else 0
 
     def finished(self) -> bool:
-        """Whether the last step is in its log, which is written after the checkpoint. Raises ResultsError as `step`."""
+        """Return whether the last step is in the log, which is written after the checkpoint. Raises as `step`."""
         return self.step() >= self.steps
 
     def command(self) -> list[str]:
-        """The launch script, as it would be called by hand.
+        """Return the command of the launch script.
 
-        A run that was ended between its last checkpoint and the record of its last step has no step left to make:
-        verl then validates before training, and that is the record.
+        A run that was killed between its last checkpoint and the log of its last step has no step left: verl then
+        validates before training, which is logged as that step.
         """
         last = (self.directory / f"global_step_{self.steps}").is_dir()
         overrides = [*self.overrides, "trainer.val_before_train=true"] if last else self.overrides
@@ -119,13 +119,13 @@ class PlannedRun:
 def plan_runs(
     rows: Sequence[Row], profile: Profile, seeds: Sequence[int], total: int | None, out: Path, more: Sequence[str]
 ) -> tuple[list[PlannedRun], dict[str, str]]:
-    """The runs of these rows, all rows of a seed before the next seed; and of rows whose script refuses, why.
+    """Return the runs of these rows, seed by seed, and the reasons of rows that the script rejects.
 
     Args:
-        total: training steps; None for the scripts' own. more: overrides for every script.
+        total: training steps; None for the scripts' defaults. more: overrides for every script.
 
     Raises:
-        ResultsError: an override of what the command itself sets. BadSetting: a path that no configuration can hold.
+        ResultsError: an override of a key that the command sets. BadSetting: a path that a configuration cannot hold.
     """
     for text in more:
         if key_of(text) in OWN:
@@ -155,15 +155,15 @@ def plan_runs(
 
 
 def refuse_another(run: PlannedRun) -> None:
-    """Raise ResultsError where the run's directory holds another training, or one that went further than asked.
+    """Raise ResultsError if the run's directory holds another training, or one with more steps than requested.
 
-    Raises Refused where the run's fingerprint cannot be read.
+    Raises Refused if the run's fingerprint cannot be read.
     """
     different = fingerprint.compare(run.directory, Configuration(run.config))
     wrong = [
         f"{key} there {there!r:.60}, here {here!r:.60}"
         for key, (there, here) in different.items()
-        if here or not key.endswith(")")  # the contents of its files count where they are here
+        if here or not key.endswith(")")  # compare the files' contents only if they are here
     ]
     if wrong:
         remedy = "give the overrides it had, or another --out"
@@ -174,17 +174,17 @@ def refuse_another(run: PlannedRun) -> None:
 
 
 def cluster() -> bool:
-    """Whether the runs become jobs of a cluster."""
+    """Return whether the runs become jobs of a cluster."""
     return bool(os.environ.get("RAY_ADDRESS"))
 
 
 def refusal(run: PlannedRun) -> str | None:
-    """What the run's own pre-flight would refuse, a diagnostic a line; None where that is nothing.
+    """Return the errors of the run's preflight, one per line, or None.
 
-    Of a cluster's job only the settings are looked at: files and machine are there.
+    For a cluster job it checks only the settings, because files and machine are the cluster's.
     """
     config = copy.deepcopy(run.config)
-    put(config, "trainer.resume_mode", "disable")  # else all bytes of its checkpoints would be read
+    put(config, "trainer.resume_mode", "disable")  # otherwise all bytes of its checkpoints would be read
     try:
         preflight.refuse(Configuration(config), ["cheap"], ["settings"] if cluster() else preflight.SUBJECTS)
     except Refused as refused:

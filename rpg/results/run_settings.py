@@ -1,4 +1,4 @@
-"""Settings of runs, what makes two runs differ, what benchmarks are called; errors and notes of the commands."""
+"""Settings that distinguish runs, names of benchmarks, and errors and notes of the commands."""
 
 import argparse
 import functools
@@ -21,25 +21,25 @@ ENVIRONMENT = "environment.json"
 
 
 class ResultsError(ValueError):
-    """Something that cannot be read or shown; the message names it and the remedy."""
+    """Input that cannot be read or shown; the message names it and the remedy."""
 
 
 class LeftOut(str):
-    """A note about something that could not be used; commands exit with 1 where there is one."""
+    """A note about input that could not be used; commands with such a note exit with 1."""
 
 
 def about(name: str, note: str) -> str:
-    """The note with its subject in front; a LeftOut stays one."""
+    """Return the note with its subject in front; a LeftOut stays a LeftOut."""
     return type(note)(f"{name}: {note}")
 
 
 def exit_code(notes: Iterable[str]) -> int:
-    """0 where everything given was used, 1 where something was left out (docs/results.md)."""
+    """Return 0 if all input was used, 1 if some was left out (docs/results.md)."""
     return int(any(isinstance(note, LeftOut) for note in notes))
 
 
 def show_notes(notes: Iterable[str]) -> int:
-    """Print notes beside a command's output; its exit code."""
+    """Print the notes of a command and return its exit code."""
     kept = list(dict.fromkeys(notes))
     for note in kept:
         print(f"note: {printable(note)}", file=sys.stderr)
@@ -47,7 +47,7 @@ def show_notes(notes: Iterable[str]) -> int:
 
 
 def refusing(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """A command that prints why, and ends with 2, where what it is given cannot be used."""
+    """Decorate a command: print the error and return 2 if its input cannot be used."""
 
     @functools.wraps(command)
     def run(args: argparse.Namespace) -> int:
@@ -63,17 +63,17 @@ def refusing(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse
 
 
 def printable(text: str) -> str:
-    """The text in one line: line ends, terminal escapes and whatever else does not print, as Python escapes."""
+    """Return the text in one line, with unprintable characters as Python escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def setting(config: dict[str, Any], key: str) -> Any:
-    """The value of a dotted key; None where there is none."""
+    """Return the value of a dotted key, or None."""
     return Run(config).get(key)
 
 
 def put(config: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; whatever is on the way to it and is no mapping becomes one."""
+    """Set a dotted key; values on the way to it that are not mappings are replaced by mappings."""
     *parents, name = key.split(".")
     for parent in parents:
         if not isinstance(config.get(parent), dict):
@@ -83,7 +83,7 @@ def put(config: dict[str, Any], key: str, value: Any) -> None:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """A YAML or JSON file that holds {name: value, ...}. Raises ResultsError for anything else."""
+    """Read a YAML or JSON file with a mapping. Raises ResultsError for other content."""
     try:
         content = yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError) as error:
@@ -93,20 +93,20 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return content
 
 
-# Settings that do not make another experiment: where a run was, how fast it was, what it was called and printed, how
-# often it was saved. How often it was validated does, as the best of more validations is another number.
+# settings that do not distinguish experiments: paths, speed, names, output, saving. Validation frequency is not among
+# them, because Best depends on it.
 INCIDENTAL = (
     *HOW_OFTEN, *HOW_FAST, "global_profiler", "rpg.console", "rpg.data_dir", "rpg.script",
     "actor_rollout_ref.rollout.trace", "trainer.default_local_dir", "trainer.experiment_name", "trainer.logger",
     "trainer.project_name", "trainer.rollout_data_dir", "trainer.validation_data_dir",
-    "reward.custom_reward_function.reward_kwargs.judge",  # as `judge`, which older configurations have too
+    "reward.custom_reward_function.reward_kwargs.judge",  # reported as `judge`, also for older configurations
 )  # fmt: skip
 
 
 def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
-    """What makes an experiment another one: every setting but seeds (unless asked for) and INCIDENTAL.
+    """Return the settings that distinguish experiments: all but INCIDENTAL, and seeds unless requested.
 
-    Further ones: `judge`, and for an evaluation alone `checkpoint`, what it evaluates.
+    Adds `judge` and, for an evaluation, `checkpoint`.
     """
     kept = {
         key: repr(value)
@@ -123,14 +123,14 @@ def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
 
 
 def differing(all_settings: Sequence[dict[str, str]]) -> dict[str, list[str | None]]:
-    """Dotted key -> its value in each, of those that are not the same in all; None where one has it not."""
+    """Return dotted key -> values, for keys whose values differ; None for a missing key."""
     keys = sorted({key for one in all_settings for key in one})
     rows = {key: [one.get(key) for one in all_settings] for key in keys}
     return {key: values for key, values in rows.items() if len(set(values)) > 1}
 
 
 def judge_of_config(config: dict[str, Any]) -> str | None:
-    """Which judge scored a run: release, verified, or the reward function where it is not rpg.rewards.
+    """Return the judge that scored a run: release, verified, or the path of another reward function.
 
     None without a configuration.
     """
@@ -144,7 +144,7 @@ def judge_of_config(config: dict[str, Any]) -> str | None:
     return PurePath(path).name if path else "verl's own"
 
 
-# What a data_source counts as in tables: the paper's names, in the paper's order; others keep their own.
+# data_source -> benchmark: the paper's names in the paper's order; others keep their name
 BENCHMARKS = {
     "AIME24": tuple(name for name in data_sources.AIME_SOURCES if "24" in name or name == "Maxwell-Jia/AIME_2024"),
     "AIME25": tuple(name for name in data_sources.AIME_SOURCES if "25" in name),

@@ -1,4 +1,4 @@
-"""Runs read from their logs: metrics.jsonl (verl's file logger) and the files beside it."""
+"""Reads runs from metrics.jsonl (verl's file logger) and the files beside it."""
 
 import json
 import math
@@ -30,19 +30,19 @@ METRICS = "metrics.jsonl"
 ACCURACY = re.compile(r"val-core/(?P<data_source>.+)/acc/mean@\d+", re.DOTALL)
 
 Record = tuple[int, dict[str, float]]  # step, metrics
-Filter = Callable[[str], bool]  # whether to read a metric of this name
+Filter = Callable[[str], bool]  # selects the metrics to read by name
 Parsed = TypeVar("Parsed")
 
 
 def is_accuracy(metric: str) -> bool:
-    """Whether a metric is a validation accuracy: what tables read of a log."""
+    """Return whether a metric is a validation accuracy, which tables read."""
     return ACCURACY.fullmatch(metric) is not None
 
 
 def read_lines(path: Path, parse: Callable[[Any], Parsed], notes: list[str] | None = None) -> Iterator[Parsed]:
-    """Yield parse(value) of a file with one JSON value a line.
+    """Yield parse(value) for a file with one JSON value per line.
 
-    A killed run leaves an incomplete last line: with `notes` it is skipped and noted, without them it is an error.
+    A killed run leaves an incomplete last line: it is skipped with a note in `notes`, or an error without `notes`.
     Only b"\\n" ends a line: loggers do not escape U+2028 and U+0085.
 
     Raises:
@@ -61,10 +61,10 @@ def read_lines(path: Path, parse: Callable[[Any], Parsed], notes: list[str] | No
 
 
 def frame(records: Iterable[Record], notes: list[str]) -> pd.DataFrame:
-    """One row a step, one column a metric: NaN where a metric was not logged, inf where it was not finite.
+    """Return one row per step and one column per metric: NaN if it was not logged, inf if it was not finite.
 
-    Of two records of a step the later one wins. A step that goes back is a resumption: later steps of the earlier part
-    belong to an abandoned branch and are dropped, which is noted.
+    Of two records of a step the later one wins. A step smaller than the last one marks a resume: later steps of the
+    earlier part are dropped with a note.
     """
     by_step: dict[int, dict[str, float]] = {}
     last = -1
@@ -79,9 +79,9 @@ def frame(records: Iterable[Record], notes: list[str]) -> pd.DataFrame:
 
 
 def read_metrics(path: Path, notes: list[str], keep: Filter = lambda name: True) -> pd.DataFrame:
-    """Read the metrics of verl's file logger, {"step": int, "data": {...}} a line, into a `frame`.
+    """Read the log of verl's file logger, {"step": int, "data": {...}} per line, into a `frame`.
 
-    Values that are no numbers, such as tables and texts, are skipped. Raises ResultsError for a line that is no record.
+    Skips values that are not numbers, such as tables and texts. Raises ResultsError for a line that is not a record.
     """
 
     def record(line: Any) -> Record:
@@ -99,13 +99,13 @@ def read_metrics(path: Path, notes: list[str], keep: Filter = lambda name: True)
 
 @dataclass
 class RunLog:
-    """What a run logged, and what is known of how it was made.
+    """A run's log, configuration and environment.
 
     Attributes:
-        path: what was read. directory: where the run's other files are.
+        path: the log. directory: the run's directory.
         metrics: steps x metrics, as `frame` makes it.
-        config: the resolved configuration, {} where there is none. environment: environment.json, likewise.
-        notes: what had to be left out, replaced or guessed.
+        config: the resolved configuration, or {}. environment: environment.json, or {}.
+        notes: what was left out, replaced or guessed.
     """
 
     name: str
@@ -118,7 +118,7 @@ class RunLog:
 
     @property
     def method(self) -> str:
-        """The paper's name of the method; the run's own name where it has none."""
+        """The paper's name of the method, else the run's name."""
         return method_of_config(self.config) or method_of_name(self.name) or self.name
 
     @property
@@ -133,18 +133,18 @@ class RunLog:
 
     @property
     def planned_steps(self) -> int | None:
-        """trainer.total_training_steps; None where the configuration is not known."""
+        """trainer.total_training_steps; None without a configuration."""
         return setting(self.config, "trainer.total_training_steps")
 
     @property
     def stopped_early(self) -> bool:
-        """Whether steps are missing at the end. A run that only validates plans none."""
+        """Whether steps are missing at the end; a run that only validates has none."""
         if setting(self.config, "trainer.val_only") or self.planned_steps is None:
             return False
         return self.last_step < self.planned_steps
 
     def series(self, metric: str) -> pd.Series:
-        """The finite values of a metric by step; empty where there are none."""
+        """Return the finite values of a metric by step; may be empty."""
         if metric not in self.metrics:
             return pd.Series(dtype=float)
         column = self.metrics[metric]
@@ -157,7 +157,7 @@ class RunLog:
         return {name: match["data_source"] for name, match in matches.items() if match}
 
     def accuracies(self) -> dict[str, pd.Series]:
-        """Benchmark -> Mean@k by step. A file that holds each problem k times logs mean@1, whose mean is Mean@k too.
+        """Return benchmark -> Mean@k by step. The mean@1 of a file with each problem k times is Mean@k, too.
 
         Raises:
             ResultsError: one benchmark under two data_source spellings at the same step.
@@ -176,12 +176,12 @@ class RunLog:
 
 
 def load_runs(paths: Iterable[Path], notes: list[str], keep: Filter = lambda name: True) -> list[RunLog]:
-    """The runs in `paths`: run directories, folders of them, metrics files. A run that is named twice counts once.
+    """Return the runs in `paths`: run directories, folders of them, metrics files; each run once.
 
-    A run that cannot be read is noted (LeftOut), and the others are loaded.
+    A run that cannot be read is skipped with a note (LeftOut).
 
     Raises:
-        ResultsError: there is no run that can be read.
+        ResultsError: no run can be read.
     """
     runs: list[RunLog] = []
     logs = {os.path.realpath(log): log for path in paths for log in find_logs(path, notes)}
@@ -203,14 +203,14 @@ def load_runs(paths: Iterable[Path], notes: list[str], keep: Filter = lambda nam
 
 
 def find_logs(path: Path, notes: list[str]) -> list[Path]:
-    """The log of a run, or those of the runs in a folder and its folders."""
+    """Return the log of a run, or the logs of all runs below a folder."""
     if path.is_file():
         return [path]
     logs = []
     for folder, below, files in os.walk(path):
         if METRICS in files:
             logs.append(Path(folder, METRICS))
-            below.clear()  # what is in a run's directory is no further run
+            below.clear()  # do not search inside a run's directory
         below.sort()
     if not logs:
         notes.append(LeftOut(f"{path}: {f'no {METRICS} there' if path.exists() else 'no such file'}; left out"))
@@ -233,7 +233,7 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
         notes.append("no config.yaml beside it: the method is read from the name, the planned steps are not known")
     name = setting(config, "trainer.experiment_name") or directory.resolve().name
     run = RunLog(str(name), path, directory, metrics, config, environment, notes)
-    history = directory / HISTORY  # settings under which it was continued (rpg.resume_changed)
+    history = directory / HISTORY  # changed settings of a resume (rpg.resume_changed)
     starts = read_lines(history, lambda start: (start["after_step"], start["changed"])) if history.exists() else ()
     for step, changed in starts:
         notes += [f"after step {step}: {key} {before!r} -> {after!r}" for key, (before, after) in changed.items()]
@@ -241,5 +241,5 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
         if steps := list(metrics.index[np.isinf(metrics[metric])]):
             more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
             notes.append(LeftOut(f"{metric} is not finite at step {steps[0]}{more}; left out"))
-    run.accuracies()  # refused here, while other runs can still be shown
+    run.accuracies()  # reject it here, so that other runs can still be shown
     return run

@@ -1,7 +1,7 @@
 """Validation samples on disk: intervals of Mean@k, and pass@k.
 
-They are in validation/<step>.jsonl of the run, one JSON object a sample, without the data_source. If the log has one
-data_source, it is that one; else that of the validation file (data.val_files) that contains the sample's problem.
+Samples are in the run's validation/<step>.jsonl, one JSON object per sample, without data_source. The data_source is
+the log's only one, else that of the validation file (data.val_files) that contains the sample's problem.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from rpg.results.run_settings import BENCHMARK_OF, LeftOut, ResultsError, settin
 from rpg.results.runs import RunLog, read_lines
 
 RESAMPLES = 2000
-SHOWN_PROBLEMS, SHOWN_LETTERS = 5, 1500  # of a run on the page
-FIELDS = frozenset({"input", "gts", "output", "acc"})  # of a sample, beside further ones
-TOLERANCE = 1e-4  # between a logged accuracy and the mean of its samples, whose sums are rounded differently
+SHOWN_PROBLEMS, SHOWN_LETTERS = 5, 1500  # shown of a run on the page
+FIELDS = frozenset({"input", "gts", "output", "acc"})  # required fields of a sample
+TOLERANCE = 1e-4  # rounding difference between a logged accuracy and the mean of its samples
 
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of one benchmark at one step: for each problem, how many are correct and how many there are."""
+    """The samples of one benchmark at one step: numbers of correct and of all samples per problem."""
 
     correct: tuple[int, ...]
     total: tuple[int, ...]
@@ -35,7 +35,7 @@ class Samples:
         return min(self.total)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Percentile bootstrap of the share of correct samples, over problems.
+        """Return a percentile bootstrap interval over problems for the share of correct samples.
 
         Problems are drawn with replacement and keep their samples. The seed is fixed, so a table is reproducible.
         """
@@ -46,7 +46,7 @@ class Samples:
         return float(low), float(high)
 
     def pass_at(self, k: int) -> float:
-        """Mean over problems of the unbiased estimate of P(one of k samples is correct)."""
+        """Return the mean over problems of the unbiased estimate of P(one of k samples is correct)."""
         return float(np.mean([pass_at_k(n, c, k) for c, n in zip(self.correct, self.total, strict=True)]))
 
 
@@ -58,19 +58,19 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def read_samples(run: RunLog, step: int) -> pd.DataFrame:
-    """The samples of the validation at `step`, a row each, with their data_source; none if the run wrote none.
+    """Return the samples of the validation at `step`, one per row, with data_source; empty if the run wrote none.
 
-    Samples whose mean accuracy differs from the logged one belong to another run, or some are missing: they are left
-    out, and noted.
+    Samples whose mean accuracy differs from the logged one belong to another run or are incomplete: they are left out
+    with a note.
 
     Raises:
-        ResultsError: a line is no sample, or the data_source of a problem is ambiguous.
+        ResultsError: a line is not a sample, or a problem's data_source is ambiguous.
     """
 
     def sample(line: Any) -> dict[str, Any]:
         if not 0 <= line["acc"] <= 1:
             raise ValueError(f"acc is {line['acc']!r:.60}")
-        return line if line.keys() >= FIELDS else {key: line[key] for key in FIELDS}  # which names what is missing
+        return line if line.keys() >= FIELDS else {key: line[key] for key in FIELDS}  # KeyError names the missing field
 
     file = run.directory / "validation" / f"{step}.jsonl"
     logged = {source: run.series(metric).get(step) for metric, source in run.accuracy_metrics.items()}
@@ -97,9 +97,9 @@ def read_samples(run: RunLog, step: int) -> pd.DataFrame:
 
 
 def _sources(file: Path, inputs: set[str], logged: set[str], run: RunLog) -> dict[str, str]:
-    """Input of a sample -> the one data_source of the log whose validation file contains its problem."""
+    """Return sample input -> the logged data_source whose validation file contains the problem."""
     files = setting(run.config, "data.val_files") or []
-    benchmarks: dict[str, set[str]] = {}  # of each problem
+    benchmarks: dict[str, set[str]] = {}  # benchmarks per problem
     for name in [files] if isinstance(files, str) else files:
         try:
             for _, row in read_file(name):
@@ -127,11 +127,11 @@ def samples_of_problems(samples: pd.DataFrame) -> Samples:
 
 
 def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, float]]]]:
-    """The answers to the first SHOWN_PROBLEMS at the first, middle and last validation of a run.
+    """Return the answers to the first SHOWN_PROBLEMS at the first, middle and last validation of a run.
 
     Returns:
-        (problem, ground truth, [(step, response, accuracy), ...]) of each; of a long text the end. [] where samples
-        cannot be used, which the table's notes say.
+        (problem, ground truth, [(step, response, accuracy), ...]) for each, with long texts cut to their end. [] if
+        samples cannot be used; the table's notes then give the reason.
     """
     steps = sorted({int(step) for points in run.accuracies().values() for step in points.index})
     chosen = dict.fromkeys(steps[place] for place in (0, len(steps) // 2, -1) if steps)
@@ -148,5 +148,5 @@ def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, flo
 
 
 def _shortened(text: str) -> str:
-    """The text, or its end: prompts end in the problem, responses in the answer."""
+    """Return the text or its end: prompts end in the problem, responses in the answer."""
     return text if len(text) <= SHOWN_LETTERS else f"… {text[-SHOWN_LETTERS:]}"

@@ -1,9 +1,9 @@
 """`rpg score RUN... --judge J`: score the saved validation samples of runs again, without generating.
 
-`rpg score ROWS.parquet --reward FILE` tries a user's reward function before a run (try_reward.py).
+`rpg score ROWS.parquet --reward FILE` tries a custom reward function before a run (try_reward.py).
 
-For each run it writes RUN/judge-J, a run directory with the same answers and J's verdicts: metrics.jsonl, config.yaml,
-environment.json and validation/, which `rpg table` and `rpg plot` read.
+For each run it writes RUN/judge-J, a run directory for `rpg table` and `rpg plot` with the same answers and J's
+verdicts: metrics.jsonl, config.yaml, environment.json and validation/.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from rpg.results.table_command import escape_md, markdown
 from rpg.results.try_reward import try_reward
 from rpg.rewards import JUDGES, OURS, compute_score, sandbox
 
-SCORED_FROM = "scored_from"  # in environment.json: the run whose answers these are
+SCORED_FROM = "scored_from"  # key in environment.json: the scored run
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @refusing
 def run(args: argparse.Namespace) -> int:
-    """Score every run and print the table of before and after; 1 where something was left out, 2 where all was."""
+    """Score every run and print a table of both; return 1 if input was left out, 2 if all was."""
     if args.reward:
         return try_reward(args.reward, args.runs, args.responses, args.rows)
     notes: list[str] = []
@@ -84,15 +84,15 @@ def run(args: argparse.Namespace) -> int:
 def score_run(run: RunLog, judge: str, out: Path) -> None:
     """Write the run `out` with the verdicts of `judge` on every saved sample of `run`.
 
-    Validations whose samples are not on disk or cannot be used are left out, and noted in run.notes.
+    Validations without usable samples are left out, with a note in run.notes.
 
     Raises:
-        ResultsError: no validation with samples that can be used, or an `out` that holds something else.
+        ResultsError: no validation with usable samples, or an `out` with other content.
     """
     if out.exists() and SCORED_FROM not in (read_mapping(file) if (file := out / ENVIRONMENT).is_file() else {}):
         raise ResultsError(f"{out}: holds something that `rpg score` did not write; give another --out")
     out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent) as folder:  # whole or absent
+    with tempfile.TemporaryDirectory(dir=out.parent) as folder:  # created only when complete
         partial = Path(folder) / out.name
         (partial / "validation").mkdir(parents=True)
         lines, logged = [], run.accuracy_metrics
@@ -121,9 +121,9 @@ def score_run(run: RunLog, judge: str, out: Path) -> None:
 
 
 def scored(run: RunLog, step: int, judge: str) -> pd.DataFrame:
-    """The samples of a validation with the judge's verdicts, without the penalty for length, which is not saved.
+    """Return a validation's samples with the judge's verdicts, without the length penalty, which is not saved.
 
-    Raises ResultsError for samples that cannot be read, told apart or scored.
+    Raises ResultsError for samples that cannot be read, assigned to a data_source or scored.
     """
     samples = read_samples(run, step)
     answers = samples[["data_source", "output", "gts"]].itertuples(index=False)
@@ -136,13 +136,13 @@ def scored(run: RunLog, step: int, judge: str) -> pd.DataFrame:
 
 
 def _config(run: RunLog, judge: str, out: Path) -> dict[str, Any]:
-    """The run's configuration under a name of its own, with the judge of its numbers."""
+    """Return the run's configuration with a new name and the judge."""
     config = copy.deepcopy(run.config)
     put(config, "reward.custom_reward_function.path", OURS)
     put(config, "reward.custom_reward_function.reward_kwargs", {"judge": judge})
     put(config, "trainer.experiment_name", f"{run.name}_judge_{judge}")
     put(config, "trainer.validation_data_dir", str(out / "validation"))
-    if run.judge == judge:  # by another version of it: two rows all the same
+    if run.judge == judge:  # the same judge in another version still makes a second row
         put(config, "rpg.scored_again", True)
     return config
 

@@ -1,4 +1,4 @@
-"""Runs -> a table in the paper's form, Last and Best of Mean@k by method and benchmark; and the paper's own tables."""
+"""Tables in the paper's form, Last and Best of Mean@k by method and benchmark, and the paper's own tables."""
 
 import math
 import statistics
@@ -15,18 +15,17 @@ from rpg.results.runs import RunLog
 from rpg.results.samples import Samples, read_samples, samples_of_problems
 
 PAPER_JUDGE = "release"
-MOST_DIFFERING = 3  # settings in a row's label; where more differ, the run's name says it better
-# (table, method, benchmark) -> what is wrong; the numbers stay as printed. E11 is the list's number in
-# docs/mathematics.md.
+MOST_DIFFERING = 3  # settings in a row's label; if more differ, the label is the run's name
+# (table, method, benchmark) -> erratum; the numbers stay as printed
 ERRATA = {
     (3, "RPG-URKL", "AIME25"): "erratum E11: Last 0.5261 is above Best 0.4938, which cannot be; kept as printed",
 }
-# Columns of Table.cells beside pass@k; what is not known is None or NaN.
+# Columns of Table.cells besides pass@k; unknown values are None or NaN.
 #   method, benchmark: the row's label and the column; rank_last, rank_best: 1 for the best value, 2 for the second
-#   clear_last, clear_best: whether the value leads the next lower one by more than the noise of both (1.96 standard
-#   errors), so that it is set bold or underlined; the paper's printed numbers, which have no error, always
-#   last_se, best_se: standard error over seeds; last_low, last_high: 95% interval over problems, of a single run
-#   paper_*, difference_*: the paper's values, and ours less those
+#   clear_last, clear_best: whether the value leads the next lower one by more than 1.96 standard errors of both, and is
+#   bold or underlined; always for the paper's numbers, which have no error
+#   last_se, best_se: standard error over seeds; last_low, last_high: 95% interval over problems for a single run
+#   paper_*, difference_*: the paper's values, and ours minus the paper's
 COLUMNS = (
     "method", "benchmark", "last", "best", "rank_last", "rank_best", "clear_last", "clear_best", "judge", "runs",
     "last_se", "best_se", "last_low", "last_high", "paper_last", "paper_best", "difference_last", "difference_best",
@@ -38,8 +37,8 @@ class Table:
     """Rows by methods, columns by benchmarks.
 
     Attributes:
-        rows: label -> the runs of the row, [] in a table of the paper's; in the order shown. A label is unique.
-        cells: a line for each row and benchmark, with COLUMNS and pass@k.
+        rows: unique label -> the row's runs ([] in the paper's tables), in display order.
+        cells: one line per row and benchmark, with COLUMNS and pass@k.
     """
 
     title: str
@@ -49,28 +48,28 @@ class Table:
 
     @property
     def benchmarks(self) -> list[str]:
-        """Those that any row has, in the order shown."""
+        """The benchmarks of all rows, in display order."""
         return list(dict.fromkeys(self.cells["benchmark"]))
 
     @property
     def judges(self) -> list[str]:
-        """The verifiers of the rows, in their order; [] for a table of the paper's."""
+        """The verifiers of the rows in order; [] for the paper's tables."""
         return list(dict.fromkeys(runs[0].judge for runs in self.rows.values() if runs))
 
     def method(self, label: str) -> str:
-        """The paper's name of a row's method."""
+        """Return the paper's name of a row's method."""
         return self.rows[label][0].method if self.rows[label] else label
 
     def records(self) -> list[dict[str, Any]]:
-        """`cells`, a dictionary a line; None for what is not known."""
+        """Return `cells` as one dictionary per line; None for unknown values."""
         return cast(list[dict[str, Any]], self.cells.astype(object).where(self.cells.notna(), None).to_dict("records"))
 
 
 def paper_table(number: int) -> Table:
-    """Table `number` of the paper: rows and columns in its order, values as printed.
+    """Return table `number` of the paper: rows and columns in its order, values as printed.
 
     Raises:
-        ResultsError: there is no such table of results; names those there are.
+        ResultsError: there is no such table of results.
     """
     with resources.files("rpg.results").joinpath("paper_tables.csv").open(encoding="utf-8") as file:
         printed = pd.read_csv(file)
@@ -84,7 +83,7 @@ def paper_table(number: int) -> Table:
 
 
 def _cells(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
-    """Lines with method, benchmark, last, best and whatever else is known, with all COLUMNS."""
+    """Return a frame with all COLUMNS from lines with method, benchmark, last, best and optional values."""
     powers = {name: None for line in lines for name in line if str(name).startswith("pass@")}
     marked = [line | _marks(line, lines) for line in lines]
     cells = pd.DataFrame(marked, columns=[*COLUMNS, *powers])
@@ -92,13 +91,13 @@ def _cells(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
 
 
 def _marks(line: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> dict[str, Any]:
-    """Rank of a line's values among those of its benchmark and judge, where there are several; ties share a place."""
+    """Return the rank of a value among those of its benchmark and judge, if there are several; ties share a rank."""
     rivals = [one for one in lines if all(one.get(key) == line.get(key) for key in ("benchmark", "judge"))]
     marks: dict[str, Any] = {"runs": line.get("runs", 1)}
     for column in ("last", "best"):
         rank = 1 + len({one[column] for one in rivals if one[column] > line[column]})
         marks[f"rank_{column}"] = rank if rank <= 2 and len(rivals) > 1 else None
-        marks[f"clear_{column}"] = "judge" not in line or all(  # those of the paper's table have none
+        marks[f"clear_{column}"] = "judge" not in line or all(  # the paper's tables have none
             line[column] - one[column] > 1.96 * math.hypot(_error(line, column), _error(one, column))
             for one in rivals
             if one[column] < line[column]
@@ -107,14 +106,14 @@ def _marks(line: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> dict[str, A
 
 
 def _error(line: dict[Any, Any], column: str) -> float:
-    """Standard error over seeds, or of one run over problems; infinite where neither is known."""
+    """Return the standard error over seeds, or of one run over problems; infinite if neither is known."""
     if f"{column}_se" in line:
         return line[f"{column}_se"]
     return (line["last_high"] - line["last_low"]) / (2 * 1.96) if "last_low" in line else math.inf
 
 
 def build_table(runs: Sequence[RunLog], notes: Sequence[str] = (), paper: Table | None = None) -> Table:
-    """The table of `runs`: one row for each method and setting, seeds of one setting averaged."""
+    """Return the table of `runs`: one row per method and setting; seeds of a setting are averaged."""
     groups: dict[tuple, list[RunLog]] = {}
     for run in runs:
         key = (run.method, *sorted(settings(run.config).items())) if run.config else (run.method, run.name)
@@ -144,7 +143,7 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[str] = (), paper: Table 
 
 
 def _compare(table: Table, paper: Table) -> None:
-    """Put the paper's values beside ours, as far as they share a benchmark."""
+    """Add the paper's values for common benchmarks."""
     shared = [name for name in paper.benchmarks if name in table.benchmarks]
     if not shared:
         table.notes.append(
@@ -166,16 +165,16 @@ def _compare(table: Table, paper: Table) -> None:
 
 
 def _labels(groups: list[list[RunLog]]) -> list[str]:
-    """One label a group: the method, where two groups share it the settings that differ, and judges that do.
+    """Return one label per group: the method, with differing settings and judges if several groups share it.
 
-    Where more than MOST_DIFFERING settings differ, or none is known, the run's name stands for them.
+    If more than MOST_DIFFERING settings differ, or none is known, the label has the run's name instead.
     """
     several_judges = len({group[0].judge for group in groups}) > 1
     labels: list[str] = []
     for group in groups:
         method, own = group[0].method, settings(group[0].config)
         rivals = [settings(other[0].config) for other in groups if other[0].method == method]
-        # keys that end alike and have the same values are one setting, which verl's configuration passes on
+        # keys with equal last parts and values are one setting, which verl's configuration repeats
         distinct = {(key.rpartition(".")[2], *row): key for key, row in reversed(differing(rivals).items())}
         ends = [end for end, *_ in distinct]
         named = sorted((key, end if ends.count(end) == 1 else key) for (end, *_), key in distinct.items())
@@ -190,7 +189,7 @@ def _labels(groups: list[list[RunLog]]) -> list[str]:
 
 
 def _lines(label: str, group: list[RunLog], notes: list[str]) -> list[dict[str, Any]]:
-    """The cells of a row: means over the runs of the group. With several runs the seeds say how sure a mean is."""
+    """Return the cells of a row: means over the group's runs, with standard errors over seeds."""
     if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
         notes.append(f"{label}: runs with the same seed among them; what they differ by is no seed")
     accuracies = [run.accuracies() for run in group]
@@ -222,7 +221,7 @@ def _lines(label: str, group: list[RunLog], notes: list[str]) -> list[dict[str, 
 
 
 def _last_samples(run: RunLog, accuracies: dict[str, pd.Series]) -> dict[str, Samples]:
-    """Benchmark -> samples of its last validation; without those that cannot be used, which is noted."""
+    """Return benchmark -> samples of the last validation; unusable ones are left out with a note."""
     kept: dict[str, Samples] = {}
     for step in sorted({int(points.index[-1]) for points in accuracies.values()}):
         try:

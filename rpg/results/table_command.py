@@ -1,4 +1,4 @@
-"""`rpg table`: Last and Best of every run in the paper's form, beside the paper's own; the formats of a table."""
+"""`rpg table`: Last and Best of runs in the paper's form, also with the paper's numbers, in several formats."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ from rpg.results.runs import is_accuracy, load_runs
 from rpg.results.table import Table, build_table, paper_table
 
 LEGEND = "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise"
-EXPLANATIONS = {  # a column that a table has: what its sign means
+EXPLANATIONS = {  # column of a table: legend of its sign
     "last_low": "brackets: 95% interval over problems (bootstrap)",
     "last_se": "±: standard error over seeds",
 }
@@ -28,12 +28,12 @@ MISSING = "–"
 
 
 def escape_md(text: str) -> str:
-    """No HTML, cell border, mathematics, emphasis, link or picture."""
+    """Escape HTML, cell borders, mathematics, emphasis, links and pictures."""
     return printable(text).translate(MD_SPECIAL).replace("](", "]&#40;")
 
 
 def markdown(table: Table) -> str:
-    """The table as markdown, its notes below as a list; below each row, if it has them, the paper's values."""
+    """Return the table as markdown, with the paper's values below each row and the notes as a list."""
     cells = {(cell["method"], cell["benchmark"]): cell for cell in table.records()}
     places = [(name, column) for name in table.benchmarks for column in ("last", "best")]
     rows, pass_rows = [], []
@@ -62,7 +62,7 @@ def markdown(table: Table) -> str:
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> list[str]:
-    """Lines of a markdown table; columns from the `texts`-th on are numbers and aligned to the right."""
+    """Return the lines of a markdown table; columns from the `texts`-th on are numbers and aligned to the right."""
     rule = [":--" if column < texts else "--:" for column in range(len(head))]
     return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
 
@@ -72,7 +72,7 @@ def _number(value: float | None, form: str = "{:.4f}") -> str:
 
 
 def _value(cell: dict[str, Any], column: str) -> str:
-    """One entry with its rank, standard error and interval."""
+    """Return one entry with its rank, standard error and interval."""
     if not cell:
         return MISSING
     rank = cell[f"rank_{column}"] if cell[f"clear_{column}"] else 0
@@ -85,19 +85,19 @@ def _value(cell: dict[str, Any], column: str) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """`Table.cells`, a line for each row and benchmark. Notes are left to the other formats."""
+    """Return `Table.cells` as CSV, one line per row and benchmark, without notes."""
     return table.cells.to_csv(index=False, lineterminator="\n")
 
 
 def as_json(table: Table) -> str:
-    """Title, `Table.cells`, notes, and which runs made each row."""
+    """Return title, `Table.cells`, notes and the runs of each row as JSON."""
     rows = table.records()
     made_of = {label: [str(run.path) for run in runs] for label, runs in table.rows.items() if runs}
     return json.dumps({"title": table.title, "rows": rows, "notes": table.notes, "runs": made_of}, indent=2) + "\n"
 
 
 def terminal(table: Table) -> str:
-    """The markdown as rich shows it; a wide table is not cropped."""
+    """Return the markdown rendered by rich; a wide table is not cropped."""
     text = markdown(table).replace("<u>", "*").replace("</u>", "*")
     rows = [line.split("|") for line in text.split("\n") if line.startswith("|")]
     needed = sum(max(map(len, column)) for column in zip_longest(*rows, fillvalue=""))
@@ -125,11 +125,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @refusing
 def run(args: argparse.Namespace) -> int:
-    """Print the table; 1 where something given was left out, 2 where there is nothing to show."""
+    """Print the table; return 1 if input was left out, 2 if there is nothing to show."""
     notes: list[str] = []
     if not args.runs and args.paper is None:
         raise ResultsError("give RUN..., or --paper N for the paper's own table")
     paper = None if args.paper is None else paper_table(args.paper)
     table = build_table(load_runs(args.runs, notes, is_accuracy), notes, paper) if args.runs or not paper else paper
     print(FORMATS[args.format](table), end="")
-    return show_notes(table.notes) if args.format == "csv" else exit_code(table.notes)  # CSV has no place for notes
+    return show_notes(table.notes) if args.format == "csv" else exit_code(table.notes)  # CSV cannot hold notes

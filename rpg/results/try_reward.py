@@ -1,4 +1,4 @@
-"""`rpg score --reward FILE ROWS.parquet`: a user's reward function on a few rows, before a run."""
+"""`rpg score --reward FILE ROWS.parquet`: try a custom reward function on a few rows before a run."""
 
 import asyncio
 import inspect
@@ -14,20 +14,20 @@ from rpg.results.runs import read_lines
 from rpg.rewards.user_reward import RewardError, as_score, find_reward
 
 WRONG = "no such answer"
-SHOWN = 60  # characters of a response
+SHOWN = 60  # shown characters of a response
 
 
 def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int) -> int:
     """Score responses to the first rows of each file and print score, accuracy and time of each.
 
-    responses: a JSONL file, one to each row, in order; without it, each row's answer and a wrong one, both boxed.
-    Returns 0; 1 where the function raised, returned no number, or scored every wrong answer like the right one.
+    responses: a JSONL file with one response per row, in order; default: each row's answer and a wrong one, both boxed.
+    Returns 1 if the function raised, returned no number, or scored every wrong answer like the right one, else 0.
     Raises RewardError, DataError and ResultsError for files that cannot be used.
     """
     reward = find_reward(file)
     try:
         function = reward.as_verl_calls_it()
-    except Exception as error:  # of the file's own imports
+    except Exception as error:  # an error in the file's imports
         raise RewardError(f"{file}: cannot be imported: {type(error).__name__}: {error}") from error
     given = list(read_lines(responses, response_of)) if responses else None
     failed, slowest, scores = 0, 0.0, {"right": [], "wrong": [], "given": []}
@@ -65,10 +65,10 @@ def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int)
 
 
 def response_of(line: Any) -> str:
-    """The response of a line of JSON: a string, or an object as in a validation's samples or with `response`."""
+    """Return the response in a JSON line: a string, a validation sample, or an object with `response`."""
     return line if isinstance(line, str) else str(line["response"] if "response" in line else line["output"])
 
 
 def boxed(answer: Any) -> str:
-    """A response with this answer, in both forms that reward functions usually read."""
+    """Return a response with this answer in both forms that reward functions usually read."""
     return f"The answer is \\boxed{{{answer}}}.\n\nAnswer: {answer}"

@@ -1,4 +1,4 @@
-"""`rpg watch`: running runs as a live table in the terminal. It reads their files and nothing else."""
+"""`rpg watch`: show running runs as a live table, read from their files."""
 
 import argparse
 import contextlib
@@ -17,7 +17,7 @@ from rich.text import Text
 from rpg.results.run_settings import CONFIG, ResultsError, printable, refusing, show_notes
 from rpg.results.runs import METRICS, RunLog, find_logs, is_accuracy, load_run
 
-# Label, the metrics of verl's log that it shows (the first that a run has), format.
+# label, metrics (the first that a run has is shown), format
 SHOWN = (
     ("reward", ("critic/score/mean",), "{:.3f}"),
     ("entropy", ("actor/entropy",), "{:.3f}"),
@@ -30,13 +30,13 @@ SHOWN = (
 READ = frozenset(metric for _, metrics, _ in SHOWN for metric in metrics)
 BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK = 8  # characters of a sparkline
-RECENT = 20  # steps whose median time gives the time left
+RECENT = 20  # steps whose median time is used for the time left
 QUIET = 600  # seconds without a new line after which a run's age is shown
 
 
 @dataclass
 class Watched:
-    """A run's log, its size and mtime (ns) when it was last read; `read` is called again and again."""
+    """A run's log, polled by `read`. stamp: its size and mtime (ns) at the last read."""
 
     path: Path
     run: RunLog | None = None
@@ -44,7 +44,7 @@ class Watched:
     stamp: tuple[int, int] = (-1, -1)
 
     def read(self) -> bool:
-        """Read the log again if it has changed; returns whether there is anything new."""
+        """Read the log again if it has changed; return whether it has."""
         status = self.path.stat() if self.path.exists() else None
         stamp = (status.st_size, status.st_mtime_ns) if status else (0, 0)
         if stamp == self.stamp:
@@ -59,7 +59,7 @@ class Watched:
 
     @property
     def name(self) -> str:
-        """The run's name, or its directory's before the first step."""
+        """The run's name; before the first step that of its directory."""
         return printable(self.run.name if self.run else self.path.parent.name)
 
     @property
@@ -68,7 +68,7 @@ class Watched:
         return bool(self.run and self.run.planned_steps and self.run.last_step >= self.run.planned_steps)
 
     def state(self) -> str:
-        """Step, of how many, the time left by the median of the last steps' times; the age of an old last line."""
+        """Return step, planned steps, time left (from the median step time) and the age of an old last line."""
         if self.run is None:
             return self.problem
         last, planned = self.run.last_step, self.run.planned_steps
@@ -81,7 +81,7 @@ class Watched:
         return ", ".join(parts)
 
     def values(self) -> dict[str, tuple[str, str]]:
-        """Label -> last value and sparkline, of the metrics and accuracies that the run has."""
+        """Return label -> last value and sparkline of the run's metrics and accuracies."""
         if self.run is None:
             return {}
         shown: dict[str, tuple[pd.Series, str]] = {}
@@ -97,21 +97,21 @@ class Watched:
 
 
 def sparkline(series: pd.Series) -> str:
-    """The values as block characters, averaged where there are more than SPARK; the lowest is the lowest block."""
+    """Return at most SPARK block characters; longer series are averaged."""
     bins = np.array([part.mean() for part in np.array_split(series.to_numpy(), min(SPARK, len(series)))])
     heights = (bins - bins.min()) / (np.ptp(bins) or 1.0) * (len(BLOCKS) - 1)
     return "".join(BLOCKS[round(height)] for height in heights)
 
 
 def duration(seconds: float) -> str:
-    """45 s, 12 min, 3.4 h."""
+    """Return a duration such as 45 s, 12 min or 3.4 h."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def screen(all_watched: Sequence[Watched], width: int) -> Table:
-    """A row a run, with sparklines below the values where there is width for them."""
+    """Return a table with one row per run, with sparklines below the values if the width allows."""
     values = [watched.values() for watched in all_watched]
     labels = list(dict.fromkeys(label for own in values for label in own))
     lines = 2 if width >= (SPARK + 1) * (len(labels) + 4) else 1  # name and progress take 4
@@ -125,7 +125,7 @@ def screen(all_watched: Sequence[Watched], width: int) -> Table:
 
 
 def watched_logs(path: Path, notes: list[str]) -> list[Path]:
-    """The logs below a path; of a run that has only started the one that it will write."""
+    """Return the logs below a path; for a run without steps yet, its future log."""
     if (path / CONFIG).is_file() and not (path / METRICS).exists():
         return [path / METRICS]
     return find_logs(path, notes)
@@ -140,7 +140,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @refusing
 def run(args: argparse.Namespace) -> int:
-    """Show the runs until the last one has logged its last planned step, or Ctrl-C; 2 where there is no run."""
+    """Show the runs until all have logged their last step, or Ctrl-C; return 2 without a run."""
     if not args.every > 0:
         raise ResultsError(f"--every {args.every}: must be a positive number of seconds")
     notes: list[str] = []
@@ -149,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
         raise ResultsError("; ".join(notes))
     show_notes(notes)
     console = Console()
-    with contextlib.suppress(KeyboardInterrupt):  # how a watch ends; the runs go on
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the watch, not the runs
         if args.once or not console.is_terminal:
             show(all_watched, args.once, args.every)
         else:
@@ -159,7 +159,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(all_watched: list[Watched], once: bool, every: float, live: Live | None = None) -> None:
-    """Until all runs have ended: the live table, or without one a line a run whenever its log has grown."""
+    """Update the live table until all runs have ended, or without one print a line per run when its log grows."""
     while True:
         changed = [watched for watched in all_watched if watched.read()]
         if live:

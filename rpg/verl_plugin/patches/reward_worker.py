@@ -1,8 +1,8 @@
 """verl 0.9.1: a reward function that raises, hangs or returns NaN silently loses responses or stops or spoils a run.
 
 verl silently drops a response whose reward raises and trains on the rest of the group; a reward that never returns
-stops the run; NaN enters the advantages. With this file, each of these leaves out the response, the reason is written to
-LEFT_OUT in the run's directory, and the trainer counts them (trainer.py).
+stops the run; NaN enters the advantages. With this file, each of these leaves out the response, the reason is written
+to LEFT_OUT in the run's directory, and the trainer counts them (trainer.py).
 
 A second fault of the same class: verl always loads the tokenizer in this worker with trust_remote_code=True and ignores
 actor_rollout_ref.model.trust_remote_code.

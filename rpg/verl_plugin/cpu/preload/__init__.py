@@ -38,8 +38,8 @@ class Preloaded:
     def __init__(self, early: Sequence[str], late: Sequence[str]):
         """Start importing in the background.
 
-        early: modules to import at once. late: modules to import when the first program starts, in its environment, which
-        they read at import (Ray and modules that import Ray).
+        early: modules to import at once. late: modules to import when the first program starts, in its environment,
+        which they read at import (Ray and modules that import Ray).
         """
         self._scratch = Scratch("preload")
         directory = self._scratch.path
