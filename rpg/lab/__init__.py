@@ -1,1 +1,1 @@
-"""An exact laboratory for off-policy training: a problem whose J and KLs are sums, and many seeds at once."""
+"""Exact off-policy experiments: a problem whose J and KLs are finite sums, trained for many seeds at once."""

@@ -1,4 +1,4 @@
-"""Bias and noise of the gradient of whole responses, by listing every response: no sampling, no training noise."""
+"""Bias and noise of the gradient of whole responses, computed exactly by enumerating all responses."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ from rpg.objectives import LossSpec, token_loss
 from rpg.objectives.pi_old import old_policy
 from rpg.objectives.spec import DIVERGENCE_NAMES
 
-AGES = (0, 1, 4, 8, 16, 32)  # optimizer steps between the policy that samples and the present one
+AGES = (0, 1, 4, 8, 16, 32)  # optimizer steps between the sampling policy and the current one
 NOISE_AGES, NOISE_BETAS = (0, 32), (1e-4, 0.1, 1.0)
-TRAINED = 64  # optimizer steps to the present policy: in the middle of learning
+TRAINED = 64  # optimizer steps to the current policy: in the middle of training
 LR = 0.05
-# where a batch begins, pi_theta is the anchor and w is 1: a clip does something under `behavior` alone
+# at the start of a batch w is 1, so that a clip acts only under `behavior`
 EXACT = LossSpec.parse("rpg_rf_urkl", kl_coef=0.0)
 ROWS: dict[str, tuple[LossSpec, Mapping[str, Any]]] = {
     "recomputed": (EXACT, CHOICES["recomputed"]),
@@ -35,11 +35,11 @@ ESTIMATORS = {
 
 
 class Gradient(NamedTuple):
-    """Of the expected loss, against grad J of whole responses; both by the logits.
+    """The gradient of the expected loss compared with grad J of whole responses; both by the logits.
 
     Attributes:
         bias: |expected gradient + grad J| / |grad J|.
-        cosine: of the angle between minus the expected gradient and grad J: 1 is the right direction.
+        cosine: cosine between minus the expected gradient and grad J; 1 is the correct direction.
         noise: standard deviation of one response's gradient, as a multiple of |grad J|.
     """
 
@@ -49,14 +49,14 @@ class Gradient(NamedTuple):
 
 
 def bias_table(seeds: int, seed: int = 0, ages: Sequence[int] = AGES) -> pd.DataFrame:
-    """Every row at every age, beta 0, at the first optimizer step of a batch; mean and standard error over seeds."""
+    """Return every row at every age, beta 0, at a batch's first optimizer step; mean and standard error over seeds."""
     return _table({(label, 0.0): row for label, row in ROWS.items()}, seeds, seed, ages)
 
 
 def noise_table(
     seeds: int, seed: int = 0, ages: Sequence[int] = NOISE_AGES, betas: Sequence[float] = NOISE_BETAS
 ) -> pd.DataFrame:
-    """Every unclipped loss at every beta and age; pi_ref and pi_old are the policy that samples."""
+    """Return every unclipped loss at every beta and age; pi_ref and pi_old are the sampling policy."""
     rows = {
         (label, beta): (LossSpec.parse(loss, kl_coef=beta, clip_scope=scope), CHOICES["behavior"])
         for label, (loss, scope) in ESTIMATORS.items()
@@ -80,7 +80,7 @@ def _table(
 
 
 def trained(task: Task, seeds: int, seed: int) -> list[Tensor]:
-    """The policies of on-policy training, after 0, 1, ..., TRAINED optimizer steps."""
+    """Return the policies of on-policy training after 0, 1, ..., TRAINED optimizer steps."""
     setting = Setting("rpg_rf_urkl", lr=LR)
     generator = torch.Generator().manual_seed(seed)
     policy, loss = Policy(task, seeds, setting.lr, generator), make_loss(setting)
@@ -94,7 +94,7 @@ def trained(task: Task, seeds: int, seed: int) -> list[Tensor]:
 
 
 class Responses:
-    """Every response to every prompt of a task."""
+    """All responses to all prompts of a task."""
 
     def __init__(self, task: Task):
         self._task = task
@@ -110,7 +110,7 @@ class Responses:
         self.rewards = (state == task.goal.unsqueeze(1)).double()
 
     def gradient(self, spec: LossSpec, sampler: Tensor, present: Tensor, choice: Mapping[str, Any]) -> Gradient:
-        """Of a loss with pi_ref = pi_old whose samples come from `sampler` and whose batch begins with `present`.
+        """Return the Gradient of a loss with pi_ref = pi_old; samples are from `sampler`, the batch begins at `present`.
 
         Args:
             spec: the loss.
@@ -143,7 +143,7 @@ class Responses:
         )
 
     def objective_gradient(self, present: Tensor) -> Tensor:
-        """grad of the expected reward, averaged over prompts, by the logits; through the dynamic programme."""
+        """Return the gradient of the expected reward by the logits, averaged over prompts, by dynamic programming."""
         logits = present.clone().requires_grad_()
         (gradient,) = torch.autograd.grad(self._task.expected_reward(logits.log_softmax(1).unsqueeze(0)).mean(), logits)
         return gradient

@@ -1,4 +1,4 @@
-"""The fixed points of training with a fixed reference: the expected gradient of each KL, without sampling."""
+"""Fixed points of training with a fixed reference, by the exact expected gradient of each KL."""
 
 from collections.abc import Sequence
 
@@ -15,12 +15,12 @@ from rpg.verl_plugin.verl_losses import verl_kl_loss
 
 FORMS = (*(d.upper() for d in DIVERGENCE_NAMES), "k3", "verl's k3")
 BETAS = (1e-3, 3e-3, 0.01, 0.03, 0.1, 0.15, 0.2, 0.3)
-STEPS, LR = 200, 0.1  # Adam's learning rate falls to 0 in a straight line
+STEPS, LR = 200, 0.1  # Adam's learning rate decays linearly to 0
 SHOWN = ("reward", "gap", "kl_start", "entropy", "pass_at_8")
 
 
 def kl_losses(form: str, log_probs: Tensor, reference: Tensor) -> Tensor:
-    """The loss of each token without a reward, beta 1, on-policy; both (seeds, prompts, tokens, positions, states)."""
+    """Return each token's KL loss, beta 1, on-policy; both tensors (seeds, prompts, tokens, positions, states)."""
     if form == "k3":
         return k3_loss(log_probs, reference)
     if form == "verl's k3":
@@ -32,7 +32,7 @@ def kl_losses(form: str, log_probs: Tensor, reference: Tensor) -> Tensor:
 
 
 def fixed_point(form: str, beta: float, seeds: int, seed: int = 0, task: Task | None = None) -> Measured:
-    """Train with the exact expected gradient of E[R] and of the KL loss of tokens sampled on-policy."""
+    """Train with the exact expected gradient of E[R] and of the on-policy KL loss of tokens."""
     task = task or Task.make()
     policy = Policy(task, seeds, LR, torch.Generator().manual_seed(seed))
     uniform = policy.log_probs().detach()
@@ -53,7 +53,7 @@ def fixed_point(form: str, beta: float, seeds: int, seed: int = 0, task: Task | 
 
 
 def fixed_point_table(seeds: int, seed: int = 0, betas: Sequence[float] = BETAS) -> pd.DataFrame:
-    """A line for each form and beta; mean and standard error over seeds, whose prompts share parameters differently."""
+    """Return one line per form and beta; mean and standard error over seeds, which differ in the prompt vectors."""
     rows = []
     for form, beta in [("none", 0.0), *((form, beta) for form in FORMS for beta in betas)]:
         measured = fixed_point(form, beta, seeds, seed)._asdict()

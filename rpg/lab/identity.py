@@ -1,4 +1,4 @@
-"""The differences between the gradients of the paper's eight RPG rows, token by token, with pi_ref = pi_old."""
+"""Differences between the token gradients of the paper's eight RPG rows with pi_ref = pi_old."""
 
 import itertools
 from typing import NamedTuple
@@ -19,9 +19,9 @@ class Difference(NamedTuple):
     """The largest difference of two gradients at one spread of log w.
 
     Attributes:
-        kinds: of any sample, |a - b| / |b|: a differentiable, b REINFORCE, of the same divergence, unclipped.
-        divergences: root mean square over pi_old, relative to b's: any two divergences, unclipped.
-        rows: the same of any two of the eight rows as they are trained: reward dual-clipped, RPG-Style Clip.
+        kinds: largest |a - b| / |b| over samples: a differentiable, b REINFORCE, same divergence, unclipped.
+        divergences: relative difference in root mean square over pi_old: any two divergences, unclipped.
+        rows: the same for any two of the eight rows as trained: dual-clipped reward, RPG-Style Clip.
     """
 
     kinds: float
@@ -30,7 +30,7 @@ class Difference(NamedTuple):
 
 
 def differences(spread: float, kl_coef: float = KL_COEF, seed: int = 0) -> Difference:
-    """Random policies and normal advantages; log w has the given standard deviation."""
+    """Compare the gradients for random policies and normal advantages; log w has standard deviation `spread`."""
     generator = torch.Generator().manual_seed(seed)
     logits, move, advantages = (
         torch.randn(POLICIES, VOCABULARY, generator=generator, dtype=torch.float64) for _ in range(3)
@@ -58,7 +58,7 @@ def differences(spread: float, kl_coef: float = KL_COEF, seed: int = 0) -> Diffe
 
 
 def _slope(spec: LossSpec, present: Tensor, old: Tensor, advantages: Tensor) -> Tensor:
-    """d loss / d log pi_theta of every token."""
+    """Return d loss / d log pi_theta of every token."""
     log_prob = present.clone().requires_grad_()
     loss, _ = token_loss(spec, log_prob=log_prob, old_log_prob=old, advantages=advantages)
     (slope,) = torch.autograd.grad(loss.sum(), log_prob)
@@ -66,7 +66,7 @@ def _slope(spec: LossSpec, present: Tensor, old: Tensor, advantages: Tensor) -> 
 
 
 def _largest(slopes: list[Tensor], weight: Tensor) -> float:
-    """The largest relative difference of any two, in root mean square."""
+    """Return the largest relative difference of any two, in root mean square."""
     return max(
         ((weight * (a - b).square()).sum() / (weight * b.square()).sum()).sqrt().item()
         for a, b in itertools.permutations(slopes, 2)
@@ -74,5 +74,5 @@ def _largest(slopes: list[Tensor], weight: Tensor) -> float:
 
 
 def identity_table() -> pd.DataFrame:
-    """A line for each spread of log w."""
+    """Return one line per spread of log w."""
     return pd.DataFrame([{"spread": spread, **differences(spread)._asdict()} for spread in SPREADS])

@@ -1,4 +1,4 @@
-"""`rpg lab`: what matters off-policy, on a problem small enough to be exact (docs/off-policy.md)."""
+"""`rpg lab`: exact off-policy experiments on a small problem (docs/off-policy.md)."""
 
 import argparse
 import os
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write tables and pictures into --out; 2 where that holds files of others beside some of these names."""
+    """Write tables and pictures into --out; return 2 if --out has other files with such names."""
     import torch
 
     from rpg.files.atomic import write_whole

@@ -1,4 +1,4 @@
-"""Settings measured, in several processes; the numbers do not depend on how many."""
+"""Measure settings in several processes; the results do not depend on their number."""
 
 import functools
 import math
@@ -14,10 +14,10 @@ from rpg.lab.train import Scale, Setting, train
 
 
 def measure(setting: Setting, scale: Scale) -> dict[str, float]:
-    """Train one setting; mean and standard error over seeds of everything measured, as `over_seeds`.
+    """Train one setting; return mean and standard error over seeds of all measurements, as `over_seeds`.
 
     Raises:
-        FloatingPointError: a measurement that is NaN or infinite.
+        FloatingPointError: a measurement is NaN or Inf.
     """
     measured = train(setting, scale)._asdict()
     if bad := [name for name, values in measured.items() if not values.isfinite().all()]:
@@ -26,7 +26,7 @@ def measure(setting: Setting, scale: Scale) -> dict[str, float]:
 
 
 def over_seeds(measured: Mapping[str, Tensor]) -> dict[str, float]:
-    """`name`, the mean of each (seeds,), and `name`_se, its standard error: NaN for a single seed."""
+    """Return `name`, the mean of each (seeds,) tensor, and `name`_se, its standard error (NaN for a single seed)."""
     row: dict[str, float] = {}
     for name, per_seed in measured.items():
         values = per_seed.double()
@@ -36,12 +36,12 @@ def over_seeds(measured: Mapping[str, Tensor]) -> dict[str, float]:
 
 
 def measure_all(settings: Sequence[Setting], scale: Scale, workers: int) -> pd.DataFrame:
-    """A line for each setting, indexed by it, with the columns of `over_seeds`.
+    """Return one line per setting, indexed by it, with the columns of `over_seeds`.
 
-    A worker has one thread, as a sum over threads would depend on their number.
+    A worker has one thread, because sums depend on the number of threads.
     """
     context = multiprocessing.get_context("spawn")
     with context.Pool(min(workers, len(settings)), torch.set_num_threads, (1,)) as pool:
         rows = pool.imap(functools.partial(measure, scale=scale), settings)
-        table = list(tqdm(rows, "settings", len(settings), disable=None))  # None: only on a terminal
+        table = list(tqdm(rows, "settings", len(settings), disable=None))  # None: show only on a terminal
     return pd.DataFrame(table, index=pd.Index(settings, dtype=object))

@@ -1,4 +1,4 @@
-"""The laboratory's results: a CSV and a picture a question."""
+"""The laboratory's results: one CSV and one picture per question."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,10 @@ from rpg.lab.sweeps import Grid, unique_settings
 from rpg.objectives.spec import DIVERGENCE_NAMES
 from rpg.results.figures import STYLE, save
 
-CELL, LINE = 0.62, 0.4  # width and height of a cell, in inches
-LETTER = 0.083  # width of a letter of a row's label
+CELL, LINE = 0.62, 0.4  # width and height of a cell in inches
+LETTER = 0.083  # width of a letter of a row's label in inches
 LINES_STYLE = {**STYLE, "font.size": 9, "axes.titlesize": 10}
-# of a measurement: the ends of its scale from light to dark, and its decimals
+# per measurement: ends of its colour scale from light to dark, and decimals
 SHOWN = {
     "reward": (0.6, 1.0, 3),
     "reward_mean": (0.3, 0.95, 3),
@@ -36,7 +36,7 @@ SHOWN = {
 
 
 class Map(NamedTuple):
-    """One heat map: labels of rows and columns, mean and error in every cell."""
+    """One heat map: labels of rows and columns, mean and error per cell."""
 
     title: str
     row_name: str
@@ -48,20 +48,20 @@ class Map(NamedTuple):
 
 
 def write(directory: Path, name: str, table: pd.DataFrame, figure: Figure) -> None:
-    """The CSV and the PNG of a question; each file is whole or absent."""
+    """Write the CSV and the PNG of a question atomically."""
     write_whole(directory / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
     write_whole(directory / f"{name}.png", save(figure, "png"))
 
 
 def sweep_table(grids: Sequence[Grid], results: pd.DataFrame) -> pd.DataFrame:
-    """One line a setting; `results` are those of measure_all."""
+    """Return one line per setting; `results` are those of measure_all."""
     settings = unique_settings(grids)
     fields = pd.DataFrame([dataclasses.asdict(setting) for setting in settings])
     return pd.concat([fields, results.loc[settings].reset_index(drop=True)], axis=1)
 
 
 def sweep_figure(grids: Sequence[Grid], results: pd.DataFrame) -> Figure:
-    """A heat map a grid."""
+    """Draw one heat map per grid."""
     return heat_maps(
         [
             Map(grid.title.format(**grid.base), grid.row_name, list(grid.rows), grid.column_name, list(grid.columns),
@@ -72,7 +72,7 @@ def sweep_figure(grids: Sequence[Grid], results: pd.DataFrame) -> Figure:
 
 
 def gradient_figure(table: pd.DataFrame) -> Figure:
-    """Bias, cosine and noise of bias_table."""
+    """Draw bias, cosine and noise of bias_table."""
     columns = [str(age) for age in sorted(set(table["age"]))]
     titles = {
         "bias": "bias: |error| / |grad J|",
@@ -84,7 +84,7 @@ def gradient_figure(table: pd.DataFrame) -> Figure:
 
 
 def noise_figure(table: pd.DataFrame) -> Figure:
-    """The noise of noise_table, a panel an age of the samples."""
+    """Draw the noise of noise_table, one panel per age of the samples."""
     ages = sorted(set(table["age"]))
     with matplotlib.rc_context(LINES_STYLE):
         fig = Figure(figsize=(3.0 * len(ages) + 1, 3.2), layout="constrained")
@@ -98,7 +98,7 @@ def noise_figure(table: pd.DataFrame) -> Figure:
 
 
 def fixed_point_figure(table: pd.DataFrame) -> Figure:
-    """Reward against beta, and the two frontiers, at the fixed points of fixed_point_table."""
+    """Draw reward against beta and the two frontiers, at the fixed points of fixed_point_table."""
     forms = {
         "RKL": "reverse: RKL, URKL",
         "FKL": "forward: FKL, UFKL, unclamped k3",
@@ -117,14 +117,14 @@ def fixed_point_figure(table: pd.DataFrame) -> Figure:
 
 
 def _lines(axes: Axes, table: pd.DataFrame, labels: Mapping[str, str], x: str, y: str) -> None:
-    """A line for each label with the errors of y."""
+    """Draw one line per label with the errors of y."""
     for (name, label), marker in zip(labels.items(), "osDv", strict=False):
         part = table[table["label"] == name]
         axes.errorbar(part[x], part[y], part[f"{y}_se"], marker=marker, markersize=4, capsize=2, label=label)
 
 
 def heat_maps(maps: Sequence[Map]) -> Figure:
-    """Two beside each other, with the same rows, labelled once; a number and its error a cell."""
+    """Draw heat maps in pairs that share row labels, with number and error per cell."""
     with matplotlib.rc_context({**LINES_STYLE, "axes.grid": False}):
         lines = [maps[i : i + 2] for i in range(0, len(maps), 2)]
         heights = [LINE * len(line[0].rows) + 0.85 for line in lines]

@@ -8,11 +8,11 @@ from typing import Any
 from rpg.lab.train import Setting
 from rpg.objectives.spec import DIVERGENCE_NAMES
 
-Axis = Mapping[str, Mapping[str, Any]]  # label: the fields of Setting that it stands for
+Axis = Mapping[str, Mapping[str, Any]]  # label: fields of Setting
 
 
 def values(field: str, *numbers: float) -> Axis:
-    """An axis over one field."""
+    """Return an axis over one field."""
     return {f"{number:g}": {field: number} for number in numbers}
 
 
@@ -64,16 +64,16 @@ ADVANTAGES: Axis = {
 }
 RATES = values("lr", 0.025, 0.05, 0.1, 0.2, 0.4)
 STALENESS = values("staleness", 0, 1, 4, 8, 16, 32)
-STALE = {"steps": 2, "kl_coef": PAPERS_BETA}  # two optimizer steps a batch, as our runs of the stack take
+STALE = {"steps": 2, "kl_coef": PAPERS_BETA}  # two optimizer steps per batch, as in our runs of the stack
 BOTH = {"final reward": "reward", "mean over training": "reward_mean"}
-QUICK = 8  # by which --quick divides `batches`
+QUICK = 8  # --quick divides `batches` by this
 
 
 @dataclass(frozen=True)
 class Grid:
-    """One heat map: rows x columns of settings, and which measurement it shows.
+    """One heat map: rows x columns of settings, and the measurement that it shows.
 
-    The title may name fields of base, as {batches}.
+    The title may contain fields of base, such as {batches}.
     """
 
     title: str
@@ -85,12 +85,12 @@ class Grid:
     shown: str = "reward"
 
     def settings(self) -> list[Setting]:
-        """Of all cells, row by row."""
+        """Return the settings of all cells, row by row."""
         cells = ({**row, **column} for row in self.rows.values() for column in self.columns.values())
         return [Setting(**{"loss": CLIPPED, **self.base, **cell}) for cell in cells]
 
     def quick(self) -> "Grid":
-        """The first and the last column, and fewer batches."""
+        """Return the grid with the first and the last column, and fewer batches."""
         base = dict(self.base)
         if "batches" in base:
             base["batches"] //= QUICK
@@ -103,7 +103,7 @@ def _batch(steps: int) -> str:
 
 
 def _stability() -> Iterable[Grid]:
-    """Methods with a clip and beta 0, and the KL to pi_old without a clip.
+    """Return methods with a clip and beta 0, and the KL to pi_old without a clip.
 
     A batch of k steps is k mini-batches of 32 responses, each used once; its last step uses samples that are k - 1
     steps old.
@@ -117,7 +117,7 @@ def _stability() -> Iterable[Grid]:
 
 
 def _clip() -> Iterable[Grid]:
-    """RPG-REINFORCE URKL with RPG-Style Clip, beta 0."""
+    """Return grids of RPG-REINFORCE URKL with RPG-Style Clip, beta 0."""
     base = {"batches": 16, "steps": 64}
     for measured, shown in BOTH.items():
         title = f"{measured}, {{batches}} batches of 64 steps"
@@ -125,9 +125,9 @@ def _clip() -> Iterable[Grid]:
 
 
 def _fixed_reference() -> Iterable[Grid]:
-    """Batches of one step, so that every weight w is 1 and only the KL differs.
+    """Return grids with one step per batch, so that all weights w are 1 and only the KL differs.
 
-    The reference is the uniform policy that training starts from. J is E[R] - beta KL(pi, uniform) of responses.
+    The reference is the uniform initial policy. J is E[R] - beta KL(pi, uniform) of responses.
     """
     betas = values("kl_coef", 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.15, 0.2, 0.3)
     base = {"batches": 512, "steps": 1, "reference": "fixed"}
@@ -142,14 +142,14 @@ def _fixed_reference() -> Iterable[Grid]:
 
 
 def _moving_reference() -> Iterable[Grid]:
-    """RPG-REINFORCE URKL with RPG-Style Clip."""
+    """Return grids of RPG-REINFORCE URKL with RPG-Style Clip."""
     betas = values("kl_coef", 0.01, 0.03, 0.1, 0.3, 1, 3)
     for title, field in BOTH.items():
         yield Grid(title, "reference", REFERENCES, "beta", betas, {"batches": 64, "steps": 16}, field)
 
 
 def _staleness() -> Iterable[Grid]:
-    """RPG-REINFORCE URKL, with RPG-Style Clip and without, and two losses of verl's, without a KL."""
+    """Return grids of RPG-REINFORCE URKL with and without RPG-Style Clip, and of two verl losses without a KL."""
     free = {**STALE, "loss": UNCLIPPED}
     for label, rows, base in (
         ("RPG-Style Clip", CHOICES, STALE),
@@ -164,7 +164,7 @@ def _staleness() -> Iterable[Grid]:
 
 
 def _staleness_and_lr() -> Iterable[Grid]:
-    """RPG-REINFORCE URKL; two steps a batch."""
+    """Return grids of RPG-REINFORCE URKL, two steps per batch."""
     rates = values("lr", 0.05, 0.1, 0.2)
     for label, loss in {"RPG-Style Clip": CLIPPED, "no clip": UNCLIPPED}.items():
         for age in (4, 16):
@@ -175,7 +175,7 @@ def _staleness_and_lr() -> Iterable[Grid]:
 
 
 def _advantages() -> Iterable[Grid]:
-    """RPG-REINFORCE URKL with RPG-Style Clip; fresh samples, 8 responses to a prompt."""
+    """Return grids of RPG-REINFORCE URKL with RPG-Style Clip, fresh samples, 8 responses per prompt."""
     rates = values("lr", 0.0125, 0.025, 0.05, 0.1, 0.2)
     for batches, steps in ((128, 2), (64, 16), (16, 64)):
         base = {"batches": batches, "steps": steps, "kl_coef": PAPERS_BETA}
@@ -196,5 +196,5 @@ SWEEPS = {
 
 
 def unique_settings(grids: Iterable[Grid]) -> Sequence[Setting]:
-    """Every setting once."""
+    """Return every setting once."""
     return list(dict.fromkeys(setting for grid in grids for setting in grid.settings()))

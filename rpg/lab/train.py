@@ -1,4 +1,4 @@
-"""One setting trained for many seeds at once: samples of an older policy, several optimizer steps a batch."""
+"""Trains one setting for many seeds at once, with samples of an older policy and several optimizer steps per batch."""
 
 import math
 from collections.abc import Callable
@@ -13,11 +13,15 @@ from rpg.objectives import LossSpec, group_mean_advantages, token_loss
 from rpg.objectives.pi_old import old_policy
 from rpg.verl_plugin.verl_losses import verl_kl_loss, verl_loss
 
-RANK = 4  # of the policy's logits over prompts: fewer than prompts, so that learning one moves the others
-GROUP = 8  # responses to a prompt
-GROUPS = 4  # prompts of a mini-batch
-VERLS = ("vanilla", "cispo", "gspo")  # verl's losses; each looks at a token or response alone, so that seeds stay apart
-# Reward less the group's mean; that over the group's standard deviation (GRPO, DAPO); whitened over the batch
+RANK = 4  # rank of the logits over prompts, below the number of prompts, so that prompts share parameters
+GROUP = 8  # responses per prompt
+GROUPS = 4  # prompts per mini-batch
+VERLS = (
+    "vanilla",
+    "cispo",
+    "gspo",
+)  # verl's losses that treat each token or response independently, so that seeds do not interact
+# reward minus the group's mean; also divided by the group's standard deviation (GRPO, DAPO); whitened over the batch
 # (REINFORCE++)
 ADVANTAGES = ("mean", "std", "whitened")
 REFERENCES = ("old", "fixed", "every_k", "kl_target")
@@ -29,20 +33,20 @@ class Setting:
     """One configuration of a training.
 
     Attributes:
-        loss: one of rpg.objectives.LOSS_NAMES, or of VERLS.
+        loss: one of rpg.objectives.LOSS_NAMES or VERLS.
         lr: Adam's learning rate.
-        steps: optimizer steps a batch; each takes a mini-batch of its own.
-        staleness: age in batches of the policy that samples; 0: the policy at the beginning of the batch.
+        steps: optimizer steps per batch, each on its own mini-batch.
+        staleness: age in batches of the sampling policy; 0: the policy at the beginning of the batch.
         pi_old, level, threshold: see rpg.objectives.pi_old.
-        kl_coef: beta. For a loss of verl's the coefficient of GRPO's k3, which needs another reference than "old".
+        kl_coef: beta. For verl's losses the coefficient of GRPO's k3, which needs a reference other than "old".
         reference: "old": pi_old; "fixed": the uniform policy at the start of training; "every_k": replaced by the
-            present policy every `renew` batches; "kl_target": replaced, seed by seed, if a batch begins with a
+            current policy every `renew` batches; "kl_target": replaced, per seed, if a batch begins with a
             KL(pi, pi_ref) above `renew`.
         renew: batches for "every_k", nats for "kl_target".
         k3_clamped: whether the value of k3 is clamped at 10, as verl does.
         advantages: one of ADVANTAGES.
-        batches: batches of `steps` optimizer steps; 0: as many as fill Scale.updates.
-        clip_low, clip_high, clip_c: as in LossSpec, and verl's.
+        batches: number of batches; 0: as many as give Scale.updates optimizer steps.
+        clip_low, clip_high, clip_c: as in LossSpec and verl.
     """
 
     loss: str
@@ -69,7 +73,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Scale:
-    """Seeds trained at once, optimizer steps (if the setting has no `batches`), measurements, seed of the generator."""
+    """Number of seeds, optimizer steps (without `batches`) and measurements; seed of the generator."""
 
     seeds: int = 64
     updates: int = 256
@@ -78,7 +82,7 @@ class Scale:
 
 
 class Batch(NamedTuple):
-    """The tokens of a batch; all (seeds, responses, positions), None if the setting has none."""
+    """The tokens of a batch; all (seeds, responses, positions), None for unused tensors."""
 
     behavior: Tensor
     old_log_prob: Tensor
@@ -87,22 +91,22 @@ class Batch(NamedTuple):
     weights: Tensor | None
 
     def part(self, part: slice) -> "Batch":
-        """A mini-batch: these responses of each seed."""
+        """Return a mini-batch: these responses of each seed."""
         return Batch(*(None if tensor is None else tensor[:, part] for tensor in self))  # type: ignore[arg-type]
 
 
 class Measured(NamedTuple):
-    """One value for each seed, (seeds,); all but the first two at or up to the end of training.
+    """One value per seed, (seeds,), at or up to the end of training.
 
     Attributes:
         reward: expected reward of the last policy, exact.
-        reward_mean: the same averaged over the measurements, which are evenly spaced: how fast it learned.
+        reward_mean: the same averaged over evenly spaced measurements, a measure of learning speed.
         unsolved: share of prompts whose expected reward is below 0.1.
-        gap: how far J is below its maximum; J is E[R] - beta KL(pi, uniform) with reference "fixed", else E[R].
-        kl: largest KL (of responses, exact) of the policy that sampled from the present one.
-        kl_start: KL (of responses, exact) of the last policy from the uniform one it started from.
+        gap: maximum of J minus J; J is E[R] - beta KL(pi, uniform) with reference "fixed", else E[R].
+        kl: largest KL (of responses, exact) of the sampling policy from the current one.
+        kl_start: KL (of responses, exact) of the last policy from the uniform initial one.
         entropy: of the last policy's responses, in nats.
-        pass_at_8: chance that one of 8 responses of the last policy is rewarded, exact; mean over prompts.
+        pass_at_8: probability that one of 8 responses of the last policy is rewarded, exact; mean over prompts.
         ess: effective sample size of the token weights pi_theta / pi_behaviour, (sum w)^2 / (n sum w^2); mean.
         silenced: share of tokens with an advantage but without a gradient; mean.
     """
@@ -120,7 +124,7 @@ class Measured(NamedTuple):
 
 
 def make_loss(setting: Setting) -> Callable[[Tensor, Batch], Tensor]:
-    """The loss of log-probs and a mini-batch: a scalar, the sum over seeds of each seed's mean over tokens."""
+    """Return the loss as a function of log-probs and a mini-batch: the sum over seeds of means over tokens."""
     clip = {"clip_low": setting.clip_low, "clip_high": setting.clip_high, "clip_c": setting.clip_c}
     if setting.loss in VERLS:
         verls = verl_loss(setting.loss, **clip)
@@ -133,7 +137,7 @@ def make_loss(setting: Setting) -> Callable[[Tensor, Batch], Tensor]:
             loss = verls(log_probs, old, advantages, weights)
             if setting.kl_coef:
                 loss = loss + setting.kl_coef * k3(log_probs, reference).mean()  # type: ignore[arg-type]
-            return loss * len(log_prob)  # verl's is the mean over all seeds
+            return loss * len(log_prob)  # verl's loss is the mean over all seeds
 
         return loss_of_verl
     spec = LossSpec.parse(setting.loss, kl_coef=setting.kl_coef, **clip)
@@ -154,15 +158,15 @@ def make_loss(setting: Setting) -> Callable[[Tensor, Batch], Tensor]:
 
 
 def k3_loss(log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
-    """GRPO's k3 of each token, without verl's clamp."""
+    """Return GRPO's k3 of each token, without verl's clamp."""
     log_ratio = ref_log_prob - log_prob
     return log_ratio.exp() - log_ratio - 1
 
 
 class Policy:
-    """logits = prompt vectors x table, a two-layer linear network for each seed; it starts uniform.
+    """logits = prompt vectors x table, a two-layer linear network per seed; initially uniform.
 
-    The prompt vectors are of rank RANK, so that prompts share what is learned and disturb each other.
+    The prompt vectors have rank RANK, so that prompts share parameters.
     """
 
     def __init__(self, task: Task, seeds: int, lr: float, generator: torch.Generator):
@@ -172,25 +176,25 @@ class Policy:
         self.optimizer = torch.optim.Adam([self.prompts, self.table], lr=lr)
 
     def log_probs(self) -> Tensor:
-        """(seeds, prompts, vocabulary, positions, states)"""
+        """Return log-probs, (seeds, prompts, vocabulary, positions, states)."""
         return (self.prompts @ self.table).view(-1, *self._shape).log_softmax(2)
 
     def step(self, loss: Tensor) -> None:
-        """One optimizer step; Adam works on each number alone, so the seeds do not touch."""
+        """Run one optimizer step; Adam is element-wise, so that seeds do not interact."""
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
 
 
 def train(setting: Setting, scale: Scale, task: Task | None = None) -> Measured:
-    """Train all seeds of one setting; the numbers follow from setting, scale and task alone."""
+    """Train all seeds of one setting; deterministic given setting, scale and task."""
     task = task or Task.make()
     generator = torch.Generator().manual_seed(scale.seed)
     policy, loss = Policy(task, scale.seeds, setting.lr, generator), make_loss(setting)
     with torch.no_grad():
         uniform = policy.log_probs()
     reference, batches = uniform, 0
-    older = [uniform]  # the policies that batches began with; the first of them samples
+    older = [uniform]  # the policies at the beginnings of batches; the first one samples
     updates = setting.batches * setting.steps or scale.updates
     every, record, update = max(1, updates // scale.measured), Record(task, uniform), 0
     while update < updates:
@@ -215,12 +219,12 @@ def train(setting: Setting, scale: Scale, task: Task | None = None) -> Measured:
 
 
 def at(log_probs: Tensor, places: Tensor) -> Tensor:
-    """The log-probs of tokens; places as of Task.sample."""
+    """Return the log-probs of tokens; indices as from Task.sample."""
     return log_probs.flatten(1).gather(1, places.flatten(1)).view(places.shape)
 
 
 def next_reference(setting: Setting, task: Task, batches: int, anchor: Tensor, reference: Tensor) -> Tensor:
-    """The reference of a batch that begins with `anchor`, after `batches` batches."""
+    """Return the reference of a batch that begins with `anchor`, after `batches` batches."""
     if setting.reference == "every_k" and batches % setting.renew == 0:
         return anchor
     if setting.reference == "kl_target":
@@ -232,7 +236,7 @@ def next_reference(setting: Setting, task: Task, batches: int, anchor: Tensor, r
 def sample_batch(
     setting: Setting, task: Task, sampler: Tensor, anchor: Tensor, reference: Tensor, generator: torch.Generator
 ) -> tuple[Tensor, Batch]:
-    """Sample setting.steps mini-batches: the places of the tokens' log-probs, and the batch."""
+    """Sample setting.steps mini-batches; return the indices of the tokens' log-probs, and the batch."""
     seeds, prompts = sampler.shape[:2]
     drawn = torch.rand(seeds, setting.steps, prompts, generator=generator).argsort(-1)[..., :GROUPS]
     places, rewards = task.sample(sampler, drawn.repeat_interleave(GROUP, -1).flatten(1), generator)
@@ -246,10 +250,10 @@ def sample_batch(
 
 
 def advantages_of(kind: str, rewards: Tensor) -> Tensor:
-    """Advantages, one of ADVANTAGES, of rewards (seeds, responses), GROUP responses to a prompt side by side."""
+    """Return advantages, one of ADVANTAGES, of rewards (seeds, responses); GROUP consecutive responses per prompt."""
     if kind == "whitened":
         variance, mean = torch.var_mean(rewards, 1, keepdim=True)
-        return (rewards - mean) * (variance + 1e-8).rsqrt()  # verl's epsilons, here and below
+        return (rewards - mean) * (variance + 1e-8).rsqrt()  # verl's epsilon, also below
     one_token = rewards.reshape(-1, 1)
     groups = torch.arange(len(one_token) // GROUP).repeat_interleave(GROUP)
     advantages = group_mean_advantages(one_token, torch.ones_like(one_token), groups).view(rewards.shape)
@@ -269,7 +273,7 @@ class Record:
         self._silenced: list[Tensor] = []
 
     def tokens(self, log_prob: Tensor, batch: Batch) -> None:
-        """After a backward pass: weights against the policy that sampled, and tokens without a gradient."""
+        """Record weights against the sampling policy and tokens without a gradient, after a backward pass."""
         w = (log_prob.detach() - batch.behavior).clamp(-20, 20).exp().flatten(1)
         self._ess.append(w.sum(1).square() / (w.shape[1] * w.square().sum(1)))
         with_advantage = batch.advantages != 0
@@ -277,13 +281,13 @@ class Record:
         self._silenced.append(silenced.sum((1, 2)) / with_advantage.sum((1, 2)).clamp(min=1))
 
     def policy(self, log_probs: Tensor, sampler: Tensor) -> None:
-        """After an optimizer step."""
+        """Record the policy after an optimizer step."""
         self._last = log_probs
         self._rewards.append(self._task.expected_reward(log_probs).mean(1))
         self._kl.append(self._task.kl(sampler, log_probs))
 
     def result(self, beta: float) -> Measured:
-        """The measurements; beta: of the objective J whose gap is measured. NaN for what needs samples without any."""
+        """Return the measurements; beta: coefficient in J, for the gap. NaN for statistics without samples."""
         kl_start, rewards = self._task.kl(self._last, self._start), self._task.expected_reward(self._last)
         nothing = [torch.full_like(kl_start, math.nan)]
         return Measured(

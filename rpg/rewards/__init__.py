@@ -1,7 +1,7 @@
-"""Scores of answers, in the signature verl calls for a custom reward function.
+"""Scores answers, with verl's signature of a custom reward function.
 
-verl imports this in every reward worker, so importing it must stay cheap: no torch, no pandas, and
-math-verify only in helper processes, with the first answer that needs it.
+verl imports this in every reward worker, so its import must be fast: no torch, no pandas, and math-verify only in
+helper processes that start with the first answer that needs them.
 """
 
 import math
@@ -20,13 +20,13 @@ from rpg.rewards.data_sources import (
 
 __all__ = ["JUDGES", "KNOWN_DATA_SOURCES", "Score", "compute_score", "is_known"]
 
-OURS = "pkg://rpg.rewards"  # how a configuration names this module: reward.custom_reward_function.path
+OURS = "pkg://rpg.rewards"  # this module as reward.custom_reward_function.path
 JUDGES = ("release", "verified")  # docs/judges.md
 OPTIONS = ("judge", "time_limit", "boxed_fallback")  # keywords of compute_score
 
 
 class Score(TypedDict):
-    """What verl's reward managers read; the keys are the same for every response."""
+    """The result for verl's reward managers; the keys are the same for every response."""
 
     score: float
     acc: float
@@ -45,22 +45,20 @@ def compute_score(
 ) -> Score:
     """Score one response: {"score": +1.0 or -1.0, "acc": 1.0 or 0.0, "pred": the extracted answer}.
 
-    For the chain task `score` is 0 to 1 with partial credit, and `acc` is 1.0 where that is 1 (chain_sum.py).
+    For the chain task `score` is 0 to 1 with partial credit, and `acc` is 1.0 if that is 1 (chain_sum.py).
 
-    `pred` is "" where the response gives no answer. The keywords can be set as
+    `pred` is "" if the response has no answer. The keywords can be set as
     `reward.custom_reward_function.reward_kwargs`:
 
     - `judge`: "release", the release's rule (release.py), or "verified", ours (verified/);
-    - `time_limit`, `release` alone: seconds of processor time for a library's work on one response, 5.0
-      unless given (`verified` works in bounded steps);
-    - `boxed_fallback`, `verified` alone: whether the last \\boxed{} of a response without "Answer:"
-      counts; it does unless this is False.
+    - `time_limit`, for `release` only: seconds of processor time of math-verify per response (default 5.0);
+    - `boxed_fallback`, for `verified` only: whether the last \\boxed{} of a response without "Answer:" counts
+      (default True).
 
-    The toy task is judged as the integer sets are. `extra_info` is part of verl's signature and not
-    needed here.
+    The toy task is scored like the integer sets. `extra_info` is part of verl's signature and unused.
 
-    Raises ValueError for a data_source that nothing scores, an unknown judge, a time_limit that is none, or an
-    option of the other judge; TypeError for a ground truth that is neither text nor a number.
+    Raises ValueError for an unknown data_source, an unknown judge, an invalid time_limit, or an option of the other
+    judge; TypeError for a ground truth that is neither text nor a number.
     """
     require_known(data_source)
     check_options(judge, time_limit, boxed_fallback)
@@ -86,7 +84,7 @@ def compute_score(
 
 
 def check_options(judge: str = "release", time_limit: float | None = None, boxed_fallback: bool | None = None) -> None:
-    """Raise ValueError for a judge that there is not, no time, or an option that the judge does not have."""
+    """Raise ValueError for an unknown judge, an invalid time limit, or an option that the judge does not have."""
     if judge not in JUDGES:
         raise ValueError(f"judge={judge} is not known; choices: {', '.join(JUDGES)}")
     if time_limit is not None and not (isinstance(time_limit, Real) and 0 < time_limit < math.inf):
@@ -100,12 +98,12 @@ def check_options(judge: str = "release", time_limit: float | None = None, boxed
 
 
 def _utf8(text: str) -> str:
-    """Text that verl can write to its UTF-8 file, which half a surrogate pair would end."""
+    """Return text that verl can write to its UTF-8 file: a lone surrogate would raise there."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _as_text(truth: str | float) -> str:
-    """A number as a data set would write it: 27.0 is "27"."""
+    """Return a number as a data set would write it: 27.0 is "27"."""
     if isinstance(truth, str):
         return truth
     if isinstance(truth, Integral) or float(truth).is_integer():

@@ -1,4 +1,4 @@
-"""Reward of the chain task (rpg/toy/chain.py): that of reasoning-gym 0.1.25's chain_sum, partial credit included."""
+"""Reward of the chain task (rpg/toy/chain.py): that of reasoning-gym 0.1.25's chain_sum, with partial credit."""
 
 from decimal import Decimal, InvalidOperation
 
@@ -6,7 +6,7 @@ from rpg.rewards.release import answer_line
 
 
 def judge_response(response: str, truth: str) -> tuple[float, str]:
-    """The score of the last "Answer:" line, and the answer read there ("" for none).
+    """Return the score of the last "Answer:" line, and the answer in it ("" for none).
 
     1.0 if it equals `truth` as a decimal number; len(truth) / len(answer) if it only contains `truth`; else 0.0.
     """

@@ -1,7 +1,7 @@
-"""Which data_source values are scored: exact spellings, one table.
+"""The data_source values that are scored, in exact spellings.
 
-The release's README, its released files and verl disagree on spellings (E9 in docs/mathematics.md), so every
-spelling that a published file of these problem sets carries is listed.
+The release's README, its released files and verl disagree on spellings (E9 in docs/mathematics.md), so all
+spellings in published files of these problem sets are listed.
 """
 
 
@@ -40,12 +40,12 @@ KNOWN_DATA_SOURCES = INTEGER_SOURCES.union(MINERVA_SOURCES, OLYMPIAD_SOURCES, MA
 
 
 def is_known(data_source: str) -> bool:
-    """Whether `compute_score` scores rows with this data_source."""
+    """Return whether `compute_score` scores rows with this data_source."""
     return data_source in KNOWN_DATA_SOURCES
 
 
 def require_known(data_source: str) -> None:
-    """Raise ValueError, naming the value and the known spellings, for a data_source nothing scores."""
+    """Raise ValueError, naming the value and the known spellings, for an unknown data_source."""
     if not is_known(data_source):
         known = ", ".join(sorted(KNOWN_DATA_SOURCES))
         raise ValueError(

@@ -1,27 +1,27 @@
-"""From a response to the answer it states: the last "Answer:", else the last \\boxed{}."""
+"""Extract a response's answer: after the last "Answer:", else in the last \\boxed{}."""
 
 import re
 import string
 
-TAIL_CHARS = 300  # only the end of a response counts, as in DAPO's own score and verl's
+TAIL_CHARS = 300  # only the end of a response is read, as in DAPO's score and verl's
 MAX_ANSWER_CHARS = 200  # the longest answer of MATH-500 has 159 characters
 
 # "Answer:", "**Answer:**", "**Answer**:", "Final answer :", with an ASCII or a full-width colon
 ANSWER_MARK = re.compile(r"(?<![a-z])answer[*_ \t]{0,4}[:\uff1a][*_ \t]*", re.IGNORECASE)
 BOXED = "\\boxed{"
-# What may open an answer of several lines, and what then closes it
+# opening of an answer of several lines, and its closing
 OPENING = re.compile(r"```[A-Za-z]*|\$\$?|\\\[|\\\(|\\begin\{([a-z]+\*?)\}")
 LANGUAGE = string.ascii_letters  # after the fence
 CLOSING = {"```": "```", "$$": "$$", "$": "$", "\\[": "\\]", "\\(": "\\)"}
 
 
 def extract_answer(response: str, boxed_fallback: bool = True) -> str:
-    """Return the answer text of `response`, "" where it gives none.
+    """Return the answer text of `response`, "" without an answer.
 
-    The last "Answer:" counts, with the rest of its line or, where that is empty, the next line that
-    is not; where that line opens displayed mathematics or a code fence, with the lines up to the one
-    that closes it. Without any, and with `boxed_fallback`, the content of the last \\boxed{}. Text
-    before the last 300 characters is not read, so the cost does not grow with the response.
+    It is the rest of the line after the last "Answer:" or, if that is empty, the next non-empty line; if that line
+    opens displayed mathematics or a code fence, all lines up to the closing one. Without "Answer:", and with
+    `boxed_fallback`, it is the content of the last \\boxed{}. Only the last 300 characters are read, so the cost does
+    not grow with the response.
     """
     tail = response[-TAIL_CHARS:].encode("utf-8", "replace").decode("utf-8")  # lone surrogates become "?"
     marks = list(ANSWER_MARK.finditer(tail))
@@ -33,7 +33,7 @@ def extract_answer(response: str, boxed_fallback: bool = True) -> str:
 
 
 def stated_answer(text: str) -> str:
-    """Return the answer at the start of what follows "Answer:", as one line, "" where nothing follows."""
+    """Return the answer at the start of the text after "Answer:" as one line, "" if nothing follows."""
     lines = text.splitlines()
     while lines and not lines[0].strip(" \t*_"):
         lines.pop(0)
@@ -49,7 +49,7 @@ def stated_answer(text: str) -> str:
     closing = "\\end{" + opening[1] + "}" if opening[1] else CLOSING[opening[0].rstrip(LANGUAGE)]
     end = rest.find(closing)
     if end < 0 or "\n" not in rest[:end]:
-        # closed on its own line, or never: an opener by itself is no answer, the line after it may be
+        # closed on its own line, or never: an opener alone is not an answer, but the next line may be
         return first if first != opening[0] or opening[1] else stated_answer("\n".join(lines[1:]))
     content = rest[:end]
     after = rest[end + len(closing) :].split("\n", 1)[0]
@@ -59,7 +59,7 @@ def stated_answer(text: str) -> str:
 
 
 def last_boxed(text: str) -> str | None:
-    """Return the content of the last \\boxed{...} whose braces close, else None."""
+    """Return the content of the last \\boxed{...} with closed braces, else None."""
     start = text.rfind(BOXED)
     while start >= 0:
         content = braced(text, start + len(BOXED) - 1)
@@ -70,7 +70,7 @@ def last_boxed(text: str) -> str | None:
 
 
 def braced(text: str, start: int) -> str | None:
-    """Return what stands between the brace at `start` and the one that closes it, else None."""
+    """Return the text between the brace at `start` and its closing brace, else None."""
     depth = 0
     for position in range(start, len(text)):
         if text[position] == "{":

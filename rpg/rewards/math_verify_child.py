@@ -1,14 +1,14 @@
-"""What release.py asks math-verify, in a child of the sandbox (sandbox.py)."""
+"""Runs math-verify for release.py, in a child of the sandbox (sandbox.py)."""
 
 import logging
 
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
-SHOWN = 200  # characters of an answer that are sent back
-# The release's call: truth as LaTeX, response as plain expression and LaTeX
+SHOWN = 200  # characters of an answer that are returned
+# the release's call: truth as LaTeX, response as plain expression and LaTeX
 TRUTH_READERS = [LatexExtractionConfig()]
 RESPONSE_READERS = [ExprExtractionConfig(), LatexExtractionConfig()]
-WARM_UP = (  # loads what sympy and the parser build on first use, so that children inherit it
+WARM_UP = (  # builds caches of sympy and the parser, which children inherit
     ("\\frac{3}{4}", "\\frac{6}{8}"),
     ("\\sqrt{2}", "1.41421"),
     ("2\\sqrt{3}", "\\sqrt{12}"),
@@ -26,7 +26,7 @@ WARM_UP = (  # loads what sympy and the parser build on first use, so that child
 
 
 def answer(truth: str, response: str) -> tuple[bool, str]:
-    """Whether a whole response is right, and the text that the library read as its answer. Its alarms are off."""
+    """Return whether a response is correct, and the text of its parsed answer. math-verify's alarms are off."""
     wanted = parse(f"\\boxed{{{truth}}}", TRUTH_READERS, parsing_timeout=None)  # type: ignore[arg-type]
     parsed = parse(response, RESPONSE_READERS, parsing_timeout=None)  # type: ignore[arg-type]
     right = bool(wanted and parsed) and verify(wanted, parsed, timeout_seconds=None)
@@ -36,6 +36,6 @@ def answer(truth: str, response: str) -> tuple[bool, str]:
 
 def warm_up() -> None:
     """Judge one answer of each kind."""
-    logging.disable(logging.CRITICAL)  # the library warns that its own time limits are off
+    logging.disable(logging.CRITICAL)  # math-verify warns that its time limits are off
     for truth, response in WARM_UP:
         answer(truth, f"${response}$")

@@ -1,7 +1,7 @@
-r"""The judge `release`: how the release decided whether a response is right.
+r"""The judge `release`: the release's rule for correct responses.
 
-Integer sets are scored by text alone, other sets by math-verify on the whole response (docs/judges.md). The steps
-follow the rule's order; each works on the result of the one before.
+Integer sets are scored by comparing text, other sets by math-verify on the whole response (docs/judges.md). The steps
+have the rule's order.
 """
 
 import functools
@@ -13,11 +13,11 @@ from rpg.rewards.sandbox import Sandbox
 logger = logging.getLogger(__name__)
 sandbox = Sandbox("rpg.rewards.math_verify_child", "math-verify")
 
-TAIL_CHARS = 300  # of a response that are read for an integer set
-MAX_RESPONSE_CHARS = 200_000  # for math-verify; 8192 tokens are some 30,000
-TIME_LIMIT = 5.0  # seconds of processor time for one response; math-verify's own limit is 5 s for each of its steps
+TAIL_CHARS = 300  # characters of a response that are read for an integer set
+MAX_RESPONSE_CHARS = 200_000  # characters for math-verify; 8192 tokens are about 30,000
+TIME_LIMIT = 5.0  # seconds of processor time per response; math-verify's own limit is 5 s per step
 
-# The rest of the line after the colon; \s* also crosses line ends, so after an empty line it is the next
+# the rest of the line after the colon; \s* also crosses line ends, so that after an empty line it is the next line
 ANSWER = re.compile(r"Answer\s*:\s*([^\n]+)", re.IGNORECASE)
 
 REPLACED = (
@@ -32,7 +32,7 @@ REPLACED = (
     ("\\text{and}", ","),
     ("\\text{m}", "\\text{}"),
 )
-# The order counts: "cm" is gone before "cents" could have been made of what it leaves
+# in the release's order, which matters
 DELETED = (
     *("square", "ways", "integers", "dollars", "mph", "inches", "hours", "km", "units", "\\ldots", "sue"),
     *("points", "feet", "minutes", "digits", "cents", "degrees", "cm", "gm", "pounds", "meters", "meals"),
@@ -56,15 +56,15 @@ REWRITTEN = tuple(
 
 
 def answer_line(response: str) -> str | None:
-    """The rest of the line after the last "Answer:" in the last 300 characters; None where there is none."""
+    """Return the rest of the line after the last "Answer:" in the last 300 characters, or None."""
     answers = ANSWER.findall(response[-TAIL_CHARS:])
     return answers[-1] if answers else None
 
 
 def judge_text(response: str, truth: str) -> tuple[bool, str]:
-    """Whether the last "Answer:" in the last 300 characters says `truth`, and what it says, both normalised.
+    """Return whether the last "Answer:" in the last 300 characters equals `truth`, and the answer, both normalised.
 
-    (False, "") where there is none; \\boxed{} does not stand in for it.
+    (False, "") without "Answer:"; \\boxed{} does not replace it.
     """
     stated = answer_line(response)
     if stated is None:
@@ -74,10 +74,9 @@ def judge_text(response: str, truth: str) -> tuple[bool, str]:
 
 
 def judge_expression(response: str, truth: str, time_limit: float) -> tuple[bool, str]:
-    """What math-verify says of the whole response, and the answer that it read there.
+    """Return math-verify's verdict on the whole response, and the parsed answer.
 
-    (False, "") where it takes more than `time_limit` seconds of processor time, and where the
-    response is so long that reading it would.
+    (False, "") if it takes more than `time_limit` seconds of processor time, or if the response is too long.
     """
     if len(response) > MAX_RESPONSE_CHARS:
         return False, ""
@@ -101,4 +100,4 @@ def normalize(text: str) -> str:
     return (digits if digits.isdigit() else text).strip()
 
 
-normalized_truth = functools.lru_cache(maxsize=4096)(normalize)  # the responses of a group share one
+normalized_truth = functools.lru_cache(maxsize=4096)(normalize)  # the responses of a group share a truth

@@ -1,11 +1,11 @@
-"""A library in child processes, with limits of time and memory that the kernel keeps.
+"""Runs a library in child processes with the kernel's limits on time and memory.
 
-verl scores in threads, where no alarm can be set, and twenty characters of an answer can lead a library to hours of
-work or to all memory. So one helper process per worker and library imports the library and forks children that answer;
-the kernel ends a child that uses too much processor time or memory, and the next request gets another. The helper
-starts with the first request. A child answers many requests: a fork per request takes five times the processor time.
-Pools of multiprocessing and pebble do not serve: they run the __main__ of the caller again, which is Ray's worker, or
-a script without a guard.
+verl scores in threads, where alarms do not work, and an answer of twenty characters can cost a library hours or all
+memory. One helper process per worker and library therefore imports the library and forks children that answer
+requests; the kernel kills a child that exceeds its processor time or memory, and the next request gets a new one. The
+helper starts with the first request. A child answers many requests, because a fork per request takes five times the
+processor time. Pools of multiprocessing and pebble do not work: they run the caller's __main__ again, which is Ray's
+worker or a script without a guard.
 """
 
 import gc
@@ -26,26 +26,26 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 
-MAX_AT_ONCE = 4  # children of one worker and library; further calls wait for their turn
-CALLS_PER_CHILD = 200  # then a fresh one: a full cache would make a library's own MemoryError a wrong verdict
-START_SECONDS = 120.0  # importing a library from a cold disk, on a busy machine
-WALL_FACTOR = 10.0  # a child that waits for a busy processor is not at fault
+MAX_AT_ONCE = 4  # children per worker and library; further calls wait
+CALLS_PER_CHILD = 200  # then a new child: with full caches, a MemoryError in the library would become a wrong verdict
+START_SECONDS = 120.0  # for the import from a cold disk on a busy machine
+WALL_FACTOR = 10.0  # wall time / processor time, because a child may wait for a busy processor
 SERVE = "import sys; from rpg.rewards.sandbox import serve; serve(sys.argv[1], int(sys.argv[2]))"
-MEMORY_LIMIT = 1 << 30  # bytes of address space on top of what the helper itself maps
+MEMORY_LIMIT = 1 << 30  # bytes of address space beyond the helper's
 
 
 class Sandbox:
     """The helper of this process for one library, and up to MAX_AT_ONCE children of it. Thread-safe.
 
-    The helper imports `module`; its `answer(*request)` works in a child and returns what JSON holds, its `warm_up()`
-    loads beforehand what the children then share. `over_limit` counts the requests without an answer.
+    The helper imports `module`, whose `answer(*request)` runs in a child and returns JSON types, and whose `warm_up()`
+    builds caches that the children share. `over_limit` counts the requests without an answer.
     """
 
     def __init__(self, module: str, library: str) -> None:
         self.module, self.library = module, library
         self.over_limit = 0
         self._begin()
-        os.register_at_fork(after_in_child=self._begin)  # the helper is the parent's
+        os.register_at_fork(after_in_child=self._begin)  # the helper belongs to the parent
 
     def _begin(self) -> None:
         self.lock = threading.Lock()
@@ -55,10 +55,10 @@ class Sandbox:
             self.children.put(None)
 
     def ask(self, *request: Any, time_limit: float) -> Any:
-        """Return a child's answer, None where there is none within `time_limit` seconds of processor time.
+        """Return a child's answer, or None if it takes more than `time_limit` seconds of processor time.
 
-        Ten times as much wall time is the end in any case. A child that is gone, or ends early (memory, a crash, a
-        kill from outside), is replaced once.
+        The limit of wall time is ten times as long. A child that has ended, or ends early (memory, a crash, a kill from
+        outside), is replaced once.
         """
         child, answer = self.children.get(), None
         try:
@@ -69,14 +69,14 @@ class Sandbox:
                     answer = child.ask(request, time_limit)
                     break
                 except ConnectionError:
-                    child = None  # the second time it is the request's fault
+                    child = None  # the second time the request is the cause
         finally:
             self.children.put(None if answer is None else child)
         self.over_limit += answer is None
         return answer
 
     def fork_child(self) -> "Child":
-        """Return a new child of the helper, which is started where there is none or it was killed from outside."""
+        """Return a new child of the helper; start the helper if there is none or it was killed."""
         ours, theirs = socket.socketpair()
         with self.lock, theirs:
             if self.helper is not None and self.helper.poll() is not None:
@@ -110,14 +110,14 @@ class Sandbox:
 
 
 class Child(Connection):
-    """Our end of the connection to one child, which ends when the connection is closed or collected."""
+    """The connection to one child, which ends when the connection is closed or garbage-collected."""
 
     calls = 0
 
     def ask(self, request: tuple[Any, ...], time_limit: float) -> Any:
-        """Send one request and return the answer, None where a limit ends it.
+        """Send one request and return the answer, or None if a limit ends the child.
 
-        Raises ConnectionError where the child was gone, or ended before it can have used up its time.
+        Raises ConnectionError if the child had ended, or ends before its time is used up.
         """
         self.calls += 1
         start = time.monotonic()
@@ -133,8 +133,8 @@ class Child(Connection):
 
 
 def serve(module_name: str, descriptor: int) -> None:
-    """In the helper: fork a child for every socket that is sent, until the other end closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    """Run the helper: fork a child for every received socket, until the connection closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     forks = socket.socket(fileno=descriptor)
     module = importlib.import_module(module_name)
     module.warm_up()
@@ -144,9 +144,9 @@ def serve(module_name: str, descriptor: int) -> None:
         mapped = int(statm.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_LIMIT, mapped + MEMORY_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # nothing that scores has a file to write
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # scoring writes no files
     forks.send(b"ready")
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the children
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the children
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     while True:
         data, descriptors, _, _ = socket.recv_fds(forks, 16, 1)
@@ -162,5 +162,5 @@ def serve(module_name: str, descriptor: int) -> None:
                         reply = module.answer(*request)
                         signal.setitimer(signal.ITIMER_PROF, 0)
                         connection.send_bytes(json.dumps(reply).encode())
-                finally:  # closed, or memory or recursion ran out: no traceback, no return to the loop
+                finally:  # connection closed, out of memory or recursion: exit without a traceback
                     os._exit(0)

@@ -1,12 +1,12 @@
-"""A user's own reward function: a Python file with one function.
+"""Custom reward functions: a Python file with one function.
 
-Two forms are taken:
+Two forms are accepted:
 
 - verl's: `compute_score(data_source, solution_str, ground_truth, extra_info=None)`, which verl calls itself;
 - a short one: `reward(response, answer)` or `reward(response, answer, row)`, which `compute_score` here calls for verl.
-  `row` holds data_source, question, and the columns that `rpg data build --keep` took along.
+  `row` has data_source, question, and the columns of `rpg data build --keep`.
 
-Both return a number, or a mapping with `score` and, if it is another number, `acc`.
+Both return a number, or a mapping with `score` and optionally `acc`.
 """
 
 import ast
@@ -22,35 +22,35 @@ from typing import Any
 
 from rpg.rewards import Score
 
-ADAPTER = "pkg://rpg.rewards.user_reward"  # reward.custom_reward_function.path of a run with the short form
-USUAL = ("compute_score", "reward")  # names of the function that are looked for first
+ADAPTER = "pkg://rpg.rewards.user_reward"  # reward.custom_reward_function.path for the short form
+USUAL = ("compute_score", "reward")  # preferred names of the function
 VERL_PARAMETERS = ("data_source", "solution_str", "ground_truth")
 
 
 class RewardError(ValueError):
-    """A reward file that cannot be used, or a value that is no reward; the message names both and the remedy."""
+    """A reward file that cannot be used, or a value that is not a reward; the message names it and the remedy."""
 
 
 @dataclass(frozen=True)
 class Reward:
-    """The reward function of a file: its name, and whether it has verl's form."""
+    """A file's reward function: its name, and whether it has verl's form."""
 
     file: Path
     function: str
     is_verls: bool
 
     def as_verl_calls_it(self) -> Callable[..., Any]:
-        """The function in verl's form."""
+        """The function in verl's form, which verl can call."""
         if self.is_verls:
             return load(str(self.file), self.function)
         return partial(compute_score, file=str(self.file), function=self.function)
 
 
 def find_reward(file: str | Path, name: str | None = None) -> Reward:
-    """Find the reward function of a file by reading its source; nothing of it runs.
+    """Find the reward function of a file by reading its source, without running it.
 
-    name: of the function; otherwise compute_score, reward, or the file's only public function.
-    Raises RewardError where there is no such file or function, or not exactly one.
+    name: the function's; default: compute_score, reward, or the file's only public function.
+    Raises RewardError if there is no such file or not exactly one such function.
     """
     path = Path(str(file).removeprefix("file://")).expanduser().resolve()
     if not path.is_file():
@@ -77,7 +77,7 @@ def find_reward(file: str | Path, name: str | None = None) -> Reward:
 
 @cache
 def load(file: str, function: str) -> Callable[..., Any]:
-    """Import the file, once in a process, and return its function."""
+    """Import the file, once per process, and return its function."""
     spec = importlib.util.spec_from_file_location(f"rpg_own_reward_{abs(hash(file))}", file)
     if spec is None or spec.loader is None:
         raise RewardError(f"{file}: is no Python file; its name must end in .py")
@@ -88,7 +88,7 @@ def load(file: str, function: str) -> Callable[..., Any]:
 
 @cache
 def takes_row(function: Callable[..., Any]) -> bool:
-    """Whether a function of the short form has a third parameter."""
+    """Return whether a function of the short form has a third parameter."""
     try:
         inspect.signature(function).bind_partial(None, None, None)
     except TypeError:
@@ -108,8 +108,8 @@ def compute_score(
 ) -> Score:
     """Score one response by the short form's function in `file`; `file` and `function` come from reward_kwargs.
 
-    options: further reward_kwargs, which the function gets as keywords.
-    Raises RewardError for a value that is no finite number.
+    options: further reward_kwargs, passed to the function as keywords.
+    Raises RewardError for a value that is not a finite number.
     """
     reward = load(file, function)
     arguments: list[Any] = [solution_str, ground_truth]
@@ -121,9 +121,9 @@ def compute_score(
 
 
 def as_score(value: Any, where: str) -> Score:
-    """Return what a reward function returned as verl reads it; `acc` is the score unless it is given.
+    """Convert a reward function's result for verl; `acc` defaults to the score.
 
-    Raises RewardError for a value that is no finite number.
+    Raises RewardError for a value that is not a finite number.
     """
     given = value if isinstance(value, Mapping) else {"score": value}
     score, pred = given.get("score"), given.get("pred", "")
