@@ -1,1 +1,1 @@
-"""Problem sets in the one schema the recipe reads: sources, builders, the check, and the toy task."""
+"""Problem sets in the schema of the recipe: sources, builders, checks, and the toy task."""

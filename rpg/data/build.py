@@ -1,4 +1,4 @@
-"""What all builds share: each problem once, a report of the rows left out, training and test file written together."""
+"""Code shared by all builds: deduplication, a report of left-out rows, writing of training and test files."""
 
 import hashlib
 from collections import Counter
@@ -26,7 +26,7 @@ class Report:
     written: dict[Path, int] = field(default_factory=dict)
 
     def leave_out(self, reason: str, place: str) -> None:
-        """Count one row that is not written."""
+        """Count one left-out row."""
         self.left_out[reason] += 1
         self.first.setdefault(reason, place)
 
@@ -40,24 +40,24 @@ class Report:
 
 
 def digest(text: str) -> bytes:
-    """Return 16 bytes that two texts share if they differ only in white space."""
+    """Return 16 bytes, equal for texts that differ only in white space."""
     return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def distinct_problems(
     results: Iterable[tuple[str, Problem | str]], name: str, report: Report, exclude: Collection[bytes] = ()
 ) -> Iterator[Problem]:
-    """Yield each problem once. A row that has no problem, repeats one or is excluded is counted in `report`.
+    """Yield each problem once. Rows without a problem, repeated or excluded ones are counted in `report`.
 
     Memory: two short hashes for each distinct problem. Of a problem with two answers the first is kept.
 
     Args:
-        results: place of a row, and its problem or the reason to leave it out.
+        results: place of a row, and its problem or the reason to leave out the row.
         name: of the set, for the progress bar.
         exclude: digests of problems to leave out.
     """
     answers: dict[bytes, bytes] = {}
-    for place, result in tqdm(results, name, unit=" rows", disable=None):  # None: only on a terminal
+    for place, result in tqdm(results, name, unit=" rows", disable=None):  # None: show only on a terminal
         report.read += 1
         if isinstance(result, str):
             report.leave_out(result, place)
@@ -87,8 +87,8 @@ def write_splits(
 
     An empty split has no file.
 
-    Raises DataError if there is no problem at all, and if a file of an earlier build would stay beside a new one: it
-    may hold the same problems.
+    Raises DataError if there is no problem, or if a file of an earlier build, which may have the same problems, would
+    remain beside a new one.
     """
     files = {}
     for split in SPLITS:

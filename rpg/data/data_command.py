@@ -30,7 +30,7 @@ def _at_least(least: int) -> Any:
     return integer
 
 
-# option: the kinds of sets that have it (others refuse it), its default there, its other arguments for argparse
+# option: kinds of sets that accept it, default, further arguments for argparse
 OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
     "--from": ((PUBLISHED, OWN), None, {"metavar": "FILE", "help": "parquet, JSONL, JSON or CSV file; your own data, "
                "gsm8k and math: also a folder with files train* and test*, or hub:NAME[:CONFIG]"}),
@@ -82,7 +82,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out the parsed command: 0 if it succeeded, 1 if files have errors, 2 if it was refused."""
+    """Run the parsed command; return 0 on success, 1 if files have errors, 2 if it was rejected."""
     try:
         if args.action == "check":
             return _check(args)
@@ -168,7 +168,7 @@ def build_own(args: argparse.Namespace) -> None:
 
 
 def _excluded(args: argparse.Namespace) -> set[bytes]:
-    """The digests of the problems in the files of --exclude; prints how many each has."""
+    """Return the digests of the problems in the files of --exclude; prints their number per file."""
     exclude: set[bytes] = set()
     for path in args.exclude:
         keys = problem_keys(path)
@@ -178,7 +178,7 @@ def _excluded(args: argparse.Namespace) -> set[bytes]:
 
 
 def _set(text: str) -> str:
-    """The name of a set that can be built."""
+    """Return the name of a set that can be built."""
     known = [TOY, *SOURCES, *user_data.TABLES]
     if text not in known:
         near = get_close_matches(text, known, n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""The outcome of a check: one type for rows, settings and machine, and the outcomes of one file grouped."""
+"""Diagnostics of checks on rows, settings and machine, and their grouping per file."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ SHOWN_ROWS = 5
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One outcome of a check.
+    """One finding of a check.
 
     Attributes:
         key: a key of the configuration, a column, an environment variable, or another subject.
@@ -33,12 +33,12 @@ class Diagnostic:
 
     @property
     def statement(self) -> str:
-        """What is wrong, without the remedy."""
+        """The message without the remedy."""
         return f"{self.key if self.value is ABSENT else f'{self.key}={shown(self.value)}'}: {self.wrong}"
 
 
 def shown(value: Any) -> str:
-    """A value as an override would hold it: null, true, text as it stands."""
+    """Return a value as in an override: null, true, unquoted text."""
     if isinstance(value, str):
         return value if value.isprintable() else repr(value)
     if value is None or isinstance(value, bool):
@@ -50,7 +50,7 @@ def shown(value: Any) -> str:
 
 @dataclass
 class Diagnostics:
-    """All diagnostics of one file, grouped by key and remedy: [how many, the first few] of each."""
+    """All diagnostics of one file, grouped by key and remedy: [count, first few] of each."""
 
     groups: dict[tuple[str, str, Level], list[Any]] = field(default_factory=dict)
 
@@ -75,7 +75,7 @@ class Diagnostics:
             yield f"    -> {remedy}"
 
     def records(self) -> list[dict[str, Any]]:
-        """The groups as JSON's types."""
+        """Return the groups in JSON types."""
         return [
             {"key": key, "level": level, "remedy": remedy, "count": count, "first": rows}
             for (key, remedy, level), (count, rows) in self.groups.items()

@@ -1,4 +1,4 @@
-"""The columns that verl and the launch scripts read, and the one place that writes them."""
+"""Writes parquet files with the columns that verl and the launch scripts read."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,9 +29,9 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem before it is written: bare text, without the template, and the answer as text.
+    """One problem before it is written: text without the template, and the answer as text.
 
-    columns: further values for extra_info, which a reward function may read.
+    columns: further values for extra_info, for reward functions.
     """
 
     data_source: str
@@ -67,8 +67,8 @@ def write_parquet(rows: Iterable[dict], path: str | Path) -> int:
 def write_together(files: Mapping[Path, Iterable[dict]], schema: pa.Schema = SCHEMA) -> dict[Path, int]:
     """Write the rows of every file and return their numbers; memory holds one row group at a time.
 
-    The files get their names only when all are complete, so an interrupted build leaves none that a later run would
-    take for finished, and none beside another's. Equal rows give equal bytes.
+    The files get their names only when all are complete, so that an interrupted build leaves no incomplete or mixed
+    files. Equal rows give equal bytes.
     """
     partials = {path: path.with_name(f"{path.name}.{os.getpid()}.partial") for path in files}
     try:

@@ -1,4 +1,4 @@
-"""The published problem sets: a problem, or the reason to leave it out, from each of their rows; and the build."""
+"""The published problem sets: conversion of rows to problems, and the build."""
 
 import math
 import re
@@ -18,20 +18,20 @@ from rpg.rewards.verified.formula import as_number
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
 LARGEST = 10**MAX_ANSWER_CHARS
-TEXT_COLUMNS = ("problem", "Problem", "question")  # as the hub and other common copies spell them
-CONTEXT_COLUMN = "context"  # OlympiadBench; goes before the question
+TEXT_COLUMNS = ("problem", "Problem", "question")  # spellings of the hub and other common copies
+CONTEXT_COLUMN = "context"  # OlympiadBench; prepended to the question
 
 
 @dataclass(frozen=True)
 class Source:
-    """One problem set: its place on the Hugging Face hub, its layout, and what is written.
+    """One problem set: its place on the Hugging Face hub, its layout, and its output.
 
     Attributes:
-        name: of the set and of the parquet file that the launch scripts read.
-        repository, hub_split, config: where the hub has it.
-        data_source: what is written; the name where it is not given.
+        name: of the set and of the launch scripts' parquet file.
+        repository, hub_split, config: its place on the hub.
+        data_source: value to write; default: the name.
         repeat: copies of each problem, one response each: Mean@32 needs 32.
-        answer_columns: names of the answer's column; the first that a row has is read.
+        answer_columns: names of the answer's column; the first present one is read.
     """
 
     name: str
@@ -94,9 +94,9 @@ def build(source: Source, rows: Rows, out: Path, repeat: int | None = None, excl
 
 
 def problem_keys(path: Path) -> set[bytes]:
-    """Return the digests of all problems in a file, for `exclude`; the file is built or published, of any set.
+    """Return the digests of all problems in a built or published file of any set, for `exclude`.
 
-    Raises DataError if it has no problem: such a file would exclude nothing.
+    Raises DataError if it has no problem.
     """
     texts = (problem_in(row, place) for place, row in read_file(path))
     keys = {digest(text) for text in texts if text and text.strip()}
@@ -109,7 +109,7 @@ def to_problem(row: dict[str, Any], source: Source, place: str) -> Problem | str
     """Return the problem of `row`, or the reason why it is left out.
 
     Reads rows in verl's schema (DAPO-Math-17k, the release's files) and rows of plain columns (most of the hub).
-    Raises DataError where the columns are not those of the set: then no row would be right.
+    Raises DataError if the columns are not those of the set.
     """
     text = problem_in(row, place)
     truth = answer_text(_answer_in(row, source, place), place)
@@ -127,9 +127,9 @@ def to_problem(row: dict[str, Any], source: Source, place: str) -> Problem | str
 
 
 def problem_in(row: dict[str, Any], place: str) -> str | None:
-    """Return the bare problem of a row in verl's schema or in plain columns, None where it has none.
+    """Return the problem of a row in verl's schema or in plain columns, or None.
 
-    Raises DataError where none of the columns is there.
+    Raises DataError if none of the columns is present.
     """
     if "prompt" in row:
         extra, prompt = row.get("extra_info"), row["prompt"]
@@ -142,7 +142,7 @@ def problem_in(row: dict[str, Any], place: str) -> str | None:
 
 
 def question(row: dict[str, Any]) -> str | None:
-    """Return the last message of a row's prompt; None where there is no readable prompt."""
+    """Return the last message of a row's prompt, or None without a readable prompt."""
     prompt = row.get("prompt")
     last = prompt[-1] if isinstance(prompt, list) and prompt else None
     content = last.get("content") if isinstance(last, dict) else None
@@ -150,16 +150,16 @@ def question(row: dict[str, Any]) -> str | None:
 
 
 def problem_text(row: dict[str, Any]) -> str | None:
-    """Return the bare problem of a row, from its prompt; None where there is no readable prompt."""
+    """Return the problem in a row's prompt, or None without a readable prompt."""
     content = question(row)
     return None if content is None else strip_prompt(content).strip()
 
 
 def answer_text(answer: Any, place: str) -> str:
-    """Return an answer as text: integers given as floats without ".0", lists joined, $...$ taken off."""
+    """Return an answer as text: no ".0" for integers, joined lists, no $...$."""
     if answer is None or (isinstance(answer, float) and math.isnan(answer)):
         return ""
-    if isinstance(answer, (list, tuple)):  # OlympiadBench: one element for each part of the answer
+    if isinstance(answer, (list, tuple)):  # OlympiadBench: one element per part of the answer
         return ", ".join(filter(None, (answer_text(part, place) for part in answer)))
     if isinstance(answer, Real) and not isinstance(answer, Integral):
         value = float(answer)

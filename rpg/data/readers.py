@@ -1,6 +1,6 @@
-"""Rows of a problem set, one at a time: from parquet, JSON, JSONL, CSV or the hub.
+"""Reads rows of a problem set one at a time, from parquet, JSON, JSONL, CSV or the hub.
 
-JSON and CSV are read by Python: a table's reader would turn the answer "025" into 25 and refuse columns of mixed types.
+JSON and CSV are read by Python: pandas would turn the answer "025" into 25, and pyarrow reject mixed types.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ class DataError(ValueError):
 
 
 def read_file(path: str | Path) -> Rows:
-    """Yield (place, row) for every row of a local file; `place` names file and row for messages."""
+    """Yield (place, row) for every row of a local file; `place` is file and row, for messages."""
     path = Path(path)
     reader = READERS.get(path.suffix.lower())
     if reader is None:
@@ -46,7 +46,7 @@ def _read_parquet(path: Path) -> Rows:
 
 
 def _read_csv(path: Path) -> Rows:
-    """Read a table whose first line names the columns; every value stays text."""
+    """Read a table with column names in the first line; values stay text."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:
@@ -60,14 +60,14 @@ def _read_csv(path: Path) -> Rows:
 
 
 def require_distinct(path: Path, names: Sequence[str]) -> None:
-    """Raise DataError for a column that a file has twice: a row read by name would hold the last one."""
+    """Raise DataError for a duplicate column: a row read by name would have only the last one."""
     for name, count in Counter(names).items():
         if count > 1:
             raise DataError(f"{path}: has the column {name!r} {count} times; keep one of them")
 
 
 def _read_json(path: Path) -> Rows:
-    """Read an array, or one object a line, as many published .json files are."""
+    """Read an array or one object per line, as in many published .json files."""
     with path.open("rb") as file:
         is_array = file.read(64).lstrip().startswith(b"[")
         file.seek(0)
@@ -93,9 +93,9 @@ READERS = {".parquet": _read_parquet, ".jsonl": _read_json, ".json": _read_json,
 
 
 def read_hub(repository: str, config: str | None, split: str) -> Rows:
-    """Stream the rows of a split from the Hugging Face hub; nothing is held in memory.
+    """Stream the rows of a split from the Hugging Face hub.
 
-    Raises DataError, naming the repository and the way without a hub, if it cannot be read.
+    Raises DataError, naming the repository and an alternative without the hub, if it cannot be read.
     """
     import datasets
 
@@ -117,7 +117,7 @@ def hub_splits(repository: str, config: str | None) -> list[str]:
 def _hub_errors(where: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # the hub's client, aiohttp and datasets have many
+    except Exception as error:  # the hub's client, aiohttp and datasets raise many types
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(
             f"{where}: not readable from the hub ({reason}); check the name, the network and HF_ENDPOINT, or download "

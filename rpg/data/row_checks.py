@@ -1,4 +1,4 @@
-"""`rpg data check`: whether parquet files can be trained and evaluated on, and if not, why."""
+"""`rpg data check`: check whether parquet files can be trained and evaluated on."""
 
 import json
 from collections import Counter
@@ -14,14 +14,14 @@ from rpg.data.published import problem_text
 from rpg.data.readers import DataError, read_file
 from rpg.data.row_model import row_diagnostics, short
 
-MAX_PROMPT_LENGTH = 2048  # of the launch scripts
+MAX_PROMPT_LENGTH = 2048  # default of the launch scripts
 TRUTH = "reward_model.ground_truth"
 PromptLength = Callable[[list[dict[str, str]]], int]
 
 
 @dataclass(slots=True)
 class Occurrences:
-    """The rows of one problem; no text, so that memory stays small."""
+    """The rows of one problem, without text, to save memory."""
 
     first_row: int
     answer: bytes
@@ -30,7 +30,7 @@ class Occurrences:
 
 @dataclass
 class FileCheck:
-    """The state of checking one file. own_reward: as in check_files; too_long: None without a tokenizer."""
+    """The state of the check of one file. own_reward: as in check_files; too_long: None without a tokenizer."""
 
     path: Path
     own_reward: bool = False
@@ -42,12 +42,12 @@ class FileCheck:
     problems: dict[bytes, Occurrences] = field(default_factory=dict)
 
     def add(self, key: str, wrong: str, remedy: str, row: int | None = None, level: Level = "error") -> None:
-        """Record what is wrong with a column, of one row or of the whole file."""
+        """Record a diagnostic of a column, for one row or the whole file."""
         self.diagnostics.add(Diagnostic(key, ABSENT, wrong, remedy, level), row)
 
     @property
     def role(self) -> str:
-        """'train', 'test', or 'unknown' if extra_info.split does not say."""
+        """'train', 'test', or 'unknown' without extra_info.split."""
         return next(iter(self.splits)) if len(self.splits) == 1 else "unknown"
 
     def summary(self) -> str:
@@ -71,9 +71,9 @@ def check_files(
     own_reward: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Check every file and print what is wrong; 0 only if all of them can be trained on.
+    """Check every file and print the diagnostics; return 0 only if all files can be trained on.
 
-    own_reward: a reward function of the user's scores the rows, so data_source, answers and template are free.
+    own_reward: a custom reward function scores the rows, so data_source, answers and template are not checked.
     """
     length, errors = None, 0
     if tokenizer:
@@ -106,7 +106,7 @@ def check_file(
     max_prompt_length: int = MAX_PROMPT_LENGTH,
     own_reward: bool = False,
 ) -> FileCheck:
-    """Check one file by itself; problems with reading it become diagnostics. own_reward: as in check_files."""
+    """Check one file; errors on reading it become diagnostics. own_reward: as in check_files."""
     check = FileCheck(path, own_reward, 0 if length else None)
     if path.suffix != ".parquet":
         remedy = f"build one: rpg data build --from {path} --question COLUMN --answer COLUMN"
@@ -130,7 +130,7 @@ def check_file(
 
 
 def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None, max_prompt_length: int) -> None:
-    """Record what is wrong with `row` and remember its problem for the checks across rows."""
+    """Record diagnostics of `row` and its problem for the checks across rows."""
     is_prompt_broken = False
     for diagnostic in row_diagnostics(row, check.own_reward):
         check.diagnostics.add(diagnostic, check.rows)
@@ -148,7 +148,7 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None
         problem = check.problems[key] = Occurrences(check.rows, answer)
         if length and (tokens := length(row["prompt"])) > max_prompt_length:
             check.too_long = (check.too_long or 0) + 1
-            # verl drops the row: a smaller training set, but another test set
+            # verl drops the row: only a warning for training, but it changes a test set
             level: Level = "warning" if extra.get("split") == "train" else "error"
             remedy = "verl drops such rows; raise data.max_prompt_length or leave the problem out"
             check.add("prompt", f"{tokens} tokens, over {max_prompt_length}", remedy, check.rows, level)
@@ -160,7 +160,7 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None
 
 
 def check_repeats(check: FileCheck) -> None:
-    """Check splits and how often each problem is repeated."""
+    """Check splits and repetitions of problems."""
     problems = check.problems.values()
     if len(check.splits) > 1:
         what = ", ".join(f"{name} ({count})" for name, count in check.splits.most_common())
@@ -179,7 +179,7 @@ def check_repeats(check: FileCheck) -> None:
 
 
 def check_overlap(checks: list[FileCheck]) -> None:
-    """Find problems that are in two files: an error unless both files are known to be of one split."""
+    """Find problems in two files: an error unless both files belong to the same split."""
     for one, other in combinations(checks, 2):
         if one.path.resolve() == other.path.resolve():
             other.add("file", "given twice", "name each file once")
@@ -195,7 +195,7 @@ def check_overlap(checks: list[FileCheck]) -> None:
 
 
 def prompt_length(tokenizer: str) -> PromptLength:
-    """Return a function that counts a prompt's tokens as verl does, chat template included."""
+    """Return a function that counts a prompt's tokens like verl, with the chat template."""
     from transformers import AutoTokenizer
 
     try:

@@ -1,4 +1,4 @@
-"""What one row must be, column by column: one pydantic model, and its errors as diagnostics."""
+"""A pydantic model of one row, and its errors as diagnostics."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -16,24 +16,24 @@ from rpg.rewards.extract import ANSWER_MARK, MAX_ANSWER_CHARS
 
 NO_ANSWERS = frozenset(("nan", "none", "null", "n/a", "na", "unknown", "?", "-", "[invalid]"))
 BUILD = "build the file again with `rpg data build`"
-REMEDIES = {  # of a value of another type, by column
+REMEDIES = {  # remedy for a value of another type, by column
     "data_source": f"name the problem set; {BUILD}",
     "prompt": 'give [{"role": "user", "content": ...}]',
     "reward_model": "give {ground_truth, style}",
     "extra_info": "give {index, raw_problem, split}; verl reads it",
 }
-HARMLESS = ("extra_info.index", "extra_info.split")  # no training depends on them
+HARMLESS = ("extra_info.index", "extra_info.split")  # training does not depend on them
 
 
 def wrong(what: str, remedy: str, level: Literal["error", "warning"] = "error") -> PydanticCustomError:
-    """Return the exception of a validator: what is wrong, what to do, and whether it is only a warning."""
+    """Return a validator's exception with message, remedy and level."""
     return PydanticCustomError(level, "{what}", {"what": what, "remedy": remedy})
 
 
 def row_diagnostics(row: dict[str, Any], own_reward: bool = False) -> Iterator[Diagnostic]:
-    """Yield what is wrong with `row` by itself, at most one diagnostic a field.
+    """Yield at most one diagnostic per field of a row.
 
-    own_reward: a reward function of the user's scores the row, so rules on data_source, answer and template are off.
+    own_reward: a custom reward function scores the row, so rules on data_source, answer and template are off.
     """
     context = {
         "own_reward": own_reward,
@@ -59,7 +59,7 @@ def short(value: Any) -> str:
 
 
 def is_balanced(text: str) -> bool:
-    """Whether braces pair up, \\left and \\right too, and dollars come in twos (but for one price sign)."""
+    """Return whether braces, \\left and \\right, and dollars are balanced (one dollar may be a price)."""
     plain = text.replace("\\{", "").replace("\\}", "").replace("\\$", "")
     level = 0
     for character in plain:
@@ -91,7 +91,7 @@ def _content(content: str) -> str:
 
 
 def _prompt(messages: list["Message"], info: ValidationInfo) -> list["Message"]:
-    """Check the last message: a user's, one problem, in a template that tells how to answer, in English."""
+    """Check the last message: from the user, one problem, in English, in a template that asks for the answer's form."""
     content = messages[-1].content
     if messages[-1].role != "user":
         raise wrong(f"ends with role {messages[-1].role!r}", "the last message must be the user's")
@@ -184,7 +184,7 @@ class RewardModel(BaseModel):
 
 
 class ExtraInfo(BaseModel):
-    """The fields that rpg writes; others are not checked."""
+    """The fields that rpg writes; others are unchecked."""
 
     index: Annotated[int, Field(strict=True, ge=0)]
     raw_problem: Annotated[Any, AfterValidator(_raw_problem)] = None
@@ -192,7 +192,7 @@ class ExtraInfo(BaseModel):
 
 
 class Row(BaseModel):
-    """A row in verl's columns; other columns are not checked. The validators need the context of row_diagnostics."""
+    """A row in verl's columns; others are unchecked. The validators need the context of row_diagnostics."""
 
     data_source: Annotated[str, AfterValidator(_data_source)]
     prompt: Annotated[list[Message], Field(min_length=1), AfterValidator(_prompt)]

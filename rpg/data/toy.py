@@ -1,6 +1,6 @@
 """The toy task: sums of two numbers, in the same schema and template as the paper's problem sets.
 
-A model small enough for a laptop learns it from rewards alone, so the whole stack can be run for real.
+A model for a laptop can learn it from rewards, so that the whole stack can be tested.
 """
 
 import hashlib
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from rpg.data.parquet import Problem
 
 DATA_SOURCE = "toy_sum"
-SIZES = {"train": 2048, "test": 256}  # problems of a split
-MAX_OPERANDS = 1000  # all pairs are listed, which takes a second for so many
-TEST_ONE_IN = 8  # share of the operand pairs kept for the test split
+SIZES = {"train": 2048, "test": 256}  # default numbers of problems per split
+MAX_OPERANDS = 1000  # all pairs are enumerated, which takes a second at this size
+TEST_ONE_IN = 8  # share of the operand pairs in the test split
 
 
 def problem_text(first: int, second: int) -> str:
@@ -21,9 +21,9 @@ def problem_text(first: int, second: int) -> str:
 
 
 def split_of(first: int, second: int) -> str:
-    """Return the split that a pair belongs to, whatever the seed and the order of the operands.
+    """Return the split of a pair, independent of the seed and the order of the operands.
 
-    48 + 27 follows 27 + 48, so no test sum is in the training file with its operands swapped.
+    48 + 27 and 27 + 48 are in the same split.
     """
     pair = f"{min(first, second)}+{max(first, second)}".encode()
     bucket = int.from_bytes(hashlib.sha256(pair).digest()[:8], "big") % TEST_ONE_IN
@@ -33,7 +33,7 @@ def split_of(first: int, second: int) -> str:
 def toy_problems(split: str, seed: int, count: int, low: int = 0, high: int = 99) -> Iterator[Problem]:
     """Yield `count` distinct sums with both operands in low..high, drawn from one split.
 
-    Raises ValueError where the range holds fewer than `count` pairs of that split.
+    Raises ValueError if the range has fewer than `count` pairs of that split.
     """
     if not 0 <= low <= high:
         raise ValueError(f"toy operands are {low}..{high}; give 0 <= low <= high")

@@ -18,21 +18,21 @@ from rpg.data.template import QUESTION
 from rpg.rewards.extract import last_boxed
 
 HUB = "hub:"
-GSM8K_MARK = "####"  # the last line of an answer is "#### 72"
+GSM8K_MARK = "####"  # the last line of GSM8K's answers: "#### 72"
 TEST_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Table:
-    """What to read from a table of questions and answers, and what to write.
+    """Options for reading a table of questions and answers, and for its output.
 
     Attributes:
-        name: of the files, NAME_train.parquet and NAME_test.parquet; the default of data_source.
+        name: of the files NAME_train.parquet and NAME_test.parquet; default of data_source.
         question, answer: columns.
-        keep: columns that are copied to extra_info, where a reward function reads them.
-        data_source: selects the rule that scores a row, unless a reward function of the user's does.
+        keep: columns to copy to extra_info, for reward functions.
+        data_source: selects the rule that scores a row, without a custom reward function.
         template: text with {question}; None for the paper's.
-        answer_rule: how the final answer is found in a solution: "" (all of it), "gsm8k" or "boxed".
+        answer_rule: position of the final answer in a solution: "" (all of it), "gsm8k" or "boxed".
         hub: the set on the Hugging Face hub.
     """
 
@@ -74,11 +74,11 @@ def build_own(
 
     Args:
         origin: a file, a folder with files train* and test*, or hub:NAME[:CONFIG].
-        test_rows: so many questions are drawn by `seed` if there is no test split; TEST_SHARE of them by default.
+        test_rows: questions to draw by `seed` without a test split; default: the share TEST_SHARE.
         exclude: digests of problems to leave out.
 
     Raises:
-        DataError: a column that does not exist, a split that cannot be made, or no usable row.
+        DataError: an unknown column, an impossible split, or no usable row.
     """
     if table.template is not None and table.template.count(QUESTION) != 1:
         raise DataError(f"--template: has {QUESTION} {table.template.count(QUESTION)} times; write it once")
@@ -86,7 +86,7 @@ def build_own(
     if "test" in rows and test_rows is not None:
         raise DataError(f"--test-rows {test_rows}: {origin} has a test split; leave the option out")
     report = Report()
-    results = (  # the test split first: its questions are then left out of the training split
+    results = (  # the test split first, because its questions are left out of the training split
         (place, to_problem(table, row, split, place))
         for split in ("test", "train")
         for place, row in rows.get(split, ())
@@ -103,7 +103,7 @@ def build_own(
 
 
 def splits_of(origin: str) -> dict[str, Rows]:
-    """The rows of each split of a file, a folder or a set on the hub; all are "train" if there is no test split."""
+    """Return the rows by split of a file, a folder or a set on the hub; only "train" without a test split."""
     if origin.startswith(HUB):
         repository, _, config = origin.removeprefix(HUB).partition(":")
         names = hub_splits(repository, config or None)
@@ -121,7 +121,7 @@ def splits_of(origin: str) -> dict[str, Rows]:
 
 
 def to_problem(table: Table, row: dict[str, Any], split: str, place: str) -> Problem | str:
-    """Return the problem of a row, or the reason why it is left out. Raises DataError if a column does not exist."""
+    """Return the problem of a row, or the reason to leave it out. Raises DataError for an unknown column."""
     columns = [("--question", table.question), ("--answer", table.answer), *(("--keep", name) for name in table.keep)]
     for option, column in columns:
         if column not in row:
@@ -143,7 +143,7 @@ def to_problem(table: Table, row: dict[str, Any], split: str, place: str) -> Pro
 
 
 def final_answer(answer: str, rule: str) -> str:
-    """Return the final answer of a worked solution, "" if it has none; `rule` is Table.answer_rule."""
+    """Return the final answer of a worked solution, or ""; `rule` is Table.answer_rule."""
     if rule == "gsm8k":
         return as_integer_text(answer.rpartition(GSM8K_MARK)[2].strip()) if GSM8K_MARK in answer else ""
     if rule == "boxed":
@@ -161,7 +161,7 @@ def draw_test(problems: list[Problem], test_rows: int | None, seed: int) -> list
 
 
 def schema_with(keep: tuple[str, ...], problems: list[Problem]) -> pa.Schema:
-    """The schema of built files with the kept columns in extra_info; raises DataError for a column of mixed types."""
+    """Return the schema with kept columns in extra_info; raises DataError for a column of mixed types."""
     extra = SCHEMA.field("extra_info")
     fields = list(extra.type)
     for name in keep:

@@ -110,7 +110,7 @@ class Responses:
         self.rewards = (state == task.goal.unsqueeze(1)).double()
 
     def gradient(self, spec: LossSpec, sampler: Tensor, present: Tensor, choice: Mapping[str, Any]) -> Gradient:
-        """Return the Gradient of a loss with pi_ref = pi_old; samples are from `sampler`, the batch begins at `present`.
+        """Return the Gradient of a loss with pi_ref = pi_old, for samples of `sampler` and a batch from `present` on.
 
         Args:
             spec: the loss.

@@ -1,13 +1,13 @@
-"""Sums and differences of three or four digits, and a toy model that has still to learn them.
+"""Sums and differences of three or four digits, and a toy model that has yet to learn them.
 
     python -m rpg.toy.chain DIRECTORY
 
 writes chain_sum_train.parquet, chain_sum_test.parquet and the model. The problems, their order and their reward are
 those of reasoning-gym 0.1.25's chain_sum with three or four terms of one digit.
 
-The model is shown solutions of two kinds, as often: term by term, and the answer at once, which is beyond half a
-million parameters; and not for long. It then guesses half of the time, and its steps go wrong: there is more to learn
-than to be sure of what it knows, as there is in the demo's sums, and the length of its responses has somewhere to go.
+The model is briefly trained on two kinds of solutions in equal numbers: term by term, and the answer alone, which half
+a million parameters cannot compute. It then guesses half of the time and makes errors in its steps. Reinforcement
+learning can improve its method and its response length, not only its certainty as on the demo's sums.
 """
 
 import argparse
@@ -29,12 +29,12 @@ from rpg.toy.model import ToyModelSettings, build_trained
 
 TASK = "chain_sum"
 TRAIN, TEST = 6000, 512
-# of the responses 4 to 40 tokens are meant to be there; the rest is room to go astray in
+# correct responses have 4 to 40 tokens; the rest allows for errors
 MODEL = ToyModelSettings(steps=700, label_smoothing=0.03, accuracy=(0.22, 0.32), evaluate_from=200, max_response=64)
 
 
 def draw(count: int) -> list[Problem]:
-    """The first `count` distinct problems, of which the first TEST are the test split."""
+    """Return the first `count` distinct problems; the first TEST of them are the test split."""
     problems = itertools.islice(distinct_problems(_stream(), TASK, Report()), count)
     return [dataclasses.replace(one, split="test" if index < TEST else "train") for index, one in enumerate(problems)]
 
@@ -43,7 +43,7 @@ def _stream() -> Iterator[tuple[str, Problem]]:
     for seed in itertools.count():
         generator = random.Random(seed)
         terms = generator.randint(3, 4)
-        generator.randint(1, 1)  # the number of digits, which the library draws too
+        generator.randint(1, 1)  # the number of digits, which reasoning-gym also draws
         digits = [generator.randint(0, 9) for _ in range(terms)]
         signs = [generator.choice("+-") for _ in digits[1:]]
         text = " ".join([str(digits[0]), *(f"{sign} {digit}" for sign, digit in zip(signs, digits[1:], strict=True))])
@@ -52,12 +52,12 @@ def _stream() -> Iterator[tuple[str, Problem]]:
 
 
 def terms_of(question: str) -> list[int]:
-    """The terms of a chain_sum question with their signs: "...: 4 - 3 + 2 =" is [4, -3, 2]."""
+    """Return the signed terms of a chain_sum question: [4, -3, 2] for "...: 4 - 3 + 2 ="."""
     return [int(sign + digits) for sign, digits in re.findall(r"([+-]?) ?(\d+)", question.rpartition(":")[2])]
 
 
 def solution(problem: Problem) -> str:
-    """One running total a line and the answer, or the answer alone: half of the problems each, by their text."""
+    """Return one running total per line and the answer, or the answer alone: half of the problems each, by text."""
     first, *rest = terms_of(problem.text)
     total, lines = first, []
     for term in rest:
@@ -68,16 +68,16 @@ def solution(problem: Problem) -> str:
 
 
 def prepare(directory: Path) -> None:
-    """Data and model in directory; what is there already is kept.
+    """Build data and model in a directory; existing files are kept.
 
-    Raises RuntimeError where the model does not come out as it is meant to be, OSError where it cannot be written.
+    Raises RuntimeError if the model's accuracy is out of range, OSError if a file cannot be written.
     """
     problems = draw(TEST + TRAIN)
     if not all((directory / f"{TASK}_{split}.parquet").is_file() for split in SPLITS):
         write_splits(directory, TASK, problems)
     if not is_whole(directory / "model"):
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `rpg demo` does, and for its reason
-        held_out = problems[: MODEL.test_problems]  # the test problems come first
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `rpg demo`, for the same reason
+        held_out = problems[: MODEL.test_problems]  # the first problems are the test split
         build_trained(directory / "model", problems[TEST:], held_out, solution, MODEL)
 
 

@@ -17,21 +17,21 @@ from rpg.launching.processes import call
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
-ANSWERS = 4  # to each of the 256 held-out problems
-ACCURACY = "val-core/toy_sum/acc/mean@"  # and the answers to a problem, which an override may change
-# What the demo promises: held-out accuracy at the end above the start. Three runs on two models gained 0.390, 0.389 and
-# 0.405; 0.020 is the standard deviation of two means of 1024 answers each (sqrt(2 x 0.2 / 1024)). A false alarm is 4.7
-# of these away from 0.395; were the true one a third larger, 3.5, one in 4,000.
+ANSWERS = 4  # answers to each of the 256 held-out problems
+ACCURACY = "val-core/toy_sum/acc/mean@"  # answers to a problem, unless an override changes it
+# Required gain of held-out accuracy. Three runs on two models gained 0.390, 0.389 and 0.405; 0.020 is the standard
+# deviation of the difference of two means of 1024 answers (sqrt(2 x 0.2 / 1024)). A false alarm is 4.7 of these below
+# 0.395, or 3.5 (one in 4,000) if the true deviation is a third larger.
 GAIN = 0.30
-# A step size that falls to zero leaves less noise in the weights than the script's constant one, and less to luck.
-# At 1e-4 the thirty steps are too few (+0.339); at 4e-4 the gain goes by the model that they begin with (0.33 to 0.47).
+# A decaying learning rate ends with less noise than the script's constant one. At 1e-4 thirty steps are too few
+# (+0.339); at 4e-4 the gain depends on the initial model (0.33 to 0.47).
 SETTINGS = [
     f"actor_rollout_ref.rollout.val_kwargs.n={ANSWERS}",
     "actor_rollout_ref.actor.optim.lr=2e-4",
     "actor_rollout_ref.actor.optim.lr_scheduler_type=cosine",
     "trainer.test_freq=15",
 ]
-# What the demo sets itself: it reads the files afterwards and shows the curve of one run from its start
+# set by the demo, which reads these files afterwards and shows the curve of one run from its start
 OWN = (
     "trainer.default_local_dir",
     "trainer.resume_mode",
@@ -52,8 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 0 when the run succeeded and the held-out accuracy rose by at least 0.30.
 
-    The gain is not judged with fewer than three validations, which overrides can ask for. 2 where overrides or --dir
-    are refused, 1 where model or data cannot be made, the run's where it failed.
+    The gain is not checked with fewer than three validations, which overrides can cause. Returns 2 if overrides or
+    --dir are rejected, 1 if model or data cannot be built, and the run's exit code if it failed.
     """
     console = Console()
     began = time.monotonic()
@@ -108,7 +108,7 @@ def _fail(error: Exception, code: int) -> int:
 
 
 def check_overrides(overrides: list[str]) -> None:
-    """Raise BadSetting for an override of what the demo sets itself, or of a group that holds it."""
+    """Raise BadSetting for an override of a key that the demo sets, or of a group with such a key."""
     for text in overrides:
         for own in OWN:
             if f"{own}.".startswith(f"{key_of(text)}."):
@@ -118,17 +118,17 @@ def check_overrides(overrides: list[str]) -> None:
 
 
 def is_whole(model: Path) -> bool:
-    """Whether a directory holds a model and its tokenizer, and none of their files is empty.
+    """Return whether a directory has a model and its tokenizer without empty files.
 
-    It stands here because importing rpg.toy.model imports torch: seconds, and half a gigabyte beside the training.
+    Not in rpg.toy.model, which imports torch: seconds, and half a gigabyte during the training.
     """
     return all((model / name).is_file() and (model / name).stat().st_size for name in MODEL_FILES)
 
 
 def prepare(directory: Path, console: Console) -> None:
-    """Make toy data and model in `directory`; files that exist are kept.
+    """Build toy data and model in `directory`; existing files are kept.
 
-    Raises RuntimeError where the model's accuracy is not in the intended range, OSError where a file cannot be written.
+    Raises RuntimeError if the model's accuracy is out of range, OSError if a file cannot be written.
     """
     files = {split: directory / f"toy_{split}.parquet" for split in SIZES}
     if not all(path.is_file() for path in files.values()):
@@ -137,8 +137,8 @@ def prepare(directory: Path, console: Console) -> None:
         )
     if not is_whole(directory / "model"):
         console.rule("toy model: half a million parameters, trained from scratch")
-        # Torch's threads synchronize a thousand times a step. If they spin while waiting, one busy process beside them
-        # makes the training eight times slower.
+        # torch's threads synchronize a thousand times per step; if they spin while waiting, another busy process makes
+        # the training eight times slower
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         from rpg.toy.model import build_toy_model
 
@@ -146,7 +146,7 @@ def prepare(directory: Path, console: Console) -> None:
 
 
 def accuracy_by_step(metrics: Path) -> list[tuple[int, float]]:
-    """Return (step, held-out accuracy) of every validation in a metrics file."""
+    """Return (step, held-out accuracy) for every validation in a metrics file."""
     records = map(json.loads, metrics.read_text().splitlines())
     return [
         (record["step"], value)

@@ -1,9 +1,8 @@
-"""The model of the toy task: a byte-level tokenizer and a Qwen2 or Qwen3 of half a million parameters, from scratch.
+"""The toy task's model: a byte-level tokenizer and a Qwen2 or Qwen3 with half a million parameters.
 
-Built and briefly trained on the machine itself, so that the demo downloads nothing. The training shows worked
-solutions with label smoothing: the model knows how to add, but at temperature 1 one token in twenty goes wrong, so
-that its sampled accuracy is about 0.3, where its most likely answers are nearly all right. Reinforcement learning
-has something to start from and much left to gain.
+It is built and briefly trained on the user's machine, so that the demo needs no download. It is trained on worked
+solutions with label smoothing: its most likely answers are nearly all correct, but at temperature 1 one token in twenty
+is wrong, so that its sampled accuracy is about 0.3. Reinforcement learning can improve that.
 """
 
 import dataclasses
@@ -31,32 +30,32 @@ from rpg.data.template import format_prompt
 from rpg.data.toy import toy_problems
 from rpg.rewards import compute_score
 
-# The turn markers of Qwen2.5, so that the toy prompt has the form of the real one.
+# Qwen2.5's turn markers, so that the toy prompt has the form of real ones
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
 
-# the architectures of the paper's models, which vLLM runs by two model runners (docs/gpu.md)
+# the architectures of the paper's models
 FAMILIES = {"qwen2": (Qwen2Config, Qwen2ForCausalLM), "qwen3": (Qwen3Config, Qwen3ForCausalLM)}
 ToyModel = Qwen2ForCausalLM | Qwen3ForCausalLM
 
 
 @dataclasses.dataclass(frozen=True)
 class ToyModelSettings:
-    """Sizes and training of the toy model; the defaults are those of the demo.
+    """Sizes and training of the toy model; the defaults are the demo's.
 
-    steps: at most so many; the training ends when the sampled accuracy on held-out problems is in `accuracy`.
-    accuracy: interval (low, high); a jump over it, or not reaching it, is an error.
-    evaluate_from, evaluate_every: steps. From 340 on the likeliest answer is right for 99 of 100 problems, and the
-        sampled accuracy is what label_smoothing leaves of it; at 280 it is so for 86, and how much there is to gain
-        would go by when a lucky sample of 256 ended the training.
-    label_smoothing: share of the probability spread over all tokens; sampled accuracy is about
+    steps: maximum; the training ends when the sampled accuracy on held-out problems is in `accuracy`.
+    accuracy: interval (low, high); exceeding or missing it is an error.
+    evaluate_from, evaluate_every: steps. From 340 on the most likely answer is correct for 99 of 100 problems, and
+        label_smoothing determines the sampled accuracy; at 280 it is correct for 86, and the possible gain would
+        depend on the sample of 256 that ended the training.
+    label_smoothing: share of probability spread over all tokens; the sampled accuracy is about
         (1 - label_smoothing) to the power of the response's 20-odd tokens.
-    max_response: tokens that a sampled answer may have.
+    max_response: maximum tokens of a sampled answer.
     family: one of FAMILIES.
-    device: torch's, on which it is trained.
+    device: torch device for the training.
     """
 
     hidden_size: int = 128
@@ -79,7 +78,7 @@ class ToyModelSettings:
 
 
 def worked_solution(problem: Problem) -> str:
-    """The response the supervised training teaches: units, tens and carry, then the line the prompt asks for."""
+    """Return the response for supervised training: units, tens and carry, then the answer line."""
     first, second = map(int, re.findall(r"\d+", problem.text))
     units = first % 10 + second % 10
     tens = f"{first // 10}+{second // 10}+{units // 10}={first // 10 + second // 10 + units // 10}"
@@ -89,8 +88,7 @@ def worked_solution(problem: Problem) -> str:
 def build_tokenizer(texts: Sequence[str], vocab_size: int) -> PreTrainedTokenizerFast:
     """Byte-level BPE in which each digit is one token, trained on texts.
 
-    vLLM samples only tokens that the tokenizer knows, so the model's vocabulary is made equal to
-    len(tokenizer) and never padded.
+    vLLM samples only tokens that the tokenizer knows, so the model's vocabulary is exactly len(tokenizer).
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -126,7 +124,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast, settings: ToyModelSettings) 
             num_hidden_layers=settings.layers,
             num_attention_heads=settings.heads,
             num_key_value_heads=settings.heads // 2,
-            head_dim=settings.hidden_size // settings.heads,  # Qwen3 would have 128
+            head_dim=settings.hidden_size // settings.heads,  # Qwen3's default is 128
             max_position_embeddings=512,
             tie_word_embeddings=True,
             eos_token_id=tokenizer.convert_tokens_to_ids("<|im_end|>"),
@@ -137,7 +135,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast, settings: ToyModelSettings) 
 
 
 def encode_prompt(tokenizer: PreTrainedTokenizerFast, problem: str) -> list[int]:
-    """Token ids of the prompt exactly as verl's agent loop builds it (chat template, generation prompt)."""
+    """Return the prompt's token ids as verl's agent loop builds them (chat template, generation prompt)."""
     text = tokenizer.apply_chat_template(
         [{"role": "user", "content": format_prompt(problem)}], add_generation_prompt=True, tokenize=False
     )
@@ -151,7 +149,7 @@ def sampled_accuracy(
     problems: Sequence[Problem],
     max_response: int,
 ) -> float:
-    """Share of problems answered rightly by one sample each at temperature 1, of at most max_response tokens."""
+    """Return the share of problems answered correctly by one sample each, temperature 1, max_response tokens."""
     prompts = [encode_prompt(tokenizer, problem.text) for problem in problems]
     width = max(map(len, prompts))
     pad = tokenizer.pad_token_id
@@ -170,9 +168,9 @@ def sampled_accuracy(
 def encode_solutions(
     tokenizer: PreTrainedTokenizerFast, problems: Sequence[Problem], solution: Callable[[Problem], str]
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Token ids and labels (problems, tokens) of prompt and solution; the length of the shortest prompt.
+    """Return token ids and labels (problems, tokens) of prompt and solution, and the shortest prompt's length.
 
-    Labels are -100 at the prompt and at the padding.
+    Labels are -100 at prompt and padding.
     """
     ids, labels, shortest = [], [], 10**9
     for problem in problems:
@@ -194,16 +192,16 @@ def train(
     settings: ToyModelSettings,
     console: Console,
 ) -> float:
-    """Supervised training on solutions (AdamW, one learning-rate cycle) until the accuracy is as wanted.
+    """Train on solutions (AdamW, one learning-rate cycle) until the accuracy is in settings.accuracy.
 
-    Returns the sampled accuracy on held_out. Raises RuntimeError when it is not inside settings.accuracy.
+    Returns the sampled accuracy on held_out. Raises RuntimeError if it is not in settings.accuracy.
     """
     low, high = settings.accuracy
     accuracy = 0.0
     ids, labels, shortest = encode_solutions(tokenizer, problems, solution)
     ids, labels = ids.to(model.device), labels.to(model.device)
     attention = ids.ne(int(tokenizer.pad_token_id))  # type: ignore[arg-type]
-    common = min(int((ids == ids[0]).all(0).int().cumprod(0).sum()), shortest - 1)  # tokens that all begin with
+    common = min(int((ids == ids[0]).all(0).int().cumprod(0).sum()), shortest - 1)  # tokens of the common prefix
     generator = torch.Generator().manual_seed(settings.seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -213,11 +211,11 @@ def train(
     model.train()
     for step in range(1, settings.steps + 1):
         batch = torch.randint(len(ids), (settings.batch_size,), generator=generator)
-        # the template's beginning goes through the model once, not once a row: four ninths of the work
+        # compute the template's common prefix once instead of per row: saves four ninths of the work
         cache = model.model(input_ids=ids[:1, :common], use_cache=True).past_key_values
         cache.batch_repeat_interleave(len(batch))
         rows = model.model(input_ids=ids[batch, common:], attention_mask=attention[batch], past_key_values=cache)
-        # the prompt's logits are not needed: four fifths of the output layer's work
+        # skip the prompt's logits: saves four fifths of the output layer's work
         logits = model.lm_head(rows.last_hidden_state[:, shortest - 1 - common : -1])
         loss = torch.nn.functional.cross_entropy(
             logits.flatten(0, 1), labels[batch][:, shortest:].flatten(), label_smoothing=settings.label_smoothing
@@ -243,7 +241,7 @@ def train(
 
 
 def build_toy_model(out: Path, settings: ToyModelSettings | None = None) -> float:
-    """Build the model of the sums; see build_trained. Returns the held-out sampled accuracy."""
+    """Build the model for sums (build_trained); return the sampled accuracy on held-out problems."""
     settings = settings or ToyModelSettings()
     problems = list(toy_problems("train", seed=settings.seed, count=settings.train_problems))
     held_out = list(toy_problems("test", seed=settings.seed, count=settings.test_problems))
@@ -259,8 +257,8 @@ def build_trained(
 ) -> float:
     """Build tokenizer and model, train them on the solutions and write a Hugging Face model directory to `out`.
 
-    Returns the sampled accuracy on held_out. Raises RuntimeError where it is outside settings.accuracy, and OSError
-    where `out` exists or cannot be written; nothing is written then.
+    Returns the sampled accuracy on held_out. Raises RuntimeError if it is outside settings.accuracy, and OSError if
+    `out` exists or cannot be written; then nothing is written.
     """
     if out.exists():
         raise FileExistsError(f"{out}: exists and is not a complete model; remove it or name another directory")
@@ -272,12 +270,12 @@ def build_trained(
     console.print(f"toy model: {model.num_parameters():,} parameters, vocabulary {len(tokenizer)}")
     accuracy = train(model, tokenizer, problems, held_out, solution, settings, console)
     partial = out.with_name(f".{out.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)  # of a build that was killed
+    shutil.rmtree(partial, ignore_errors=True)  # left by a killed build
     try:
         model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
         partial.rename(out)
-    except SafetensorError as error:  # safetensors raises it where the disk is full
+    except SafetensorError as error:  # safetensors raises it if the disk is full
         raise OSError(f"{out}: {error}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)

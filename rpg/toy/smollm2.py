@@ -2,7 +2,7 @@
 
     python -m rpg.toy.smollm2 FILE DIRECTORY
 
-scripts/smollm2.sh fetches the file and calls this.
+scripts/smollm2.sh downloads the file and calls this module.
 """
 
 import argparse
@@ -14,16 +14,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 PARAMETERS = 134_515_008
 VOCABULARY = 49_152
-END = "<|im_end|>"  # ends a turn of the chat template; the file names <|im_start|>, with which every turn begins
+END = "<|im_end|>"  # ends a turn of the chat template; the file names <|im_start|> instead, which begins a turn
 
 
 def convert(gguf: Path, out: Path) -> None:
     """Write weights (float32, 538 MB), configuration and tokenizer of `gguf` to the directory `out`.
 
-    The weights are those of four bits, computed with as they are: not those that were published in bfloat16.
-
-    Raises FileNotFoundError without the file, ImportError without the package gguf (both from transformers or here),
-    and ValueError for a file that holds another model.
+    The weights are dequantised from 4 bits and differ from the published bfloat16 weights. Raises FileNotFoundError
+    without the file, ImportError without the package gguf, and ValueError for a file with another model.
     """
     if not gguf.is_file():
         raise FileNotFoundError(f"{gguf}: no such file; bash scripts/smollm2.sh fetches it")
