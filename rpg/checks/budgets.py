@@ -43,10 +43,10 @@ def memory(run: Run) -> Iterator[Diagnostic]:
         return
     present = 0 if run.cluster or run.logical else torch.cuda.device_count()
     if shape is None:
-        wrong = "its shape is not known here"
+        wrong = "its shape is unknown"
         yield Diagnostic(SHAPE, run.get(SHAPE), wrong, "set MODEL_PATH to a local directory", "skip")
     elif not present:
-        yield Diagnostic("GPU", ABSENT, "none here to compare with; `rpg plan` estimates for a GPU", level="skip")
+        yield Diagnostic("GPU", ABSENT, "no GPU here; `rpg plan` estimates for one", level="skip")
     else:
         sizes = (torch.cuda.get_device_properties(index).total_memory for index in range(present))
         yield from needs(run, shape, min(sizes))
@@ -73,8 +73,8 @@ def context(run: Run) -> Iterator[Diagnostic]:
     shape, key = _shape(run), f"{ROLLOUT}.max_model_len"
     length = run.get(key)
     if shape is not None and shape.positions is not None and length is not None and length > shape.positions:
-        wrong = f"is beyond the {shape.positions} tokens that the model was made for (max_position_embeddings)"
-        yield Diagnostic(key, length, wrong, "shorten data.max_response_length, or take another model")
+        wrong = f"is beyond the {shape.positions} tokens of the model's context (max_position_embeddings)"
+        yield Diagnostic(key, length, wrong, "lower data.max_response_length, or use another model")
 
 
 @check("weight bucket", "without CUDA: the bucket holds the largest weight, /dev/shm one per rank", subject="machine")
@@ -91,7 +91,7 @@ def weight_bucket(run: Run) -> Iterator[Diagnostic]:
     need = run.get("trainer.n_gpus_per_node") * min(bucket * MIB, shape.parameters * number)
     free = shutil.disk_usage("/dev/shm").free
     if need > free and not run.cluster:
-        wrong = f"/dev/shm has {free / MIB:.0f} MiB free, and the buckets of all ranks take {need / MIB:.0f}"
+        wrong = f"/dev/shm has {free / MIB:.0f} MiB free, and the buckets of all ranks need {need / MIB:.0f}"
         yield Diagnostic(BUCKET, bucket, wrong, "give the container more (docker run --shm-size)")
 
 

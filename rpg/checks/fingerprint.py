@@ -125,12 +125,12 @@ def refuse_another(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
     if not changed or run.get("rpg.resume_changed"):
         return changed
     ways = (
-        "name this run otherwise (trainer.experiment_name, CKPTS_DIR), or go on under the new settings with "
+        "choose another name (trainer.experiment_name, CKPTS_DIR), or resume with the new settings by "
         "rpg.resume_changed=true"
     )
     raise Refused(
         [
-            Diagnostic(key, here, f"the run in {directory} has {shown(there)}, and would be continued", ways)
+            Diagnostic(key, here, f"the run in {directory} has {shown(there)}", ways)
             for key, (there, here) in changed.items()
         ]
     )

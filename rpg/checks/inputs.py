@@ -53,11 +53,13 @@ def data_files(run: Run) -> Iterator[Diagnostic]:
         path = Path(name).expanduser()
         variable = "TRAIN_FILE" if key == "data.train_files" else "TEST_FILE"
         if not path.is_file():
-            wrong = "a directory, no file" if path.is_dir() else "no such file"
+            wrong = "is a directory, not a file" if path.is_dir() else "no such file"
             yield Diagnostic(key, name, wrong, f"{BUILD} or set {variable}")
             continue
         if path.suffix != ".parquet":
-            yield Diagnostic(key, name, "verl reads by name, and this is no .parquet", "rename or build it again")
+            yield Diagnostic(
+                key, name, "the name does not end in .parquet, by which verl chooses the reader", "rename or rebuild it"
+            )
             continue
         try:
             schema, rows = _schema(name)
@@ -127,7 +129,7 @@ def prompts_fit(run: Run) -> Iterator[Diagnostic]:
         tokenizer = tokenizer or Tokenizer.from_file(str(file))
         shortest = min(len(encoding.ids) for encoding in tokenizer.encode_batch(texts, add_special_tokens=False))
         if shortest > limit:
-            wrong = f"the shortest prompts of {name} have {shortest} tokens: none would be whole"
+            wrong = f"the shortest prompts of {name} have {shortest} tokens: all would be cut"
             yield Diagnostic("data.max_prompt_length", limit, wrong, "raise it")
 
 
@@ -142,7 +144,7 @@ def model_directory(run: Run) -> Iterator[Diagnostic]:
     if not os.path.isdir(directory):  # also False if no file can have this name
         looks_local = path.startswith(("/", "./", "../", "~")) or os.path.exists(directory)
         if looks_local or _hub_is_off(run):
-            wrong = "a file, no directory" if os.path.exists(directory) else "no such directory"
+            wrong = "is a file, not a directory" if os.path.exists(directory) else "no such directory"
             yield Diagnostic(
                 key, path, wrong, "set MODEL_PATH to a Hugging Face model directory; `rpg demo` makes the toy model"
             )
@@ -183,7 +185,7 @@ def broken_weights(file: Path) -> str | None:
             with safe_open(file, "numpy"):
                 pass
         except SafetensorError as error:
-            return f"is cut off or damaged ({error})"
+            return f"is incomplete or damaged ({error})"
     return None
 
 

@@ -13,8 +13,8 @@ DEVICE = "trainer.device"
 ROLLOUT = "actor_rollout_ref.rollout.name"
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
 FUSED = "actor_rollout_ref.model.use_fused_kernels"
-ENVIRONMENT = "activate the environment that bash scripts/setup_gpu.sh made, or name its Python: PYTHON=/path/to/python"
-WITHOUT = "take profile=gpu_sdpa, which does without flash-attn (docs/gpu.md)"
+ENVIRONMENT = "activate the environment of scripts/setup_gpu.sh, or set PYTHON=/path/to/python"
+WITHOUT = "use profile=gpu_sdpa, which does not need flash-attn (docs/gpu.md)"
 
 
 def cpu_torch(run: Run) -> bool:
@@ -37,7 +37,7 @@ def gpu_builds(run: Run) -> Iterator[Diagnostic]:
         elif (version := metadata.version("vllm")).endswith("+cpu"):
             packages.append(f"vllm {version}")
     if packages:
-        wrong = f"built for CPUs alone, in {sys.prefix}: {' and '.join(packages)}"
+        wrong = f"CPU builds in {sys.prefix}: {' and '.join(packages)}"
         yield Diagnostic(DEVICE, "cuda", wrong, f"{ENVIRONMENT}; profile=cpu is for this one")
 
 
@@ -67,7 +67,7 @@ def cross_entropy(run: Run) -> Iterator[Diagnostic]:
     if run.cluster or run.get(DEVICE) != "cuda" or run.get(FUSED):
         return
     if reason := _import_error("flash_attn.ops.triton.cross_entropy"):
-        wrong = f"without flash-attn's cross-entropy ({reason}) verl goes through the logits one token at a time"
+        wrong = f"without flash-attn's cross-entropy ({reason}) verl processes the logits token by token"
         remedy = f"set {FUSED}=true, or bash scripts/setup_gpu.sh builds flash-attn"
         yield Diagnostic(FUSED, run.get(FUSED), wrong, remedy, "warning")
 
@@ -78,4 +78,4 @@ def schedule_free(run: Run) -> Iterator[Diagnostic]:
     key = f"{OPTIM}.optimizer_impl"
     if not run.cluster and asked_for(run.get(key)) and importlib.util.find_spec(PACKAGE) is None:
         wrong = f"the package {PACKAGE} is not installed"
-        yield Diagnostic(key, run.get(key), wrong, f"install it with {INSTALL}, or take optim=adamw")
+        yield Diagnostic(key, run.get(key), wrong, f"install it with {INSTALL}, or use optim=adamw")

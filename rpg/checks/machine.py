@@ -33,7 +33,7 @@ VARIABLES = {
 }
 
 
-@check("environment variables", "those that are set have a valid value")
+@check("environment variables", "set variables have a valid value")
 def environment_variables(run: Run) -> Iterator[Diagnostic]:
     """Runs before the configuration is composed from them; the run is not read."""
     for name, (pattern, wanted) in VARIABLES.items():
@@ -53,7 +53,7 @@ def verl_version(run: Run) -> Iterator[Diagnostic]:
     if here is None:
         yield Diagnostic("verl", ABSENT, "is not installed", f"bash scripts/setup.sh, or {version.INSTALL}")
     elif not version.is_ours(here):
-        wrong = f"is not {version.VERL}, the version that the plugin is written for and tested with"
+        wrong = f"is not {version.VERL}, the version that the plugin supports"
         if version.allowed():
             yield Diagnostic("verl", here, wrong, "python scripts/check_verl.py lists the differences", "warning")
         else:
@@ -69,7 +69,7 @@ def devices(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(key, wanted, "the cluster at RAY_ADDRESS is asked by verl", level="skip")
         return
     if run.get(DEVICES[1]) > 1:
-        wrong = "needs a cluster, and this run starts a Ray of its own"
+        wrong = "needs a cluster, but this run starts its own Ray"
         yield Diagnostic(DEVICES[1], run.get(DEVICES[1]), wrong, "set RAY_ADDRESS, or NNODES=1")
         return
     rollouts = 0
@@ -83,7 +83,7 @@ def devices(run: Run) -> Iterator[Diagnostic]:
         if installed.cpu_torch(run):  # a CPU build sees no GPU on any machine
             return
         present, place = torch.cuda.device_count(), "this machine has"
-        remedy = f"set {key}, set RAY_ADDRESS to a cluster that has them, or take profile=cpu"
+        remedy = f"set {key}, set RAY_ADDRESS to a cluster that has them, or use profile=cpu"
     if present < wanted + rollouts:
         more = f"and {rollouts} for the rollouts ({ROLLOUT}.n_gpus_per_node): " if rollouts else ""
         yield Diagnostic(key, wanted, f"{more}{place} {present}", remedy)
@@ -106,7 +106,7 @@ def ports(run: Run) -> Iterator[Diagnostic]:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError as error:
-                yield Diagnostic(key, port, str(error.strerror), "set it to a free port or leave it out")
+                yield Diagnostic(key, port, str(error.strerror), "set it to a free port or remove it")
 
 
 @check("directories", "the output directories can be created", subject="machine")
@@ -118,7 +118,7 @@ def directories(run: Run) -> Iterator[Diagnostic]:
         path = Path(run.get(key)).expanduser().absolute()
         if os.path.expandvars(path) != str(path):
             wrong = f"Ray would read it as {os.path.expandvars(path)}"
-            yield Diagnostic(key, run.get(key), wrong, "take a directory without a variable behind a $ (CKPTS_DIR)")
+            yield Diagnostic(key, run.get(key), wrong, "use a directory without $ in its name (CKPTS_DIR)")
             continue
         place = next(folder for folder in (path, *path.parents) if folder.exists())
         if not place.is_dir():
@@ -146,11 +146,11 @@ def _named(path: str) -> Iterator[Diagnostic]:
     if not Path(path).is_dir():
         yield Diagnostic(key, path, "no such directory", "name a run's global_step_N directory")
     elif not STEP.fullmatch(path.rpartition("/")[2]):
-        yield Diagnostic(key, path, "must end in global_step_N, without a / behind it")
+        yield Diagnostic(key, path, "must end in global_step_N, without a trailing /")
     else:
         verdict = verify(Path(path))
         for wrong in verdict.wrong:
-            remedy = "name another checkpoint; trainer.resume_mode=auto takes the newest complete one of the run's own"
+            remedy = "name another checkpoint, or use trainer.resume_mode=auto for the newest complete one of this run"
             yield Diagnostic(key, path, wrong, remedy)
         if verdict.complete and not verdict.has_manifest:
             yield Diagnostic(key, path, UNCHECKED, level="warning")
@@ -159,24 +159,24 @@ def _named(path: str) -> Iterator[Diagnostic]:
 def _newest(run: Run) -> Iterator[Diagnostic]:
     where, chosen = run.get(RUN_DIR), run.newest_checkpoint
     if chosen.newest is None:
-        anew = "trainer.resume_mode=disable starts anew; trainer.default_local_dir may be another run's"
+        anew = "trainer.resume_mode=disable starts over; or set another trainer.default_local_dir"
         for verdict in chosen.passed_over:
             wrong = f"{verdict.directory.name} cannot be resumed from: {verdict.why}"
-            yield Diagnostic(RUN_DIR, where, wrong, f"and no other one can; {anew}")
+            yield Diagnostic(RUN_DIR, where, wrong, f"no other checkpoint is complete; {anew}")
         if chosen.tracker is not None and not chosen.passed_over:
-            wrong = f"{TRACKER} in it says {chosen.tracker!r}, and there is no checkpoint; verl would start anew"
+            wrong = f"{TRACKER} says {chosen.tracker!r}, and there is no checkpoint; verl would start from scratch"
             yield Diagnostic(RUN_DIR, where, wrong, anew)
         return
     name = chosen.newest.directory.name
     for verdict in chosen.passed_over:
-        wrong = f"{verdict.directory.name} is passed over: {verdict.why}"
-        yield Diagnostic(RUN_DIR, where, wrong, f"the run goes on from {name}", "warning")
+        wrong = f"{verdict.directory.name} is skipped: {verdict.why}"
+        yield Diagnostic(RUN_DIR, where, wrong, f"the run resumes from {name}", "warning")
     judged = [verdict.directory.name for verdict in (*chosen.passed_over, chosen.newest)]
     if f"global_step_{chosen.tracker}" not in judged:
-        state = "is missing" if chosen.tracker is None else f"says {chosen.tracker!r}, and that is not there"
-        yield Diagnostic(RUN_DIR, where, f"{TRACKER} in it {state}", f"the run goes on from {name}", "warning")
+        state = "is missing" if chosen.tracker is None else f"says {chosen.tracker!r}, which does not exist"
+        yield Diagnostic(RUN_DIR, where, f"{TRACKER} {state}", f"the run resumes from {name}", "warning")
     if chosen.newest.has_manifest:
-        yield Diagnostic(RUN_DIR, where, f"{name} is as its manifest says; the run goes on from it", level="ok")
+        yield Diagnostic(RUN_DIR, where, f"{name} is complete by its manifest; the run resumes from it", level="ok")
     else:
         yield Diagnostic(RUN_DIR, where, f"{name} {UNCHECKED}", level="warning")
 
@@ -189,7 +189,7 @@ def has_wandb_key() -> bool:
     return bool(os.environ.get("WANDB_API_KEY") or get_netrc_auth(server))
 
 
-@check("W&B", "a run that logs to W&B has a key, or is meant to stay offline", subject="machine")
+@check("W&B", "a run that logs to W&B has a key or is offline", subject="machine")
 def wandb(run: Run) -> Iterator[Diagnostic]:
     """Without a key W&B would wait for input; the run logs offline instead."""
     loggers = run.get("trainer.logger")

@@ -20,7 +20,7 @@ def is_ours(path: str | None) -> bool:
     return path == OURS or (bool(path) and Path(str(path)).expanduser().resolve() == Path(rpg.rewards.__file__))
 
 
-@check("judge", "reward_kwargs are keywords of rpg.rewards; your own reward function is given no judge")
+@check("judge", "reward_kwargs are keywords of rpg.rewards; a custom reward function gets no judge")
 def judge(run: Run) -> Iterator[Diagnostic]:
     """Checks the judge and its options."""
     path, options = run.get(f"{FUNCTION}.path"), run.get(KWARGS) or {}

@@ -114,7 +114,7 @@ def _too_short(length: int | None, prompt: int, response: int, times: int = 1) -
 
 
 SHORT = f"is below {PROMPT} + {RESPONSE} = {{1}} + {{2}} tokens"
-PADS = "verl would pad the batch with samples that it makes"
+PADS = "verl would pad the batch with made-up samples"
 LENGTHEN = "raise it, or shorten the lengths"
 AS_REFERENCE = f"with {REFERENCE}.mode={{1}}"
 BIASED: tuple[tuple[bool, Level], ...] = ((True, "error"), (False, "warning"))  # whether it is an RPG loss
@@ -132,7 +132,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              lambda mini, n, parallel, gpus, nodes: gpus * nodes % parallel == 0
              and mini * n % (gpus * nodes // parallel),
              f"times {ROLLOUT}.n={{1}} responses are not divided by the ranks ({{3}} x {{4}} GPUs / {{2}}); {PADS}",
-             "raise it, or take fewer GPUs"),
+             "raise it, or use fewer GPUs"),
     ],
     ("rollout replicas", "tensor times data parallel size of a vLLM replica divides the GPUs"): [
         Rule(REPLICA[0], (REPLICA[1], *DEVICES), lambda tensor, data, gpus, nodes: gpus * nodes % (tensor * data),
@@ -144,7 +144,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
         Rule(BACKEND, (EXTERNAL, SCHEDULE),
              lambda backend, external, mode: mode == SEPARATE and external == SOCKETS != backend,
              f"must be {SOCKETS} {SEPARATELY}, as {EXTERNAL} is",
-             "leave it to the recipe, or import that module from yours and set both"),
+             "keep the recipe's value, or import that module in yours and set both"),
     ],
     ("token budgets", "prompt plus response fits into every token budget"): [
         Rule(f"{ROLLOUT}.max_model_len", (PROMPT, RESPONSE), _too_short, SHORT, LENGTHEN),
@@ -159,10 +159,10 @@ RULES: dict[tuple[str, str], list[Rule]] = {
     ],
     ("overlong shaping", "the overlong buffer is complete, shorter than the response, and has the manager dapo"): [
         Rule(MANAGER, (f"{OVERLONG}.enable",), lambda manager, enabled: enabled and manager != "dapo",
-             f"does not read {OVERLONG}, which is enabled", f"take dapo, or set {OVERLONG}.enable=false"),
+             f"does not read {OVERLONG}, which is enabled", f"use dapo, or set {OVERLONG}.enable=false"),
         Rule(LONGEST, (RESPONSE, f"{OVERLONG}.enable", MANAGER),
              lambda longest, response, enabled, manager: enabled and manager == "dapo" and longest != response,
-             f"must be {RESPONSE}={{1}}, or the penalty begins at another length", "leave it out of the overrides"),
+             f"must be {RESPONSE}={{1}}, or the penalty begins at another length", "remove the override"),
         *(Rule(f"{OVERLONG}.{name}", (f"{OVERLONG}.enable",), lambda value, enabled: enabled and value is None,
                "is needed by the overlong buffer") for name in ("len", "penalty_factor", "log")),
         Rule(f"{OVERLONG}.len", (RESPONSE, f"{OVERLONG}.enable"),
@@ -172,19 +172,19 @@ RULES: dict[tuple[str, str], list[Rule]] = {
     ],
     ("dynamic sampling", "filtering has a metric that the reward returns, and groups of two responses or more"): [
         Rule(f"{FILTER}.metric", (f"{FILTER}.enable",), lambda metric, enabled: enabled and metric is None,
-             "is needed where groups are filtered", "set it to acc"),
+             "is required for group filtering", "set it to acc"),
         Rule(f"{FILTER}.metric", (f"{FILTER}.enable", FUNCTION),
              lambda metric, enabled, path: enabled and is_ours(path) and metric is not None and metric not in METRICS,
              f"is not returned by rpg.rewards, which returns {', '.join(METRICS[:2])}", near=METRICS),
         Rule(f"{ROLLOUT}.n", (f"{FILTER}.enable",), lambda n, enabled: enabled and n == 1,
              f"with {FILTER}.enable=true drops every group: one response has no variance",
-             "take 2 responses or more, or disable the filter"),
+             "use 2 or more responses, or disable the filter"),
     ],
     ("resumption", "resume_from_path is set if, and only if, resume_mode is resume_path; verl ignores it otherwise"): [
         Rule("trainer.resume_from_path", ("trainer.resume_mode",),
              lambda path, mode: (mode == "resume_path") != (path is not None),
              "does not agree with trainer.resume_mode={1}",
-             "set trainer.resume_mode=resume_path and name a run's global_step_N directory, or leave both out"),
+             "set trainer.resume_mode=resume_path and name a run's global_step_N directory, or remove both"),
     ],
     ("validation", "a run with val_only has val_before_train"): [
         Rule("trainer.val_before_train", ("trainer.val_only",), lambda before, only: only and not before,
@@ -205,10 +205,10 @@ RULES: dict[tuple[str, str], list[Rule]] = {
     ("clip of the loss", "clip_scope and clip_branch are set only for a loss that reads them"): [
         Rule(f"{ACTOR}.policy_loss.clip_scope", (LOSS,),
              lambda scope, loss: scope is not None and _clip(loss) != "dual",
-             f"is not read by {LOSS}={{1}}", "leave it out, or choose a loss rpg_DIVERGENCE"),
+             f"is not read by {LOSS}={{1}}", "remove it, or choose a loss rpg_DIVERGENCE"),
         Rule(f"{ACTOR}.policy_loss.clip_branch", (LOSS,),
              lambda branch, loss: branch is not None and _clip(loss) != "ppo",
-             f"is not read by {LOSS}={{1}}", "leave it out, or choose a loss rpg_rf_DIVERGENCE_clip_ppo"),
+             f"is not read by {LOSS}={{1}}", "remove it, or choose a loss rpg_rf_DIVERGENCE_clip_ppo"),
     ],
     ("KL counted once", "verl's KL loss and KL in the reward are off, or have coefficient 0, beside an RPG loss"): [
         Rule(switch, (coefficient, LOSS),
@@ -224,7 +224,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
         Rule(BETA, (LOSS, PENALTIES[0][0], PENALTIES[1][0], KL_COEF, PENALTIES[0][1], PENALTIES[1][1]),
              lambda beta, *run: beta not in (USUAL, _kl_in_force(*run)),
              f"reaches no KL: an RPG loss takes {KL_COEF}={{4}}, another {PENALTIES[0][1]}={{5}} if {PENALTIES[0][0]}, "
-             f"or {PENALTIES[1][1]}={{6}} if {PENALTIES[1][0]}", "leave it out, or set that key", "warning"),
+             f"or {PENALTIES[1][1]}={{6}} if {PENALTIES[1][0]}", "remove it, or set that key", "warning"),
     ],
     ("reference", "the settings of pi_ref agree: mode, trigger, engine, adapter"): [
         *(Rule(f"{REFERENCE}.{name}", (f"{REFERENCE}.mode",),
@@ -232,7 +232,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
           for name, wanted in (("every_k", "a number of optimizer steps"), ("kl_target", "nats per token"))),
         *(Rule(f"{REFERENCE}.{name}", (f"{REFERENCE}.mode",),
                lambda value, mode, name=name: mode != name and value is not None,
-               f"is not read {AS_REFERENCE}", f"leave it out, or take reference={name}")
+               f"is not read {AS_REFERENCE}", f"remove it, or use reference={name}")
           for name in ("every_k", "kl_target")),
         *(Rule(f"actor_rollout_ref.{role}.strategy", (f"{REFERENCE}.mode",),
                lambda strategy, mode: mode != "old" and strategy != "fsdp2", f"must be fsdp2 {AS_REFERENCE}")
@@ -280,10 +280,10 @@ RULES: dict[tuple[str, str], list[Rule]] = {
     # verl silently skips weights and rejection without log-probs or threshold (PPOTrainer._compute_advantage)
     ("pi_old", "rpg.pi_old agrees with verl's keys, and the importance weights reach the loss"): [
         Rule(NAMED, (BYPASS, WEIGHT), lambda named, *keys: named not in (None, pi_old(*keys)),
-             f"is not what {BYPASS}={{1}} with {WEIGHT}={{2}} do", "take the group, pi_old={0}"),
+             f"is not what {BYPASS}={{1}} with {WEIGHT}={{2}} do", "use the group, pi_old={0}"),
         Rule(WEIGHT, (BYPASS,), lambda weight, bypass: bypass and weight is not None,
-             f"is not read with {BYPASS}=true: the ratio to the rollout policy is the weight already",
-             "take pi_old=behavior or pi_old=decoupled"),
+             f"is not read with {BYPASS}=true: the ratio to the rollout policy already is the weight",
+             "use pi_old=behavior or pi_old=decoupled"),
         Rule(LOG_PROBS, (BYPASS, WEIGHT), lambda kept, *keys: not kept and pi_old(*keys) != "recomputed",
              "leaves pi_old without the log-probs of the rollout policy", "set it to true"),
         Rule(THRESHOLD, (BYPASS, WEIGHT), lambda threshold, *keys: threshold is None and pi_old(*keys) == "decoupled",
@@ -297,7 +297,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              f"is needed by {REJECTION}={{1}}", "set one for all criteria, or one for each, separated by commas"),
         Rule(REJECTION, (BYPASS,), lambda named, bypass: named is not None and bypass,
              f"is not read with {BYPASS}=true: there is no second policy to compare with the rollout policy",
-             "take pi_old=recomputed or pi_old=decoupled"),
+             "use pi_old=recomputed or pi_old=decoupled"),
         Rule(LOG_PROBS, (REJECTION, BYPASS), lambda kept, named, bypass: named is not None and not bypass and not kept,
              f"leaves {REJECTION}={{1}} out: verl lacks the log-probs of the rollout policy", "set it to true"),
     ],

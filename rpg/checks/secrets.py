@@ -40,7 +40,7 @@ NAMED = ("rpg.env", "ray_kwargs.ray_init", "ray_kwargs.ray_init.runtime_env.env_
 ELSEWHERE = "a local run's processes inherit it, those of a cluster what `ray start` was given"
 
 
-@check("secrets", "the configuration, which is written to disk, has no token, password or URL with a login")
+@check("secrets", "the configuration, which is stored on disk, has no token, password or URL with a login")
 def secrets(run: Run) -> Iterator[Diagnostic]:
     """config.yaml, run.log, W&B and plots show the configuration. The diagnostics do not show the value."""
     known = in_environment()
@@ -62,13 +62,13 @@ def in_variables(where: str, variables: Mapping[str, str]) -> Iterator[Diagnosti
 def _secret(key: str, text: str, named: bool, known: Mapping[str, str]) -> Iterator[Diagnostic]:
     name = key.rpartition(".")[2]
     if named and names_a_secret(name):
-        wrong = "is a secret by its name, and would be written down (config.yaml, the log, W&B, a job's environment)"
+        wrong = "is a secret by its name, and would be stored (config.yaml, the log, W&B, a job's environment)"
         yield Diagnostic(key, ABSENT, wrong, f"leave it out and set {name} in the environment: {ELSEWHERE}")
     elif has_login(text):
-        wrong = "has a login in its address, which would be written down"
+        wrong = "has a login in its address, which would be stored"
         yield Diagnostic(
-            key, ABSENT, wrong, "give the address without, and the login as its program wants it (~/.netrc)"
+            key, ABSENT, wrong, "remove the login from the address and store it for the program (~/.netrc)"
         )
     elif held := [variable for variable, value in known.items() if value in text]:
-        wrong = f"holds what {held[0]} holds in the environment, which would be written down"
+        wrong = f"holds what {held[0]} holds in the environment, which would be stored"
         yield Diagnostic(key, ABSENT, wrong, f"leave it out; {ELSEWHERE}")

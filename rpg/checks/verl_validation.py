@@ -38,7 +38,7 @@ def registered(run: Run) -> Iterator[Diagnostic]:
     try:
         register()
     except ValueError as error:
-        yield Diagnostic("rpg.verl_plugin", ABSENT, str(error), "take the other package that registers it out")
+        yield Diagnostic("rpg.verl_plugin", ABSENT, str(error), "remove the other package that registers it")
         return
     registries: dict[str, Any] = {LOSS: POLICY_LOSS_REGISTRY, ESTIMATOR: ADV_ESTIMATOR_REGISTRY}
     if run.get("reward.reward_manager.source", "register") == "register":

@@ -97,7 +97,9 @@ def write_splits(
         if of_split:
             files[path] = repeated_rows(of_split, repeat, template)
         elif path.exists():
-            raise DataError(f"{path} is of an earlier build and may have the same problems; remove it or change --out")
+            raise DataError(
+                f"{path} is from an earlier build and may have the same problems; remove it or change --out"
+            )
     if not files:
         raise DataError(f"{name}: no problem to write; raise --train-size or --test-size")
     return write_together(files, schema)

@@ -184,7 +184,7 @@ def _set(text: str) -> str:
         near = get_close_matches(text, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}? " if near else ""
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no set; {hint}one of {', '.join(known)}; for "
+            f"{text!r} is not a set; {hint}one of {', '.join(known)}; for "
             "your own data give --from FILE --question COLUMN --answer COLUMN --name NAME"
         )
     return text

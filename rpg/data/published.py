@@ -122,7 +122,7 @@ def to_problem(row: dict[str, Any], source: Source, place: str) -> Problem | str
     if source.integer_answers:
         truth = as_integer_text(truth)
         if not truth:
-            return "answer is no integer"
+            return "answer is not an integer"
     return Problem(source.data_source or source.name, text.strip(), truth, source.split)
 
 

@@ -123,7 +123,7 @@ def check_file(
     if not check.rows:
         check.add("file", "no rows", "build or download it again")
     if check.too_long and check.too_long == len(check.problems):
-        what = f"all {check.rows} rows are over {max_prompt_length} tokens, and verl drops them: nothing is left"
+        what = f"all {check.rows} rows are over {max_prompt_length} tokens, and verl drops them: no row is left"
         check.add("prompt", what, "raise data.max_prompt_length")
     check_repeats(check)
     return check
@@ -155,7 +155,7 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None
     elif problem.answer != answer:
         what = f"{short(truth)}, but row {problem.first_row} asks the same and has another answer"
         level = "warning" if check.own_reward else "error"
-        check.add(TRUTH, what, "find out which is right, drop the other", check.rows, level)
+        check.add(TRUTH, what, "keep only the correct one", check.rows, level)
     problem.count += 1
 
 
@@ -164,7 +164,7 @@ def check_repeats(check: FileCheck) -> None:
     problems = check.problems.values()
     if len(check.splits) > 1:
         what = ", ".join(f"{name} ({count})" for name, count in check.splits.most_common())
-        check.add("extra_info.split", f"mixed: {what}", "one file has one split; write two files")
+        check.add("extra_info.split", f"mixed: {what}", "a file has one split; write two files")
     counts = Counter(problem.count for problem in problems)
     usual = counts.most_common(1)[0][0] if counts else 0
     repeats = sum(problem.count - 1 for problem in problems)

@@ -104,12 +104,12 @@ def _prompt(messages: list["Message"], info: ValidationInfo) -> list["Message"]:
     has_mark, has_box = ANSWER_MARK.search(content), "\\boxed" in content
     if not has_mark and not has_box:
         raise wrong(
-            "nothing tells the model how to answer",
+            "the prompt does not ask for the form of the answer",
             'ask for a last line "Answer: ..." (rpg.data.template.format_prompt); other answers score -1',
         )
     if not has_mark:
         what = 'asks for \\boxed{}, which judge=release does not take in the integer sets without "Answer:"'
-        raise wrong(what, f"{BUILD}, or take judge=verified", "warning")
+        raise wrong(what, f"{BUILD}, or use judge=verified", "warning")
     if not is_templated(content):
         raise wrong("another template than the release's", f"to compare with the paper, {BUILD}", "warning")
     if NOT_ENGLISH.search(strip_prompt(content)):
@@ -134,7 +134,7 @@ def _ground_truth(truth: Any, info: ValidationInfo) -> Any:
     if len(text) > MAX_ANSWER_CHARS:
         raise wrong(f"{len(text)} characters", f"an answer over {MAX_ANSWER_CHARS} never scores; leave it out")
     if not is_balanced(text):
-        raise wrong("has a bracket or $ without its partner", "correct the LaTeX")
+        raise wrong("has an unbalanced bracket or $", "correct the LaTeX")
     if data_source in INTEGER_SOURCES:
         number = verified.number_in(text)
         if number is None or number.denominator != 1:
@@ -142,7 +142,7 @@ def _ground_truth(truth: Any, info: ValidationInfo) -> Any:
         if data_source in AIME_SOURCES and not 0 <= number <= 999:
             raise wrong("is not in 0..999", "answers of AIME are; correct the row")
         if release.normalize(text) != str(number):
-            raise wrong("judge=release compares letter by letter", f"write {number}", "warning")
+            raise wrong("judge=release compares text exactly", f"write {number}", "warning")
     if is_number:
         raise wrong("is a number", "write it as text", "warning")
     return truth

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     written = {f"{part}.{kind}" for part in PARTS for kind in ("csv", "png")}
     if present & written and present - written:
         foreign = min(present - written)
-        print(f"rpg lab: --out {out} holds {foreign}, which is no file of `rpg lab`; name another", file=sys.stderr)
+        print(f"rpg lab: --out {out} holds {foreign}, which is not a file of `rpg lab`; give another", file=sys.stderr)
         return 2
     out.mkdir(parents=True, exist_ok=True)
     if "identity" in args.only:

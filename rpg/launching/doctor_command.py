@@ -97,8 +97,10 @@ def plugin(name: str, probe: str) -> Diagnostic:
     try:
         process = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_LIMIT, check=False)
     except subprocess.TimeoutExpired:
-        return Diagnostic(name, ABSENT, f"no answer within {PROBE_LIMIT} s", "see whether Ray or the file system hangs")
-    remedy = "pip install -e . again, in the environment that runs verl"
+        return Diagnostic(
+            name, ABSENT, f"no answer within {PROBE_LIMIT} s", "check whether Ray or the file system hangs"
+        )
+    remedy = "run pip install -e . in the environment of verl"
     _, marker, answer = process.stdout.rpartition("\nPROBE")
     if process.returncode or not marker:
         message = (process.stderr.strip() or "no message").splitlines()[-1]

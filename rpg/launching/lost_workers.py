@@ -54,7 +54,7 @@ def lost_actors() -> list[str]:
     for actor in state.actors(job_id=job, actor_state_name="DEAD").values():
         context = actor["DeathCause"].actor_died_error_context
         if ActorDiedErrorContext.Reason.Name(context.reason) in LOST:
-            words = last_words(actor["Pid"]) or "no last words; Ray's logs and the kernel's (dmesg) may know more"
+            words = last_words(actor["Pid"]) or "no last message; see Ray's logs and the kernel's (dmesg)"
             # some are qualified names: create_colocated_worker_cls.<locals>.WorkerDict
             name = actor["ActorClassName"].rpartition(".")[2]
             lines.append(f"Ray lost the process {actor['Pid']} of {name}: {words}")

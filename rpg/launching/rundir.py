@@ -40,10 +40,10 @@ def held(directory: Path) -> Iterator[None]:
         directory.mkdir(parents=True, exist_ok=True)
         descriptor = take(directory / RUN)
     except (Held, OSError) as error:
-        wrong, remedy = f"cannot be made or written into ({error})", "set CKPTS_DIR elsewhere"
+        wrong, remedy = f"cannot be created or written to ({error})", "set CKPTS_DIR elsewhere"
         if isinstance(error, Held):
             wrong = str(error)
-            remedy = "wait for it, end it, or give this run another directory (CKPTS_DIR, trainer.experiment_name)"
+            remedy = "wait for it, stop it, or use another directory (CKPTS_DIR, trainer.experiment_name)"
         raise Refused([Diagnostic("trainer.default_local_dir", str(directory), wrong, remedy)]) from None
     try:
         yield
@@ -124,7 +124,7 @@ def cut_metrics(metrics: Path, step: int) -> None:
     kept = [line for line in lines if is_kept(line)]
     if removed := len(lines) - len(kept):
         write_whole(metrics, b"".join(kept))
-        message = f"removed {removed} lines that are torn or after the checkpoint of step {step}"
+        message = f"removed {removed} incomplete lines and lines after the checkpoint of step {step}"
         print(f"note: {metrics.name}: {message}", file=sys.stderr)
 
 

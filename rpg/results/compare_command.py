@@ -125,7 +125,7 @@ def compare(
     if any(setting(run.config, "algorithm.filter_groups.enable") for run in runs):
         notes.append(f"{TRAINING_REWARD}: algorithm.filter_groups is on, so it is the mean over the kept groups only")
     if single:
-        notes.append("one run a side: an interval over problems does not cover other seeds")
+        notes.append("one run per side: an interval over problems does not cover other seeds")
     return differences
 
 
@@ -203,7 +203,7 @@ def show(report: dict[str, Any]) -> None:
     for outcome in report["differences"]:
         means = [f"{outcome[side]:.4f}" for side in ("first", "second")]
         value = Text(f"{outcome['difference']:+.4f}", style="bold" if outcome["clear"] else "")
-        interval = "unknown: one run a side"
+        interval = "unknown: one run per side"
         if outcome["interval"]:
             interval = "{:+.4f} to {:+.4f}, over {}".format(*outcome["interval"], outcome["over"])
         table.add_row(outcome["outcome"], *means, value, interval)

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     Returns 1 if a part of the result was left out of the table, 2 if everything was.
     """
     if (args.out / METRICS).exists():  # which would be overwritten
-        raise ResultsError(f"--out {args.out}: there is a run already; give a new directory")
+        raise ResultsError(f"--out {args.out}: is already a run; give a new directory")
     overrides = [f"judge={args.judge}", *args.overrides] if args.judge else args.overrides
     command = eval_command(args.script, args.checkpoint, args.files, args.samples, args.out, overrides)
     print(shlex.join(command), flush=True)
@@ -64,11 +64,11 @@ def find_checkpoint(path: Path, *, contents: bool = True) -> tuple[Path, list[st
     directory = path.parent if path.name == "actor" else path
     if steps(path):
         choice = newest_complete(path)
-        remarks = [f"{one.directory}: passed over: {one.why}" for one in choice.passed_over]
+        remarks = [f"{one.directory}: skipped: {one.why}" for one in choice.passed_over]
         verdict = choice.newest
     elif (directory / "actor").is_dir() and STEP.fullmatch(directory.name):  # verl reads the step from the name
         verdict = verify(directory, contents=contents)
-        remarks = [] if verdict.complete else [f"{directory}: {verdict.why}; take an earlier global_step_N"]
+        remarks = [] if verdict.complete else [f"{directory}: {verdict.why}; use an earlier global_step_N"]
     else:
         raise ResultsError(f"{path}: not a checkpoint; give a run directory, or its global_step_N")
     if verdict is None or not verdict.complete:

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     changes; 130, 143, 129 after a signal.
     """
     if args.parallel != 1 and not cluster():
-        raise ResultsError(f"--parallel {args.parallel}: this machine takes one run at a time; set RAY_ADDRESS")
+        raise ResultsError(f"--parallel {args.parallel}: this machine runs one at a time; set RAY_ADDRESS")
     default = Path("checkpoints", f"table{args.table}" + ("-cpu" if args.profile == "cpu" else ""))
     out = Path(os.path.abspath(args.out or default))
     rows = choose(rows_of(args.table), args.methods)
@@ -65,13 +65,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not possible:
         reasons = dict.fromkeys(line for why in refused.values() for line in why.splitlines())
-        raise ResultsError(f"nothing of it can be run; {'; '.join(reasons)}")
+        raise ResultsError(f"no run can start; {'; '.join(reasons)}")
     failures = [f"{name}: {'; '.join(why.splitlines())}" for name, why in refused.items()]
     children = Children()
     with children.forwarding():
         failures += run_missing(possible, out / "logs", args.parallel, children)
     if children.stopped:
-        print(f"rpg reproduce: {children.stopped.name}; the same command goes on", file=sys.stderr)
+        print(f"rpg reproduce: {children.stopped.name}; the same command continues", file=sys.stderr)
         return ENDS[children.stopped]
     finished = [run for run in possible if run.finished()]
     code = report(args, finished, failures, out) if finished else 1

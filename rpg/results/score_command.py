@@ -90,7 +90,7 @@ def score_run(run: RunLog, judge: str, out: Path) -> None:
         ResultsError: no validation with usable samples, or an `out` with other content.
     """
     if out.exists() and SCORED_FROM not in (read_mapping(file) if (file := out / ENVIRONMENT).is_file() else {}):
-        raise ResultsError(f"{out}: holds something that `rpg score` did not write; give another --out")
+        raise ResultsError(f"{out}: has content that `rpg score` did not write; give another --out")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent) as folder:  # created only when complete
         partial = Path(folder) / out.name

@@ -80,7 +80,7 @@ def load(file: str, function: str) -> Callable[..., Any]:
     """Import the file, once per process, and return its function."""
     spec = importlib.util.spec_from_file_location(f"rpg_own_reward_{abs(hash(file))}", file)
     if spec is None or spec.loader is None:
-        raise RewardError(f"{file}: is no Python file; its name must end in .py")
+        raise RewardError(f"{file}: is not a Python file; its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, function)
@@ -130,5 +130,5 @@ def as_score(value: Any, where: str) -> Score:
     acc = given.get("acc", score)
     for name, number in (("score", score), ("acc", acc)):
         if not isinstance(number, Real) or not math.isfinite(number):
-            raise RewardError(f"{where}: {name}={number!r} is no finite number; return a number")
+            raise RewardError(f"{where}: {name}={number!r} is not a finite number; return a number")
     return {**given, "score": float(score), "acc": float(acc), "pred": str(pred)}  # type: ignore[typeddict-item]

@@ -62,7 +62,7 @@ class SkippedSteps:
             raise FloatingPointError(
                 f"{self.in_a_row} optimizer steps in a row had a gradient that is not finite (rpg.nonfinite_limit="
                 f"{self.limit}); their rows are in {self.directory / SKIPPED}. The weights are those before them; "
-                "the same command goes on from the last checkpoint"
+                "the same command continues from the last checkpoint"
             )
 
 
@@ -83,6 +83,6 @@ def require_finite_weights(module: torch.nn.Module) -> None:
         bad = [name for name, good in whole.items() if not good]
         raise FloatingPointError(
             f"after the optimizer step {len(bad)} of {len(whole)} parameters are not finite, {bad[0]} among them: "
-            "the learning rate is too high for the data type. They are in no checkpoint; lower "
-            "actor_rollout_ref.actor.optim.lr and go on from the last one with rpg.resume_changed=true"
+            "the learning rate is too high for the data type. No checkpoint has them; lower "
+            "actor_rollout_ref.actor.optim.lr and resume from the last one with rpg.resume_changed=true"
         )

@@ -159,7 +159,7 @@ def toy_config(tmp_path_factory) -> Run:
         ("tokenizer.json", None, "no tokenizer files"),
         ("model.safetensors", None, "no weights"),
         ("model.safetensors", b"", "model.safetensors: is empty"),
-        ("model.safetensors", safetensors()[:-1], "is cut off"),
+        ("model.safetensors", safetensors()[:-1], "is incomplete or damaged"),
         ("model.safetensors.index.json", b'{"weight_map": {"w": "x-2.safetensors"}}', "x-2.safetensors is missing"),
         ("model.safetensors.index.json", b"[]", "index of the weights cannot be read"),
     ],

@@ -104,7 +104,7 @@ def test_dapo_is_stripped_deduplicated_and_english(tmp_path: Path, capsys: pytes
         "6 left out: not English",
         "6 left out: empty problem",
         "6 left out: empty answer",
-        "3 left out: answer is no integer",
+        "3 left out: answer is not an integer",
         "dapo.parquet, row 13",
     ):
         assert line in report

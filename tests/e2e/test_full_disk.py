@@ -65,7 +65,7 @@ def test_full_or_read_only_at_the_start(start, disk):
 
 
 def test_full_in_the_middle(start, disk):
-    """Between two checkpoints: the next one is not begun; the same command goes on when there is room."""
+    """Between two checkpoints: the next one is not begun; the same command continues when there is room."""
     directory = disk / "run"
     settings = [*SETTINGS, f"trainer.default_local_dir={directory}", "trainer.total_training_steps=4"]
     run = start(*settings)

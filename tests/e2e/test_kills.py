@@ -112,7 +112,7 @@ def kill(run: Run, target: str, before: int, chance: random.Random) -> str:
 def test_kills(start, seed, capsys):
     chance = random.Random(seed)
     shared = left_over()
-    kills, passed_over, directory = 0, 0, None
+    kills, skipped, directory = 0, 0, None
     while kills < MOST:
         if kills % len(TARGETS) == 0:
             order = chance.sample(list(TARGETS), len(TARGETS))
@@ -123,7 +123,7 @@ def test_kills(start, seed, capsys):
         finished = run.process.poll() == 0
         run.wait(PATIENCE)
         assert run.survivors() == []
-        passed_over += run.text().count("is passed over")
+        skipped += run.text().count("is skipped")
         if finished:
             break
         kills += 1
@@ -143,7 +143,7 @@ def test_kills(start, seed, capsys):
     curve = dict(demo_command.accuracy_by_step(directory / "metrics.jsonl"))
     first, end = curve[0], curve[STEPS]
     with capsys.disabled():
-        print(f"  seed {seed}: {kills} kills, {starts(directory)} starts, {passed_over} checkpoints passed over, "
+        print(f"  seed {seed}: {kills} kills, {starts(directory)} starts, {skipped} checkpoints skipped, "
               f"accuracy {first:.3f} -> {end:.3f}", flush=True)  # fmt: skip
     mean, deviation = UNINTERRUPTED
     assert abs(end - first - mean) < 4 * deviation

@@ -52,7 +52,7 @@ def test_a_damaged_newest_one_is_passed_over(toy, launch):
     assert run is not None
     assert run.get("trainer.resume_mode") == "resume_path"
     assert run.get("trainer.resume_from_path") == str(toy / "run/global_step_2")
-    assert f"{toy / 'run'}: global_step_4 is passed over: {OPTIM}" in err
+    assert f"{toy / 'run'}: global_step_4 is skipped: {OPTIM}" in err
     assert (toy / "run" / TRACKER).read_text() == "4"
     assert rundir.resumed_step(run) == 2  # after which the metrics are cut
 

@@ -82,7 +82,7 @@ class Preloaded:
         if code is None:
             return None
         lines = self._log.read_text(errors="replace").splitlines()
-        return f"the import server ended with exit code {code}: {lines[-1] if lines else 'no word of it'}"
+        return f"the import server ended with exit code {code}: {lines[-1] if lines else 'no message'}"
 
     def close(self) -> None:
         """End the server and remove its files. Programs that it started continue."""
