@@ -113,7 +113,7 @@ def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "release")
     other = saved_run(tmp_path / "other", "verified")
     assert score(run_dir, "--judge", "verified", "--out", other) == 2
-    assert f"{other}: holds something that `rpg score` did not write" in capsys.readouterr().err
+    assert f"{other}: has content that `rpg score` did not write" in capsys.readouterr().err
     assert score(run_dir, other, "--judge", "verified", "--out", tmp_path / "out") == 2
     assert "for one run; 2 were given" in capsys.readouterr().err
     for _ in range(2):  # a former result is written anew
