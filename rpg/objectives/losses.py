@@ -135,7 +135,7 @@ def rpg_style_clip(weight: "Tensor", upper: "Tensor", r: Ratios, spec: "LossSpec
     w = r.w.detach()
     held = w.clamp(max=hi).where(upper, w.clamp(lo, spec.clip_c))
     inside = (upper & (w < hi)) | (~upper & (w > lo) & (w < spec.clip_c))
-    slope = -weight / w * held  # psi held = slope x: the value everywhere, the gradient inside the bounds alone
+    slope = -weight / w * held  # psi held = slope x: the value everywhere, the gradient only inside the bounds
     return slope * r.x.detach() + slope.where(inside, 0.0) * (r.x - r.x.detach())
 
 

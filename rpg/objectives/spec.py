@@ -40,7 +40,7 @@ class LossSpec:
         clip_scope: what "dual" clips: "reward" (the reward term; the KL loss stays exact, as the release
             ran), "regularized" (the regularised advantage, the paper's Algorithm 1), "hard" (the ratio
             wherever it occurs) or "none" (nothing: the exact loss).
-        clip_branch: what the two cases of "ppo" are told apart by: "psi" (Algorithm 2) or "advantage"
+        clip_branch: what selects the two cases of "ppo": "psi" (Algorithm 2) or "advantage"
             (as the release's unused function did).
         z_old: Z_old, total mass of pi_old. Enters UFKL and URKL only: FKL and RKL are defined between
             normalised policies and have no Z in the paper's table.

@@ -77,7 +77,7 @@ class Stale:
 
 def stale_problems(policies: int, outcomes: int, kl_coef: float, seed: int, staleness: float) -> list[Stale]:
     """Random anchors; behaviour and present are the anchor with logits moved by normal noise of std `staleness`
-    and 0.1. Every other one has a reference of its own. The draws of one seed differ by `staleness` alone."""
+    and 0.1. Every second one has another reference. Draws of one seed differ only by `staleness`."""
     generator = torch.Generator().manual_seed(seed)
 
     def normal() -> Tensor:

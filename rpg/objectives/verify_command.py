@@ -136,7 +136,7 @@ def rows(kl_coef: float) -> list[Row]:
 
 
 def make_problems(policies: int, outcomes: int, kl_coef: float, seed: int) -> list[Problem]:
-    """Random problems, alternately with pi_ref = pi_old and with a reference of its own."""
+    """Return random problems, alternately with pi_ref = pi_old and with another reference."""
     generator = torch.Generator().manual_seed(seed)
     return [random_problem(generator, outcomes, kl_coef, own_reference=bool(i % 2)) for i in range(policies)]
 

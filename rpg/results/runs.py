@@ -230,7 +230,7 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
         read_mapping(file) if (file := directory / name).exists() else {} for name in (CONFIG, ENVIRONMENT)
     )
     if not config:
-        notes.append("no config.yaml beside it: the method is read from the name, the planned steps are not known")
+        notes.append("no config.yaml beside it: the method is read from the name, the planned steps are unknown")
     name = setting(config, "trainer.experiment_name") or directory.resolve().name
     run = RunLog(str(name), path, directory, metrics, config, environment, notes)
     history = directory / HISTORY  # changed settings of a resume (rpg.resume_changed)

@@ -110,7 +110,7 @@ def score_run(run: RunLog, judge: str, out: Path) -> None:
             means = {metric: float(own.mean()) for metric, own in right.items() if len(own)}
             lines.append({"step": step, "data": means})
         if not lines:
-            raise ResultsError("; ".join([*run.notes, "`rpg eval --judge` evaluates a checkpoint anew"]))
+            raise ResultsError("; ".join([*run.notes, "`rpg eval --judge` evaluates a checkpoint again"]))
         _write_lines(partial / METRICS, lines)
         (partial / CONFIG).write_text(yaml.safe_dump(_config(run, judge, out), sort_keys=False), encoding="utf-8")
         environment = {**run.environment, "judge": judge, SCORED_FROM: str(run.path)}

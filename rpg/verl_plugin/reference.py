@@ -95,7 +95,7 @@ class Reference:
             raise FileNotFoundError(
                 f"{path}: this checkpoint holds no reference for {KEY}.mode={self.settings.mode} on "
                 f"{torch.distributed.get_world_size()} rank(s). It was written with mode=old or on another number of "
-                "ranks: resume with those, or start anew with trainer.resume_mode=disable"
+                "ranks: resume with those, or start over with trainer.resume_mode=disable"
             )
         written = torch.load(path, map_location="cpu", weights_only=True)
         if self.settings.mode in MOVING:
@@ -104,7 +104,7 @@ class Reference:
             raise ValueError(
                 f"{path}: the run began with another pi_ref (CRC-32 of this rank's shards {before}, and now "
                 f"{self._crc32}): actor_rollout_ref.model.path or the files there have changed; bring back the model "
-                "of the start, or start anew with trainer.resume_mode=disable"
+                "of the start, or start over with trainer.resume_mode=disable"
             )
         self.state = ReferenceState(**written["state"])
 

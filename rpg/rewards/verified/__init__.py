@@ -1,4 +1,4 @@
-r"""The verifier `verified`: what an answer says counts, not how it is written. One function: `judge_response`.
+r"""The verifier `verified`: compares what answers mean, not how they are written. One function: `judge_response`.
 
 extract.py finds the answer, normalize.py gives it one spelling, structure.py reads its outer form (list, tuple, set,
 equation, inequality, matrix), values.py and units.py read what stands in it, formula.py and evaluate.py give the tree
@@ -30,7 +30,7 @@ def judge_response(
 
 
 def number_in(text: str) -> Fraction | None:
-    """Return the exact number that an answer is, its unit left out; None where it is anything else."""
+    """Return the exact number of an answer without its unit, or None if it is not a number."""
     return as_number(quantity(normalize(text)).value)
 
 
@@ -38,13 +38,13 @@ def _is_same(answer: str, truth: str, integers_only: bool) -> bool:
     if not answer:
         return False
     number, truth_number = as_number(answer), as_number(truth)
-    if number is not None and truth_number is not None:  # most answers of the integer sets
+    if number is not None and truth_number is not None:  # the fast path for most answers of the integer sets
         return numbers_match(number, truth_number, "." in answer or "." in truth)
     if integers_only:
         number = as_number(quantity(answer.rsplit("=", 1)[-1].strip()).value)
         return number is not None and number == truth_number
     if compact(answer) == compact(truth):
         return True
-    from rpg.rewards.verified.equality import same  # imports mpmath, which the integer sets never need
+    from rpg.rewards.verified.equality import same  # imports mpmath, which integer sets do not need
 
     return same(read(answer), read(truth))

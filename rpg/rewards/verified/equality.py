@@ -1,4 +1,4 @@
-"""Whether two answers say the same: their structures, compared kind by kind."""
+"""Compares two answers by their structures."""
 
 import itertools
 import math
@@ -34,8 +34,8 @@ from rpg.rewards.verified.structure import (
 )
 from rpg.rewards.verified.values import same_value
 
-MAX_ITEMS = 40  # of a list, so that matching stays cheap
-End = Fraction | float  # of a region; the floats are infinities
+MAX_ITEMS = 40  # length of a list, to bound the matching
+End = Fraction | float  # an end of a region; floats are infinities
 SIGNS: dict[str, Callable[[End, End], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
@@ -49,14 +49,14 @@ ROUGHLY = Fraction(1, 100)  # of the rounded value after \\approx
 
 
 def same(answer: Structure, truth: Structure) -> bool:
-    """Whether two structures say the same."""
+    """Return whether two structures mean the same."""
     if answer == truth:
         return True
     if is_region(answer) or is_region(truth):
         try:
             return same_region(region(answer), region(truth))
         except (Unreadable, *UNDEFINED):
-            pass  # ends with variables are compared by their text
+            pass  # ends with variables are compared as text
     if isinstance(answer, Relation) or isinstance(truth, Relation):
         return same_relation(answer, truth)
     if isinstance(answer, Items) and isinstance(truth, Items):
@@ -65,7 +65,7 @@ def same(answer: Structure, truth: Structure) -> bool:
 
 
 def same_items(answer: Items, truth: Items) -> bool:
-    """Whether two lists agree: tuples in order, sets and plain lists in any; a set is no tuple."""
+    """Return whether two lists agree: tuples in order, sets and plain lists in any order; a set is not a tuple."""
     if len(answer.items) != len(truth.items) or len(answer.items) > MAX_ITEMS:
         return False
     if answer.kind == truth.kind and answer.kind not in (",", "{"):
@@ -85,7 +85,7 @@ def same_items(answer: Items, truth: Items) -> bool:
 
 
 def _same_coordinates(named: Items, point: Items) -> bool:
-    """Whether x = 3, y = 4 are the coordinates of the point (3, 4), by the alphabet."""
+    """Return whether x = 3, y = 4 are the coordinates of (3, 4), in alphabetical order."""
     values = {item.sides[0]: read(item.sides[1]) for item in named.items if is_assignment(item)}
     if not len(values) == len(named.items) == len(point.items):
         return False
@@ -93,7 +93,7 @@ def _same_coordinates(named: Items, point: Items) -> bool:
 
 
 def same_relation(answer: Structure, truth: Structure) -> bool:
-    """Whether two equations or inequalities agree, or a value and one that gives it a name."""
+    """Return whether two equations or inequalities agree, or a value and an equation that names it."""
     if not isinstance(truth, Relation):
         return isinstance(answer, Relation) and any(same(read(text), truth) for text in stated_values(answer))
     if not isinstance(answer, Relation):
@@ -109,7 +109,7 @@ def same_relation(answer: Structure, truth: Structure) -> bool:
 def stated_values(relation: Relation) -> list[str]:
     """Return what an equation says the answer is: "27 + 48 = 75" says 75, "x = \\sqrt{2} \\approx 1.414" either.
 
-    [] where its sides contradict each other, or where it is no equation.
+    [] if its sides contradict each other, or if it is not an equation.
     """
     sides, signs = list(relation.sides), relation.signs
     if not {"=", "\\approx"}.issuperset(signs) or "" in sides:
@@ -124,14 +124,14 @@ def stated_values(relation: Relation) -> list[str]:
             leeway = ROUGHLY if sign == "\\approx" else Fraction(0)
             if left is not None and right is not None and not are_close(left, right, leeway):
                 return []
-    except Unreadable:  # too large to tell
+    except Unreadable:  # too large to compare
         return []
     is_exact_too = signs[-1] == "\\approx" and not is_name(sides[-2])
     return sides[-2:] if is_exact_too else sides[-1:]
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a side is a formula, or words that name what is asked for: "not x" is neither."""
+    """Return whether a side is a formula, or words that name the quantity: "not x" is neither."""
     if DOUBT.search(text):
         return False
     try:
@@ -141,7 +141,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _constant(text: str) -> Number | None:
-    """Return the value of a formula without variables, None of anything else."""
+    """Return the value of a formula without variables, else None."""
     try:
         node = read_formula(text)
         return None if variables(node) else value(node, {})
@@ -175,7 +175,7 @@ def _difference(relation: Relation) -> tuple[str, Node]:
 
 
 class Region(NamedTuple):
-    """Part of the number line: the names of its variable, where it may begin or end, and which numbers it holds."""
+    """Part of the number line: names of its variable, possible ends, and its indicator function."""
 
     names: frozenset[str]
     ends: tuple[End, ...]
@@ -183,18 +183,18 @@ class Region(NamedTuple):
 
 
 def same_region(answer: Region, truth: Region) -> bool:
-    """Whether two regions hold the same numbers, of the same variable where both name one.
+    """Return whether two regions have the same numbers, and the same variable if both name one.
 
-    Compared at every end of either, between each two, and beyond the outermost.
+    Compares at every end of either, between neighbours, and beyond the outermost.
     """
     points = _points(answer.ends + truth.ends)
     return len(answer.names | truth.names) <= 1 and all(answer.holds(point) == truth.holds(point) for point in points)
 
 
 def region(item: Structure) -> Region:
-    """Return the numbers that a structure stands for.
+    """Return the region of a structure.
 
-    Raises Unreadable where it is no region, or an end no real number; UNDEFINED where an end has no value.
+    Raises Unreadable if it is not a region, or an end is not real; UNDEFINED if an end has no value.
     """
     if isinstance(item, Relation):
         return _of_relation(item)
@@ -246,7 +246,7 @@ def _of_relation(relation: Relation) -> Region:
 
 
 def _end(item: Structure) -> End:
-    """Return the value of an end, irrational ones to 100 digits. Raises Unreadable where it is not real."""
+    """Return the value of an end, irrational ones to 100 digits. Raises Unreadable if it is not real."""
     if not isinstance(item, str):
         raise Unreadable("no end")
     plain = item.replace(" ", "").lstrip("+")
@@ -261,7 +261,7 @@ def _end(item: Structure) -> End:
 
 
 def _points(ends: Iterable[End]) -> list[End]:
-    """Return every finite end once, a number between each two, and one beyond either side."""
+    """Return all finite ends, a number between neighbours, and one beyond each side."""
     finite = sorted({end for end in ends if isinstance(end, Fraction)}) or [Fraction(0)]
     between = [(low + high) / 2 for low, high in itertools.pairwise(finite)]
     return [finite[0] - 1, *finite, *between, finite[-1] + 1]

@@ -1,4 +1,4 @@
-"""Values of formulas, and whether two formulas are equal: by their values at points fixed beforehand.
+"""Evaluates formulas, and compares two formulas by their values at fixed points.
 
 Values are exact where they are rational, else known to 220 digits. Two formulas that agree at several points of no
 special kind are the same function; that needs no rules of simplification and misses no identity. Exact numbers are
@@ -20,15 +20,15 @@ from mpmath.ctx_mp import MPContext
 from rpg.rewards.verified.formula import INVERTIBLE, TRIGONOMETRIC, Node, Unreadable
 
 DIGITS = 220
-MAX_BITS = 20_000  # of exact numbers: 2^{2023} and 100! are answers
-MAX_EXPONENT = 200  # of two, for numbers to 220 digits: sums then stay right to 10^-150
+MAX_BITS = 20_000  # limit of exact numbers: 2^{2023} and 100! are answers
+MAX_EXPONENT = 200  # power of two, for numbers to 220 digits: sums are then correct to 10^-150
 MAX_ARGUMENT = 10**6  # of a trigonometric function
 TOLERANCE = mpmath.mpf(10) ** -120
 LEEWAY = Fraction(1, 10**6)  # of a rounded decimal
-POINTS = 12  # at which formulas are compared
-ENOUGH = 4  # of them, where both have a value
+POINTS = 12  # points at which formulas are compared
+ENOUGH = 4  # points at which both have a value
 Number = Any  # Fraction, or a number of mpmath
-UNDEFINED = (ZeroDivisionError, ValueError)  # raised where a formula has no value: 1/0, the logarithm of zero
+UNDEFINED = (ZeroDivisionError, ValueError)  # raised if a formula has no value: 1/0, the logarithm of zero
 
 _local = threading.local()
 
@@ -42,9 +42,9 @@ def context() -> MPContext:
 
 
 def value(node: Node, point: dict[str, Fraction]) -> Number:
-    """Return the value of a formula, its variables taken from `point`; exact where it is rational.
+    """Return the value of a formula with variables from `point`; exact if it is rational.
 
-    Raises UNDEFINED where there is none, Unreadable where it is too large to tell numbers apart.
+    Raises UNDEFINED without a value, Unreadable if it is too large to distinguish numbers.
     """
     if node.op == "num":
         return node.leaf
@@ -64,14 +64,14 @@ def variables(node: Node) -> frozenset[str]:
 
 
 def is_real(number: Number) -> bool:
-    """Whether a value has no imaginary part."""
+    """Return whether a value has no imaginary part."""
     return isinstance(number, Fraction) or abs(context().im(number)) < TOLERANCE
 
 
 def are_close(a: Number, b: Number, leeway: Fraction = Fraction(0)) -> bool:
-    """Whether two values are the same number; with `leeway` up to that share of the second.
+    """Return whether two values are the same number, up to the share `leeway` of the second.
 
-    Raises Unreadable where one is too large.
+    Raises Unreadable if one is too large.
     """
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return abs(a - b) <= leeway * abs(b)
@@ -82,9 +82,9 @@ def are_close(a: Number, b: Number, leeway: Fraction = Fraction(0)) -> bool:
 
 
 def are_equal(a: Node, b: Node, leeway: Fraction = Fraction(0)) -> bool:
-    """Whether two formulas have the same value wherever both have a real one, else wherever they have one.
+    """Return whether two formulas have the same value at all points where both are real, else where both have one.
 
-    `leeway` is for numbers only. Raises Unreadable where a value is too large.
+    `leeway` is for numbers only. Raises Unreadable if a value is too large.
     """
     if not variables(a) and not variables(b):
         try:
@@ -103,7 +103,7 @@ def are_equal(a: Node, b: Node, leeway: Fraction = Fraction(0)) -> bool:
 
 
 def constant_ratio(a: Node, b: Node) -> Number | None:
-    """Return c where a = c b everywhere with c other than zero, else None: a = 0 and b = 0 say the same.
+    """Return c if a = c b everywhere with c != 0, else None: a = 0 and b = 0 are then equivalent.
 
     Raises Unreadable where a value is too large.
     """
@@ -150,7 +150,7 @@ def _bounded(number: Number) -> Number:
 
 
 def inexact(number: Number, largest: int = 0) -> Number:
-    """Return a number of this thread's context. Raises Unreadable where it is too large, or above `largest`."""
+    """Return a number of this thread's context. Raises Unreadable if it is too large, or above `largest`."""
     if isinstance(number, Fraction):
         if abs(number.numerator.bit_length() - number.denominator.bit_length()) > MAX_EXPONENT:
             raise Unreadable("too large")

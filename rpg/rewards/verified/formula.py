@@ -1,7 +1,7 @@
-"""Numbers and formulas of answers as trees: a strict reader of the LaTeX that answers are written in.
+"""A strict parser of LaTeX numbers and formulas into trees.
 
-math-verify's reader is generous: it takes 2(3) for 2 + 3, "3 4" for 7, 12_7 for 12, x' for x and I_0 for I, so
-it finds different answers equal. This reader accepts only what has one meaning and raises Unreadable for the
+math-verify's parser is lenient: it reads 2(3) as 2 + 3, "3 4" for 7, 12_7 for 12, x' for x and I_0 for I, so
+it finds different answers equal. This parser accepts only text with one meaning and raises Unreadable for the
 rest: 1/2x, \\sin x/2, x2, a word.
 """
 
@@ -29,8 +29,8 @@ SHORTHANDS = (  # of whole answers
     (re.compile(rf"({DECIMAL.pattern})\s*x\s*(10\s*(?:\^|\*\*).*)"), r"\1\\cdot \2"),
     (re.compile(r"([+-]?[0-9]+) +([0-9]+)/([0-9]+)"), r"\1\\frac{\2}{\3}"),
 )
-WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4}")  # letters in a row are a word or code, no product of variables
-DERIVATIVE = re.compile(  # dx/dt is no quotient of products with d: compared as it is written
+WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4}")  # consecutive letters are a word or code, not a product of variables
+DERIVATIVE = re.compile(  # dx/dt is not a quotient of products with d: compared as text
     r"\\frac\s*\{\s*(?:d|\\partial)(?:[^{}]|\{[^{}]*\})*\}\s*"
     r"\{\s*(?:d|\\partial)\s*(?:[A-Za-z]|\\[a-z]+)(?:_\w)?(?:\^(?:[0-9]|\{[0-9]\}))?\s*\}"
 )
@@ -46,7 +46,7 @@ BEGIN_FACTOR = FUNCTIONS | LETTERS | ACCENTS | {"pi", "frac", "binom", "sqrt", "
 
 
 class Unreadable(Exception):
-    """The text is no formula, one with two meanings, or one whose value is too large."""
+    """The text is not a formula, has two meanings, or its value is too large."""
 
 
 class Node(NamedTuple):
@@ -67,12 +67,12 @@ DEGREE = Node("div", (Node("pi"), number(180)))
 
 
 def as_number(text: str) -> Fraction | None:
-    """Return the exact value of a number in a common spelling; None for other text, sums and roots too."""
+    """Return the exact value of a number in a common spelling; None for other text, including sums and roots."""
     text = text.strip()
     if DECIMAL.fullmatch(text):
         return _decimal(text)
     try:
-        if match := FRACTION.fullmatch(text):  # spares the reader
+        if match := FRACTION.fullmatch(text):  # avoids the parser
             return Fraction(int(match[1] or match[3]), int(match[2] or match[4]))
         tree = _read(text)
         return None if tree is None else _written(tree)
@@ -81,7 +81,7 @@ def as_number(text: str) -> Fraction | None:
 
 
 def read_formula(text: str) -> Node:
-    """Return the tree of a number or a formula. Raises Unreadable for other text and where there are two meanings."""
+    """Return the tree of a number or formula. Raises Unreadable for other text and ambiguous text."""
     if DECIMAL.fullmatch(text):
         return number(_decimal(text))
     if (tree := _read(text)) is None:
@@ -210,7 +210,7 @@ class _Reader:
         return bool(token) and (token[0] in "([{." or token[0].isalnum() or token[1:] in BEGIN_FACTOR)
 
     def may_follow(self, before: str) -> bool:
-        """Whether what comes next can be a factor beside `before`: 2^n after n or (n-1), but no 2 after x or 3."""
+        """Return whether the next token can be a factor after `before`: 2^n after n or (n-1), not 2 after x or 3."""
         if not (self.next[0].isdigit() or self.next[0] == "."):
             return True
         return before in (")", "]") or (self.ahead(1) == "^" and not before[-1].isdigit())
@@ -242,7 +242,7 @@ class _Reader:
         return base
 
     def argument(self, plain: bool = False) -> Node:
-        """Read {...} or, as TeX does, one character; with `plain` a whole number or a bracket as people type it."""
+        """Read {...} or, as in TeX, one character; with `plain` also a whole number or a bracketed expression."""
         token = self.next
         if token == "{" or (plain and token == "("):
             return self.group()
@@ -294,7 +294,7 @@ class _Reader:
         return Node("var", leaf=name)
 
     def raw_argument(self) -> str:
-        """Return the text of {...}, of (...) or of one token, for names."""
+        """Return the text of {...}, (...) or one token, for names."""
         if self.next not in ("{", "("):
             token = self.take()
             if not token.isalnum() and token[0] != "\\":
@@ -342,7 +342,7 @@ class _Reader:
         return value if exponent is None else Node("pow", (value, exponent))
 
     def bare_argument(self) -> Node:
-        """Read what \\sin 2\\pi t covers: factors side by side up to a bracket, a sign or another function."""
+        """Read an argument such as that of \\sin 2\\pi t: factors up to a bracket, a sign or another function."""
         argument = None
         while self.starts_factor() and self.next not in ("(", "[") and self.next[1:] not in FUNCTIONS:
             if argument is not None and self.next[0].isdigit():

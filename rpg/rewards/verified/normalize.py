@@ -1,6 +1,6 @@
-"""One spelling for answers that say the same: markup, LaTeX spacing, synonyms of commands, sentences.
+"""Normalises answers: markup, LaTeX spacing, synonyms of commands, sentences.
 
-Everything here works on at most a few hundred characters (see extract.py), so no pattern can run long.
+Everything here works on at most a few hundred characters (see extract.py), so that every pattern is fast.
 """
 
 import re
@@ -11,7 +11,7 @@ from rpg.rewards.extract import braced
 
 
 def read_table(name: str) -> dict[str, dict[str, tuple[str, str]]]:
-    """Section of a file -> word -> (the first word of its entry, what is on the right of the = or "").
+    """Return section -> word -> (the first word of its entry, the right side of = or "").
 
     An entry ends with its line or at a semicolon; lines that begin with # are comments.
     """
@@ -28,13 +28,13 @@ def read_table(name: str) -> dict[str, dict[str, tuple[str, str]]]:
 
 
 def spaced(text: str) -> str:
-    """Return LaTeX with a space after a letter that ends it."""
+    """Return LaTeX with a space after a final letter."""
     return text + " " if text[-1].isalpha() else text
 
 
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
 SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
-# Characters that stand for one of ASCII: full-width digits and punctuation, dashes, quotes, brackets, spaces
+# characters with an ASCII equivalent: full-width digits and punctuation, dashes, quotes, brackets, spaces
 ASCII = str.maketrans(
     "".join(chr(0xFF10 + digit) for digit in range(10))
     + "\u2212\u2010\u2011\u2012\u2013\u2014\uff0d÷∕⁄⟨⟩′\u2019\u201c\u201d"
@@ -67,7 +67,7 @@ PLAIN_WORDS = "pi|theta|alpha|beta|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|
 PLAIN_COMMAND = re.compile(rf"(?<![\\A-Za-z{{])({PLAIN_WORDS})(?![A-Za-z])")
 SIGNED_INFINITY = re.compile(r"(^|[(\[,{=<>]\s*|\\[lg]e\s*|\\to\s*)\+\s*(?=\\infty)")
 
-# "The value of n is 12", "12 is the answer"; what is said about the answer must not take it back
+# "The value of n is 12", "12 is the answer"; a remark about the answer must not revoke it
 LEAD = re.compile(
     r"(?![0-9])(?:[A-Za-z',\\{}$_^0-9() -]*\s)?(?:is|are|equals|be|[Ii]t's)"
     r"(?:\s+(?:equal to|given by|exactly|just|simply))?\s*:?\s+(?=\S)"
@@ -84,11 +84,11 @@ DOUBT = re.compile(
 )
 
 
-@lru_cache(maxsize=4096)  # the truth of a group, and what many of its responses answer
+@lru_cache(maxsize=4096)  # a group shares its truth and many answers
 def normalize(text: str) -> str:
     """Return `text` without markup, delimiters, LaTeX spacing, lead-in and end punctuation."""
     text = raise_indices(text).translate(ASCII).translate(CHARACTERS)
-    if text.replace("\\$", "").count("$") % 2:  # no pair of delimiters
+    if text.replace("\\$", "").count("$") % 2:  # unpaired delimiters
         text = MONEY.sub(r"\1\\$", text)
     text = THIN_SPACE.sub(" ", NO_SPACE.sub("", unwrap(text)))
     text = text.replace("\\not=", "\\ne ").replace("<=", "\\le ").replace(">=", "\\ge ").replace("!=", "\\ne ")
@@ -110,9 +110,9 @@ def raise_indices(text: str) -> str:
 
 
 def unwrap(text: str) -> str:
-    """Remove the delimiters of mathematics, boxes and fonts, wherever they stand; what they hold stays.
+    """Remove the delimiters of mathematics, boxes and fonts, and keep their content.
 
-    What stands beside the mathematics counts too: "$33$ is not the value" does not say 33.
+    Keeps the text around mathematics: "$33$ is not the value" is not 33.
     """
     text = text.replace("\\$", "\0")
     text = text.replace("$", "" if text.count("$") % 2 == 0 else "$")
@@ -149,9 +149,9 @@ def strip_ends(text: str) -> str:
 
 
 def strip_sentence(text: str) -> str:
-    """Return what a plain sentence says the answer is, else the text as it is.
+    """Return the answer in a plain sentence, else the text unchanged.
 
-    "The value is 12" says 12; a sentence with a word of doubt or denial says nothing that can be trusted.
+    "The value is 12" gives 12; a sentence with a word of doubt or denial stays unchanged.
     """
     plain = " ".join(WHOLE_TEXT.sub(r" \1 ", text).split())
     if match := TRAIL.search(plain):

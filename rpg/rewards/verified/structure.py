@@ -1,6 +1,6 @@
-"""What an answer is: a value, several of them, a tuple, a set, an equation, an inequality, a union, a matrix.
+"""Parses the outer form of an answer: value, list, tuple, set, equation, inequality, union, matrix.
 
-Only the outer form is read here, by its brackets, separators and relation signs; values stay text.
+Reads only brackets, separators and relation signs; values stay text.
 """
 
 import re
@@ -41,7 +41,7 @@ REALS = frozenset(("\\mathbb{R}", "\\mathbf{R}", "all real numbers", "all reals"
 
 
 class Items(NamedTuple):
-    """Several structures; `kind` says how they belong together.
+    """Several structures; `kind` is their relation.
 
     "," in any order, "{" a set, "()", "[]", "(]", "[)" a tuple or an interval; of parts of the number line "or", "and",
     "without", "either" (parted by a comma: all hold or, where they cannot, one of them) and "in" (name, part);
@@ -65,17 +65,17 @@ WHOLE_LINE = Items("()", ("-" + INFINITY, INFINITY))
 
 
 def is_name(text: str) -> bool:
-    """Whether this is one variable, indexed or not, or a function of variables."""
+    """Return whether this is a variable, possibly indexed, or a function of variables."""
     return bool(NAME.fullmatch(text)) and text not in NO_NAMES
 
 
 def is_assignment(item: Structure) -> TypeGuard[Relation]:
-    """Whether this is x = 3, for any name and any value."""
+    """Return whether this has the form x = 3, for any name and value."""
     return isinstance(item, Relation) and item.signs == ("=",) and is_name(item.sides[0])
 
 
 def bounded_name(item: Structure) -> str:
-    """Return the variable that an inequality, or several, or x \\in A bound; "" for anything else."""
+    """Return the variable that inequalities or x \\in A bound, else ""."""
     if isinstance(item, Items) and item.kind in PARTS_OF_LINE and item.items:
         return bounded_name(item.items[0])
     if isinstance(item, Items):
@@ -88,12 +88,12 @@ def bounded_name(item: Structure) -> str:
 
 
 def is_region(item: Structure) -> bool:
-    """Whether this can be nothing but a part of the number line."""
+    """Return whether this can only be a part of the number line."""
     return bool(bounded_name(item)) or (isinstance(item, Items) and item.kind in PARTS_OF_LINE)
 
 
 def split(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
-    """Split at the matches that stand in no bracket and no environment: (parts, what parted them)."""
+    """Split at matches outside brackets and environments; return (parts, separators)."""
     parts, signs, start, depth, position = [], [], 0, 0, 0
     while position < len(text):
         character = text[position]
@@ -111,7 +111,7 @@ def split(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
 
 
 def enclosed(text: str) -> tuple[str, str, str] | None:
-    """Return (opening, inside, closing) where one pair of brackets holds the whole of `text`, else None."""
+    """Return (opening, inside, closing) if one pair of brackets encloses `text`, else None."""
     for opening, closing in PAIRS:
         if not (text.startswith(opening) and text.endswith(closing)) or len(text) < len(opening) + len(closing):
             continue
@@ -129,7 +129,7 @@ def enclosed(text: str) -> tuple[str, str, str] | None:
 
 @lru_cache(maxsize=4096)
 def read(text: str) -> Structure:
-    """Return the structure of a normalized text; what has no other is a value."""
+    """Return the structure of a normalized text; by default a value."""
     if NOTHING.fullmatch(text.casefold()):
         return EMPTY
     if text.casefold() in REALS or text in REALS:
@@ -148,7 +148,7 @@ def read(text: str) -> Structure:
 
 
 def _read_list(parts: list[str], separators: list[str]) -> Structure:
-    """Read several parts: inequalities of one variable make one region, anything else is a list in any order."""
+    """Read several parts: inequalities of one variable form a region, other parts an unordered list."""
     items = [read(part) for part in parts]
     if len(items) == 1:
         return items[0]
@@ -183,7 +183,7 @@ def _read_relation(sides: list[str], signs: list[str]) -> Structure:
 
 
 def _read_term(text: str) -> Structure:
-    """Read what has neither separators nor relations outside its brackets."""
+    """Read a term without separators or relations outside its brackets."""
     if bracketed := BRACKETED_MATRIX.fullmatch(text):
         text = bracketed[1]
     if match := SYSTEM.fullmatch(text):
@@ -224,7 +224,7 @@ def _read_brackets(text: str) -> Structure:
 
 
 def _read_rule(inside: str) -> Structure | None:
-    """Return the region that \\{x \\mid x > 3\\} describes, None for any other rule of a set."""
+    """Return the region of a set such as \\{x \\mid x > 3\\}, None for other set rules."""
     parts, _ = split(inside, RULE)
     name = split(parts[0], MEMBER)[0]
     if len(parts) != 2 or not is_name(name[0]) or name[1:] not in ([], ["\\mathbb{R}"]):

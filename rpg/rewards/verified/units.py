@@ -1,7 +1,7 @@
-"""Units of answers: what `2.5 \\mathrm{~m} / \\mathrm{s}^{2}` or "12 square meters" is measured in.
+"""Units of answers such as `2.5 \\mathrm{~m} / \\mathrm{s}^{2}` or "12 square meters".
 
 A unit is a scale and the powers of base units, so that 100 cm is 1 m, and cm^3 is not cm^2. units.txt is also
-the allow-list: Pint would bring a thousand names that are variables in an answer, and 0.6 s and 32 MB a worker.
+the allow-list: Pint has a thousand names that can be variables, and costs 0.6 s and 32 MB per worker.
 """
 
 import re
@@ -22,14 +22,14 @@ class Unit(NamedTuple):
 
 PREFIXES = {"k": 3, "M": 6, "G": 9, "T": 12, "d": -1, "c": -2, "m": -3, "u": -6, "n": -9, "p": -12, "f": -15}
 PREFIX_NAMES = {"kilo": 3, "mega": 6, "giga": 9, "centi": -2, "milli": -3, "micro": -6, "nano": -9}
-# Words that end in s and name nothing that is counted; "33 plus", "33 is", "33 thousands"
+# words ending in s that are not counted things: "33 plus", "33 is", "33 thousands"
 NO_NOUNS = """plus minus less this does thus always perhaps unless besides across thousands hundreds millions billions
 tens dozens halves thirds quarters fifths sixths sevenths eighths ninths tenths hundredths thousandths others guesses"""
 NOUN_LEADS = "distinct different possible total positive real ordered such whole prime unique"
 AREAS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 AFTER = {"squared": 2, "cubed": 3}
 DEFINED = re.compile(r"(?:(?P<scale>[0-9][0-9./e-]*) )?(?P<unit>.+)")
-# Names in LaTeX, spelt as words before the tokens are read
+# LaTeX names, replaced by words before tokenising
 CIRC = r"\^\s*\{?\s*\\circ\s*\}?"
 NAMED = [
     (re.compile(pattern), f" {word} ")
@@ -58,7 +58,7 @@ TOKEN = re.compile(
 
 
 def name_latex(text: str) -> str:
-    """Write the units that LaTeX has signs for as words, and take words out of \\text."""
+    """Replace LaTeX's unit signs by words, and unwrap \\text."""
     for pattern, word in NAMED:
         text = pattern.sub(word, text)
     text = re.sub(r"\\frac\s*\{((?:[^{}]|\{[^{}]*\})*)\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1/(\2)", text)
@@ -67,7 +67,7 @@ def name_latex(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def read_unit(text: str) -> Unit | None:
-    """Return the unit that the whole of `text` names, else None."""
+    """Return the unit named by the whole `text`, else None."""
     text = name_latex(text).strip()
     position, tokens = 0, []
     while position < len(text):
@@ -80,7 +80,7 @@ def read_unit(text: str) -> Unit | None:
 
 
 def _product(tokens: list[re.Match[str]]) -> Unit | None:
-    """Multiply the factors; all that follows "/" or "per" divides, as in J/kg K."""
+    """Multiply the factors; all factors after "/" or "per" divide, as in J/kg K."""
     factors: list[tuple[Unit, int]] = []
     side, area, may_be_raised, described = 1, 1, False, False
     for token in tokens:
@@ -116,7 +116,7 @@ def _product(tokens: list[re.Match[str]]) -> Unit | None:
 
 
 def _names() -> dict[str, tuple[int, str, str]]:
-    """Every name of units.txt, with each prefix that it takes: its power of ten, its symbol, its definition."""
+    """Return every name of units.txt with each prefix: power of ten, symbol, definition."""
     table = read_table("units.txt")
     names = {}
     for name, (symbol, definition) in table["prefixed"].items():
@@ -130,7 +130,7 @@ NAMES = _names()
 
 @lru_cache(maxsize=1024)
 def named_unit(word: str) -> Unit | None:
-    """Return the unit of one word: a known unit, one with a prefix, or a plural noun that counts itself."""
+    """Return the unit of one word: a known unit, one with a prefix, or a plural noun as its own unit."""
     for name in dict.fromkeys((word, word.lower() if len(word) > 3 else word)):
         for singular in dict.fromkeys((name, name.removesuffix("s") if len(name) > 3 else name)):
             if unit := _known(singular):
@@ -142,7 +142,7 @@ def named_unit(word: str) -> Unit | None:
 
 
 def _known(name: str) -> Unit | None:
-    """Return the unit of units.txt by this name, else None."""
+    """Return the unit of this name in units.txt, else None."""
     if name not in NAMES:
         return None
     exponent, symbol, definition = NAMES[name]

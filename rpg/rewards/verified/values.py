@@ -1,4 +1,4 @@
-"""Whether two values are the same: numbers, formulas, quantities with units, ratios, numbers of a base, words."""
+"""Compares two values: numbers, formulas, quantities with units, ratios, based numbers, words."""
 
 import re
 from fractions import Fraction
@@ -22,7 +22,7 @@ RATIO = re.compile(r":|(?<=[0-9])\s+to\s+(?=[0-9])")
 DECIMAL_POINT = re.compile(r"[0-9]*\.[0-9]")
 CURRENCIES = {"\\$": "dollar", "USD": "dollar", "€": "euro", "£": "sterling", "¥": "yen", "EUR": "euro"}
 CURRENCY = re.compile(r"([+-]?)\s*(\\\$|USD|EUR|€|£|¥)\s*")
-# Where the unit of "12 \\text{cm}" may begin: at text, at a word that touches no other letter, at a sign
+# possible starts of the unit in "12 \\text{cm}": text, a separate word, a sign
 UNIT_START = re.compile(
     r"\s*(?:\\text\s*\{|\\(?:mu|Omega|AA)(?![A-Za-z])|\\?%|\^\s*\{?\s*(?:\\circ|\\prime|')|'|\\frac\s*\{\s*\\text|"
     r"[MLR]_\s*\{?\s*\\(?:odot|oplus)|\\cdot\s*\\text|\((?=\\text)|(?<![A-Za-z\\])[A-Za-z])"
@@ -49,19 +49,19 @@ SYNONYMS = {
 
 
 class Quantity(NamedTuple):
-    """The text of a value, and what it is measured in."""
+    """The text of a value, and its unit."""
 
     value: str
     unit: Unit | None = None
 
 
 def compact(text: str) -> str:
-    """Return `text` without the spaces that mean nothing, and words in one case."""
+    """Return `text` without meaningless spaces, and with words in one case."""
     return words(text) or MEANINGLESS_SPACE.sub("", text)
 
 
 def words(text: str) -> str:
-    """Return words, a date or a time of day in one spelling, "" for anything else: one letter is a variable."""
+    """Return words, a date or a time of day in one spelling, else "": one letter is a variable."""
     plain = " ".join(TEXT.sub(r"\1", text).split())
     if DATE_OR_CLOCK.fullmatch(plain):
         plain = plain.lower().replace(".", "").replace(" ", "")
@@ -77,7 +77,7 @@ def words(text: str) -> str:
 
 @lru_cache(maxsize=16384)
 def same_value(answer: str, truth: str) -> bool:
-    """Whether two texts without structure say the same."""
+    """Return whether two texts without structure mean the same."""
     if compact(answer) == compact(truth):
         return True
     if words(answer) or words(truth):
@@ -88,18 +88,18 @@ def same_value(answer: str, truth: str) -> bool:
         return as_based(answer) == as_based(truth)
     measured = quantity(answer), quantity(truth)
     units = [one.unit for one in measured if one.unit]
-    a_product = len(units) < 2 and ANGLE not in units and PERCENT not in units  # "3 m" may be one
+    a_product = len(units) < 2 and ANGLE not in units and PERCENT not in units  # "3 m" may be a product
     if a_product and same_number(answer.removeprefix("+"), truth.removeprefix("+")):
         return True
     return bool(units) and _same_quantity(*measured)
 
 
 def _same_quantity(answer: Quantity, truth: Quantity) -> bool:
-    """Whether value and unit agree; a unit that only one side names is the one that was asked for."""
+    """Return whether value and unit agree; a unit on one side only is assumed for the other."""
     if answer.unit is None or truth.unit is None:
         number = as_number(answer.value)
         if PERCENT in (answer.unit, truth.unit) and number is not None and abs(number) < 1:
-            return False  # 0.5 is 50%, and 0.5% is neither
+            return False  # 0.5 is 50%, but not 0.5%
         if ANGLE in (answer.unit, truth.unit) and "\\pi" in answer.value + truth.value:
             return False  # one is in degrees, the other in radians
         return same_number(answer.value, truth.value)
@@ -109,10 +109,10 @@ def _same_quantity(answer: Quantity, truth: Quantity) -> bool:
 
 
 def same_number(answer: str, truth: str, scale: Fraction = Fraction(1)) -> bool:
-    """Whether `scale` times the number or formula `answer` is `truth`.
+    """Return whether `scale` times the number or formula `answer` equals `truth`.
 
-    Equality is exact, but for one part in a million where a fraction, or a number converted between units, stands
-    against a decimal. No decimal is an exact irrational: 3.14159 is not \\pi.
+    Equality is exact, except for one part in a million between a decimal and a fraction or a number converted between
+    units. A decimal never equals an irrational number: 3.14159 is not \\pi.
     """
     answer_number, truth_number = as_number(answer), as_number(truth)
     is_rounded = bool(DECIMAL_POINT.search(answer) or DECIMAL_POINT.search(truth)) or scale.denominator > 10**6
@@ -120,7 +120,7 @@ def same_number(answer: str, truth: str, scale: Fraction = Fraction(1)) -> bool:
         return numbers_match(answer_number * scale, truth_number, is_rounded)
     if not any(map(str.isalnum, answer)) or answer == truth == "":
         return False
-    # imports mpmath, which the integer sets never need
+    # imports mpmath, which integer sets do not need
     from rpg.rewards.verified.evaluate import LEEWAY, are_equal
     from rpg.rewards.verified.formula import Node, Unreadable, number, read_formula
 
@@ -135,14 +135,14 @@ def same_number(answer: str, truth: str, scale: Fraction = Fraction(1)) -> bool:
 
 
 def numbers_match(answer: Fraction, truth: Fraction, is_rounded: bool) -> bool:
-    """Exact equality; one part in a million of leeway where a decimal stands for no integer."""
+    """Return exact equality; one part in a million is allowed for a decimal that is not an integer."""
     if answer == truth:
         return True
     return is_rounded and truth.denominator != 1 and abs(answer - truth) <= abs(truth) / 10**6
 
 
 def _same_ratio(answer: str, truth: str) -> bool:
-    """Whether two ratios have as many parts, in proportion; a ratio is no number."""
+    """Return whether two ratios have the same number of parts, in proportion; a ratio is not a number."""
     left, right = RATIO.split(answer), RATIO.split(truth)
     if len(left) != len(right) or len(left) < 2:
         return False
@@ -163,9 +163,9 @@ def as_based(text: str) -> tuple[str, int] | None:
 
 @lru_cache(maxsize=16384)
 def quantity(text: str) -> Quantity:
-    """Split a normalized value into number and unit, None where it names none.
+    """Split a normalized value into number and unit, or return None without a unit.
 
-    The longest end that reads as a unit is one; a lone letter only after a number and a space, or upright.
+    The unit is the longest end that can be read as one; a single letter only after a number and a space, or upright.
     """
     if match := CURRENCY.match(text):
         unit = read_unit(CURRENCIES[match[2]])
@@ -191,7 +191,7 @@ def quantity(text: str) -> Quantity:
 
 
 def _total(parts: list[str]) -> Quantity | None:
-    """Add up 2 hours 30 minutes, in the unit of the first part."""
+    """Add quantities such as 2 hours 30 minutes, in the unit of the first part."""
     quantities = [quantity(part) for part in parts]
     first = quantities[0].unit
     if first is None:
