@@ -1,8 +1,8 @@
-"""What holds for every test: a verdict that repeats, however pytest was started.
+"""Makes all tests reproducible, however pytest was started.
 
-Property tests try the same examples in every run; to look further: `pytest --hypothesis-profile=default
---hypothesis-seed=N`. And signals reach what the tests start: a job that a script put into the background ignores
-SIGINT, one under nohup SIGHUP, and so would all their children. A handler of our own is not handed on to them.
+Property tests use the same examples in every run; `pytest --hypothesis-profile=default --hypothesis-seed=N` tries
+others. Signals reach the tests' children: a background job of a script ignores SIGINT, one under nohup SIGHUP, and its
+children would inherit that. A handler is not inherited.
 """
 
 import signal

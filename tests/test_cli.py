@@ -1,4 +1,4 @@
-"""The command `rpg` itself: what holds for all of its subcommands."""
+"""The command `rpg`: properties of all subcommands."""
 
 import json
 import subprocess

@@ -22,7 +22,7 @@ MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("
 
 
 def imported(path: Path) -> set[str]:
-    """The modules of this project that a file imports, wherever in the file it does so but for its type checker."""
+    """Return the modules of this project that a file imports, except under TYPE_CHECKING."""
     found = set()
     tree = ast.parse(path.read_text())
     typing = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
@@ -37,7 +37,7 @@ def imported(path: Path) -> set[str]:
 
 
 def package(module: str) -> str:
-    """rpg.data of rpg.data.build; a module in the root of rpg is a package of its own."""
+    """Return rpg.data for rpg.data.build; a module in the root of rpg is its own package."""
     return module.split(".")[0] if module.startswith("scripts") else ".".join(module.split(".")[:2])
 
 
@@ -58,7 +58,7 @@ def test_no_import_cycle_of_files():
 
 
 def packages() -> dict[str, set[str]]:
-    """The packages, each with those that its files import."""
+    """Return the packages, each with those that its files import."""
     graph: dict[str, set[str]] = {}
     for module, path in MODULES.items():
         graph.setdefault(package(module), set()).update(package(other) for other in imported(path))

@@ -54,7 +54,7 @@ def test_contents(wheel):
 
 @pytest.mark.slow
 def test_installs_into_a_clean_environment(wheel, tmp_path):
-    """The environment sees verl and the rest of this one's packages, but rpg only from the wheel."""
+    """The environment has verl and this one's other packages, but rpg only from the wheel."""
     clean = tmp_path / "clean"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(clean)], check=True, timeout=900)
     python = clean / "bin" / "python"

@@ -1,4 +1,4 @@
-"""scripts/setup.sh: which Python it takes, and what it says where there is none."""
+"""scripts/setup.sh: choice of Python, and messages without one."""
 
 import shutil
 import subprocess
@@ -41,7 +41,7 @@ esac
 
 
 class Machine:
-    """A copy of what setup.sh reads, and a PATH that holds the interpreters that a test names and no others."""
+    """A copy of setup.sh's files, and a PATH with only the interpreters that a test names."""
 
     def __init__(self, root: Path):
         self.tree, self.bin, self.kept = root / "tree", root / "bin", root / "kept"
@@ -103,7 +103,7 @@ def test_an_environment_keeps_its_python(machine):
 
 
 def test_a_python_without_ensurepip(machine):
-    """Ubuntu's, as it comes."""
+    """Ubuntu's default Python."""
     machine.python("python3", "3.12", ensurepip=False)
     ended = machine.setup()
     assert ended.returncode == 1
@@ -123,7 +123,7 @@ def test_where_no_python_fits_uv_brings_one_and_any_python_fetches_uv(machine, t
 
 
 def test_setup_does_nothing_the_second_time():
-    """scripts/setup.sh made this environment: called again it says so, and takes no time to speak of."""
+    """scripts/setup.sh made this environment: a second call says so and is fast."""
     if Path(sys.prefix) != ROOT / ".venv":
         pytest.skip("these tests do not run in the .venv that scripts/setup.sh makes")
     ended = subprocess.run(["bash", "scripts/setup.sh"], cwd=ROOT, capture_output=True, text=True, timeout=900)

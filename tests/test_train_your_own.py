@@ -1,4 +1,4 @@
-"""docs/train_your_own.md followed as it stands: own data and own reward; tests/e2e has the run."""
+"""Follows docs/train_your_own.md: own data and reward; tests/e2e has the run."""
 
 import csv
 import os
@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs" / "train_your_own.md").read_text(encoding="utf-8")
 
 
 def blocks(section: str, language: str) -> list[str]:
-    """The code of a section of the page, a block each."""
+    """Return the code blocks of a section of the page."""
     text = PAGE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
@@ -27,7 +27,7 @@ def shell(commands: str, directory: Path) -> None:
 
 
 def prepare(directory: Path) -> None:
-    """The data and reward of the page, from a CSV of sums."""
+    """Write the page's data and reward, from a CSV of sums."""
     with open(directory / "problems.csv", "w", newline="") as stream:
         table = csv.writer(stream)
         table.writerow(["Question text", "Solution"])

@@ -1,6 +1,6 @@
-"""For every check that pre-flight asks: overrides that it refuses, and the settings that it blames.
+"""For every preflight check: overrides that it rejects, and the settings that it names.
 
-[] stands for the last of the overrides. {toy} is the directory of the toy run; it holds what test_checks.py puts there.
+[] means the last of the overrides. {toy} is the toy run's directory with the files of test_checks.py.
 """
 
 A = "actor_rollout_ref.actor"

@@ -1,4 +1,4 @@
-"""A toy run as the checks see it: data, something that passes for a model, and pre-flight over it."""
+"""Fixtures: a toy run with data and a fake model directory, and the preflight on it."""
 
 import copy
 import functools
@@ -23,7 +23,7 @@ CPU = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experime
 
 
 def safetensors(values: int = 4) -> bytes:
-    """A file with one tensor of so many floats."""
+    """Return a safetensors file with one float tensor."""
     header = json.dumps({"w": {"dtype": "F32", "shape": [values], "data_offsets": [0, 4 * values]}}).encode()
     return struct.pack("<Q", len(header)) + header + bytes(4 * values)
 
@@ -48,7 +48,7 @@ def toy(tmp_path: Path) -> Path:
 
 
 def overrides(toy: Path) -> list[str]:
-    """What makes the recipe's toy run one of this directory."""
+    """Return the overrides for the recipe's toy run in this directory."""
     return [
         *CPU,
         f"data.train_files={toy / 'train.parquet'}",
@@ -60,12 +60,12 @@ def overrides(toy: Path) -> list[str]:
 
 @functools.cache
 def composed(*chosen: str) -> DictConfig:
-    """The toy run with these choices of groups, before a key is set; to compose one takes half a second."""
+    """Return the toy run with these group choices; composing takes half a second."""
     return compose_config([*CPU, *chosen])
 
 
 def run_of(toy: Path, *more: str) -> Run:
-    """The toy run with further overrides, as the checks get it."""
+    """Return the toy run with further overrides."""
     parsed = [OverridesParser.create().parse_overrides([text])[0] for text in more]
     if any(override.is_delete() for override in parsed):
         config = compose_config([*overrides(toy), *more])
@@ -82,7 +82,7 @@ def run_of(toy: Path, *more: str) -> Run:
 
 
 def refusal(run: Run) -> str:
-    """What pre-flight says, cheap checks first, those that ask verl only if those pass, as the command does."""
+    """Return the preflight's errors: of the cheap checks, then, if these pass, of the checks that import verl."""
     try:
         preflight.refuse(run, ["cheap"])
         preflight.refuse(run, ["verl"])

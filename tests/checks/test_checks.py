@@ -1,4 +1,4 @@
-"""Every check of pre-flight refuses what it is for, by key, value and remedy; the sound run passes all."""
+"""Every preflight check rejects its cases with key, value and remedy; a valid run passes all."""
 
 import contextlib
 import copy
@@ -24,7 +24,7 @@ from tests.files.written import write_complete
 
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory) -> Path:
-    """The toy run and the files that the cases name."""
+    """Return the toy run with the files of the cases."""
     toy = make_toy(tmp_path_factory.mktemp("toy"))
     (toy / "mine.py").write_text("def compute_score(**kwargs):\n    return 1.0\n")
     (toy / "bad.parquet").write_text("not a parquet file")
@@ -91,7 +91,7 @@ KEYS = sorted({*settings.RANGES, *settings.SECTIONS})
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_no_check_stumbles_over_an_odd_value(toy_config, part, monkeypatch):
-    """Every key with a range, and every section, set to a few odd values: refused or accepted, never an exception."""
+    """Odd values of every key with a range, and of every section, are rejected or accepted without an exception."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     random = Random(part)
     for key in KEYS[part::4]:

@@ -22,7 +22,7 @@ R = "actor_rollout_ref.rollout"
 
 @pytest.mark.parametrize(("memory", "wrong"), [(90e9, []), (80e9, ["update"])])
 def test_memory_against_a_device(memory, wrong):
-    """Qwen3-4B on one device of so many bytes, offloaded between two updates."""
+    """Qwen3-4B on one device, offloaded between updates."""
     fsdp = "actor_rollout_ref.actor.fsdp_config"
     made = resolve(compose_config(["model=qwen3-4b", "context=2k", "rpg.script=x", "trainer.n_gpus_per_node=1",
                                    f"{fsdp}.param_offload=true", f"{fsdp}.optimizer_offload=true"]))  # fmt: skip
@@ -33,7 +33,7 @@ def test_memory_against_a_device(memory, wrong):
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "length"), [("qwen2.5-math-7b", 2), ("qwen2.5-7b-instruct", 4), ("qwen3-4b", 8)])
 def test_the_numbers_of_each_context_follow_from_the_arithmetic(model, length):
-    """config/context and config/model: docs/settings.md. The cache holds max_num_seqs sequences half-way through."""
+    """config/context and config/model as in docs/settings.md: the cache holds max_num_seqs half-complete sequences."""
     run = resolve(compose_config([f"model={model}", f"context={length}k", "rpg.script=x"]))
     shape = estimate.shape_of(run.get("actor_rollout_ref.model.path"))
     assert shape is not None
@@ -51,7 +51,7 @@ def test_the_numbers_of_each_context_follow_from_the_arithmetic(model, length):
     (128, 128, 1, False),
 ])  # fmt: skip
 def test_a_bucket_that_shared_memory_does_not_hold(tmp_path, monkeypatch, free, bucket, ranks, is_short):
-    """100 MB of embeddings and little else: of a bucket no more is taken than there are weights."""
+    """100 MB of embeddings: a bucket never allocates more than the weights."""
     toy = make_toy(tmp_path)
     sizes = {"hidden_size": 1000, "num_hidden_layers": 0, "intermediate_size": 1, "num_attention_heads": 1,
              "vocab_size": 25_000, "tie_word_embeddings": True}  # fmt: skip
@@ -65,18 +65,18 @@ def test_a_bucket_that_shared_memory_does_not_hold(tmp_path, monkeypatch, free, 
 
 
 def shape_of_size(parameters: float) -> estimate.Shape:
-    """Of about so many parameters, in one embedding."""
+    """Return a shape with about `parameters` parameters in one embedding."""
     return estimate.Shape(int(parameters / 1000), 0, 1, 1, 1, 1, 1000, True)
 
 
 def test_disk(tmp_path):
-    """Against the real disk: what it can hold of 12 B a parameter, in checkpoints; before Ray starts."""
+    """Uses the real disk: how many checkpoints of 12 bytes per parameter fit; before Ray starts."""
     assert budgets.disk.cost == "cheap"
     toy = make_toy(tmp_path)
     kept = ["trainer.max_actor_ckpt_to_keep=3", "trainer.total_training_steps=400", "trainer.save_freq=20"]
 
     def level(checkpoints: float, *more: str) -> str:
-        """Of a disk that has room for so many."""
+        """Return the level for a disk with space for this many."""
         shape = shape_of_size(shutil.disk_usage(tmp_path).free / checkpoints / 12)
         [diagnostic] = budgets.checkpoints_fit(run_of(toy, *kept, *more), shape)
         assert str(tmp_path) in diagnostic.wrong
@@ -150,7 +150,7 @@ def test_versions(monkeypatch):
 
 @pytest.mark.full
 def test_on_a_launch_script(capsys, tmp_path, monkeypatch):
-    """The whole command, in this environment: a toy script whose only fault is that its files are missing."""
+    """The whole command in this environment, on a toy script with missing files."""
     monkeypatch.setenv("TRAIN_FILE", str(tmp_path / "none.parquet"))
     script = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
 

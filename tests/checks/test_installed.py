@@ -1,4 +1,4 @@
-"""Builds of torch, vLLM and flash-attn that are not those of the run: named before anything is started."""
+"""Wrong builds of torch, vLLM and flash-attn are reported before anything starts."""
 
 import sys
 from pathlib import Path
@@ -19,7 +19,7 @@ def no_cluster(monkeypatch):
 
 
 def installed(site: Path, monkeypatch, version: str) -> None:
-    """Put a vllm of this version before the one that is there."""
+    """Install a fake vllm of this version in front of the real one."""
     metadata = site / f"vllm-{version}.dist-info" / "METADATA"
     metadata.parent.mkdir()
     metadata.write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
@@ -28,7 +28,7 @@ def installed(site: Path, monkeypatch, version: str) -> None:
 
 @pytest.mark.skipif(torch.version.cuda is not None, reason="torch is built for GPUs here")
 def test_the_cpu_environment_is_named(toy, monkeypatch):
-    """Where torch.cuda.device_count() would be told as a machine without GPUs."""
+    """Otherwise it would look like a machine without GPUs."""
     run = run_of(toy, *GPU)
     (diagnostic,) = gpu_builds(run)
     assert diagnostic.level == "error"

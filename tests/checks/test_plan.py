@@ -27,7 +27,7 @@ def composed(*groups: str) -> dict:
 
 
 def of(*overrides: str) -> dict:
-    """The configuration with these choices of groups and keys; to compose one takes half a second."""
+    """Return the configuration with these groups and keys; composing takes half a second."""
     keys = [text for text in overrides if "." in text.partition("=")[0]]
     config = OmegaConf.create(copy.deepcopy(composed(*(text for text in overrides if text not in keys))))
     return OmegaConf.to_container(OmegaConf.merge(config, OmegaConf.from_dotlist(keys)))  # type: ignore[return-value]
@@ -80,7 +80,7 @@ def test_lora_has_gradients_and_moments_of_the_adapter_alone():
 
 
 def test_offloading_moves_the_state():
-    """Between two updates to the host by verl's switches; always, by offload_policy."""
+    """verl's switches offload between updates, offload_policy always."""
     plain = phases(of("model=qwen3-4b"), 8)
     fsdp = f"{A}.fsdp_config"
     moved = phases(of("model=qwen3-4b", f"{fsdp}.param_offload=true", f"{fsdp}.optimizer_offload=true"), 8)
@@ -146,7 +146,7 @@ def test_time_by_hand():
 
 @pytest.fixture
 def small(tmp_path, monkeypatch) -> Path:
-    """The configuration of a model, and nothing else of it."""
+    """Return a model directory with only a configuration."""
     (tmp_path / "config.json").write_text(json.dumps(SMALL))
     monkeypatch.setenv("MODEL_PATH", str(tmp_path))
     return tmp_path

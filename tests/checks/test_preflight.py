@@ -1,4 +1,4 @@
-"""Refusals as a user meets them: exit code 2, a line for each thing that is wrong, nothing touched."""
+"""Rejected runs: exit code 2, one line per error, no side effects."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def test_everything_that_is_wrong_is_shown(toy, capsys):
 
 
 def test_a_refusal_by_verl_leaves_nothing_behind(toy, capsys):
-    """The import server was started meanwhile, with its log in the run's directory."""
+    """Also the import server, which has started with its log in the run's directory."""
     loss = "actor_rollout_ref.actor.policy_loss.loss_mode=gsp"
     preload = ["rpg.preload.early=[]", "rpg.preload.late=[rpg.verl_plugin.cpu.preload.ray_ids]"]
     assert start.main([*overrides(toy), loss, *preload]) == 2
@@ -96,7 +96,7 @@ def test_configuration_errors_have_exit_code_2(toy, override, said, capsys):
     ],
 )
 def test_a_dry_run_refuses_wrong_settings(override, proposed, capsys, monkeypatch):
-    """With the nearest name; the files and the model, which are not here, are not looked at."""
+    """Suggests the nearest name; does not check the missing files and model."""
     monkeypatch.setenv("DRY_RUN", "1")
     assert start.main(["trainer.experiment_name=t", override]) == 2
     refused = capsys.readouterr()
@@ -114,7 +114,7 @@ def test_a_dry_run_prints_the_configuration(capsys, monkeypatch):
 
 
 def test_as_a_process(toy):
-    """The launch script itself: exit code 2, one line, no directory made, no process left."""
+    """The launch script: exit code 2, one line, no directory created, no process left."""
     script = scripts.RECIPE / "cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
     environment = {**os.environ, "PYTHON": sys.executable, "MODEL_PATH": "/nowhere/model"}
     ended = subprocess.run(

@@ -33,7 +33,7 @@ def test_a_secret_in_the_configuration(toy, override, key, monkeypatch):
 
 @pytest.mark.parametrize("dry", ["", "1"])
 def test_a_secret_is_refused_before_anything_shows_it(toy, capfd, monkeypatch, dry):
-    """Another check's message would show the whole of rpg.env; what a dry run prints is kept in files."""
+    """Another check's message would show rpg.env, and the output of dry runs is stored in files."""
     monkeypatch.setenv("DRY_RUN", dry)
     assert start.main([*overrides(toy), f"+rpg.env.HF_TOKEN={TOKEN}", "+rpg.env.a-b=x"]) == 2
     out, err = capfd.readouterr()

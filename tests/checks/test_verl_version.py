@@ -1,4 +1,4 @@
-"""Another verl is refused before anything of it is read, or tried with a warning."""
+"""Another verl version is rejected before it is read, or tried with a warning."""
 
 import pytest
 
@@ -13,7 +13,7 @@ OTHER = "0.10.0"
 
 @pytest.fixture
 def other(monkeypatch):
-    """Verl's metadata say another version; RPG_ALLOW_VERL is not set."""
+    """Make verl's metadata another version, without RPG_ALLOW_VERL."""
     monkeypatch.setattr(version, "installed", lambda: OTHER)
     monkeypatch.delenv(version.ALLOW, raising=False)
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
@@ -21,7 +21,7 @@ def other(monkeypatch):
 
 @pytest.mark.parametrize("dry", ["", "1"])
 def test_another_verl_is_refused(other, toy, monkeypatch, capsys, dry):
-    """Before its configuration is read, on which ours might not even fit."""
+    """Before its configuration is read, which ours may not fit."""
     monkeypatch.setenv("DRY_RUN", dry)
     monkeypatch.setattr(compose, "compose_config", lambda overrides: pytest.fail("it was composed"))
     assert start.main(overrides(toy)) == 2

@@ -1,4 +1,4 @@
-"""Small files in the published layout of each source, quirks included, for the real loaders to read."""
+"""Small files in each source's published layout, with its peculiarities, for the real loaders."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +14,7 @@ DAPO_SCHEMA = SCHEMA.set(4, pa.field("extra_info", pa.struct([("index", pa.strin
 
 
 def dapo_row(problem: str, answer: str | None, index: str) -> dict[str, Any]:
-    """One row as BytedTsinghua-SIA/DAPO-Math-17k has it: the template around the problem, a string index."""
+    """Return one row of BytedTsinghua-SIA/DAPO-Math-17k: the template around the problem, a string index."""
     return {
         "data_source": "math_dapo",
         "prompt": [{"content": format_prompt(problem), "role": "user"}],
@@ -25,7 +25,7 @@ def dapo_row(problem: str, answer: str | None, index: str) -> dict[str, Any]:
 
 
 def dapo_problem(number: int) -> str:
-    """A problem as long as those of DAPO-Math-17k, about 250 characters; one in six is Chinese."""
+    """Return a problem of the length in DAPO-Math-17k, about 250 characters; one in six is Chinese."""
     if number % 6 == 0:
         return f"设 $a_{{{number}}}$ 是正整数,求满足 $x^2 \\equiv {number} \\pmod{{{number + 7}}}$ 的最小值。" * 3
     return (
@@ -45,7 +45,7 @@ def write_dapo(path: Path, distinct: int, copies: int) -> int:
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]], schema: pa.Schema | None = None) -> Path:
-    """Write rows to a parquet file, with the types arrow infers unless a schema is given."""
+    """Write rows to a parquet file, by default with the types that arrow infers."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)
     return path

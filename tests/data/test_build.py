@@ -63,7 +63,7 @@ def test_olympiad_answers_in_lists_and_context(tmp_path: Path) -> None:
 
 
 def test_released_aime_file_with_problem_numbers_as_index(tmp_path: Path) -> None:
-    """E10 in docs/mathematics.md: 30 problems in 960 rows whose index is the problem; we write the repeat number."""
+    """E10 in docs/mathematics.md: 960 rows of 30 problems with the problem as index; we write the repeat number."""
     rows = [dapo_row(f"Problem {n}.", str(n), str(n)) for _ in range(32) for n in range(30)]
     built = build("aime24", write_rows(tmp_path / "aime-2024.parquet", rows), tmp_path / "out")
     assert len(built) == 960
@@ -112,7 +112,7 @@ def test_dapo_is_stripped_deduplicated_and_english(tmp_path: Path, capsys: pytes
 
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "built"])
 def test_excluded_files_may_be_as_published(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A published file keeps out the problems that building it would write, context included."""
+    """A published file excludes the problems that its build would write, with context."""
     published = write_rows(tmp_path / "raw.parquet", FLAT["olympiadbench"])
     texts = [row["extra_info"]["raw_problem"] for row in build("olympiadbench", published, tmp_path)]
     jsonl = tmp_path / "raw.jsonl"
@@ -183,7 +183,7 @@ def test_integers_as_published(published: str | float, written: str) -> None:
 
 @pytest.mark.parametrize("name", ["minerva-math", "dapo-math-17k-eng"])
 def test_through_datasets(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`datasets` loads a folder as it loads a repository of the hub: same call, same streaming."""
+    """`datasets` loads a folder like a repository of the hub: same call, same streaming."""
     source = SOURCES[name]
     repository = tmp_path / "repository"
     rows = FLAT.get(name) or [dapo_row(dapo_problem(n % 5), "3", "i") for n in range(10)]
@@ -199,7 +199,7 @@ def test_through_datasets(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     ("distinct", "copies"), [(2000, 10), pytest.param(17917, 100, marks=pytest.mark.full)], ids=["20k", "1.8M"]
 )
 def test_memory_of_the_largest_build(distinct: int, copies: int, tmp_path: Path) -> None:
-    """A synthetic DAPO-Math-17k in a process of its own, which prints its peak memory in kB."""
+    """Builds a synthetic DAPO-Math-17k in a separate process, which prints its peak memory in kB."""
     rows = write_dapo(tmp_path / "dapo.parquet", distinct, copies)
     code = (
         "import sys; from pathlib import Path; from rpg.cli import main\n"

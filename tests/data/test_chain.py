@@ -1,4 +1,4 @@
-"""The task of several steps: solutions of both kinds are right, and fit where the configuration says they do."""
+"""The chain task: both kinds of solutions are correct and fit the configured lengths."""
 
 import hashlib
 
@@ -17,7 +17,7 @@ def problems():
 
 
 def test_the_problems_are_reasoning_gyms():
-    """The digest is of what reasoning-gym 0.1.25 draws with seed 0, of which this repository's studies were made."""
+    """The digest is of reasoning-gym 0.1.25's problems with seed 0, which the studies used."""
     drawn = chain.draw(chain.TEST + chain.TRAIN)
     text = "\n".join(f"{problem.split} {problem.text} {problem.ground_truth}" for problem in drawn)
     assert hashlib.sha256(text.encode()).hexdigest() == DIGEST

@@ -1,4 +1,4 @@
-"""`rpg data check`: accepts what build writes; names row, column and remedy of every corruption."""
+"""`rpg data check`: accepts built files; names row, column and remedy of every corruption."""
 
 import copy
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def check(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[i
 
 
 def put(row: Any, path: tuple[str | int, ...], value: Any) -> None:
-    """Put a value at a place of a row."""
+    """Set a value in a row."""
     for key in path[:-1]:
         row = row[key]
     row[path[-1]] = value
@@ -204,7 +204,7 @@ def test_overlap_of_two_test_files_is_a_warning(tmp_path: Path, capsys: pytest.C
 
 
 def test_released_files_are_read_with_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The published DAPO-Math-17k: text as index, Chinese rows, every problem many times."""
+    """The published DAPO-Math-17k: text indices, Chinese rows, repeated problems."""
     path = tmp_path / "dapo.parquet"
     write_dapo(path, distinct=24, copies=3)
     code, out = check(capsys, path)

@@ -1,4 +1,4 @@
-"""scripts/prepare_data.sh from local copies: all files, resumed, forced, and what is said on failure."""
+"""scripts/prepare_data.sh from local copies: all files, resumed, forced, and messages on failure."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The toy task: right sums, disjoint splits, readable by verl's own loader; its model, whole or absent; `rpg demo`."""
+"""The toy task: correct sums, disjoint splits, verl's loader; its model, complete or absent; `rpg demo`."""
 
 import json
 import resource
@@ -59,7 +59,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     ],
 )
 def test_a_refused_build_changes_no_file(train, test, named, tmp_path, capsys) -> None:
-    """One file of an older build beside a new one could hold the same problems."""
+    """An old file beside a new one could have the same problems."""
     build(tmp_path, "--train-size", "30", "--test-size", "10")
     before = contents(tmp_path)
     sizes = ["--train-size", str(train), "--test-size", str(test)]
@@ -134,7 +134,7 @@ def test_a_full_disk_leaves_no_model(tmp_path, untrained):
 
 @pytest.fixture
 def demo(tmp_path, monkeypatch, capsys):
-    """`rpg demo` with a run that leaves these accuracies, one a step: exit code and standard output."""
+    """Run `rpg demo` with a fake run of these accuracies, one per step; return exit code and stdout."""
 
     def run(*accuracies: float | None, answers: int = 4, written: bool = True) -> tuple[int, str]:
         key = f"val-core/toy_sum/acc/mean@{answers}"

@@ -1,4 +1,4 @@
-"""`rpg data build --from FILE`: a user's own table, gsm8k and math, from files in their published schema."""
+"""`rpg data build --from FILE`: custom tables, and gsm8k and math in their published schema."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ OWN = ["--question", QUESTION, "--answer", ANSWER]
 
 
 def write_csv(path: Path, count: int = 10) -> Path:
-    """`count` questions, one of them three times (once with another answer), one without an answer, one empty."""
+    """Write `count` questions, one of them three times (once with another answer), one without answer, one empty."""
     rows = [f'"{n}, and one more?",{n + 1},{n % 3}' for n in range(count)]
     rows += ['"0, and one  more?",1,0', '"0, and one more?",2,0', '"nothing",,0', '" ",7,0']
     path.write_text("\n".join([f'"{QUESTION}",{ANSWER},"{LEVEL}"', *rows]) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: toy model and data, runs of the launch script, and a look for what they leave."""
+"""Fixtures of the end-to-end tests: toy model and data, runs of the launch script, and checks for left-over files."""
 
 import json
 import os
@@ -18,22 +18,21 @@ from rpg.launching import cleanup
 ROOT = Path(__file__).resolve().parents[2]
 TOY = ROOT / "runs" / "toy"
 SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
-# Seconds for what takes 50 to 100 on two free cores. Passed only by what hangs: the start alone took 190 s with twenty
-# busy processes beside it.
+# Seconds for runs that take 50 to 100 s on two free cores; the start took 190 s beside twenty busy processes.
 PATIENCE = 900
 MARK = "RPG_TEST_RUN"  # an environment variable that every process of a run inherits
 
 
 @pytest.fixture(scope="session", autouse=True)
 def toy() -> Path:
-    """Directory with the toy model and data, built as `rpg demo` builds them where they are missing."""
+    """Return the directory with toy model and data, built as by `rpg demo` if missing."""
     command = [sys.executable, "-m", "rpg.cli", "demo", "--prepare-only", "--dir", str(TOY)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=2 * PATIENCE)
     return TOY
 
 
 def left_over() -> set[str]:
-    """Files in shared memory such as runs leave there, and which no living process has."""
+    """Return files in shared memory that dead runs left."""
     cleanup.remove()  # as the next start does
     used = cleanup.mapped(psutil.pids())
     files = [path for name in (cleanup.WEIGHTS, cleanup.SEMAPHORES) for path in cleanup.SHARED.glob(f"{name}*")]
@@ -41,7 +40,7 @@ def left_over() -> set[str]:
 
 
 def assert_nothing_left(before: set[str]) -> None:
-    """Nothing that the next start would not remove; it leaves what dead runs made in the last minute."""
+    """Assert that no files remain that the next start would not remove."""
     until = time.monotonic() + cleanup.GRACE
     while left_over() - before and time.monotonic() < until:
         time.sleep(1)
@@ -49,10 +48,10 @@ def assert_nothing_left(before: set[str]) -> None:
 
 
 class Run:
-    """A started command in a process group of its own, with everything it prints in a file."""
+    """A started command in its own process group, with its output in a file."""
 
     def __init__(self, command: list[str], directory: Path, *, background: bool = False, **environment: str):
-        """background: as a script starts a job with &, which then ignores SIGINT; otherwise as a terminal does."""
+        """background: start as with & in a script, which ignores SIGINT; else as in a terminal."""
         self.mark = uuid.uuid4().hex
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
@@ -70,7 +69,7 @@ class Run:
             )
 
     def wait(self, timeout: float = PATIENCE) -> int:
-        """Exit code; a run that takes longer is ended and fails the test."""
+        """Return the exit code; a run that takes too long is killed and fails the test."""
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -78,18 +77,18 @@ class Run:
             pytest.fail(f"the run took more than {timeout} s:\n{self.text()[-3000:]}")
 
     def text(self) -> str:
-        """What the run printed so far."""
+        """Return the run's output so far."""
         return self.output.read_text(errors="replace")
 
     def metrics(self) -> list[dict]:
-        """The records of metrics.jsonl so far, complete lines only."""
+        """Return the complete records of metrics.jsonl so far."""
         path = self.directory / "metrics.jsonl"
         if not path.is_file():
             return []
         return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
     def wait_for_step(self, step: int, timeout: float = PATIENCE) -> None:
-        """Return when metrics of this step are there."""
+        """Wait until the metrics of this step are logged."""
         until = time.monotonic() + timeout
         while not any(record["step"] >= step for record in self.metrics()):
             assert self.process.poll() is None, f"the run ended before step {step}:\n{self.text()[-3000:]}"
@@ -97,7 +96,7 @@ class Run:
             time.sleep(0.5)
 
     def processes(self) -> list[psutil.Process]:
-        """Living processes that carry this run's mark in their environment."""
+        """Return living processes with this run's mark in their environment."""
         found = []
         for process in psutil.process_iter():
             try:
@@ -108,14 +107,14 @@ class Run:
         return found
 
     def survivors(self, patience: float = 120) -> list[str]:
-        """Command lines of this run's processes that still live so many seconds after the driver ended."""
+        """Return command lines of this run's processes that live `seconds` after the driver's end."""
         until = time.monotonic() + patience
         while self.processes() and time.monotonic() < until:
             time.sleep(0.5)
         return [" ".join(process.cmdline()) for process in self.processes()]
 
     def listeners(self) -> list[tuple[str, str]]:
-        """(process, address) of every socket on which a process of this run takes connections from a network."""
+        """Return (process, address) of every socket on which this run listens to a network."""
         found = []
         for process in self.processes():
             try:
@@ -126,16 +125,16 @@ class Run:
         return found
 
     def ray_logs(self) -> list[Path]:
-        """Where the Ray of this run writes its logs; while it lives."""
+        """Return the log directory of this run's Ray while it lives."""
         named = {text for process in self.processes() for text in process.cmdline() if text.startswith("--log_dir=")}
         return [Path(text.removeprefix("--log_dir=")) for text in sorted(named)]
 
     def interrupt(self) -> None:
-        """What Ctrl-C in a terminal does: SIGINT to the foreground process group."""
+        """Send SIGINT to the foreground process group, like Ctrl-C in a terminal."""
         os.killpg(self.process.pid, signal.SIGINT)
 
     def end(self) -> None:
-        """Kill whatever is left."""
+        """Kill all remaining processes."""
         for process in self.processes():
             try:
                 process.kill()
@@ -145,10 +144,10 @@ class Run:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator:
-    """Start commands; what is left of them at the end of the test is killed.
+    """Return a function that starts commands, whose processes are killed at the end of the test.
 
-    Called with Hydra overrides it starts the launch script; a whole command is given as `command=`. Run.directory is
-    where the script's run goes. background: see Run.
+    It starts the launch script with Hydra overrides, or the command `command=`. Run.directory is the run's directory.
+    background: see Run.
     """
     runs: list[Run] = []
 

@@ -1,4 +1,4 @@
-"""A worker extension for vLLM that writes down the weights it rolls out with, after every synchronisation."""
+"""A worker extension for vLLM that saves its weights after every synchronisation."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ DIRECTORY = "RPG_TEST_ROLLOUT_WEIGHTS"
 
 
 class Extension(vLLMColocateWorkerExtension):
-    """verl's own, which vLLM makes a base of its worker; R/n.pt holds replica R's parameters after n + 1 updates."""
+    """verl's extension, a base of vLLM's worker; R/n.pt has replica R's parameters after n + 1 updates."""
 
     def update_weights_from_ipc(self, *args, **kwargs):
         super().update_weights_from_ipc(*args, **kwargs)

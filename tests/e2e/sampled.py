@@ -1,4 +1,4 @@
-"""What a step of an asynchronous run was trained on, from its checkpoint, and log-probs of it computed anew."""
+"""Reads the training data of an asynchronous step from its checkpoint, and recomputes log-probs."""
 
 import pickle
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ BATCH = 64  # responses at once
 
 @dataclass(frozen=True)
 class Response:
-    """A response with its prompt, and what the loss was given of it.
+    """A response with its prompt and the loss's inputs.
 
     Attributes:
-        group: of its prompt, each time that it is asked.
+        group: id of its prompt's group.
         prompt, tokens: ids, (tokens,).
         rollout_log_probs, old_log_probs: (tokens,), as verl kept them.
-        first, last: steps after which the policies that began and ended it were saved; 0: the initial one.
+        first, last: steps of the policies that began and ended it; 0: the initial one.
     """
 
     group: str
@@ -34,7 +34,7 @@ class Response:
 
 
 def trained_on(run: Path, step: int) -> list[Response]:
-    """The responses of a step: verl saves them with the checkpoint of that step, and removes them afterwards."""
+    """Return a step's responses, which verl saves with that step's checkpoint and removes afterwards."""
     [file] = (run / f"global_step_{step}/transfer_queue/simple_storage").glob("su_*.pkl")
     held = pickle.loads(file.read_bytes())["field_data"]  # of our own run
     return [
@@ -52,14 +52,14 @@ def trained_on(run: Path, step: int) -> list[Response]:
 
 
 class Policies:
-    """The policies of a run by the step after which they were saved."""
+    """The policies of a run by step."""
 
     def __init__(self, run: Path):
         self._run, self._made = run, {}
 
     @torch.no_grad()
     def log_probs(self, step: int, responses: list[Response]) -> list[torch.Tensor]:
-        """log pi of each response's tokens at temperature 1, by transformers in float32."""
+        """Return log pi of each response's tokens at temperature 1, by transformers in float32."""
         if step not in self._made:
             model = AutoModelForCausalLM.from_pretrained(TOY / "model", dtype=torch.float32)
             if step:
@@ -77,10 +77,9 @@ class Policies:
 
 
 def written_by(response: Response, log_probs: dict[int, torch.Tensor], tolerance: float) -> list[int] | None:
-    """The step of the policy that each token is of, never an older one after a newer; None where none gives them.
+    """Return each token's policy step, non-decreasing, or None if no assignment matches.
 
-    log_probs: of the response by the step of the policy. The oldest that fits is taken, so that a token which several
-    give counts for the first of them.
+    log_probs: the response's log-probs by policy step. Chooses the oldest matching policy.
     """
     found, step = [], response.first
     for token, of_rollout in enumerate(response.rollout_log_probs):

@@ -1,4 +1,4 @@
-"""Short runs of a launch script on the toy task, and what their checkpoints hold."""
+"""Short runs of a launch script on the toy task, and readers of their checkpoints."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.e2e.conftest import PATIENCE, SCRIPT, Run
 
 
 def begin(directory: Path, steps: int, *overrides: str, script: Path = SCRIPT, **environment: str) -> Run:
-    """Start steps training steps into directory, without validation; checkpoints only where overrides ask for them."""
+    """Start `steps` training steps without validation; checkpoints only by overrides."""
     command = [
         "bash",
         str(script),
@@ -27,7 +27,7 @@ def begin(directory: Path, steps: int, *overrides: str, script: Path = SCRIPT, *
 
 
 def run(directory: Path, steps: int, *overrides: str, script: Path = SCRIPT, **environment: str) -> list[dict]:
-    """Run to the end; returns the metrics, one dict a step. Fails with the end of the log."""
+    """Run to the end and return the metrics, one dict per step. Fails with the end of the log."""
     started = begin(directory, steps, *overrides, script=script, **environment)
     try:
         assert started.wait(2 * PATIENCE) == 0, started.text()[-4000:]
@@ -44,13 +44,13 @@ def metrics(directory: Path) -> list[dict]:
 
 
 def _ranks(directory: Path, name: str) -> list:
-    """What each rank saved as name with its number in it, in the order of the ranks."""
+    """Return what each rank saved under a name, in rank order."""
     paths = sorted(directory.glob(name), key=lambda path: int(path.stem.rpartition("_")[2]))
     return [torch.load(path, weights_only=True) for path in paths]
 
 
 def _whole(shards: list[dict]) -> dict[str, torch.Tensor]:
-    """Tensors of which each rank has some rows, as FSDP2 shards them."""
+    """Concatenate FSDP2 shards."""
     return {name: torch.cat([_local(shard[name]) for shard in shards]) for name in shards[0]}
 
 
@@ -59,7 +59,7 @@ def _local(tensor) -> torch.Tensor:
 
 
 def actor(directory: Path, step: int) -> dict[str, torch.Tensor]:
-    """The actor's weights in the checkpoint of step."""
+    """Return the actor's weights in a step's checkpoint."""
     return _whole(_ranks(directory / f"global_step_{step}" / "actor", "model_world_size_*_rank_*.pt"))
 
 
@@ -67,7 +67,7 @@ FUSED = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj
 
 
 def rolls_out_with(rollout: dict[str, torch.Tensor], weights: dict[str, torch.Tensor]) -> bool:
-    """Whether vLLM's parameters are all of the actor's weights, bit for bit: float32 on both sides, copied."""
+    """Return whether vLLM's parameters equal the actor's weights bit for bit (float32 on both sides)."""
     looked_at = set()
     for name, tensor in rollout.items():
         *_, module, _ = name.split(".")
@@ -80,11 +80,11 @@ def rolls_out_with(rollout: dict[str, torch.Tensor], weights: dict[str, torch.Te
 
 
 def optimizer(directory: Path, step: int) -> dict:
-    """The optimizer's state dict in the checkpoint of step, of rank 0."""
+    """Return rank 0's optimizer state in a step's checkpoint."""
     return _ranks(directory / f"global_step_{step}" / "actor", "optim_world_size_*_rank_*.pt")[0]
 
 
 def reference(directory: Path, step: int) -> dict:
-    """The reference in the checkpoint of step: its state, and its shards as whole tensors where it has some."""
+    """Return the reference in a step's checkpoint: its state, and its weights if saved."""
     saved = _ranks(directory / f"global_step_{step}" / "reference", "world_size_*_rank_*.pt")
     return saved[0] | ({"shards": _whole([each["shards"] for each in saved])} if "shards" in saved[0] else {})

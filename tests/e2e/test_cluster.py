@@ -1,6 +1,6 @@
 """A launch script against a real Ray cluster: one node, and two nodes that share the actor.
 
-The nodes are processes of this machine. They are ended one by one: `ray stop` would end everybody's.
+The nodes are processes of this machine, ended one by one: `ray stop` would end all Rays of the machine.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ def free_port() -> int:
 
 
 class Cluster:
-    """Ray nodes of this machine with one logical GPU each, under a token of their own."""
+    """Ray nodes on this machine with one logical GPU each and their own token."""
 
     def __init__(self, directory: Path, **env: str):
         self.port, self.dashboard = free_port(), free_port()
@@ -72,7 +72,7 @@ class Cluster:
         raise TimeoutError(f"no {wanted} nodes after {limit} s: {state}\n{logs}")
 
     def wait_for_jobs(self, limit: float = PATIENCE) -> None:
-        """A head takes jobs some seconds after its node is alive."""
+        """Wait until the head accepts jobs, some seconds after its node is alive."""
         submit = ["job", "submit", "--address", self.url, "--no-wait", "--", "true"]
         began, said = time.monotonic(), ""
         while "submitted successfully" not in said:
@@ -95,7 +95,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def head(directory: Path, **env: str) -> Iterator[Cluster]:
-    """A cluster of one node; env: what differs in the environment of `ray start`."""
+    """Return a cluster of one node; env: extra environment variables of `ray start`."""
     directory.mkdir()
     cluster = Cluster(directory, **env)
     try:
@@ -113,7 +113,7 @@ def cluster(tmp_path):
 
 
 def launched(cluster: Cluster, directory: Path, *overrides: str, **env: str) -> subprocess.CompletedProcess:
-    """The script, run from a directory against the cluster, to its end."""
+    """Run the script from a directory against the cluster, to its end."""
     short = ["trainer.total_training_steps=2", "trainer.test_freq=-1", "trainer.val_before_train=false"]
     return subprocess.run(
         ["bash", str(SCRIPT), *short, "rpg.console=full", *overrides],
@@ -159,7 +159,7 @@ def test_two_nodes_share_the_actor(cluster, tmp_path):
 
 
 def test_a_head_whose_python3_has_no_verl(tmp_path):
-    """Ray's own command was given by its path, and nothing was activated."""
+    """`ray start` was called by its path, without an active environment."""
     with head(tmp_path / "cluster", PATH=PLAIN_PATH) as cluster:
         done = launched(cluster, tmp_path, PATH=os.environ["PATH"])
     told = done.stdout + done.stderr

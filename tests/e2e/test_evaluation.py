@@ -21,7 +21,7 @@ SAMPLES = 2
 
 
 def answers(directory: Path, step: int) -> dict[str, set[str]]:
-    """Problem -> its answers in the validation at step."""
+    """Return problem -> answers in the validation at a step."""
     found: dict[str, set[str]] = {}
     for line in (directory / "validation" / f"{step}.jsonl").read_text().splitlines():
         sample = json.loads(line)

@@ -1,4 +1,4 @@
-"""What goes wrong in mid-run: one clear end, the right exit code, and no process left behind."""
+"""Faults during a run: a clear message, the right exit code, and no process left behind."""
 
 import os
 import signal
@@ -18,10 +18,10 @@ BRIEF = [
 
 
 def test_a_dead_vllm_engine_ends_the_run(start):
-    """SIGKILL to vLLM's engine: its server ends, Ray loses it, and the run ends with an error that says so.
+    """SIGKILL to vLLM's engine: its server ends, Ray reports it, and the run ends with an error that names it.
 
-    While nobody asks the engine anything: the actor is stopped, so that it would wait for it to take weights for ever.
-    Also where a script started the run in the background, so that SIGINT is ignored.
+    The engine is idle: the actor is stopped, and would wait forever for it to take weights. Also for a run that a
+    script started in the background, which ignores SIGINT.
     """
     run = start(*BRIEF, background=True)
     run.wait_for_step(1)
@@ -44,7 +44,7 @@ def test_a_dead_vllm_engine_ends_the_run(start):
 
 
 def test_a_worker_that_ray_loses_ends_the_run(start):
-    """Ray loses TransferQueue's storage, for which the trainer would wait for ever: exit code 1, and why."""
+    """Ray loses TransferQueue's storage, for which the trainer would wait forever: exit code 1 with the reason."""
     run = start(*BRIEF)
     run.wait_for_step(1)
     family = psutil.Process(run.process.pid).children(recursive=True)
@@ -58,7 +58,7 @@ def test_a_worker_that_ray_loses_ends_the_run(start):
 
 
 def test_ctrl_c(start):
-    """Ctrl-C in mid-run: exit code 130, no Ray or vLLM process, metrics kept."""
+    """Ctrl-C during a run: exit code 130, no Ray or vLLM process left, metrics kept."""
     run = start(*BRIEF)
     run.wait_for_step(1)
     run.interrupt()

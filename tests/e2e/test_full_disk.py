@@ -1,6 +1,6 @@
-"""A disk that is full at the start, in mid-metrics and in mid-checkpoint, and one that cannot be written to.
+"""A disk that is full at the start, while writing metrics or a checkpoint, and a read-only disk.
 
-A small tmpfs, which takes root to mount.
+Uses a small tmpfs, which requires root.
 """
 
 import json
@@ -32,7 +32,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, leave: int) -> Path:
-    """Leave so many bytes free."""
+    """Fill the disk up to the given free bytes."""
     free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
     file = disk / "somebody's"
     with open(file, "wb") as stream:
@@ -49,7 +49,7 @@ def steps(directory: Path) -> list[int]:
 
 
 def test_full_or_read_only_at_the_start(start, disk):
-    """Before Ray starts, with the file or the directory named; nothing of an earlier run has changed."""
+    """Fails before Ray starts and names the file or directory; an earlier run's files are unchanged."""
     here = f"trainer.default_local_dir={disk / 'run'}"
     filled = fill(disk, 0)
     run = start(*SETTINGS, here)
@@ -65,7 +65,7 @@ def test_full_or_read_only_at_the_start(start, disk):
 
 
 def test_full_in_the_middle(start, disk):
-    """Between two checkpoints: the next one is not begun; the same command continues when there is room."""
+    """Between two checkpoints: no further save starts; the same command resumes when there is space."""
     directory = disk / "run"
     settings = [*SETTINGS, f"trainer.default_local_dir={directory}", "trainer.total_training_steps=4"]
     run = start(*settings)

@@ -1,7 +1,7 @@
 """A campaign of SIGKILLs at random moments, each followed by the same command; figures: docs/reliability.md.
 
-A run of 30 steps, killed RPG_KILLS=6 times: each target once. A minute and a half a kill on two free cores. The
-campaign of the figures: three seeds (RPG_KILL_SEEDS=0,1,2), killed until they are done (RPG_KILLS=40).
+A run of 30 steps is killed RPG_KILLS=6 times, once per target; 90 s per kill on two free cores. The figures are from
+three seeds (RPG_KILL_SEEDS=0,1,2) with RPG_KILLS=40.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ TARGETS = {
 
 
 def named(run: Run, beginning: str) -> list[psutil.Process]:
-    """A run's processes whose program or title begins so."""
+    """Return a run's processes whose program or title has this prefix."""
     found = []
     for process in run.processes():
         try:
@@ -61,13 +61,13 @@ def named(run: Run, beginning: str) -> list[psutil.Process]:
 
 
 def starts(directory: Path) -> int:
-    """How often a run has begun, its metrics cut to where it goes on."""
+    """Return the number of the run's starts."""
     history = directory / "history.jsonl"
     return len(history.read_text().splitlines()) if history.is_file() else 0
 
 
 def wait_for_a_moment(run: Run, before: int, chance: random.Random) -> str:
-    """Return at a random moment of the start, or of a step. before: starts before this one."""
+    """Wait for a random moment of the start or of a step. before: starts before this one."""
     begun = time.monotonic()
     if chance.random() < 0.2:  # while the run starts, which takes 40 to 60 s
         time.sleep(chance.uniform(2, 40))
@@ -85,7 +85,7 @@ def wait_for_a_moment(run: Run, before: int, chance: random.Random) -> str:
 
 
 def kill(run: Run, target: str, before: int, chance: random.Random) -> str:
-    """Wait for a random moment and kill; what was hit, and when."""
+    """Wait for a random moment and kill; return the target and the time."""
     moment = wait_for_a_moment(run, before, chance)
     victims: list[psutil.Process] = []
     if target == "save":

@@ -1,6 +1,6 @@
-"""Every method through one of its scripts on the real stack: three steps, which move the weights.
+"""Every method by one of its scripts on the real stack: three steps that change the weights.
 
-The rollouts of two runs need not be the same: tests/recipe/test_updates.py compares the methods on one batch.
+Rollouts of two runs may differ: tests/recipe/test_updates.py compares the methods on one batch.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""The reference in the real stack: every mode trains, and a run that was killed goes on where it was."""
+"""The reference in the real stack: every mode trains, and a killed run resumes."""
 
 import pytest
 import torch
@@ -20,9 +20,8 @@ OPTIMIZERS = {
     "adamw": ["optim=toy", "actor_rollout_ref.actor.optim.lr_warmup_steps=0"],
     "schedule_free": ["optim=schedulefree", "actor_rollout_ref.actor.optim.lr=3e-3"],
 }
-# Steps that depend on the weights only, so that two runs can be compared: the most likely token, a baseline over the
-# batch, because the answers to one prompt are then all the same, and one mini-batch an iteration, because verl gets
-# the prompts of a batch in the order of random ids.
+# Steps that depend on the weights only, so that two runs can be compared: greedy sampling, a baseline over the batch
+# (a prompt's answers are then equal), and one mini-batch per iteration (verl orders prompts by random ids).
 REPEATABLE = [
     "actor_rollout_ref.rollout.top_k=1",
     "algorithm.adv_estimator=rpg_batchmean",
@@ -55,7 +54,7 @@ def test_modes(tmp_path, mode, method):
     [("every_k", "schedule_free"), ("fixed", "adamw")],  # test_worker.py has all of them, without Ray and vLLM
 )
 def test_killed_between_two_checkpoints_and_resumed(tmp_path, mode, optimizer):
-    """Checkpoints after steps 2 and 4, killed after 3: steps 3 and 4 again, and the same weights at the end."""
+    """Checkpoints after steps 2 and 4, killed after 3: repeats steps 3 and 4, with the same final weights."""
     arguments = [4, *MODES[mode], *OPTIMIZERS[optimizer], *REPEATABLE, "trainer.save_freq=2"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     short_run.run(whole, *arguments)

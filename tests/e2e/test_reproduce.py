@@ -1,4 +1,4 @@
-"""`rpg reproduce`: killed and started again, no step twice; a row that the plan refuses does not stop the others."""
+"""`rpg reproduce`: killed and restarted without repeated steps; a rejected row does not stop the others."""
 
 import json
 import os
@@ -30,7 +30,7 @@ SMALL = [
 
 
 def checkout(directory: Path) -> Path:
-    """A copy of the packages in which one row's script names a training file that is not there."""
+    """Return a copy of the packages in which one row's script names a missing training file."""
     for name in ("rpg", "recipe"):
         shutil.copytree(ROOT / name, directory / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     script = directory / "recipe/rpg/cpu/run_dapo_cpu.sh"
@@ -83,7 +83,7 @@ def test_killed_and_started_again(start, tmp_path):
 
 
 def test_two_jobs_at_once_each_with_its_own_weights(start, tmp_path):
-    """A cluster of two nodes of this machine; the command is killed meanwhile, and then follows the jobs that go on."""
+    """A cluster of two nodes on this machine; the command is killed, and follows the running jobs when restarted."""
     out, methods = tmp_path / "out", {"GRPO": "grpo_cpu", "RPG-URKL": "rpg_cpu_urkl1e-4"}
     command = [sys.executable, "-m", "rpg.cli", "reproduce", "8", *SMALL, "actor_rollout_ref.actor.optim.lr=3e-3"]
     command += ["--profile", "cpu", "--steps", str(STEPS), "--parallel", "2", "--out", str(out), "--methods", *methods]

@@ -1,4 +1,4 @@
-"""The socket between actor and vLLM has a name of its own in every run, and both sides of verl's know it."""
+"""The socket between actor and vLLM has a unique name per run, which both sides of verl know."""
 
 import subprocess
 import sys

@@ -1,7 +1,7 @@
-"""Rollouts a batch ahead of training, pi_old what sampled, a reference that moves: killed and started again.
+"""Rollouts a batch ahead of training, pi_old = behavior, a moving reference: killed and resumed.
 
-One run for all of it, as each start takes most of a minute. Its responses are long and of one length, so that more are
-under way than training waits for: those go on with the next policy, and are of two.
+One run tests all of this, because each start takes most of a minute. Its responses are long and equal in length, so
+that more are in progress than training waits for: these continue with the next policy and mix two policies.
 """
 
 import json

@@ -49,14 +49,14 @@ def actors(run: Run, steps: range) -> list[dict[str, torch.Tensor]]:
 
 
 def assert_replica_had(noted, expected: list[dict[str, torch.Tensor]]) -> None:
-    """These weights first, one after the other."""
+    """Assert that the replica had these weights in this order."""
     had = [torch.load(noted / f"{number}.pt") for number in range(len(expected))]
     assert [short_run.rolls_out_with(*pair) for pair in zip(had, expected, strict=True)] == [True] * len(expected)
     assert not short_run.rolls_out_with(had[-1], expected[-2])  # the last step moved them
 
 
 def test_a_batch_that_waits_for_its_rollouts_is_of_the_present_policy(start):
-    """No batch ahead, one mini-batch: the policy that is trained is the one that sampled, in another engine."""
+    """No batch ahead, one mini-batch: the trained policy is the sampling policy, in another engine."""
     run = start(
         *SEPARATE,
         *ONE_MINI_BATCH,
@@ -77,9 +77,9 @@ def test_a_batch_that_waits_for_its_rollouts_is_of_the_present_policy(start):
 
 
 def test_twenty_steps_killed_and_resumed(start, tmp_path):
-    """SIGKILL to all of the run at once; the same command goes on: each step once, its weights at the rollouts.
+    """SIGKILL to the whole run; the same command resumes: each step once, and rollouts have its weights bit for bit.
 
-    All bits of them, after each step; nothing listens to a network, and nothing is left.
+    No socket listens to a network, and no files are left.
     """
     steps, noted = 20, [tmp_path / "first", tmp_path / "second"]
     before = left_over()
@@ -131,7 +131,7 @@ def test_twenty_steps_killed_and_resumed(start, tmp_path):
     ],
 )
 def test_a_dead_side_ends_the_run(start, victim, lost):
-    """Exit code 1 and whose process it was, well before the stall limit."""
+    """Exit code 1 with the name of the process, well before the stall limit."""
     run = start(*SEPARATE, "trainer.total_training_steps=1000", "trainer.val_before_train=false",
                 "trainer.test_freq=-1", "trainer.save_freq=-1")  # fmt: skip
     run.wait_for_step(1)

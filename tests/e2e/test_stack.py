@@ -51,7 +51,7 @@ def training_steps(metrics: Path) -> list[dict]:
 
 
 def assert_weights_reached_vllm(steps: list[dict]) -> None:
-    """Rollouts come from the actor's present weights, and those weights do move."""
+    """Assert that rollouts come from the actor's current weights, and that these change."""
     for step in steps:
         assert abs(step["rollout_corr/kl"]) < ROLLOUT_KL
         assert step["training/rollout_probs_diff_max"] < ROLLOUT_PROBABILITY
@@ -59,7 +59,7 @@ def assert_weights_reached_vllm(steps: list[dict]) -> None:
 
 
 def demo(start, *overrides: str) -> tuple[Run, list[dict], list[float]]:
-    """`rpg demo` to its end: the run, its training steps' metrics and the accuracies of its validations."""
+    """Run `rpg demo` to its end; return the run, the metrics of its training steps, and its accuracies."""
     run = start(command=[sys.executable, "-m", "rpg.cli", "demo", "--dir", str(TOY), *overrides])
     assert run.wait(3 * PATIENCE) == 0, run.text()[-3000:]
     assert run.processes() == []
@@ -98,7 +98,7 @@ def test_demo_learns_in_half_of_its_steps(start):
 
 @pytest.mark.full
 def test_demo_keeps_its_promise(start):
-    """All of `rpg demo`, which judges the gain of 0.30 itself."""
+    """The whole `rpg demo`, which checks the gain of 0.30 itself."""
     _, steps, accuracies = demo(start)
     assert (len(steps), len(accuracies)) == (30, 3)
     assert accuracies[-1] - accuracies[0] >= GAIN  # how likely a false alarm is: rpg/toy/demo_command.py
@@ -107,7 +107,7 @@ def test_demo_keeps_its_promise(start):
 # Without our socket names they meet now and then, not always: test_rollout_socket.py looks at the names themselves.
 @pytest.mark.full
 def test_two_runs_on_one_machine(start):
-    """Each with a Ray of its own, whose first job has the same id: neither waits for the other or gets its weights."""
+    """Each has its own Ray with the same job id: neither waits for the other or gets its weights."""
     brief = ["trainer.total_training_steps=3", "trainer.test_freq=-1", "trainer.val_before_train=false"]
     runs = [start(*brief, "trainer.save_freq=-1", f"actor_rollout_ref.actor.optim.lr={lr}") for lr in (1e-3, 3e-4)]
     for run in runs:
@@ -128,7 +128,7 @@ def assert_on_the_loopback(listeners: list[tuple[str, str]], ranks: tuple[str, .
 
 
 def test_plain_verl_with_the_plugin(start, tmp_path):
-    """docs/plain_verl.sh: `python -m verl.trainer.main_ppo` with nothing of ours but what pip installed."""
+    """docs/plain_verl.sh: `python -m verl.trainer.main_ppo` with only the installed plugin."""
     run = start(
         command=["bash", str(ROOT / "docs/plain_verl.sh"), f"hydra.run.dir={tmp_path / 'hydra'}"],
         MODEL_PATH=str(TOY / "model"),

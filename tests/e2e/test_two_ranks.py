@@ -44,7 +44,7 @@ SECRETS = {
 
 @dataclass(frozen=True)
 class Ended:
-    """The finished run: its metrics, what listened and logged while it lived, and the weights that vLLM had."""
+    """The finished run: its metrics, listening sockets, logs, and vLLM's weights."""
 
     directory: Path
     metrics: list[dict]
@@ -53,7 +53,7 @@ class Ended:
     pulled: Path
 
     def rollout(self, step: int, replica: int = 0) -> dict[str, torch.Tensor]:
-        """A replica's weights after a step; 0: before the first one."""
+        """Return a replica's weights after a step; 0: before the first."""
         return torch.load(self.pulled / str(replica) / f"{step}.pt")
 
 
@@ -100,7 +100,7 @@ def test_only_torchs_store_listens_to_the_network(run):
 
 
 def test_no_file_holds_a_secret(run):
-    """Configuration, metrics, logs of all that ran, W&B's files."""
+    """Checks configuration, metrics, all logs, and W&B's files."""
     planted = [value.encode() for value in (*SECRETS.values(), "planted-login-0123456789")]
     assert list(run.directory.glob("**/*.wandb"))
     for where in (run.directory, *run.ray_logs):
@@ -110,7 +110,7 @@ def test_no_file_holds_a_secret(run):
 
 
 def test_responses_without_a_reward_are_left_out_and_counted(run):
-    """Validation takes them as wrong."""
+    """Validation counts them as wrong."""
     notes = [json.loads(line) for line in (run.directory / "left_out.jsonl").read_text().splitlines()]
     counted = {record["step"]: record["training/left_out_responses"] for record in run.metrics}
     assert sum(counted.values()) > 0
@@ -155,7 +155,7 @@ def test_checkpoints_hold_x_for_hugging_face_and_the_whole_optimizer(run):
 
 
 def test_the_first_ratio_is_not_one_where_x_is_not_y(run):
-    """w = pi_y / pi_x. At the start, and after one step (x_1 = z_1), x and y are one point; from the second on not."""
+    """w = pi_y / pi_x. x = y at the start and after one step (x_1 = z_1), but not later."""
     apart = [record["actor/rpg_ratio_max"] - record["actor/rpg_ratio_min"] for record in run.metrics]
     # float32 log-probs of the same weights, evaluated twice: seen 0, and 0.44 in the third step, the range of thousands
     # of tokens' ratios. That all of them came within a thousandth of that is no chance.

@@ -1,4 +1,4 @@
-"""Which checkpoints are complete, with and without a manifest, and from which one a run resumes."""
+"""Completeness of checkpoints, with and without a manifest, and the choice of a run's resume."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def flip(path: Path, place: float = 0.5) -> None:
 
 
 def chosen(directory: Path) -> tuple[str | None, list[str], bool]:
-    """The step that a run resumes from, those that are passed over, and whether verl finds it by itself."""
+    """Return the step that a run resumes from, the skipped ones, and whether verl would choose it."""
     choice = newest_complete(directory)
     newest = choice.newest and choice.newest.directory.name
     return newest, [verdict.directory.name for verdict in choice.passed_over], choice.verl_takes_it
@@ -108,7 +108,7 @@ def test_a_save_that_was_killed_is_passed_over(tmp_path, after_tracker):
 
 
 def test_checkpoints_of_an_earlier_run_in_the_directory(tmp_path):
-    """Restarted with resume_mode=disable, the run wrote step 2 over the old one's and its number into the tracker."""
+    """A run restarted with resume_mode=disable has overwritten step 2 and the tracker."""
     write_complete(tmp_path, 4)
     write_complete(tmp_path, 2)
     assert chosen(tmp_path)[:2] == ("global_step_2", ["global_step_4"])
@@ -116,7 +116,7 @@ def test_checkpoints_of_an_earlier_run_in_the_directory(tmp_path):
 
 @pytest.mark.parametrize("content", ["", "abc", "-1", None])
 def test_a_tracker_without_a_step(tmp_path, content):
-    """verl writes it in place, so a kill may leave it empty; verl itself would fail, or start again."""
+    """verl writes it in place, so a kill may leave it empty; verl would fail or start over."""
     write_complete(tmp_path, 2)
     write_complete(tmp_path, 4)
     tracker = tmp_path / integrity.TRACKER

@@ -1,4 +1,4 @@
-"""What a manifest holds, and that it exists only when all files are complete."""
+"""The content of a manifest, which exists only if all files are complete."""
 
 import json
 import signal
@@ -26,7 +26,7 @@ def test_it_lists_every_file_with_size_and_checksum(tmp_path):
 
 
 def test_a_step_that_is_saved_again_starts_empty(tmp_path):
-    """Files of two saves are no checkpoint: of other ranks, of an export of older weights."""
+    """Files of two saves are not a checkpoint: from other ranks, or an export of older weights."""
     step = write_complete(tmp_path, 4, ranks=3)
     (step / "hf").mkdir()
     (step / "hf" / "model.safetensors").write_bytes(b"w")
@@ -37,7 +37,7 @@ def test_a_step_that_is_saved_again_starts_empty(tmp_path):
 
 @pytest.mark.parametrize("moment", ["checksum", "rename"])
 def test_a_kill_while_the_manifest_is_written(tmp_path, moment):
-    """SIGKILL when all shards exist: the checkpoint is not complete, and not taken for one of plain verl."""
+    """SIGKILL when all shards exist: the checkpoint is incomplete, and not mistaken for one of plain verl."""
     code = f"""
 import os, signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Checkpoints as verl writes them, with shards that are none."""
+"""Checkpoints with verl's files and fake shards."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ KINDS = ("model", "optim", "extra_state")
 
 
 def write_verl(run: Path, step: int, ranks: int = 2, kinds: tuple[str, ...] = KINDS) -> Path:
-    """What verl writes of a step, its tracker included; a thousand bytes and more a shard."""
+    """Write verl's files of a step with its tracker; a thousand bytes or more per shard."""
     directory = run / f"global_step_{step}"
     actor = directory / "actor"
     (actor / "huggingface").mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def write_verl(run: Path, step: int, ranks: int = 2, kinds: tuple[str, ...] = KI
 
 
 def write_complete(run: Path, step: int, ranks: int = 2) -> Path:
-    """The same as our trainer saves it, with a manifest."""
+    """Write the same with a manifest, as our trainer does."""
     directory = run / f"global_step_{step}"
     manifest.begin(directory)
     write_verl(run, step, ranks)

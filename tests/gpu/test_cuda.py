@@ -1,4 +1,4 @@
-"""What runs on the device itself, against the same on the CPU."""
+"""Compares computations on the device with the CPU."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def test_token_loss(spec):
 
 
 def policy_loss(name: str, device: str, compiled: bool = False) -> tuple[torch.Tensor, torch.Tensor, dict]:
-    """Loss, gradient by log_prob and metrics of a loss as verl's actor calls it."""
+    """Return loss, gradient by log_prob and metrics, called like verl's actor."""
     register()
     inputs = {key: tensor.to(device) for key, tensor in random_inputs((16, 300)).items()}
     mask = (torch.arange(300) < torch.arange(10, 170, 10)[:, None]).to(device)

@@ -52,7 +52,7 @@ def settings(family: str, *overrides: str) -> list[str]:
 
 
 def assert_healthy(run: Run, steps: int) -> list[dict]:
-    """Every step once, its figures finite, nothing left behind; returns the metrics of the training steps."""
+    """Assert that every step is logged once with finite metrics, and no files are left; return the training metrics."""
     assert run.processes() == []
     records = run.metrics()
     assert [record["step"] for record in records if record["step"]] == list(range(1, steps + 1))
@@ -69,7 +69,7 @@ def assert_healthy(run: Run, steps: int) -> list[dict]:
 
 
 def assert_weights_are(pulled: Path, directory: Path, step: int) -> None:
-    """vLLM's last weights are the actor's of this step, rounded to its dtype: the numbers themselves, so no bound."""
+    """Assert that vLLM's last weights equal the actor's of this step, rounded to its dtype."""
     last = max(pulled.glob("0/*.pt"), key=lambda path: int(path.stem))
     rollout = {name: tensor.cpu() for name, tensor in torch.load(last).items()}
     dtype = rollout["model.norm.weight"].dtype
@@ -78,7 +78,7 @@ def assert_weights_are(pulled: Path, directory: Path, step: int) -> None:
 
 
 def figure(*words: object) -> None:
-    """For the table of scripts/check_gpu.sh."""
+    """Print a figure for the table of scripts/check_gpu.sh."""
     print("figure:", *words, flush=True)
 
 
@@ -93,7 +93,7 @@ def show(found: list[dict]) -> None:
 
 
 def test_qwen2_learns_killed_and_resumed(start, tmp_path):
-    """30 steps as in the demo, SIGKILL in the middle, the same command again: the accuracy rises by 0.30."""
+    """30 steps as in the demo, with SIGKILL in the middle and a resume: the accuracy rises by 0.30."""
     pulled = tmp_path / "pulled"
     pulled.mkdir()
     shared = left_over()
@@ -127,7 +127,7 @@ def test_qwen2_learns_killed_and_resumed(start, tmp_path):
 
 
 def test_qwen3_asynchronous(start, tmp_path):
-    """Rollouts beside training; pi_old is the policy that sampled, older by up to a batch."""
+    """Asynchronous rollouts; pi_old is the sampling policy, up to a batch old."""
     pulled = tmp_path / "pulled"
     pulled.mkdir()
     steps = 6

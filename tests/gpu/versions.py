@@ -1,4 +1,4 @@
-"""What a table of scripts/check_gpu.sh begins with: the GPUs and the versions."""
+"""Prints GPUs and versions, the header of scripts/check_gpu.sh's table."""
 
 from importlib import metadata
 

@@ -1,8 +1,8 @@
-"""README, "Reproduce the paper", line by line as a reader types it: a fresh clone, a bare shell, up to the device.
+"""README, "Reproduce the paper", line by line in a fresh clone and a bare shell, up to the device.
 
-Once with nothing active and no .venv; then with conda's variables, which name the environment that is there by then.
-The hub is local files in its layout; GPUs and what a run on them leaves behind are not here: the run is refused for
-want of the first alone, and `rpg table` is given a directory of the second.
+First without an active environment and .venv; then with conda's variables for the environment made before. The hub is
+replaced by local files in its layout. Without GPUs the run is rejected for this reason only, and `rpg table` gets a
+made-up run directory.
 """
 
 import json
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.full  # 10 GB
 
 
 def lines() -> list[str]:
-    """The commands of the section, without their comments."""
+    """Return the section's commands without comments."""
     section = (ROOT / "README.md").read_text().split("## Reproduce the paper\n", 1)[1]
     block = re.match(r"\n```bash\n(.*?)```", section, re.DOTALL)
     assert block
@@ -35,7 +35,7 @@ def lines() -> list[str]:
 
 
 def bare(**more: str) -> dict[str, str]:
-    """The environment of a shell in which nothing is active."""
+    """Return the environment of a shell without an active environment."""
     ours = {"PYTHON", "PYTHONPATH", "VIRTUAL_ENV", "RAY_ADDRESS", "MODEL_PATH", "VERL_PLATFORM", "RPG_HOME", "DRY_RUN"}
     ours.add("HF_HUB_OFFLINE")  # with which a model has to be here
     kept = {name: value for name, value in os.environ.items() if name not in ours and not name.startswith("CONDA_")}
@@ -45,7 +45,7 @@ def bare(**more: str) -> dict[str, str]:
 
 
 class Shell:
-    """A clone, and one shell in it that is given a line after the other, as a terminal's is."""
+    """A clone, and a shell in it that runs line after line."""
 
     def __init__(self, clone: Path, environment: dict[str, str]):
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
@@ -54,7 +54,7 @@ class Shell:
         self.state.write_text("")
 
     def run(self, line: str, code: int = 0) -> str:
-        """Output of a line that ends with this exit code; what it sets (`source`) is there for the next."""
+        """Run a line, check its exit code, return its output; its settings (`source`) stay for the next line."""
         keep = f'source "{self.state}"; cd "{self.clone}"; {line}\ncode=$?; export -p > "{self.state}"; exit $code'
         done = subprocess.run(
             ["bash", "-c", keep], env=self.environment, capture_output=True, text=True, timeout=1800, check=False
@@ -65,7 +65,7 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Path]:
-    """Not pytest's: that keeps three of them, of 10 GB each."""
+    """Return a directory outside pytest's, which would keep three of 10 GB each."""
     with tempfile.TemporaryDirectory() as directory:
         copies = Path(directory) / "downloads"
         copies.mkdir()
@@ -77,7 +77,7 @@ def place() -> Iterator[Path]:
 
 
 def follow(shell: Shell, commands: list[str]) -> None:
-    """Every command, up to the device; also the dry run, the start by name, table and plot."""
+    """Run every command up to the device, and a dry run, a start by name, table and plot."""
     setup, data, plan, run, reproduce = commands
     shell.run(setup)
     prefix = shell.environment.get("CONDA_PREFIX", f"{shell.clone}/.venv-gpu")

@@ -1,6 +1,6 @@
-"""From a launch script to vLLM's CUDA build, up to the device: verl's own server makes vLLM's arguments of it.
+"""vLLM's arguments for a launch script, made by verl's server and checked by vLLM's CUDA build without a device.
 
-Only in the environment of requirement.txt, on any machine: scripts/check_gpu_environment.sh.
+Runs only in the environment of requirement.txt: scripts/check_gpu_environment.sh.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ RUNS = [
 
 @pytest.fixture(scope="module", autouse=True)
 def device_type():
-    """Without a GPU vLLM cannot load its CUDA platform (libcuda); the general one is told the device, and an answer."""
+    """Replace vLLM's CUDA platform, which needs libcuda, by its general one with a device type."""
     import torch
     from vllm.platforms import current_platform
 
@@ -51,14 +51,14 @@ def device_type():
 
 @pytest.fixture
 def ray_job(monkeypatch):
-    """verl's server asks Ray for the id of its job; no Ray is started for that."""
+    """Fake the Ray job id that verl's server requests."""
     import ray
 
     monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(get_job_id=lambda: "01000000"))
 
 
 def engine_arguments(directory: Path, size: str, overrides: list[str]):
-    """vLLM's arguments for a run of this size, and the configuration that they come from."""
+    """Return vLLM's arguments for a run of this size, and the run's configuration."""
     from omegaconf import OmegaConf
     from verl.utils.config import omega_conf_to_dataclass
     from verl.workers.rollout.replica import RolloutMode

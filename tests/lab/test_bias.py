@@ -1,4 +1,4 @@
-"""The gradient of whole responses, listed: what docs/off-policy.md says of each choice of pi_old."""
+"""The exact gradient of whole responses: the claims of docs/off-policy.md on each pi_old."""
 
 import itertools
 
@@ -16,7 +16,7 @@ TOLERANCE = 1e-10
 
 
 def policies(distance):
-    """The policy that samples and the present one; normal logits that differ by `distance`."""
+    """Return sampling and current policy: normal logits that differ by `distance`."""
     generator = torch.Generator().manual_seed(4)
     logits, move = (torch.randn(TASK.shape, generator=generator, dtype=torch.float64) for _ in range(2))
     return (logits + distance * move).log_softmax(1), logits.log_softmax(1)

@@ -1,4 +1,4 @@
-"""Fixed points under a fixed reference: where a response is one token they have closed forms."""
+"""Fixed points with a fixed reference; closed forms for responses of one token."""
 
 import math
 
@@ -15,7 +15,7 @@ ONE_TOKEN = Task.make(prompts=3, vocabulary=5, positions=1, states=5)
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_expected_gradient_is_that_of_one_of_two_divergences(form):
-    """Unnormalised and normalised are one on-policy, and k3 without a weight is the forward one."""
+    """On-policy, unnormalised and normalised KLs agree, and k3 without a weight is the forward KL."""
     generator = torch.Generator().manual_seed(0)
     logits, reference = (torch.randn(1, 2, 8, 3, 1, generator=generator, dtype=torch.float64) / 3 for _ in range(2))
     logits.requires_grad_()

@@ -1,4 +1,4 @@
-"""Which gradients are one: the paper's eight rows at its beta; and where verl's k3 has none."""
+"""Equal gradients of the paper's eight rows at its beta, and zero gradients of verl's k3."""
 
 import pytest
 import torch

@@ -17,7 +17,7 @@ torch.set_num_threads(1)
 
 @pytest.mark.slow
 def test_command(tmp_path, capsys):
-    """Two processes in one run, one in this; what they write is the same."""
+    """Two worker processes and one give the same files."""
     arguments = ["lab", "--quick", "--only", "lr", "--seeds", "2", "--workers", "2", "--out", str(tmp_path)]
     assert cli.main(arguments) == 0
     assert "24 settings, 2 seeds each, in 2 processes" in capsys.readouterr().out

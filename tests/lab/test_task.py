@@ -1,4 +1,4 @@
-"""The laboratory's problem: dynamic programming against the list of all responses."""
+"""The laboratory's problem: dynamic programming against enumeration of all responses."""
 
 import itertools
 import math
@@ -22,7 +22,7 @@ def random_policy(seed):
 
 
 def listed(policy, seed, prompt):
-    """log-prob of every response under a policy, and its reward."""
+    """Return every response's log-prob under a policy, and its reward."""
     log_probs, rewards = [], []
     for response in RESPONSES:
         state, log_prob = int(TASK.start[prompt]), 0.0

@@ -1,4 +1,4 @@
-"""Training in the laboratory: seeds apart, samples as old as asked, and what must be the same is the same."""
+"""Training in the laboratory: independent seeds, staleness of samples, identities between losses."""
 
 import math
 
@@ -76,7 +76,7 @@ def test_where_samples_are_fresh_the_choices_of_pi_old_are_one():
 
 
 def test_the_policy_that_samples_is_as_old_as_asked(monkeypatch):
-    """With one step a batch, batch b samples from the policy after b - staleness updates, at first the uniform one."""
+    """With one step per batch, batch b samples from the policy after max(b - staleness, 0) updates."""
     samplers, policies = [], []
     sample, policy = Task.sample, lab.Record.policy
     monkeypatch.setattr(Task, "sample", lambda self, p, *more: samplers.append(p.clone()) or sample(self, p, *more))
@@ -91,7 +91,7 @@ def test_the_policy_that_samples_is_as_old_as_asked(monkeypatch):
 
 @pytest.mark.parametrize(("fixed", "batches"), [({"batches": 5}, 5), ({}, 2)])
 def test_batches_are_fixed_where_asked(fixed, batches, monkeypatch):
-    """Without `batches` the eight updates of the scale are two batches of four steps."""
+    """Without `batches`, eight updates are two batches of four steps."""
     calls = []
     sample = Task.sample
     monkeypatch.setattr(Task, "sample", lambda self, *more: calls.append(1) or sample(self, *more))

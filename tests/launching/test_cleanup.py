@@ -1,4 +1,4 @@
-"""What dead runs left is removed, what living ones have is not."""
+"""Files of dead runs are removed, those of living runs are kept."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ server.close()
 
 
 def started(code: str, *arguments: str, **environment: str) -> tuple[subprocess.Popen, str]:
-    """A process of its own group that waits, and the first line that it prints."""
+    """Start a waiting process in its own group; return it and its first line."""
     command, pipe = [sys.executable, "-c", code, *arguments], subprocess.PIPE
     process = subprocess.Popen(
         command, stdin=pipe, stdout=pipe, text=True, start_new_session=True, env={**os.environ, **environment}
@@ -32,7 +32,7 @@ def started(code: str, *arguments: str, **environment: str) -> tuple[subprocess.
 
 
 def kill(process: subprocess.Popen) -> None:
-    """Kill it with what it started, such as Python's resource tracker, which would have tidied up."""
+    """Kill a process with its children, such as Python's resource tracker, which would clean up."""
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
@@ -69,13 +69,13 @@ sys.stdin.read()
 
 
 def semaphore() -> tuple[subprocess.Popen, Path]:
-    """A process with a semaphore as vLLM's engine has it."""
+    """Start a process with a semaphore like vLLM's engine."""
     process, name = started(SEMAPHORE)
     return process, cleanup.SHARED / f"sem.{name.lstrip('/')}"
 
 
 def test_semaphores():
-    """At a run's end those of its own processes; at the next start those that nobody has, but for very young ones."""
+    """A run's end removes its own semaphores; the next start unused ones, except very young ones."""
     ours, own = semaphore()
     others, other = semaphore()
     shared = cleanup.mapped([ours.pid])

@@ -31,7 +31,7 @@ def clean_environment(monkeypatch):
 
 
 def printed(*command: str | Path, **environment: str) -> dict:
-    """The configuration of a dry run, whose stdout is YAML and nothing else."""
+    """Return the configuration of a dry run, whose stdout is only YAML."""
     environment = {**os.environ, "PYTHON": sys.executable, "DRY_RUN": "1", **environment}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -39,7 +39,7 @@ def printed(*command: str | Path, **environment: str) -> dict:
 
 
 def test_paths_of_any_letters(tmp_path):
-    """Those of the checkout, of the interpreter and of what the environment names."""
+    """Paths of checkout, interpreter and environment variables."""
     root = tmp_path / ODD
     for package in ("rpg", "recipe"):
         source = RECIPE.parents[1] / package
@@ -92,7 +92,7 @@ def test_a_late_ray_is_started_again_in_a_fresh_process(monkeypatch):
 
 @pytest.fixture(scope="module")
 def waiting_run(tmp_path_factory) -> dict[str, str]:
-    """The environment of a run that gets as far as the model's config.json, a pipe that nothing writes into."""
+    """Return the environment of a run that blocks on the model's config.json, a pipe without a writer."""
     directory = tmp_path_factory.mktemp("waiting")
     write_parquet(repeated_rows(toy_problems("train", seed=0, count=64)), directory / "train.parquet")
     (directory / "model").mkdir()
@@ -126,7 +126,7 @@ def has_reader(pipe: Path) -> bool:
     ],
 )
 def test_a_signal_in_the_first_seconds(waiting_run, number, code, word, moment):
-    """moment: when the script has handed over to Python, or when that reads the model's config.json."""
+    """moment: when the script has started Python, or when Python reads the model's config.json."""
     process = subprocess.Popen(
         ["bash", str(CPU)], env={**os.environ, "PYTHON": sys.executable, **waiting_run}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,

@@ -1,4 +1,4 @@
-"""`rpg list`, `rpg train`: a script by its name or path, its overrides, and the configuration made of them."""
+"""`rpg list`, `rpg train`: scripts by name or path, overrides, and the resulting configuration."""
 
 import pytest
 import yaml
@@ -47,7 +47,7 @@ def test_a_script_of_the_users(tmp_path):
 
 @pytest.mark.parametrize("text", ["export MODEL_PATH=/m\n" + OWN, OWN.replace("mine", "$USER")])
 def test_shell_code_that_only_bash_reads_is_refused(tmp_path, text):
-    """A configuration that differs from the one that bash would start must not be judged in its place."""
+    """A configuration that differs from the one bash would start must not be checked."""
     (tmp_path / "run_x.sh").write_text(text)
     for command in ("train", "plan"):
         assert main([command, str(tmp_path / "run_x.sh")]) == 2

@@ -1,4 +1,4 @@
-"""Which Python a launch script and prepare_data.sh take. The interpreters are scripts that say which they are."""
+"""The Python chosen by a launch script and prepare_data.sh. The interpreters are scripts that print their name."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ GPU, CPU = "7b/run_dapo_7b.sh", "cpu/run_dapo_cpu.sh"
 
 
 class Machine:
-    """A checkout, and a PATH with a python3 of its own."""
+    """A checkout, and a PATH with its own python3."""
 
     def __init__(self, root: Path):
         self.root, self.tree = root, root / "tree"
@@ -24,7 +24,7 @@ class Machine:
         self.python("bin/python3")
 
     def python(self, name: str, text: str = SAYS) -> str:
-        """An interpreter at a path below the root; the directory of the environment that it is of."""
+        """Make an interpreter below the root; return the directory of its environment."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.format(name))
@@ -39,7 +39,7 @@ class Machine:
         )  # fmt: skip
 
     def taken(self, script: str, *overrides: str, **environment: str) -> str:
-        """The interpreter that a launch script starts."""
+        """Return the interpreter that a launch script starts."""
         return self.run(str(self.tree / "recipe/rpg" / script), *overrides, **environment).stdout.partition(" ")[0]
 
 
@@ -62,7 +62,7 @@ def test_a_gpu_run_takes_what_is_active(machine):
 
 
 def test_the_cpu_profile_takes_its_own(machine):
-    """Whatever is active: conda's base is in every shell, and a GPU environment on a GPU node."""
+    """Regardless of the active environment, such as conda's base or a GPU environment."""
     venv = machine.python("venv/bin/python3")
     assert machine.taken(CPU, VIRTUAL_ENV=venv) == "venv/bin/python3"
     assert "profile=cpu" in machine.run(str(machine.tree / "recipe/rpg" / CPU), VIRTUAL_ENV=venv).stderr

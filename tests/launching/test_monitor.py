@@ -1,4 +1,4 @@
-"""The monitor of a run: its own errors and those of the import server end the run."""
+"""The monitor: its errors and those of the import server stop the run."""
 
 import io
 import signal

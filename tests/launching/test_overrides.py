@@ -1,4 +1,4 @@
-"""Overrides that this package writes: Hydra reads back the same text."""
+"""Hydra reads the overrides of this package as the same text."""
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser

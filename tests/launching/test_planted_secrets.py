@@ -1,6 +1,6 @@
-"""Planted tokens: in no file that a run writes about itself, not in the page, not in a job.
+"""Planted tokens are absent from a run's files, the page and jobs.
 
-What verl, Ray and vLLM write in a run: tests/e2e/test_two_ranks.py.
+tests/e2e/test_two_ranks.py checks the files of verl, Ray and vLLM.
 """
 
 import os
@@ -31,7 +31,7 @@ def planted(monkeypatch, tmp_path):
 
 
 def assert_nowhere(directory: Path) -> None:
-    """No file below holds a planted token."""
+    """Assert that no file below contains a planted token."""
     files = [path for path in directory.rglob("*") if path.is_file()]
     assert files
     for path in files:
@@ -60,7 +60,7 @@ def test_the_files_of_a_run_and_its_page(tmp_path, address):
 
 
 def test_a_job_that_would_show_one(monkeypatch, capsys):
-    """What is sent along stands in the dashboard: a secret in a variable that is needed refuses the job."""
+    """The dashboard shows forwarded variables: a secret in a required one rejects the job."""
     monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", FakeClient)
     monkeypatch.setattr(FakeClient, "submitted", None, raising=False)
     home = f"/data/{PLANTED['HF_TOKEN']}"

@@ -1,4 +1,4 @@
-"""Commands beside this process: the signals that they are sent, their end with ours."""
+"""Child commands: forwarded signals, and their end with this process."""
 
 import os
 import signal

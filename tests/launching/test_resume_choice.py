@@ -1,4 +1,4 @@
-"""Which checkpoint a start goes on from, and what it says: the whole launch but for verl's own run."""
+"""The checkpoint from which a start resumes, and its messages: the whole launch except verl's training."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def toy(tmp_path):
 
 @pytest.fixture
 def launch(toy, monkeypatch, capsys):
-    """Start with further overrides; the exit code, the frozen run, and what stands on stderr."""
+    """Start with further overrides; return exit code, frozen run and stderr."""
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", "set by the run, so taken back at the end")
@@ -44,7 +44,7 @@ def test_a_whole_newest_one_is_left_to_verl(toy, launch):
 
 
 def test_a_damaged_newest_one_is_passed_over(toy, launch):
-    """The configuration, which is saved as config.yaml, says from where; verl's tracker stays as it is."""
+    """config.yaml has the resume path; verl's tracker is unchanged."""
     write_complete(toy / "run", 2)
     (write_complete(toy / "run", 4) / OPTIM).write_bytes(b"")
     code, run, err = launch()
@@ -58,7 +58,7 @@ def test_a_damaged_newest_one_is_passed_over(toy, launch):
 
 
 def test_none_is_complete(toy, launch):
-    """Not begun anew without a word; trainer.resume_mode=disable does that."""
+    """It must not silently start over; trainer.resume_mode=disable does."""
     manifest.begin(toy / "run/global_step_2")
     code, run, err = launch()
     assert (code, run) == (2, None)

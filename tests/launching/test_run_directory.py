@@ -1,4 +1,4 @@
-"""What a run's directory keeps: one living process, one training, files that are whole."""
+"""A run's directory: one living process, one training, complete files."""
 
 import json
 import os
@@ -113,7 +113,7 @@ def test_a_file_is_known_by_its_content(tmp_path, key, named):
 
 
 def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path):
-    """Its checkpoints included, which a kill before the first new one would otherwise go on from."""
+    """Including checkpoints, from which a run killed before its first checkpoint would otherwise resume."""
     rundir.put_aside(tmp_path)
     assert list(tmp_path.iterdir()) == []
     for step in (10, 20):

@@ -54,7 +54,7 @@ def test_any_order_any_group_size(labels, tokens, seed):
 
 
 def test_what_fills_a_batch_up_is_none_of_its_responses():
-    """Rewards 1, 1, -1 and verl's padding, reward 0 and no token: the mean is 1/3."""
+    """Rewards 1, 1, -1 and verl's padding with reward 0 and no token: the mean is 1/3."""
     rewards, mask = torch.tensor([[1.0], [1.0], [-1.0], [0.0]]), torch.tensor([[1], [1], [1], [0]])
     expected = torch.tensor([[2 / 3], [2 / 3], [-4 / 3], [0.0]])
     torch.testing.assert_close(batch_mean_advantages(rewards, mask), expected)

@@ -82,7 +82,7 @@ def test_hard_clip_clamps_the_ratio_in_the_whole_weight(divergence):
 
 
 def written_out(spec, x, old, advantage, ref):
-    """The differentiable losses as the paper writes them, for autograd (Algorithm 1)."""
+    """Return the differentiable losses as written in the paper, for autograd (Algorithm 1)."""
     log_w = x - old
     w = log_w.clamp(-20, 20).exp()
     rho = (ref - old).clamp(-20, 20).exp()
@@ -111,7 +111,7 @@ def written_out(spec, x, old, advantage, ref):
 @pytest.mark.parametrize("scope", ["none", "reward", "regularized", "hard"])
 @pytest.mark.parametrize("divergence", DIVERGENCE_NAMES)
 def test_differentiable_losses_against_autograd_of_the_written_formula(divergence, scope):
-    """Value and gradient, also where the clamp at +-20 is active (then w is a constant)."""
+    """Value and gradient, also with the clamp at +-20 active (w is then constant)."""
     generator = torch.Generator().manual_seed(0)
 
     def normal(scale):
@@ -130,7 +130,7 @@ def test_differentiable_losses_against_autograd_of_the_written_formula(divergenc
 
 
 def test_dual_clip_counts_what_it_changes():
-    """Strictly outside a bound, on the side that the sign of A makes it act on; A = 0 never counts."""
+    """Counted strictly outside the bound on which the sign of A acts; A = 0 never counts."""
     spec = LossSpec.parse("rpg_urkl", kl_coef=0.1, **CLIP)
     for (log_w, advantage), (_, _, flags) in zip(TOKENS, evaluate_all(spec, TOKENS, None), strict=True):
         w = torch.tensor(log_w, dtype=torch.float64).exp().item()

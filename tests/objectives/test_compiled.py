@@ -1,4 +1,4 @@
-"""The losses under torch.compile (actor.use_torch_compile): the same numbers, any shape, and no compiler."""
+"""The losses under torch.compile (actor.use_torch_compile): equal results, any shape, and without a compiler."""
 
 import pytest
 import torch

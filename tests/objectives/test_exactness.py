@@ -43,7 +43,7 @@ def problems(draw):
 
 
 def exact_minus_grad_j(problem, name):
-    """-grad J by autograd, with J written out once more, independently of rpg.objectives.exact."""
+    """Return -grad J by autograd, with J written independently of rpg.objectives.exact."""
     theta = problem.logits.clone().requires_grad_()
     p = torch.softmax(theta, 0)
     q = problem.log_ref.exp()

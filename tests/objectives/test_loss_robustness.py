@@ -1,4 +1,4 @@
-"""Finite in, finite out, whatever the size; masked positions contribute exactly nothing."""
+"""Finite inputs of any size give finite outputs; masked positions contribute exactly 0."""
 
 import itertools
 
@@ -126,7 +126,7 @@ def test_summary_is_the_reduction_of_the_token_statistics(spec):
 
 @pytest.mark.parametrize("shift", [0.5, -0.5])
 def test_the_stand_in_ratio_of_masked_tokens_is_no_extreme(shift):
-    """All real ratios on one side of 1, which is what masked tokens are evaluated at."""
+    """All valid ratios are on one side of 1, at which masked tokens are evaluated."""
     inputs = random_inputs(dtype=torch.float64)
     inputs["log_prob"] = inputs["old_log_prob"] + shift
     mask = torch.rand(4, 50, generator=torch.Generator().manual_seed(5)) > 0.5

@@ -1,4 +1,4 @@
-"""LossSpec: the table of names, and what is refused."""
+"""LossSpec: the table of names, and rejected values."""
 
 import pytest
 

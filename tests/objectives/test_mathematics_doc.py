@@ -1,4 +1,4 @@
-"""docs/mathematics.md quotes code; a quotation that is no longer in the file is wrong documentation."""
+"""The code quoted in docs/mathematics.md must exist in the files."""
 
 import re
 from pathlib import Path

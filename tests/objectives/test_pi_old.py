@@ -1,4 +1,4 @@
-"""Samples of an older policy: `behavior` and `decoupled` are exact, and how far `recomputed` is from it."""
+"""Samples of an older policy: `behavior` and `decoupled` are exact, `recomputed` has a known bias."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def minus_grad_j(theta, log_ref, advantages, beta, divergence, outcome_weight=1.
 
 
 def expected_gradient(problem, choice, name):
-    """Gradient of sum_x mu(x) weight(x) loss(x), and the reference that the choice's KL is taken to."""
+    """Return the gradient of sum_x mu(x) weight(x) loss(x), and the reference of the choice's KL."""
     if choice == "behavior":
         old, weights = problem.log_behavior, 1.0
     else:
@@ -79,7 +79,7 @@ def test_exact_for_every_unclipped_loss(choice, problem):
 @settings(max_examples=100, deadline=None)
 @given(problem=problems())
 def test_recomputed_has_the_gradient_of_another_objective(problem):
-    """That of sum_x (mu / anchor)(x) [pi A - beta d(pi, ref)](x), with mu / anchor held fixed."""
+    """Its objective is sum_x (mu / anchor)(x) [pi A - beta d(pi, ref)](x), with mu / anchor fixed."""
     ratio = (problem.log_behavior - problem.log_anchor).exp()
     for name in staleness.UNCLIPPED:
         gradient, log_ref = expected_gradient(problem, "recomputed", name)

@@ -1,4 +1,4 @@
-"""`rpg verify`: passes as shipped, fails when a loss is wrong, and draws its picture."""
+"""`rpg verify` passes, fails for a wrong loss, and draws its picture."""
 
 import re
 

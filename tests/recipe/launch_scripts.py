@@ -1,4 +1,4 @@
-"""The launch scripts, the arguments that stand in them, and the configuration that they give."""
+"""The launch scripts, their arguments, and their configurations."""
 
 import functools
 import shlex
@@ -14,7 +14,7 @@ SCRIPTS = {path.stem.removeprefix("run_"): path for size in SIZES for path in so
 
 
 def arguments(path: Path) -> list[str]:
-    """The Hydra overrides that a script gives to launch.sh."""
+    """Return the Hydra overrides of a script."""
     words = shlex.split(path.read_text().replace("\\\n", ""), comments=True)
     line = "script=$(readlink -f $0) && exec bash ${script%/*}/../launch.sh $script"  # its quotes are shlex's to read
     assert words[:8] == line.split(), path
@@ -24,5 +24,5 @@ def arguments(path: Path) -> list[str]:
 
 @functools.cache
 def composed(name: str) -> DictConfig:
-    """The resolved configuration of a script; not to be changed."""
+    """Return the resolved configuration of a script; read-only."""
     return OmegaConf.create(resolve(compose_config([f"rpg.script={name}", *arguments(SCRIPTS[name])])).config)

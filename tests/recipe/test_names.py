@@ -1,4 +1,4 @@
-"""Names of launch scripts: what they say, what is no name, and that a contradicting configuration is found and told."""
+"""Names of launch scripts: parsing, invalid names, and contradicting configurations."""
 
 import pytest
 from omegaconf import OmegaConf
@@ -61,7 +61,7 @@ def test_what_is_no_name_is_refused(name):
 
 
 def test_every_loss_has_a_method():
-    """Size, optimizer, context and schedule do not matter to the loss."""
+    """The loss does not depend on size, optimizer, context or schedule."""
     plain = [name for name in names().values() if (name.size, name.optim, name.schedule) == ("7b", "adamw", "sync")]
     assert {settings(name)[LOSS] for name in plain} == {*LOSS_NAMES, "vanilla"}
 
@@ -72,7 +72,7 @@ def test_what_is_left_out_is_what_the_losses_take():
 
 
 def configuration(name):
-    """What the name's settings say."""
+    """Return the settings of a name."""
     config = OmegaConf.create()
     for key, value in settings(parse(name)).items():
         OmegaConf.update(config, key, value, force_add=True)

@@ -1,4 +1,4 @@
-"""Every script is of the row of the paper's tables that it stands in."""
+"""Every script in a row of the paper's tables trains that row's method."""
 
 import pytest
 from launch_scripts import RECIPE, SCRIPTS, arguments
@@ -19,7 +19,7 @@ LOSS = "actor_rollout_ref.actor.policy_loss"
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_row_s_scripts_train_its_method(table):
-    """By what their names say: test_scripts.py holds the scripts to their names."""
+    """Judged by their names, which test_scripts.py compares with the scripts."""
     title = paper_table(table).title  # as "Paper, table 8: Qwen2.5-7B-Instruct, 2K context"
     model, context = title.partition(": ")[2].removesuffix("K context").split(", ")
     for row in rows_of(table):
@@ -41,7 +41,7 @@ def test_every_printed_row_has_its_script(table):
 
 @pytest.mark.slow
 def test_a_planned_run_is_what_its_script_would_resolve(tmp_path, monkeypatch):
-    """What is compared with a directory's fingerprint is the fingerprint that the run will write."""
+    """The fingerprint compared with a directory is the one that the run will write."""
     monkeypatch.setenv("RPG_HOME", str(RECIPE.parents[1]))  # as launch.sh does
     row = next(row for row in rows_of(8) if row.method == "RPG-UFKL")
     (planned,), refused = reproduction.plan_runs([row], "cpu", [7], 5, tmp_path, ["data.train_batch_size=64"])

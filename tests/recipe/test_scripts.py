@@ -1,4 +1,4 @@
-"""Every launch script: made from the table, runs what its name says, the release's settings, verl's own checks.
+"""Every launch script: generated from the table, agrees with its name, the release's settings and verl's checks.
 
 The scripts' arguments are read from their text and composed in this process; two scripts are also executed.
 """
@@ -50,7 +50,7 @@ KEYS = {
 
 
 def _cover(names: list[str]) -> list[str]:
-    """Every method of every size once, and every divergence, clip, model, optimizer, context and schedule."""
+    """Return names that cover every method and size, divergence, clip, model, optimizer, context and schedule."""
     seen: set[tuple] = set()
     chosen = []
     for name in names:
@@ -147,7 +147,7 @@ def test_settings_are_the_releases(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COVER)
 def test_verl_accepts_it(name):
-    """All that pre-flight asks of settings alone, verl's own validation included; 8 GPUs for 7b and 4b."""
+    """All preflight checks of settings, including verl's own validation; 8 GPUs for 7b and 4b."""
     from rpg.checks.check import CHEAP_OR_VERL, Run
     from rpg.checks.preflight import refuse
 

@@ -1,7 +1,7 @@
-"""No two methods of the grid are the same by mistake: the gradients of the cpu scripts on one and the same batch.
+"""The methods of the grid differ: gradients of the cpu scripts on the same batch.
 
-Each script's own configuration goes through verl's estimators, policy losses and KL loss. The gradient is that with
-respect to the log-probs, on a later mini-batch of an iteration, where pi_theta is no longer pi_old.
+Each script's configuration goes through verl's estimators, policy losses and KL loss. Gradients are by log-probs, on a
+later mini-batch of an iteration, where pi_theta differs from pi_old.
 """
 
 import functools
@@ -26,7 +26,7 @@ SAME = 1e-9  # relative distance of two gradients that count as one; beta is 1e-
 
 @functools.cache
 def batch() -> dict[str, torch.Tensor | np.ndarray]:
-    """One batch of (16, 6): rewards, a mask, old and reference log-probs, log-probs later in the iteration."""
+    """Return one batch of (16, 6): rewards, mask, old and reference log-probs, later log-probs."""
     generator = torch.Generator().manual_seed(0)
     shape = (GROUPS * SIZE, TOKENS)
 
@@ -50,7 +50,7 @@ def batch() -> dict[str, torch.Tensor | np.ndarray]:
 
 
 def gradient(name: str) -> torch.Tensor:
-    """d loss / d log_prob of a script's method, (16, 6)."""
+    """Return d loss / d log_prob of a script's method, (16, 6)."""
     from verl import DataProto
     from verl.trainer.ppo.core_algos import agg_loss, get_policy_loss_fn, kl_penalty
     from verl.trainer.ppo.ray_trainer import compute_advantage

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""stand_in.py CONFIG OVERRIDE...: what a launch script leaves behind, without a training.
+"""stand_in.py CONFIG OVERRIDE...: writes the files of a launch script's run, without training.
 
-CONFIG is a file with the configuration that the overrides change. The run's directory is held, gone on with after its
-newest complete checkpoint, and gets a record, a checkpoint with its manifest and a validation at every step, as the
-stack leaves them. Environment: STAND_IN_SECONDS a step takes; STAND_IN_FAILS names the run that ends with exit code 7
-after its first step.
+CONFIG is a file with the configuration that the overrides change. It locks the run's directory, resumes from its newest
+complete checkpoint, and writes a record, a checkpoint with manifest and a validation per step, like the stack.
+Environment: STAND_IN_SECONDS per step; STAND_IN_FAILS names a run that ends with exit code 7 after its first step.
 """
 
 import json
@@ -26,7 +25,7 @@ from rpg.results.run_settings import put
 
 
 def save(directory: Path, step: int) -> None:
-    """A checkpoint of a step."""
+    """Write a step's checkpoint."""
     checkpoint = directory / f"global_step_{step}"
     manifest.begin(checkpoint)
     (checkpoint / "actor").mkdir()
@@ -37,7 +36,7 @@ def save(directory: Path, step: int) -> None:
 
 
 def settings(file: Path, overrides: Sequence[str]) -> dict[str, Any]:
-    """The configuration of a file, changed by overrides."""
+    """Return the configuration of a file, changed by overrides."""
     config = json.loads(file.read_text())
     for override in overrides:
         key, _, value = override.partition("=")
@@ -46,12 +45,12 @@ def settings(file: Path, overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def of_script(script: Script, overrides: Sequence[str]) -> Run:
-    """In place of rpg.launching.compose.of_script: the configuration beside the stand-in's script."""
+    """Replace rpg.launching.compose.of_script: return the configuration beside the stand-in's script."""
     return Run(settings(script.path.with_name(f"{script.name}.json"), [*script.overrides, *overrides]))
 
 
 def main() -> int:
-    """The exit code of the run."""
+    """Make the run and return its exit code."""
     config = settings(Path(sys.argv[1]), sys.argv[2:])
     trainer = config["trainer"]
     directory, name = Path(trainer["default_local_dir"]), trainer["experiment_name"]

@@ -1,4 +1,4 @@
-"""Runs made up for the tests: verl's metric names, small numbers."""
+"""Made-up runs for the tests, with verl's metric names."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ CONFIG = {
 
 
 def config(name: str, loss: str = "rpg_urkl", seed: int = 1, lr: float = 1e-6, steps: int = 4) -> dict:
-    """A configuration with the keys that results read."""
+    """Return a configuration with the keys that results read."""
     made = json.loads(json.dumps(CONFIG))
     made["trainer"].update(experiment_name=name, total_training_steps=steps)
     made["actor_rollout_ref"]["actor"]["policy_loss"]["loss_mode"] = loss
@@ -28,7 +28,7 @@ def config(name: str, loss: str = "rpg_urkl", seed: int = 1, lr: float = 1e-6, s
 
 
 def records(accuracy: list[float], benchmark: str = "aime24", every: int = 2, first: int = 0) -> list[tuple[int, dict]]:
-    """(step, data): training metrics at every step but 0, one accuracy at every `every`-th."""
+    """Yield (step, data): training metrics at every step but 0, one accuracy at every `every`-th."""
     lines = []
     for index, step in enumerate(range(first, first + every * (len(accuracy) - 1) + 1)):
         data: dict[str, float] = {}
@@ -46,7 +46,7 @@ def records(accuracy: list[float], benchmark: str = "aime24", every: int = 2, fi
 
 
 def write_run(directory: Path, lines: list[tuple[int, dict]], settings: dict | None = None) -> Path:
-    """A run directory as the launch scripts leave it; returns it."""
+    """Write and return a run directory like that of a launch script."""
     directory.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps({"step": step, "data": data}) + "\n" for step, data in lines)
     (directory / "metrics.jsonl").write_text(text)
@@ -56,7 +56,7 @@ def write_run(directory: Path, lines: list[tuple[int, dict]], settings: dict | N
 
 
 def write_samples(run: Path, step: int, samples: list[dict]) -> None:
-    """The samples of a validation as verl writes them: nothing but ASCII control characters escaped."""
+    """Write a validation's samples as verl does, escaping only ASCII control characters."""
     (run / "validation").mkdir(exist_ok=True)
     text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in samples)
     (run / "validation" / f"{step}.jsonl").write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`rpg compare`: intervals against scipy-free arithmetic by hand, what is paired, what is refused."""
+"""`rpg compare`: intervals against hand calculations, pairing, and rejected input."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from rpg.cli import main
 
 
 def write_run(directory: Path, seed: int, correct: list[int], reward: float, loss: str = "rpg_urkl") -> Path:
-    """A run with one validation of len(correct) problems; reward at steps 1 and 2."""
+    """Write a run with one validation of len(correct) problems, and rewards at steps 1 and 2."""
     accuracy = {"val-core/toy/acc/mean@1": sum(correct) / len(correct)}
     lines = [(1, {"critic/score/mean": reward - 0.5}), (2, {"critic/score/mean": reward + 0.5}), (10, accuracy)]
     synthetic.write_run(directory, lines, synthetic.config(f"{loss}{seed}", loss=loss, seed=seed))

@@ -1,4 +1,4 @@
-"""`rpg export` and `rpg eval`: what they refuse. tests/e2e/test_evaluation.py has them on real checkpoints."""
+"""`rpg export` and `rpg eval`: rejected input. tests/e2e/test_evaluation.py uses real checkpoints."""
 
 import subprocess
 
@@ -16,7 +16,7 @@ SHARD = "actor/model_world_size_2_rank_1.pt"
 
 
 def checkpoint(folder, step=3):
-    """As plain verl writes it, of one rank, without optimizer."""
+    """Write a checkpoint of plain verl, of one rank, without optimizer."""
     return write_verl(folder, step, ranks=1, kinds=("model",)) / "actor"
 
 

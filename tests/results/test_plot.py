@@ -1,4 +1,4 @@
-"""Pictures and page: what they show of which run; colours that do not depend on the company."""
+"""Pictures and page: their content per run, and colours that do not depend on the other runs."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -47,7 +47,7 @@ def test_page_stands_alone_and_names_every_run(plotted):
 
 
 def test_the_page_can_tell_the_values_of_its_lines(plotted):
-    """By the same arithmetic as the page's script: accuracies 0.1 and 0.2 after steps 0 and 2."""
+    """Uses the arithmetic of the page's script: accuracies 0.1 and 0.2 after steps 0 and 2."""
     page = (plotted / "plots" / "index.html").read_text()
     axes, panel = re.search(r'data-axes="([^"]+)"(.*?)</svg>', page, re.DOTALL).groups()
     left, right, bottom, top, x0, x1, y0, y1 = map(float, axes.split(","))
@@ -82,7 +82,7 @@ def test_a_long_line_is_thinned_and_keeps_its_spikes():
 
 @pytest.mark.parametrize("name", ["panels.png", "panels.svg", "index.html"])
 def test_files_of_others_are_not_replaced(plotted, name, tmp_path, capsys):
-    """A former result is."""
+    """A former result is replaced."""
     for _ in range(2):
         assert main(["plot", str(plotted), "--out", str(tmp_path)]) == 0
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

@@ -1,4 +1,4 @@
-"""docs/results: its tables are made again from the committed files, and its pages say what the tables say."""
+"""docs/results: tables are remade from the committed files, and the pages' numbers are those of the tables."""
 
 import csv
 import math
@@ -25,7 +25,7 @@ REPORTS = (
 )
 PAGES = ("docs/results/README.md", "docs/results/laboratory.md", "docs/off-policy.md", "README.md")
 WITH_ERROR = re.compile(r"([+-]?\d+(?:\.\d+)?) ± ?(\d+(?:\.\d+)?)")
-# Numbers of a page that were chosen, not measured: code and links, settings, minutes.
+# numbers of a page that were chosen, not measured: code and links, settings, minutes
 CHOSEN = re.compile(
     r"`[^`]*`|\]\(\S+\)|(beta|KL of|lr|clip|Clip|and below it at|entropies,) \(?[\d.]+((,| and) [\d.]+)?|2\.5 min"
 )
@@ -76,7 +76,7 @@ def test_the_score_before_filtering_adds_the_dropped_groups():
 
 
 def published():
-    """Every value ± error in the generated files, as pairs of numbers."""
+    """Return every value ± error in the generated files, as pairs of numbers."""
     reported = set()
     for _, _, made in REPORTS:
         reported |= {(float(value), float(error)) for value, error in WITH_ERROR.findall((RESULTS / made).read_text())}
@@ -90,7 +90,7 @@ def published():
 
 @pytest.mark.parametrize("page", PAGES)
 def test_numbers_with_an_error_are_those_of_the_files(page):
-    """Numbers of the laboratory are rounded on the page; those of the reports stand there as they were made."""
+    """The page rounds numbers of the laboratory, and quotes those of the reports."""
     made, measured = published()
     text = (ROOT / page).read_text()
     pairs = [match.groups() for match in WITH_ERROR.finditer(text)]
@@ -101,7 +101,7 @@ def test_numbers_with_an_error_are_those_of_the_files(page):
 
 
 def value(made, column, *row):
-    """The number in a column of the row that begins with these cells, of a generated file."""
+    """Return the number in a column of a generated file, in the row that begins with these cells."""
     head = []
     for line in (RESULTS / made).read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -113,7 +113,7 @@ def value(made, column, *row):
 
 
 def lower(steps):
-    """By how much six methods end lower than with 16 steps a batch, at least and at most."""
+    """Return by how much six methods end lower than with 16 steps per batch, minimum and maximum."""
     ends = []
     for row in ("GRPO", "DAPO", "RPG-UFKL", "RPG-URKL", "RPG-REINFORCE-UFKL", "RPG-REINFORCE-URKL"):
         own, other = (value("study/methods.md", f"accuracy, {n} steps", row) for n in (16, steps))
@@ -189,7 +189,7 @@ def facts_of_the_papers_tables():
 
 
 def facts_of_all():
-    """How many runs each study has, and how many expectations came true."""
+    """Numbers of runs of the studies, and of true expectations."""
     runs = {path.parent.name: len(path.read_text().splitlines()) - 1 for path in RESULTS.glob("*/runs.csv")}
     yield f"[{runs['dynamics']} runs](dynamics/runs.md)"
     yield f"[{runs['stability']} runs](stability/runs.md)"

@@ -1,6 +1,6 @@
-"""`rpg reproduce`: what it plans, does and never does twice. The training is tests/results/stand_in.py's.
+"""`rpg reproduce`: plans, runs, and no repeated work. tests/results/stand_in.py replaces the training.
 
-The real one is in tests/e2e/test_reproduce.py.
+tests/e2e/test_reproduce.py uses the real one.
 """
 
 import csv
@@ -43,7 +43,7 @@ sys.exit(main(sys.argv[2:]))
 
 @pytest.fixture
 def recipe(tmp_path, monkeypatch) -> Path:
-    """Launch scripts that are the stand-in; the pre-flight, which would miss their model and data, is not asked."""
+    """Make launch scripts of the stand-in; skip the preflight, which would report missing model and data."""
     made = tmp_path / "recipe" / "cpu"
     made.mkdir(parents=True)
     for name, loss in zip(NAMES, ("vanilla", "rpg_urkl"), strict=True):
@@ -75,7 +75,7 @@ def steps(directory: Path) -> list[int]:
 
 
 def starts(directory: Path) -> list[int]:
-    """After which step each start began."""
+    """Return the step after which each start began."""
     return [json.loads(line)["after_step"] for line in (directory / "history.jsonl").read_text().splitlines()]
 
 
@@ -143,7 +143,7 @@ def test_ended_in_the_middle_and_started_again(recipe, tmp_path, monkeypatch, nu
 
 
 def planned(tmp_path, data: dict | None = None) -> reproduction.PlannedRun:
-    """A planned run of two steps, with its directory."""
+    """Return a planned run of two steps, with its directory."""
     (tmp_path / "r").mkdir()
     settings = {"trainer": {"total_training_steps": 2}, "data": data or {}}
     return reproduction.PlannedRun(reproduction.rows_of(8)[0], Path("s.sh"), "r", tmp_path / "r", settings, ())
@@ -201,7 +201,7 @@ def test_refused_before_anything_is_touched(recipe, tmp_path, monkeypatch, capsy
 
 @pytest.mark.slow
 def test_the_plan_of_a_table_on_gpus(tmp_path, monkeypatch, capsys):
-    """Table 7 validates on its own two sets."""
+    """Table 7 validates on two other sets."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     out = tmp_path / "out"
     assert main(["reproduce", "7", "--methods", "dapo", "--seeds", "1", "2", "--dry-run", "--out", str(out)]) == 0

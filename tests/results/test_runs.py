@@ -1,4 +1,4 @@
-"""Logs that are read: damaged, resumed and doubled ones; how much memory reading takes."""
+"""Reading of damaged, resumed and duplicate logs, and its memory."""
 
 import json
 import math
@@ -55,7 +55,7 @@ def test_of_a_resumed_run_the_later_part_wins_and_the_abandoned_branch_goes():
 
 
 def test_values_that_are_no_finite_numbers(tmp_path):
-    """NaN and infinities are kept as inf, which no picture and no table shows; what is no number is not read."""
+    """NaN and infinities are kept as inf, which is not shown; values that are not numbers are skipped."""
     values = {"x": math.nan, "y": 1.0, "z": -math.inf, "text": "t", "none": None, "b": True}
     run_dir = write_run(tmp_path / "a", [(1, values)])
     metrics = read_metrics(run_dir / "metrics.jsonl", [])
@@ -108,14 +108,14 @@ sys.exit(code)
 
 
 def peak(*arguments) -> int:
-    """MiB that a command takes at its peak."""
+    """Return a command's peak memory in MiB."""
     command = [sys.executable, "-c", MEMORY, *map(str, arguments)]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
 
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_what_is_not_drawn(tmp_path):
-    """20,000 lines of 120 metrics, 70 MB: `rpg plot` takes at most 40 MiB more than for five lines."""
+    """20,000 lines of 120 metrics, 70 MB: `rpg plot` needs at most 40 MiB more than for five lines."""
     many = {f"timing_s/part_{number}": 0.123456789 for number in range(117)}
     data = {"critic/score/mean": 0.5, "actor/entropy": 0.25, "timing_s/step": 1.0, **many}
     validated = json.dumps({**data, "val-core/aime24/acc/mean@1": 0.5})

@@ -1,4 +1,4 @@
-"""pass@k against enumeration, the interval against known cases, samples on disk against what was written."""
+"""pass@k against enumeration, intervals against known cases, and reading of samples."""
 
 import itertools
 
@@ -31,7 +31,7 @@ def test_interval():
 
 
 def test_interval_is_of_the_mean_over_samples():
-    """A problem with 8 right answers and two with 4 wrong ones: Last is 8/16, the mean over problems 1/3."""
+    """One problem with 8 correct answers and two with 4 wrong ones: Last is 8/16, the mean over problems 1/3."""
     samples = Samples((8, 0, 0), (8, 4, 4))
     draws = [[(8, 8), (0, 4), (0, 4)][i] for i in np.random.default_rng(0).integers(3, size=(2000, 3)).ravel()]
     right, all_of_them = np.array(draws).reshape(2000, 3, 2).sum(axis=1).T
@@ -44,7 +44,7 @@ def sample(problem, acc, gts="1"):
 
 
 def test_intervals_and_pass_at_k_in_the_table(tmp_path):
-    """One run: both problems have mean 1/2. Of two seeds pass@2 is 1/2 and 1, and no interval is over problems."""
+    """One run: both problems have mean 1/2. For two seeds pass@2 is 1/2 and 1, without intervals over problems."""
     (cell,) = table_with_samples(tmp_path / "one", [{"p": [1.0, 0.0], "q": [1.0, 0.0]}]).records()
     assert (cell["last_low"], cell["last_high"]) == (0.5, 0.5)
     assert (cell["pass@1"], cell["pass@2"]) == pytest.approx((0.5, 1.0))
@@ -55,7 +55,7 @@ def test_intervals_and_pass_at_k_in_the_table(tmp_path):
 
 
 def run_of_two_sets(tmp_path, problems, shared=()):
-    """A run whose log has 0.5 on aime24 and amc23; its validation files hold `problems` of each set, and `shared`."""
+    """Write a run with 0.5 on aime24 and amc23; its validation files have `problems` of each set, and `shared`."""
     settings = config("a", steps=2)
     settings["data"]["val_files"] = [str(tmp_path / "x.parquet"), str(tmp_path / "y.parquet")]
     for name, source in (("x", "aime24"), ("y", "amc23")):
@@ -81,7 +81,7 @@ def test_a_problem_of_two_sets_or_of_none_belongs_to_neither(tmp_path):
 
 
 def table_with_samples(tmp_path, answers):
-    """The table of one run for each entry: {problem: its answers}."""
+    """Return the table of one run per entry {problem: answers}."""
     for seed, problems in enumerate(answers):
         rows = [sample(problem, acc) for problem, accs in problems.items() for acc in accs]
         last = sum(row["acc"] for row in rows) / len(rows)
@@ -92,7 +92,7 @@ def table_with_samples(tmp_path, answers):
 
 @pytest.mark.parametrize("end", ["", "{"])
 def test_broken_samples_leave_the_interval_out(tmp_path, end):
-    """A torn last line too: without it the samples are not all. U+2028 and U+0085 end no line."""
+    """Also an incomplete last line, because samples are then missing. U+2028 and U+0085 do not end a line."""
     run_dir = write_run(tmp_path / "a", records([0.1, 1.0]), config("a", steps=2))
     (run,) = load_runs([run_dir], [])
     assert read_samples(run, 2).empty

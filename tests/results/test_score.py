@@ -1,4 +1,4 @@
-"""`rpg score`: saved samples judged again; and how tables, page and records tell judges apart."""
+"""`rpg score`: saved samples scored again, and judges in tables, page and records."""
 
 import itertools
 import json
@@ -34,7 +34,7 @@ def with_judge(settings: dict, judge: str | None = None) -> dict:
 
 
 def saved_run(directory: Path, judge: str, sources: tuple[str, ...] = ("aime24",)) -> Path:
-    """A run of four steps, validated at 0, 2 and 4, with samples as verl writes them; 4 answers a problem."""
+    """Write a run of four steps, validated at 0, 2 and 4, with verl's samples, 4 answers per problem."""
     settings = with_judge(config("rpg_cpu_urkl1e-4"), judge)
     files = []
     for source in sources:

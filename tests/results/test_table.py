@@ -1,4 +1,4 @@
-"""Rows, cells, ranks, notes and formats of tables; the paper's own as printed; names are no markup."""
+"""Rows, cells, ranks, notes and formats of tables; the paper's tables as printed; escaped names."""
 
 import csv
 import io
@@ -32,7 +32,7 @@ def only_cell(table):
 
 @pytest.mark.parametrize("number", [3, 5, 6, 7, 8])
 def test_paper_table_is_printed_as_printed(number, capsys):
-    """Every number, digit by digit, in the paper's order of rows and columns."""
+    """All numbers with the paper's digits, in its order of rows and columns."""
     assert main(["table", "--paper", str(number)]) == 0
     shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
     header, rows = shown[0], shown[2:]
@@ -97,7 +97,7 @@ def test_other_settings_are_other_rows(tmp_path):
 
 
 def test_evaluations_are_rows_by_what_they_evaluate(tmp_path):
-    """The untrained model and a checkpoint differ in how the run was resumed alone; two seeds' checkpoints do not."""
+    """The untrained model and a checkpoint differ only in how the run was resumed; two seeds' checkpoints do not."""
     runs = {}
     for name, seed, accuracy, mode, path in (
         ("before", 1, 0.1, "disable", None),
@@ -141,7 +141,7 @@ def test_nothing_in_common_with_the_paper(tmp_path):
 
 
 def made(*cells, notes=()):
-    """A table of rows without runs."""
+    """Return a table of rows without runs."""
     return Table(
         "t", {cell["method"]: [] for cell in cells}, _cells([{"benchmark": "AIME24", **c} for c in cells]), list(notes)
     )
@@ -193,7 +193,7 @@ def test_what_cannot_be_read_is_left_out_and_the_rest_is_shown(tmp_path, capsys)
 
 
 def test_bold_only_where_the_lead_exceeds_the_noise(tmp_path):
-    """GRPO 0.8 against 0.5: of one run each without samples nothing is known; of three close seeds each it is clear."""
+    """GRPO 0.8 against 0.5: unknown for one run each without samples; clear for three close seeds each."""
     for seed in (1, 2, 3):
         for loss, accuracy in (("vanilla", 0.8), ("rpg_urkl", 0.5)):
             folder = tmp_path / str(seed) / loss

@@ -1,4 +1,4 @@
-"""`rpg watch`: what is read while a run writes, time left, and the end."""
+"""`rpg watch`: reading while a run writes, time left, and the end."""
 
 import io
 import json

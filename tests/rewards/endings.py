@@ -1,4 +1,4 @@
-r"""Made responses and truths around every sentence of the release's rule, seeded."""
+r"""Generated responses and truths for every part of the release's rule, seeded."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ def kind(make: Callable[[random.Random], tuple[str, str]]) -> Callable[[random.R
 
 
 def endings(count: int, seed: int = 0) -> Iterator[tuple[str, str, str]]:
-    """Yield (kind, response, truth), the kinds in turn."""
+    """Yield (kind, response, truth) in turn of kinds."""
     rng = random.Random(seed)
     for number in range(count):
         name = list(KINDS)[number % len(KINDS)]
@@ -51,7 +51,7 @@ def some(rng: random.Random, pieces: tuple[str, ...], most: int) -> str:
 
 
 def dressed(rng: random.Random, number: str) -> str:
-    """A number in one or two of the dresses that the rule takes off, or does not."""
+    """Return a number with one or two decorations, which the rule removes or not."""
     for _ in range(rng.randint(0, 2)):
         dress = rng.choice(
             ("${}$", "\\boxed{{{}}}", "\\text{{{}}}", "x = {}", "{} cm", "{}.", "**{}**", "${}.$", "\\$ {}")
@@ -109,7 +109,7 @@ def repeated(rng: random.Random) -> tuple[str, str]:
 
 @kind
 def tails(rng: random.Random) -> tuple[str, str]:
-    """The mark and its answer around the 300th character from the end."""
+    """Yield responses with "Answer:" around the 300th character from the end."""
     number = str(rng.randrange(1000))
     said = f"Answer: {number}"
     padding = 300 - len(said) + rng.randint(-12, 12)
@@ -126,6 +126,6 @@ def long_lines(rng: random.Random) -> tuple[str, str]:
 
 @kind
 def broken_truths(rng: random.Random) -> tuple[str, str]:
-    """Truths of several lines, which an answer cannot have."""
+    """Yield truths of several lines, which an answer cannot equal."""
     truth = some(rng, (*PIECES, "\n", "\n"), 6)
     return f"Answer: {truth}", truth

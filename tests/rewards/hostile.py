@@ -1,4 +1,4 @@
-"""Responses made to break a scorer: long runs, nesting, unicode, regex bombs, LaTeX bombs, Python."""
+"""Adversarial responses: long repetitions, nesting, unicode, regex bombs, LaTeX bombs, Python."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -108,7 +108,7 @@ TRUTHS = ("204", r"\frac{3}{4}", r"2\sqrt{3}", "(1,2)", "x^2+1", r"\text{east}",
 
 
 def hostile_responses(count: int, seed: int = 0) -> Iterator[tuple[str, str, str]]:
-    """Yield (kind, response, truth); every kind meets every truth in turn."""
+    """Yield (kind, response, truth) for all kinds and truths in turn."""
     rng = random.Random(seed)
     for number in range(count):
         kind = KINDS[number % len(KINDS)]

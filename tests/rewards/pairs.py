@@ -1,4 +1,4 @@
-"""The pairs of pairs.txt, and the one place where these tests call `verified`."""
+"""The pairs of pairs.txt, and the tests' call of `verified`."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +9,7 @@ PAIRS = Path(__file__).with_name("pairs.txt")
 
 
 class Pair(NamedTuple):
-    """One answer, the truth it stands against, whether they say the same, and what kind of case it is."""
+    """One answer, a truth, whether they agree, and the kind of case."""
 
     kind: str
     truth: str
@@ -18,7 +18,7 @@ class Pair(NamedTuple):
 
 
 def read_pairs() -> list[Pair]:
-    """Read pairs.txt. Raises ValueError for a line that is none of its four forms."""
+    """Read pairs.txt. Raises ValueError for a line in none of its four forms."""
     pairs, kind, truth = [], "", ""
     for line in PAIRS.read_text(encoding="utf-8").splitlines():
         if line.startswith("[") and line.endswith("]"):

@@ -1,4 +1,4 @@
-"""`verified` against the hand-written pairs, and where in a response it looks for the answer."""
+"""`verified` against the hand-written pairs, and its search for the answer in a response."""
 
 import pytest
 from pairs import Pair, judge, read_pairs

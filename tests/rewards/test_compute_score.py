@@ -1,4 +1,4 @@
-"""The contract of `compute_score`: keys, values, unknown sources, cheap import."""
+"""`compute_score`: keys, values, unknown sources, fast import."""
 
 import subprocess
 import sys

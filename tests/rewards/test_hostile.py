@@ -1,4 +1,4 @@
-"""Responses made to hang, crash or bloat `verified`; the library's limits, in threads as verl calls it."""
+"""Adversarial responses for `verified`; math-verify's limits, in threads as in verl."""
 
 import logging
 import os
@@ -36,7 +36,7 @@ def timed_score(response: str, truth: str) -> tuple[Score, float]:
 
 
 def run_hostile(count: int) -> tuple[int, float]:
-    """Score `count` responses; assert what must hold of each; return how many were slow, and the longest time."""
+    """Score `count` responses, check each, and return the number of slow ones and the longest time."""
     slow, longest = 0, 0.0
     for kind, response, truth in hostile_responses(count):
         result, seconds = timed_score(response, truth)
@@ -89,7 +89,7 @@ HEAVY = (
 
 
 def test_every_comparison_is_cheap() -> None:
-    """Both sides as heavy as their length allows: nothing here leaves the process, so nothing may take long."""
+    """Both sides as expensive as their length allows; `verified` runs in this process and must be fast."""
     judge("Answer: 1+x", "x+1")  # loads mpmath
     for truth in HEAVY:
         for answer in HEAVY:
@@ -99,7 +99,7 @@ def test_every_comparison_is_cheap() -> None:
 
 
 def test_many_threads_agree() -> None:
-    """verl scores in a thread pool; precision is state of mpmath that threads must not share."""
+    """verl scores in a thread pool; threads must not share mpmath's precision."""
     pairs = [(f"Answer: \\sqrt{{{n}}}+\\sin {n}+x", f"x+\\sin {n}+{n}^{{1/2}}") for n in range(2, 66)]
     with ThreadPoolExecutor(16) as pool:
         verdicts = list(pool.map(lambda pair: judge(*pair)["acc"], pairs))
@@ -116,7 +116,7 @@ def is_equal(answer: str, truth: str, time_limit: float = LIMIT) -> bool:
 
 
 def test_limit_holds_in_threads_and_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
-    """verl scores in a thread pool, where signal.alarm cannot be used."""
+    """verl scores in a thread pool, where signal.alarm does not work."""
     caplog.set_level(logging.ERROR)
     is_equal("1+x", "x+1")  # loads the library
     before = release.sandbox.over_limit

@@ -1,4 +1,4 @@
-"""A user's own reward file: which function is taken, how verl calls it, and what a run's configuration becomes."""
+"""Custom reward files: choice of the function, verl's call, and the run's configuration."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The judge `release` against verl's own code, cases by hand and the library it calls."""
+"""The judge `release` against verl's code, hand-written cases and math-verify."""
 
 import importlib.util
 import itertools
@@ -22,7 +22,7 @@ HEAVY = r"So $9^{9^{9^9}}$."  # takes sympy minutes, or all memory
 
 @pytest.fixture(scope="module")
 def verl() -> ModuleType:
-    """verl's score for DAPO-Math, by its file: importing verl takes ten seconds."""
+    """Return verl's score for DAPO-Math, loaded from its file, because importing verl takes ten seconds."""
     found = importlib.util.find_spec("verl")
     assert found is not None
     assert found.submodule_search_locations
@@ -37,7 +37,7 @@ def verl() -> ModuleType:
 
 @pytest.mark.slow
 def test_no_difference_on_a_made_corpus(verl: ModuleType) -> None:
-    """verl 0.9.1 scores as the release did where there is an "Answer:"; without one it takes a \\boxed{}."""
+    """verl 0.9.1 scores like the release with an "Answer:"; without one it uses \\boxed{}."""
     right, seen, boxed = Counter(), Counter(), 0
     for kind, response, truth in endings(CORPUS, seed=1):
         theirs = verl.compute_score(response, truth)
@@ -116,7 +116,7 @@ def test_math_verify_for_the_other_sets(data_source: str) -> None:
 
 
 def test_the_library_gets_what_the_release_gave_it() -> None:
-    """Its own call in this thread, limits and all, against ours in a helper process."""
+    """The release's call in this thread, with its limits, against ours in a helper process."""
     from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
     responses = [response for _, response, _ in endings(150, seed=2)] + [response for response, _, _ in LIBRARY]
@@ -130,7 +130,7 @@ def test_the_library_gets_what_the_release_gave_it() -> None:
 
 
 def test_hostile_responses_end_in_time(caplog: pytest.LogCaptureFixture) -> None:
-    """What they are called is the rule's affair; that a verdict comes, of the right form and in time, is ours."""
+    """Checks only that a verdict of the right form comes in time."""
     caplog.set_level(logging.ERROR)
     limit = 0.3
     for _, response, truth in hostile_responses(5 * len(HOSTILE_KINDS)):
