@@ -1,4 +1,4 @@
-"""verl's own worker with FSDP engines on gloo ranks, under composed settings; no Ray, no vLLM. And its batches."""
+"""verl's worker with FSDP engines on gloo ranks, for composed settings, without Ray and vLLM; and its batches."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,7 @@ TOY = ["model=toy", "dataset=toy", "trainer.experiment_name=x"]
 
 
 def build_worker(*overrides: str, role: str = "actor", prepare: Callable[[Any], None] = lambda section: None) -> Any:
-    """prepare: changes the settings first."""
+    """Build the worker. prepare: changes the settings first."""
     ranks = {"RANK": torch.distributed.get_rank(), "WORLD_SIZE": torch.distributed.get_world_size()}
     # verl's worker reads address and port, though the group is there
     os.environ.update(VERL_PLATFORM="cpu", RPG_HOME=str(ROOT), MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
@@ -47,7 +47,7 @@ def nested(values: Iterable[torch.Tensor]) -> torch.Tensor:
 
 
 def batch(rows: Sequence[torch.Tensor], prompts: Sequence[int], fields: dict | None = None, **settings: Any) -> Any:
-    """rows: token ids of prompt and response. prompts: tokens of each prompt. fields: more, by response token."""
+    """Return a batch. rows: token ids. prompts: prompt lengths. fields: further tensors by response token."""
     from tensordict import TensorDict
     from verl.utils import tensordict_utils as tu
 
@@ -70,7 +70,7 @@ def batch(rows: Sequence[torch.Tensor], prompts: Sequence[int], fields: dict | N
 
 
 def of_update(mini_batch: int) -> dict[str, Any]:
-    """What verl's update is told; mini_batch: responses of all ranks."""
+    """Return the settings of verl's update; mini_batch: responses of all ranks."""
     return {
         "calculate_entropy": False,
         "global_batch_size": mini_batch,
@@ -82,12 +82,12 @@ def of_update(mini_batch: int) -> dict[str, Any]:
 
 
 def response_log_probs(call: Callable, rows: Any) -> list[torch.Tensor]:
-    """Of each response, by a method of the worker."""
+    """Return each response's log-probs, by a method of the worker."""
     from verl.workers.utils.padding import response_from_nested
 
     return list(response_from_nested(call(rows)["log_probs"], rows["response_mask"]).unbind())
 
 
 def weights(engine: Any) -> dict[str, torch.Tensor]:
-    """Gathered; every rank must ask."""
+    """Return the gathered weights; every rank must call it."""
     return {name: tensor.full_tensor().clone() for name, tensor in engine.module.state_dict().items()}

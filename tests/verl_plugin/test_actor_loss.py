@@ -1,4 +1,4 @@
-"""The actor loss over verl's own ppo_loss: NaN, the reference, and metrics over micro-batches and ranks."""
+"""The actor loss around verl's ppo_loss: NaN, the reference, and metrics over micro-batches and ranks."""
 
 import json
 import math
@@ -22,7 +22,7 @@ LENGTHS = (5, 1, 3, 2, 4, 1)
 
 
 def rows(weights: bool = True) -> list[dict[str, torch.Tensor]]:
-    """Responses of LENGTHS; the last token of the third does not count."""
+    """Return responses of LENGTHS; the last token of the third is masked."""
     generator = torch.Generator().manual_seed(0)
     made = []
     for length in LENGTHS:
@@ -45,7 +45,7 @@ def rows(weights: bool = True) -> list[dict[str, torch.Tensor]]:
 
 
 def batch(some: list[dict[str, torch.Tensor]], dp_size: int = 1) -> tuple[dict[str, torch.Tensor], TensorDict]:
-    """What verl's engine hands to a loss: log-probs of whole sequences, moved by one token, and the rest."""
+    """Return the inputs of a loss in verl's engine: shifted log-probs of whole sequences, and the rest."""
     log_probs = [torch.cat([torch.full((PROMPT - 1,), 9.0), row["log_prob"], torch.full((1,), 9.0)]) for row in some]
     names = [name for name in some[0] if name != "log_prob"]
     fields = {n: torch.nested.as_nested_tensor([row[n] for row in some], layout=torch.jagged) for n in names}
@@ -67,7 +67,7 @@ def actor_loss(loss_mode: str, has_reference: bool = False) -> ActorLoss:
 
 
 def expected(some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
-    """Both definitions, token by token in Python's floats."""
+    """Return both metrics by definition, token by token in Python floats."""
     weights, log_ratios = [], []
     for row in some:
         for t, counts in enumerate(row["response_mask"].tolist()):
@@ -83,7 +83,7 @@ def expected(some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
 @pytest.mark.parametrize("weights", [False, True], ids=["plain", "rollout_is"])
 @pytest.mark.parametrize("loss_mode", ["rpg_rf_urkl_clip_ppo", "vanilla"])
 def test_metrics_by_definition(loss_mode, weights):
-    """In uneven micro-batches of 1, 3 and 2 responses. The loss itself is verl's."""
+    """Uneven micro-batches of 1, 3 and 2 responses; the loss is verl's."""
     some, loss = rows(weights), actor_loss(loss_mode)
     with process_group():
         for part in (slice(0, 1), slice(1, 4), slice(4, 6)):
@@ -102,7 +102,7 @@ def test_metrics_by_definition(loss_mode, weights):
 @pytest.mark.parametrize("value", [math.nan, -math.inf])
 @pytest.mark.parametrize("field", [*INPUTS, "log_prob"])
 def test_what_is_not_finite_makes_the_gradient_nan(loss_mode, value, field):
-    """verl's engine then skips the step; ours of the metrics leave that token out."""
+    """verl's engine then skips the step; our metrics exclude that token."""
     some, loss = rows(), actor_loss(loss_mode, has_reference=loss_mode != "vanilla")
     some[0][field][2] = value
     output, data = batch(some)
@@ -131,7 +131,7 @@ def test_what_does_not_count_may_be_anything(field):
 
 @pytest.mark.parametrize("name", ["rpg_urkl", "rpg_rf_fkl_clip_ppo"])
 def test_the_policy_loss_gets_the_reference(name):
-    """The loss is policy_loss with that ref_log_prob, and the KL is in it once."""
+    """The loss is policy_loss with that ref_log_prob, and contains the KL once."""
     some, loss = rows(weights=False), actor_loss(name, has_reference=True)
     output, data = batch(some)
     with process_group():
@@ -158,7 +158,7 @@ def test_the_policy_loss_gets_the_reference(name):
 
 
 def measure_a_share(path: str) -> None:
-    """Each rank has every second response, in two micro-batches."""
+    """Run one rank, with every second response in two micro-batches."""
     rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
     loss, mine = actor_loss("rpg_urkl", has_reference=True), rows()[rank::ranks]
     for part in (slice(0, 1), slice(1, None)):

@@ -1,4 +1,4 @@
-"""The estimators in verl's registry, called the way verl's trainer calls them."""
+"""The estimators in verl's registry, called like verl's trainer does."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the entry point does with verl's version: registers, says why it does not, and never breaks another verl."""
+"""The entry point registers, or prints why not, and never breaks another verl version."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ def test_which_verl_is_ours(here, ours):
 
 @pytest.mark.slow
 def test_a_plain_verl_of_another_version_works(tmp_path, monkeypatch):
-    """The installed entry point, in a process where verl's metadata say another version."""
+    """The installed entry point, in a process with metadata of another verl version."""
     (tmp_path / "verl-0.10.0.dist-info").mkdir()
     (tmp_path / "verl-0.10.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: verl\nVersion: 0.10.0\n")
     program = (

@@ -1,6 +1,7 @@
-"""Weights from one side to others through sockets: all bits, and no waiting for a side that fails.
+"""Weight transfer through sockets: bit-exact, without waiting for a failed side.
 
-The sides are threads that do what verl's CheckpointEngineManager asks, in that order; test_separate.py has processes.
+The sides are threads that call the methods in the order of verl's CheckpointEngineManager; test_separate.py uses
+processes.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ RANKS = 2  # of the trainer: one sends, the other one only gathers
 
 
 def weights(seed: int = 0) -> dict[str, torch.Tensor]:
-    """Many dtypes and shapes: odd sizes, none, a scalar, a view with holes; NaN and -0 keep their bits."""
+    """Return tensors of many dtypes and shapes: odd sizes, empty, scalar, non-contiguous; with NaN and -0."""
     random = torch.Generator().manual_seed(seed)
     wide = torch.randn(33, 14, generator=random)
     special = torch.tensor([float("nan"), float("inf"), -0.0, 1e-45])
@@ -36,7 +37,7 @@ def bits(tensor: torch.Tensor) -> tuple[torch.dtype, torch.Size, bytes]:
 
 
 def send(engine: SocketCheckpointEngine, seed: int, fails: bool) -> None:
-    """Send weights(seed), or fail at the last of them."""
+    """Send weights(seed), or fail at the last one."""
 
     def gathered() -> Iterator[tuple[str, torch.Tensor]]:
         for name, tensor in weights(seed).items():
@@ -48,7 +49,7 @@ def send(engine: SocketCheckpointEngine, seed: int, fails: bool) -> None:
 
 
 def receive(engine: SocketCheckpointEngine, seed: int, fails: bool) -> list[tuple[str, tuple]]:
-    """Names and bits of what comes, looked at when all of it is there."""
+    """Return names and bits of all received tensors, read at the end."""
 
     async def take() -> list[tuple[str, torch.Tensor]]:
         taken = []
@@ -62,12 +63,12 @@ def receive(engine: SocketCheckpointEngine, seed: int, fails: bool) -> list[tupl
 
 
 def engines() -> list[SocketCheckpointEngine]:
-    """A sender, a trainer's second rank, two receivers."""
+    """Return a sender, the trainer's second rank, and two receivers."""
     return [SocketCheckpointEngine(1 << 20, is_master=number == 0) for number in range(RANKS + 2)]
 
 
 def move(engines: list[SocketCheckpointEngine], seed: int = 0, failing: int | None = None) -> list[Future]:
-    """Weights from the first to the receivers, whose one side may fail; what each side ended with."""
+    """Transfer weights from the sender to the receivers, of which one may fail; return each side's result."""
     with ThreadPoolExecutor(len(engines)) as pool:
         metadata = [engine.prepare() for engine in engines]
         trainer, rollouts = SocketCheckpointEngine.build_topology(RANKS, len(engines) - RANKS, metadata)
@@ -85,7 +86,7 @@ def move(engines: list[SocketCheckpointEngine], seed: int = 0, failing: int | No
 
 
 def test_all_bits_arrive_time_after_time():
-    """Over the same objects, as a run does after each step."""
+    """Repeatedly with the same objects, as in a run after each step."""
     sides = engines()
     for seed in range(3):
         expected = [(name, bits(tensor)) for name, tensor in weights(seed).items()]

@@ -1,4 +1,4 @@
-"""verl's trainer with ours before it: when the manifest is written, and which checkpoints are removed when."""
+"""Our checkpoint mixin on verl's trainer: writing of the manifest, and removal of checkpoints."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ class Workers:
 
 
 class Saving(PPOTrainerSync):
-    """verl's trainer as far as saving goes: files, then tracker; it notes what stood there meanwhile."""
+    """verl's trainer reduced to saving: files, then tracker; records the files during a save."""
 
     def __init__(self, config):
         self.config, self.global_steps, self.actor_rollout_wg = config, 0, Workers()
@@ -39,7 +39,7 @@ class Saving(PPOTrainerSync):
 
 
 class Trainer(checkpoints.CompleteCheckpoints, Saving):
-    """In the order that install makes."""
+    """The class order of install."""
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_manifest_for_every_checkpoint(trainer, tmp_path, capsys):
 
 
 def test_a_save_that_does_not_end(trainer, tmp_path):
-    """All of verl's files are there, its tracker too."""
+    """All of verl's files exist, also its tracker."""
     save(trainer, 2)
     trainer.fails = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
@@ -97,7 +97,7 @@ def test_one_complete_checkpoint_at_every_moment(trainer, keep, left, meanwhile)
 
 @pytest.mark.parametrize(("free", "error"), [(999_999, OSError), (1_000_000, RuntimeError)])
 def test_a_disk_that_fills_up_within_a_save_is_named(trainer, tmp_path, monkeypatch, free, error):
-    """torch's error stays the cause, and is all that is said where the disk is not full."""
+    """torch's error is the cause, and the only message if the disk is not full."""
     save(trainer, 2)
     disk = checkpoints.shutil.disk_usage(tmp_path)
     monkeypatch.setattr(checkpoints.shutil, "disk_usage", lambda place: disk._replace(free=free))
@@ -116,7 +116,7 @@ def started_again(trainer, resumes_at):
 
 
 def test_checkpoints_of_earlier_starts_count(trainer):
-    """Four starts of two saves each: a disk for two is enough."""
+    """Four starts with two saves each need space for two checkpoints."""
     trainer.config.trainer.max_actor_ckpt_to_keep = 2
     save(trainer, 2, 4)
     for at in (4, 8, 12):

@@ -1,4 +1,4 @@
-"""What a run reads and did not write: code in a checkpoint and code beside a tokenizer are not run."""
+"""External input: code in a checkpoint and code beside a tokenizer are not run."""
 
 import json
 import os
@@ -23,7 +23,7 @@ assert rollout  # its import is what a run's workers have
 
 
 class Code:
-    """Unpickled as usual, it makes a file."""
+    """Creates a file if unpickled."""
 
     def __init__(self, trace: Path):
         self.trace = trace
@@ -33,7 +33,7 @@ class Code:
 
 
 def test_code_in_a_checkpoint_is_refused(tmp_path):
-    """By verl's own reader of checkpoints, which would run it."""
+    """By verl's loader of checkpoints, which would otherwise run it."""
     trace = tmp_path / "trace"
     with process_group():
         model = build()
@@ -52,14 +52,14 @@ def test_code_in_a_checkpoint_is_refused(tmp_path):
 
 
 class Loading(Saving):
-    """verl's trainer as far as the loader's state goes."""
+    """verl's trainer reduced to loading the data loader's state."""
 
     def _load_checkpoint(self):
         return torch.load(Path(self.config.trainer.default_local_dir) / "data.pt", weights_only=False)
 
 
 class Trainer(checkpoints.CompleteCheckpoints, Loading):
-    """In the order that install makes."""
+    """The class order of install."""
 
 
 def test_code_in_the_loaders_state_is_refused(tmp_path, monkeypatch):
@@ -74,7 +74,7 @@ def test_code_in_the_loaders_state_is_refused(tmp_path, monkeypatch):
 
 @pytest.fixture
 def coded(tmp_path) -> Path:
-    """A tokenizer's directory with code of its own, which leaves a trace when it is imported."""
+    """Return a tokenizer's directory with code that leaves a trace when imported."""
     directory = tmp_path / "model"
     directory.mkdir()
     Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]")).save(str(directory / "tokenizer.json"))

@@ -1,7 +1,7 @@
-"""The training path of the gpu profiles, over gloo: packed it computes what the cpu profile does unpacked.
+"""The training path of the gpu profiles over gloo: packed, it gives the results of the unpacked cpu profile.
 
-The settings of the gpu profiles are taken as they are but for what only a GPU has; what is left is packing, gradient
-checkpointing, micro-batches by tokens, the attention, the cross-entropy, and the dtypes.
+Uses the settings of the gpu profiles except those that need a GPU: packing, gradient checkpointing, token-based
+micro-batches, attention, cross-entropy, and dtypes.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ BOUND = {"gpu": 2e-5, "gpu_sdpa": 2e-5, "gpu_bf16": 0.1, "gpu_sdpa_bf16": 0.1}
 
 
 def model_directory(directory: Path, family: str) -> None:
-    """A random model of two layers with grouped heads, and the toy's tokenizer; qwen2 or qwen3."""
+    """Return a random qwen2 or qwen3 model of two layers with grouped heads, and the toy tokenizer."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     tokenizer = toy_tokenizer()
@@ -53,7 +53,7 @@ def by_tokens(section) -> None:
 
 
 def measure(path: str, name: str) -> None:
-    """Of a variant: log-probs, two updates (the first has a learning rate of 0), the log-probs afterwards."""
+    """Return a variant's log-probs before and after two updates (the first has learning rate 0)."""
     # not MODEL_PATH: the forkserver that the ranks are forks of keeps the environment of the first test
     where = f"actor_rollout_ref.model.path={path}/model"
     worker = build_worker("optim=toy", *VARIANTS[name], where, prepare=by_tokens)
@@ -86,7 +86,7 @@ def measure(path: str, name: str) -> None:
 
 @pytest.mark.parametrize(("family", "ranks"), [("qwen2", 2), ("qwen3", 1)])  # lm_head of its own, and tied
 def test_packed_is_unpacked(family, ranks, tmp_path):
-    """Attention over a neighbour in the pack would change log-probs by some 0.1 to 1, and be seen at once."""
+    """Attention to another sequence in the pack would change log-probs by 0.1 to 1."""
     model_directory(tmp_path / "model", family)
     for name in VARIANTS:  # each in processes of its own: verl's fused kernel patches the model's class
         on_ranks(ranks, measure, str(tmp_path), name)

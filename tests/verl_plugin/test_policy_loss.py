@@ -1,4 +1,4 @@
-"""The policy-loss adapter against verl itself: its vanilla loss, its agg_loss, its registry, its ppo_loss."""
+"""The policy-loss adapter against verl's vanilla loss, agg_loss, registry and ppo_loss."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ DUAL_CLIPPED = [name for name, parts in LOSS_NAMES.items() if parts[2] in ("dual
 
 
 def actor_config(kl_coef=0.0, policy_loss=None, **settings):
-    """verl's own dataclass, with the paper's clip bounds."""
+    """Return verl's dataclass with the paper's clip bounds."""
     return FSDPActorConfig(
         strategy="fsdp2",
         rollout_n=1,
@@ -43,7 +43,7 @@ def batch(rows=8, tokens=40, seed=0):
 
 
 def call(name, data, config, mode="token-mean", **extra):
-    """Scalar, gradient by log_prob and metrics of a loss looked up in verl's registry."""
+    """Return scalar, gradient by log_prob and metrics of a loss in verl's registry."""
     data = {**data, "log_prob": data["log_prob"].clone().requires_grad_()}
     function = core_algos.get_policy_loss_fn(name)
     loss, metrics = function(**{"rollout_is_weights": None, **extra}, **data, loss_agg_mode=mode, config=config)
@@ -145,6 +145,6 @@ class TestSettings:
         assert spec == LossSpec.parse("rpg_ufkl", clip_low=0.2, clip_high=0.28, clip_c=10.0, **ours)
 
     def test_verls_plain_config_gets_the_papers_values(self):
-        """A plain main_ppo with only loss_mode set works."""
+        """Plain main_ppo works with only loss_mode set."""
         config = actor_config(policy_loss=PolicyLossConfig(loss_mode="rpg_rf_urkl"))
         assert adapter.spec_from_actor_config("rpg_rf_urkl", config).kl_coef == 1e-4

@@ -1,4 +1,4 @@
-"""The import server: a program started through it cannot be told from one that Python started."""
+"""The import server: a program started through it behaves like one started by Python."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def wait_until(condition) -> None:
 
 
 def test_a_program_gets_modules_arguments_environment_directory_threads_and_exit_code(server, tmp_path):
-    """The server's own torch has one thread: forking a process with more would not be safe."""
+    """The server's torch has one thread, because forking a process with more is not safe."""
     code = (
         "import os, sys; print('numpy' in sys.modules, 'decimal' in sys.modules, 'tkinter' in sys.modules, "
         "sys.argv, os.environ['GREETING'], os.getcwd()); import torch; print(torch.get_num_threads()); sys.exit(7)"
@@ -47,13 +47,13 @@ REMOTE_CLASS = "import ray\n@ray.remote\nclass Worker:\n    pass\n"  # as verl a
 
 @pytest.fixture
 def written(tmp_path, monkeypatch):
-    """A module named `written`, of this text, that a server can import."""
+    """Return a function that writes a module `written` for the server."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     return (tmp_path / "written.py").write_text
 
 
 def test_forks_make_ids_of_their_own(written):
-    """What a process takes from a random generator without being told to: Ray's C++ part, uuid, tempfile and others.
+    """Implicit random generators: Ray's C++ part, uuid, tempfile and others.
 
     Chance of a false alarm: two equal numbers among 100 of 37 bits or more (tempfile's names), 100^2 / 2^38 = 4e-8.
     """
@@ -94,7 +94,7 @@ def test_a_module_that_forks_would_share_is_refused(written, text, modules, reas
 
 
 def started(server: Preloaded) -> tuple[subprocess.Popen, int]:
-    """A program that waits, and the process that runs it."""
+    """Start a waiting program; return it and its process."""
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
     process = subprocess.Popen([server.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -102,7 +102,7 @@ def started(server: Preloaded) -> tuple[subprocess.Popen, int]:
 
 
 def test_a_signal_to_a_programs_group_spares_the_others(server):
-    """Ray begins a process group for each worker and signals all of it when it loses the worker."""
+    """Ray starts a process group per worker and signals the whole group when it loses the worker."""
     code = (
         "import os, subprocess, sys, time\n"
         f"inner = subprocess.Popen([{str(server.executable)!r}, '-c', "

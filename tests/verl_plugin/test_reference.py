@@ -1,4 +1,4 @@
-"""pi_ref against independently kept copies, over ranks and over a restart."""
+"""pi_ref against independent copies, over ranks and a restart."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 
 class TestAgainstCopies:
-    """Over 20 iterations the reference is, bit for bit, a copy kept by other means."""
+    """Over 20 iterations the reference equals an independent copy bit for bit."""
 
     @pytest.mark.parametrize("optimizer", OPTIMIZERS)
     @pytest.mark.parametrize("mode", ["fixed", "every_k", "kl_target"])

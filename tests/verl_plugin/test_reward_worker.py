@@ -1,4 +1,4 @@
-"""A reward function that raises, hangs or returns what is no number, under verl's own reward manager; the counts."""
+"""Reward functions that raise, hang or do not return a number, under verl's reward manager; the counts."""
 
 import asyncio
 import json
@@ -87,7 +87,7 @@ def test_left_out(tmp_path):
 
 @pytest.fixture
 def trainer(monkeypatch):
-    """Ours at step 7 of 4 prompts with 3 answers each, and what verl's part of it was asked for."""
+    """Return our trainer at step 7 with 4 prompts of 3 answers, and the calls of verl's part."""
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
@@ -124,7 +124,7 @@ def test_groups_that_are_filtered_are_replaced_so_often(trainer):
 
 @pytest.fixture
 def buffer(trainer, monkeypatch):
-    """What ours makes of verl's asynchronous replay buffer, and the TransferQueue that it reads, a dict."""
+    """Return our version of verl's asynchronous replay buffer, and its TransferQueue, a dict."""
     from verl.trainer.ppo.v1 import replay_buffer
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
@@ -159,7 +159,7 @@ def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(trainer,
 
 
 def test_of_a_batch_in_parts_counts_are_summed_and_the_reference_is_as_it_stands(trainer, monkeypatch):
-    """verl takes the mean of what the parts report, under separate_async."""
+    """verl averages the parts' metrics under separate_async."""
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
     ages = iter([2, 4])

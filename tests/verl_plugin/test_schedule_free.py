@@ -1,4 +1,4 @@
-"""The schedule-free optimizer against one that is switched by hand, and the refusals around it."""
+"""The schedule-free optimizer against one that is switched by hand, and rejected settings."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ def group():
 
 
 class ByHand:
-    """The same training without FSDP and without our engine: train() and eval() called where the paper says."""
+    """The same training without FSDP and our engine, with train() and eval() called as in the paper."""
 
     def __init__(self):
         torch.manual_seed(0)
@@ -25,7 +25,7 @@ class ByHand:
         self.optimizer = AdamWScheduleFree(self.model.parameters(), lr=3e-2, weight_decay=0.1, warmup_steps=10)
 
     def iterate(self, iteration: int) -> list[dict[str, torch.Tensor]]:
-        """Returns the weights after each optimizer step, which are y's; afterwards the model is at x."""
+        """Return the weights y after each optimizer step; afterwards the model is at x."""
         data = batches(iteration, STEPS)
         with torch.no_grad():
             old = [log_prob(self.model, tokens) for tokens in data]

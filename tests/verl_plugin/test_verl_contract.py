@@ -1,4 +1,4 @@
-"""The installed verl is as scripts/check_verl.py expects it."""
+"""The installed verl passes scripts/check_verl.py."""
 
 import importlib.util
 import inspect
@@ -27,7 +27,7 @@ def test_the_lines_are_there():
 
 
 def test_imports_and_overrides_are_found():
-    """The empty lists above would mean nothing if these were empty, too."""
+    """Otherwise the empty lists above would be meaningless."""
     assert any(path.startswith("verl.workers.utils.losses") for path in check_verl.imported())
     assert ("RPGActor", "train_batch") in {(cls.__name__, name) for cls, name, _, _ in check_verl.overrides()}
 

@@ -1,4 +1,4 @@
-"""verl's own losses as the laboratory calls them."""
+"""verl's losses as called by the laboratory."""
 
 import torch
 
@@ -25,7 +25,7 @@ def gradient(loss, log_prob):
 
 
 def test_every_loss_but_those_that_are_refused_multiplies_with_the_weights():
-    """All that are registered, verl's and ours; those are refused with pi_old=decoupled (rpg/checks/rules.py)."""
+    """All registered losses of verl and ours; rules.py rejects the exceptions with pi_old=decoupled."""
     from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
     from verl.workers.config import ActorConfig, PolicyLossConfig
 

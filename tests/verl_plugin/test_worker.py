@@ -1,4 +1,4 @@
-"""Our worker with verl's own FSDP engines, optimizer, losses and checkpoints on the toy model; no Ray, no vLLM."""
+"""Our worker with verl's FSDP engines, optimizer, losses and checkpoints on the toy model, without Ray and vLLM."""
 
 import json
 import math
@@ -30,7 +30,7 @@ ASK = {"calculate_entropy": False, "compute_loss": False}
 
 @pytest.fixture(scope="module", autouse=True)
 def model(tmp_path_factory):
-    """The toy task's model before any training, so that no figure here hangs on what a demo has left behind."""
+    """Return the untrained toy model, independent of files of a demo."""
     directory = tmp_path_factory.mktemp("model")
     tokenizer = toy_tokenizer()
     toy_model.build_model(tokenizer, toy_model.ToyModelSettings()).save_pretrained(directory)
@@ -41,10 +41,10 @@ def model(tmp_path_factory):
 
 
 class Training:
-    """Iterations as the trainer asks them of the worker: old log-probs, reference log-probs, update.
+    """Iterations as in the trainer: old log-probs, reference log-probs, update.
 
     noise: relative size of a disturbance of the actor's initial weights.
-    directory: of the run.
+    directory: the run's.
     """
 
     def __init__(self, mode: str, optimizer: str, noise: float = 0.0, directory: str = "."):
@@ -64,7 +64,7 @@ class Training:
             local.mul_(1 + noise * torch.randn(local.shape, generator=generator))
 
     def data(self, iteration: int, fields: dict | None = None, **settings):
-        """This rank's rows of a batch; the same tokens on any number of ranks."""
+        """Return this rank's rows of a batch; the tokens do not depend on the number of ranks."""
         rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
         tokens = torch.randint(5, 300, (ROWS, PROMPT + RESPONSE), generator=torch.Generator().manual_seed(iteration))
         # the ranks of a mini-batch share it; each takes its rows of the first half and of the second
@@ -72,7 +72,7 @@ class Training:
         return batch(mine, [PROMPT] * len(mine), fields, **settings)
 
     def iterate(self, iteration: int, spoil=lambda fields: None) -> None:
-        """spoil: changes the log-probs before the update, by field and row."""
+        """Run an iteration. spoil: changes the log-probs before the update, by field and row."""
         calls = {"old_log_probs": self.worker.compute_log_prob}
         if self.mode != "old":
             calls["ref_log_prob"] = self.worker.compute_ref_log_prob
@@ -82,7 +82,7 @@ class Training:
         self.metrics.append(dict(self.worker.update_actor(update)["metrics"]))
 
     def weights(self) -> dict[str, dict[str, torch.Tensor]]:
-        """Gathered weights of the actor, and of the reference where there is one."""
+        """Return the gathered weights of the actor, and of the reference if present."""
         engines = {"actor": self.worker.actor.engine}
         if self.mode != "old":
             engines["reference"] = self.worker.ref.engine
@@ -125,7 +125,7 @@ def resume_and_compare(directory: str) -> None:
 
 
 def test_killed_and_resumed_is_uninterrupted(tmp_path):
-    """Each mode and each optimizer: SIGKILL an iteration after a checkpoint."""
+    """Every mode and optimizer: SIGKILL one iteration after a checkpoint."""
     with pytest.raises(torch.multiprocessing.ProcessExitedException) as ended:
         on_ranks(1, run_until_killed, str(tmp_path))
     assert ended.value.exit_code == -signal.SIGKILL
@@ -133,7 +133,7 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path):
 
 
 def keep_and_restore(case: tuple[str, str]) -> None:
-    """A batch in two parts, as PPOTrainerSeparateAsync._compute_old_log_prob asks for the second one's anchor."""
+    """A batch in two parts, with the second one's anchor as in PPOTrainerSeparateAsync._compute_old_log_prob."""
     training = Training(*case)
     worker = training.worker
 
@@ -188,12 +188,12 @@ def distance(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> float:
 
 
 def test_two_ranks_are_one_rank(tmp_path):
-    """Two ranks end as near to one rank as one rank does whose initial weights were disturbed by rounding.
+    """Two ranks differ from one rank as little as one rank with initial weights perturbed by rounding errors.
 
-    Gradients are summed in another order, and the training itself enlarges what that changes, by how much hangs on
-    the model: over eight models schedule-free ended 2e-5 to 1.2e-2 of the way apart with two ranks, and 2e-5 to
-    2.7e-2 disturbed by 1e-7 with one, in the same order of models and growing in the same iterations. So the drift
-    is rounding, and the disturbed training says how much of it to expect.
+    Gradients are summed in another order, and training amplifies the difference by a factor that depends on the model:
+    over eight models schedule-free ended 2e-5 to 1.2e-2 of the way apart with two ranks, and 2e-5 to 2.7e-2 with one
+    rank perturbed by 1e-7, in the same order of models and growing in the same iterations. The difference is therefore
+    rounding, and the perturbed training gives its expected size.
     """
     on_ranks(1, train_all, str(tmp_path), "one", 0.0)
     on_ranks(1, train_all, str(tmp_path), "disturbed", ROUNDING)
@@ -212,13 +212,13 @@ def test_two_ranks_are_one_rank(tmp_path):
 
 
 def spoil_the_first_row(fields) -> None:
-    """A token of the first mini-batch, on one rank alone."""
+    """Spoil a token of the first mini-batch on one rank."""
     if torch.distributed.get_rank() == 0:
         fields["old_log_probs"][0] = torch.where(torch.arange(RESPONSE) == 2, math.nan, fields["old_log_probs"][0])
 
 
 def skip_and_stop(directory: str, case: tuple[str, str]) -> None:
-    """One of two mini-batches has a NaN, three times; then both have one."""
+    """Run iterations: one of two mini-batches has a NaN, three times; then both."""
     steps = []
     training = Training(*case, directory=directory)
     engine = training.worker.actor.engine
@@ -259,7 +259,7 @@ def skip_and_stop(directory: str, case: tuple[str, str]) -> None:
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("case", [("old", "adamw"), ("every_k", "schedule_free")], ids="-".join)
 def test_a_step_that_is_not_finite_is_left_out(tmp_path, ranks, case):
-    """On all ranks, though one of them has the NaN; three in a row end the run, with the weights as they were."""
+    """On all ranks, although only one has the NaN; three in a row end the run without changing the weights."""
     on_ranks(ranks, skip_and_stop, str(tmp_path), case)
     notes = [json.loads(line) for line in (tmp_path / "skipped_steps.jsonl").read_text().splitlines()]
     assert len(notes) == 7 * ranks  # the last of weights that are infinite

@@ -1,4 +1,4 @@
-"""A tiny language model under FSDP2 over gloo, for tests of what happens to its shards; no Ray, no vLLM."""
+"""A tiny language model under FSDP2 over gloo, for tests of its shards, without Ray and vLLM."""
 
 import multiprocessing
 import os
@@ -17,7 +17,7 @@ VOCABULARY, WIDTH = 11, 6  # neither is even: with two ranks the shards differ i
 
 @contextmanager
 def process_group(rank: int = 0, world_size: int = 1, meeting: str | None = None):
-    """This process as one rank of a gloo group whose ranks find each other through the file meeting, not a port."""
+    """Make this process a rank of a gloo group with a file rendezvous."""
     with tempfile.TemporaryDirectory() as own:
         store = torch.distributed.FileStore(meeting or f"{own}/meeting", world_size)
         torch.distributed.init_process_group(
@@ -39,9 +39,9 @@ def _rank(
 
 
 def on_ranks(world_size: int, function: Callable, *arguments) -> None:
-    """Run function(*arguments) in world_size new processes that form a group; raises if one fails.
+    """Run function(*arguments) in world_size new processes that form a group; raise if one fails.
 
-    They are forks of one process that has imported torch and the test once.
+    They are forked from one process that has imported torch and the test.
     """
     multiprocessing.set_forkserver_preload([function.__module__])
     with tempfile.TemporaryDirectory() as directory:
@@ -54,7 +54,7 @@ def on_ranks(world_size: int, function: Callable, *arguments) -> None:
 
 
 def build(offload: bool = False) -> torch.nn.Module:
-    """The model, the same on every rank, sharded over all ranks; offload as verl builds a reference on a host."""
+    """Return the model, equal on every rank and sharded; offload: like verl's reference on a host."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(
         torch.nn.Embedding(VOCABULARY, WIDTH), torch.nn.Linear(WIDTH, WIDTH), torch.nn.Linear(WIDTH, VOCABULARY)
@@ -66,17 +66,17 @@ def build(offload: bool = False) -> torch.nn.Module:
 
 
 def log_prob(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
-    """log pi(next token) of tokens (batch, length + 1); returns (batch, length)."""
+    """Return log pi(next token) of tokens (batch, length + 1): (batch, length)."""
     logits = model(tokens[:, :-1])
     return torch.log_softmax(logits, dim=-1).gather(-1, tokens[:, 1:, None]).squeeze(-1)
 
 
 def full_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """A gathered copy of all weights; every rank must ask."""
+    """Return a gathered copy of all weights; every rank must call it."""
     return {name: tensor.full_tensor().clone() for name, tensor in model.state_dict().items()}
 
 
 def batches(iteration: int, mini_batches: int) -> list[torch.Tensor]:
-    """Mini-batches of 4 rows of tokens for an iteration."""
+    """Return an iteration's mini-batches of 4 rows of tokens."""
     generator = torch.Generator().manual_seed(1000 + iteration)
     return list(torch.randint(VOCABULARY, (mini_batches, 4, 6), generator=generator))

@@ -1,4 +1,4 @@
-"""Iterations as verl's synchronous trainer does them, on the tiny model, with whichever reference and optimizer."""
+"""Iterations of verl's synchronous trainer on the tiny model, with any reference and optimizer."""
 
 from dataclasses import dataclass, field
 
@@ -24,7 +24,7 @@ MODES = {
 
 
 class PlainEngine:
-    """The part of verl's engine that the optimizer's mode hangs on: contexts that nest."""
+    """The part of verl's engine that controls the optimizer's mode: nested contexts."""
 
     def __init__(self, module: torch.nn.Module, optimizer: torch.optim.Optimizer):
         self.module, self.optimizer = module, optimizer
@@ -34,7 +34,7 @@ class PlainEngine:
 
 
 class Engine(ScheduleFreeEngine, PlainEngine):
-    """What the worker gets."""
+    """The engine of the worker."""
 
 
 def optimizer_for(name: str, parameters) -> torch.optim.Optimizer:
@@ -45,7 +45,7 @@ def optimizer_for(name: str, parameters) -> torch.optim.Optimizer:
 
 @dataclass
 class Run:
-    """One training of the tiny model; `trace` has one entry an iteration."""
+    """One training of the tiny model; `trace` has one entry per iteration."""
 
     mode: str
     optimizer: str = "adamw"
@@ -58,7 +58,7 @@ class Run:
         self.reference = Reference(settings, self.actor, build(offload=True)) if settings.has_model else None
 
     def iterate(self, iteration: int, after_step=lambda: None) -> None:
-        """Old log-probs, reference log-probs, STEPS optimizer steps."""
+        """Run an iteration: old log-probs, reference log-probs, STEPS optimizer steps."""
         data = batches(iteration, STEPS)
         with torch.no_grad():
             old = [log_prob(self.actor, tokens) for tokens in data]
