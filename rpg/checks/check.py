@@ -107,7 +107,7 @@ class Run:
 
     @property
     def model(self) -> Path:
-        """The model's path, if it is a local directory."""
+        """The model's path as a local directory, which need not exist."""
         return Path(str(self.get("actor_rollout_ref.model.path"))).expanduser()
 
     @cached_property

@@ -146,7 +146,7 @@ class ScriptName:
 
     @property
     def ablations(self) -> int | None:
-        """Number of beta, clip and reference that differ from the paper's; None without KL or clip numbers."""
+        """How many of beta, clip and reference differ from the paper's; None without KL or clip numbers."""
         row = self.row
         if self.beta == "0" or (row.clips and not self.clip):
             return None
