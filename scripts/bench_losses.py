@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def losses(names: list[str], rounds: int, device: torch.device) -> None:
-    """Return forward, backward and metrics of every loss, plain and compiled, and of verl's losses."""
+    """Time forward, backward and metrics of every loss, plain and compiled, and of verl's losses."""
     torch._dynamo.config.recompile_limit = 2 * len(LOSS_NAMES)  # a run compiles one loss, this process all of them
     register()
     data = make_batch(device)

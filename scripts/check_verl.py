@@ -45,7 +45,7 @@ def imported() -> dict[str, str]:
 
 
 def missing_imports() -> Iterator[str]:
-    """Return our imports that verl, vLLM, TransferQueue or Ray no longer have."""
+    """Yield our imports that verl, vLLM, TransferQueue or Ray no longer have."""
     for path, file in sorted(imported().items()):
         try:
             resolve_name(path)
@@ -76,7 +76,7 @@ def overrides() -> Iterator[tuple[type, str, Any, Any]]:
 
 
 def changed_signatures() -> Iterator[str]:
-    """Return methods whose parameters differ from the overridden ones; *args and **kwargs take any."""
+    """Yield methods whose parameters differ from the overridden ones; *args and **kwargs take any."""
     for cls, name, ours, theirs in overrides():
         mine, verls = (inspect.signature(function).parameters.values() for function in (ours, theirs))
         anything = any(p.kind in VAR for p in (*mine, *verls)) or (name == "__init__" and is_dataclass(cls))
@@ -85,7 +85,7 @@ def changed_signatures() -> Iterator[str]:
 
 
 def changed_lines(contract: dict[str, list[str]]) -> Iterator[str]:
-    """Return lines of the contract that are no longer in the source of their object."""
+    """Yield lines of the contract that are no longer in the source of their object."""
     for path, lines in contract.items():
         try:
             found = resolve_name(path)
@@ -101,7 +101,7 @@ def _squeezed(text: str) -> str:
 
 
 def unknown_keys() -> Iterator[str]:
-    """Return settings of the recipe that verl lacks or has with another type."""
+    """Yield settings of the recipe that verl lacks or has with another type."""
     run = resolve(compose_config(["rpg.script=x"]))
     yield from map(str, (*settings.values(run), *verl_validation.verl_types(run)))
 

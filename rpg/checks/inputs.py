@@ -22,7 +22,7 @@ def elsewhere(path: str) -> bool:
 
 
 def _data_files(run: Run) -> list[tuple[str, str]]:
-    """Yield key and name of every local parquet file of the run."""
+    """Return key and name of every local parquet file of the run."""
     splits = (("data.train_files", run.files("train")), ("data.val_files", run.files("val")))
     return [(key, name) for key, names in splits for name in names if not elsewhere(name)]
 
@@ -75,7 +75,7 @@ def data_files(run: Run) -> Iterator[Diagnostic]:
 
 
 def _readable(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the files that pass data_files."""
+    """Return the files that pass data_files."""
     wrong = {diagnostic.value for diagnostic in data_files(run)}
     return ((key, name) for key, name in _data_files(run) if name not in wrong)
 

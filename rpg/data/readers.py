@@ -23,7 +23,7 @@ class DataError(ValueError):
 
 
 def read_file(path: str | Path) -> Rows:
-    """Yield (place, row) for every row of a local file; `place` is file and row, for messages."""
+    """Return (place, row) for every row of a local file; `place` is file and row, for messages."""
     path = Path(path)
     reader = READERS.get(path.suffix.lower())
     if reader is None:

@@ -103,7 +103,7 @@ def _batch(steps: int) -> str:
 
 
 def _stability() -> Iterable[Grid]:
-    """Return methods with a clip and beta 0, and the KL to pi_old without a clip.
+    """Yield grids of methods with a clip and beta 0, and the KL to pi_old without a clip.
 
     A batch of k steps is k mini-batches of 32 responses, each used once; its last step uses samples that are k - 1
     steps old.
@@ -117,7 +117,7 @@ def _stability() -> Iterable[Grid]:
 
 
 def _clip() -> Iterable[Grid]:
-    """Return grids of RPG-REINFORCE URKL with RPG-Style Clip, beta 0."""
+    """Yield grids of RPG-REINFORCE URKL with RPG-Style Clip, beta 0."""
     base = {"batches": 16, "steps": 64}
     for measured, shown in BOTH.items():
         title = f"{measured}, {{batches}} batches of 64 steps"
@@ -125,7 +125,7 @@ def _clip() -> Iterable[Grid]:
 
 
 def _fixed_reference() -> Iterable[Grid]:
-    """Return grids with one step per batch, so that all weights w are 1 and only the KL differs.
+    """Yield grids with one step per batch, so that all weights w are 1 and only the KL differs.
 
     The reference is the uniform initial policy. J is E[R] - beta KL(pi, uniform) of responses.
     """
@@ -142,14 +142,14 @@ def _fixed_reference() -> Iterable[Grid]:
 
 
 def _moving_reference() -> Iterable[Grid]:
-    """Return grids of RPG-REINFORCE URKL with RPG-Style Clip."""
+    """Yield grids of RPG-REINFORCE URKL with RPG-Style Clip."""
     betas = values("kl_coef", 0.01, 0.03, 0.1, 0.3, 1, 3)
     for title, field in BOTH.items():
         yield Grid(title, "reference", REFERENCES, "beta", betas, {"batches": 64, "steps": 16}, field)
 
 
 def _staleness() -> Iterable[Grid]:
-    """Return grids of RPG-REINFORCE URKL with and without RPG-Style Clip, and of two verl losses without a KL."""
+    """Yield grids of RPG-REINFORCE URKL with and without RPG-Style Clip, and of two verl losses without a KL."""
     free = {**STALE, "loss": UNCLIPPED}
     for label, rows, base in (
         ("RPG-Style Clip", CHOICES, STALE),
@@ -164,7 +164,7 @@ def _staleness() -> Iterable[Grid]:
 
 
 def _staleness_and_lr() -> Iterable[Grid]:
-    """Return grids of RPG-REINFORCE URKL, two steps per batch."""
+    """Yield grids of RPG-REINFORCE URKL, two steps per batch."""
     rates = values("lr", 0.05, 0.1, 0.2)
     for label, loss in {"RPG-Style Clip": CLIPPED, "no clip": UNCLIPPED}.items():
         for age in (4, 16):
@@ -175,7 +175,7 @@ def _staleness_and_lr() -> Iterable[Grid]:
 
 
 def _advantages() -> Iterable[Grid]:
-    """Return grids of RPG-REINFORCE URKL with RPG-Style Clip, fresh samples, 8 responses per prompt."""
+    """Yield grids of RPG-REINFORCE URKL with RPG-Style Clip, fresh samples, 8 responses per prompt."""
     rates = values("lr", 0.0125, 0.025, 0.05, 0.1, 0.2)
     for batches, steps in ((128, 2), (64, 16), (16, 64)):
         base = {"batches": batches, "steps": steps, "kl_coef": PAPERS_BETA}

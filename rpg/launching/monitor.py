@@ -125,7 +125,7 @@ class Monitor(threading.Thread):
         return bool(new)
 
     def _lines(self) -> list[bytes]:
-        """Yield the complete lines; a resumed run may still extend its last one (file_logger.py)."""
+        """Return the complete lines; a resumed run may still extend its last one (file_logger.py)."""
         content = self.metrics.read_bytes() if self.metrics.is_file() else b""
         self._size = len(content)
         return content[: content.rfind(b"\n") + 1].splitlines()

@@ -110,7 +110,7 @@ class Reference:
 
     @cached_property
     def _crc32(self) -> str:
-        """Return the checksum of a fixed model, as its engine has loaded it."""
+        """Checksum of a fixed model, as its engine has loaded it."""
         return checksum(self.model.state_dict())
 
 

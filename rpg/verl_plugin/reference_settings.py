@@ -28,5 +28,5 @@ class ReferenceSettings:
 
     @property
     def has_model(self) -> bool:
-        """Return whether pi_ref needs a forward pass: of another model, or with LoRA of the actor's base model."""
+        """Whether pi_ref needs a forward pass: of another model, or with LoRA of the actor's base model."""
         return self.mode != "old"

@@ -28,7 +28,7 @@ def config(name: str, loss: str = "rpg_urkl", seed: int = 1, lr: float = 1e-6, s
 
 
 def records(accuracy: list[float], benchmark: str = "aime24", every: int = 2, first: int = 0) -> list[tuple[int, dict]]:
-    """Yield (step, data): training metrics at every step but 0, one accuracy at every `every`-th."""
+    """Return (step, data): training metrics at every step but 0, one accuracy at every `every`-th."""
     lines = []
     for index, step in enumerate(range(first, first + every * (len(accuracy) - 1) + 1)):
         data: dict[str, float] = {}

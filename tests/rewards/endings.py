@@ -109,7 +109,7 @@ def repeated(rng: random.Random) -> tuple[str, str]:
 
 @kind
 def tails(rng: random.Random) -> tuple[str, str]:
-    """Yield responses with "Answer:" around the 300th character from the end."""
+    """Return responses with "Answer:" around the 300th character from the end."""
     number = str(rng.randrange(1000))
     said = f"Answer: {number}"
     padding = 300 - len(said) + rng.randint(-12, 12)
@@ -126,6 +126,6 @@ def long_lines(rng: random.Random) -> tuple[str, str]:
 
 @kind
 def broken_truths(rng: random.Random) -> tuple[str, str]:
-    """Yield truths of several lines, which an answer cannot equal."""
+    """Return truths of several lines, which an answer cannot equal."""
     truth = some(rng, (*PIECES, "\n", "\n"), 6)
     return f"Answer: {truth}", truth

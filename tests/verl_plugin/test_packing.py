@@ -32,7 +32,7 @@ BOUND = {"gpu": 2e-5, "gpu_sdpa": 2e-5, "gpu_bf16": 0.1, "gpu_sdpa_bf16": 0.1}
 
 
 def model_directory(directory: Path, family: str) -> None:
-    """Return a random qwen2 or qwen3 model of two layers with grouped heads, and the toy tokenizer."""
+    """Write a random qwen2 or qwen3 model of two layers with grouped heads, and the toy tokenizer."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     tokenizer = toy_tokenizer()
@@ -53,7 +53,7 @@ def by_tokens(section) -> None:
 
 
 def measure(path: str, name: str) -> None:
-    """Return a variant's log-probs before and after two updates (the first has learning rate 0)."""
+    """Save a variant's log-probs before and after two updates (the first has learning rate 0)."""
     # not MODEL_PATH: the forkserver that the ranks are forks of keeps the environment of the first test
     where = f"actor_rollout_ref.model.path={path}/model"
     worker = build_worker("optim=toy", *VARIANTS[name], where, prepare=by_tokens)
