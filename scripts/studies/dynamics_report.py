@@ -17,7 +17,7 @@ from report import SCORE, accuracies, bands, complete_seeds, difference, digits,
 NAMED, THRESHOLD = 0.55, 0.45
 ACCURACY, PASSING = "last accuracy", f"batch at {THRESHOLD}"
 ENTROPY, PASS, TOKENS = (f"{name} at {THRESHOLD}" for name in ("entropy", "pass@8", "tokens"))
-PASSES = f"passes {NAMED}"
+PASSES, AT_NAMED = f"reach {NAMED}", f"entropy at {NAMED}"
 GAP = "change of pass@8 less accuracy"
 BASE = "rpg"
 ARMS = {  # directories of dynamics.sh: label and colour
@@ -41,12 +41,13 @@ def main() -> None:
 
 
 def outcomes(metrics: pandas.DataFrame, accuracy: pandas.Series, pass_at_8: pandas.Series) -> dict[str, float]:
-    """Return a run's outcomes; those at 0.45 are NaN if it is not reached. All arguments are indexed by step."""
-    batch = first_passing(accuracy)
+    """Return a run's outcomes; NaN at accuracies that it does not reach. All arguments are indexed by step."""
+    batch, named = first_passing(accuracy, THRESHOLD), first_passing(accuracy, NAMED)
     gap = pass_at_8 - accuracy
     return {
         PASSING: batch,
-        PASSES: (accuracy >= NAMED).any(),
+        PASSES: not numpy.isnan(named),
+        AT_NAMED: at(named, metrics["actor/entropy"]),
         ENTROPY: at(batch, metrics["actor/entropy"]),
         TOKENS: at(batch, metrics["response_length/mean"]),
         PASS: at(batch, pass_at_8),
@@ -54,14 +55,14 @@ def outcomes(metrics: pandas.DataFrame, accuracy: pandas.Series, pass_at_8: pand
     }
 
 
-def first_passing(accuracy: pandas.Series) -> float:
-    """Return the batch at which the accuracy first reaches THRESHOLD, interpolated between validations, or NaN."""
-    passing = accuracy.index[accuracy >= THRESHOLD]
+def first_passing(accuracy: pandas.Series, threshold: float) -> float:
+    """Return the batch at which the accuracy first reaches `threshold`, interpolated between validations, or NaN."""
+    passing = accuracy.index[accuracy >= threshold]
     if not len(passing):
         return numpy.nan
     place = accuracy.index.get_loc(passing[0])
     around = accuracy.iloc[max(place - 1, 0) : place + 1]
-    return float(numpy.interp(THRESHOLD, around, around.index))
+    return float(numpy.interp(threshold, around, around.index))
 
 
 def at(batch: float, values: pandas.Series) -> float:
@@ -72,24 +73,33 @@ def at(batch: float, values: pandas.Series) -> float:
 
 def table(runs: pandas.DataFrame) -> list[str]:
     """Return Markdown: means by arm, and differences blocked by seed."""
-    means = runs.groupby("arm")[list(DIGITS)].mean()
-    rows = [[label, *digits(means.loc[arm], DIGITS)] for arm, (label, _) in ARMS.items()]
+    means = runs.groupby("arm")[[*DIGITS, AT_NAMED]].mean()
+    reached = runs.groupby("arm")[PASSES].sum()
+    rows = [
+        [
+            label,
+            *digits(means.loc[arm], DIGITS),
+            f"{reached[arm]}",
+            f"{means.loc[arm, AT_NAMED]:.3f}" if reached[arm] else "–",
+        ]
+        for arm, (label, _) in ARMS.items()
+    ]
     differences = []
     for plus, minus in PAIRS:
         each = [difference(runs.dropna(subset=key), "arm", [plus], [minus], key) for key in DIGITS]
         differences.append([f"{ARMS[plus][0]} minus {ARMS[minus][0]}", *map(str, each)])
     differences.append(["90 % power", *(f"{one.detectable:.3f}" for one in each)])
     summary = (
-        f"{len(runs)} runs, {runs.seed.nunique()} seeds of each arm, 48 batches. {runs[PASSES].sum()} of them pass the "
-        f"accuracy {NAMED} that was named beforehand, so outcomes are shown at {THRESHOLD}, chosen afterwards; "
-        f"{runs[PASSING].notna().sum()} runs pass it. pass@8 is verl's best@8, 8 answers drawn with replacement. In "
+        f"{len(runs)} runs, {runs.seed.nunique()} seeds of each arm, 48 batches. {runs[PASSES].sum()} reach the "
+        f"accuracy {NAMED} that was named beforehand, so outcomes are compared at {THRESHOLD}, chosen afterwards; "
+        f"{runs[PASSING].notna().sum()} runs reach it. pass@8 is verl's best@8, 8 answers drawn with replacement. In "
         f"{(runs[GAP] < 0).sum()} of {len(runs)} runs pass@8 less accuracy is smaller at the end than after 6 batches."
     )
     explained = (
         "Differences are blocked by seed, ± one standard error. Whitened: over the batch; divided: by the group's "
         "deviation; k3: 1e-3, to the initial policy."
     )
-    by_arm, by_pair = markdown(["arm", *DIGITS], rows), markdown(["difference", *DIGITS], differences)
+    by_arm, by_pair = markdown(["arm", *DIGITS, PASSES, AT_NAMED], rows), markdown(["difference", *DIGITS], differences)
     return ["# The runs of 48 batches", summary, by_arm, explained, by_pair]
 
 

@@ -27,7 +27,7 @@ PAGES = ("docs/results/README.md", "docs/results/laboratory.md", "docs/off-polic
 WITH_ERROR = re.compile(r"([+-]?\d+(?:\.\d+)?) ± ?(\d+(?:\.\d+)?)")
 # numbers of a page that were chosen, not measured: code and links, settings, minutes
 CHOSEN = re.compile(
-    r"`[^`]*`|\]\(\S+\)|(beta|KL of|lr|clip|Clip|and below it at|entropies,) \(?[\d.]+((,| and) [\d.]+)?|2\.5 min"
+    r"`[^`]*`|\]\(\S+\)|(beta|KL of|lr|clip|Clip|and below it at|at accuracy|reaches) \(?[\d.]+((,| and) [\d.]+)?|2\.5 min"
 )
 
 
@@ -158,6 +158,8 @@ def facts_of_the_longer_runs():
     entropy = [at["actor/entropy"].mean() for at in (every[every.step == 1], last)]
     yield f"accuracy levels off near {last.filter(like='mean@8').squeeze(axis=1).mean():.2f}"
     yield f"entropy falls from {entropy[0]:.2f} to {entropy[1]:.2f} nats"
+    power = {key: value("dynamics/runs.md", key, "90 % power") for key in ("last accuracy", "entropy at 0.45")}
+    yield f"(90 % power: {power['last accuracy']:.3f} in accuracy, {power['entropy at 0.45']:.3f} nats)"
     yield f"pass@8 stays near {every.filter(like='best@8/mean').squeeze(axis=1).mean():.2f}"
 
 
