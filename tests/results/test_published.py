@@ -27,7 +27,8 @@ PAGES = ("docs/results/README.md", "docs/results/laboratory.md", "docs/off-polic
 WITH_ERROR = re.compile(r"([+-]?\d+(?:\.\d+)?) ± ?(\d+(?:\.\d+)?)")
 # numbers of a page that were chosen, not measured: code and links, settings, minutes
 CHOSEN = re.compile(
-    r"`[^`]*`|\]\(\S+\)|(beta|KL of|lr|clip|Clip|and below it at|at accuracy|reaches) \(?[\d.]+((,| and) [\d.]+)?|2\.5 min"
+    r"`[^`]*`|\]\(\S+\)|2\.5 min"
+    r"|(beta|KL of|lr|clip|Clip|and below it at|at accuracy|reaches) \(?[\d.]+((,| and) [\d.]+)?"
 )
 
 
