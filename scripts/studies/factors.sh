@@ -16,7 +16,7 @@ runs=checkpoints/factors
 out=docs/results/factors
 
 filter=algorithm.filter_groups.enable
-for seed in ${SEEDS:-1 2 3 4 5 6}; do
+for seed in ${SEEDS:-1 2 3 4 5 6 7}; do
     cells=(true false)
     ((seed > 4)) || cells+=(true-half)
     for cell in "${cells[@]}"; do
