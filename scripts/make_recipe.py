@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 
 from rpg.methods.names import UNNUMBERED_CLIP, ScriptName, overrides, scripts
 from rpg.methods.registry import BETAS, ROWS, Method
-from rpg.objectives.spec import DIVERGENCE_NAMES
+from rpg.names import DIVERGENCES
 from rpg.results.reproduction import BENCHMARK_FILES, rows_of
 from rpg.results.table import ERRATA, paper_table
 
@@ -72,7 +72,7 @@ def methods() -> str:
             written = f"{row.name}_<size>{'_<beta>' if row.betas else ''}"
         lines.append(f"| `{written}` | {row.label} | `method={row.name}` | {', '.join(row.sizes) or '-'} |")
     clips = dict.fromkeys(clip for row in ROWS for clip in row.clips)
-    values = {"d": DIVERGENCE_NAMES, "beta": BETAS, "clip": clips}
+    values = {"d": DIVERGENCES, "beta": BETAS, "clip": clips}
     listed = "; ".join(f"`<{part}>`: {', '.join(words)}" for part, words in values.items())
     return "\n".join([*lines, "", f"{listed}. {{D}} is `<d>` in capitals.", ""])
 

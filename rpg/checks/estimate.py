@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rpg.verl_plugin.reference_settings import MOVING
+from rpg.names import MOVING_REFERENCES as MOVING
 
 GB = 1e9
 MIB = 2**20

@@ -12,9 +12,10 @@ from typing import Any
 from rpg.checks.check import Check, Diagnostic, Level, Run
 from rpg.checks.reward import EXTERNAL, is_ours
 from rpg.checks.settings import ACTOR, CORRECTION, MODEL, OVERLONG, REF, ROLLOUT, SAMPLER
-from rpg.objectives.spec import LOSS_NAMES
+from rpg.names import ADVANTAGES
+from rpg.names import LOSSES as LOSS_NAMES
+from rpg.names import MOVING_REFERENCES as MOVING
 from rpg.verl_plugin.reference_settings import KEY as REFERENCE
-from rpg.verl_plugin.reference_settings import MOVING
 from rpg.verl_plugin.schedule_free import OPTIM, OPTIMIZER, PACKAGE, asked_for
 
 BATCH = "data.train_batch_size"
@@ -30,7 +31,6 @@ FUNCTION = "reward.custom_reward_function.path"
 METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl's name of the reward
 LOSS = f"{ACTOR}.policy_loss.loss_mode"
 ESTIMATOR = "algorithm.adv_estimator"
-RPG_ESTIMATORS = ("rpg", "rpg_batchmean")
 STRATEGY = f"{ACTOR}.strategy"
 DYNAMIC = f"{ACTOR}.use_dynamic_bsz"
 PENALTIES = (
@@ -194,7 +194,7 @@ RULES: dict[tuple[str, str], list[Rule]] = {
         Rule(LOSS, (), lambda name: _misspelt(name, [*LOSS_NAMES]), "is not an RPG loss", near=[*LOSS_NAMES]),
     ],
     ("estimator name", "an estimator name that begins with rpg is rpg or rpg_batchmean"): [
-        Rule(ESTIMATOR, (), lambda name: _misspelt(name, RPG_ESTIMATORS), "is not registered", near=RPG_ESTIMATORS),
+        Rule(ESTIMATOR, (), lambda name: _misspelt(name, ADVANTAGES), "is not registered", near=ADVANTAGES),
     ],
     ("Z_old", "z_old differs from 1 only with an unnormalised divergence"): [
         Rule(f"{ACTOR}.policy_loss.z_old", (LOSS,),

@@ -24,15 +24,13 @@ from pydantic import (
 )
 
 from rpg.checks.check import ABSENT, Diagnostic, Run, check
-from rpg.objectives.spec import CLIP_BRANCHES, CLIP_SCOPES, DIVERGENCE_NAMES
-from rpg.verl_plugin.reference_settings import MODES
+from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, DIVERGENCES, PI_OLD, REFERENCES
 
 ACTOR = "actor_rollout_ref.actor"
 MODEL = "actor_rollout_ref.model"
 ROLLOUT = "actor_rollout_ref.rollout"
 REF = "actor_rollout_ref.ref"
 SCHEDULES = ("sync", "colocate_async", "separate_async")
-PI_OLD = ("recomputed", "behavior", "decoupled")  # as in rpg.objectives.pi_old, which imports torch
 LONGEST_NAME, LONGEST_PATH = 255, 2000  # bytes; Linux allows 4095, and file names are appended
 
 
@@ -82,9 +80,9 @@ RANGES: dict[str, TypeAdapter[Any]] = {
     **_each(Line | None, "rpg.script"),
     **_each(dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str | int | float | bool], "rpg.env"),
     **_each(FilePath, "rpg.data_dir"),
-    **_each(Literal[DIVERGENCE_NAMES], "rpg.divergence"),
+    **_each(Literal[DIVERGENCES], "rpg.divergence"),
     **_each(Literal[*PI_OLD, None], "rpg.pi_old"),
-    **_each(Literal[MODES], "rpg.reference.mode"),
+    **_each(Literal[REFERENCES], "rpg.reference.mode"),
     **_each(Annotated[float, Field(ge=0, lt=1)], "rpg.reference.kl_ema"),
     **_each(list[Line], "rpg.preload.early", "rpg.preload.late"),
     **_each(dict[str, PositiveInt], "rpg.max_num_seqs"),

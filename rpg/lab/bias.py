@@ -12,9 +12,9 @@ from rpg.lab.measure import over_seeds
 from rpg.lab.sweeps import CHOICES
 from rpg.lab.task import Task
 from rpg.lab.train import Policy, Setting, at, make_loss, sample_batch
+from rpg.names import DIVERGENCES
 from rpg.objectives import LossSpec, token_loss
 from rpg.objectives.pi_old import old_policy
-from rpg.objectives.spec import DIVERGENCE_NAMES
 
 AGES = (0, 1, 4, 8, 16, 32)  # optimizer steps between the sampling policy and the current one
 NOISE_AGES, NOISE_BETAS = (0, 32), (1e-4, 0.1, 1.0)
@@ -29,8 +29,8 @@ ROWS: dict[str, tuple[LossSpec, Mapping[str, Any]]] = {
     **{name: (EXACT, fields) for name, fields in CHOICES.items() if fields["pi_old"] == "decoupled"},
 }
 ESTIMATORS = {
-    **{f"RPG-REINFORCE {d.upper()}": (f"rpg_rf_{d}", "reward") for d in DIVERGENCE_NAMES},
-    **{f"RPG {d.upper()}": (f"rpg_{d}", "none") for d in DIVERGENCE_NAMES},
+    **{f"RPG-REINFORCE {d.upper()}": (f"rpg_rf_{d}", "reward") for d in DIVERGENCES},
+    **{f"RPG {d.upper()}": (f"rpg_{d}", "none") for d in DIVERGENCES},
 }  # loss and clip_scope: all unclipped
 
 

@@ -9,11 +9,11 @@ from torch import Tensor
 from rpg.lab.measure import over_seeds
 from rpg.lab.task import Task
 from rpg.lab.train import Measured, Policy, Record, k3_loss
+from rpg.names import DIVERGENCES
 from rpg.objectives import LossSpec, token_loss
-from rpg.objectives.spec import DIVERGENCE_NAMES
 from rpg.verl_plugin.verl_losses import verl_kl_loss
 
-FORMS = (*(d.upper() for d in DIVERGENCE_NAMES), "k3", "verl's k3")
+FORMS = (*(d.upper() for d in DIVERGENCES), "k3", "verl's k3")
 BETAS = (1e-3, 3e-3, 0.01, 0.03, 0.1, 0.15, 0.2, 0.3)
 STEPS, LR = 200, 0.1  # Adam's learning rate decays linearly to 0
 SHOWN = ("reward", "gap", "kl_start", "entropy", "pass_at_8")

@@ -7,8 +7,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from rpg.names import DIVERGENCES
 from rpg.objectives import LossSpec, token_loss
-from rpg.objectives.spec import DIVERGENCE_NAMES
 
 SPREADS = (0.01, 0.03, 0.1, 0.15, 0.3, 1.0)  # standard deviations of log w before it is normalised; runs: 0.15
 POLICIES, VOCABULARY = 512, 16
@@ -40,16 +40,16 @@ def differences(spread: float, kl_coef: float = KL_COEF, seed: int = 0) -> Diffe
     unclipped = {
         (kind, d): _slope(LossSpec.parse(f"{kind}{d}", kl_coef=kl_coef, **scope), present, old, advantages)
         for kind, scope in (("rpg_", {"clip_scope": "none"}), ("rpg_rf_", {}))
-        for d in DIVERGENCE_NAMES
+        for d in DIVERGENCES
     }
     clip = {"clip_low": 0.2, "clip_high": 0.28, "clip_c": 10.0}
     trained = [
         _slope(LossSpec.parse(name.format(d), kl_coef=kl_coef, **clip), present, old, advantages)
         for name in ("rpg_{}", "rpg_rf_{}_clip_ppo")
-        for d in DIVERGENCE_NAMES
+        for d in DIVERGENCES
     ]
     weight = old.exp()
-    pairs = [(unclipped["rpg_", d], unclipped["rpg_rf_", d]) for d in DIVERGENCE_NAMES]
+    pairs = [(unclipped["rpg_", d], unclipped["rpg_rf_", d]) for d in DIVERGENCES]
     return Difference(
         max(((a - b) / b).abs().max().item() for a, b in pairs),
         _largest([reinforce for _, reinforce in pairs], weight),

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from rpg.files.atomic import write_whole
 from rpg.lab.bias import ROWS
 from rpg.lab.sweeps import Grid, unique_settings
-from rpg.objectives.spec import DIVERGENCE_NAMES
+from rpg.names import DIVERGENCES
 from rpg.results.figures import STYLE, save
 
 CELL, LINE = 0.62, 0.4  # width and height of a cell in inches
@@ -90,7 +90,7 @@ def noise_figure(table: pd.DataFrame) -> Figure:
         fig = Figure(figsize=(3.0 * len(ages) + 1, 3.2), layout="constrained")
         for axes, age in zip(fig.subplots(1, len(ages), sharey=True, squeeze=False)[0], ages, strict=True):
             of_age = table.loc[table["age"] == age]
-            _lines(axes, of_age, {f"RPG-REINFORCE {d.upper()}": d.upper() for d in DIVERGENCE_NAMES}, "beta", "noise")
+            _lines(axes, of_age, {f"RPG-REINFORCE {d.upper()}": d.upper() for d in DIVERGENCES}, "beta", "noise")
             axes.set(xscale="log", yscale="log", xlabel="beta", title=f"samples {age} steps old")
         fig.axes[0].set_ylabel("noise of one response / |grad J|")
         fig.axes[-1].legend(frameon=False)

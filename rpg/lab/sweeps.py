@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpg.lab.train import Setting
-from rpg.objectives.spec import DIVERGENCE_NAMES
+from rpg.names import DIVERGENCES
 
 Axis = Mapping[str, Mapping[str, Any]]  # label: fields of Setting
 
@@ -37,11 +37,11 @@ CHOICES: Axis = {
 THREE = {name: CHOICES[name] for name in ("recomputed", "behavior", "decoupled, token, at most 2")}
 KLS_ALONE: Axis = {
     f"{d.upper()}, beta {beta:g}": {"loss": f"rpg_rf_{d}", "kl_coef": beta}
-    for d in DIVERGENCE_NAMES
+    for d in DIVERGENCES
     for beta in (0.01, 0.03, 0.1, 0.3)
 }
 KLS: Axis = {
-    **{d.upper(): {"loss": f"rpg_rf_{d}"} for d in DIVERGENCE_NAMES},
+    **{d.upper(): {"loss": f"rpg_rf_{d}"} for d in DIVERGENCES},
     "k3": {"loss": "vanilla", "k3_clamped": False},
     "verl's k3 (clamped)": {"loss": "vanilla"},
 }

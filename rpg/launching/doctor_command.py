@@ -13,10 +13,10 @@ from importlib import metadata
 
 from rpg.checks.check import ABSENT, MARKS, Diagnostic, Level, Run
 from rpg.checks.preflight import ask
-from rpg.checks.rules import RPG_ESTIMATORS
 from rpg.launching import freeze, scripts
 from rpg.launching.compose import of_script
-from rpg.objectives.spec import LOSS_NAMES
+from rpg.names import ADVANTAGES
+from rpg.names import LOSSES as LOSS_NAMES
 
 # runs in a fresh process, like a worker, where only the installed entry point registers the plugin
 PROBE = """
@@ -107,9 +107,9 @@ def plugin(name: str, probe: str) -> Diagnostic:
         wrong = f"the process that imports verl ended with exit code {process.returncode}: {message}"
         return Diagnostic(name, ABSENT, wrong, remedy)
     registered = json.loads(answer)
-    if missing := [name for name in (*LOSS_NAMES, *RPG_ESTIMATORS) if name not in registered]:
+    if missing := [name for name in (*LOSS_NAMES, *ADVANTAGES) if name not in registered]:
         return Diagnostic(name, ABSENT, f"not registered with verl: {', '.join(missing)}", remedy)
-    passed = f"{len(LOSS_NAMES)} losses and {len(RPG_ESTIMATORS)} estimators registered with verl"
+    passed = f"{len(LOSS_NAMES)} losses and {len(ADVANTAGES)} estimators registered with verl"
     return Diagnostic(name, ABSENT, passed, level="ok")
 
 

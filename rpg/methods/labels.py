@@ -7,13 +7,13 @@ from typing import Any, get_args
 
 from rpg.methods.registry import DIVERGENCE_COLOURS, LOSS, ROWS, Dash, Look, Method
 from rpg.methods.registry import METHODS as ALL_METHODS
-from rpg.objectives.spec import DIVERGENCE_NAMES
+from rpg.names import DIVERGENCES
 
 # every label and its divergence, in the order of tables
 LABELS: dict[str, tuple[Method, str | None]] = {
     row.label.format(D=divergence and divergence.upper()): (row, divergence)
     for row in ROWS
-    for divergence in (DIVERGENCE_NAMES if row.has_divergence else [None])
+    for divergence in (DIVERGENCES if row.has_divergence else [None])
 }
 BASELINES = tuple(label for label, (row, _) in LABELS.items() if not row.has_divergence)
 METHODS = tuple(label for label in LABELS if "(" not in label)  # without variants
@@ -70,7 +70,7 @@ def method_of_name(name: str) -> str | None:
     longest_first = sorted((row.name for row in ROWS), key=len, reverse=True)
     baselines = "|".join(method for method in longest_first if not method.startswith("rpg"))
     forms = "|".join(method.removeprefix("rpg") for method in longest_first if method.startswith("rpg"))
-    divergences = "|".join(sorted(DIVERGENCE_NAMES, key=len, reverse=True))
+    divergences = "|".join(sorted(DIVERGENCES, key=len, reverse=True))
     match = re.search(
         rf"(?:^|[_/])(?:(?P<baseline>{baselines})|rpg_.*?(?P<divergence>{divergences})[\d.e-]*(?P<form>{forms}))(?=_|$)",
         name,

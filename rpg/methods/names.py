@@ -34,7 +34,7 @@ from rpg.methods.registry import (
     USE_KL_LOSS,
     Method,
 )
-from rpg.objectives.spec import DIVERGENCE_NAMES
+from rpg.names import DIVERGENCES
 
 LONGEST = 120  # characters of a run's name; in longer ones, a digest replaces the overrides
 
@@ -161,7 +161,7 @@ def _objectives(method: Method) -> Iterator[tuple[str, dict[str, str]]]:
     form = method.name.removeprefix("rpg")
     if not form:  # without KL any divergence works; the release uses UFKL at beta 0
         yield "", {"divergence": "ufkl", "beta": "0"}
-    for divergence, beta in itertools.product(DIVERGENCE_NAMES, method.betas):
+    for divergence, beta in itertools.product(DIVERGENCES, method.betas):
         fields = {"divergence": divergence, "beta": beta}
         yield f"{divergence}{beta}{form}", fields
         yield from ((f"{divergence}{beta}{form}_{clip}", {**fields, "clip": clip}) for clip in method.clips)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rpg.objectives.spec import DIVERGENCE_NAMES
+from rpg.names import DIVERGENCES
 
 Dash = Literal["-", "--", ":", "-."]
 
@@ -37,7 +37,7 @@ COLOURS = [
     ("#f4a6c0", "#a8326b"),
     ("#b3a98f", "#5e5433"),
 ]
-DIVERGENCE_COLOURS = dict(zip(DIVERGENCE_NAMES, COLOURS, strict=False))
+DIVERGENCE_COLOURS = dict(zip(DIVERGENCES, COLOURS, strict=False))
 IN_4B = ("ufkl", "urkl")  # the divergences with scripts for Qwen3-4B, those of the paper's tables
 EVERY_SIZE = ("7b", "4b", "1gpu", "cpu")
 BETAS = ("1e-4", "1e-3")  # the first is the paper's, others are ablations

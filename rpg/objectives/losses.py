@@ -6,12 +6,12 @@ example (batch, tokens). `detach` is the paper's SG. Only log_prob receives a gr
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:  # the names of the divergences are needed where torch is not imported
-    from torch import Tensor
+from torch import Tensor
 
-    from rpg.objectives.spec import LossSpec
+from rpg.names import DIVERGENCES as NAMES
+from rpg.objectives.spec import LossSpec
 
 MAX_LOG_RATIO = 20.0  # exp(20) = 4.9e8: far beyond any clip, far from overflow; verl's value
 
@@ -27,12 +27,12 @@ class Ratios(NamedTuple):
         log_u: log pi_theta - log pi_ref.
     """
 
-    x: "Tensor"
-    log_w: "Tensor"
-    log_rho: "Tensor | float"
-    w: "Tensor"
-    rho: "Tensor | float"
-    log_u: "Tensor"
+    x: Tensor
+    log_w: Tensor
+    log_rho: Tensor | float
+    w: Tensor
+    rho: Tensor | float
+    log_u: Tensor
 
     def detach(self) -> "Ratios":
         """All quantities without gradients, the paper's SG."""
@@ -49,9 +49,9 @@ class Divergence(NamedTuple):
         normalized: whether D is defined between normalised policies; Z_old is then unused.
     """
 
-    loss: "Callable[[Ratios], Tensor]"
-    weight: "Callable[[Ratios], Tensor | float]"
-    estimate: "Callable[[Ratios], Tensor]"
+    loss: Callable[[Ratios], Tensor]
+    weight: Callable[[Ratios], Tensor | float]
+    estimate: Callable[[Ratios], Tensor]
     normalized: bool
 
 
@@ -81,14 +81,15 @@ DIVERGENCES = {
         normalized=False,
     ),
 }
+assert tuple(DIVERGENCES) == NAMES
 
 
 def ratios(
-    log_prob: "Tensor", old_log_prob: "Tensor", ref_log_prob: "Tensor | None", ignored: "Tensor | None" = None
+    log_prob: Tensor, old_log_prob: Tensor, ref_log_prob: Tensor | None, ignored: Tensor | None = None
 ) -> Ratios:
     """Compute the ratios. At tokens with `ignored` true, w, rho and u are 1; None ignores no token."""
 
-    def difference(a: "Tensor", b: "Tensor") -> "Tensor":
+    def difference(a: Tensor, b: Tensor) -> Tensor:
         return a - b if ignored is None else (a - b).masked_fill(ignored, 0.0)
 
     log_w = difference(log_prob, old_log_prob)
@@ -100,14 +101,14 @@ def ratios(
     return Ratios(log_prob, log_w, log_rho, w, rho, log_w - log_rho)
 
 
-def clamp_ratio(r: Ratios, spec: "LossSpec") -> Ratios:
+def clamp_ratio(r: Ratios, spec: LossSpec) -> Ratios:
     """Replace w by wb = clip(w, lo, hi). rho does not depend on pi_theta and is not clipped."""
     lo, hi = spec.bounds
     log_w = r.log_w.clamp(math.log(lo) if lo > 0 else -math.inf, math.log(hi))
     return r._replace(w=r.w.clamp(lo, hi), log_w=log_w, log_u=log_w - r.log_rho)
 
 
-def dual_clip(w: "Tensor", signal: "Tensor", spec: "LossSpec") -> "Tensor":
+def dual_clip(w: Tensor, signal: Tensor, spec: LossSpec) -> Tensor:
     """Dual clip of -w s (Algorithm 1); the signal s is the advantage or the regularised advantage.
 
     s >= 0: max(-w s, -clip(w, lo, hi) s)                   = -min(w, hi) s
@@ -117,7 +118,7 @@ def dual_clip(w: "Tensor", signal: "Tensor", spec: "LossSpec") -> "Tensor":
     return -w.clamp(max=hi).where(signal >= 0, w.clamp(lo, spec.clip_c)) * signal
 
 
-def rpg_style_clip(weight: "Tensor", upper: "Tensor", r: Ratios, spec: "LossSpec") -> "Tensor":
+def rpg_style_clip(weight: Tensor, upper: Tensor, r: Ratios, spec: LossSpec) -> Tensor:
     """RPG-Style Clip (Algorithm 2): psi SG(w) inside the bounds, a constant outside.
 
     weight is w A + C, upper the branch psi >= 0 (or A >= 0), l = -log pi_theta, psi = A' l with A' = weight / w.
@@ -139,7 +140,7 @@ def rpg_style_clip(weight: "Tensor", upper: "Tensor", r: Ratios, spec: "LossSpec
     return slope * r.x.detach() + slope.where(inside, 0.0) * (r.x - r.x.detach())
 
 
-def differentiable_loss(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "tuple[Tensor, Tensor]":
+def differentiable_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[Tensor, Tensor]:
     """-w A + beta * KL loss (Tables 1 and 2), clipped by spec.rule. Also returns the signal s of the clip."""
     divergence, beta = DIVERGENCES[spec.divergence], spec.kl_coef
     match spec.rule:
@@ -158,7 +159,7 @@ def differentiable_loss(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "t
             raise NotImplementedError(f"no differentiable loss has the clip {rule!r}")
 
 
-def reinforce_weight(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "Tensor":
+def reinforce_weight(spec: LossSpec, r: Ratios, advantages: Tensor) -> Tensor:
     """w A + C, the weight of grad log pi_theta in grad J (Table 4).
 
     RPG-Style Clip uses the clamped ratio in C only (docs/mathematics.md, "Clipping"); the hard clip uses it in both
@@ -169,7 +170,7 @@ def reinforce_weight(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "Tens
     return reward_ratio * advantages + spec.kl_coef * DIVERGENCES[spec.divergence].weight(clamped)
 
 
-def reinforce_loss(spec: "LossSpec", r: Ratios, advantages: "Tensor") -> "tuple[Tensor, Tensor]":
+def reinforce_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[Tensor, Tensor]:
     """-SG(w A + C) log pi_theta (Table 4, Algorithm 2), clipped by spec.rule. Also returns the weight w A + C."""
     weight = reinforce_weight(spec, r.detach(), advantages)
     match spec.rule:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from rpg.names import PI_OLD
 from rpg.objectives.losses import MAX_LOG_RATIO
 
-PI_OLD = ("recomputed", "behavior", "decoupled")
 LEVELS = ("token", "sequence")
 
 

@@ -1,28 +1,13 @@
-"""LossSpec: which divergence, which estimator, which clip, and the numbers that go with them.
-
-The sixteen loss names are a table; a name is looked up in it and never taken apart.
-"""
+"""LossSpec: which divergence, which estimator, which clip, and the numbers that go with them."""
 
 import difflib
 import math
 from dataclasses import dataclass
 from typing import Any
 
-from rpg.objectives.losses import DIVERGENCES
+from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, LOSSES
 
-DIVERGENCE_NAMES = tuple(DIVERGENCES)
-CLIP_SCOPES = ("reward", "regularized", "hard", "none")
-CLIP_BRANCHES = ("psi", "advantage")
-# Name of a loss with divergence d: estimator, clip. "dual" is shaped further by clip_scope, "ppo" by clip_branch.
-FORMS = {
-    "rpg_{d}": ("differentiable", "dual"),
-    "rpg_rf_{d}": ("reinforce", "none"),
-    "rpg_rf_{d}_clip_hard": ("reinforce", "hard"),
-    "rpg_rf_{d}_clip_ppo": ("reinforce", "ppo"),
-}
-# name: divergence, estimator, clip
-LOSS_NAMES = {form.format(d=d): (d, *parts) for form, parts in FORMS.items() for d in DIVERGENCE_NAMES}
-_NAME_OF = {parts: name for name, parts in LOSS_NAMES.items()}
+_NAME_OF = {parts: name for name, parts in LOSSES.items()}
 
 
 @dataclass(frozen=True)
@@ -64,7 +49,7 @@ class LossSpec:
         if (self.divergence, self.estimator, self.clip) not in _NAME_OF:
             raise ValueError(
                 f"no loss has divergence={self.divergence!r}, estimator={self.estimator!r}, "
-                f"clip={self.clip!r}; the loss names are {', '.join(LOSS_NAMES)}"
+                f"clip={self.clip!r}; the loss names are {', '.join(LOSSES)}"
             )
         _require_choice("clip_scope", self.clip_scope, CLIP_SCOPES)
         _require_choice("clip_branch", self.clip_branch, CLIP_BRANCHES)
@@ -80,9 +65,9 @@ class LossSpec:
         Raises:
             ValueError: the name is unknown (the message holds the nearest one) or a setting is invalid.
         """
-        if name not in LOSS_NAMES:
+        if name not in LOSSES:
             raise ValueError(unknown_name_message(name))
-        divergence, estimator, clip = LOSS_NAMES[name]
+        divergence, estimator, clip = LOSSES[name]
         return cls(divergence, estimator, clip, **settings)
 
     @property
@@ -105,8 +90,8 @@ class LossSpec:
 
 def unknown_name_message(name: str) -> str:
     """What to tell someone who asked for a loss that does not exist."""
-    nearest = difflib.get_close_matches(name, LOSS_NAMES, n=1, cutoff=0.0)[0]
-    return f"unknown loss name {name!r}; did you mean {nearest!r}? Known names: {', '.join(LOSS_NAMES)}"
+    nearest = difflib.get_close_matches(name, LOSSES, n=1, cutoff=0.0)[0]
+    return f"unknown loss name {name!r}; did you mean {nearest!r}? Known names: {', '.join(LOSSES)}"
 
 
 def _require_choice(field: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rpg.names import DIVERGENCES
 from rpg.objectives.exact import Estimate, Problem, Result, compare, loss_gradient, objective_gradient, spec_loss
 from rpg.objectives.pi_old import old_policy
-from rpg.objectives.spec import DIVERGENCE_NAMES, LossSpec
+from rpg.objectives.spec import LossSpec
 from rpg.objectives.tokens import token_loss
 
 STALENESS = (0.0, 0.1, 0.3, 1.0)  # standard deviation of log pi_behaviour - log pi_anchor, before normalisation
@@ -21,7 +22,7 @@ CHOICES = {
     "decoupled": ("decoupled", math.inf, True),
     "decoupled, weight <= 2": ("decoupled", 2.0, False),
 }
-UNCLIPPED = tuple(f"{estimator}_{d}" for d in DIVERGENCE_NAMES for estimator in ("rpg", "rpg_rf"))
+UNCLIPPED = tuple(f"{estimator}_{d}" for d in DIVERGENCES for estimator in ("rpg", "rpg_rf"))
 CLIPPED = "rpg_rf_urkl_clip_ppo"
 
 

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from rpg.verl_plugin.reference_settings import KEY, MOVING, ReferenceSettings
+from rpg.names import MOVING_REFERENCES as MOVING
+from rpg.verl_plugin.reference_settings import KEY, ReferenceSettings
 
 
 @dataclass

@@ -5,8 +5,6 @@ rpg/checks validates them (settings.py: single values, rules.py: combinations).
 
 from dataclasses import dataclass
 
-MOVING = ("every_k", "kl_target")  # separate models that change
-MODES = ("old", "fixed", *MOVING)
 KEY = "rpg.reference"
 
 
@@ -15,7 +13,7 @@ class ReferenceSettings:
     """When pi_ref is renewed.
 
     Attributes:
-        mode: one of MODES.
+        mode: one of rpg.names.REFERENCES.
         every_k: optimizer steps between two updates, for mode every_k; an update waits for the next iteration.
         kl_target: kappa in nats per token, for mode kl_target.
         kl_ema: decay d of the moving average, ema <- d ema + (1 - d) kl once per iteration.

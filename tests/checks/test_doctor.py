@@ -9,11 +9,11 @@ import pytest
 
 from rpg.checks import budgets, estimate, inputs, machine, memory
 from rpg.checks.check import Run
-from rpg.checks.rules import RPG_ESTIMATORS
 from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.launching import doctor_command as doctor
 from rpg.launching.compose import compose_config, resolve
+from rpg.names import ADVANTAGES
 from tests.checks.conftest import make_toy, run_of
 
 ROOT = Path(__file__).parents[2]
@@ -127,7 +127,7 @@ def test_data(tmp_path):
 @pytest.mark.parametrize(
     ("probe", "level"),
     [
-        (f"print('\\nPROBE' + {json.dumps([*doctor.LOSS_NAMES, *RPG_ESTIMATORS])!r})", "ok"),
+        (f"print('\\nPROBE' + {json.dumps([*doctor.LOSS_NAMES, *ADVANTAGES])!r})", "ok"),
         (f"print('\\nPROBE' + {json.dumps([*doctor.LOSS_NAMES])!r})", "error"),
         ("raise RuntimeError('broken plugin')", "error"),
         ("print('hello')", "error"),

@@ -11,7 +11,7 @@ from verl.trainer.ppo import core_algos
 from rpg.lab import train as lab
 from rpg.lab.task import Task
 from rpg.lab.train import VERLS, Batch, Scale, Setting, make_loss, train
-from rpg.objectives.pi_old import PI_OLD
+from rpg.names import PI_OLD
 
 torch.set_num_threads(1)
 

@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
+from rpg.names import DIVERGENCES
 from rpg.objectives import LOSS_NAMES, LossSpec, token_loss
-from rpg.objectives.spec import DIVERGENCE_NAMES
 from tests.objectives.formulas import LOSSES, NORMALIZED, WEIGHTS, c_component
 
 torch.set_num_threads(1)
@@ -43,7 +43,7 @@ def evaluate_all(spec, tokens, log_rho):
 TOKENS = list(itertools.product(LOG_RATIOS, ADVANTAGES))
 
 
-@pytest.mark.parametrize("divergence", DIVERGENCE_NAMES)
+@pytest.mark.parametrize("divergence", DIVERGENCES)
 @pytest.mark.parametrize("branch", ["psi", "advantage"])
 def test_rpg_style_clip_is_algorithm_2(divergence, branch):
     for beta, log_rho in itertools.product(BETAS, LOG_RHOS):
@@ -67,7 +67,7 @@ def test_rpg_style_clip_is_algorithm_2(divergence, branch):
                 assert flags == [upper and not passes, not upper and w <= LO, not upper and w >= C], case
 
 
-@pytest.mark.parametrize("divergence", DIVERGENCE_NAMES)
+@pytest.mark.parametrize("divergence", DIVERGENCES)
 def test_hard_clip_clamps_the_ratio_in_the_whole_weight(divergence):
     for beta, log_rho in itertools.product(BETAS, LOG_RHOS):
         spec = LossSpec.parse(f"rpg_rf_{divergence}_clip_hard", kl_coef=beta, **CLIP)
@@ -109,7 +109,7 @@ def written_out(spec, x, old, advantage, ref):
 
 
 @pytest.mark.parametrize("scope", ["none", "reward", "regularized", "hard"])
-@pytest.mark.parametrize("divergence", DIVERGENCE_NAMES)
+@pytest.mark.parametrize("divergence", DIVERGENCES)
 def test_differentiable_losses_against_autograd_of_the_written_formula(divergence, scope):
     """Value and gradient, also with the clamp at +-20 active (w is then constant)."""
     generator = torch.Generator().manual_seed(0)

@@ -15,7 +15,7 @@ from rpg.methods.names import (
     parse,
     settings,
 )
-from rpg.objectives.spec import LOSS_NAMES, LossSpec
+from rpg.objectives import LOSS_NAMES, LossSpec
 
 LR, LOSS = "actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.policy_loss.loss_mode"
 GPU_7B = "model=qwen2.5-math-7b optim=adamw"

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from rpg.launching.compose import compose_config, resolve
 from rpg.methods.labels import method_of_config, method_of_name
 from rpg.methods.names import differences, parse
-from rpg.objectives.spec import DIVERGENCE_NAMES
+from rpg.names import DIVERGENCES
 
 RELEASE = list(csv.DictReader(open(Path(__file__).with_name("release_settings.csv"))))  # noqa: SIM115
 ACTOR = "actor_rollout_ref.actor"
@@ -111,7 +111,7 @@ def test_all_of_the_releases_names_and_the_grid_are_there():
     assert len(RELEASE) == 60
     objectives = [
         f"rpg_{{}}_{d}1e-4{rest}"
-        for d in DIVERGENCE_NAMES
+        for d in DIVERGENCES
         for rest in ("", "_rf", "_rf_clip_ppo", "_rf_clip_ppo_0.1_0.1", "_rf_clip_ppo_0.2_0.28")
     ]
     heads = ["dapo_{}", "grpo_{}", "grpo_corrected_{}", "rfpp_{}_1e-4", "rfppb_{}_1e-4", "rpg_{}", *objectives]

@@ -3,10 +3,8 @@
 import torch
 
 from rpg.checks.rules import UNWEIGHTED
-from rpg.checks.settings import PI_OLD as CHOICES
 from rpg.lab.train import VERLS
-from rpg.objectives.pi_old import PI_OLD
-from rpg.objectives.spec import LOSS_NAMES
+from rpg.names import LOSSES as LOSS_NAMES
 from rpg.verl_plugin import register
 from rpg.verl_plugin.verl_losses import verl_kl_loss
 
@@ -60,10 +58,6 @@ def test_every_loss_but_those_that_are_refused_multiplies_with_the_weights():
         else:
             assert torch.equal(*gradients), name
     assert set(POLICY_LOSS_REGISTRY) - weighted == set(UNWEIGHTED)
-
-
-def test_the_choices_are_those_of_the_mathematics():
-    assert CHOICES == PI_OLD  # written twice, as the checks do without torch
 
 
 def test_kl_loss_is_k3():

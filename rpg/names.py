@@ -1,0 +1,20 @@
+"""The names that settings, losses and scripts share, without torch: a dry run reads them in milliseconds."""
+
+DIVERGENCES = ("fkl", "rkl", "ufkl", "urkl")  # the paper's four, in its order
+CLIP_SCOPES = ("reward", "regularized", "hard", "none")  # what the clip of a differentiable loss acts on
+CLIP_BRANCHES = ("psi", "advantage")  # what selects the two cases of RPG-Style Clip
+
+# Forms of a loss with divergence d: estimator, clip. "dual" is shaped further by clip_scope, "ppo" by clip_branch.
+FORMS = {
+    "rpg_{d}": ("differentiable", "dual"),
+    "rpg_rf_{d}": ("reinforce", "none"),
+    "rpg_rf_{d}_clip_hard": ("reinforce", "hard"),
+    "rpg_rf_{d}_clip_ppo": ("reinforce", "ppo"),
+}
+# The sixteen losses: name -> divergence, estimator, clip. A name is looked up here and never taken apart.
+LOSSES = {form.format(d=d): (d, *parts) for form, parts in FORMS.items() for d in DIVERGENCES}
+
+ADVANTAGES = ("rpg", "rpg_batchmean")  # advantage estimators that the plugin adds to verl's
+PI_OLD = ("recomputed", "behavior", "decoupled")  # choices of pi_old for rollouts older than the batch
+MOVING_REFERENCES = ("every_k", "kl_target")  # pi_ref is a model of its own that is renewed
+REFERENCES = ("old", "fixed", *MOVING_REFERENCES)
