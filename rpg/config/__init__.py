@@ -1,0 +1,1 @@
+"""A run's settings, all of it: names, types and ranges, rules."""
