@@ -1,7 +1,8 @@
-"""Differences between the token gradients of the paper's eight RPG rows with pi_ref = pi_old."""
+"""Differences between the token gradients of the paper's eight RPG rows and DAPO with pi_ref = pi_old."""
 
 import itertools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from rpg.names import DIVERGENCES
 from rpg.objectives import LossSpec, token_loss
+from rpg.verl_plugin.verl_losses import verl_loss
 
 SPREADS = (0.01, 0.03, 0.1, 0.15, 0.3, 1.0)  # standard deviations of log w before it is normalised; runs: 0.15
 POLICIES, VOCABULARY = 512, 16
@@ -22,11 +24,13 @@ class Difference(NamedTuple):
         kinds: largest |a - b| / |b| over samples: a differentiable, b REINFORCE, same divergence, unclipped.
         divergences: relative difference in root mean square over pi_old: any two divergences, unclipped.
         rows: the same for any two of the eight rows as trained: dual-clipped reward, RPG-Style Clip.
+        dapo: the same for RPG-REINFORCE-URKL as trained and DAPO, verl's `vanilla` with the same clip and no KL.
     """
 
     kinds: float
     divergences: float
     rows: float
+    dapo: float
 
 
 def differences(spread: float, kl_coef: float = KL_COEF, seed: int = 0) -> Difference:
@@ -38,30 +42,45 @@ def differences(spread: float, kl_coef: float = KL_COEF, seed: int = 0) -> Diffe
     old = logits.log_softmax(-1)
     present = (old + spread * move).log_softmax(-1)
     unclipped = {
-        (kind, d): _slope(LossSpec.parse(f"{kind}{d}", kl_coef=kl_coef, **scope), present, old, advantages)
+        (kind, d): _slope(_token_loss(f"{kind}{d}", kl_coef=kl_coef, **scope), present, old, advantages)
         for kind, scope in (("rpg_", {"clip_scope": "none"}), ("rpg_rf_", {}))
         for d in DIVERGENCES
     }
     clip = {"clip_low": 0.2, "clip_high": 0.28, "clip_c": 10.0}
-    trained = [
-        _slope(LossSpec.parse(name.format(d), kl_coef=kl_coef, **clip), present, old, advantages)
-        for name in ("rpg_{}", "rpg_rf_{}_clip_ppo")
-        for d in DIVERGENCES
-    ]
+    trained = {
+        name: _slope(_token_loss(name, kl_coef=kl_coef, **clip), present, old, advantages)
+        for form in ("rpg_{}", "rpg_rf_{}_clip_ppo")
+        for name in map(form.format, DIVERGENCES)
+    }
+    vanilla = verl_loss("vanilla", **clip)
+    dapo = _slope(lambda *tensors: vanilla(*tensors, None) * present.numel(), present, old, advantages)
     weight = old.exp()
     pairs = [(unclipped["rpg_", d], unclipped["rpg_rf_", d]) for d in DIVERGENCES]
     return Difference(
         max(((a - b) / b).abs().max().item() for a, b in pairs),
         _largest([reinforce for _, reinforce in pairs], weight),
-        _largest(trained, weight),
+        _largest(list(trained.values()), weight),
+        _largest([trained["rpg_rf_urkl_clip_ppo"], dapo], weight),
     )
 
 
-def _slope(spec: LossSpec, present: Tensor, old: Tensor, advantages: Tensor) -> Tensor:
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # log pi_theta, log pi_old, advantages -> losses or their sum
+
+
+def _token_loss(name: str, **settings: Any) -> Loss:
+    """Return one of our losses with these settings."""
+    spec = LossSpec.parse(name, **settings)
+
+    def loss(log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor) -> Tensor:
+        return token_loss(spec, log_prob=log_prob, old_log_prob=old_log_prob, advantages=advantages)[0]
+
+    return loss
+
+
+def _slope(loss: Loss, present: Tensor, old: Tensor, advantages: Tensor) -> Tensor:
     """Return d loss / d log pi_theta of every token."""
     log_prob = present.clone().requires_grad_()
-    loss, _ = token_loss(spec, log_prob=log_prob, old_log_prob=old, advantages=advantages)
-    (slope,) = torch.autograd.grad(loss.sum(), log_prob)
+    (slope,) = torch.autograd.grad(loss(log_prob, old, advantages).sum(), log_prob)
     return slope
 
 
