@@ -174,7 +174,8 @@ ROWS = (  # in the order of tables
     Method(
         name="rpg",
         label="RPG-{D}",
-        about="RPG, differentiable: dual-clipped reward term and the exact KL loss (the paper's Algorithm 1).",
+        about="RPG, differentiable: dual-clipped reward term and unclipped KL loss, as the release ran. The paper's\n"
+        "Algorithm 1 clips both together: +actor_rollout_ref.actor.policy_loss.clip_scope=regularized.",
         settings={**RPG_LOSS, LOSS: "rpg_${rpg.divergence}"},
         known_by=(LOSS,),
         look=Look("", "--"),
@@ -210,7 +211,7 @@ ROWS = (  # in the order of tables
     Method(
         name="rpg_rf",
         label="RPG-REINFORCE-{D} (no clip)",
-        about="RPG-REINFORCE without clipping: the exact gradient (the paper's Table 2).",
+        about="RPG-REINFORCE without clipping: the gradient is exact per token (the paper's Table 2).",
         settings={**RPG_LOSS, LOSS: "rpg_rf_${rpg.divergence}"},
         known_by=(LOSS,),
         look=Look("", "-"),

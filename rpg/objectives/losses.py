@@ -43,8 +43,8 @@ class Divergence(NamedTuple):
     """One divergence D, as functions of the ratios, without the factor beta.
 
     Attributes:
-        loss: the KL part of the differentiable loss (Tables 1 and 2).
-        weight: C / beta, the KL part of the weight of grad log pi_theta in grad J (Table 4).
+        loss: the KL part of the differentiable loss (Tables 1 and 4).
+        weight: C / beta, the KL part of the weight of grad log pi_theta in grad J (Table 2, Appendix F).
         estimate: its mean over x ~ pi_old is D (D / Z_old for an unnormalised D).
         normalized: whether D is defined between normalised policies; Z_old is then unused.
     """
@@ -141,7 +141,7 @@ def rpg_style_clip(weight: Tensor, upper: Tensor, r: Ratios, spec: LossSpec) -> 
 
 
 def differentiable_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[Tensor, Tensor]:
-    """-w A + beta * KL loss (Tables 1 and 2), clipped by spec.rule. Also returns the signal s of the clip."""
+    """-w A + beta * KL loss (Tables 1 and 4), clipped by spec.rule. Also returns the signal s of the clip."""
     divergence, beta = DIVERGENCES[spec.divergence], spec.kl_coef
     match spec.rule:
         case "none":  # exact
@@ -160,7 +160,7 @@ def differentiable_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[
 
 
 def reinforce_weight(spec: LossSpec, r: Ratios, advantages: Tensor) -> Tensor:
-    """w A + C, the weight of grad log pi_theta in grad J (Table 4).
+    """w A + C, the weight of grad log pi_theta in grad J (Table 2, Appendix F).
 
     RPG-Style Clip uses the clamped ratio in C only (docs/mathematics.md, "Clipping"); the hard clip uses it in both
     parts.
@@ -171,7 +171,7 @@ def reinforce_weight(spec: LossSpec, r: Ratios, advantages: Tensor) -> Tensor:
 
 
 def reinforce_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[Tensor, Tensor]:
-    """-SG(w A + C) log pi_theta (Table 4, Algorithm 2), clipped by spec.rule. Also returns the weight w A + C."""
+    """-SG(w A + C) log pi_theta (Table 2, Algorithm 2), clipped by spec.rule. Also returns the weight w A + C."""
     weight = reinforce_weight(spec, r.detach(), advantages)
     match spec.rule:
         case "none" | "hard":

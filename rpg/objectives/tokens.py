@@ -45,7 +45,8 @@ def token_loss(
 ) -> tuple[Tensor, TokenStats]:
     """Per-token loss whose gradient, in expectation over x ~ pi_old, is -grad J, J = E[A] - beta D.
 
-    For clip_scope "none" and for `rpg_rf_<d>` the expectation is exact; see docs/mathematics.md.
+    For clip_scope "none" and for `rpg_rf_<d>` the expectation is exact where x is a token with its prefix fixed. Which
+    losses are exact for whole responses: docs/mathematics.md.
 
     Args:
         spec: which loss.
