@@ -28,7 +28,7 @@ WITH_ERROR = re.compile(r"([+-]?\d+(?:\.\d+)?) ± ?(\d+(?:\.\d+)?)")
 # numbers of a page that were chosen, not measured: code and links, settings, minutes
 CHOSEN = re.compile(
     r"`[^`]*`|\]\(\S+\)|2\.5 min"
-    r"|(beta|KL of|lr|clip|Clip|and below it at|at accuracy|reaches) \(?[\d.]+((,| and) [\d.]+)?"
+    r"|(beta|KL of|lr|clip|Clip|and below it at|at accuracy|reaches|verl) \(?[\d.]+((,| and) [\d.]+)?"
 )
 
 
@@ -138,23 +138,21 @@ def facts_of_the_identity():
     identity = pandas.read_csv(RESULTS / "lab/identity.csv").set_index("spread")
     for spread in (0.01, 0.15, 1):
         kinds, *others = identity.loc[spread]
-        yield f"| {spread} | {kinds:.0e} | {others[0]:g} | {others[1]:g} |"
+        yield f"| {spread} | {kinds:.0e} | {others[0]:g} | {others[1]:g} | {others[2]:.0e} |"
     most = math.ceil(identity[["divergences", "rows"]].max(axis=None) * 1e4) / 1e4
-    yield f"differ by {most} of the gradient at most"
-    yield f"below {most} of the gradient"
+    yield f"differ by {most} of the token gradient at most"
+    yield f"below {most} of the token gradient"
 
 
 def facts_of_the_factors():
     rates = pandas.read_csv(RESULTS / "factors/runs.csv")["actor_rollout_ref.actor.optim.lr"].value_counts()
     yield f"{rates[1e-4]} runs combine filter, advantages and loss"
     yield f"{rates[5e-5]} more have half the learning rate"
-    yield f"stack, {rates[1e-4] // 2} pairs with equal filter and advantages, {rates[5e-5] // 2} at half the rate"
     filtered = [(loss, kind, "on") for loss in ("RPG-REINFORCE-URKL", "DAPO") for kind in ("divided", "not divided")]
     prompts = [value("factors/runs.md", "prompts per batch", *cell) for cell in filtered]
     yield f"samples {sum(prompts) / 4:.1f} prompts per batch instead of 32"
     power = value("factors/runs.md", "90 % power", "RPG-REINFORCE-URKL minus DAPO")
     yield f"90 % power: {power:.3f}"
-    yield f"90 % power {power:.3f}"
 
 
 def facts_of_the_longer_runs():
@@ -163,8 +161,8 @@ def facts_of_the_longer_runs():
     entropy = [at["actor/entropy"].mean() for at in (every[every.step == 1], last)]
     yield f"accuracy levels off near {last.filter(like='mean@8').squeeze(axis=1).mean():.2f}"
     yield f"entropy falls from {entropy[0]:.2f} to {entropy[1]:.2f} nats"
-    power = {key: value("dynamics/runs.md", key, "90 % power") for key in ("last accuracy", "entropy at 0.45")}
-    yield f"(90 % power: {power['last accuracy']:.3f} in accuracy, {power['entropy at 0.45']:.3f} nats)"
+    power = value("dynamics/runs.md", "last accuracy", "90 % power")
+    yield f"the 90 % power of {power:.3f} in accuracy"
     yield f"pass@8 stays near {every.filter(like='best@8/mean').squeeze(axis=1).mean():.2f}"
 
 
@@ -172,7 +170,7 @@ def facts_of_large_steps():
     rows = ("no clip", "RPG-Style (0.2, 0.28)", "GRPO (0.2, 0.28)", "URKL 0.03, no clip", "UFKL 0.03, no clip")
     none, clip, grpo, urkl, ufkl = (f"{value('stability/runs.md', 'accuracy', row):.3f}" for row in rows)
     yield f"90 % power: {value('stability/runs.md', 'end less halfway', '90 % power'):.3f}"
-    yield f"accuracy {clip} against {none} without a clip; GRPO's clip does as well ({grpo})"
+    yield f"{clip} against {none} without a clip, GRPO's clip {grpo}"
     yield f"({urkl} and {ufkl} against {none})"
 
 
@@ -187,12 +185,13 @@ def facts_of_stale_rollouts():
 
 def facts_of_the_papers_tables():
     [summary] = re.findall(r"Over all.*", (RESULTS / "paper.md").read_text())
-    mean, highest, deviation = (
-        re.findall(rf"{before} ([+\d.]+\d)", summary)[0] for before in ("is", "column is", "deviation of")
-    )
-    yield f"a standard deviation of {deviation}. Their mean is {mean} above DAPO over 16 AIME columns"
+    highest, deviation = (re.findall(rf"{before} ([+\d.]+\d)", summary)[0] for before in ("column is", "deviation of"))
+    yield f"with a standard deviation of {deviation}"
     yield f"the highest row of the highest column, {highest}"
-    yield f"; {mean} in the paper's tables"
+    column = "RPG-REINFORCE - DAPO"
+    sets = ("AMC23", "Minerva-Math", "OlympiadBench")
+    amc, minerva, olympiad = (f"{value('paper.md', column, name):+.3f}" for name in sets)
+    yield f"{amc} on AMC23, {minerva} on Minerva-Math and {olympiad} on OlympiadBench"
 
 
 def facts_of_all():
