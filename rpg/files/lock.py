@@ -1,6 +1,5 @@
 """Locks held by processes through the kernel (flock): a kill releases them."""
 
-import fcntl
 import json
 import os
 import shutil
@@ -8,6 +7,8 @@ import socket
 import tempfile
 import time
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 RUN = "run.lock"  # in a run's directory
 PREFIX, SCRATCH = "rpg-", "lock"  # prefix of a scratch directory's name; the lock file in it
@@ -17,25 +18,16 @@ class Held(Exception):
     """Another process holds the lock; the message names it."""
 
 
-def take(file: Path) -> int:
-    """Lock a file, write the owner into it, and return its descriptor. Closing the descriptor releases the lock.
-
-    Child programs do not inherit the lock. Raises Held.
-    """
-    while True:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise Held(_holder(file)) from None
-        if os.path.exists(file) and os.path.samestat(os.fstat(descriptor), os.stat(file)):
-            break
-        os.close(descriptor)  # the previous owner removed the file before it released the lock
+def take(file: Path) -> FileLock:
+    """Lock a file, write the owner into it, and return the lock. Child programs do not inherit it. Raises Held."""
+    lock = FileLock(file, blocking=False, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise Held(_holder(file)) from None
     holder = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, json.dumps(holder).encode() + b"\n")
-    return descriptor
+    file.write_text(json.dumps(holder) + "\n")
+    return lock
 
 
 def held_by(file: Path) -> str | None:
@@ -43,11 +35,10 @@ def held_by(file: Path) -> str | None:
     if not file.is_file():
         return None
     try:
-        with open(file, "rb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+        with FileLock(file, blocking=False):
+            return None
+    except Timeout:
         return _holder(file)
-    return None
 
 
 def _holder(file: Path) -> str:
@@ -67,13 +58,13 @@ class Scratch:
     def __init__(self, name: str):
         """Create the directory in Python's directory for temporary files (TMPDIR)."""
         self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{name}-"))
-        self._lock = open(self.path / SCRATCH, "w")  # noqa: SIM115  # locked until this process ends
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._lock = FileLock(self.path / SCRATCH, thread_local=False)  # until this process ends
+        self._lock.acquire()
 
     def remove(self) -> None:
         """Remove the directory with its content. Safe to call more than once."""
         shutil.rmtree(self.path, ignore_errors=True)
-        self._lock.close()
+        self._lock.release()
 
 
 def remove_dead_scratch() -> list[Path]:
@@ -81,10 +72,9 @@ def remove_dead_scratch() -> list[Path]:
     dead = []
     for file in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{SCRATCH}"):
         try:
-            with open(file) as stream:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with FileLock(file, blocking=False):
                 shutil.rmtree(file.parent)
             dead.append(file.parent)
-        except (BlockingIOError, FileNotFoundError, PermissionError):  # alive, just removed, or another user's
+        except (Timeout, FileNotFoundError, PermissionError):  # alive, just removed, or another user's
             continue
     return dead

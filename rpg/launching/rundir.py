@@ -38,7 +38,7 @@ def held(directory: Path) -> Iterator[None]:
     new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        descriptor = take(directory / RUN)
+        lock = take(directory / RUN)
     except (Held, OSError) as error:
         wrong, remedy = f"cannot be created or written to ({error})", "set CKPTS_DIR elsewhere"
         if isinstance(error, Held):
@@ -55,7 +55,7 @@ def held(directory: Path) -> Iterator[None]:
                 folder.rmdir()
         raise
     finally:
-        os.close(descriptor)
+        lock.release()
 
 
 def prepare(run: Run, changed: dict[str, tuple[Any, Any]]) -> Path:
