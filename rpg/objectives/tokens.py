@@ -6,8 +6,8 @@ This file handles masks, precision and statistics; losses.py holds the formulas.
 import functools
 import math
 import warnings
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -132,45 +132,73 @@ def statistics(
     return TokenStats(w, r.log_w, kl, high, low, c)
 
 
-class Summary(NamedTuple):
-    """TokenStats reduced over valid tokens to 0-dimensional tensors.
+Number = TypeVar("Number", Tensor, float)
 
-    Without valid tokens, sums and counts are 0 and the extremes of w are 1.
+
+class Summary(NamedTuple, Generic[Number]):
+    """TokenStats reduced over the unmasked tokens whose inputs are finite: 0-dimensional float64 tensors, or floats.
+
+    Attributes:
+        tokens: their number; without any, sums and counts are 0 and the extremes of w are 1.
+        not_finite: number of unmasked tokens with NaN or Inf in an input, which nothing else here includes.
+        ratio_sum, log_ratio_sum, kl_sum, high, low, c: sums of TokenStats.
+        ratio_max, ratio_min: extremes of w.
     """
 
-    tokens: Tensor
-    ratio_sum: Tensor
-    log_ratio_sum: Tensor
-    kl_sum: Tensor
-    high: Tensor
-    low: Tensor
-    c: Tensor
-    ratio_max: Tensor
-    ratio_min: Tensor
+    tokens: Number
+    not_finite: Number
+    ratio_sum: Number
+    log_ratio_sum: Number
+    kl_sum: Number
+    high: Number
+    low: Number
+    c: Number
+    ratio_max: Number
+    ratio_min: Number
 
 
-def token_loss_summary(spec: LossSpec, *, mask: Tensor, **inputs: Tensor | None) -> tuple[Tensor, Summary]:
+def floats(summary: Summary[Tensor]) -> Summary[float]:
+    """Copy a summary to the host, in one transfer."""
+    return Summary(*torch.stack(list(summary)).tolist())
+
+
+def pooled(summaries: Iterable[Summary[float]]) -> Summary[float]:
+    """Return the Summary of all tokens of several: sums are added, extremes remain extremes."""
+    parts = list(summaries)
+    total = {name: math.fsum(getattr(part, name) for part in parts) for name in Summary._fields}
+    ratio_max = max((part.ratio_max for part in parts if part.tokens), default=1.0)
+    ratio_min = min((part.ratio_min for part in parts if part.tokens), default=1.0)
+    return Summary(**total | {"ratio_max": ratio_max, "ratio_min": ratio_min})
+
+
+def token_loss_summary(spec: LossSpec, *, mask: Tensor, **inputs: Tensor | None) -> tuple[Tensor, Summary[Tensor]]:
     """token_loss with its statistics reduced over the tokens that count; arguments and errors are token_loss's."""
     loss, stats = token_loss(spec, mask=mask, **inputs)  # type: ignore[arg-type]
-    counts = mask != 0
-    any_token = counts.any()
-    largest = stats.ratio.masked_fill(~counts, -math.inf).amax() if mask.numel() else stats.ratio.new_ones(())
-    smallest = stats.ratio.masked_fill(~counts, math.inf).amin() if mask.numel() else stats.ratio.new_ones(())
+    unmasked = mask != 0
+    finite = torch.stack([tensor.isfinite() for tensor in inputs.values() if tensor is not None]).all(dim=0)
+    counted = unmasked & finite
+    largest = stats.ratio.masked_fill(~counted, -math.inf).amax() if mask.numel() else stats.ratio.new_ones(())
+    smallest = stats.ratio.masked_fill(~counted, math.inf).amin() if mask.numel() else stats.ratio.new_ones(())
+
+    def total(values: Tensor) -> Tensor:
+        return values.masked_fill(~counted, 0).sum(dtype=torch.float64)
+
     return loss, Summary(
-        tokens=counts.sum(dtype=torch.float32),
-        ratio_sum=stats.ratio.masked_fill(~counts, 0.0).sum(),
-        log_ratio_sum=stats.log_ratio.sum(),
-        kl_sum=stats.kl.sum(),
-        high=stats.clipped_high.sum(dtype=torch.float32),
-        low=stats.clipped_low.sum(dtype=torch.float32),
-        c=stats.clipped_c.sum(dtype=torch.float32),
-        ratio_max=torch.where(any_token, largest, 1.0),
-        ratio_min=torch.where(any_token, smallest, 1.0),
+        tokens=total(counted),
+        not_finite=(unmasked & ~finite).sum(dtype=torch.float64),
+        ratio_sum=total(stats.ratio),
+        log_ratio_sum=total(stats.log_ratio),
+        kl_sum=total(stats.kl),
+        high=total(stats.clipped_high),
+        low=total(stats.clipped_low),
+        c=total(stats.clipped_c),
+        ratio_max=torch.where(counted.any(), largest, 1.0).double(),
+        ratio_min=torch.where(counted.any(), smallest, 1.0).double(),
     )
 
 
 @functools.cache
-def compiled(device: torch.device) -> Callable[..., tuple[Tensor, Summary]]:
+def compiled(device: torch.device) -> Callable[..., tuple[Tensor, Summary[Tensor]]]:
     """token_loss_summary under torch.compile with dynamic shapes; itself, with one warning, where nothing compiles.
 
     Compiling takes 10 to 25 s at the first call of each loss.

@@ -1,19 +1,39 @@
 """The RPG losses as verl policy losses: verl's signature -> token_loss -> agg_loss.
 
-verl passes no reference log-probs to a policy loss, so that pi_ref = pi_old, the paper's default. For another reference
-`policy_loss` has one more argument, ref_log_prob, which only our actor loss passes.
+verl passes no reference log-probs to a policy loss, and averages a policy loss's metrics over micro-batches, regardless
+of their numbers of tokens. With our actor loss the context variable MICRO_BATCH carries the reference log-probs in and
+the statistics out. Without it (plain `python -m verl.trainer.main_ppo`) pi_ref = pi_old, the paper's default, and verl
+averages the metrics.
 """
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from rpg.objectives import LOSS_NAMES, LossSpec, token_loss_summary
-from rpg.objectives.tokens import compiled
+from rpg.objectives.tokens import Summary, compiled, floats
+
+
+@dataclass
+class MicroBatch:
+    """What our actor loss and the policy loss exchange about a micro-batch, around verl's ppo_loss.
+
+    Attributes:
+        ref_log_prob: (batch, tokens), log pi_ref, from the actor loss; None means pi_ref = pi_old.
+        summary: from the policy loss; stays None if that is one of verl's.
+    """
+
+    ref_log_prob: Tensor | None = None
+    summary: Summary[float] | None = None
+
+
+MICRO_BATCH: ContextVar[MicroBatch | None] = ContextVar("MICRO_BATCH", default=None)
 
 
 def policy_loss(
@@ -25,7 +45,6 @@ def policy_loss(
     loss_agg_mode: str = "token-mean",
     config: Any = None,
     rollout_is_weights: Tensor | None = None,
-    ref_log_prob: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, float]]:
     """Compute loss `name` with verl's signature: per-token loss, aggregated over the global batch, and metrics.
 
@@ -35,34 +54,39 @@ def policy_loss(
         loss_agg_mode: verl's aggregation mode.
         config: verl's actor config (dataclass or DictConfig).
         rollout_is_weights: (batch, tokens), verl's rollout correction; multiplies the per-token loss.
-        ref_log_prob: (batch, tokens), log pi_ref; None means pi_ref = pi_old.
 
     Returns:
         The scalar from verl's agg_loss, normalised by config.global_batch_info, so that gradients do not
         depend on the number of ranks or micro-batches; never a leaf. NaN if an unmasked token has NaN or
-        Inf. Metrics: floats, always the same keys.
+        Inf. Metrics: floats, always the same keys; verl's, and in plain main_ppo those of ours that are means.
     """
     from verl.trainer.ppo.core_algos import agg_loss
 
+    micro_batch = MICRO_BATCH.get()
     compute = compiled(log_prob.device) if config.get("use_torch_compile") else token_loss_summary
-    losses, summary = compute(
+    losses, on_device = compute(
         spec_from_actor_config(name, config),
         log_prob=log_prob,
         old_log_prob=old_log_prob,
         advantages=advantages,
-        ref_log_prob=ref_log_prob,
+        ref_log_prob=micro_batch.ref_log_prob if micro_batch else None,
         mask=response_mask,
     )
     if rollout_is_weights is not None:
         losses = losses * rollout_is_weights.masked_fill(response_mask == 0, 0.0)
+    summary = floats(on_device)
+    if micro_batch:
+        micro_batch.summary = summary
+        metrics = verl_metrics(summary)
+    else:
+        metrics = verl_metrics(summary) | means(summary)
+    if not summary.tokens + summary.not_finite:  # without unmasked tokens: 0 with gradient 0, not 0 / 0
+        return losses.sum(), metrics
     info = config.get("global_batch_info") or {}
     loss = agg_loss(loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode, **info)
-    numbers = torch.stack([loss.detach(), *summary]).tolist()  # one transfer from the device
-    if not numbers[1]:  # without unmasked tokens: 0 with gradient 0, not 0 / 0
-        return losses.sum(), metrics(numbers[1:])
-    if not all(map(math.isfinite, numbers)):  # log w is clamped, so that an infinite one may not show in the loss
-        loss = loss * math.nan  # verl's engine then skips the optimizer step, on all ranks
-    return loss, metrics(numbers[1:])
+    # log w is clamped, so that an infinite one may not show in the loss
+    finite = loss.detach().isfinite() & (on_device.not_finite == 0)
+    return loss * torch.where(finite, 1.0, math.nan), metrics  # verl's engine skips the optimizer step, on all ranks
 
 
 def spec_from_actor_config(name: str, config: Any) -> LossSpec:
@@ -80,29 +104,31 @@ def spec_from_actor_config(name: str, config: Any) -> LossSpec:
     return LossSpec.parse(name, clip_low=low, clip_high=high, clip_c=config.get("clip_ratio_c", 3.0), **settings)
 
 
-def metrics(summary: Sequence[float]) -> dict[str, float]:
-    """Return means over unmasked tokens and the extremes of w; 0 (ratios: 1) without unmasked tokens.
-
-    Names: actor/rpg_kl, actor/rpg_clipfrac_{high,low,c}, actor/rpg_ratio_{max,min,mean}, and verl's
-    actor/ppo_kl, actor/pg_clipfrac, actor/pg_clipfrac_lower with verl's meaning, for existing dashboards.
-    verl 0.9.1 averages every policy-loss metric over micro-batches and ranks, the extremes too.
-
-    summary: the numbers of rpg.objectives.tokens.Summary, in its order.
-    """
-    tokens, ratio_sum, log_ratio_sum, kl_sum, high, low, c, ratio_max, ratio_min = summary
-    count = max(1.0, tokens)
+def verl_metrics(summary: Summary[float]) -> dict[str, float]:
+    """Return verl's metrics of a micro-batch with verl's meaning: means over its tokens, 0 without tokens."""
+    count = max(1.0, summary.tokens)
     return {
-        "actor/rpg_kl": kl_sum / count,
-        "actor/rpg_clipfrac_high": high / count,
-        "actor/rpg_clipfrac_low": low / count,
-        "actor/rpg_clipfrac_c": c / count,
-        "actor/rpg_ratio_max": ratio_max,
-        "actor/rpg_ratio_min": ratio_min,
-        "actor/rpg_ratio_mean": ratio_sum / count if tokens else 1.0,
-        "actor/ppo_kl": -log_ratio_sum / count,
-        "actor/pg_clipfrac": (high + low) / count,
-        "actor/pg_clipfrac_lower": c / count,
+        "actor/ppo_kl": -summary.log_ratio_sum / count,
+        "actor/pg_clipfrac": (summary.high + summary.low) / count,
+        "actor/pg_clipfrac_lower": summary.c / count,
     }
+
+
+def means(summary: Summary[float]) -> dict[str, float]:
+    """Return our metrics that are means over tokens; without tokens 0, the ratio 1."""
+    count = max(1.0, summary.tokens)
+    return {
+        "actor/rpg_kl": summary.kl_sum / count,
+        "actor/rpg_clipfrac_high": summary.high / count,
+        "actor/rpg_clipfrac_low": summary.low / count,
+        "actor/rpg_clipfrac_c": summary.c / count,
+        "actor/rpg_ratio_mean": summary.ratio_sum / count if summary.tokens else 1.0,
+    }
+
+
+def metrics_of_all(summary: Summary[float]) -> dict[str, float]:
+    """Return all our metrics. summary: of all micro-batches and ranks; verl would average the extremes of w."""
+    return means(summary) | {"actor/rpg_ratio_max": summary.ratio_max, "actor/rpg_ratio_min": summary.ratio_min}
 
 
 POLICY_LOSSES: dict[str, Callable[..., tuple[Tensor, dict[str, float]]]] = {

@@ -13,8 +13,9 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.config import FSDPActorConfig
 from verl.workers.utils.losses import ppo_loss
 
+from rpg.objectives import LossSpec, TokenStats, token_loss
 from rpg.verl_plugin import policy_loss, register
-from rpg.verl_plugin.actor_loss import INPUTS, ActorLoss, token_kl
+from rpg.verl_plugin.actor_loss import INPUTS, ActorLoss, Measured, token_kl
 from rpg.verl_plugin.config import RPGPolicyLossConfig
 
 PROMPT = 2
@@ -80,6 +81,31 @@ def expected(some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
     return {"off_policy/ess": ess, "off_policy/kl": sum(log_ratios) / len(log_ratios)}
 
 
+def off_policy(measured: Measured) -> dict[str, float]:
+    """Return the metrics that every loss has."""
+    return {key: value for key, value in measured.metrics.items() if key.startswith("off_policy/")}
+
+
+def of_the_loss(name: str, some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
+    """Return actor/rpg_* by definition: token_loss's statistics of all unmasked tokens of a batch at once."""
+    keys = {"log_prob": "log_prob", "old_log_prob": "old_log_probs", "ref_log_prob": "ref_log_prob"}
+    inputs = {key: torch.cat([row[field] for row in some]) for key, field in keys.items()}
+    advantages = torch.cat([row["advantages"] for row in some])
+    counts = torch.cat([row["response_mask"] for row in some]) != 0
+    spec = LossSpec.parse(name, kl_coef=0.3, clip_low=0.2, clip_high=0.2, clip_c=3.0)
+    _, stats = token_loss(spec, advantages=advantages, **inputs)
+    kept = TokenStats(*(values[counts].double() for values in stats))
+    return {
+        "actor/rpg_kl": kept.kl.mean().item(),
+        "actor/rpg_clipfrac_high": kept.clipped_high.mean().item(),
+        "actor/rpg_clipfrac_low": kept.clipped_low.mean().item(),
+        "actor/rpg_clipfrac_c": kept.clipped_c.mean().item(),
+        "actor/rpg_ratio_mean": kept.ratio.mean().item(),
+        "actor/rpg_ratio_max": kept.ratio.max().item(),
+        "actor/rpg_ratio_min": kept.ratio.min().item(),
+    }
+
+
 @pytest.mark.parametrize("weights", [False, True], ids=["plain", "rollout_is"])
 @pytest.mark.parametrize("loss_mode", ["rpg_rf_urkl_clip_ppo", "vanilla"])
 def test_metrics_by_definition(loss_mode, weights):
@@ -90,10 +116,11 @@ def test_metrics_by_definition(loss_mode, weights):
             value, metrics = loss(*batch(some[part]))
             same, of_verl = loss.ppo_loss(model_output=batch(some[part])[0], data=batch(some[part])[1])
             assert value.item() == same.item()
-            assert metrics.keys() == of_verl.keys()
-        found = loss.take().metrics
+            assert metrics.keys() <= of_verl.keys()  # without our actor loss the policy loss returns ours, too
+            assert not [key for key in metrics if key.startswith("actor/rpg_")]
+        found = off_policy(loss.take())
         loss(*batch(some[:1]))
-        assert loss.take().metrics == pytest.approx(expected(some[:1]), rel=1e-5)  # the next batch begins anew
+        assert off_policy(loss.take()) == pytest.approx(expected(some[:1]), rel=1e-5)  # the next batch begins anew
     assert found == pytest.approx(expected(some), rel=1e-5)
     assert 0.5 < found["off_policy/ess"] < 0.95  # the weights do differ
 
@@ -110,7 +137,7 @@ def test_what_is_not_finite_makes_the_gradient_nan(loss_mode, value, field):
     output["log_probs"] = torch.nested.nested_tensor_from_jagged(weights, output["log_probs"].offsets())
     with process_group():
         result, _ = loss(output, data)
-        found = loss.take().metrics
+        found = off_policy(loss.take())
     result.backward()
     assert weights.grad.isnan().any()
     if field not in ("advantages", "ref_log_prob"):
@@ -146,15 +173,51 @@ def test_the_policy_loss_gets_the_reference(name):
         "response_mask": padded["response_mask"].bool(),
         "config": config,
     }
-    want, _ = policy_loss.policy_loss(name, **arguments, ref_log_prob=padded["ref_log_prob"])
     without, _ = policy_loss.policy_loss(name, **arguments)
+    policy_loss.MICRO_BATCH.set(policy_loss.MicroBatch(ref_log_prob=padded["ref_log_prob"]))
+    want, _ = policy_loss.policy_loss(name, **arguments)
+    policy_loss.MICRO_BATCH.set(None)
     torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)  # one sum of fifteen float32 terms of order 1
     assert abs(want - without) > 1e-3
     assert "kl_loss" not in metrics  # verl's own
     kl = token_kl(padded["old_log_probs"], padded["ref_log_prob"])[padded["response_mask"].bool()].mean().item()
     assert measured.reference_kl == pytest.approx(kl)
-    again, _ = loss.ppo_loss(model_output=output, data=data)  # outside of ActorLoss verl's look-up is as it was
+    again, _ = loss.ppo_loss(model_output=output, data=data)  # outside of ActorLoss the reference is pi_old
     torch.testing.assert_close(again, without, rtol=1e-5, atol=1e-6)
+
+
+SPLITS = {"one": [6], "two": [1, 5], "five": [1, 1, 1, 2, 1], "six, one without tokens": [1, 1, 1, 0, 3]}
+
+
+@pytest.mark.parametrize("parts", SPLITS.values(), ids=SPLITS)
+@pytest.mark.parametrize("name", ["rpg_urkl", "rpg_rf_fkl_clip_ppo"])
+def test_metrics_do_not_depend_on_micro_batches(name, parts):
+    """One token beside many: verl's mean over micro-batches would weight it like all the others together."""
+    some, loss = rows(), actor_loss(name, has_reference=True)
+    padding = {key: tensor.clone() for key, tensor in some[0].items()}
+    padding["response_mask"][:] = 0
+    with process_group():
+        for part in parts:
+            loss(*batch(some[:part] or [padding]))
+            some = some[part:]
+        found = loss.take().metrics
+    assert some == []
+    assert found == pytest.approx(expected(rows()) | of_the_loss(name, rows()), rel=1e-5)
+    assert found["actor/rpg_clipfrac_high"] > 0 < found["actor/rpg_clipfrac_low"]
+
+
+def test_tokens_that_are_not_finite_are_in_no_metric():
+    some, loss = rows(), actor_loss("rpg_urkl", has_reference=True)
+    some[0]["log_prob"][2], some[3]["ref_log_prob"][0] = -math.inf, math.nan
+    with process_group():
+        for part in (slice(0, 1), slice(1, 6)):
+            loss(*batch(some[part]))
+        found = loss.take().metrics
+    some[0]["response_mask"][2] = some[3]["response_mask"][0] = 0
+    for row, place in ((0, 2), (3, 0)):
+        some[row]["log_prob"][place] = some[row]["ref_log_prob"][place] = 0.0
+    wanted = of_the_loss("rpg_urkl", some)
+    assert {key: found[key] for key in wanted} == pytest.approx(wanted, rel=1e-5)
 
 
 def measure_a_share(path: str) -> None:
@@ -175,7 +238,7 @@ def test_two_ranks_are_one(tmp_path):
         one = loss.take()
     for rank in (0, 1):
         metrics, kl = json.loads((tmp_path / f"found-{rank}").read_text())
-        assert metrics == pytest.approx(expected(rows()), rel=1e-5)
+        assert metrics == pytest.approx(expected(rows()) | of_the_loss("rpg_urkl", rows()), rel=1e-5)
         assert kl == pytest.approx(one.reference_kl, rel=1e-5)
 
 

@@ -115,6 +115,22 @@ class TestAggregation:
 
 
 class TestContract:
+    def test_metrics_are_verls_means_and_ours_where_nobody_else_pools_them(self):
+        """verl 0.9.1 averages all metrics over micro-batches, which no extreme can stand."""
+        of_verl = {"actor/ppo_kl", "actor/pg_clipfrac", "actor/pg_clipfrac_lower"}
+        means = {f"actor/rpg_{name}" for name in ("kl", "clipfrac_high", "clipfrac_low", "clipfrac_c", "ratio_mean")}
+        name, data = "rpg_rf_urkl_clip_ppo", batch()
+        _, _, plain = call(name, data, actor_config())
+        assert plain.keys() == of_verl | means
+        micro_batch = adapter.MicroBatch()
+        token = adapter.MICRO_BATCH.set(micro_batch)
+        _, _, inside = call(name, data, actor_config())
+        adapter.MICRO_BATCH.reset(token)
+        assert inside == {key: plain[key] for key in of_verl}
+        pooled = adapter.metrics_of_all(micro_batch.summary)
+        assert pooled.keys() == means | {"actor/rpg_ratio_max", "actor/rpg_ratio_min"}
+        assert {key: pooled[key] for key in means} == {key: plain[key] for key in means}
+
     def test_a_batch_without_tokens_gives_zero(self):
         data = batch()
         data["response_mask"] = torch.zeros_like(data["response_mask"])
