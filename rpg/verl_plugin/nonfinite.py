@@ -18,33 +18,33 @@ from rpg.verl_plugin.reference import local
 
 
 @dataclass
-class SkippedSteps:
-    """Optimizer steps that verl's engine skipped.
+class StepGuard:
+    """Counts the optimizer steps that verl's engine skipped, and ends the run after several in a row.
 
     Attributes:
         directory: the run's directory.
         limit: number of consecutive skipped steps that ends the run (rpg.nonfinite_limit).
         in_a_row: skipped steps since the last completed one.
-        count: skipped steps since it was last reset.
+        skipped: number of skipped steps since it was last reset.
     """
 
     directory: Path
     limit: int
     in_a_row: int = 0
-    count: int = 0
+    skipped: int = 0
 
-    def taken(self) -> None:
+    def record_step(self) -> None:
         """Record a completed optimizer step."""
         self.in_a_row = 0
 
-    def skipped(self, data: TensorDict, mini_batch: int, rank: int) -> None:
+    def record_skip(self, data: TensorDict, mini_batch: int, rank: int) -> None:
         """Record a skipped step with the non-finite inputs of this rank's rows.
 
         Raises:
             FloatingPointError: the limit is reached; every rank raises it at the same step.
         """
         self.in_a_row += 1
-        self.count += 1
+        self.skipped += 1
         inputs: dict[str, Any] = {name: data[name] for name in INPUTS if name in data}
         # all 0: the cause is in the policy's log-probs, their gradient, or another rank's rows
         counts = {name: int((~nested.values().isfinite()).sum()) for name, nested in inputs.items()}

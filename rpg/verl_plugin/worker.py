@@ -11,7 +11,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from rpg.verl_plugin.actor_loss import ActorLoss
 from rpg.verl_plugin.engine import register_engine
-from rpg.verl_plugin.nonfinite import SkippedSteps, finite, require_finite_weights
+from rpg.verl_plugin.nonfinite import StepGuard, finite, require_finite_weights
 from rpg.verl_plugin.patches import fused_head
 from rpg.verl_plugin.patches.anchor import AnchorWorker
 from rpg.verl_plugin.reference import Reference
@@ -24,16 +24,16 @@ class RPGActor(TrainingWorker):
     engine: Any
     loss_fn: ActorLoss
     reference: Reference | None = None
-    skipped: SkippedSteps
+    guard: StepGuard
     _mini_batch = 0
 
     def train_batch(self, data: TensorDict) -> TensorDict:
         """Run one optimizer step on a mini-batch; verl's engine skips it if the gradient is not finite."""
         output = super().train_batch(data)
         if self.engine.last_step_skipped:
-            self.skipped.skipped(data, self._mini_batch, torch.distributed.get_rank())
+            self.guard.record_skip(data, self._mini_batch, torch.distributed.get_rank())
         else:
-            self.skipped.taken()
+            self.guard.record_step()
         self._mini_batch += 1
         if tu.get(
             data, key="update_lr_scheduler", default=False
@@ -43,9 +43,9 @@ class RPGActor(TrainingWorker):
 
     def train_mini_batch(self, data: TensorDict) -> TensorDict | None:
         """Run all optimizer steps of an iteration; adds metrics of skipped steps, off-policyness and reference."""
-        self._mini_batch = self.skipped.count = 0
+        self._mini_batch = self.guard.skipped = 0
         output = super().train_mini_batch(data)
-        skipped = self.skipped.count
+        skipped = self.guard.skipped
         ours, reference_kl = self.loss_fn.take(self.engine.get_data_parallel_group())
         if self.reference is not None:
             self.reference.end_iteration(self._mini_batch - skipped, reference_kl)
@@ -108,6 +108,6 @@ class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
             assert isinstance(self.ref, RPGReferencePolicy)
             reference = Reference(settings, self.actor.engine.module, self.ref.engine.module)
             self.actor.reference = self.ref.reference = reference
-        self.actor.skipped = SkippedSteps(Path(own.directory), own.nonfinite_limit)
+        self.actor.guard = StepGuard(Path(own.directory), own.nonfinite_limit)
         ppo_loss: Any = self.loss_fn
         self.actor.set_loss_fn(ActorLoss(ppo_loss, has_reference=settings.has_model))

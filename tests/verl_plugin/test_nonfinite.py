@@ -10,7 +10,7 @@ from tensordict import NonTensorStack, TensorDict
 from rpg.files.atomic import SKIPPED
 from rpg.verl_plugin import nonfinite
 from rpg.verl_plugin.engine import StepAwareEngine
-from rpg.verl_plugin.nonfinite import SkippedSteps
+from rpg.verl_plugin.nonfinite import StepGuard
 
 
 def nested(rows: list[list[float]]) -> torch.Tensor:
@@ -28,15 +28,15 @@ def test_three_in_a_row_end_the_run(tmp_path):
         },
         batch_size=2,
     )
-    steps = SkippedSteps(tmp_path / "run", limit=3)
+    guard = StepGuard(tmp_path / "run", limit=3)
     for mini_batch in (0, 1):
-        steps.skipped(rows, mini_batch, 0)
-    steps.taken()
-    assert (steps.count, steps.in_a_row) == (2, 0)
+        guard.record_skip(rows, mini_batch, 0)
+    guard.record_step()
+    assert (guard.skipped, guard.in_a_row) == (2, 0)
     for mini_batch in (4, 5):
-        steps.skipped(rows, mini_batch, 1)
+        guard.record_skip(rows, mini_batch, 1)
     with pytest.raises(FloatingPointError, match="3 optimizer steps in a row"):
-        steps.skipped(rows, 6, 1)
+        guard.record_skip(rows, 6, 1)
     notes = [json.loads(line) for line in (tmp_path / "run" / SKIPPED).read_text().splitlines()]
     assert len(notes) == 5
     assert notes[-1] | {"time": ""} == {
