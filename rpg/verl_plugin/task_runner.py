@@ -1,6 +1,4 @@
-"""verl's TaskRunner with a poll interval, our reward worker and our trainer, for which verl has no keys."""
-
-import functools
+"""verl's TaskRunner with our reward worker and our trainer, for which verl has no keys."""
 
 import ray
 from omegaconf import DictConfig
@@ -16,11 +14,7 @@ class RPGTaskRunner(_VerlTaskRunner):
     """verl's V1 task runner, passed to verl's run_ppo as task_runner_class."""
 
     def run(self, config: DictConfig) -> None:
-        """Continue metrics.jsonl, set rpg.poll_interval as the replay buffer's default, then train as verl does.
-
-        Uses verl's trainer of the configured mode with our mixin.
-        """
-        from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+        """Continue metrics.jsonl, then train as verl does, with verl's trainer of the configured mode and our mixin."""
         from verl.utils.import_utils import import_external_libs
 
         from rpg.verl_plugin.trainer import install
@@ -28,8 +22,5 @@ class RPGTaskRunner(_VerlTaskRunner):
         file_logger.install()
         reward_worker.install()
         import_external_libs(config.actor_rollout_ref.model.external_lib)  # verl does so only in its workers
-        ReplayBuffer.__init__ = functools.partialmethod(  # type: ignore[method-assign]
-            ReplayBuffer.__init__, poll_interval=config.rpg.poll_interval
-        )
         install(config.trainer.v1.trainer_mode)
         super().run(config)

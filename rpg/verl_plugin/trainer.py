@@ -4,14 +4,16 @@ verl builds and evaluates a reference model only for its own KL terms (`use_kl_l
 losses contain their KL, so these terms are off, and the trainer below requests the reference itself.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict
 from typing import Any
 
 import ray
 import transfer_queue as tq
 from omegaconf import DictConfig, open_dict
+from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import Role
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer, get_trainer_cls
 
 from rpg.files.atomic import LEFT_OUT
@@ -24,8 +26,45 @@ ROLES = {Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy}  #
 MOVED = {"actor/reference/": "reference/", "actor/off_policy/": "training/off_policy/"}
 
 
+class CountingBuffer(ReplayBuffer):
+    """Mixin before one of verl's replay buffers, which reports to the trainer what verl drops without a count.
+
+    Attributes:
+        trainer: whose counters are used; set after construction.
+    """
+
+    trainer: "RPGTrainer"
+
+    def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict]:
+        """As in verl; adds counts of what the batch lacks, before verl pads it."""
+        batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
+        return batch, metrics | self.trainer.count(batch.keys, partition_id, batch_size)
+
+    def _terminal_eviction_reasons(
+        self, global_steps: int, partition_id: str
+    ) -> tuple[set[str], set[str], set[str], Counter]:
+        stale, filtered, failed, rewards = super()._terminal_eviction_reasons(global_steps, partition_id)
+        if partition_id == "train":
+            self.trainer.note_failed(failed)
+            self.trainer.filtered |= self._mean_rewards(filtered - self.trainer.filtered.keys())
+        return stale, filtered, failed, rewards
+
+    def _mean_rewards(self, groups: set[str]) -> dict[str, float]:
+        """Return the mean reward of each group of the partition "train", before verl clears it."""
+        rewards: dict[str, list[float]] = defaultdict(list)
+        if keys := [key for key in self.partitions["train"] if key.split("_")[0] in groups]:
+            data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=["rm_scores"])
+            for key, scores in zip(keys, data["rm_scores"], strict=True):
+                rewards[key.split("_")[0]].append(float(scores.sum()))
+        return {group: sum(values) / len(values) for group, values in rewards.items()}
+
+
 class RPGTrainer(PPOTrainer):
-    """Mixin before one of verl's trainers; its workers are RPGActorRolloutRefWorker."""
+    """Mixin before one of verl's trainers; its workers are RPGActorRolloutRefWorker.
+
+    Attributes:
+        filtered: mean reward by group, of the groups that filter_groups drops from the step's batch.
+    """
 
     def __init__(self, config: DictConfig):
         """config: the full configuration of verl's trainer."""
@@ -38,7 +77,7 @@ class RPGTrainer(PPOTrainer):
             }
         self._asked = (0, 0)
         self._failed: set[str] = set()
-        self._filtered: dict[str, list[float]] = {}
+        self.filtered: dict[str, float] = {}
         self._of_step: dict[str, float] = {}
         super().__init__(config)
         if self.reference_settings.has_model:
@@ -77,32 +116,18 @@ class RPGTrainer(PPOTrainer):
         return self._add_prompts_to_generate(num_prompts)
 
     def _build_replay_buffer(self) -> Any:
-        """Return verl's replay buffer, with counts of incomplete batches (before verl pads them) and failed groups."""
-        buffer = super()._build_replay_buffer()
-        sample, reasons, buffer.refill_fn = buffer.sample, buffer._terminal_eviction_reasons, self._refill
-
-        def counted(*, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
-            batch, metrics = sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
-            counts = self._count(batch.keys, partition_id, batch_size)
-            if partition_id == "train":
-                self._add(counts)
-            return batch, {**metrics, **counts}
-
-        def noted(global_steps: int, partition_id: str) -> tuple[set[str], set[str], set[str], Any]:
-            found = reasons(global_steps, partition_id)
-            self._note_failed(found[2])
-            if partition_id == "train":
-                self._note_filtered(buffer, found[1])
-            return found
-
-        buffer.sample, buffer._terminal_eviction_reasons = counted, noted
+        """Return verl's replay buffer, or trainer.v1.sampler.custom_sampler, as a CountingBuffer."""
+        buffer: Any = super()._build_replay_buffer()
+        # verl's method both chooses the class and calls it with arguments that depend on it
+        buffer.__class__ = type(type(buffer).__name__, (CountingBuffer, type(buffer)), {})
+        buffer.trainer, buffer.refill_fn, buffer.poll_interval = self, self._refill, self.config.rpg.poll_interval
         return buffer
 
     def _add(self, counts: dict[str, float]) -> None:
         for key, value in counts.items():
             self._of_step[key] = self._of_step.get(key, 0) + value
 
-    def _note_failed(self, groups: set[str]) -> None:
+    def note_failed(self, groups: set[str]) -> None:
         """Count groups that an asynchronous trainer drops and replaces because one of their responses failed.
 
         Raises:
@@ -111,21 +136,13 @@ class RPGTrainer(PPOTrainer):
         if new := groups - self._failed:
             self._failed |= new
             batch, limit = self.config.data.train_batch_size, self.config.rpg.left_out_limit
-            said = (
+            report = (
                 f"step {self.global_steps}: {len(self._failed)} groups failed, a rollout or a reward, and are made "
                 f"anew; why is in {self.config.trainer.default_local_dir}/{LEFT_OUT}, or the log"
             )
             if len(self._failed) > limit * batch:
-                raise RuntimeError(f"{said}. That is more than rpg.left_out_limit={limit} of {batch}")
-            print(f"warning: {said}")
-
-    def _note_filtered(self, buffer: Any, groups: set[str]) -> None:
-        """Keep the rewards of groups that filter_groups is about to drop."""
-        new = groups - self._filtered.keys()
-        if keys := [key for key in buffer.partitions["train"] if key.split("_")[0] in new]:
-            data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=["rm_scores"])
-            for key, scores in zip(keys, data["rm_scores"], strict=True):
-                self._filtered.setdefault(key.split("_")[0], []).append(float(scores.sum()))
+                raise RuntimeError(f"{report}. That is more than rpg.left_out_limit={limit} of {batch}")
+            print(f"warning: {report}")
 
     def _compute_metrics(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> None:
         """As in verl, with the mean reward before filter_groups drops groups; surplus groups count like kept ones."""
@@ -134,12 +151,11 @@ class RPGTrainer(PPOTrainer):
             rows = zip(batch.keys, batch.tags, strict=True)
             kept = len({key.split("_")[0] for key, tag in rows if not tag.get("is_padding", False)})
             kept += metrics.get("training/filter_groups/discarded_surplus_samples", 0)
-            dropped = [sum(scores) / len(scores) for scores in self._filtered.values()]
-            total = kept * metrics["critic/score/mean"] + sum(dropped)
-            metrics["critic/score_before_filtering/mean"] = total / (kept + len(dropped))
-            self._filtered = {}
+            total = kept * metrics["critic/score/mean"] + sum(self.filtered.values())
+            metrics["critic/score_before_filtering/mean"] = total / (kept + len(self.filtered))
+            self.filtered = {}
 
-    def _count(self, keys: list[str], partition: str, prompts: int) -> dict[str, float]:
+    def count(self, keys: list[str], partition: str, prompts: int) -> dict[str, float]:
         """Count a batch's missing responses and groups of one, by verl's keys prompt_response_part.
 
         Raises:
@@ -151,12 +167,15 @@ class RPGTrainer(PPOTrainer):
         left_out = expected - groups.total()
         if left_out:
             file, limit = f"{self.config.trainer.default_local_dir}/{LEFT_OUT}", self.config.rpg.left_out_limit
-            said = f"step {self.global_steps}: {left_out} of {expected} responses of {partition} were left out"
+            report = f"step {self.global_steps}: {left_out} of {expected} responses of {partition} were left out"
             if left_out > limit * expected:
-                raise RuntimeError(f"{said}, more than rpg.left_out_limit={limit} of them; why is in {file}")
-            print(f"warning: {said}; why is in {file}")
+                raise RuntimeError(f"{report}, more than rpg.left_out_limit={limit} of them; why is in {file}")
+            print(f"warning: {report}; why is in {file}")
         ones = sum(size == 1 for size in groups.values())
-        return {"training/left_out_responses": left_out, "training/groups_of_one": ones}
+        counts = {"training/left_out_responses": left_out, "training/groups_of_one": ones}
+        if partition == "train":
+            self._add(counts)
+        return counts
 
     def _update_actor(self, batch: Any, metrics: dict) -> Any:
         batch = super()._update_actor(batch, metrics)
