@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from rich.text import Text
 from rpg.checks.check import leaves
 from rpg.results.run_settings import (
     BENCHMARK_OF,
+    Note,
     ResultsError,
-    about,
     differing,
     exit_code,
     printable,
@@ -50,32 +51,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 @refusing
 def run(args: argparse.Namespace) -> int:
     """Print the comparison of A with each B. Returns 1 if input was left out, 2 if there is nothing to compare."""
-    notes: list[str] = []
-    first, *others = [load_group(path, notes) for path in (args.first, *args.others)]
-    own, *theirs = [last_samples(group[0]) for group in (first, *others)]
-    reports = [
-        {
-            "first": name(args.first, first),
-            "second": name(path, second),
-            "differences": compare(first, second, (own, samples), notes),
-            "settings": differing([settings(first[0].config), settings(second[0].config)]),
-            "answers": side_by_side(own, samples, args.answers),
-        }
-        for path, second, samples in zip(args.others, others, theirs, strict=True)
-    ]
-    notes += [about(log.name, note) for group in (first, *others) for log in group for note in log.notes]
+    first, *others = sides = [load_side(path) for path in (args.first, *args.others)]
+    reports, notes = [], [note for side in sides for note in side.notes]
+    for second in others:
+        differences, more = compare(first, second)
+        notes += more
+        reports.append({
+            "first": first.name,
+            "second": second.name,
+            "differences": differences,
+            "settings": differing([settings(side.runs[0].config) for side in (first, second)]),
+            "answers": side_by_side(first.samples, second.samples, args.answers),
+        })  # fmt: skip
     if args.json:
-        notes = list(dict.fromkeys(notes))
-        print(json.dumps({"comparisons": reports, "notes": notes}, indent=2))
+        texts = list(dict.fromkeys(note.text for note in notes))
+        print(json.dumps({"comparisons": reports, "notes": texts}, indent=2))
         return exit_code(notes)
     for report in reports:
         show(report)
     return show_notes(notes)
-
-
-def name(path: Path, runs: list[RunLog]) -> str:
-    """Return the run's name, or the folder's for several runs."""
-    return runs[0].name if len(runs) == 1 else f"{path} ({len(runs)} runs)"
 
 
 def seeds_of(run: RunLog) -> str:
@@ -83,35 +77,49 @@ def seeds_of(run: RunLog) -> str:
     return str([(key, value) for key, value in leaves(run.config) if key.endswith("seed") and value is not None])
 
 
-def load_group(path: Path, notes: list[str]) -> list[RunLog]:
-    """Load the run of a directory, or the runs of a folder of seeds, sorted by seed.
+@dataclass(frozen=True)
+class Side:
+    """A run, or runs that differ in their seeds, sorted by seed; samples: of the first run's last validation."""
+
+    name: str
+    runs: list[RunLog]
+    samples: pd.DataFrame
+    notes: list[Note]
+
+
+def load_side(path: Path) -> Side:
+    """Load the run of a directory, or the runs of a folder of seeds.
 
     Raises:
         ResultsError: there is no run, or the runs differ by more than their seeds.
     """
-    runs = sorted(load_runs([path], notes, lambda metric: metric == REWARD or is_accuracy(metric)), key=seeds_of)
+    loaded, notes = load_runs([path], lambda metric: metric == REWARD or is_accuracy(metric))
+    runs = sorted(loaded, key=seeds_of)
     if several := differing([settings(run.config) for run in runs]):
         raise ResultsError(
             f"{path}: its {len(runs)} runs differ by more than their seeds ({', '.join(list(several)[:5])}); "
             "give the directories of one setting, or of one run"
         )
-    return runs
+    steps = [int(points.index[-1]) for points in runs[0].accuracies().values()]
+    samples, left_out = read_samples(runs[0], max(steps, default=0))
+    notes += [note.about(run.name) for run in runs for note in run.notes]
+    notes += [note.about(runs[0].name) for note in left_out]
+    return Side(runs[0].name if len(runs) == 1 else f"{path} ({len(runs)} runs)", runs, samples, notes)
 
 
-def compare(
-    first: list[RunLog], second: list[RunLog], samples: Sequence[pd.DataFrame], notes: list[str]
-) -> list[dict[str, Any]]:
+def compare(one: Side, other: Side) -> tuple[list[dict[str, Any]], list[Note]]:
     """Compare the last accuracy of each common benchmark, and the mean training reward over the common steps.
 
-    samples: `last_samples` of the first run of each side. Raises ResultsError if nothing is in common.
+    Returns differences and notes. Raises ResultsError if nothing is in common.
     """
-    differences = []
+    differences, notes = [], []
+    first, second = one.runs, other.runs
     single = len(first) == len(second) == 1
     accuracies = [[run.accuracies() for run in group] for group in (first, second)]
     for benchmark in accuracies[0][0]:
         if all(benchmark in own for side in accuracies for own in side):
             lasts = [[float(own[benchmark].iloc[-1]) for own in side] for side in accuracies]
-            paired = paired_problems(samples[0], samples[1], benchmark) if single else []
+            paired = paired_problems(one.samples, other.samples, benchmark) if single else []
             differences.append({"outcome": f"{benchmark} accuracy", **difference(first, second, lasts, paired)})
     rewards = [[run.series(REWARD) for run in group] for group in (first, second)]
     if steps := sorted(set.intersection(*(set(series.index) for side in rewards for series in side))):
@@ -121,12 +129,15 @@ def compare(
     if not differences:
         raise ResultsError(f"{first[0].path} and {second[0].path}: no benchmark and no training reward in common")
     if len({run.last_step for run in runs}) > 1:
-        notes.append(f"{first[0].name} and {second[0].name} are at different steps: a difference is also of training")
+        names = f"{first[0].name} and {second[0].name}"
+        notes.append(Note(f"{names} are at different steps: a difference is also of training"))
     if any(setting(run.config, "algorithm.filter_groups.enable") for run in runs):
-        notes.append(f"{TRAINING_REWARD}: algorithm.filter_groups is on, so it is the mean over the kept groups only")
+        notes.append(
+            Note(f"{TRAINING_REWARD}: algorithm.filter_groups is on, so it is the mean over the kept groups only")
+        )
     if single:
-        notes.append("one run per side: an interval over problems does not cover other seeds")
-    return differences
+        notes.append(Note("one run per side: an interval over problems does not cover other seeds"))
+    return differences, notes
 
 
 def difference(
@@ -169,12 +180,6 @@ def t_quantile(probability: float, freedom: float) -> float:
         return mpmath.betainc(freedom / 2, 0.5, 0, freedom / (freedom + t * t), regularized=True) / 2
 
     return float(mpmath.findroot(lambda t: above(t) - (1 - probability), 1.5))
-
-
-def last_samples(run: RunLog) -> pd.DataFrame:
-    """Return the samples of the last validation, as `read_samples`; empty if the run wrote none."""
-    steps = [int(points.index[-1]) for points in run.accuracies().values()]
-    return read_samples(run, max(steps, default=0))
 
 
 def paired_problems(first: pd.DataFrame, second: pd.DataFrame, benchmark: str) -> list[float]:

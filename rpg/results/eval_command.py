@@ -46,8 +46,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if code := call(command):
         return code
-    notes: list[str] = []
-    table = build_table(load_runs([args.out], notes, is_accuracy), notes)
+    table = build_table(*load_runs([args.out], is_accuracy))
     print(markdown(table), end="")
     return exit_code(table.notes)
 

@@ -35,9 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 @refusing
 def run(args: argparse.Namespace) -> int:
     """Write panels.png, panels.svg and index.html; return 1 if input was left out, 2 if nothing is left."""
-    notes: list[str] = []
-    runs = load_runs(args.runs, notes, figures.is_drawn)
-    table = build_table(runs, notes, None if args.paper is None else paper_table(args.paper))
+    paper = None if args.paper is None else paper_table(args.paper)
+    table = build_table(*load_runs(args.runs, figures.is_drawn), paper)
     for path in plot(table, args.out, args.title):
         print(printable(str(path)))
     return show_notes(table.notes)
@@ -51,7 +50,8 @@ def plot(table: Table, out: Path, title: str) -> list[Path]:
     """
     panels = figures.make_panels(table)
     if not panels:
-        raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *table.notes]))
+        notes = (note.text for note in table.notes)
+        raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *notes]))
     files = [out / name for name in ("panels.png", "panels.svg", "index.html")]
     for file in files:
         if file.exists() and CREATOR.encode() not in file.read_bytes():

@@ -22,7 +22,7 @@ from rpg.launching.signals import ENDS
 from rpg.results import figures
 from rpg.results.plot_command import plot
 from rpg.results.reproduction import PlannedRun, choose, cluster, plan_runs, refusal, refuse_another, rows_of
-from rpg.results.run_settings import LeftOut, ResultsError, exit_code, printable, refusing
+from rpg.results.run_settings import Note, ResultsError, exit_code, printable, refusing
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table, paper_table
 from rpg.results.table_command import comma_separated, markdown
@@ -154,9 +154,9 @@ def wait_until_free(directory: Path, children: Children) -> str | None:
 
 def report(args: argparse.Namespace, finished: Sequence[PlannedRun], failures: Sequence[str], out: Path) -> int:
     """Write table.md, table.csv, panels and page; print the table."""
-    notes: list[str] = [LeftOut(f"not in this table: {failure}") for failure in failures]
-    runs = load_runs([run.directory for run in finished], notes, figures.is_drawn)
-    table = build_table(runs, notes, paper_table(args.table))
+    missing = [Note(f"not in this table: {failure}", left_out=True) for failure in failures]
+    runs, notes = load_runs([run.directory for run in finished], figures.is_drawn)
+    table = build_table(runs, [*missing, *notes], paper_table(args.table))
     written = plot(table, out, f"Table {args.table}, profile {args.profile}")
     for file, content in ((out / "table.md", markdown(table)), (out / "table.csv", comma_separated(table))):
         write_whole(file, content)

@@ -98,7 +98,7 @@ class PlannedRun:
     def step(self) -> int:
         """Return the last step in the log, 0 without a log. Raises ResultsError if the log cannot be read."""
         file = self.directory / METRICS
-        log = read_metrics(file, [], is_accuracy).index if file.is_file() else []
+        log = read_metrics(file, is_accuracy)[0].index if file.is_file() else []
         return int(log[-1]) if len(log) else 0
 
     def finished(self) -> bool:

@@ -4,6 +4,7 @@ import argparse
 import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -24,26 +25,28 @@ class ResultsError(ValueError):
     """Input that cannot be read or shown; the message names it and the remedy."""
 
 
-class LeftOut(str):
-    """A note about input that could not be used; commands with such a note exit with 1."""
+@dataclass(frozen=True)
+class Note:
+    """A remark on the input of a command. left_out: whether some of it could not be used."""
+
+    text: str
+    left_out: bool = False
+
+    def about(self, name: str) -> "Note":
+        """Return the note with its subject in front."""
+        return replace(self, text=f"{name}: {self.text}")
 
 
-def about(name: str, note: str) -> str:
-    """Return the note with its subject in front; a LeftOut stays a LeftOut."""
-    return type(note)(f"{name}: {note}")
-
-
-def exit_code(notes: Iterable[str]) -> int:
+def exit_code(notes: Iterable[Note]) -> int:
     """Return 0 if all input was used, 1 if some was left out (docs/results.md)."""
-    return int(any(isinstance(note, LeftOut) for note in notes))
+    return int(any(note.left_out for note in notes))
 
 
-def show_notes(notes: Iterable[str]) -> int:
+def show_notes(notes: Sequence[Note]) -> int:
     """Print the notes of a command and return its exit code."""
-    kept = list(dict.fromkeys(notes))
-    for note in kept:
-        print(f"note: {printable(note)}", file=sys.stderr)
-    return exit_code(kept)
+    for note in dict.fromkeys(notes):
+        print(f"note: {printable(note.text)}", file=sys.stderr)
+    return exit_code(notes)
 
 
 def refusing(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:

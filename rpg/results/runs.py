@@ -5,7 +5,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from rpg.results.run_settings import (
     BENCHMARK_OF,
     CONFIG,
     ENVIRONMENT,
-    LeftOut,
+    Note,
     ResultsError,
     judge_of_config,
     read_mapping,
@@ -39,47 +39,47 @@ def is_accuracy(metric: str) -> bool:
     return ACCURACY.fullmatch(metric) is not None
 
 
-def read_lines(path: Path, parse: Callable[[Any], Parsed], notes: list[str] | None = None) -> Iterator[Parsed]:
-    """Yield parse(value) for a file with one JSON value per line.
+def read_lines(path: Path, parse: Callable[[Any], Parsed], whole: bool = True) -> tuple[list[Parsed], tuple[Note, ...]]:
+    """Return parse(value) for each line of a file with one JSON value per line, and notes.
 
-    A killed run leaves an incomplete last line: it is skipped with a note in `notes`, or an error without `notes`.
+    A killed run leaves an incomplete last line: an error, or with whole=False left out with a note.
     Only b"\\n" ends a line: loggers do not escape U+2028 and U+0085.
 
     Raises:
         ResultsError: a line that is not JSON, or that `parse` rejects; names file and line.
     """
+    parsed: list[Parsed] = []
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
-                parsed = parse(json.loads(line))
+                parsed.append(parse(json.loads(line)))
             except (ValueError, LookupError, TypeError, AttributeError) as error:
-                if notes is not None and not line.endswith(b"\n"):
-                    notes.append(f"{path}, line {number} is cut off")
-                    return
+                if not whole and not line.endswith(b"\n"):
+                    return parsed, (Note(f"{path}, line {number} is cut off"),)
                 raise ResultsError(f"{path}, line {number}: {type(error).__name__}: {error!s:.200}") from error
-            yield parsed
+    return parsed, ()
 
 
-def frame(records: Iterable[Record], notes: list[str]) -> pd.DataFrame:
-    """Return one row per step and one column per metric: NaN if it was not logged, inf if it was not finite.
+def frame(records: Iterable[Record]) -> tuple[pd.DataFrame, list[Note]]:
+    """Return one row per step and one column per metric, and notes: NaN if not logged, inf if not finite.
 
     Of two records of a step the later one wins. A step smaller than the last one marks a resume: later steps of the
     earlier part are dropped with a note.
     """
     by_step: dict[int, dict[str, float]] = {}
-    last = -1
+    last, notes = -1, []
     for step, metrics in records:
         if step < last:
             first = min(earlier for earlier in by_step if earlier > step)
-            notes.append(f"resumed at step {step}: steps {first} to {last} of the earlier part are replaced")
+            notes.append(Note(f"resumed at step {step}: steps {first} to {last} of the earlier part are replaced"))
             by_step = {earlier: data for earlier, data in by_step.items() if earlier <= step}
         by_step.setdefault(step, {}).update(metrics)
         last = step
-    return pd.DataFrame(list(by_step.values()), index=pd.Index(by_step, name="step", dtype="int64"))
+    return pd.DataFrame(list(by_step.values()), index=pd.Index(by_step, name="step", dtype="int64")), notes
 
 
-def read_metrics(path: Path, notes: list[str], keep: Filter = lambda name: True) -> pd.DataFrame:
-    """Read the log of verl's file logger, {"step": int, "data": {...}} per line, into a `frame`.
+def read_metrics(path: Path, keep: Filter = lambda name: True) -> tuple[pd.DataFrame, list[Note]]:
+    """Read the log of verl's file logger, {"step": int, "data": {...}} per line, into a `frame` with notes.
 
     Skips values that are not numbers, such as tables and texts. Raises ResultsError for a line that is not a record.
     """
@@ -94,7 +94,9 @@ def read_metrics(path: Path, notes: list[str], keep: Filter = lambda name: True)
         }
         return line["step"], numbers
 
-    return frame(read_lines(path, record, notes), notes)
+    records, cut_off = read_lines(path, record, whole=False)
+    metrics, notes = frame(records)
+    return metrics, [*cut_off, *notes]
 
 
 @dataclass
@@ -114,7 +116,7 @@ class RunLog:
     metrics: pd.DataFrame
     config: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: tuple[Note, ...] = ()
 
     @property
     def method(self) -> str:
@@ -175,46 +177,48 @@ class RunLog:
         return {benchmark: points for benchmark, points in by_benchmark.items() if len(points)}
 
 
-def load_runs(paths: Iterable[Path], notes: list[str], keep: Filter = lambda name: True) -> list[RunLog]:
-    """Return the runs in `paths`: run directories, folders of them, metrics files; each run once.
+def load_runs(paths: Iterable[Path], keep: Filter = lambda name: True) -> tuple[list[RunLog], list[Note]]:
+    """Return the runs in `paths` and notes: run directories, folders of them, metrics files; each run once.
 
-    A run that cannot be read is skipped with a note (LeftOut).
+    A run that cannot be read is left out with a note.
 
     Raises:
         ResultsError: no run can be read.
     """
     runs: list[RunLog] = []
-    logs = {os.path.realpath(log): log for path in paths for log in find_logs(path, notes)}
-    for log in logs.values():
+    logs, notes = find_logs(paths)
+    for log in {os.path.realpath(log): log for log in logs}.values():
         try:
             run = load_run(log, keep)
             if run.metrics.index.empty:
                 raise ResultsError(f"{log}: no step in it yet")
             runs.append(run)
         except (ResultsError, OSError) as error:
-            notes.append(LeftOut(f"{error}; left out"))
+            notes.append(Note(f"{error}; left out", left_out=True))
     if not runs:
-        raise ResultsError("; ".join(notes))
+        raise ResultsError("; ".join(note.text for note in notes))
     count = Counter(run.name for run in runs)
     for run in runs:
         if count[run.name] > 1:
             run.name = f"{run.name} [{run.directory}]"
-    return runs
+    return runs, notes
 
 
-def find_logs(path: Path, notes: list[str]) -> list[Path]:
-    """Return the log of a run, or the logs of all runs below a folder."""
-    if path.is_file():
-        return [path]
-    logs = []
-    for folder, below, files in os.walk(path):
-        if METRICS in files:
-            logs.append(Path(folder, METRICS))
-            below.clear()  # do not search inside a run's directory
-        below.sort()
-    if not logs:
-        notes.append(LeftOut(f"{path}: {f'no {METRICS} there' if path.exists() else 'no such file'}; left out"))
-    return logs
+def find_logs(paths: Iterable[Path]) -> tuple[list[Path], list[Note]]:
+    """Return the logs in `paths`, each a log or a folder with runs below it, and a note for one without."""
+    logs, notes = [], []
+    for path in paths:
+        before = len(logs)
+        logs += [path] * path.is_file()
+        for folder, below, files in os.walk(path):
+            if METRICS in files:
+                logs.append(Path(folder, METRICS))
+                below.clear()  # do not search inside a run's directory
+            below.sort()
+        if len(logs) == before:
+            why = f"no {METRICS} there" if path.exists() else "no such file"
+            notes.append(Note(f"{path}: {why}; left out", left_out=True))
+    return logs, notes
 
 
 def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
@@ -223,23 +227,21 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
     Raises:
         ResultsError: one of them cannot be read.
     """
-    notes: list[str] = []
-    metrics = read_metrics(path, notes, keep)
+    metrics, notes = read_metrics(path, keep)
     directory = path.parent
     config, environment = (
         read_mapping(file) if (file := directory / name).exists() else {} for name in (CONFIG, ENVIRONMENT)
     )
     if not config:
-        notes.append("no config.yaml beside it: the method is read from the name, the planned steps are unknown")
+        notes.append(Note("no config.yaml beside it: the method is read from the name, the planned steps are unknown"))
     name = setting(config, "trainer.experiment_name") or directory.resolve().name
-    run = RunLog(str(name), path, directory, metrics, config, environment, notes)
-    history = directory / HISTORY  # changed settings of a resume (rpg.resume_changed)
-    starts = read_lines(history, lambda start: (start["after_step"], start["changed"])) if history.exists() else ()
-    for step, changed in starts:
-        notes += [f"after step {step}: {key} {before!r} -> {after!r}" for key, (before, after) in changed.items()]
+    if (history := directory / HISTORY).exists():  # changed settings of a resume (rpg.resume_changed)
+        for step, changed in read_lines(history, lambda start: (start["after_step"], start["changed"].items()))[0]:
+            notes += [Note(f"after step {step}: {key} {before!r} -> {after!r}") for key, (before, after) in changed]
     for metric in metrics:
         if steps := list(metrics.index[np.isinf(metrics[metric])]):
             more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
-            notes.append(LeftOut(f"{metric} is not finite at step {steps[0]}{more}; left out"))
+            notes.append(Note(f"{metric} is not finite at step {steps[0]}{more}; left out", left_out=True))
+    run = RunLog(str(name), path, directory, metrics, config, environment, tuple(notes))
     run.accuracies()  # reject it here, so that other runs can still be shown
     return run

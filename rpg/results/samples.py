@@ -13,7 +13,7 @@ import pandas as pd
 
 from rpg.data.published import question
 from rpg.data.readers import DataError, read_file
-from rpg.results.run_settings import BENCHMARK_OF, LeftOut, ResultsError, setting
+from rpg.results.run_settings import BENCHMARK_OF, Note, ResultsError, setting
 from rpg.results.runs import RunLog, read_lines
 
 RESAMPLES = 2000
@@ -57,8 +57,10 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return 1.0 - float(np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
 
 
-def read_samples(run: RunLog, step: int) -> pd.DataFrame:
-    """Return the samples of the validation at `step`, one per row, with data_source; empty if the run wrote none.
+def read_samples(run: RunLog, step: int) -> tuple[pd.DataFrame, list[Note]]:
+    """Return the samples of the validation at `step`, one per row, with data_source, and notes.
+
+    The frame is empty if the run wrote none.
 
     Samples whose mean accuracy differs from the logged one belong to another run or are incomplete: they are left out
     with a note.
@@ -75,9 +77,10 @@ def read_samples(run: RunLog, step: int) -> pd.DataFrame:
     file = run.directory / "validation" / f"{step}.jsonl"
     logged = {source: run.series(metric).get(step) for metric, source in run.accuracy_metrics.items()}
     logged = {source: value for source, value in logged.items() if value is not None}
-    samples = pd.DataFrame(list(read_lines(file, sample)) if file.exists() and logged else [], dtype=object)
+    notes: list[Note] = []
+    samples = pd.DataFrame(read_lines(file, sample)[0] if file.exists() and logged else [], dtype=object)
     if samples.empty:
-        return pd.DataFrame(columns=[*FIELDS, "data_source"])
+        return pd.DataFrame(columns=[*FIELDS, "data_source"]), notes
     if len(logged) == 1:
         [samples["data_source"]] = logged
     else:
@@ -86,14 +89,13 @@ def read_samples(run: RunLog, step: int) -> pd.DataFrame:
     for source, own in samples.groupby("data_source", sort=False):
         mean = own["acc"].astype(float).mean()
         if abs(mean - logged[str(source)]) > TOLERANCE:
-            run.notes.append(
-                LeftOut(
-                    f"{file}: {mean:.4f} of its samples of {source} are correct, the log has "
-                    f"{logged[str(source)]:.4f} at step {step}: samples of another run, or not all of them; left out"
-                )
+            text = (
+                f"{file}: {mean:.4f} of its samples of {source} are correct, the log has "
+                f"{logged[str(source)]:.4f} at step {step}: samples of another run, or not all of them; left out"
             )
+            notes.append(Note(text, left_out=True))
             samples = samples.loc[samples["data_source"] != source, :]
-    return samples
+    return samples, notes
 
 
 def _sources(file: Path, inputs: set[str], logged: set[str], run: RunLog) -> dict[str, str]:
@@ -138,7 +140,7 @@ def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, flo
     answers: dict[tuple[str, str], list[tuple[int, str, float]]] = {}
     try:
         for step in chosen:
-            for one in read_samples(run, step).drop_duplicates(["input", "gts"]).to_dict("records"):
+            for one in read_samples(run, step)[0].drop_duplicates(["input", "gts"]).to_dict("records"):
                 problem = str(one["input"]), str(one["gts"])
                 if problem in answers or len(answers) < SHOWN_PROBLEMS:
                     answers.setdefault(problem, []).append((step, _shortened(one["output"]), float(one["acc"])))

@@ -21,7 +21,7 @@ import yaml
 from rpg.results.run_settings import (
     CONFIG,
     ENVIRONMENT,
-    LeftOut,
+    Note,
     ResultsError,
     exit_code,
     put,
@@ -58,9 +58,8 @@ def run(args: argparse.Namespace) -> int:
     """Score every run and print a table of both; return 1 if input was left out, 2 if all was."""
     if args.reward:
         return try_reward(args.reward, args.runs, args.responses, args.rows)
-    notes: list[str] = []
     written: list[Path] = []
-    before = load_runs(args.runs, notes, is_accuracy)
+    before, notes = load_runs(args.runs, is_accuracy)
     if args.out and len(before) > 1:
         raise ResultsError(f"--out {args.out}: for one run; {len(before)} were given. Leave it out")
     for one in before:
@@ -68,23 +67,24 @@ def run(args: argparse.Namespace) -> int:
             put(one.config, "data.val_files", [str(file) for file in args.files])
         out = args.out or one.directory / f"judge-{args.judge}"
         try:
-            score_run(one, args.judge, out)
+            notes += [note.about(one.name) for note in score_run(one, args.judge, out)]
             written.append(out)
         except (ResultsError, OSError) as error:
-            notes.append(LeftOut(f"{one.name}, not scored: {error}"))
+            notes.append(Note(f"{one.name}, not scored: {error}", left_out=True))
     if not written:
-        raise ResultsError("; ".join(notes))
-    table = build_table([*before, *load_runs(written, notes, is_accuracy)], notes)
+        raise ResultsError("; ".join(note.text for note in notes))
+    scored_runs, more = load_runs(written, is_accuracy)
+    table = build_table([*before, *scored_runs], [*notes, *more])
     print(markdown(table), end="")
     for directory in written:
         print(f"written: {escape_md(str(directory))}")
     return exit_code(table.notes)
 
 
-def score_run(run: RunLog, judge: str, out: Path) -> None:
+def score_run(run: RunLog, judge: str, out: Path) -> list[Note]:
     """Write the run `out` with the verdicts of `judge` on every saved sample of `run`.
 
-    Validations without usable samples are left out, with a note in run.notes.
+    Returns notes on validations without usable samples, which are left out.
 
     Raises:
         ResultsError: no validation with usable samples, or an `out` with other content.
@@ -95,22 +95,24 @@ def score_run(run: RunLog, judge: str, out: Path) -> None:
     with tempfile.TemporaryDirectory(dir=out.parent) as folder:  # created only when complete
         partial = Path(folder) / out.name
         (partial / "validation").mkdir(parents=True)
-        lines, logged = [], run.accuracy_metrics
+        lines, notes, logged = [], [], run.accuracy_metrics
         for step in run.metrics[list(logged)].dropna(how="all").index:
             try:
-                samples = scored(run, step, judge)
+                samples, left_out = scored(run, step, judge)
             except (ResultsError, OSError) as error:
-                run.notes.append(LeftOut(f"{error}; step {step} is left out"))
+                notes.append(Note(f"{error}; step {step} is left out", left_out=True))
                 continue
+            notes += left_out
             if samples.empty:
-                run.notes.append(LeftOut(f"no samples of step {step}; the step is left out"))
+                notes.append(Note(f"no samples of step {step}; the step is left out", left_out=True))
                 continue
             _write_lines(partial / "validation" / f"{step}.jsonl", samples.to_dict("records"))
             right = {metric: samples.loc[samples["data_source"] == source, "acc"] for metric, source in logged.items()}
             means = {metric: float(own.mean()) for metric, own in right.items() if len(own)}
             lines.append({"step": step, "data": means})
         if not lines:
-            raise ResultsError("; ".join([*run.notes, "`rpg eval --judge` evaluates a checkpoint again"]))
+            texts = (note.text for note in (*run.notes, *notes))
+            raise ResultsError("; ".join([*texts, "`rpg eval --judge` evaluates a checkpoint again"]))
         _write_lines(partial / METRICS, lines)
         (partial / CONFIG).write_text(yaml.safe_dump(_config(run, judge, out), sort_keys=False), encoding="utf-8")
         environment = {**run.environment, "judge": judge, SCORED_FROM: str(run.path)}
@@ -118,21 +120,22 @@ def score_run(run: RunLog, judge: str, out: Path) -> None:
         if out.exists():
             shutil.rmtree(out)
         partial.replace(out)
+    return notes
 
 
-def scored(run: RunLog, step: int, judge: str) -> pd.DataFrame:
-    """Return a validation's samples with the judge's verdicts, without the length penalty, which is not saved.
+def scored(run: RunLog, step: int, judge: str) -> tuple[pd.DataFrame, list[Note]]:
+    """Return a validation's samples with the judge's verdicts, and notes; without the length penalty, not saved.
 
     Raises ResultsError for samples that cannot be read, assigned to a data_source or scored.
     """
-    samples = read_samples(run, step)
+    samples, notes = read_samples(run, step)
     answers = samples[["data_source", "output", "gts"]].itertuples(index=False)
     try:
         with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:
             verdicts = list(threads.map(lambda answer: compute_score(*answer, judge=judge), answers))
     except (ValueError, ModuleNotFoundError) as error:
         raise ResultsError(f"step {step}: {error}") from error
-    return samples.assign(**pd.DataFrame(verdicts, index=samples.index))
+    return samples.assign(**pd.DataFrame(verdicts, index=samples.index)), notes
 
 
 def _config(run: RunLog, judge: str, out: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pandas as pd
 
 from rpg.methods.labels import order_of
-from rpg.results.run_settings import BENCHMARK_OF, BENCHMARKS, LeftOut, ResultsError, about, differing, settings
+from rpg.results.run_settings import BENCHMARK_OF, BENCHMARKS, Note, ResultsError, differing, settings
 from rpg.results.runs import RunLog
 from rpg.results.samples import Samples, read_samples, samples_of_problems
 
@@ -44,7 +44,7 @@ class Table:
     title: str
     rows: dict[str, list[RunLog]]
     cells: pd.DataFrame
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
     @property
     def benchmarks(self) -> list[str]:
@@ -78,7 +78,7 @@ def paper_table(number: int) -> Table:
         known = ", ".join(map(str, sorted(set(printed["table"]))))
         raise ResultsError(f"table {number}: the paper has no such table of results; there are {known}")
     title = f"Paper, table {number}: {cells[0]['model']}, {cells[0]['context']} context"
-    notes = [f"{method}, {name}: {text}" for (at, method, name), text in ERRATA.items() if at == number]
+    notes = [Note(f"{method}, {name}: {text}") for (at, method, name), text in ERRATA.items() if at == number]
     return Table(title, {line["method"]: [] for line in cells}, _cells(cells), notes)
 
 
@@ -112,7 +112,7 @@ def _error(line: dict[Any, Any], column: str) -> float:
     return (line["last_high"] - line["last_low"]) / (2 * 1.96) if "last_low" in line else math.inf
 
 
-def build_table(runs: Sequence[RunLog], notes: Sequence[str] = (), paper: Table | None = None) -> Table:
+def build_table(runs: Sequence[RunLog], notes: Sequence[Note] = (), paper: Table | None = None) -> Table:
     """Return the table of `runs`: one row per method and setting; seeds of a setting are averaged."""
     groups: dict[tuple, list[RunLog]] = {}
     for run in runs:
@@ -120,23 +120,28 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[str] = (), paper: Table 
         groups.setdefault(key, []).append(run)
     labelled = zip(_labels(list(groups.values())), groups.values(), strict=True)
     rows = dict(sorted(labelled, key=lambda item: order_of(item[0])))
-    notes = list(notes)
+    kept = list(notes)
     for count in sorted({len(group) for group in rows.values() if len(group) > 1}):
         labels = [label for label, group in rows.items() if len(group) == count]
         which = "every row" if len(labels) == len(rows) else ", ".join(labels)
-        notes.append(f"mean and standard error over {count} runs: {which}")
-    lines = [line for label, group in rows.items() for line in _lines(label, group, notes)]
+        kept.append(Note(f"mean and standard error over {count} runs: {which}"))
+    lines = []
+    for label, group in rows.items():
+        own_lines, own_notes = _lines(label, group)
+        lines += own_lines
+        kept += own_notes
     order = [*(paper.benchmarks if paper else ()), *BENCHMARKS, *sorted({line["benchmark"] for line in lines})]
     lines.sort(key=lambda line: (list(rows).index(line["method"]), order.index(line["benchmark"])))
-    table = Table("Mean@k on validation", rows, _cells(lines), notes)
+    table = Table("Mean@k on validation", rows, _cells(lines), kept)
     ends = sorted({int(points.index[-1]) for run in runs for points in run.accuracies().values()})
     if len(ends) > 1:
-        notes.append(f"Last is of different steps ({', '.join(map(str, ends))}): not the same length of training")
+        kept.append(Note(f"Last is of different steps ({', '.join(map(str, ends))}): not the same length of training"))
     if len(table.judges) > 1:
-        notes.append(
+        text = (
             f"scored by different judges ({', '.join(table.judges)}), whose numbers do not compare; "
             "`rpg score RUN --judge J` scores saved samples by the other"
         )
+        kept.append(Note(text))
     if paper:
         _compare(table, paper)
     return table
@@ -146,9 +151,8 @@ def _compare(table: Table, paper: Table) -> None:
     """Add the paper's values for common benchmarks."""
     shared = [name for name in paper.benchmarks if name in table.benchmarks]
     if not shared:
-        table.notes.append(
-            f"nothing to compare: {paper.title} has {', '.join(paper.benchmarks)}, none of which these runs have"
-        )
+        has = ", ".join(paper.benchmarks)
+        table.notes.append(Note(f"nothing to compare: {paper.title} has {has}, none of which these runs have"))
         return
     table.title += f", beside {paper.title[0].lower()}{paper.title[1:]}"
     printed = paper.cells.set_index(["method", "benchmark"])
@@ -158,9 +162,8 @@ def _compare(table: Table, paper: Table) -> None:
         table.cells[f"paper_{column}"] = values
         table.cells[f"difference_{column}"] = table.cells[column] - values
     if others := [judge for judge in table.judges if judge != PAPER_JUDGE]:
-        table.notes.append(
-            f"the paper's judge is {PAPER_JUDGE}; a difference to rows of {', '.join(others)} is also its"
-        )
+        text = f"the paper's judge is {PAPER_JUDGE}; a difference to rows of {', '.join(others)} is also its"
+        table.notes.append(Note(text))
     table.notes.extend(paper.notes)
 
 
@@ -188,17 +191,23 @@ def _labels(groups: list[list[RunLog]]) -> list[str]:
     return labels
 
 
-def _lines(label: str, group: list[RunLog], notes: list[str]) -> list[dict[str, Any]]:
-    """Return the cells of a row: means over the group's runs, with standard errors over seeds."""
+def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[Note]]:
+    """Return the cells of a row, means over the group's runs with standard errors over seeds, and notes."""
+    lines, notes = [], []
     if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
-        notes.append(f"{label}: runs with the same seed among them; what they differ by is no seed")
+        notes.append(Note(f"{label}: runs with the same seed among them; what they differ by is no seed"))
     accuracies = [run.accuracies() for run in group]
-    samples = [_last_samples(run, own) for run, own in zip(group, accuracies, strict=True)]
-    lines = []
+    samples = []
+    for run, own in zip(group, accuracies, strict=True):
+        own_samples, left_out = _last_samples(run, own)
+        samples.append(own_samples)
+        notes += [note.about(run.name) for note in dict.fromkeys([*run.notes, *left_out])]
+        if run.stopped_early:
+            notes.append(Note(f"{run.name}: stopped early, at step {run.last_step} of {run.planned_steps}"))
     for name in sorted({name for own in accuracies for name in own}):
         series = [own[name] for own in accuracies if name in own]
         if len(series) < len(group):
-            notes.append(f"{label}: {name} in {len(series)} of {len(group)} runs only")
+            notes.append(Note(f"{label}: {name} in {len(series)} of {len(group)} runs only"))
         line: dict[str, Any] = {"method": label, "benchmark": name, "judge": group[0].judge, "runs": len(group)}
         of_runs = {"last": [points.iloc[-1] for points in series], "best": [points.max() for points in series]}
         for column, values in of_runs.items():
@@ -212,25 +221,22 @@ def _lines(label: str, group: list[RunLog], notes: list[str]) -> list[dict[str, 
             for n in dict.fromkeys([*(2**power for power in range(k.bit_length())), k]):
                 line[f"pass@{n}"] = statistics.fmean(one.pass_at(n) for one in own_samples)
         lines.append(line)
-    for run in group:
-        if run.stopped_early:
-            run.notes.append(f"stopped early, at step {run.last_step} of {run.planned_steps}")
-        notes.extend(about(run.name, note) for note in dict.fromkeys(run.notes))
-        run.notes = []
-    return lines
+    return lines, notes
 
 
-def _last_samples(run: RunLog, accuracies: dict[str, pd.Series]) -> dict[str, Samples]:
-    """Return benchmark -> samples of the last validation; unusable ones are left out with a note."""
+def _last_samples(run: RunLog, accuracies: dict[str, pd.Series]) -> tuple[dict[str, Samples], list[Note]]:
+    """Return benchmark -> samples of the last validation, and notes on unusable ones."""
     kept: dict[str, Samples] = {}
+    notes: list[Note] = []
     for step in sorted({int(points.index[-1]) for points in accuracies.values()}):
         try:
-            samples = read_samples(run, step)
+            samples, left_out = read_samples(run, step)
         except (ResultsError, OSError) as error:
-            run.notes.append(LeftOut(f"{error}; no interval, no pass@k"))
+            notes.append(Note(f"{error}; no interval, no pass@k", left_out=True))
             continue
+        notes += left_out
         for source, own in samples.groupby("data_source", sort=False):
             name = BENCHMARK_OF.get(str(source), str(source))
             if accuracies[name].index[-1] == step:
                 kept[name] = samples_of_problems(own)
-    return kept
+    return kept, notes

@@ -57,7 +57,7 @@ def markdown(table: Table) -> str:
     if pass_rows:
         parts.append(["pass@k at the last validation (unbiased estimate)"])
         parts.append(grid(["Method", "Benchmark", *powers], pass_rows, texts=2))
-    parts.append([f"- {escape_md(note)}" for note in table.notes])
+    parts.append([f"- {escape_md(note.text)}" for note in table.notes])
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
@@ -91,9 +91,9 @@ def comma_separated(table: Table) -> str:
 
 def as_json(table: Table) -> str:
     """Return title, `Table.cells`, notes and the runs of each row as JSON."""
-    rows = table.records()
+    rows, notes = table.records(), [note.text for note in table.notes]
     made_of = {label: [str(run.path) for run in runs] for label, runs in table.rows.items() if runs}
-    return json.dumps({"title": table.title, "rows": rows, "notes": table.notes, "runs": made_of}, indent=2) + "\n"
+    return json.dumps({"title": table.title, "rows": rows, "notes": notes, "runs": made_of}, indent=2) + "\n"
 
 
 def terminal(table: Table) -> str:
@@ -126,10 +126,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 @refusing
 def run(args: argparse.Namespace) -> int:
     """Print the table; return 1 if input was left out, 2 if there is nothing to show."""
-    notes: list[str] = []
     if not args.runs and args.paper is None:
         raise ResultsError("give RUN..., or --paper N for the paper's own table")
     paper = None if args.paper is None else paper_table(args.paper)
-    table = build_table(load_runs(args.runs, notes, is_accuracy), notes, paper) if args.runs or not paper else paper
+    table = build_table(*load_runs(args.runs, is_accuracy), paper) if args.runs or not paper else paper
     print(FORMATS[args.format](table), end="")
     return show_notes(table.notes) if args.format == "csv" else exit_code(table.notes)  # CSV cannot hold notes

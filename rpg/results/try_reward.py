@@ -29,7 +29,7 @@ def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int)
         function = reward.as_verl_calls_it()
     except Exception as error:  # an error in the file's imports
         raise RewardError(f"{file}: cannot be imported: {type(error).__name__}: {error}") from error
-    given = list(read_lines(responses, response_of)) if responses else None
+    given = read_lines(responses, response_of)[0] if responses else None
     failed, slowest, scores = 0, 0.0, {"right": [], "wrong": [], "given": []}
     for path in paths:
         for number, (place, row) in enumerate(islice(read_file(path), len(given) if given else rows)):

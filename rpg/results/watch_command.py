@@ -124,13 +124,6 @@ def screen(all_watched: Sequence[Watched], width: int) -> Table:
     return made
 
 
-def watched_logs(path: Path, notes: list[str]) -> list[Path]:
-    """Return the logs below a path; for a run without steps yet, its future log."""
-    if (path / CONFIG).is_file() and not (path / METRICS).exists():
-        return [path / METRICS]
-    return find_logs(path, notes)
-
-
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg watch`."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="a run's directory, or a folder of them")
@@ -143,10 +136,11 @@ def run(args: argparse.Namespace) -> int:
     """Show the runs until all have logged their last step, or Ctrl-C; return 2 without a run."""
     if not args.every > 0:
         raise ResultsError(f"--every {args.every}: must be a positive number of seconds")
-    notes: list[str] = []
-    all_watched = [Watched(log) for path in args.runs for log in watched_logs(path, notes)]
+    waiting = [run for run in args.runs if (run / CONFIG).is_file() and not (run / METRICS).exists()]
+    logs, notes = find_logs(run for run in args.runs if run not in waiting)
+    all_watched = [Watched(log) for log in (*logs, *(run / METRICS for run in waiting))]  # no steps yet
     if not all_watched:
-        raise ResultsError("; ".join(notes))
+        raise ResultsError("; ".join(note.text for note in notes))
     show_notes(notes)
     console = Console()
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the watch, not the runs

@@ -41,7 +41,7 @@ def pack(source: Path, out: Path) -> None:
     """Write metrics.csv, runs.csv and settings.yaml of the finished runs below `source`."""
     root = Path.cwd()
     runs, metrics, settings = [], [], {}
-    loaded = load_runs([source], [], lambda metric: metric in METRICS or metric.startswith("val-core/"))
+    loaded, _ = load_runs([source], lambda metric: metric in METRICS or metric.startswith("val-core/"))
     finished = [run for run in loaded if not run.stopped_early]
     for run in sorted(finished, key=lambda run: str(run.directory)):
         folders = run.directory.relative_to(source).parts

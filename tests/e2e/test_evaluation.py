@@ -63,7 +63,7 @@ def test_evaluated_alone_as_in_the_run_and_exported(tmp_path):
         assert sum(found[problem] != expected[problem] for problem in found) <= len(found) / 100
         lines = (directory / "validation" / f"{step}.jsonl").read_text().splitlines()
         assert len(lines) == SAMPLES * len((trained / "validation" / f"{step}.jsonl").read_text().splitlines())
-    labels = list(build_table(load_runs([alone, untrained], []), []).rows)
+    labels = list(build_table(*load_runs([alone, untrained])).rows)
     assert labels == [f"RPG-REINFORCE-URKL (checkpoint {name})" for name in ("global_step_2", "untrained")]
 
     rpg("export", str(checkpoint))

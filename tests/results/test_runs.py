@@ -8,16 +8,14 @@ import sys
 import pytest
 from synthetic import config, records, write_run
 
-from rpg.results.run_settings import ResultsError, exit_code
+from rpg.results.run_settings import Note, ResultsError, exit_code
 from rpg.results.runs import frame, load_runs, read_metrics
 
 LINES = records([0.1, 0.3, 0.25])  # validations at steps 0, 2, 4
 
 
 def load(*paths):
-    notes = []
-    runs = load_runs(paths, notes)
-    return runs, notes
+    return load_runs(paths)
 
 
 def test_a_cut_off_last_line_is_left_out_and_noted(tmp_path):
@@ -26,7 +24,7 @@ def test_a_cut_off_last_line_is_left_out_and_noted(tmp_path):
     file.write_text(file.read_text()[:-20])
     (run,), notes = load(run_dir)
     assert run.last_step == 3
-    assert "line 5 is cut off" in run.notes[0]
+    assert "line 5 is cut off" in run.notes[0].text
     assert exit_code([*notes, *run.notes]) == 0  # every killed run leaves it
 
 
@@ -45,22 +43,21 @@ def test_a_broken_line_in_the_middle_is_refused_by_number(tmp_path, line):
 
 
 def test_of_a_resumed_run_the_later_part_wins_and_the_abandoned_branch_goes():
-    notes = []
-    made = frame([(1, {"x": 1.0}), (2, {"x": 2.0}), (3, {"x": 3.0, "z": 1.0}), (2, {"x": 9.0, "y": 1.0})], notes)
+    made, notes = frame([(1, {"x": 1.0}), (2, {"x": 2.0}), (3, {"x": 3.0, "z": 1.0}), (2, {"x": 9.0, "y": 1.0})])
     assert {name: column.dropna().to_dict() for name, column in made.items()} == {
         "x": {1: 1.0, 2: 9.0},
         "y": {2: 1.0},
     }
-    assert notes == ["resumed at step 2: steps 3 to 3 of the earlier part are replaced"]
+    assert notes == [Note("resumed at step 2: steps 3 to 3 of the earlier part are replaced")]
 
 
 def test_values_that_are_no_finite_numbers(tmp_path):
     """NaN and infinities are kept as inf, which is not shown; values that are not numbers are skipped."""
     values = {"x": math.nan, "y": 1.0, "z": -math.inf, "text": "t", "none": None, "b": True}
     run_dir = write_run(tmp_path / "a", [(1, values)])
-    metrics = read_metrics(run_dir / "metrics.jsonl", [])
+    metrics, _ = read_metrics(run_dir / "metrics.jsonl")
     assert metrics.loc[1].to_dict() == {"x": math.inf, "y": 1.0, "z": math.inf}
-    assert list(read_metrics(run_dir / "metrics.jsonl", [], lambda name: name == "y")) == ["y"]
+    assert list(read_metrics(run_dir / "metrics.jsonl", lambda name: name == "y")[0]) == ["y"]
     (run,), _ = load(run_dir)
     assert (len(run.series("x")), len(run.series("y")), len(run.series("absent"))) == (0, 1, 0)
 
@@ -83,7 +80,7 @@ def test_changed_settings_of_a_resumption_are_noted(tmp_path):
     starts = [{"after_step": 0, "changed": {}}, {"after_step": 2, "changed": {"data.seed": [1, 2]}}]
     (run_dir / "history.jsonl").write_text("".join(json.dumps(start) + "\n" for start in starts))
     (run,), _ = load(run_dir)
-    assert "after step 2: data.seed 1 -> 2" in run.notes
+    assert Note("after step 2: data.seed 1 -> 2") in run.notes
 
 
 @pytest.mark.parametrize("content", ["", "- a\n", "a: 2024-99-99", "\x00\xff"])

@@ -62,7 +62,7 @@ def run_of_two_sets(tmp_path, problems, shared=()):
         made = [Problem(source, text, "1", "test") for text in [*shared, *(f"{text} of {source}" for text in problems)]]
         write_parquet(repeated_rows(made, 2), tmp_path / f"{name}.parquet")
     lines = [(2, {"val-core/aime24/acc/mean@1": 0.5, "val-core/amc23/acc/mean@1": 0.5})]
-    (run,) = load_runs([write_run(tmp_path / "a", lines, settings)], [])
+    (run,), _ = load_runs([write_run(tmp_path / "a", lines, settings)])
     return run
 
 
@@ -73,7 +73,7 @@ def test_a_problem_of_two_sets_or_of_none_belongs_to_neither(tmp_path):
     write_samples(run.directory, 2, [sample(format_prompt(text), acc) for text in texts for acc in (0.0, 1.0)])
     table = build_table([run])
     assert [cell["last_low"] for cell in table.records()] == [None, None]
-    assert any("of aime24 and of amc23" in note for note in table.notes)
+    assert any("of aime24 and of amc23" in note.text for note in table.notes)
     assert exit_code(table.notes) == 1
     write_samples(run.directory, 2, [sample("unknown", 1.0)])
     with pytest.raises(ResultsError, match="that is in none of"):
@@ -87,18 +87,18 @@ def table_with_samples(tmp_path, answers):
         last = sum(row["acc"] for row in rows) / len(rows)
         run_dir = write_run(tmp_path / f"s{seed}", records([0.1, last]), config("r", steps=2, seed=seed))
         write_samples(run_dir, 2, rows)
-    return build_table(load_runs([tmp_path], []))
+    return build_table(*load_runs([tmp_path]))
 
 
 @pytest.mark.parametrize("end", ["", "{"])
 def test_broken_samples_leave_the_interval_out(tmp_path, end):
     """Also an incomplete last line, because samples are then missing. U+2028 and U+0085 do not end a line."""
     run_dir = write_run(tmp_path / "a", records([0.1, 1.0]), config("a", steps=2))
-    (run,) = load_runs([run_dir], [])
-    assert read_samples(run, 2).empty
+    (run,), _ = load_runs([run_dir])
+    assert read_samples(run, 2)[0].empty
     write_samples(run_dir, 2, 2 * [sample("p", 1.0) | {"output": "First\u2028then\x85"}])
     with open(run_dir / "validation" / "2.jsonl", "a") as file:
         file.write(end)
     table = build_table([run])
     assert table.records()[0]["last_low"] == (None if end else 1.0)
-    assert any("2.jsonl, line 3: " in note for note in table.notes) == bool(end)
+    assert any("2.jsonl, line 3: " in note.text for note in table.notes) == bool(end)

@@ -76,11 +76,11 @@ def test_another_judge_on_saved_samples(tmp_path, capsys, before, judge, expecte
     assert "| ◇ RPG-URKL (judge verified) | 0.7500" in shown.replace("**", "").replace("<u>", "").replace("</u>", "")
     assert f"written: {run_dir / f'judge-{judge}'}" in shown
 
-    (run,) = load_runs([run_dir / f"judge-{judge}"], [])
+    (run,), _ = load_runs([run_dir / f"judge-{judge}"])
     assert run.accuracies()["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), expected)
     assert (run.judge, run.environment["judge"], run.method) == (judge, judge, "RPG-URKL")
     assert run.environment["scored_from"] == str(run_dir / "metrics.jsonl")
-    assert samples_of_problems(read_samples(run, 4)).correct == (4 * expected,) * 3
+    assert samples_of_problems(read_samples(run, 4)[0]).correct == (4 * expected,) * 3
     for line in (run_dir / f"judge-{judge}/validation/4.jsonl").read_text().splitlines():
         sample = json.loads(line)
         again = compute_score("aime24", sample["output"], sample["gts"], judge=judge)
@@ -90,7 +90,7 @@ def test_another_judge_on_saved_samples(tmp_path, capsys, before, judge, expecte
 def test_several_sets_are_told_apart_by_their_files(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "release", ("aime24", "minerva"))
     assert score(run_dir, "--judge", "verified", "--out", tmp_path / "out") == 0
-    (run,) = load_runs([tmp_path / "out"], [])
+    (run,), _ = load_runs([tmp_path / "out"])
     assert {name: points.iloc[-1] for name, points in run.accuracies().items()} == {
         "AIME24": VERIFIED,
         "Minerva-Math": VERIFIED,
@@ -122,7 +122,7 @@ def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
     (run_dir / "validation/2.jsonl").write_text("{}\n")
     assert score(run_dir, "--judge", "verified") == 1  # the other steps are scored
     assert "2.jsonl, line 1: " in capsys.readouterr().out
-    (run,) = load_runs([run_dir / "judge-verified"], [])
+    (run,), _ = load_runs([run_dir / "judge-verified"])
     assert list(run.metrics.index) == [0, 4]
     for file in (run_dir / "validation").iterdir():
         file.unlink()
@@ -149,12 +149,12 @@ def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
     runs = (("a", "rpg_urkl", "release"), ("b", "rpg_ufkl", "verified"), ("c", "rpg_urkl", "verified"))
     for name, loss, judge in runs:
         write_run(tmp_path / name, records([0.1, 0.2, 0.3]), with_judge(config(name, loss), judge))
-    table = build_table(load_runs([tmp_path], []), paper=paper_table(3))
+    table = build_table(*load_runs([tmp_path]), paper=paper_table(3))
     places = {cell["method"]: (cell["judge"], cell["rank_last"]) for cell in table.records()}
     assert places == {
         "RPG-UFKL (judge verified)": ("verified", 1),
         "RPG-URKL (judge release)": ("release", None),  # alone among its judge's
         "RPG-URKL (judge verified)": ("verified", 1),
     }
-    assert any("scored by different judges (verified, release)" in note for note in table.notes)
-    assert any("the paper's judge is release; a difference to rows of verified" in note for note in table.notes)
+    assert any("scored by different judges (verified, release)" in note.text for note in table.notes)
+    assert any("the paper's judge is release; a difference to rows of verified" in note.text for note in table.notes)

@@ -7,10 +7,10 @@ import re
 from importlib import resources
 
 import pytest
-from synthetic import config, records, write_run
+from synthetic import config, records, write_run, write_samples
 
 from rpg.cli import main
-from rpg.results.run_settings import exit_code, printable
+from rpg.results.run_settings import Note, exit_code, printable
 from rpg.results.runs import load_runs
 from rpg.results.table import Table, _cells, build_table, paper_table
 from rpg.results.table_command import FORMATS, markdown
@@ -21,8 +21,7 @@ PRINTED = list(csv.DictReader(resources.files("rpg.results").joinpath("paper_tab
 def table_of(tmp_path, runs, paper=None):
     for name, (lines, settings) in runs.items():
         write_run(tmp_path / name, lines, settings)
-    notes = []
-    return build_table(load_runs([tmp_path], notes), notes, paper)
+    return build_table(*load_runs([tmp_path]), paper)
 
 
 def only_cell(table):
@@ -55,7 +54,9 @@ def test_paper_table_8_marks_best_and_second():
 
 
 def test_unknown_paper_table_and_the_one_impossible_entry(capsys):
-    assert [number for number in (3, 5, 6, 7, 8) if any("E11" in note for note in paper_table(number).notes)] == [3]
+    assert [number for number in (3, 5, 6, 7, 8) if any("E11" in note.text for note in paper_table(number).notes)] == [
+        3
+    ]
     assert main(["table", "--paper", "4"]) == main(["table"]) == 2
     assert "3, 5, 6, 7, 8" in capsys.readouterr().err
 
@@ -64,7 +65,7 @@ def test_last_best_and_early_stop(tmp_path):
     table = table_of(tmp_path, {"a": (records([0.1, 0.3, 0.2]), config("a", steps=10))})
     cell = only_cell(table)
     assert [cell[key] for key in ("last", "best", "last_se", "last_low")] == [0.2, 0.3, None, None]
-    assert "a: stopped early, at step 4 of 10" in table.notes
+    assert Note("a: stopped early, at step 4 of 10") in table.notes
 
 
 def test_nan_is_neither_last_nor_best(tmp_path, capsys):
@@ -73,7 +74,8 @@ def test_nan_is_neither_last_nor_best(tmp_path, capsys):
     table = table_of(tmp_path, {"bad": (lines, config("bad", steps=2))})
     cell = only_cell(table)
     assert (cell["last"], cell["best"]) == (0.3, 0.3)
-    assert "bad: val-core/aime24/acc/mean@1 is not finite at step 2; left out" in table.notes
+    note = Note("bad: val-core/aime24/acc/mean@1 is not finite at step 2; left out", left_out=True)
+    assert note in table.notes
     assert main(["table", str(tmp_path)]) == 1
     assert "nan" not in capsys.readouterr().out
 
@@ -85,8 +87,8 @@ def test_seeds_are_averaged_and_the_same_seed_twice_is_noted(tmp_path):
     # deviations -0.1, 0.1, 0: standard deviation sqrt(0.02 / 2) = 0.1, over sqrt(3)
     assert only_cell(table)["last_se"] == pytest.approx(0.1 / 3**0.5)
     assert "0.3000 ± 0.0577" in markdown(table)
-    assert not any("same seed" in note for note in table.notes)
-    assert any("same seed" in note for note in table_of(tmp_path, {"s4": runs["s1"]}).notes)
+    assert not any("same seed" in note.text for note in table.notes)
+    assert any("same seed" in note.text for note in table_of(tmp_path, {"s4": runs["s1"]}).notes)
 
 
 def test_other_settings_are_other_rows(tmp_path):
@@ -122,7 +124,7 @@ def test_missing_benchmarks_and_other_lengths_are_noted(tmp_path):
     table = table_of(tmp_path, runs)
     assert table.benchmarks == ["AIME24", "AMC23"]
     assert "GRPO" in table.rows
-    assert any(note.startswith("Last is of different steps (2, 4)") for note in table.notes)
+    assert any(note.text.startswith("Last is of different steps (2, 4)") for note in table.notes)
     assert "| ◇ RPG-URKL | 0.2000 | 0.2000 | – | – |" in markdown(table)
 
 
@@ -135,7 +137,7 @@ def test_beside_the_paper(tmp_path):
 
 def test_nothing_in_common_with_the_paper(tmp_path):
     table = table_of(tmp_path, {"a": (records([0.1, 0.5], benchmark="toy_sum"), config("a"))}, paper_table(8))
-    assert any(note.startswith("nothing to compare") for note in table.notes)
+    assert any(note.text.startswith("nothing to compare") for note in table.notes)
     assert table.benchmarks == ["toy sums"]  # no columns of dashes
     assert only_cell(table)["paper_last"] is None
 
@@ -143,7 +145,10 @@ def test_nothing_in_common_with_the_paper(tmp_path):
 def made(*cells, notes=()):
     """Return a table of rows without runs."""
     return Table(
-        "t", {cell["method"]: [] for cell in cells}, _cells([{"benchmark": "AIME24", **c} for c in cells]), list(notes)
+        "t",
+        {cell["method"]: [] for cell in cells},
+        _cells([{"benchmark": "AIME24", **c} for c in cells]),
+        [Note(text) for text in notes],
     )
 
 
@@ -188,8 +193,8 @@ def test_what_cannot_be_read_is_left_out_and_the_rest_is_shown(tmp_path, capsys)
     assert "metrics.jsonl, line 6" in shown
     assert "nowhere: no such file" in shown
     assert main(["table", str(tmp_path / "bad")]) == 2
-    notes = []
-    assert len(load_runs([tmp_path], notes)) == exit_code(notes) == 1
+    runs, notes = load_runs([tmp_path])
+    assert len(runs) == exit_code(notes) == 1
 
 
 def test_bold_only_where_the_lead_exceeds_the_noise(tmp_path):
@@ -198,7 +203,19 @@ def test_bold_only_where_the_lead_exceeds_the_noise(tmp_path):
         for loss, accuracy in (("vanilla", 0.8), ("rpg_urkl", 0.5)):
             folder = tmp_path / str(seed) / loss
             write_run(folder, records([accuracy + 0.01 * seed]), config(loss, loss=loss, seed=seed))
-    assert "**0." not in markdown(build_table(load_runs([tmp_path / "1"], [])))
-    table = build_table(load_runs([tmp_path], []))
+    assert "**0." not in markdown(build_table(*load_runs([tmp_path / "1"])))
+    table = build_table(*load_runs([tmp_path]))
     assert "**0.8200**" in markdown(table)
     assert list(table.cells["clear_last"]) == [True, True]  # nothing is below the last one
+
+
+def test_a_table_built_twice_is_the_same(tmp_path):
+    """Notes of the log, of samples and of an early end; some input is left out both times."""
+    bad = [(0, {"val-core/aime24/acc/mean@1": 0.1}), (2, {"val-core/aime24/acc/mean@1": float("nan")})]
+    write_run(tmp_path / "a", bad, config("a"))
+    write_samples(tmp_path / "a", 0, [{"input": "p", "gts": "1", "output": "o", "acc": 1.0}])
+    runs, notes = load_runs([tmp_path])
+    first, second = (build_table(runs, notes) for _ in range(2))
+    assert [note.text.partition(" ")[0] for note in first.notes] == ["a:"] * 3
+    assert first.notes == second.notes
+    assert exit_code(first.notes) == exit_code(second.notes) == 1
