@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from rpg.checks.check import Run
 from rpg.launching.lost_workers import LostWorkers
+from rpg.launching.measures import VALIDATED, training_reward
 from rpg.launching.signals import FAILED, TIMED_OUT
 
 INTERRUPT = signal.SIGUSR1
@@ -24,9 +25,8 @@ ASK_EVERY = 5.0  # seconds between two queries to Ray
 # A run that lost an actor usually ends by itself; the monitor stops it after this many seconds
 NOTICE = 30.0
 
-# shown besides time: label, metric, format; metrics that the run does not log are omitted
+# shown besides time and training reward: label, metric, format; metrics that the run does not log are omitted
 SHOWN = (
-    ("reward", "critic/score/mean", "{:+.2f}"),
     ("KL", "actor/rpg_kl", "{:.0e}"),
     ("clip", "actor/pg_clipfrac", "{:.1%}"),
 )
@@ -132,11 +132,16 @@ class Monitor(threading.Thread):
 
     def _show(self, step: int, data: dict, elapsed: float) -> None:
         self._step = step
-        # with several responses per prompt verl also logs best and majority
-        accuracies = [value for key, value in data.items() if key.startswith("val-core/") and "/mean@" in key]
-        if accuracies:
-            self._validation = f"acc {sum(accuracies) / len(accuracies):.3f}"
-        parts = [f"{label} {form.format(data[key])}" for label, key, form in SHOWN if key in data]
+        validated = {"acc": [], "reward": []}
+        for key, value in data.items():
+            if match := VALIDATED.fullmatch(key):
+                validated[match["variable"]].append(value)
+        for name, values in (("acc", validated["acc"]), ("test score", validated["reward"])):
+            if values:
+                self._validation = f"{name} {sum(values) / len(values):.3f}"
+                break
+        shown = (("reward", training_reward(data), "{:+.2f}"), *SHOWN)
+        parts = [f"{label} {form.format(data[key])}" for label, key, form in shown if key in data]
         note = "  ".join([self._validation, *parts]).strip()
         self._progress.update(self._task, description="step", completed=step, note=note)
         if self._shown and not self._terminal.isatty():

@@ -16,6 +16,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from rpg.checks.check import leaves
+from rpg.launching.measures import ACCURACY, REWARDS, TRAINING_REWARD, is_validation
 from rpg.results.run_settings import (
     BENCHMARK_OF,
     Note,
@@ -24,15 +25,12 @@ from rpg.results.run_settings import (
     exit_code,
     printable,
     refusing,
-    setting,
     settings,
     show_notes,
 )
-from rpg.results.runs import RunLog, is_accuracy, load_runs
+from rpg.results.runs import RunLog, load_runs, not_of_one_kind
 from rpg.results.samples import read_samples
 
-TRAINING_REWARD = "training reward"  # mean over common steps
-REWARD = "critic/score/mean"
 LEVEL = 0.95
 PROBLEM = ["input", "gts"]  # columns of verl's samples that identify a problem
 LETTERS = 600  # shown characters of a problem or response
@@ -93,7 +91,7 @@ def load_side(path: Path) -> Side:
     Raises:
         ResultsError: there is no run, or the runs differ by more than their seeds.
     """
-    loaded, notes = load_runs([path], lambda metric: metric == REWARD or is_accuracy(metric))
+    loaded, notes = load_runs([path], lambda metric: metric in REWARDS or is_validation(metric))
     runs = sorted(loaded, key=seeds_of)
     if several := differing([settings(run.config) for run in runs]):
         raise ResultsError(
@@ -121,7 +119,7 @@ def compare(one: Side, other: Side) -> tuple[list[dict[str, Any]], list[Note]]:
             lasts = [[float(own[benchmark].iloc[-1]) for own in side] for side in accuracies]
             paired = paired_problems(one.samples, other.samples, benchmark) if single else []
             differences.append({"outcome": f"{benchmark} accuracy", **difference(first, second, lasts, paired)})
-    rewards = [[run.series(REWARD) for run in group] for group in (first, second)]
+    rewards = [[run.training_reward for run in group] for group in (first, second)]
     if steps := sorted(set.intersection(*(set(series.index) for side in rewards for series in side))):
         means = [[float(series.loc[steps].mean()) for series in side] for side in rewards]
         differences.append({"outcome": TRAINING_REWARD, **difference(first, second, means)})
@@ -131,10 +129,11 @@ def compare(one: Side, other: Side) -> tuple[list[dict[str, Any]], list[Note]]:
     if len({run.last_step for run in runs}) > 1:
         names = f"{first[0].name} and {second[0].name}"
         notes.append(Note(f"{names} are at different steps: a difference is also of training"))
-    if any(setting(run.config, "algorithm.filter_groups.enable") for run in runs):
-        notes.append(
-            Note(f"{TRAINING_REWARD}: algorithm.filter_groups is on, so it is the mean over the kept groups only")
-        )
+    for number in (ACCURACY, TRAINING_REWARD):
+        unlike = not_of_one_kind(number, [*(("A", run) for run in first), *(("B", run) for run in second)])
+        notes += unlike
+        for outcome in differences:
+            outcome["clear"] &= not (unlike and outcome["outcome"].endswith(number))
     if single:
         notes.append(Note("one run per side: an interval over problems does not cover other seeds"))
     return differences, notes

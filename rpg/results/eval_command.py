@@ -9,10 +9,11 @@ import shlex
 from pathlib import Path
 
 from rpg.files.integrity import STEP, UNCHECKED, newest_complete, steps, verify
+from rpg.launching.measures import is_validation
 from rpg.launching.overrides import override
 from rpg.launching.processes import call
 from rpg.results.run_settings import ResultsError, exit_code, refusing
-from rpg.results.runs import METRICS, is_accuracy, load_runs
+from rpg.results.runs import METRICS, load_runs
 from rpg.results.table import build_table
 from rpg.results.table_command import markdown
 from rpg.rewards import JUDGES
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if code := call(command):
         return code
-    table = build_table(*load_runs([args.out], is_accuracy))
+    table = build_table(*load_runs([args.out], is_validation))
     print(markdown(table), end="")
     return exit_code(table.notes)
 

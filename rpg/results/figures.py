@@ -16,15 +16,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from rpg.launching.measures import ALL_GROUPS, REWARDS, is_validation
 from rpg.methods.registry import Look
 from rpg.results.run_settings import printable
-from rpg.results.runs import is_accuracy
 from rpg.results.table import Table
 
 # panels after the benchmarks': title, metric of verl's log; omitted if no run has the metric or it is always 0, like
 # the staleness of synchronous runs
 PANELS = {
-    "critic score (training reward)": "critic/score/mean",
+    "critic score (training reward)": ALL_GROUPS,  # or that of the batch (measures.py)
     "entropy": "actor/entropy",
     "response length (tokens)": "response_length/mean",
     "clipped tokens (share)": "actor/pg_clipfrac",
@@ -35,7 +35,7 @@ PANELS = {
     "off-policy: clipped below (share)": "actor/rpg_clipfrac_low",
     "off-policy: clipped at c (share)": "actor/rpg_clipfrac_c",
 }
-DRAWN = frozenset(PANELS.values())
+DRAWN = frozenset([*PANELS.values(), *REWARDS])
 MOST_POINTS = 2000  # points of a line; more are not visible, and an SVG with a million has 30 MB
 SMOOTHING = 0.1  # share of the steps in a running mean; raw values stay visible behind it
 LETTERS = 38  # characters of a label that fit below one panel
@@ -64,7 +64,7 @@ class Panel:
 
 def is_drawn(metric: str) -> bool:
     """Return whether `rpg plot` reads a metric for the panels or the table."""
-    return metric in DRAWN or is_accuracy(metric)
+    return metric in DRAWN or is_validation(metric)
 
 
 def make_panels(table: Table) -> list[Panel]:
@@ -75,7 +75,10 @@ def make_panels(table: Table) -> list[Panel]:
         rows = {label: [own[name] for own in runs if name in own] for label, runs in accuracies.items()}
         panels.append(Panel(f"{name} accuracy", rows, is_validation=True))
     for title, metric in PANELS.items():
-        logged = {label: [run.series(metric) for run in runs] for label, runs in table.rows.items()}
+        logged = {
+            label: [run.training_reward if metric == ALL_GROUPS else run.series(metric) for run in runs]
+            for label, runs in table.rows.items()
+        }
         rows = {label: [series for series in own if len(series)] for label, own in logged.items()}
         if any(series.any() for own in rows.values() for series in own):
             panels.append(Panel(title, rows))

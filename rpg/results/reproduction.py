@@ -12,11 +12,12 @@ from rpg.checks.check import Refused
 from rpg.checks.check import Run as Configuration
 from rpg.launching import scripts
 from rpg.launching.compose import of_script
+from rpg.launching.measures import is_validation
 from rpg.launching.overrides import key_of, override
 from rpg.methods.names import table_script
 from rpg.methods.registry import ROWS
 from rpg.results.run_settings import ResultsError, put, setting
-from rpg.results.runs import METRICS, is_accuracy, read_metrics
+from rpg.results.runs import METRICS, read_metrics
 from rpg.results.table import paper_table
 
 Profile = Literal["gpu", "cpu"]
@@ -98,7 +99,7 @@ class PlannedRun:
     def step(self) -> int:
         """Return the last step in the log, 0 without a log. Raises ResultsError if the log cannot be read."""
         file = self.directory / METRICS
-        log = read_metrics(file, is_accuracy)[0].index if file.is_file() else []
+        log = read_metrics(file, is_validation)[0].index if file.is_file() else []
         return int(log[-1]) if len(log) else 0
 
     def finished(self) -> bool:

@@ -13,8 +13,10 @@ import yaml
 from rpg.checks.check import Refused, Run, below, leaves
 from rpg.checks.fingerprint import HOW_FAST, HOW_OFTEN
 from rpg.data.readers import DataError
+from rpg.launching.measures import judge_of_config
 from rpg.launching.overrides import BadSetting
-from rpg.rewards import OURS, data_sources
+from rpg.launching.scripts import NotRead
+from rpg.rewards import data_sources
 from rpg.rewards.user_reward import RewardError
 
 CONFIG = "config.yaml"
@@ -58,7 +60,7 @@ def refusing(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse
             return command(args)
         except BrokenPipeError:
             raise
-        except (ResultsError, Refused, DataError, RewardError, BadSetting, OSError) as error:
+        except (ResultsError, Refused, DataError, RewardError, BadSetting, NotRead, OSError) as error:
             print(f"rpg {args.command}: {printable(str(error))}", file=sys.stderr)
             return 2
 
@@ -130,21 +132,6 @@ def differing(all_settings: Sequence[dict[str, str]]) -> dict[str, list[str | No
     keys = sorted({key for one in all_settings for key in one})
     rows = {key: [one.get(key) for one in all_settings] for key in keys}
     return {key: values for key, values in rows.items() if len(set(values)) > 1}
-
-
-def judge_of_config(config: dict[str, Any]) -> str | None:
-    """Return the judge that scored a run: release, verified, or the path of another reward function.
-
-    None without a configuration.
-    """
-    if not config:
-        return None
-    function = setting(config, "reward.custom_reward_function") or {}
-    arguments = function.get("reward_kwargs") or {}
-    path = arguments.get("file") or function.get("path", OURS)
-    if path == OURS:
-        return arguments.get("judge", "release")  # compute_score's default
-    return PurePath(path).name if path else "verl's own"
 
 
 # data_source -> benchmark: the paper's names in the paper's order; others keep their name

@@ -3,17 +3,17 @@
 import json
 import math
 import os
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from rpg.checks.fingerprint import HISTORY
+from rpg.launching import measures
 from rpg.methods.labels import method_of_config, method_of_name
 from rpg.results.run_settings import (
     BENCHMARK_OF,
@@ -21,22 +21,15 @@ from rpg.results.run_settings import (
     ENVIRONMENT,
     Note,
     ResultsError,
-    judge_of_config,
     read_mapping,
     setting,
 )
 
 METRICS = "metrics.jsonl"
-ACCURACY = re.compile(r"val-core/(?P<data_source>.+)/acc/mean@\d+", re.DOTALL)
 
 Record = tuple[int, dict[str, float]]  # step, metrics
 Filter = Callable[[str], bool]  # selects the metrics to read by name
 Parsed = TypeVar("Parsed")
-
-
-def is_accuracy(metric: str) -> bool:
-    """Return whether a metric is a validation accuracy, which tables read."""
-    return ACCURACY.fullmatch(metric) is not None
 
 
 def read_lines(path: Path, parse: Callable[[Any], Parsed], whole: bool = True) -> tuple[list[Parsed], tuple[Note, ...]]:
@@ -126,7 +119,7 @@ class RunLog:
     @property
     def judge(self) -> str:
         """The verifier that scored its answers (docs/judges.md); "not recorded" without a configuration."""
-        return judge_of_config(self.config) or "not recorded"
+        return measures.judge_of_config(self.config) or "not recorded"
 
     @property
     def last_step(self) -> int:
@@ -153,10 +146,21 @@ class RunLog:
         return column.loc[np.isfinite(column)].rename(None)
 
     @property
+    def training_reward(self) -> pd.Series:
+        """The mean reward of training responses by step, of all groups if it is logged; may be empty."""
+        return self.series(measures.training_reward(self.metrics))
+
+    def validations(self, variable: Literal["acc", "reward"]) -> dict[str, str]:
+        """Return metric of the log -> data_source, for the metrics val-core/<data_source>/<variable>/mean@k."""
+        matches = {name: measures.VALIDATED.fullmatch(name) for name in self.metrics}
+        return {
+            name: match["data_source"] for name, match in matches.items() if match and match["variable"] == variable
+        }
+
+    @property
     def accuracy_metrics(self) -> dict[str, str]:
-        """Metric of the log -> data_source, for the metrics val-core/<data_source>/acc/mean@k."""
-        matches = {name: ACCURACY.fullmatch(name) for name in self.metrics}
-        return {name: match["data_source"] for name, match in matches.items() if match}
+        """Metric of the log -> data_source, for the metrics of accuracy."""
+        return self.validations("acc")
 
     def accuracies(self) -> dict[str, pd.Series]:
         """Return benchmark -> Mean@k by step. The mean@1 of a file with each problem k times is Mean@k, too.
@@ -175,6 +179,15 @@ class RunLog:
                 )
             by_benchmark[benchmark] = both
         return {benchmark: points for benchmark, points in by_benchmark.items() if len(points)}
+
+
+def not_of_one_kind(number: str, runs: Sequence[tuple[str, RunLog]]) -> list[Note]:
+    """Return notes on the settings in which labelled runs differ behind a number of measures.SETTINGS."""
+    metric = measures.METRICS.get(number)
+    if metric and not any(metric in run.metrics for _, run in runs):
+        return []
+    measured = [(label, measures.measured_by(number, run.config, run.metrics)) for label, run in runs]
+    return [Note(text) for text in measures.different(number, measured)]
 
 
 def load_runs(paths: Iterable[Path], keep: Filter = lambda name: True) -> tuple[list[RunLog], list[Note]]:
@@ -243,5 +256,10 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
             more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
             notes.append(Note(f"{metric} is not finite at step {steps[0]}{more}; left out", left_out=True))
     run = RunLog(str(name), path, directory, metrics, config, environment, tuple(notes))
+    accurate = set(run.accuracy_metrics.values())
+    for metric, source in run.validations("reward").items():
+        if source not in accurate:
+            why = "the reward function returned no acc, so verl logged the score"
+            run.notes += (Note(f"no accuracy of {source}: {why} ({metric}); left out", left_out=True),)
     run.accuracies()  # reject it here, so that other runs can still be shown
     return run

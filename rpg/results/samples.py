@@ -4,6 +4,7 @@ Samples are in the run's validation/<step>.jsonl, one JSON object per sample, wi
 the log's only one, else that of the validation file (data.val_files) that contains the sample's problem.
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,11 @@ TOLERANCE = 1e-4  # rounding difference between a logged accuracy and the mean o
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of one benchmark at one step: numbers of correct and of all samples per problem."""
+    """The samples of one benchmark at one step: sum of the accuracies and number of the samples per problem."""
 
-    correct: tuple[int, ...]
+    correct: tuple[float, ...]
     total: tuple[int, ...]
+    binary: bool = True  # every sample is right or wrong; a custom reward function may return other accuracies
 
     @property
     def k(self) -> int:
@@ -35,7 +37,7 @@ class Samples:
         return min(self.total)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return a percentile bootstrap interval over problems for the share of correct samples.
+        """Return a percentile bootstrap interval over problems for the mean accuracy of the samples.
 
         Problems are drawn with replacement and keep their samples. The seed is fixed, so a table is reproducible.
         """
@@ -46,8 +48,8 @@ class Samples:
         return float(low), float(high)
 
     def pass_at(self, k: int) -> float:
-        """Return the mean over problems of the unbiased estimate of P(one of k samples is correct)."""
-        return float(np.mean([pass_at_k(n, c, k) for c, n in zip(self.correct, self.total, strict=True)]))
+        """Return the mean over problems of the unbiased estimate of P(one of k samples is correct), if `binary`."""
+        return float(np.mean([pass_at_k(n, int(c), k) for c, n in zip(self.correct, self.total, strict=True)]))
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
@@ -70,7 +72,7 @@ def read_samples(run: RunLog, step: int) -> tuple[pd.DataFrame, list[Note]]:
     """
 
     def sample(line: Any) -> dict[str, Any]:
-        if not 0 <= line["acc"] <= 1:
+        if not math.isfinite(line["acc"]):
             raise ValueError(f"acc is {line['acc']!r:.60}")
         return line if line.keys() >= FIELDS else {key: line[key] for key in FIELDS}  # KeyError names the missing field
 
@@ -90,7 +92,7 @@ def read_samples(run: RunLog, step: int) -> tuple[pd.DataFrame, list[Note]]:
         mean = own["acc"].astype(float).mean()
         if abs(mean - logged[str(source)]) > TOLERANCE:
             text = (
-                f"{file}: {mean:.4f} of its samples of {source} are correct, the log has "
+                f"{file}: its samples of {source} have accuracy {mean:.4f}, the log has "
                 f"{logged[str(source)]:.4f} at step {step}: samples of another run, or not all of them; left out"
             )
             notes.append(Note(text, left_out=True))
@@ -122,10 +124,10 @@ def _sources(file: Path, inputs: set[str], logged: set[str], run: RunLog) -> dic
 
 
 def samples_of_problems(samples: pd.DataFrame) -> Samples:
-    """Count the samples of each problem; a problem is an input with its ground truth."""
-    right = samples["acc"].astype(float) > 0
-    counts = right.groupby([samples["input"], samples["gts"].astype(str)], sort=False).agg(["sum", "size"])
-    return Samples(tuple(map(int, counts["sum"])), tuple(map(int, counts["size"])))
+    """Sum the samples of each problem; a problem is an input with its ground truth."""
+    accuracies = samples["acc"].astype(float)
+    sums = accuracies.groupby([samples["input"], samples["gts"].astype(str)], sort=False).agg(["sum", "size"])
+    return Samples(tuple(sums["sum"]), tuple(map(int, sums["size"])), bool(accuracies.isin([0, 1]).all()))
 
 
 def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, float]]]]:

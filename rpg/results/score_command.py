@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from rpg.launching.measures import is_validation
 from rpg.results.run_settings import (
     CONFIG,
     ENVIRONMENT,
@@ -28,7 +29,7 @@ from rpg.results.run_settings import (
     read_mapping,
     refusing,
 )
-from rpg.results.runs import METRICS, RunLog, is_accuracy, load_runs
+from rpg.results.runs import METRICS, RunLog, load_runs
 from rpg.results.samples import read_samples
 from rpg.results.table import build_table
 from rpg.results.table_command import escape_md, markdown
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.reward:
         return try_reward(args.reward, args.runs, args.responses, args.rows)
     written: list[Path] = []
-    before, notes = load_runs(args.runs, is_accuracy)
+    before, notes = load_runs(args.runs, is_validation)
     if args.out and len(before) > 1:
         raise ResultsError(f"--out {args.out}: for one run; {len(before)} were given. Leave it out")
     for one in before:
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             notes.append(Note(f"{one.name}, not scored: {error}", left_out=True))
     if not written:
         raise ResultsError("; ".join(note.text for note in notes))
-    scored_runs, more = load_runs(written, is_accuracy)
+    scored_runs, more = load_runs(written, is_validation)
     table = build_table([*before, *scored_runs], [*notes, *more])
     print(markdown(table), end="")
     for directory in written:

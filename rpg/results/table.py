@@ -9,9 +9,10 @@ from typing import Any, cast
 
 import pandas as pd
 
+from rpg.launching import measures
 from rpg.methods.labels import order_of
 from rpg.results.run_settings import BENCHMARK_OF, BENCHMARKS, Note, ResultsError, differing, settings
-from rpg.results.runs import RunLog
+from rpg.results.runs import RunLog, not_of_one_kind
 from rpg.results.samples import Samples, read_samples, samples_of_problems
 
 PAPER_JUDGE = "release"
@@ -91,8 +92,8 @@ def _cells(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
 
 
 def _marks(line: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> dict[str, Any]:
-    """Return the rank of a value among those of its benchmark and judge, if there are several; ties share a rank."""
-    rivals = [one for one in lines if all(one.get(key) == line.get(key) for key in ("benchmark", "judge"))]
+    """Return the rank of a value among those of its benchmark and kind, if there are several; ties share a rank."""
+    rivals = [one for one in lines if all(one.get(key) == line.get(key) for key in ("benchmark", "measured"))]
     marks: dict[str, Any] = {"runs": line.get("runs", 1)}
     for column in ("last", "best"):
         rank = 1 + len({one[column] for one in rivals if one[column] > line[column]})
@@ -136,6 +137,8 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[Note] = (), paper: Table
     ends = sorted({int(points.index[-1]) for run in runs for points in run.accuracies().values()})
     if len(ends) > 1:
         kept.append(Note(f"Last is of different steps ({', '.join(map(str, ends))}): not the same length of training"))
+    labelled_runs = [(label, run) for label, group in rows.items() for run in group]
+    kept += [note for number in measures.SETTINGS for note in not_of_one_kind(number, labelled_runs)]
     if len(table.judges) > 1:
         text = (
             f"scored by different judges ({', '.join(table.judges)}), whose numbers do not compare; "
@@ -196,6 +199,7 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
     lines, notes = [], []
     if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
         notes.append(Note(f"{label}: runs with the same seed among them; what they differ by is no seed"))
+    measured = measures.measured_by(measures.ACCURACY, group[0].config, group[0].metrics)
     accuracies = [run.accuracies() for run in group]
     samples = []
     for run, own in zip(group, accuracies, strict=True):
@@ -209,6 +213,7 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
         if len(series) < len(group):
             notes.append(Note(f"{label}: {name} in {len(series)} of {len(group)} runs only"))
         line: dict[str, Any] = {"method": label, "benchmark": name, "judge": group[0].judge, "runs": len(group)}
+        line["measured"] = measured
         of_runs = {"last": [points.iloc[-1] for points in series], "best": [points.max() for points in series]}
         for column, values in of_runs.items():
             line[column] = statistics.fmean(values)
@@ -217,7 +222,8 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
         own_samples = [own[name] for own in samples if name in own]
         if len(series) == 1 and own_samples:
             line["last_low"], line["last_high"] = own_samples[0].interval()
-        if (k := min((one.k for one in own_samples), default=1)) > 1:
+        k = min((one.k for one in own_samples), default=1)
+        if k > 1 and all(one.binary for one in own_samples):
             for n in dict.fromkeys([*(2**power for power in range(k.bit_length())), k]):
                 line[f"pass@{n}"] = statistics.fmean(one.pass_at(n) for one in own_samples)
         lines.append(line)

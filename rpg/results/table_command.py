@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.theme import Theme
 
+from rpg.launching.measures import is_validation
 from rpg.methods.labels import family
 from rpg.results.run_settings import ResultsError, exit_code, printable, refusing, show_notes
-from rpg.results.runs import is_accuracy, load_runs
+from rpg.results.runs import load_runs
 from rpg.results.table import Table, build_table, paper_table
 
 LEGEND = "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise"
@@ -129,6 +130,6 @@ def run(args: argparse.Namespace) -> int:
     if not args.runs and args.paper is None:
         raise ResultsError("give RUN..., or --paper N for the paper's own table")
     paper = None if args.paper is None else paper_table(args.paper)
-    table = build_table(*load_runs(args.runs, is_accuracy), paper) if args.runs or not paper else paper
+    table = build_table(*load_runs(args.runs, is_validation), paper) if args.runs or not paper else paper
     print(FORMATS[args.format](table), end="")
     return show_notes(table.notes) if args.format == "csv" else exit_code(table.notes)  # CSV cannot hold notes

@@ -14,14 +14,17 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from rpg.launching.measures import ACCURACY, REWARDS, TRAINING_REWARD, is_validation
 from rpg.results.run_settings import CONFIG, ResultsError, printable, refusing, show_notes
-from rpg.results.runs import METRICS, RunLog, find_logs, is_accuracy, load_run
+from rpg.results.runs import METRICS, RunLog, find_logs, load_run, not_of_one_kind
 
 # label, metrics (the first that a run has is shown), format
 SHOWN = (
-    ("reward", ("critic/score/mean",), "{:.3f}"),
+    ("reward", REWARDS, "{:.3f}"),
     ("entropy", ("actor/entropy",), "{:.3f}"),
-    ("KL", ("actor/rpg_kl", "actor/kl_loss", "actor/ppo_kl"), "{:.2g}"),
+    ("KL in the loss", ("actor/rpg_kl",), "{:.2g}"),
+    ("KL to pi_ref", ("actor/kl_loss",), "{:.2g}"),
+    ("KL to pi_old", ("actor/ppo_kl",), "{:.2g}"),
     ("clipped", ("actor/pg_clipfrac",), "{:.2%}"),
     ("response length", ("response_length/mean",), "{:.0f}"),
     ("memory (GB)", ("actor/perf/max_memory_allocated_gb", "perf/max_memory_allocated_gb"), "{:.1f}"),
@@ -51,7 +54,7 @@ class Watched:
             return False
         self.stamp = stamp
         try:
-            run = load_run(self.path, lambda name: name in READ or is_accuracy(name)) if status else None
+            run = load_run(self.path, lambda name: name in READ or is_validation(name)) if status else None
             self.run = run if run and len(run.metrics.index) else None
         except (ResultsError, OSError) as error:
             self.problem = printable(str(error))
@@ -141,7 +144,8 @@ def run(args: argparse.Namespace) -> int:
     all_watched = [Watched(log) for log in (*logs, *(run / METRICS for run in waiting))]  # no steps yet
     if not all_watched:
         raise ResultsError("; ".join(note.text for note in notes))
-    show_notes(notes)
+    runs = [(one.name, one.run) for one in map(Watched, logs) if one.read() and one.run]
+    show_notes([*notes, *(note for number in (ACCURACY, TRAINING_REWARD) for note in not_of_one_kind(number, runs))])
     console = Console()
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the watch, not the runs
         if args.once or not console.is_terminal:

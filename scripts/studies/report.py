@@ -15,9 +15,9 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
+from rpg.launching.measures import is_validation
 from rpg.results import figures
 from rpg.results.compare_command import t_quantile
-from rpg.results.runs import is_accuracy
 from rpg.results.table_command import grid
 
 SCORE = "training score"
@@ -49,7 +49,7 @@ def load(accuracy: str) -> tuple[pandas.DataFrame, pandas.DataFrame, Path]:
 
 def accuracies(metrics: pandas.DataFrame) -> pandas.Series:
     """Return the accuracy of each validation."""
-    [name] = filter(is_accuracy, metrics)
+    [name] = filter(is_validation, metrics)
     return metrics[name].dropna()
 
 

@@ -68,5 +68,5 @@ def test_samples_of_another_run_are_not_paired(tmp_path: Path, capsys: pytest.Ca
     assert main(["compare", "--json", str(first), str(second)]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["comparisons"][0]["differences"][0]["interval"] is None
-    note = "0.5000 of its samples of toy are correct, the log has 0.7500 at step 10: samples of another run"
+    note = "its samples of toy have accuracy 0.5000, the log has 0.7500 at step 10: samples of another run"
     assert any(note in one for one in report["notes"])

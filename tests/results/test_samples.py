@@ -102,3 +102,10 @@ def test_broken_samples_leave_the_interval_out(tmp_path, end):
     table = build_table([run])
     assert table.records()[0]["last_low"] == (None if end else 1.0)
     assert any("2.jsonl, line 3: " in note.text for note in table.notes) == bool(end)
+
+
+def test_accuracies_of_a_custom_reward_between_right_and_wrong(tmp_path):
+    """The interval is around the mean that the table shows, 0.5 of both problems; pass@k wants right or wrong."""
+    (cell,) = table_with_samples(tmp_path, [{"p": [0.5, 0.5], "q": [0.25, 0.75]}]).records()
+    assert (cell["last"], cell["last_low"], cell["last_high"]) == (0.5, 0.5, 0.5)
+    assert not [name for name in cell if name.startswith("pass@")]

@@ -1,0 +1,126 @@
+"""Numbers of different kinds under one name: each command takes the same kind, or says the difference."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from synthetic import config, write_run
+
+from rpg.checks.check import Run
+from rpg.cli import main
+from rpg.launching.monitor import Monitor
+from rpg.results.run_settings import put
+
+BEFORE, SCORE, ACCURACY = "critic/score_before_filtering/mean", "critic/score/mean", "val-core/toy/acc/mean@1"
+OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
+FUNCTION = "reward.custom_reward_function"
+
+
+def run_of(folder: Path, metrics: dict, *, seed: int = 1, loss: str = "rpg_urkl", **settings: object) -> Path:
+    """Write a run of two equal steps; settings: dotted keys with __ for the dot."""
+    made = config(folder.name, loss=loss, seed=seed)
+    for key, value in settings.items():
+        put(made, key.replace("__", "."), value)
+    return write_run(folder, [(step, {ACCURACY: 0.5, **metrics}) for step in (1, 2)], made)
+
+
+def compared(capsys: pytest.CaptureFixture[str], *runs: Path) -> tuple[dict, str]:
+    """Return outcome -> difference, and the notes as one text."""
+    assert main(["compare", "--json", *map(str, runs)]) == 0
+    report = json.loads(capsys.readouterr().out)
+    return {one["outcome"]: one for one in report["comparisons"][0]["differences"]}, "\n".join(report["notes"])
+
+
+def test_a_filtered_run_is_compared_by_its_score_before_filtering(tmp_path, capsys):
+    """DAPO's kept groups score 0.44 more than all; over all groups both runs score -0.29."""
+    plain = run_of(tmp_path / "a", {SCORE: -0.29})
+    filtered = run_of(
+        tmp_path / "b", {SCORE: 0.15, BEFORE: -0.29}, loss="vanilla", algorithm__filter_groups={"enable": True}
+    )
+    outcomes, notes = compared(capsys, plain, filtered)
+    assert outcomes["training reward"]["difference"] == 0
+    assert "not of one kind" not in notes
+    assert main(["watch", "--once", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count("reward -0.290") == 2
+    monitor = Monitor(
+        Run({"rpg": {"console": "progress"}, "trainer": {}}), filtered / "metrics.jsonl", out := io.StringIO(), str
+    )
+    monitor._show(1, {SCORE: 0.15, BEFORE: -0.29}, 1.0)
+    assert "reward -0.29" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("settings", "outcome", "said"),
+    [
+        ({"algorithm__filter_groups": {"enable": True}}, "training reward", "groups is - (A); kept by algorithm"),
+        ({"reward__reward_kwargs__overlong_buffer_cfg": {"enable": True}}, "training reward", f"{OVERLONG}.enable is"),
+        ({"data__train_files": ["/x/other.parquet"]}, "training reward", "data.train_files is None (A); other.parquet"),
+        ({"actor_rollout_ref__rollout__temperature": 0.7}, "training reward", "rollout.temperature is None (A); 0.7"),
+        ({"data__max_response_length": 64}, "training reward", "data.max_response_length is None (A); 64 (B)"),
+        ({"data__max_response_length": 64}, "toy accuracy", "data.max_response_length is None (A); 64 (B)"),
+        ({"data__val_files": "/x/hard.parquet"}, "toy accuracy", "data.val_files is None (A); hard.parquet (B)"),
+        ({"actor_rollout_ref__rollout__val_kwargs__n": 4}, "toy accuracy", "val_kwargs.n is None (A); 4 (B)"),
+        ({f"{FUNCTION}__path": "/x/mine.py"}, "toy accuracy", "reward function is release (A); mine.py (B)"),
+        ({f"{FUNCTION}__path": "/x/mine.py"}, "training reward", "reward function is release (A); mine.py (B)"),
+        ({f"{FUNCTION}__reward_kwargs": {"scale": 2}}, "training reward", f"{FUNCTION}.reward_kwargs.scale is -"),
+    ],
+)
+def test_a_difference_in_what_is_measured_is_said_and_not_bold(tmp_path, capsys, settings, outcome, said):
+    for seed in (1, 2, 3):
+        run_of(tmp_path / "a" / str(seed), {SCORE: 0.1 * seed}, seed=seed)
+        metrics = {SCORE: 0.1 * seed + 1 + 0.01 * seed, ACCURACY: 0.9 + 0.01 * seed}
+        run_of(tmp_path / "b" / str(seed), metrics, seed=seed, **settings)
+        run_of(tmp_path / "c" / str(seed), metrics, seed=seed)
+    outcomes, notes = compared(capsys, tmp_path / "a", tmp_path / "b")
+    assert f"{outcome.split()[-1] if 'accuracy' in outcome else outcome} is not of one kind: " in notes
+    assert said in notes
+    assert not outcomes[outcome]["clear"]
+    outcomes, notes = compared(capsys, tmp_path / "a", tmp_path / "c")
+    assert "not of one kind" not in notes
+    assert outcomes[outcome]["clear"]
+
+
+def test_rows_and_panels_that_measure_different_things_are_said(tmp_path, capsys):
+    metrics = {SCORE: 0.1, "actor/entropy": 0.5, "response_length/mean": 9.0}
+    filtered, agg = {"algorithm__filter_groups": {"enable": True}}, "actor_rollout_ref__actor__loss_agg_mode"
+    run_of(tmp_path / "a", {**metrics, BEFORE: 0.0}, loss="vanilla", **filtered, data__max_response_length=32)
+    run_of(tmp_path / "b", metrics, data__max_response_length=64, **{agg: "seq-mean-token-sum"}, trainer__test_freq=2)
+    assert main(["table", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "accuracy is not of one kind: data.max_response_length is 32 (DAPO); 64 (RPG-URKL)" in text
+    assert "Best is not of one kind: trainer.test_freq is None (DAPO); 2 (RPG-URKL)" in text
+    assert "entropy" not in text  # a table does not show it
+    assert "**0.5" not in text.replace("<u>", "**")  # rows of different kinds have no rank
+    assert main(["plot", str(tmp_path), "--out", str(tmp_path / "plots")]) == 0
+    shown = capsys.readouterr().err + (tmp_path / "plots/index.html").read_text()
+    for said in ("entropy is not of one kind: algorithm.filter_groups.enable is True (DAPO); None (RPG-URKL)",
+                 "entropy is not of one kind: actor_rollout_ref.actor.loss_agg_mode is",
+                 "response length is not of one kind: algorithm.filter_groups.enable is"):  # fmt: skip
+        assert shown.count(said) == 2  # in the notes and on the page
+
+
+def test_a_run_whose_reward_function_returned_no_acc_is_noted(tmp_path, capsys):
+    """verl then logs the mean score under val-core; there is no accuracy to put into a column."""
+    write_run(tmp_path / "own", [(1, {"val-core/mine/reward/mean@1": -0.4, SCORE: 0.1})], config("own"))
+    run_of(tmp_path / "other", {SCORE: 0.2}, loss="vanilla")
+    assert main(["table", str(tmp_path)]) == 1
+    said = "own: no accuracy of mine: the reward function returned no acc, so verl logged the score"
+    assert said in capsys.readouterr().out
+    assert main(["compare", str(tmp_path / "own"), str(tmp_path / "other")]) == 1
+    assert said in capsys.readouterr().err
+    monitor = Monitor(
+        Run({"rpg": {"console": "progress"}, "trainer": {}}), tmp_path / "metrics.jsonl", out := io.StringIO(), str
+    )
+    monitor._show(1, {"val-core/mine/reward/mean@1": -0.4}, 1.0)
+    assert "test score -0.400" in out.getvalue()
+    assert "acc" not in out.getvalue()
+
+
+def test_each_kl_has_a_column_of_its_own(tmp_path, capsys):
+    run_of(tmp_path / "a", {"actor/rpg_kl": 0.1, "actor/ppo_kl": 0.2})
+    run_of(tmp_path / "b", {"actor/kl_loss": 0.3, "actor/ppo_kl": 0.4}, loss="vanilla")
+    assert main(["watch", "--once", str(tmp_path)]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert "KL in the loss 0.1  KL to pi_old 0.2" in first
+    assert "KL to pi_ref 0.3  KL to pi_old 0.4" in second
