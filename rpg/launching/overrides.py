@@ -1,8 +1,10 @@
 """Hydra overrides for any text, such as a path with spaces, commas, brackets or ü."""
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hydra.core.override_parser.types import Quote, QuotedString
 
@@ -13,16 +15,24 @@ class BadSetting(ValueError):
     """A setting that cannot be read; the message names key, value and remedy."""
 
 
-def override(key: str, value: str | Path | Sequence[str | Path]) -> str:
-    """Return the override that sets a key to a text or a list of texts. Raises BadSetting as `check_text` does."""
-    if isinstance(value, (str, Path)):
-        return f"{key}={_quoted(key, str(value))}"
-    return f"{key}=[{','.join(_quoted(key, str(element)) for element in value)}]"
+def override(key: str, value: Any) -> str:
+    """Return the override that sets a key to a value of YAML or a path. Raises BadSetting as `check_text` does."""
+    return f"{key}={_value(key, value)}"
 
 
 def key_of(text: str) -> str:
     """Return the dotted key that an override sets, adds (+, ++) or removes (~)."""
     return text.partition("=")[0].strip().lstrip("+~")
+
+
+def _value(key: str, value: Any) -> str:
+    if isinstance(value, (str, Path)):
+        return _quoted(key, str(value))
+    if isinstance(value, Sequence):
+        return f"[{','.join(_value(key, element) for element in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{','.join(f'{name}:{_value(key, inner)}' for name, inner in value.items())}}}"
+    return json.dumps(value)  # null, true, false or a number
 
 
 def _quoted(key: str, text: str) -> str:

@@ -1,7 +1,8 @@
-"""`rpg eval SCRIPT`: validate a checkpoint (or the untrained model), without training, through a launch script.
+"""`rpg eval NAME`: validate a checkpoint (or the untrained model), without training, through a launch script.
 
-It adds Hydra overrides to the script's, prints the command, runs it and shows the table. `rpg score` scores saved
-samples without generating any.
+It adds Hydra overrides to the script's, prints the command, runs it and shows the table. With a checkpoint the settings
+are those of its run: reward function, lengths, template, model, validation files. `rpg score` scores saved samples
+without generating any.
 """
 
 import argparse
@@ -9,10 +10,13 @@ import shlex
 from pathlib import Path
 
 from rpg.files.integrity import STEP, UNCHECKED, newest_complete, steps, verify
+from rpg.launching import scripts
 from rpg.launching.measures import is_validation
 from rpg.launching.overrides import override
 from rpg.launching.processes import call
-from rpg.results.run_settings import ResultsError, exit_code, refusing
+from rpg.launching.scripts import Script
+from rpg.results.inherited import overrides_of_run
+from rpg.results.run_settings import CONFIG, ResultsError, exit_code, read_mapping, refusing
 from rpg.results.runs import METRICS, load_runs
 from rpg.results.table import build_table
 from rpg.results.table_command import markdown
@@ -21,14 +25,16 @@ from rpg.rewards import JUDGES
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg eval`."""
-    parser.add_argument("script", type=Path, help="launch script that trained the checkpoint, or any for its model")
+    parser.add_argument("script", metavar="NAME", help="a script of recipe/rpg, or its path: that of the training")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="further Hydra overrides")
     which = "run directory (its newest complete checkpoint) or global_step_N in it (default: the untrained model)"
     parser.add_argument("--checkpoint", type=Path, metavar="DIR", help=which)
-    parser.add_argument("--files", nargs="+", type=Path, metavar="FILE", help="parquet files (default: the script's)")
-    parser.add_argument("--samples", type=int, default=1, metavar="K", help="answers to each row (default: 1)")
-    parser.add_argument("--judge", choices=JUDGES, help="default: the script's, release; docs/judges.md")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="new run directory for the results")
+    default = "(default: the run's, without a checkpoint the script's)"
+    parser.add_argument("--files", nargs="+", type=Path, metavar="FILE", help=f"parquet files {default}")
+    parser.add_argument("--samples", type=int, metavar="K", help=f"answers to each row {default}")
+    parser.add_argument("--judge", choices=JUDGES, help=f"docs/judges.md {default}")
+    where = "new run directory for the results (default: RUN/eval-global_step_N, or checkpoints/NAME-untrained)"
+    parser.add_argument("--out", type=Path, metavar="DIR", help=where)
     parser.add_argument("--print", action="store_true", dest="only_print", help="print the command, do not run it")
 
 
@@ -38,16 +44,26 @@ def run(args: argparse.Namespace) -> int:
 
     Returns 1 if a part of the result was left out of the table, 2 if everything was.
     """
-    if (args.out / METRICS).exists():  # which would be overwritten
-        raise ResultsError(f"--out {args.out}: is already a run; give a new directory")
-    overrides = [f"judge={args.judge}", *args.overrides] if args.judge else args.overrides
-    command = eval_command(args.script, args.checkpoint, args.files, args.samples, args.out, overrides)
+    script = scripts.find(args.script)
+    checkpoint = find_checkpoint(args.checkpoint, contents=False)[0] if args.checkpoint else None
+    default = (
+        checkpoint.with_name(f"eval-{checkpoint.name}") if checkpoint else Path(f"checkpoints/{script.name}-untrained")
+    )
+    out = args.out or default
+    if (out / METRICS).exists():  # which would be overwritten
+        raise ResultsError(f"{out}: is already a run; give a new directory (--out)")
+    overrides = [f"judge={args.judge}"] if args.judge else []
+    if args.samples is not None:
+        overrides.append(f"actor_rollout_ref.rollout.val_kwargs.n={args.samples}")
+    if args.files:
+        overrides.append(override("data.val_files", [file.absolute() for file in args.files]))
+    command = eval_command(script, checkpoint, out, [*overrides, *args.overrides])
     print(shlex.join(command), flush=True)
     if args.only_print:
         return 0
     if code := call(command):
         return code
-    table = build_table(*load_runs([args.out], is_validation))
+    table = build_table(*load_runs([out], is_validation))
     print(markdown(table), end="")
     return exit_code(table.notes)
 
@@ -76,25 +92,19 @@ def find_checkpoint(path: Path, *, contents: bool = True) -> tuple[Path, list[st
     return verdict.directory, remarks if verdict.has_manifest else [*remarks, f"{verdict.directory}: {UNCHECKED}"]
 
 
-def eval_command(
-    script: Path, checkpoint: Path | None, files: list[Path] | None, samples: int, out: Path, overrides: list[str]
-) -> list[str]:
-    """Return the launch script's command with overrides to validate once and stop.
+def eval_command(script: Script, checkpoint: Path | None, out: Path, overrides: list[str]) -> list[str]:
+    """Return the launch script's command with overrides to validate once and stop; `overrides` win.
 
     Raises:
-        ResultsError: no such script, or an incomplete checkpoint.
-        BadSetting: a path that a configuration cannot hold.
+        ResultsError: the configuration of the checkpoint's run cannot be read.
+        BadSetting or Refused: a setting that a configuration cannot hold, or a script that cannot be composed.
     """
-    if not script.is_file():
-        raise ResultsError(f"{script}: no such launch script")
-    command = ["bash", str(script), "trainer.val_only=True", "trainer.val_before_train=True"]
-    command += [f"actor_rollout_ref.rollout.val_kwargs.n={samples}"]
-    command += [override("trainer.default_local_dir", out.absolute())]
+    command = ["bash", str(script.path), "trainer.val_only=True", "trainer.val_before_train=True"]
+    command.append(override("trainer.default_local_dir", out.absolute()))
     if checkpoint is None:
-        command.append("trainer.resume_mode=disable")
-    else:
-        directory, _ = find_checkpoint(checkpoint, contents=False)  # the script's preflight verifies the contents
-        command += ["trainer.resume_mode=resume_path", override("trainer.resume_from_path", directory.absolute())]
-    if files:
-        command.append(override("data.val_files", [file.absolute() for file in files]))
-    return command + overrides
+        return [*command, "trainer.resume_mode=disable", *overrides]
+    # the script's preflight verifies the checkpoint's contents
+    command += ["trainer.resume_mode=resume_path", override("trainer.resume_from_path", checkpoint.absolute())]
+    config = checkpoint.parent / CONFIG
+    inherited = overrides_of_run(script, read_mapping(config), overrides) if config.is_file() else []
+    return [*command, *inherited, *overrides]

@@ -24,6 +24,13 @@ def test_a_text_is_read_back(text):
     assert read(override("key", [text, "/plain", text])) == [text, "/plain", text]
 
 
+@pytest.mark.parametrize(
+    "value", [None, True, False, 0, -3, 1e-6, 2.5, [], {}, ["a b", 1, None], [{"a": {"b": "x, y"}}]]
+)
+def test_a_value_of_a_configuration_is_read_back(value):
+    assert read(override("key", value)) == value
+
+
 @pytest.mark.parametrize("text", ["/a/${x}", "\udcff"])
 def test_what_no_configuration_can_hold(text):
     with pytest.raises(BadSetting, match=r"^--dir="):

@@ -1,4 +1,4 @@
-"""`rpg export` and `rpg eval`: rejected input. tests/e2e/test_evaluation.py uses real checkpoints."""
+"""`rpg export`: rejected input. tests/e2e/test_evaluation.py uses real checkpoints."""
 
 import subprocess
 
@@ -8,8 +8,7 @@ from rpg.cli import main
 from rpg.files import manifest
 from rpg.files.integrity import UNCHECKED
 from rpg.results import export_command as export
-from rpg.results.eval_command import eval_command, find_checkpoint
-from rpg.results.run_settings import ResultsError
+from rpg.results.eval_command import find_checkpoint
 from tests.files.written import write_complete, write_verl
 
 SHARD = "actor/model_world_size_2_rank_1.pt"
@@ -74,40 +73,3 @@ def test_a_failed_export_can_be_tried_again(tmp_path, capsys, monkeypatch, faili
     assert main(["export", str(tmp_path)]) == 0
     assert main(["export", str(tmp_path)]) == 2
     assert "not an empty directory" in capsys.readouterr().err
-
-
-def test_eval_command(tmp_path):
-    actor = checkpoint(tmp_path)
-    script, file, out = tmp_path / "run_x.sh", tmp_path / "x.parquet", tmp_path / "out"
-    script.touch()
-    file.touch()
-    command = eval_command(script, actor.parent, [file], 4, out, ["rpg.console=full"])
-    assert command == [
-        "bash",
-        str(script),
-        "trainer.val_only=True",
-        "trainer.val_before_train=True",
-        "actor_rollout_ref.rollout.val_kwargs.n=4",
-        f"trainer.default_local_dir={out}",
-        "trainer.resume_mode=resume_path",
-        f"trainer.resume_from_path={actor.parent}",
-        f"data.val_files=[{file}]",
-        "rpg.console=full",
-    ]
-    assert "trainer.resume_mode=disable" in eval_command(script, None, None, 1, out, [])
-
-
-def test_eval_refuses(tmp_path, capsys):
-    script, out = tmp_path / "run_x.sh", tmp_path / "out"
-    with pytest.raises(ResultsError, match="run_x"):
-        eval_command(script, None, None, 1, out, [])
-    script.touch()
-    with pytest.raises(ResultsError, match=str(tmp_path)):  # no checkpoint there
-        eval_command(script, tmp_path, None, 1, out, [])
-    for cut in (write_complete(tmp_path, 6), write_verl(tmp_path, 4)):
-        (cut / SHARD).write_bytes(b"")
-        with pytest.raises(ResultsError, match=f"{cut}: {SHARD}"):
-            eval_command(script, cut, None, 1, out, [])
-    (tmp_path / "metrics.jsonl").touch()  # of a run that would be overwritten
-    assert main(["eval", str(script), "--out", str(tmp_path)]) == 2
-    assert str(tmp_path) in capsys.readouterr().err

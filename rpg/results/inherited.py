@@ -1,0 +1,52 @@
+"""Overrides that give a launch script the settings of a run, read from the run's config.yaml."""
+
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from rpg.checks.check import ABSENT, Run, below, leaves
+from rpg.checks.fingerprint import FREE
+from rpg.checks.reward import FUNCTION, KWARGS
+from rpg.launching.compose import compose_config, of_script
+from rpg.launching.overrides import key_of, override
+from rpg.launching.reward_overrides import JUDGE
+from rpg.launching.scripts import Script
+
+MODEL = "actor_rollout_ref.model"
+# settings that may change on a resume, and that an evaluation needs
+EVALUATED = (
+    f"{MODEL}.path", f"{MODEL}.tokenizer_path", f"{MODEL}.hf_config_path", "data.val_files", "data.val_max_samples",
+    "actor_rollout_ref.rollout.val_kwargs", "trainer.experiment_name",
+)  # fmt: skip
+
+
+def overrides_of_run(script: Script, config: dict[str, Any], given: list[str]) -> list[str]:
+    """Return the overrides by which the script gets a run's settings, before those that the user gave.
+
+    Settings of a training are those of its fingerprint. A setting that the script derives from another, such as a
+    length from data.max_response_length, is set only if it still differs, so that `given` may change its source.
+
+    Raises:
+        BadSetting or Refused: the script cannot be composed.
+    """
+    wanted = {key: value for key, value in leaves(config) if below(key, EVALUATED) or not below(key, FREE)}
+    plain = OmegaConf.to_container(compose_config([override("rpg.script", script.name), *script.overrides]))
+    derived = {key for key, value in leaves(plain) if isinstance(value, str) and "${" in value}
+    made = _changes(of_script(script, []), {key: value for key, value in wanted.items() if key not in derived})
+    has = Run(config).get(KWARGS) or {}
+    made += [f"~{KWARGS}.{key}" for key in Run(plain).get(KWARGS) or {} if key not in has]  # type: ignore[arg-type]
+    made += _changes(of_script(script, made), wanted)
+    keys = {key_of(text) for text in given}
+    if any(below(key, [FUNCTION, JUDGE]) for key in keys):  # another reward function has other keywords
+        keys.add(FUNCTION)
+    return [text for text in made if not below(key_of(text), keys)]
+
+
+def _changes(composed: Run, wanted: dict[str, Any]) -> list[str]:
+    """Return overrides for the values that a composed configuration lacks or has otherwise."""
+    changes = []
+    for key, value in wanted.items():
+        there = composed.get(key, ABSENT)
+        if there != value:
+            changes.append(("++" if there is ABSENT else "") + override(key, value))
+    return changes

@@ -1,0 +1,122 @@
+"""`rpg eval NAME`: the command that it runs has the settings of the checkpoint's run; rejected input.
+
+tests/e2e/test_evaluation.py evaluates real checkpoints.
+"""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from rpg.checks.check import Run, below, leaves
+from rpg.checks.fingerprint import FREE
+from rpg.cli import main
+from rpg.launching import scripts
+from rpg.launching.compose import of_script
+from rpg.results.inherited import EVALUATED
+from rpg.rewards.user_reward import ADAPTER
+from tests.files.written import write_complete, write_verl
+
+NAME = "rpg_cpu_urkl1e-4_rf"
+SHARD = "actor/model_world_size_2_rank_1.pt"
+FUNCTION = "reward.custom_reward_function"
+OWN = (  # of a training with one's own data, reward and lengths
+    "data.val_files=[/data/mine_test.parquet]",
+    "data.max_response_length=48",
+    "data.max_prompt_length=91",
+    "+data.apply_chat_template_kwargs.enable_thinking=false",
+    "actor_rollout_ref.model.path=/models/my_model",
+    r"actor_rollout_ref.model.custom_chat_template='{{ messages }}, it\'s'",
+    "actor_rollout_ref.rollout.val_kwargs.n=4",
+    "actor_rollout_ref.rollout.val_kwargs.temperature=0.6",
+    "actor_rollout_ref.actor.optim.lr=3e-3",
+    "trainer.experiment_name=mine",
+)
+
+
+def trained(folder: Path, form: str = "response, answer") -> tuple[Path, Run]:
+    """Write what a training leaves, config.yaml and a checkpoint of step 4; return directory and configuration."""
+    (folder / "mine.py").write_text(f"def compute_score({form}):\n    return 1.0\n")
+    run = of_script(scripts.find(NAME), [f"{FUNCTION}.path={folder / 'mine.py'}", *OWN])
+    write_complete(folder / "run", 4)
+    (folder / "run/config.yaml").write_text(run.yaml())
+    return folder / "run", run
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[list[str], Run]:
+    """Return the words of the printed command, and the configuration that it makes."""
+    assert main(["eval", *map(str, arguments), "--print"]) == 0
+    words = shlex.split(capsys.readouterr().out)
+    assert words[:2] == ["bash", str(scripts.find(NAME).path)]
+    return words, of_script(scripts.find(words[1]), words[2:])
+
+
+@pytest.mark.parametrize("form", ["response, answer", "data_source, solution_str, ground_truth, extra_info"])
+def test_a_run_is_evaluated_with_its_own_settings(tmp_path, capsys, form):
+    run, there = trained(tmp_path, form)
+    _, here = printed(capsys, NAME, "--checkpoint", run)
+    for key, value in leaves(there.config):
+        if below(key, EVALUATED) or not below(key, FREE):
+            assert here.get(key) == value, key
+    assert here.get(f"{FUNCTION}.path") == (ADAPTER if form == "response, answer" else str(tmp_path / "mine.py"))
+    assert "judge" not in (here.get(f"{FUNCTION}.reward_kwargs") or {})
+    assert here.get("reward.reward_kwargs.overlong_buffer_cfg.enable") is False
+    assert here.get("actor_rollout_ref.rollout.response_length") == 48
+    expected = {
+        "trainer.val_only": True,
+        "trainer.val_before_train": True,
+        "trainer.resume_mode": "resume_path",
+        "trainer.resume_from_path": str(run / "global_step_4"),
+        "trainer.default_local_dir": str(run / "eval-global_step_4"),
+    }
+    assert {key: here.get(key) for key in expected} == expected
+
+
+def test_flags_and_overrides_win(tmp_path, capsys):
+    (run, _), other = trained(tmp_path), tmp_path / "other.parquet"
+    flags = ["--files", other, "--samples", 2, "--judge", "verified", "--out", tmp_path / "out"]
+    _, here = printed(capsys, NAME, "data.max_response_length=64", "--checkpoint", run / "global_step_4", *flags)
+    assert here.get("data.val_files") == [str(other)]
+    assert here.get("actor_rollout_ref.rollout.val_kwargs.n") == 2
+    assert here.get("actor_rollout_ref.rollout.val_kwargs.temperature") == 0.6  # the run's
+    assert here.get(f"{FUNCTION}.path") == "pkg://rpg.rewards"
+    assert here.get(f"{FUNCTION}.reward_kwargs") == {"judge": "verified"}
+    assert here.get("trainer.default_local_dir") == str(tmp_path / "out")
+    for key in ("actor_rollout_ref.rollout.response_length", "reward.reward_kwargs.max_resp_len"):
+        assert here.get(key) == 64  # derived from the override, not the run's 48
+
+
+def test_a_run_of_the_script_alone_adds_nothing(tmp_path, capsys):
+    checkpoint = write_complete(tmp_path, 4)
+    (tmp_path / "config.yaml").write_text(of_script(scripts.find(NAME), []).yaml())
+    words, _ = printed(capsys, NAME, "--checkpoint", tmp_path)
+    assert words[2:] == [
+        "trainer.val_only=True",
+        "trainer.val_before_train=True",
+        f"trainer.default_local_dir={tmp_path / 'eval-global_step_4'}",
+        "trainer.resume_mode=resume_path",
+        f"trainer.resume_from_path={checkpoint}",
+    ]
+
+
+def test_the_untrained_model_needs_no_directory(capsys):
+    words, here = printed(capsys, scripts.find(NAME).path)
+    assert words[-1] == "trainer.resume_mode=disable"
+    assert here.get("trainer.default_local_dir").endswith(f"checkpoints/{NAME}-untrained")
+
+
+def test_eval_refuses(tmp_path, capsys):
+    def refused(*arguments: object) -> str:
+        assert main(["eval", *map(str, arguments)]) == 2
+        return capsys.readouterr().err
+
+    assert "did you mean rpg_cpu_urkl1e-4_rf" in refused("rpg_cpu_urkl1e-4_rff", "--print")
+    assert "not a checkpoint" in refused(NAME, "--checkpoint", tmp_path, "--print")
+    for cut in (write_complete(tmp_path, 6), write_verl(tmp_path, 4)):
+        (cut / SHARD).write_bytes(b"")
+        assert f"{cut}: {SHARD}" in refused(NAME, "--checkpoint", cut)
+    (tmp_path / "metrics.jsonl").touch()  # of a run that would be overwritten
+    assert f"{tmp_path}: is already a run" in refused(NAME, "--out", tmp_path)
+    run = write_complete(tmp_path / "run", 2).parent
+    (run / "config.yaml").write_text("- no mapping")
+    assert "config.yaml" in refused(NAME, "--checkpoint", run)
