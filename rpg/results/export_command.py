@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         export(checkpoint / "actor", out)
     except subprocess.CalledProcessError as error:
-        print(f"rpg export: {error}", file=sys.stderr)
+        print(error.output, f"rpg export: {error}", sep="\n", file=sys.stderr)
         return 1
     print(f"{out}: exported from {checkpoint}")
     return 0
@@ -73,8 +73,9 @@ def merge_adapter(model: str) -> None:
 def python(*arguments: str | Path) -> None:
     """Run Python with `arguments` in a separate process, for isolation from a model directory's content.
 
-    Raises subprocess.CalledProcessError.
+    Its output is shown only if it fails. Raises subprocess.CalledProcessError with the output.
     """
     # read a checkpoint as data, although verl's merger passes weights_only=False
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
-    subprocess.run([sys.executable, *map(str, arguments)], env=environment, check=True)
+    command = [sys.executable, *map(str, arguments)]
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -63,13 +63,23 @@ def test_a_failed_export_can_be_tried_again(tmp_path, capsys, monkeypatch, faili
         if "-m" in arguments:
             (arguments[-1] / export.ADAPTER).mkdir(parents=True)
         if fails & set(arguments):
-            raise subprocess.CalledProcessError(1, arguments)
+            raise subprocess.CalledProcessError(1, arguments, "why it failed")
 
     monkeypatch.setattr(export, "python", python)
     before = sorted(actor.parent.iterdir())
     assert main(["export", str(tmp_path)]) == 1
+    assert "why it failed" in capsys.readouterr().err
     assert sorted(actor.parent.iterdir()) == before
     fails.clear()
     assert main(["export", str(tmp_path)]) == 0
     assert main(["export", str(tmp_path)]) == 2
     assert "not an empty directory" in capsys.readouterr().err
+
+
+def test_the_mergers_output_is_shown_only_if_it_fails(capfd):
+    speak = "import sys; print('noise'); print('warning', file=sys.stderr); sys.exit(int(sys.argv[1]))"
+    export.python("-c", speak, "0")
+    assert capfd.readouterr() == ("", "")
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        export.python("-c", speak, "1")
+    assert sorted(failed.value.output.split()) == ["noise", "warning"]
