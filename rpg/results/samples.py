@@ -102,25 +102,34 @@ def read_samples(run: RunLog, step: int) -> tuple[pd.DataFrame, list[Note]]:
 
 def _sources(file: Path, inputs: set[str], logged: set[str], run: RunLog) -> dict[str, str]:
     """Return sample input -> the logged data_source whose validation file contains the problem."""
-    files = setting(run.config, "data.val_files") or []
-    benchmarks: dict[str, set[str]] = {}  # benchmarks per problem
-    for name in [files] if isinstance(files, str) else files:
-        try:
-            for _, row in read_file(name):
-                source = str(row["data_source"])
-                benchmarks.setdefault((question(row) or "").strip(), set()).add(BENCHMARK_OF.get(source, source))
-        except DataError as error:
-            raise ResultsError(f"{error}; needed to tell the samples of {', '.join(sorted(logged))} apart") from error
-    longest_first = sorted(filter(None, benchmarks), key=len, reverse=True)
+    rows = rows_of(run, inputs, f"to tell the samples of {', '.join(sorted(logged))} apart")
     sources: dict[str, str] = {}
     for text in inputs:
-        own = next((benchmarks[problem] for problem in longest_first if problem in text), set())
+        names = {str(row["data_source"]) for row in rows[text]}
+        own = {BENCHMARK_OF.get(name, name) for name in names}
         candidates = sorted(source for source in logged if BENCHMARK_OF.get(source, source) in own)
         if len(candidates) != 1:
             where = f"of {' and of '.join(candidates)}" if candidates else "that is in none of data.val_files"
-            raise ResultsError(f"{file}: samples of a problem {where} ({files})")
+            raise ResultsError(f"{file}: samples of a problem {where} ({setting(run.config, 'data.val_files')})")
         sources[text] = candidates[0]
     return sources
+
+
+def rows_of(run: RunLog, inputs: set[str], purpose: str) -> dict[str, list[dict[str, Any]]]:
+    """Return sample input -> the rows of the validation files with its problem; [] if there is none.
+
+    Raises ResultsError with the purpose if a file cannot be read.
+    """
+    files = setting(run.config, "data.val_files") or []
+    problems: dict[str, list[dict[str, Any]]] = {}
+    for name in [files] if isinstance(files, str) else files:
+        try:
+            for _, row in read_file(name):
+                problems.setdefault((question(row) or "").strip(), []).append(row)
+        except DataError as error:
+            raise ResultsError(f"{error}; needed {purpose}") from error
+    longest_first = sorted(filter(None, problems), key=len, reverse=True)
+    return {text: next((problems[problem] for problem in longest_first if problem in text), []) for text in inputs}
 
 
 def samples_of_problems(samples: pd.DataFrame) -> Samples:

@@ -1,23 +1,29 @@
-"""`rpg score RUN... --judge J`: score the saved validation samples of runs again, without generating.
+"""`rpg score RUN...`: score the saved validation samples of runs again, without generating.
+
+The scorer is the reward function in the run's config.yaml as it is now, or with --judge a judge of rpg.rewards.
 
 `rpg score ROWS.parquet --reward FILE` tries a custom reward function before a run (try_reward.py).
 
-For each run it writes RUN/judge-J, a run directory for `rpg table` and `rpg plot` with the same answers and J's
-verdicts: metrics.jsonl, config.yaml, environment.json and validation/.
+For each run it writes RUN/judge-J, a run directory for `rpg table` and `rpg plot` with the same answers and the
+verdicts of J, a judge or the name of a reward file: metrics.jsonl, config.yaml, environment.json and validation/.
 """
 
 import argparse
 import copy
+import importlib
 import json
 import shutil
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import yaml
 
+from rpg.checks.reward import FUNCTION
 from rpg.launching.measures import is_validation
 from rpg.results.run_settings import (
     CONFIG,
@@ -28,13 +34,15 @@ from rpg.results.run_settings import (
     put,
     read_mapping,
     refusing,
+    setting,
 )
 from rpg.results.runs import METRICS, RunLog, load_runs
-from rpg.results.samples import read_samples
+from rpg.results.samples import read_samples, rows_of
 from rpg.results.table import build_table
 from rpg.results.table_command import escape_md, markdown
 from rpg.results.try_reward import try_reward
-from rpg.rewards import JUDGES, OURS, compute_score, sandbox
+from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox
+from rpg.rewards.user_reward import as_score, load
 
 SCORED_FROM = "scored_from"  # key in environment.json: the scored run
 
@@ -43,8 +51,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg score`."""
     runs = "run directory or folder of them; with --reward: a parquet file"
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=runs)
-    scorer = parser.add_mutually_exclusive_group(required=True)
-    scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md says how they differ")
+    scorer = parser.add_mutually_exclusive_group()
+    scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md (default: the run's reward function)")
     scorer.add_argument("--reward", type=Path, metavar="FILE", help="your reward function, tried on rows of a file")
     responses = "with --reward: one a row, as JSON a line (default: made up)"
     parser.add_argument("--responses", type=Path, metavar="FILE", help=responses)
@@ -66,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     for one in before:
         if args.files:
             put(one.config, "data.val_files", [str(file) for file in args.files])
-        out = args.out or one.directory / f"judge-{args.judge}"
+        out = args.out or one.directory / f"judge-{args.judge or one.judge}"
         try:
             notes += [note.about(one.name) for note in score_run(one, args.judge, out)]
             written.append(out)
@@ -82,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(table.notes)
 
 
-def score_run(run: RunLog, judge: str, out: Path) -> list[Note]:
-    """Write the run `out` with the verdicts of `judge` on every saved sample of `run`.
+def score_run(run: RunLog, judge: str | None, out: Path) -> list[Note]:
+    """Write the run `out` with the verdicts of `judge`, or of the run's reward function, on its saved samples.
 
     Returns notes on validations without usable samples, which are left out.
 
@@ -116,7 +124,7 @@ def score_run(run: RunLog, judge: str, out: Path) -> list[Note]:
             raise ResultsError("; ".join([*texts, "`rpg eval --judge` evaluates a checkpoint again"]))
         _write_lines(partial / METRICS, lines)
         (partial / CONFIG).write_text(yaml.safe_dump(_config(run, judge, out), sort_keys=False), encoding="utf-8")
-        environment = {**run.environment, "judge": judge, SCORED_FROM: str(run.path)}
+        environment = {**run.environment, "judge": judge or run.judge, SCORED_FROM: str(run.path)}
         (partial / ENVIRONMENT).write_text(json.dumps(environment, indent=2) + "\n", encoding="utf-8")
         if out.exists():
             shutil.rmtree(out)
@@ -124,29 +132,56 @@ def score_run(run: RunLog, judge: str, out: Path) -> list[Note]:
     return notes
 
 
-def scored(run: RunLog, step: int, judge: str) -> tuple[pd.DataFrame, list[Note]]:
+def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, list[Note]]:
     """Return a validation's samples with the judge's verdicts, and notes; without the length penalty, not saved.
 
     Raises ResultsError for samples that cannot be read, assigned to a data_source or scored.
     """
     samples, notes = read_samples(run, step)
-    answers = samples[["data_source", "output", "gts"]].itertuples(index=False)
+    function = partial(compute_score, judge=judge) if judge else reward_of(run)
+    rows = {} if judge or run.judge in JUDGES else rows_of(run, set(samples["input"]), f"by {run.judge}")
+
+    def score(answer: Any) -> Score:
+        extra = next((row["extra_info"] for row in rows.get(answer.input, []) if "extra_info" in row), None)
+        return as_score(function(answer.data_source, answer.output, answer.gts, extra), run.judge)
+
     try:
         with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:
-            verdicts = list(threads.map(lambda answer: compute_score(*answer, judge=judge), answers))
-    except (ValueError, ModuleNotFoundError) as error:
-        raise ResultsError(f"step {step}: {error}") from error
+            verdicts = list(threads.map(score, samples.itertuples(index=False)))
+    except Exception as error:  # whatever a user's function raises
+        own = f"; without --judge {run.judge} scores them, as in the run" if judge and run.judge not in JUDGES else ""
+        raise ResultsError(f"step {step}: {type(error).__name__}: {error}{own}") from error
     return samples.assign(**pd.DataFrame(verdicts, index=samples.index)), notes
 
 
-def _config(run: RunLog, judge: str, out: Path) -> dict[str, Any]:
+def reward_of(run: RunLog) -> Callable[..., Any]:
+    """Return the reward function in a run's configuration with its keywords, in verl's form.
+
+    Raises ResultsError if it cannot be imported, or if the configuration names none.
+    """
+    own = setting(run.config, FUNCTION) or {}
+    path = own.get("path")
+    if not path:
+        raise ResultsError(f"{run.directory}: no reward function in {CONFIG}; give --judge")
+    try:
+        if path.startswith("pkg://"):
+            function = getattr(importlib.import_module(path.removeprefix("pkg://")), own["name"])
+        else:
+            function = load(path, own["name"])
+    except Exception as error:  # an import runs the user's file
+        raise ResultsError(f"{path}: {type(error).__name__}: {error}") from error
+    return partial(function, **own.get("reward_kwargs") or {})
+
+
+def _config(run: RunLog, judge: str | None, out: Path) -> dict[str, Any]:
     """Return the run's configuration with a new name and the judge."""
     config = copy.deepcopy(run.config)
-    put(config, "reward.custom_reward_function.path", OURS)
-    put(config, "reward.custom_reward_function.reward_kwargs", {"judge": judge})
-    put(config, "trainer.experiment_name", f"{run.name}_judge_{judge}")
+    if judge:
+        put(config, f"{FUNCTION}.path", OURS)
+        put(config, f"{FUNCTION}.reward_kwargs", {"judge": judge})
+    put(config, "trainer.experiment_name", f"{run.name}_judge_{judge or run.judge}")
     put(config, "trainer.validation_data_dir", str(out / "validation"))
-    if run.judge == judge:  # the same judge in another version still makes a second row
+    if judge in (None, run.judge):  # the same judge in another version still makes a second row
         put(config, "rpg.scored_again", True)
     return config
 

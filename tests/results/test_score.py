@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from synthetic import config, records, write_run, write_samples
 
 from rpg.cli import main
@@ -15,6 +16,7 @@ from rpg.results.runs import load_runs
 from rpg.results.samples import read_samples, samples_of_problems
 from rpg.results.table import build_table, paper_table
 from rpg.rewards import compute_score
+from rpg.rewards.user_reward import ADAPTER, load
 
 # answer, right by release, right by verified; one with a line end that is none in JSON
 ANSWERS = (
@@ -158,3 +160,36 @@ def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
     }
     assert any("scored by different judges (verified, release)" in note.text for note in table.notes)
     assert any("the paper's judge is release; a difference to rows of verified" in note.text for note in table.notes)
+
+
+@pytest.mark.parametrize("verls", [True, False])
+def test_a_run_is_scored_by_its_own_reward_function(tmp_path, capsys, verls):
+    """The run's reward file has changed since: it now wants the last digit to be 7, and reads a kept column."""
+    run_dir = saved_run(tmp_path / "run", "release", ("mine",))
+    reward = tmp_path / "mine.py"
+    arguments = "data_source, solution_str, ground_truth, extra_info" if verls else "response, answer, row"
+    text, row = ("solution_str", "extra_info") if verls else ("response", "row")
+    reward.write_text(
+        f"def reward({arguments}):\n    return int({text}.strip('.}}')[-1] == '7' and {row}['split'] == 'test')\n"
+    )
+    settings = yaml.safe_load((run_dir / "config.yaml").read_text())
+    function = {"path": str(reward), "name": "reward", "reward_kwargs": {}}
+    if not verls:
+        function = {
+            "path": ADAPTER,
+            "name": "compute_score",
+            "reward_kwargs": {"file": str(reward), "function": "reward"},
+        }
+    settings["reward"]["custom_reward_function"] = function
+    (run_dir / "config.yaml").write_text(yaml.safe_dump(settings))
+    assert score(run_dir, "--judge", "verified") == 2
+    assert "without --judge mine.py scores them, as in the run" in capsys.readouterr().err
+    assert score(run_dir) == 0
+    assert f"written: {run_dir / 'judge-mine.py'}" in capsys.readouterr().out
+    (run,), _ = load_runs([run_dir / "judge-mine.py"])
+    assert run.accuracies()["mine"].to_dict() == dict.fromkeys((0, 2, 4), VERIFIED)
+    assert run.judge == "mine.py"
+    reward.write_text("import no_such_module\n")
+    load.cache_clear()
+    assert score(run_dir) == 2
+    assert "No module named 'no_such_module'" in capsys.readouterr().err
