@@ -33,8 +33,8 @@ COMMANDS = {  # name: package, what it does, an example
     "compare": ("results", "compare two runs or two groups of seeds", "rpg compare checkpoints/a checkpoints/b"),
     "table": ("results", "Last and Best of runs, beside the paper's numbers", "rpg table checkpoints/* --paper 8"),
     "plot": ("results", "plots and one self-contained page of runs", "rpg plot checkpoints/* --out plots"),
-    "eval": ("results", "validate a checkpoint without training", "rpg eval SCRIPT --checkpoint checkpoints/a"),
-    "score": ("results", "score saved answers with another verifier", "rpg score checkpoints/a --judge verified"),
+    "eval": ("results", "validate a checkpoint without training", "rpg eval NAME --checkpoint checkpoints/a"),
+    "score": ("results", "score saved answers again", "rpg score checkpoints/a --judge verified"),
     "reproduce": ("results", "run a whole table of the paper", "rpg reproduce 8 --seeds 1 2 3 --dry-run"),
     "export": ("results", "convert a checkpoint to Hugging Face's format", "rpg export checkpoints/a --out model"),
 }  # fmt: skip

@@ -169,17 +169,13 @@ def test_a_run_is_scored_by_its_own_reward_function(tmp_path, capsys, verls):
     reward = tmp_path / "mine.py"
     arguments = "data_source, solution_str, ground_truth, extra_info" if verls else "response, answer, row"
     text, row = ("solution_str", "extra_info") if verls else ("response", "row")
-    reward.write_text(
-        f"def reward({arguments}):\n    return int({text}.strip('.}}')[-1] == '7' and {row}['split'] == 'test')\n"
-    )
+    wanted = f"{text}.strip('.}}')[-1] == '7' and {row}['split'] == 'test'"
+    reward.write_text(f"def reward({arguments}):\n    return int({wanted})\n")
     settings = yaml.safe_load((run_dir / "config.yaml").read_text())
     function = {"path": str(reward), "name": "reward", "reward_kwargs": {}}
     if not verls:
-        function = {
-            "path": ADAPTER,
-            "name": "compute_score",
-            "reward_kwargs": {"file": str(reward), "function": "reward"},
-        }
+        keywords = {"file": str(reward), "function": "reward"}
+        function = {"path": ADAPTER, "name": "compute_score", "reward_kwargs": keywords}
     settings["reward"]["custom_reward_function"] = function
     (run_dir / "config.yaml").write_text(yaml.safe_dump(settings))
     assert score(run_dir, "--judge", "verified") == 2
