@@ -158,7 +158,7 @@ def detected_memory() -> float:
 
 
 RESOLVERS = {  # ${rpg.NAME:...} in recipe/rpg/config
-    "home": lambda: os.environ.get("RPG_HOME", str(home())),
+    "home": lambda: str(home()),
     "files": files,
     "detected_memory": detected_memory,
     "by_memory": lambda gb, *values: values[(gb >= 48) + (gb >= 80)],  # choose from the values for 24, 48 and 80 GB

@@ -1,6 +1,7 @@
 """Launch scripts by name: a script is a name and a list of Hydra overrides, read from its file."""
 
 import difflib
+import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -31,10 +32,15 @@ class Script:
     overrides: tuple[str, ...]
 
 
-def home() -> Path:
-    """Return the directory of data/ and runs/: the checkout, or the current directory for an installed package."""
+def checkout() -> Path | None:
+    """Return the checkout that this package is in, or None for an installed package."""
     recipe = RECIPE.resolve()
-    return recipe.parents[1] if recipe.parts[-2:] == ("recipe", "rpg") else Path.cwd()
+    return recipe.parents[1] if recipe.parts[-2:] == ("recipe", "rpg") else None
+
+
+def home() -> Path:
+    """Return the directory of data/ and runs/: RPG_HOME, else the checkout, else the current directory."""
+    return Path(os.environ["RPG_HOME"]) if "RPG_HOME" in os.environ else checkout() or Path.cwd()
 
 
 def paths() -> dict[str, Path]:

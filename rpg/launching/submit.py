@@ -49,7 +49,7 @@ def runtime_env() -> dict[str, Any]:
         "excludes": ["__pycache__"],
         "env_vars": {
             IN_JOB: "1",
-            "RPG_HOME": os.environ.get("RPG_HOME", str(home())),
+            "RPG_HOME": str(home()),
             "CKPTS_DIR": os.path.abspath(os.environ.get("CKPTS_DIR", "checkpoints")),
             "VERL_USE_EXTERNAL_MODULES": ",".join([*plugins, PLUGIN]),
             **{name: os.environ[name] for name in names if name in os.environ and name not in withheld()},

@@ -21,9 +21,7 @@ from rpg.results.runs import METRICS, read_metrics
 from rpg.results.table import paper_table
 
 Profile = Literal["gpu", "cpu"]
-RECIPE = Path(__file__).resolve().parents[2] / "recipe" / "rpg"
-DATA = RECIPE.parents[1] / "data"
-# benchmarks on which the scripts do not validate by default, and their files in data/
+# benchmarks on which the scripts do not validate by default, and their files in rpg.data_dir
 BENCHMARK_FILES = {"Minerva-Math": "minerva-math.parquet", "OlympiadBench": "olympiadbench.parquet"}
 # set by --seeds: order of the problems, vLLM's sampling, shuffling of mini-batches
 SEEDS = ("data.seed", "actor_rollout_ref.rollout.seed", "actor_rollout_ref.actor.data_loader_seed")
@@ -42,7 +40,7 @@ class Row:
 
     def script(self, profile: Profile = "gpu") -> Path:
         """Return the launch script, for GPUs or the toy task."""
-        return RECIPE / table_script(self.method, self.table, profile)
+        return scripts.RECIPE / table_script(self.method, self.table, profile)
 
     def name(self, profile: Profile = "gpu") -> str:
         """Return the launch script's name of the run."""
@@ -133,8 +131,8 @@ def plan_runs(
             raise ResultsError(f"{text}: the command sets this key (--seeds, --steps, --out); leave the override out")
     common = [] if total is None else [f"{STEPS}={total}"]
     benchmarks = paper_table(rows[0].table).benchmarks if profile == "gpu" else []
-    if files := [DATA / BENCHMARK_FILES[name] for name in benchmarks if name in BENCHMARK_FILES]:
-        common.append(override("data.val_files", files))
+    if files := [f"${{rpg.data_dir}}/{BENCHMARK_FILES[name]}" for name in benchmarks if name in BENCHMARK_FILES]:
+        common.append(f"data.val_files=[{','.join(files)}]")
     common += more
     configs: dict[Row, dict[str, Any]] = {}
     refused: dict[str, str] = {}

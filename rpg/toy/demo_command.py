@@ -12,11 +12,11 @@ from rich.table import Table
 
 from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import SIZES, toy_problems
+from rpg.launching import scripts
 from rpg.launching.overrides import BadSetting, check_text, key_of, override
 from rpg.launching.processes import call
 
-ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
+SCRIPT = "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28"
 ANSWERS = 4  # answers to each of the 256 held-out problems
 ACCURACY = "val-core/toy_sum/acc/mean@"  # answers to a problem, unless an override changes it
 # Required gain of held-out accuracy. Three runs on two models gained 0.390, 0.389 and 0.405; 0.020 is the standard
@@ -44,7 +44,7 @@ MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg demo`."""
-    parser.add_argument("--dir", type=Path, default=ROOT / "runs/toy", help="where model, data and run go")
+    parser.add_argument("--dir", type=Path, metavar="DIR", help="of model, data and run; default: runs/toy")
     parser.add_argument("--prepare-only", action="store_true", help="stop when model and data are there")
     parser.add_argument("overrides", nargs="*", help="Hydra overrides for the run")
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     """
     console = Console()
     began = time.monotonic()
-    directory: Path = args.dir.resolve()
+    directory: Path = (args.dir or scripts.home() / "runs/toy").resolve()  # where model=toy and dataset=toy look
     try:
         check_text("--dir", str(directory))
         check_overrides(args.overrides)
@@ -69,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
     except (OSError, RuntimeError) as error:
         return _fail(error, 1)
     if args.prepare_only:
+        console.print(f"model and data of model=toy dataset=toy: {directory}", soft_wrap=True)
         return 0
     console.rule("training: stock verl, Ray, FSDP2 and vLLM on this CPU")
     run_dir = directory / "demo"
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         override("data.train_files", directory / "toy_train.parquet"),
         override("data.val_files", directory / "toy_test.parquet"),
     ]
-    if code := call(["bash", str(SCRIPT), *settings, *SETTINGS, *args.overrides]):
+    if code := call(["bash", str(scripts.paths()[SCRIPT]), *settings, *SETTINGS, *args.overrides]):
         return code
     metrics = run_dir / "metrics.jsonl"
     curve = accuracy_by_step(metrics) if metrics.is_file() else []
