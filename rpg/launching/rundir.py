@@ -18,6 +18,7 @@ from rpg.checks.secrets import without_login
 from rpg.files.atomic import LEFT_OUT, SKIPPED, write_whole
 from rpg.files.integrity import TRACKER
 from rpg.files.lock import RUN, Held, take
+from rpg.launching import scripts
 from rpg.methods.names import JUDGE
 
 PACKAGES = (
@@ -154,10 +155,16 @@ def environment(run: Run) -> dict[str, Any]:
 
 
 def _git_commit() -> str | None:
-    """Return the commit of this file's checkout, with "+" if it has changes; None outside a checkout."""
+    """Return the checkout's commit, with "+" if it has changes; None for an installed package.
+
+    An installed package may lie in another repository, whose commit says nothing about it.
+    """
+    root = scripts.checkout()
+    if root is None:
+        return None
 
     def git(*arguments: str) -> str:
-        command = ["git", "-C", str(Path(__file__).parent), *arguments]
+        command = ["git", "-C", str(root), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
