@@ -24,16 +24,20 @@ done
 
 recipe=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 root=$(cd "$recipe/../.." && pwd)
-if [[ $root == *:* ]]; then
+owner= # the interpreter that an installed package belongs to, which need not be active
+if [[ $root =~ ^(.*)/lib/(python3[0-9.]*)/(site|dist)-packages$ ]]; then
+    owner=${BASH_REMATCH[1]}/bin/${BASH_REMATCH[2]}
+elif [[ $root == *:* ]]; then
     echo "error: $root: Python cannot import from a directory with a colon in its path; move the checkout" >&2
     exit 2
+else
+    export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
 fi
 if [[ $recipe == */recipe/rpg ]]; then
     export RPG_HOME=$root # a checkout; an installed package has its data and runs where you are
 else
     export RPG_HOME=${RPG_HOME:-$PWD}
 fi
-export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
 name=$(basename "$1" .sh)
 shift
 profile=gpu # rpg_trainer.yaml's; of several the last counts, as for Hydra
@@ -41,10 +45,10 @@ for argument in "$@"; do
     [[ $argument != profile=* ]] || profile=${argument#profile=}
 done
 . "$recipe/environment.sh"
-choose_python "$profile"
+choose_python "$profile" "$owner"
 if [[ $profile != cpu ]]; then
     echo "environment: $(command -v "$PYTHON") (from $PYTHON_FROM)" >&2
-elif [[ $PYTHON_FROM != PYTHON && $PYTHON_FROM != .venv ]]; then
+elif [[ -z $owner && $PYTHON_FROM != PYTHON && $PYTHON_FROM != .venv ]]; then
     echo "note: profile=cpu is for .venv, which bash scripts/setup.sh makes; without it: $(command -v "$PYTHON")" >&2
 fi
 

@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -28,7 +29,10 @@ class Children:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, command: list[str], log: Path | None = None) -> subprocess.Popen[bytes]:
-        """Start a command. Its output is appended to log, or goes to this process's output without one."""
+        """Start a command. Its output is appended to log, or goes to this process's output without one.
+
+        A launch script takes the interpreter of this process.
+        """
         parent, libc = os.getpid(), ctypes.CDLL(None, use_errno=True)
 
         def end_with_parent() -> None:
@@ -39,7 +43,7 @@ class Children:
         with open(log, "ab") if log else nullcontext() as stream:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT if log else None,
-                process_group=0, preexec_fn=end_with_parent,
+                process_group=0, preexec_fn=end_with_parent, env={**os.environ, "PYTHON": sys.executable},
             )  # fmt: skip
         self._processes.append(process)
         if self.stopped:  # the signal came while the command started
