@@ -17,11 +17,28 @@ ENVIRONMENT = "activate the environment of scripts/setup_gpu.sh, or set PYTHON=/
 WITHOUT = "use profile=gpu_sdpa, which does not need flash-attn (docs/gpu.md)"
 
 
+# imported by verl's trainer, which requires them only in its extra `verl-core`
+VERL_CORE = ("cachetools", "fastapi", "msgspec", "transfer_queue", "uvicorn", "zmq")
+ENGINES = ("vllm", "sglang")
+
+
 def cpu_torch(run: Run) -> bool:
     """Return whether the run needs GPUs and torch is a CPU build."""
     import torch
 
     return run.get(DEVICE) == "cuda" and torch.version.cuda is None and torch.version.hip is None
+
+
+@check("packages of a run", "the packages of verl's trainer and the inference engine are installed", subject="machine")
+def of_a_run(run: Run) -> Iterator[Diagnostic]:
+    """This package requires verl without its extras, which bring them. Skipped on a cluster."""
+    if run.cluster:
+        return
+    engine = run.get(ROLLOUT)
+    needed = [*VERL_CORE, engine] if engine in ENGINES else VERL_CORE
+    if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
+        remedy = f"{ENVIRONMENT}; without a checkout, pip install 'verl[{engine}]' brings them"
+        yield Diagnostic(ROLLOUT, engine, f"{sys.prefix} has no {', '.join(missing)}", remedy)
 
 
 @check("builds for GPUs", "a run on GPUs has GPU builds of torch and vLLM, not the environment of profile=cpu",
@@ -31,11 +48,9 @@ def gpu_builds(run: Run) -> Iterator[Diagnostic]:
     if run.cluster or run.get(DEVICE) != "cuda":
         return
     packages = [f"torch {metadata.version('torch')}"] if cpu_torch(run) else []
-    if run.get(ROLLOUT) == "vllm":
-        if importlib.util.find_spec("vllm") is None:
-            yield Diagnostic(ROLLOUT, "vllm", f"vLLM is not installed in {sys.prefix}", ENVIRONMENT)
-        elif (version := metadata.version("vllm")).endswith("+cpu"):
-            packages.append(f"vllm {version}")
+    vllm = run.get(ROLLOUT) == "vllm" and importlib.util.find_spec("vllm") and metadata.version("vllm")
+    if vllm and vllm.endswith("+cpu"):
+        packages.append(f"vllm {vllm}")
     if packages:
         wrong = f"CPU builds in {sys.prefix}: {' and '.join(packages)}"
         yield Diagnostic(DEVICE, "cuda", wrong, f"{ENVIRONMENT}; profile=cpu is for this one")

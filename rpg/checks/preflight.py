@@ -35,7 +35,8 @@ def ask(
 ) -> Iterator[tuple[Check, list[Diagnostic]]]:
     """Run the checks of these costs and subjects; yield each with its findings.
 
-    Skips a check that reads a key of wrong type or range, and checks of cost "verl" if verl has another version.
+    Skips a check that reads a key of wrong type or range, and checks of cost "verl" if verl has another version or
+    cannot be imported whole.
     """
     run, strange = copy.copy(run), False
     run.wrong = set()
@@ -48,8 +49,8 @@ def ask(
             continue
         if check is settings.values:
             run.wrong = {diagnostic.key for diagnostic in diagnostics}
-        if check is machine.verl_version:
-            strange = any(diagnostic.level == "error" for diagnostic in diagnostics)
+        if check in (machine.verl_version, installed.of_a_run):
+            strange |= any(diagnostic.level == "error" for diagnostic in diagnostics)
         yield check, diagnostics
 
 
