@@ -60,7 +60,10 @@ def main(argv: list[str] | None = None) -> int:
         subparser = subparsers.add_parser(name, help=does, description=f"{does}.", epilog=f"example: {example}")
         if every or name in argv[:1]:  # importing torch for `rpg --help` would cost seconds
             command(name).configure(subparser)
-    if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
+    if not argv:
+        parser.print_help(sys.stderr)
+        return 2
+    if not argv[0].startswith("-") and argv[0] not in COMMANDS:
         near = difflib.get_close_matches(argv[0], COMMANDS, n=1)
         parser.error(f"unknown command {argv[0]!r}" + (f"; did you mean {near[0]!r}?" if near else "; see rpg --help"))
     args, rest = parser.parse_known_args(argv)
