@@ -2,11 +2,10 @@
 
 import argparse
 import re
+import shutil
 import sys
 from collections import Counter
-
-from rich.console import Console
-from rich.table import Table
+from collections.abc import Iterator, Sequence
 
 from rpg.launching import scripts
 from rpg.methods.names import ScriptName, parse
@@ -24,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the matching scripts: a table on a terminal, else tab-separated; 2 if none matches."""
+    """Print the matching scripts: columns with a header on a terminal, else tab-separated; 2 if none matches."""
     rows, sizes = [], Counter[str]()
     for text in scripts.paths():
         name = parse(text)
@@ -36,16 +35,24 @@ def run(args: argparse.Namespace) -> int:
     if not rows:
         print("rpg list: no script of this size, method and task", file=sys.stderr)
         return 2
-    console = Console()
-    if console.is_terminal:
-        table = Table(*COLUMNS, box=None)
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
+    if sys.stdout.isatty():
+        print(*columns(rows, shutil.get_terminal_size().lines), sep="\n")
     else:  # for grep and other programs
         print(*("\t".join(row) for row in rows), sep="\n")
     print(f"{len(rows)} scripts: {', '.join(f'{count} {size}' for size, count in sizes.items())}", file=sys.stderr)
     return 0
+
+
+def columns(rows: Sequence[Sequence[str]], height: int) -> Iterator[str]:
+    """Yield aligned lines with a header, repeated at the end if the first scrolls away.
+
+    A line may be wider than the terminal: a name that is cut cannot be copied.
+    """
+    widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
+    header, *lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (COLUMNS, *rows)]
+    yield from [header, *lines]
+    if len(lines) >= height:
+        yield header
 
 
 def cells(name: ScriptName) -> list[str]:
