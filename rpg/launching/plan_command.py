@@ -48,6 +48,9 @@ def run(args: argparse.Namespace) -> int:
         configuration = of_script(scripts.find(args.script), [*args.overrides, *more])
         if diagnostics := list(settings.values(configuration)):
             raise Refused(diagnostics)
+        if configuration.get("trainer.device") == "cpu":
+            remedy = f"`rpg doctor {args.script}` checks this machine, docs/cpu.md has time and memory"
+            raise ValueError(f"{args.script} runs on the CPU, and the estimates are for GPUs; {remedy}")
         plan = made_for(configuration.config, gpu)
     except ValueError as error:
         print(f"rpg plan: {error}", file=sys.stderr)
