@@ -22,7 +22,7 @@ from rpg.launching.signals import ENDS
 from rpg.results import figures
 from rpg.results.plot_command import plot
 from rpg.results.reproduction import PlannedRun, choose, cluster, plan_runs, refusal, refuse_another, rows_of
-from rpg.results.run_settings import Note, ResultsError, exit_code, printable, refusing
+from rpg.results.run_settings import Note, ResultsError, exit_code, printable, refusing, setting
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table, paper_table
 from rpg.results.table_command import comma_separated, markdown
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the plan, run what is missing, write the table.
 
     Returns 0 if all is done; 1 if a run or a part of the table is missing; 2 if the command is rejected without
-    changes; 130, 143, 129 after a signal.
+    changes; 130, 143, 129 after a signal. A dry run returns 1 if a row is refused, else 0.
     """
     if args.parallel != 1 and not cluster():
         raise ResultsError(f"--parallel {args.parallel}: this machine runs one at a time; set RAY_ADDRESS")
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     planned, refused = plan_runs(rows, args.profile, list(dict.fromkeys(args.seeds)), args.steps, out, args.overrides)
     possible = show_plan(planned, refused)
     if args.dry_run:
-        return 0
+        return 1 if refused else 0
     if not possible:
         reasons = dict.fromkeys(line for why in refused.values() for line in why.splitlines())
         raise ResultsError(f"no run can start; {'; '.join(reasons)}")
@@ -105,10 +105,9 @@ def show_plan(planned: Sequence[PlannedRun], refused: dict[str, str]) -> list[Pl
     for reasons in dict.fromkeys(refused.values()):
         names = [name for name, why in refused.items() if why == reasons]
         print(f"  refused: {', '.join(names)}", *(f"    {printable(line)}" for line in reasons.splitlines()), sep="\n")
-    print(
-        f"{done} of {len(planned)} runs done, {left} steps left; `rpg plan NAME` estimates the time of a run",
-        flush=True,
-    )
+    on_gpus = [one for one in planned if setting(one.config, "trainer.device") == "cuda"]
+    hint = f"; `rpg plan {on_gpus[0].row.name()}` estimates the time of a run" if on_gpus else ""
+    print(f"{done} of {len(planned)} runs done, {left} steps left{hint}", flush=True)
     return possible
 
 
