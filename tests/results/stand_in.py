@@ -1,27 +1,33 @@
 #!/usr/bin/env python3
-"""stand_in.py CONFIG OVERRIDE...: writes the files of a launch script's run, without training.
+"""stand_in.py -m rpg.launching --script=NAME OVERRIDE...: writes the files of a run, without training.
 
-CONFIG is a file with the configuration that the overrides change. It locks the run's directory, resumes from its newest
-complete checkpoint, and writes a record, a checkpoint with manifest and a validation per step, like the stack.
-Environment: STAND_IN_SECONDS per step; STAND_IN_FAILS names a run that ends with exit code 7 after its first step.
+Takes the place of the interpreter that launch.sh starts (`interpreter`). It composes the configuration, locks the run's
+directory, resumes from its newest complete checkpoint, and writes a record, a checkpoint with manifest and a validation
+per step, like the stack. Environment: STAND_IN_SECONDS per step; STAND_IN_FAILS names a run that ends with exit code 7
+after its first step.
 """
 
 import json
 import os
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from rpg.checks.check import Run
 from rpg.files import manifest
 from rpg.files.integrity import newest_complete
 from rpg.files.lock import RUN, take
-from rpg.launching.scripts import Script
-from rpg.results.run_settings import put
+from rpg.launching import signals
+from rpg.launching.compose import configured
+from rpg.launching.overrides import override
+
+
+def interpreter(path: Path) -> Path:
+    """Write an executable that runs this file with its arguments."""
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" "$@"\n')
+    path.chmod(0o755)
+    return path
 
 
 def save(directory: Path, step: int) -> None:
@@ -35,23 +41,11 @@ def save(directory: Path, step: int) -> None:
     (directory / "latest_checkpointed_iteration.txt").write_text(str(step))
 
 
-def settings(file: Path, overrides: Sequence[str]) -> dict[str, Any]:
-    """Return the configuration of a file, changed by overrides."""
-    config = json.loads(file.read_text())
-    for override in overrides:
-        key, _, value = override.partition("=")
-        put(config, key, yaml.safe_load(value))
-    return config
-
-
-def of_script(script: Script, overrides: Sequence[str]) -> Run:
-    """Replace rpg.launching.compose.of_script: return the configuration beside the stand-in's script."""
-    return Run(settings(script.path.with_name(f"{script.name}.json"), [*script.overrides, *overrides]))
-
-
 def main() -> int:
     """Make the run and return its exit code."""
-    config = settings(Path(sys.argv[1]), sys.argv[2:])
+    signals.end_at_once()  # launch.sh blocked them
+    script, *overrides = sys.argv[3:]
+    config = configured([override("rpg.script", script.removeprefix("--script=")), *overrides], []).config
     trainer = config["trainer"]
     directory, name = Path(trainer["default_local_dir"]), trainer["experiment_name"]
     directory.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""`rpg reproduce`: plans, runs, and no repeated work. tests/results/stand_in.py replaces the training.
+"""`rpg reproduce`: plans, runs, and no repeated work. Scripts and configuration are the recipe's.
 
-tests/e2e/test_reproduce.py uses the real one.
+tests/results/stand_in.py takes the place of the interpreter; tests/e2e/test_reproduce.py makes the real runs.
 """
 
 import csv
@@ -15,55 +15,39 @@ from pathlib import Path
 
 import pytest
 import stand_in
-from synthetic import config
 
 from rpg.checks import fingerprint
 from rpg.checks.check import Run as Asked
 from rpg.cli import main
 from rpg.files import manifest
+from rpg.launching import scripts
 from rpg.results import reproduction
 from rpg.results.run_settings import ResultsError
 
 ROOT = Path(__file__).resolve().parents[2]
+PYTHON = sys.executable
 ONE = ["--profile", "cpu", "--steps", "2", "--methods", "grpo"]
 TWO = [*ONE, "rpg-urkl"]
 NAMES = ("grpo_cpu", "rpg_cpu_urkl1e-4")
 CALL = """
 import sys
-from pathlib import Path
-from rpg.results import reproduction, reproduce_command
-reproduction.RECIPE = Path(sys.argv[1])
+sys.executable = sys.argv[1]
+from rpg.results import reproduce_command
 reproduce_command.refusal = lambda run: None
-from tests.results import stand_in
-reproduction.of_script = stand_in.of_script
 from rpg.cli import main
 sys.exit(main(sys.argv[2:]))
 """
 
 
 @pytest.fixture
-def recipe(tmp_path, monkeypatch) -> Path:
-    """Make launch scripts of the stand-in; skip the preflight, which would report missing model and data."""
-    made = tmp_path / "recipe" / "cpu"
-    made.mkdir(parents=True)
-    for name, loss in zip(NAMES, ("vanilla", "rpg_urkl"), strict=True):
-        settings = config(name, loss=loss)
-        settings["trainer"] |= {"save_freq": 1, "test_freq": 1, "val_only": False, "max_actor_ckpt_to_keep": None}
-        settings["trainer"]["val_before_train"] = True
-        settings["data"]["val_files"] = "toy.parquet"
-        settings["actor_rollout_ref"] |= {"model": {"path": "/none"}, "rollout": {"val_kwargs": {"n": 1}, "seed": 42}}
-        (made / f"{name}.json").write_text(json.dumps(settings))
-        (made / f"run_{name}.sh").write_text(f'exec bash "{made}/launch.sh" "$0" "$@"\n')
-    launch = 'name=$(basename "$1" .sh)\nexec "$PYTHON" "$STAND_IN" "${1%/*}/${name#run_}.json" "${@:2}"\n'
-    (made / "launch.sh").write_text(launch)
-    monkeypatch.setenv("PYTHON", sys.executable)
-    monkeypatch.setenv("STAND_IN", stand_in.__file__)
-    monkeypatch.setattr(reproduction, "of_script", stand_in.of_script)
-    monkeypatch.setattr(reproduction, "RECIPE", made.parent)
+def interpreter(tmp_path, monkeypatch) -> Path:
+    """Let the stand-in make the runs; skip the preflight, which would report missing model and data."""
+    stands_in = stand_in.interpreter(tmp_path / "python3")
+    monkeypatch.setattr(sys, "executable", str(stands_in))
+    monkeypatch.setenv("PYTHON", "/nowhere/python3")  # another interpreter than that of the command
     monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run: None)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr("rpg.results.reproduce_command.POLL_SECONDS", 0.05)
-    return made.parent
+    return stands_in
 
 
 def reproduce(out: Path, *arguments: str) -> int:
@@ -80,7 +64,7 @@ def starts(directory: Path) -> list[int]:
 
 
 @pytest.mark.slow
-def test_what_is_missing_is_run_and_what_is_done_never_again(recipe, tmp_path, capsys):
+def test_what_is_missing_is_run_and_what_is_done_never_again(interpreter, tmp_path, capsys):
     out = tmp_path / "out"
     assert reproduce(out, *TWO, "--seeds", "1", "3") == 0
     assert "0 of 4 runs done, 8 steps left" in capsys.readouterr().out
@@ -103,7 +87,8 @@ def test_what_is_missing_is_run_and_what_is_done_never_again(recipe, tmp_path, c
     assert "--steps 3" in capsys.readouterr().err
 
 
-def test_a_run_that_fails_is_named_and_the_rest_is_done(recipe, tmp_path, monkeypatch, capsys):
+@pytest.mark.slow
+def test_a_run_that_fails_is_named_and_the_rest_is_done(interpreter, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("STAND_IN_FAILS", "grpo_cpu-seed1")
     out = tmp_path / "out"
     assert reproduce(out, *TWO) == 1
@@ -124,11 +109,11 @@ def test_a_run_that_fails_is_named_and_the_rest_is_done(recipe, tmp_path, monkey
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_ended_in_the_middle_and_started_again(recipe, tmp_path, monkeypatch, number, code):
+def test_ended_in_the_middle_and_started_again(interpreter, tmp_path, monkeypatch, number, code):
     monkeypatch.setenv("STAND_IN_SECONDS", "1")
     out, run = tmp_path / "out", tmp_path / "out/runs/grpo_cpu-seed1"
     arguments = ["reproduce", "8", *ONE, "--steps", "3", "--out", str(out)]
-    command = [sys.executable, "-c", CALL, str(recipe), *arguments]
+    command = [PYTHON, "-c", CALL, str(interpreter), *arguments]
     process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
     until = time.monotonic() + 120
     while not (run / "global_step_1" / manifest.NAME).is_file() and time.monotonic() < until:
@@ -144,7 +129,7 @@ def test_ended_in_the_middle_and_started_again(recipe, tmp_path, monkeypatch, nu
 
 def planned(tmp_path, data: dict | None = None) -> reproduction.PlannedRun:
     """Return a planned run of two steps, with its directory."""
-    (tmp_path / "r").mkdir()
+    (tmp_path / "r").mkdir(parents=True)
     settings = {"trainer": {"total_training_steps": 2}, "data": data or {}}
     return reproduction.PlannedRun(reproduction.rows_of(8)[0], Path("s.sh"), "r", tmp_path / "r", settings, ())
 
@@ -160,6 +145,16 @@ def test_progress_is_the_last_whole_line_of_the_log(tmp_path):
     assert "trainer.val_before_train=true" not in run.command()
     stand_in.save(run.directory, 2)  # no step is left to make, so that a validation has to make the record
     assert "trainer.val_before_train=true" in run.command()
+
+
+@pytest.mark.parametrize("table", [3, 8])
+def test_every_command_is_a_script_of_the_recipe(tmp_path, table):
+    rows = reproduction.rows_of(table)
+    for row in rows:
+        for profile in ("gpu", "cpu"):
+            run = replace(planned(tmp_path / row.method / profile), row=row, script=row.script(profile))
+            assert run.command()[:2] == ["bash", str(scripts.paths()[row.name(profile)])]
+    assert {row.name() for row in rows} <= scripts.paths().keys()
 
 
 def test_another_training_in_the_directory_is_refused(tmp_path):
@@ -190,7 +185,7 @@ def test_another_training_in_the_directory_is_refused(tmp_path):
         (["data.seed=3"], "--seeds"),
     ],
 )
-def test_refused_before_anything_is_touched(recipe, tmp_path, monkeypatch, capsys, arguments, named):
+def test_refused_before_anything_is_touched(interpreter, tmp_path, monkeypatch, capsys, arguments, named):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     position = next((index for index, word in enumerate(arguments) if word.startswith("--")), len(arguments))
     options = ["--profile", "cpu", "--methods", "grpo", "--out", str(tmp_path / "out"), *arguments[position:]]
@@ -204,7 +199,7 @@ def test_the_plan_of_a_table_on_gpus(tmp_path, monkeypatch, capsys):
     """Table 7 validates on two other sets."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     out = tmp_path / "out"
-    assert main(["reproduce", "7", "--methods", "dapo", "--seeds", "1", "2", "--dry-run", "--out", str(out)]) == 0
+    assert main(["reproduce", "7", "--methods", "dapo", "--seeds", "1", "2", "--dry-run", "--out", str(out)]) == 1
     shown = capsys.readouterr().out
     assert "dapo_4b_4k-seed1  DAPO  step 0 of 400" in shown
     assert "800 steps left" in shown
