@@ -1,12 +1,16 @@
 """The command `rpg`: properties of all subcommands."""
 
+import contextlib
 import json
+import os
+import pty
 import subprocess
 import sys
 
 import pytest
 
 from rpg import cli
+from rpg.launching import scripts
 from rpg.objectives import verify_command
 
 
@@ -17,6 +21,38 @@ def test_ctrl_c_is_one_line_and_130(monkeypatch, capsys):
     monkeypatch.setattr(verify_command, "run", interrupted)
     assert cli.main(["verify"]) == 130
     assert capsys.readouterr().err == "rpg verify: interrupted\n"
+
+
+def test_without_a_command_all_are_listed(capsys):
+    assert cli.main([]) == 2
+    listed = [line.split()[0] for line in capsys.readouterr().err.splitlines() if line.startswith("    ")]
+    assert cli.COMMANDS.keys() <= set(listed)
+
+
+@pytest.mark.parametrize("height", [20, 60])
+def test_list_in_a_terminal(height):
+    """Names are whole, so that they can be copied; a header that scrolls away comes again."""
+    terminal, stdout = pty.openpty()
+    command = [sys.executable, "-m", "rpg.cli", "list", "--size", "cpu"]
+    environment = {**os.environ, "COLUMNS": "80", "LINES": str(height)}
+    with subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL, env=environment) as process:
+        os.close(stdout)
+        shown = b""
+        with contextlib.suppress(OSError):  # EIO at the end
+            while part := os.read(terminal, 4096):
+                shown += part
+    os.close(terminal)
+    assert process.returncode == 0
+    header, *lines = shown.decode().splitlines()
+    assert header.split()[0] == "name"
+    assert (lines[-1] == header) == (height == 20)
+    names = [line.split()[0] for line in lines if line != header]
+    assert names == [name for name, path in scripts.paths().items() if path.parent.name == "cpu"]
+
+
+def test_a_run_on_the_cpu_has_no_plan(capsys):
+    assert cli.main(["plan", "grpo_cpu"]) == 2
+    assert "`rpg doctor grpo_cpu`" in capsys.readouterr().err
 
 
 def test_an_unknown_command_names_the_nearest(capsys):

@@ -1,18 +1,32 @@
-"""The wheel, built from the sdist: it installs into its own environment, with configuration, scripts and tables."""
+"""The wheel, built from the sdist, in an environment that has the declared dependencies only."""
 
+import ast
+import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
+from collections import defaultdict
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from rpg.cli import COMMANDS
+from rpg.toy.demo_command import MODEL_FILES
 
 ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+# Imported in a training run only, which needs verl with the extra of an inference engine (rpg/checks/installed.py).
+OF_A_RUN = {"transfer_queue", "vllm"}
 
 
 @pytest.fixture(scope="module")
@@ -49,54 +63,212 @@ def test_contents(wheel):
         "rpg/recipe/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh",
     ):
         assert needed in names
-    assert {name.partition("/")[0] for name in names} == {"rpg", "rpg_verl-0.1.0.dist-info"}
+    assert {name.partition("/")[0] for name in names} == {"rpg", f"rpg_verl-{PROJECT['version']}.dist-info"}
+
+
+def test_what_is_imported_is_declared():
+    """Except what verl itself requires without an extra: its versions are verl's choice."""
+    requirements = [Requirement(text) for text in [*PROJECT["dependencies"], *(metadata.requires("verl") or [])]]
+    declared = {canonicalize_name(requirement.name) for requirement in requirements if requirement.marker is None}
+    distributions = metadata.packages_distributions()
+    undeclared = defaultdict(set)
+    for path in (ROOT / "rpg").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            for name in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"rpg"}:
+                if not declared & set(map(canonicalize_name, distributions.get(name, []))):
+                    undeclared[name].add(path.relative_to(ROOT))
+    assert undeclared.keys() == OF_A_RUN, {name: undeclared[name] for name in undeclared.keys() - OF_A_RUN}
+    assert {path.parts[1] for name in OF_A_RUN for path in undeclared[name]} == {"verl_plugin"}
+
+
+def closure(requirements: list[str]) -> set[str]:
+    """Return the distributions that these requirements bring, all of which have to be installed here."""
+    known, waiting = set(), [(Requirement(text), "") for text in requirements]
+    while waiting:
+        requirement, extra = waiting.pop()
+        if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        for key in {(canonicalize_name(requirement.name), extra) for extra in ("", *requirement.extras)} - known:
+            known.add(key)
+            waiting += [(Requirement(text), key[1]) for text in metadata.requires(key[0]) or []]
+    return {name for name, _ in known}
+
+
+def link(site: Path, allowed: set[str]) -> None:
+    """Link the files of these distributions of this environment into another site-packages.
+
+    A folder that they do not share with another distribution is one link.
+    """
+    owners, files = defaultdict(set), defaultdict(list)
+    for distribution in metadata.distributions():
+        name = canonicalize_name(distribution.name)
+        for file, *_ in csv.reader((distribution.read_text("RECORD") or "").splitlines()):
+            top = file.partition("/")[0]
+            if top not in ("", ".."):  # not a script
+                owners[top].add(name)
+                if name in allowed:
+                    files[top].append(file)
+    here = Path(str(metadata.distribution("verl").locate_file("")))
+    for top, own in files.items():
+        for file in [top] if owners[top] <= allowed else own:
+            (site / file).parent.mkdir(parents=True, exist_ok=True)
+            (site / file).symlink_to(here / file)
+
+
+class Installed:
+    """An environment with the wheel and the distributions that it requires; its interpreter is not active."""
+
+    def __init__(self, wheel: Path, root: Path):
+        self.bin, self.home, self.caches = root / "env/bin", root / "home", root / "caches"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root / "env")], check=True, timeout=900)
+        install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--offline"]
+        install += ["--compile-bytecode", "--python", str(self.bin / "python"), str(wheel)]
+        subprocess.run(install, check=True, timeout=900)
+        (self.site,) = (root / "env/lib").glob("python*/site-packages")
+        (distribution,) = metadata.distributions(path=[str(self.site)])
+        link(self.site, closure(distribution.requires or []))
+        self.home.mkdir()
+        self.caches.mkdir()
+        self.before = self.contents()
+
+    def contents(self) -> dict[Path, tuple[int, int]]:
+        """Return size and time of what a command must not change: site-packages, the package, the home directory."""
+        paths = [*self.site.iterdir(), *(self.site / "rpg").rglob("*"), *self.home.rglob("*")]
+        return {path: (path.lstat().st_size, path.lstat().st_mtime_ns) for path in paths}
+
+    def run(self, directory: Path, *command: str | Path, code: int = 0, **environment: str) -> str:
+        """Run a command in a directory and return its output; nothing outside may change."""
+        base = {
+            "PATH": os.defpath,
+            "HOME": str(self.home),
+            "TMPDIR": str(self.caches),  # torch makes a folder there
+            "MPLCONFIGDIR": str(self.caches),  # matplotlib's list of fonts
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        program = [self.bin / command[0], *command[1:]] if command[0] in ("python", "rpg") else command
+        ended = subprocess.run(
+            [str(word) for word in program], cwd=directory, env=base | environment, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=600, check=False,
+        )  # fmt: skip
+        said = ended.stdout + ended.stderr
+        assert ended.returncode == code, said[-3000:]
+        assert "Traceback" not in said
+        assert self.contents() == self.before
+        return said if code else ended.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Installed:
+    return Installed(wheel, tmp_path_factory.mktemp("installed"))
 
 
 @pytest.mark.slow
-def test_installs_into_a_clean_environment(wheel, tmp_path):
-    """The environment has verl and this one's other packages, but rpg only from the wheel."""
-    clean = tmp_path / "clean"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(clean)], check=True, timeout=900)
-    python = clean / "bin" / "python"
-    install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--offline"]
-    subprocess.run([*install, "--python", str(python), str(wheel)], check=True, timeout=900)
-    (site,) = (clean / "lib").glob("python*/site-packages")
-    # the packages of this environment behind the clean one's own; the editable rpg of this one is a .pth file, which
-    # is not read from there
-    (site / "behind.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")) + "\n")
-    empty = tmp_path / "empty"
-    empty.mkdir()
-
-    def run(*command: str, **environment: str) -> str:
-        ended = subprocess.run(
-            [str(clean / "bin" / command[0]), *command[1:]],
-            cwd=empty,
-            env={**os.environ, "PYTHONPATH": "", **environment},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        assert ended.returncode == 0, ended.stderr[-2000:]
-        return ended.stdout
-
+def test_the_plugin(installed, tmp_path):
     code = (
         "import rpg, verl; from pathlib import Path\n"
         "from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY as losses\n"
-        f"assert Path(rpg.__file__).is_relative_to({str(clean)!r}), rpg.__file__\n"
+        f"assert Path(rpg.__file__).is_relative_to({str(installed.site)!r}), rpg.__file__\n"
         "assert 'rpg_rf_urkl_clip_ppo' in losses\n"
     )
-    run("python", "-c", code)
-    printed = yaml.safe_load(run("rpg", "train", "grpo_cpu", DRY_RUN="1"))
-    assert printed["trainer"]["experiment_name"] == "grpo_cpu"
-    assert printed["actor_rollout_ref"]["model"]["path"] == str(empty / "runs/toy/model")
-    assert run("rpg", "--version").split()[-1] == "0.1.0"
-    assert "grpo_7b_async" in run("rpg", "list")
-    (empty / "mine.csv").write_text("Q,A\n" + "".join(f"What is {n} + {n}?,{2 * n}\n" for n in range(20)))
-    run("rpg", "data", "build", "--from", "mine.csv", "--question", "Q", "--answer", "A", "--data-source", "MATH",
-        "--test-rows", "4")  # fmt: skip
-    run("rpg", "data", "check", "data/mine_train.parquet", "data/mine_test.parquet")
-    assert json.loads(run("rpg", "plan", "rpg_7b_urkl1e-4", "--json"))
-    assert json.loads(run("rpg", "verify", "--json", "--policies", "20"))
+    installed.run(tmp_path, "python", "-c", code)
+
+
+TRIED = [  # arguments in an empty directory, exit code, a part of the output
+    ("--version", 0, PROJECT["version"]),
+    ("list", 0, "grpo_7b_async"),
+    ("plan rpg_7b_urkl1e-4 --json", 0, '"fits": true'),
+    ("verify --json --policies 20", 0, '"failed": []'),
+    ("lab --quick --only identity --seeds 2", 0, "lab: identity"),
+    ("doctor", 0, "checks passed"),
+    ("doctor grpo_cpu", 1, "has no cachetools, fastapi, msgspec, transfer_queue, uvicorn, zmq, vllm; "),
+    ("train grpo_cpu", 2, "{empty}/runs/toy/model: no such directory; "),
+    ("reproduce 8 --dry-run --profile cpu --methods grpo", 1, "refused: GRPO\n"),
+    ("reproduce 7 --methods dapo", 2, "{empty}/data/minerva-math.parquet: no such file"),
+    ("eval {site}/rpg/recipe/cpu/run_grpo_cpu.sh --print --out x", 0, "trainer.default_local_dir={empty}/x "),
+    ("export nowhere", 2, "nowhere: not a checkpoint"),
+    ("table --paper 8", 0, "RPG-REINFORCE-URKL"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arguments", "code", "part"), TRIED, ids=[" ".join(one[0].split()[:2]) for one in TRIED])
+def test_in_an_empty_directory(installed, tmp_path, arguments, code, part):
+    names = {"empty": str(tmp_path), "site": str(installed.site)}
+    said = installed.run(tmp_path, "rpg", *arguments.format(**names).split(), code=code)
+    assert part.format(**names) in said
+
+
+@pytest.mark.slow
+def test_data_and_reward(installed, tmp_path):
+    (tmp_path / "mine.csv").write_text("Q,A\n" + "".join(f"What is {n} + {n}?,{2 * n}\n" for n in range(20)))
+    (tmp_path / "reward.py").write_text("def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
+                                        "    return float(ground_truth in solution_str)\n")  # fmt: skip
+    build = ["--from", "mine.csv", "--question", "Q", "--answer", "A", "--data-source", "MATH", "--test-rows", "4"]
+    installed.run(tmp_path, "rpg", "data", "build", *build)
+    installed.run(tmp_path, "rpg", "data", "check", "data/mine_train.parquet", "data/mine_test.parquet")
+    installed.run(tmp_path, "rpg", "score", "data/mine_train.parquet", "--reward", "reward.py")
+
+
+@pytest.mark.slow
+def test_results_of_runs(installed, tmp_path):
+    config = yaml.safe_load(installed.run(tmp_path, "rpg", "train", "grpo_cpu", DRY_RUN="1"))
+    assert config["trainer"]["experiment_name"] == "grpo_cpu"
+    for seed in (1, 2):
+        run = tmp_path / f"checkpoints/seed{seed}"
+        run.mkdir(parents=True)
+        config["data"]["seed"] = seed
+        (run / "config.yaml").write_text(yaml.safe_dump(config))
+        data = {"val-core/toy_sum/acc/mean@1": 0.3, "critic/score/mean": 0.1 * seed}
+        (run / "metrics.jsonl").write_text("".join(json.dumps({"step": n, "data": data}) + "\n" for n in range(3)))
+    runs = ["checkpoints/seed1", "checkpoints/seed2"]
+    assert "0.3000" in installed.run(tmp_path, "rpg", "table", *runs)
+    installed.run(tmp_path, "rpg", "compare", *runs)
+    installed.run(tmp_path, "rpg", "plot", *runs)
+    assert (tmp_path / "plots/index.html").is_file()
+    assert "grpo_cpu  2/30" in installed.run(tmp_path, "rpg", "watch", "--once", *runs)
+
+
+@pytest.mark.slow
+def test_runs_start_from_the_wheel(installed, tmp_path):
+    """The demo and a launch script start the environment's interpreter, which no variable names."""
+    installed.run(tmp_path, "rpg", "data", "build", "toy", "--out", "runs/toy")
+    model = tmp_path / "runs/toy/model"
+    model.mkdir()
+    for name in MODEL_FILES:
+        (model / name).write_text("there")
+    script = installed.site / "rpg/recipe/cpu/run_grpo_cpu.sh"
+    for command in (["rpg", "demo"], ["bash", script]):
+        printed = installed.run(tmp_path, *command, DRY_RUN="1")
+        config = yaml.safe_load(printed[printed.index("actor_rollout_ref:") :].partition("\nmetrics, configuration")[0])
+        assert config["actor_rollout_ref"]["model"]["path"] == str(model)
+        assert config["data"]["train_files"] == str(tmp_path / "runs/toy/toy_train.parquet")
+    code = (
+        "from pathlib import Path\n"
+        "from rpg.results.reproduction import rows_of\n"
+        "print(*(row.script(profile).is_file() for row in rows_of(8) for profile in ('gpu', 'cpu')))\n"
+    )
+    assert set(installed.run(tmp_path, "python", "-c", code).split()) == {"True"}
+
+
+@pytest.mark.full
+def test_the_toy_model_and_the_laboratory(installed, tmp_path):
+    """`rpg train` looks for the model where `rpg demo` makes it: only a run's packages are missing."""
+    installed.run(tmp_path, "rpg", "demo", "--prepare-only")
+    (missing,) = installed.run(tmp_path, "rpg", "train", "grpo_cpu", code=2).splitlines()
+    assert "has no cachetools" in missing
+    installed.run(tmp_path, "rpg", "lab", "--quick")
+
+
+def test_every_command_is_tried():
+    text = Path(__file__).read_text()
+    tried = set(re.findall(r'"rpg", "(\w+)"', text)) | {arguments.split()[0] for arguments, _, _ in TRIED}
+    assert COMMANDS.keys() <= tried
 
 
 @pytest.mark.full
