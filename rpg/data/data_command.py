@@ -13,7 +13,7 @@ from rpg.data.build import SPLITS, Report, write_splits
 from rpg.data.diagnostics import shown
 from rpg.data.published import SOURCES, build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub
-from rpg.rewards.data_sources import is_known
+from rpg.rewards.data_sources import KNOWN_DATA_SOURCES, is_known
 from rpg.rewards.user_reward import find_reward
 
 SAFE_NAME = re.compile(r"[\w.-]+")
@@ -38,7 +38,8 @@ OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
     "--answer": ((OWN,), None, {"metavar": "COLUMN", "help": "column of the answer"}),
     "--name": ((OWN,), None, {"metavar": "NAME", "dest": "files_name",
                "help": "name of the files (default: that of --from)"}),
-    "--data-source": ((OWN,), None, {"metavar": "NAME", "help": "data_source of the rows (default: the name)"}),
+    "--data-source": ((OWN,), None, {"metavar": "NAME", "help": "MATH or gsm8k: rpg's verifier scores "
+                      "the rows by that rule, as data_source MATH/NAME; else their data_source (default: the name)"}),
     "--template": ((OWN,), None, {"metavar": "FILE", "type": Path,
                    "help": "text with {question} (default: the paper's prompt)"}),
     "--keep": ((OWN,), [], {"metavar": "COLUMN", "nargs": "+", "help": "columns that your reward function reads"}),
@@ -151,7 +152,7 @@ def build_own(args: argparse.Namespace) -> None:
         table,
         question=args.question or table.question,
         answer=args.answer or table.answer,
-        data_source=args.data_source or table.data_source,
+        data_source=_named(args.data_source, table.name) if args.data_source else table.data_source,
         keep=tuple(args.keep),
         template=args.template.read_text(encoding="utf-8") if args.template else None,
     )
@@ -165,6 +166,11 @@ def build_own(args: argparse.Namespace) -> None:
             f"note: no rule of rpg scores data_source {shown(source)}; train with your own reward function "
             "(rpg score --reward FILE tries it), or build with --data-source MATH or gsm8k for rpg's rules"
         )
+
+
+def _named(source: str, name: str) -> str:
+    """Return RULE/NAME for a source with a rule: results are logged by data_source, and two sets stay two."""
+    return f"{source}/{name}" if source in KNOWN_DATA_SOURCES and source != name else source
 
 
 def _excluded(args: argparse.Namespace) -> set[bytes]:

@@ -11,7 +11,7 @@ from rpg.data.diagnostics import ABSENT, Diagnostic, Level
 from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.template import PREFIX, is_templated, strip_prompt
 from rpg.rewards import release, verified
-from rpg.rewards.data_sources import AIME_SOURCES, INTEGER_SOURCES, KNOWN_DATA_SOURCES, is_known
+from rpg.rewards.data_sources import AIME_SOURCES, INTEGER_SOURCES, KNOWN_DATA_SOURCES, is_known, rule_of
 from rpg.rewards.extract import ANSWER_MARK, MAX_ANSWER_CHARS
 
 NO_ANSWERS = frozenset(("nan", "none", "null", "n/a", "na", "unknown", "?", "-", "[invalid]"))
@@ -135,11 +135,12 @@ def _ground_truth(truth: Any, info: ValidationInfo) -> Any:
         raise wrong(f"{len(text)} characters", f"an answer over {MAX_ANSWER_CHARS} never scores; leave it out")
     if not is_balanced(text):
         raise wrong("has an unbalanced bracket or $", "correct the LaTeX")
-    if data_source in INTEGER_SOURCES:
+    rule = rule_of(data_source)
+    if rule in INTEGER_SOURCES:
         number = verified.number_in(text)
         if number is None or number.denominator != 1:
             raise wrong("is no integer", f"all answers of {data_source} are integers")
-        if data_source in AIME_SOURCES and not 0 <= number <= 999:
+        if rule in AIME_SOURCES and not 0 <= number <= 999:
             raise wrong("is not in 0..999", "answers of AIME are; correct the row")
         if release.normalize(text) != str(number):
             raise wrong("judge=release compares text exactly", f"write {number}", "warning")

@@ -30,7 +30,7 @@ class Table:
         name: of the files NAME_train.parquet and NAME_test.parquet; default of data_source.
         question, answer: columns.
         keep: columns to copy to extra_info, for reward functions.
-        data_source: selects the rule that scores a row, without a custom reward function.
+        data_source: of the rows; default: the name. RULE/NAME lets a rule of rpg.rewards score them.
         template: text with {question}; None for the paper's.
         answer_rule: position of the final answer in a solution: "" (all of it), "gsm8k" or "boxed".
         hub: the set on the Hugging Face hub.

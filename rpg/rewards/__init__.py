@@ -16,6 +16,7 @@ from rpg.rewards.data_sources import (
     TOY_SOURCES,
     is_known,
     require_known,
+    rule_of,
 )
 
 __all__ = ["JUDGES", "KNOWN_DATA_SOURCES", "Score", "compute_score", "is_known"]
@@ -61,6 +62,7 @@ def compute_score(
     judge; TypeError for a ground truth that is neither text nor a number.
     """
     require_known(data_source)
+    rule = rule_of(data_source)
     check_options(judge, time_limit, boxed_fallback)
     if not isinstance(ground_truth, (str, Real)):
         raise TypeError(
@@ -68,14 +70,14 @@ def compute_score(
             "it must be text. `rpg data check FILE` names the rows"
         )
     truth = _as_text(ground_truth)
-    if data_source in CHAIN_SOURCES:
+    if rule in CHAIN_SOURCES:
         value, pred = chain_sum.judge_response(solution_str, truth)
         return {"score": value, "acc": float(value == 1.0), "pred": _utf8(pred)}
     if judge == "verified":
         correct, pred = verified.judge_response(
-            solution_str, truth, boxed_fallback is not False, integers_only=data_source in TOY_SOURCES
+            solution_str, truth, boxed_fallback is not False, integers_only=rule in TOY_SOURCES
         )
-    elif data_source in INTEGER_SOURCES:
+    elif rule in INTEGER_SOURCES:
         correct, pred = release.judge_text(solution_str, truth)
     else:
         limit = release.TIME_LIMIT if time_limit is None else time_limit

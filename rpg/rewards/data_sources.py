@@ -1,4 +1,4 @@
-"""The data_source values that are scored, in exact spellings.
+"""The data_source values that are scored, in exact spellings, and RULE/NAME: the set NAME, scored as RULE is.
 
 The release's README, its released files and verl disagree on spellings (E9 in docs/mathematics.md), so all
 spellings in published files of these problem sets are listed.
@@ -39,9 +39,15 @@ INTEGER_SOURCES = frozenset(TOY_SOURCES + CHAIN_SOURCES + DAPO_SOURCES + AIME_SO
 KNOWN_DATA_SOURCES = INTEGER_SOURCES.union(MINERVA_SOURCES, OLYMPIAD_SOURCES, MATH_500_SOURCES, MATH_SOURCES)
 
 
-def is_known(data_source: str) -> bool:
-    """Return whether `compute_score` scores rows with this data_source."""
-    return data_source in KNOWN_DATA_SOURCES
+def rule_of(data_source: str) -> str:
+    """Return the spelling whose rule scores a data_source: MATH for MATH/mine, which names a user's own set."""
+    rule, slash, name = data_source.rpartition("/")
+    return rule if slash and name and rule in KNOWN_DATA_SOURCES else data_source
+
+
+def is_known(data_source: str | None) -> bool:
+    """Return whether `compute_score` scores rows with this data_source; None is that of a row without one."""
+    return data_source is not None and rule_of(data_source) in KNOWN_DATA_SOURCES
 
 
 def require_known(data_source: str) -> None:
@@ -50,5 +56,6 @@ def require_known(data_source: str) -> None:
         known = ", ".join(sorted(KNOWN_DATA_SOURCES))
         raise ValueError(
             f"data_source {data_source!r} has no score function; known spellings: {known}. "
-            "Rename it in the parquet file, or add the spelling to rpg/rewards/data_sources.py"
+            "Rename it in the parquet file (MATH/NAME: the set NAME by MATH's rule), or add the spelling to "
+            "rpg/rewards/data_sources.py"
         )

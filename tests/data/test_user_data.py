@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg.cli import main
+from rpg.rewards import compute_score, is_known
 
 QUESTION, ANSWER, LEVEL = "Frage (de)", "Lösung!", "level, 1-5"
 VERLS = ("data_source", "solution_str", "ground_truth", "extra_info")
@@ -202,3 +203,32 @@ def test_a_reward_is_tried_on_responses_of_a_file(tmp_path: Path, capsys: pytest
     assert ["score 4" in lines[0], "score 7" in lines[1], "row 2" in lines[2]] == [True, True, False]
     (tmp_path / "r.jsonl").write_text("{}")
     assert main(["score", "--reward", str(tmp_path / "mine.py"), rows, "--responses", responses]) == 2
+
+
+@pytest.mark.parametrize(("rule", "answer"), [("MATH", "\\frac{1}{2}"), ("gsm8k", "3"), ("openai/gsm8k", "3")])
+def test_two_sets_of_one_rule_stay_two(tmp_path: Path, rule: str, answer: str) -> None:
+    """The data_source, under which verl logs an accuracy, has the set's name beside the rule."""
+    for name in ("a", "b"):
+        table = tmp_path / f"{name}.csv"
+        table.write_text(f"q,s\nFirst of {name}?,{answer}\nSecond of {name}?,{answer}\n")
+        options = ["--question", "q", "--answer", "s", "--data-source", rule, "--test-rows", 1, "--out", tmp_path]
+        assert build("--from", table, *options) == 0
+        rows = rows_of(tmp_path, name)
+        assert [row["data_source"] for row in rows["train"] + rows["test"]] == [f"{rule}/{name}"] * 2
+        truth = rows["test"][0]["reward_model"]["ground_truth"]
+        for judge in ("release", "verified"):
+            scores = [
+                compute_score(f"{rule}/{name}", f"So.\nAnswer: {response}", truth, judge=judge)["acc"]
+                for response in (answer, "7")
+            ]
+            assert scores == [1.0, 0.0]
+    files = [str(tmp_path / f"{name}_test.parquet") for name in ("a", "b")]
+    assert main(["data", "check", *files]) == 0
+
+
+def test_a_rule_that_stands_in_the_name_already(tmp_path: Path) -> None:
+    for source, expected in (("MATH/x", "MATH/x"), ("foo", "foo"), ("foo/MATH", "foo/MATH")):
+        table = write_csv(tmp_path / "t.csv")
+        assert build("--from", table, *OWN, "--data-source", source, "--out", tmp_path) == 0
+        assert {row["data_source"] for row in rows_of(tmp_path, "t")["train"]} == {expected}
+    assert not is_known("foo/MATH")
