@@ -34,7 +34,7 @@ def _at_least(least: int) -> Any:
 OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
     "--from": ((PUBLISHED, OWN), None, {"metavar": "FILE", "help": "parquet, JSONL, JSON or CSV file; your own data, "
                "gsm8k and math: also a folder with files train* and test*, or hub:NAME[:CONFIG]"}),
-    "--question": ((OWN,), None, {"metavar": "COLUMN", "help": "column of the question"}),
+    "--question": ((OWN,), None, {"metavar": "COLUMN", "help": "column of the question; FIELD.FIELD: nested"}),
     "--answer": ((OWN,), None, {"metavar": "COLUMN", "help": "column of the answer"}),
     "--name": ((OWN,), None, {"metavar": "NAME", "dest": "files_name",
                "help": "name of the files (default: that of --from)"}),
@@ -160,6 +160,11 @@ def build_own(args: argparse.Namespace) -> None:
         table, origin or table.hub, args.out, test_rows=args.test_rows, seed=args.seed, exclude=_excluded(args)
     )
     print(*report.lines(), sep="\n")
+    if args.test_rows != 0 and not any(path.name.endswith("_test.parquet") for path in report.written):
+        print(
+            f"note: no test file: {report.kept} questions are too few for one in ten, or the test split has no usable "
+            "row; give --test-rows N, or build one from another file"
+        )
     source = table.data_source or table.name
     if not is_known(source):
         print(

@@ -12,7 +12,8 @@ from rpg.data.build import digest
 from rpg.data.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, shown
 from rpg.data.published import problem_text
 from rpg.data.readers import DataError, read_file
-from rpg.data.row_model import row_diagnostics, short
+from rpg.data.row_model import row_diagnostics, score_remedy, short
+from rpg.rewards.data_sources import is_known
 
 MAX_PROMPT_LENGTH = 2048  # default of the launch scripts
 TRUTH = "reward_model.ground_truth"
@@ -30,7 +31,10 @@ class Occurrences:
 
 @dataclass
 class FileCheck:
-    """The state of the check of one file. own_reward: as in check_files; too_long: None without a tokenizer."""
+    """The state of the check of one file.
+
+    own_reward: as in check_files; too_long: None without a tokenizer; unscored: rows by data_source without a rule.
+    """
 
     path: Path
     own_reward: bool = False
@@ -38,6 +42,7 @@ class FileCheck:
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     rows: int = 0
     sources: Counter[str] = field(default_factory=Counter)
+    unscored: Counter[str] = field(default_factory=Counter)
     splits: Counter[str] = field(default_factory=Counter)
     problems: dict[bytes, Occurrences] = field(default_factory=dict)
 
@@ -125,19 +130,24 @@ def check_file(
     if check.too_long and check.too_long == len(check.problems):
         what = f"all {check.rows} rows are over {max_prompt_length} tokens, and verl drops them: no row is left"
         check.add("prompt", what, "raise data.max_prompt_length")
+    for source, count in check.unscored.items():
+        check.add("data_source", f"{shown(source)}, {count} rows: no rule of rpg scores it", score_remedy(source))
     check_repeats(check)
     return check
 
 
 def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None, max_prompt_length: int) -> None:
     """Record diagnostics of `row` and its problem for the checks across rows."""
-    is_prompt_broken = False
-    for diagnostic in row_diagnostics(row, check.own_reward):
+    is_prompt_broken, source = False, row.get("data_source")
+    unscored = not check.own_reward and isinstance(source, str) and not is_known(source)
+    if unscored:  # reported once; rules on answers have no meaning
+        check.unscored[source] += 1
+    for diagnostic in row_diagnostics(row, check.own_reward or unscored):
         check.diagnostics.add(diagnostic, check.rows)
         is_prompt_broken |= diagnostic.level == "error" and diagnostic.key.startswith("prompt")
     structs = (row.get(name) for name in ("extra_info", "reward_model"))
     extra, reward_model = (value if isinstance(value, dict) else {} for value in structs)
-    check.sources[str(row.get("data_source"))] += 1
+    check.sources[str(source)] += 1
     check.splits[str(extra.get("split") or "unknown")] += 1
     text, truth = problem_text(row), reward_model.get("ground_truth")
     if not text or is_prompt_broken:

@@ -78,10 +78,18 @@ def _context(info: ValidationInfo) -> dict[str, Any]:
 
 def _data_source(value: str, info: ValidationInfo) -> str:
     if not _context(info)["own_reward"] and not is_known(value):
-        near = get_close_matches(value.strip(), KNOWN_DATA_SOURCES, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise wrong("nothing scores it", f"{hint}rpg.rewards.KNOWN_DATA_SOURCES lists what is scored")
+        raise wrong("no rule of rpg scores it", score_remedy(value))
     return value
+
+
+def score_remedy(data_source: str) -> str:
+    """Return what to do about a data_source without a rule."""
+    near = get_close_matches(data_source.strip(), KNOWN_DATA_SOURCES, n=1, cutoff=0.75)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return (
+        f"{hint}give --reward FILE, as to rpg train, if your own function scores it, or build the file with "
+        "--data-source MATH or gsm8k; rpg.rewards.KNOWN_DATA_SOURCES lists the rules"
+    )
 
 
 def _content(content: str) -> str:

@@ -1,7 +1,7 @@
 """Training and test files from a user's own table, and from gsm8k and math: `rpg data build --from ...`."""
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import chain
@@ -28,7 +28,7 @@ class Table:
 
     Attributes:
         name: of the files NAME_train.parquet and NAME_test.parquet; default of data_source.
-        question, answer: columns.
+        question, answer: columns, or nested fields by their path: gold.value.
         keep: columns to copy to extra_info, for reward functions.
         data_source: of the rows; default: the name. RULE/NAME lets a rule of rpg.rewards score them.
         template: text with {question}; None for the paper's.
@@ -122,15 +122,8 @@ def splits_of(origin: str) -> dict[str, Rows]:
 
 def to_problem(table: Table, row: dict[str, Any], split: str, place: str) -> Problem | str:
     """Return the problem of a row, or the reason to leave it out. Raises DataError for an unknown column."""
-    columns = [("--question", table.question), ("--answer", table.answer), *(("--keep", name) for name in table.keep)]
-    for option, column in columns:
-        if column not in row:
-            names = {str(name).lower(): name for name in row}
-            near = get_close_matches(column.lower(), names, n=1, cutoff=0.5)
-            hint = f"did you mean {names[near[0]]!r}? " if near else ""
-            columns_there = ", ".join(map(repr, row)) or "none"
-            raise DataError(f"{option} {column}: no such column in {place}; {hint}It has {columns_there}")
-    question, answer = row[table.question], answer_text(row[table.answer], place)
+    question = value_in(row, "--question", table.question, place)
+    answer = answer_text(value_in(row, "--answer", table.answer, place), place)
     if not isinstance(question, str) or not question.strip():
         return "empty question"
     if not answer:
@@ -138,8 +131,37 @@ def to_problem(table: Table, row: dict[str, Any], split: str, place: str) -> Pro
     truth = final_answer(answer, table.answer_rule)
     if not truth:
         return "no final answer in the solution"
-    kept = {name: row[name] for name in table.keep}
+    kept = {name: value_in(row, "--keep", name, place, is_text=False) for name in table.keep}
     return Problem(table.data_source or table.name, question.strip(), truth, split, kept)
+
+
+def value_in(row: dict[str, Any], option: str, path: str, place: str, is_text: bool = True) -> Any:
+    """Return the value of a column, or of a nested field by its dotted path; None if it is null.
+
+    Raises DataError if there is none, or if it is a structure although a text or number is wanted.
+    """
+    paths = {**dict(_paths(row)), **row}  # a column whose own name has a dot comes first
+    if path not in paths:
+        if any(path.startswith(f"{above}.") and value is None for above, value in paths.items()):
+            return None
+        names = {name.lower(): name for name in paths}
+        near = get_close_matches(path.lower(), names, n=1, cutoff=0.5)
+        hint = f"did you mean {names[near[0]]!r}? " if near else ""
+        there = ", ".join(map(repr, paths)) or "none"
+        raise DataError(f"{option} {path}: no such column in {place}; {hint}It has {there}")
+    value = paths[path]
+    if is_text and isinstance(value, dict):
+        fields = ", ".join(f"{path}.{name}" for name in value) or "none"
+        raise DataError(f"{option} {path}: has fields in {place}; name one of them: {fields}")
+    return value
+
+
+def _paths(row: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield path and value of every column and nested field, a column before its fields."""
+    for name, value in row.items():
+        yield f"{above}{name}", value
+        if isinstance(value, dict):
+            yield from _paths(value, f"{above}{name}.")
 
 
 def final_answer(answer: str, rule: str) -> str:

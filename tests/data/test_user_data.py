@@ -56,8 +56,12 @@ def test_a_csv_of_odd_columns_becomes_files_that_pass_the_check(tmp_path: Path, 
         assert row["extra_info"]["split"] == "train"
     files = [str(tmp_path / f"mine_{split}.parquet") for split in ("train", "test")]
     assert main(["data", "check", *files, "--reward", str(reward)]) == 0
-    assert main(["data", "check", *files]) == 1  # nothing of ours scores it
     capsys.readouterr()
+    assert main(["data", "check", *files]) == 1  # nothing of ours scores it
+    printed = capsys.readouterr().out
+    assert "error: all rows, data_source: mine, 7 rows: no rule of rpg scores it" in printed
+    assert "-> give --reward FILE" in printed
+    assert "2 files, 2 errors, 0 warnings" in printed
     assert main(["data", "check", "--json", *files]) == 1
     report = json.loads(capsys.readouterr().out)
     assert [one["rows"] for one in report["files"]] == [7, 3]
@@ -232,3 +236,44 @@ def test_a_rule_that_stands_in_the_name_already(tmp_path: Path) -> None:
         assert build("--from", table, *OWN, "--data-source", source, "--out", tmp_path) == 0
         assert {row["data_source"] for row in rows_of(tmp_path, "t")["train"]} == {expected}
     assert not is_known("foo/MATH")
+
+
+def nested(folder: Path) -> Path:
+    """Three rows with the answer in a structure; of the last it is null."""
+    gold = [{"value": "1", "unit": "m"}, {"value": 2, "unit": None}, None]
+    rows = [{"q": {"text": f"what is {n}?"}, "gold": value, "a.b": "dotted"} for n, value in enumerate(gold)]
+    (folder / "n.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / "n.jsonl"
+
+
+def test_nested_fields_are_read_by_their_path(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    options = ["--question", "q.text", "--answer", "gold.value", "--keep", "gold.unit", "a.b", "--out", tmp_path]
+    assert build("--from", nested(tmp_path), *options, "--test-rows", 1) == 0
+    assert "1 left out: empty answer" in capsys.readouterr().out
+    rows = rows_of(tmp_path, "n")
+    both = sorted(rows["train"] + rows["test"], key=lambda row: row["extra_info"]["raw_problem"])
+    assert [row["reward_model"]["ground_truth"] for row in both] == ["1", "2"]
+    assert [row["extra_info"]["gold.unit"] for row in both] == ["m", None]
+    assert {row["extra_info"]["a.b"] for row in both} == {"dotted"}
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "said"),
+    [
+        ("q.text", "gold", "--answer gold: has fields in"),
+        ("q.text", "gold", "name one of them: gold.value, gold.unit"),
+        ("q", "gold.value", "name one of them: q.text"),
+        ("q.text", "gold.vale", "did you mean 'gold.value'?"),
+    ],
+)
+def test_a_structure_is_not_an_answer(tmp_path: Path, question: str, answer: str, said: str, capsys) -> None:
+    options = ["--question", question, "--answer", answer, "--out", tmp_path / "out"]
+    assert build("--from", nested(tmp_path), *options) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("options", "is_said"), [([], True), (["--test-rows", 0], False), (["--test-rows", 1], False)])
+def test_three_rows_make_no_test_file(tmp_path: Path, options: list, is_said: bool, capsys) -> None:
+    (tmp_path / "t.csv").write_text("q,a\n1?,1\n2?,2\n3?,3\n")
+    assert build("--from", tmp_path / "t.csv", "--question", "q", "--answer", "a", *options, "--out", tmp_path) == 0
+    assert ("note: no test file" in capsys.readouterr().out) == is_said
