@@ -12,13 +12,14 @@ from typing import Any
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
+from hydra.core.override_parser.types import Override
+from hydra.errors import ConfigCompositionException, HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from rpg.checks import machine, secrets
+from rpg.checks import machine, secrets, settings
 from rpg.checks.check import Refused, Run, leaves
-from rpg.launching.overrides import BadSetting, check_text, override
+from rpg.launching.overrides import BadSetting, check_text, in_shell, override
 from rpg.launching.reward_overrides import set_own_reward
 from rpg.launching.scripts import RECIPE, Script, home
 from rpg.methods import names
@@ -104,12 +105,7 @@ def compose_config(overrides: list[str]) -> DictConfig:
 
     Raises BadSetting for an override that Hydra cannot read or apply, ModuleNotFoundError without verl.
     """
-    for text in overrides:
-        try:
-            OverridesParser.create().parse_override(text)
-        except HydraException as error:
-            reason = str(error).splitlines()[0].strip()
-            raise BadSetting(f"{text}: Hydra cannot read it ({reason}); quote the value: KEY='VALUE'") from error
+    parsed = [parse(text) for text in overrides]
     for name, function in RESOLVERS.items():
         OmegaConf.register_new_resolver(f"rpg.{name}", function, replace=True)
     verl = importlib.util.find_spec("verl")  # does not import verl
@@ -119,8 +115,41 @@ def compose_config(overrides: list[str]) -> DictConfig:
     with initialize_config_dir(version_base=None, config_dir=str(CONFIG_DIR)):
         try:
             return compose("rpg_trainer", overrides=[search, *overrides])
+        except ConfigCompositionException as error:
+            known = known_keys(compose("rpg_trainer", overrides=[search]))
+            for text, one in zip(overrides, parsed, strict=True):
+                if not one.is_add() and one.key_or_group not in known:
+                    near = settings.did_you_mean(one.key_or_group, known) or "`rpg train --help` lists the groups"
+                    raise BadSetting(f"{text}: no such setting or group; {near}") from error
+            raise _bad_configuration(error) from error
         except (HydraException, OmegaConfBaseException, ValueError, TypeError, AttributeError, AssertionError) as error:
             raise _bad_configuration(error) from error
+
+
+def parse(text: str) -> Override:
+    """Return Hydra's reading of one override. Raises BadSetting, which shows what to type in a shell."""
+    key, equals, value = text.partition("=")
+    try:
+        parsed = OverridesParser.create().parse_override(text)
+    except HydraException as error:
+        reason = f"Hydra cannot read it ({str(error).splitlines()[0].strip()})"
+        if not equals:
+            raise BadSetting(f"{text}: {reason}; write KEY=VALUE") from error
+    else:
+        if not parsed.is_sweep_override():
+            return parsed
+        reason = f"Hydra reads several values; a list is {key}=[{value}]"
+    quoted = in_shell(override(key, value.strip("'\"")))
+    raise BadSetting(f"{text}: {reason}; for a text Hydra needs quotes that the shell leaves in place: {quoted}")
+
+
+def known_keys(config: DictConfig) -> list[str]:
+    """Return every key that an override may set: groups, sections and settings of the configuration."""
+    keys = [group.name for group in CONFIG_DIR.iterdir() if group.is_dir()]
+    for leaf, _ in leaves(OmegaConf.to_container(config)):
+        names = leaf.split(".")
+        keys += [".".join(names[:depth]) for depth in range(1, len(names) + 1)]
+    return [*dict.fromkeys(keys)]
 
 
 def _bad_configuration(error: Exception) -> BadSetting:

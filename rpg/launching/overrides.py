@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,11 @@ def _value(key: str, value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{{{','.join(f'{name}:{_value(key, inner)}' for name, inner in value.items())}}}"
     return json.dumps(value)  # null, true, false or a number
+
+
+def in_shell(text: str) -> str:
+    """Return how a command line is written in a shell so that the program gets this argument, quotes included."""
+    return f'"{text}"' if not set(text) & set('"$`\\!') else shlex.quote(text)
 
 
 def _quoted(key: str, text: str) -> str:
