@@ -9,6 +9,7 @@ from typing import Any
 from rpg.checks.check import ABSENT, Diagnostic, Run, check, shown
 from rpg.checks.reward import is_ours
 from rpg.checks.settings import MODEL
+from rpg.data.concatenation import REMEDY, misfits
 from rpg.data.readers import DataError
 from rpg.data.row_checks import check_file, check_overlap, prompt_length
 
@@ -78,6 +79,16 @@ def _readable(run: Run) -> Iterator[tuple[str, str]]:
     """Return the files that pass data_files."""
     wrong = {diagnostic.value for diagnostic in data_files(run)}
     return ((key, name) for key, name in _data_files(run) if name not in wrong)
+
+
+@check("files fit together", "the files of a list have columns of equal types; otherwise verl cannot concatenate them",
+       subject="files")  # fmt: skip
+def files_fit(run: Run) -> Iterator[Diagnostic]:
+    """Compares the schemas as `datasets` does."""
+    for key in ("data.train_files", "data.val_files"):
+        schemas = [(Path(name), _schema(name)[0]) for split, name in _readable(run) if split == key]
+        for misfit in misfits(schemas):
+            yield Diagnostic(key, str(misfit.other), str(misfit), REMEDY)
 
 
 @check("data sources", "rpg.rewards has a rule for every data_source", subject="files")

@@ -8,7 +8,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from rpg.data.build import digest
+from rpg.data.concatenation import REMEDY, misfits
 from rpg.data.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, shown
 from rpg.data.published import problem_text
 from rpg.data.readers import DataError, read_file
@@ -38,6 +42,7 @@ class FileCheck:
 
     path: Path
     own_reward: bool = False
+    schema: pa.Schema | None = None
     too_long: int | None = None
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     rows: int = 0
@@ -89,6 +94,7 @@ def check_files(
             errors = 1
     checks = [check_file(path, length, max_prompt_length, own_reward) for path in paths]
     check_overlap(checks)
+    check_types(checks)
     errors += sum(check.diagnostics.count("error") for check in checks)
     warnings = sum(check.diagnostics.count("warning") for check in checks)
     if as_json:
@@ -119,6 +125,7 @@ def check_file(
         return check
     try:
         for _, row in read_file(path):
+            check.schema = check.schema or pq.read_schema(path)  # the file can be read
             check_row(check, row, length, max_prompt_length)
             check.rows += 1
     except DataError as error:
@@ -202,6 +209,21 @@ def check_overlap(checks: list[FileCheck]) -> None:
         for key in sorted(shared, key=lambda key: other.problems[key].first_row):
             what = f"also row {one.problems[key].first_row} of {one.path}"
             other.add("prompt", what, remedy, other.problems[key].first_row, level)
+
+
+def check_types(checks: list[FileCheck]) -> None:
+    """Find files of one split that verl cannot concatenate: an error, or a warning if a split is unknown."""
+    reported = set()
+    for role in ("train", "test"):
+        of_split = {
+            check.path: check for check in checks if check.schema is not None and check.role in (role, "unknown")
+        }
+        for misfit in misfits([(path, check.schema) for path, check in of_split.items()]):
+            other = of_split[misfit.other]
+            level: Level = "error" if other.role == of_split[misfit.one].role == role else "warning"
+            if misfit not in reported:
+                other.add(misfit.column or "file", str(misfit), REMEDY, level=level)
+            reported.add(misfit)
 
 
 def prompt_length(tokenizer: str) -> PromptLength:
