@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rpg.checks import installed
 from rpg.checks.check import ABSENT, Diagnostic, Run, check
-from rpg.checks.settings import ROLLOUT
-from rpg.files.integrity import STEP, TRACKER, UNCHECKED, verify
+from rpg.checks.settings import MODEL, ROLLOUT
+from rpg.files.integrity import REFERENCE, STEP, TRACKER, UNCHECKED, ranks_that_saved, verify
 from rpg.verl_plugin import version
 
 DEVICES = ("trainer.n_gpus_per_node", "trainer.nnodes")
@@ -127,7 +127,11 @@ def directories(run: Run) -> Iterator[Diagnostic]:
             yield Diagnostic(key, run.get(key), f"{place} cannot be written to", "set CKPTS_DIR elsewhere")
 
 
-@check("checkpoint", "the checkpoint to resume from is complete, by its manifest or else by file presence and size",
+SHARDS = {"model": "model", "optimizer": "optim", "extra": "extra_state"}  # content -> kind in verl's file names
+CONTENTS = "actor_rollout_ref.actor.checkpoint.load_contents"
+
+
+@check("checkpoint", "the checkpoint to resume from is complete, and saved by as many ranks as the run has",
        subject="files")  # fmt: skip
 def checkpoint(run: Run) -> Iterator[Diagnostic]:
     """verl would fail when it loads it, or silently start from scratch. Reads all bytes of the checkpoint."""
@@ -135,12 +139,44 @@ def checkpoint(run: Run) -> Iterator[Diagnostic]:
         if run.resumes_by_choice:
             yield from _newest(run)
         elif run.get("trainer.resume_mode") == "resume_path" and run.get("trainer.resume_from_path") is not None:
-            yield from _named(run.get("trainer.resume_from_path"))
+            yield from _named(run, run.get("trainer.resume_from_path"))
     except OSError as error:
         yield Diagnostic(RUN_DIR, run.get(RUN_DIR), f"{error.filename}: {error.strerror}", "make it readable")
 
 
-def _named(path: str) -> Iterator[Diagnostic]:
+def _loadable(run: Run, key: str, directory: Path) -> Iterator[Diagnostic]:
+    """Compare a complete checkpoint with the files that this run's ranks will load.
+
+    On nodes without a shared directory only this node's files are seen; without any, nothing is compared.
+    """
+    ranks, name = run.devices, directory.name
+    kinds = [SHARDS[content] for content in run.get(CONTENTS) or SHARDS if content in SHARDS]
+    if run.get("rpg.reference.mode") != "old" and not run.get(f"{MODEL}.lora_rank"):
+        kinds.append(REFERENCE)
+    saved = {kind: ranks_that_saved(directory, kind) for kind in kinds}
+    if not any(saved.values()):
+        return
+    export = (
+        f"`rpg export {directory} --out DIR` makes a model directory from which a new run starts "
+        f"(MODEL_PATH=DIR and another {RUN_DIR})"
+    )
+    others = set().union(*saved.values()) - {ranks}
+    if not any(ranks in sizes for sizes in saved.values()):
+        number = min(others)
+        wrong = f"{name} was saved by {number} ranks, and verl loads it with {number} only; this run has {ranks}"
+        remedy = f"set {DEVICES[0]} x {DEVICES[1]} = {number}, or {export}"
+        yield Diagnostic(key, run.get(key), wrong, remedy)
+        return
+    for kind, sizes in saved.items():
+        if ranks not in sizes and kind == REFERENCE:
+            wrong = f"{name} has no reference of {ranks} ranks, and rpg.reference.mode={run.get('rpg.reference.mode')}"
+            yield Diagnostic(key, run.get(key), wrong, f"resume with the mode with which it was saved, or {export}")
+        elif ranks not in sizes:
+            wrong = f"{name} has no actor/{kind}_world_size_{ranks}_rank_*.pt, which {CONTENTS} asks for"
+            yield Diagnostic(key, run.get(key), wrong, f"take it out of {CONTENTS}, or {export}")
+
+
+def _named(run: Run, path: str) -> Iterator[Diagnostic]:
     """Checks trainer.resume_from_path; verl reads the step from the directory's name."""
     key = "trainer.resume_from_path"
     if not Path(path).is_dir():
@@ -152,8 +188,10 @@ def _named(path: str) -> Iterator[Diagnostic]:
         for wrong in verdict.wrong:
             remedy = "name another checkpoint, or use trainer.resume_mode=auto for the newest complete one of this run"
             yield Diagnostic(key, path, wrong, remedy)
-        if verdict.complete and not verdict.has_manifest:
-            yield Diagnostic(key, path, UNCHECKED, level="warning")
+        if verdict.complete:
+            yield from _loadable(run, key, Path(path))
+            if not verdict.has_manifest:
+                yield Diagnostic(key, path, UNCHECKED, level="warning")
 
 
 def _newest(run: Run) -> Iterator[Diagnostic]:
@@ -175,7 +213,9 @@ def _newest(run: Run) -> Iterator[Diagnostic]:
     if f"global_step_{chosen.tracker}" not in judged:
         state = "is missing" if chosen.tracker is None else f"says {chosen.tracker!r}, which does not exist"
         yield Diagnostic(RUN_DIR, where, f"{TRACKER} {state}", f"the run resumes from {name}", "warning")
-    if chosen.newest.has_manifest:
+    if unloadable := list(_loadable(run, RUN_DIR, chosen.newest.directory)):
+        yield from unloadable
+    elif chosen.newest.has_manifest:
         yield Diagnostic(RUN_DIR, where, f"{name} is complete by its manifest; the run resumes from it", level="ok")
     else:
         yield Diagnostic(RUN_DIR, where, f"{name} {UNCHECKED}", level="warning")

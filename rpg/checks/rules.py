@@ -186,6 +186,11 @@ RULES: dict[tuple[str, str], list[Rule]] = {
              "does not agree with trainer.resume_mode={1}",
              "set trainer.resume_mode=resume_path and name a run's global_step_N directory, or remove both"),
     ],
+    ("saving", "checkpoints are not saved asynchronously, which verl does for Megatron only"): [
+        Rule(f"{ACTOR}.checkpoint.async_save", (), lambda enabled: enabled is True,
+             "is of Megatron: FSDP saves at once all the same, and verl then writes no tracker of the last checkpoint",
+             "remove it"),
+    ],
     ("validation", "a run with val_only has val_before_train"): [
         Rule("trainer.val_before_train", ("trainer.val_only",), lambda before, only: only and not before,
              "with trainer.val_only=true would train: verl ends the run after that validation", "set it to true"),

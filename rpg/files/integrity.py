@@ -11,6 +11,7 @@ from rpg.files import manifest
 TRACKER = "latest_checkpointed_iteration.txt"  # verl's file with the step of the last checkpoint
 STEP = re.compile(r"global_step_(0|[1-9]\d{0,17})")
 SHARD = re.compile(r"(model|optim|extra_state)_world_size_(\d+)_rank_\d+\.pt")
+REFERENCE = "reference"  # our reference's files, in a folder of this name
 UNCHECKED = f"has no {manifest.NAME} (of an older version, or of plain verl): only file presence and size were checked"
 
 
@@ -102,6 +103,18 @@ def _missing(directory: Path) -> Iterator[str]:
             yield f"{name} is {'missing' if size is None else 'empty'}"
 
 
+def ranks_that_saved(directory: Path, kind: str) -> set[int]:
+    """Return the world sizes in the names of a checkpoint's files of a kind: model, optim, extra_state or reference.
+
+    verl's loader opens the file of its own world size and rank, and does not reshard.
+    """
+    folder = directory / (REFERENCE if kind == REFERENCE else "actor")
+    prefix = "" if kind == REFERENCE else f"{kind}_"
+    names = re.compile(rf"{prefix}world_size_(\d+)_rank_\d+\.pt")
+    files = folder.iterdir() if folder.is_dir() else ()
+    return {int(match[1]) for path in files if (match := names.fullmatch(path.name))}
+
+
 @dataclass(frozen=True)
 class Choice:
     """The checkpoint that a run resumes from.
@@ -134,8 +147,11 @@ def newest_complete(run_dir: Path) -> Choice:
     passed_over: list[Verdict] = []
     for step, directory in steps(run_dir):
         if last is not None and step > last and not (directory / manifest.UNFINISHED).exists():
-            wrong = f"is newer than step {last} in {TRACKER}: left by an earlier run in this directory, or not finished"
-            verdict = Verdict(directory, (wrong,), (directory / manifest.NAME).exists())
+            whole = (directory / manifest.NAME).exists()
+            wrong = f"is newer than step {last} in {TRACKER}: left by an earlier run in this directory, or " + (
+                "saved with async_save; trainer.resume_mode=resume_path loads it" if whole else "not finished"
+            )
+            verdict = Verdict(directory, (wrong,), whole)
         else:
             verdict = verify(directory)
         if verdict.complete:

@@ -19,7 +19,7 @@ from rpg.files import manifest
 from rpg.results.run_settings import put
 from tests.checks.cases import CASES, KWARGS, RS, A
 from tests.checks.conftest import make_toy, refusal, run_of, safetensors
-from tests.files.written import write_complete
+from tests.files.written import write_complete, write_verl
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +38,11 @@ def furnished(tmp_path_factory) -> Path:
     (toy / "resumed/latest_checkpointed_iteration.txt").write_text("5")
     manifest.begin(toy / "cut/global_step_2")
     (write_complete(toy / "cut", 4) / "actor/model_world_size_2_rank_1.pt").write_bytes(b"")
+    write_complete(toy / "two", 4)
+    write_complete(toy / "one", 4, ranks=1)
+    write_verl(toy / "weights", 4, ranks=1, kinds=("model",))
+    long = pa.field("data_source", pa.large_string())
+    pq.write_table(table.cast(table.schema.set(0, long)), toy / "long.parquet")
     return toy
 
 

@@ -9,7 +9,7 @@ from rpg.launching import rundir, start
 from tests.checks.conftest import make_toy, overrides
 from tests.files.written import write_complete
 
-OPTIM = "actor/optim_world_size_2_rank_1.pt"
+OPTIM = "actor/optim_world_size_1_rank_0.pt"
 TRACKER = "latest_checkpointed_iteration.txt"
 
 
@@ -35,7 +35,7 @@ def launch(toy, monkeypatch, capsys):
 
 
 def test_a_whole_newest_one_is_left_to_verl(toy, launch):
-    write_complete(toy / "run", 4)
+    write_complete(toy / "run", 4, ranks=1)
     code, run, err = launch()
     assert code == 0
     assert run is not None
@@ -45,8 +45,8 @@ def test_a_whole_newest_one_is_left_to_verl(toy, launch):
 
 def test_a_damaged_newest_one_is_passed_over(toy, launch):
     """config.yaml has the resume path; verl's tracker is unchanged."""
-    write_complete(toy / "run", 2)
-    (write_complete(toy / "run", 4) / OPTIM).write_bytes(b"")
+    write_complete(toy / "run", 2, ranks=1)
+    (write_complete(toy / "run", 4, ranks=1) / OPTIM).write_bytes(b"")
     code, run, err = launch()
     assert code == 0
     assert run is not None
@@ -66,3 +66,31 @@ def test_none_is_complete(toy, launch):
     assert "trainer.resume_mode=disable" in err
     assert [path.name for path in (toy / "run").iterdir()] == ["global_step_2"]
     assert launch("trainer.resume_mode=disable")[0] == 0
+
+
+@pytest.mark.parametrize("more", [[], ["rpg.resume_changed=true"]])
+def test_a_checkpoint_of_other_ranks_is_not_loadable_here(toy, launch, more):
+    """Complete, but verl's loader opens the file of its own world size; said before Ray, with what does load it."""
+    step = write_complete(toy / "run", 4, ranks=2)
+    code, run, err = launch(*more)
+    assert (code, run) == (2, None)
+    [line] = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert "global_step_4 was saved by 2 ranks, and verl loads it with 2 only; this run has 1; " in line
+    assert "set trainer.n_gpus_per_node x trainer.nnodes = 2" in line
+    assert f"`rpg export {step} --out DIR`" in line
+    assert "resume_changed" not in line
+    two = ["trainer.n_gpus_per_node=2", "ray_kwargs.ray_init.num_gpus=2"]
+    assert launch(*two)[0] == 0
+    path = f"trainer.resume_from_path={step}"
+    assert launch("trainer.resume_mode=resume_path", path)[0] == 2
+    assert launch("trainer.resume_mode=resume_path", path, *two)[0] == 0
+
+
+def test_files_of_other_nodes_are_not_missed(toy, launch):
+    """Without a shared directory the driver sees no shard, or those of its own ranks."""
+    step = write_complete(toy / "run", 4, ranks=1)
+    for shard in (step / "actor").glob("*_world_size_*"):
+        shard.unlink()
+    manifest.write(step)
+    code, _, err = launch()
+    assert (code, "ranks" in err) == (0, False)
