@@ -8,13 +8,16 @@ from typing import Any
 
 from rpg.checks.check import ABSENT, Diagnostic, Run, check, shown
 from rpg.checks.reward import is_ours
-from rpg.checks.settings import MODEL
+from rpg.checks.settings import MODEL, ROLLOUT
 from rpg.data.concatenation import REMEDY, misfits
+from rpg.data.prompts import NoTokenizer, PromptTokenizer, count_prompts
 from rpg.data.readers import DataError
-from rpg.data.row_checks import check_file, check_overlap, prompt_length
+from rpg.data.row_checks import check_file, check_overlap
 
 BUILD = "build it with `rpg data build` (scripts/prepare_data.sh: all of the 7b and 4b scripts; `rpg demo`: the toy's)"
-SHORTEST = 64  # prompts whose tokens are counted before a run
+BATCH, LIMIT, FILTERED = "data.train_batch_size", "data.max_prompt_length", "data.filter_overlong_prompts"
+# a data set class of the user's, or tools, make other prompts
+OTHER_PROMPTS = ("data.custom_cls.path", "data.tool_config_path", "data.function_tool_path")
 
 
 def elsewhere(path: str) -> bool:
@@ -81,6 +84,11 @@ def _readable(run: Run) -> Iterator[tuple[str, str]]:
     return ((key, name) for key, name in _data_files(run) if name not in wrong)
 
 
+def _all_readable(run: Run) -> bool:
+    """Return whether every training file is here and passes data_files."""
+    return {name for _, name in _readable(run)}.issuperset(run.files("train"))
+
+
 @check("files fit together", "the files of a list have columns of equal types; otherwise verl cannot concatenate them",
        subject="files")  # fmt: skip
 def files_fit(run: Run) -> Iterator[Diagnostic]:
@@ -105,43 +113,83 @@ def data_sources(run: Run) -> Iterator[Diagnostic]:
         unknown = sorted((source for source in sources if not is_known(source)), key=str)
         if unknown:
             wrong = f"data_source {', '.join(map(shown, unknown))} is not scored by rpg.rewards"
-            known = ", ".join(sorted(KNOWN_DATA_SOURCES))
-            yield Diagnostic(key, name, wrong, f"set reward.custom_reward_function for others; known: {known}")
+            remedy = (
+                "give your reward function (rpg train --reward FILE, a script: reward.custom_reward_function.path=FILE)"
+                ", or build the file with --data-source MATH or gsm8k for rpg's rules; known: "
+            )
+            yield Diagnostic(key, name, wrong, remedy + ", ".join(sorted(KNOWN_DATA_SOURCES)))
 
 
 @check("enough rows", "the training files fill a batch", subject="files")
 def enough_rows(run: Run) -> Iterator[Diagnostic]:
     """verl's loader drops an incomplete batch."""
-    readable = {name for _, name in _readable(run)}
-    if not readable.issuperset(run.files("train")):
+    if not _all_readable(run):
         return
-    rows, batch = sum(_schema(name)[1] for name in run.files("train")), run.get("data.train_batch_size")
+    rows, batch = sum(_schema(name)[1] for name in run.files("train")), run.get(BATCH)
     if rows < batch:
         wrong = f"is more than the {rows} rows of data.train_files"
-        yield Diagnostic("data.train_batch_size", batch, wrong, "lower it or give more data")
+        yield Diagnostic(BATCH, batch, wrong, "lower it or give more data")
+    elif 0 < (most := run.get("data.train_max_samples")) < batch:
+        yield Diagnostic("data.train_max_samples", most, f"is below {BATCH}={batch}", "raise it, or lower the batch")
 
 
-@check("prompts fit", f"not all of the {SHORTEST} shortest training prompts are above data.max_prompt_length",
-       subject="files")  # fmt: skip
+@check("prompts fit", "the chat template takes every prompt, and none is longer than data.max_prompt_length unless "
+       "data.filter_overlong_prompts leaves it out", "verl", "files")  # fmt: skip
 def prompts_fit(run: Run) -> Iterator[Diagnostic]:
-    """Counts a lower bound, without the chat template; `rpg doctor` counts every prompt."""
-    import pyarrow.parquet as pq
-    from tokenizers import Tokenizer
+    """verl would cut the beginning of a longer prompt, whatever data.truncation says, and go on.
 
-    file, key, limit = run.model / "tokenizer.json", run.get("data.prompt_key"), run.get("data.max_prompt_length")
-    if any(model_directory(run)) or not file.is_file() or run.get(f"{MODEL}.tokenizer_path") is not None:
+    Reads tokenizer, template and its arguments as verl does. Of cost "verl" for transformers, which verl imports too.
+    """
+    if any(run.get(key) for key in OTHER_PROMPTS):
         return
-    tokenizer = None
-    for name in [name for split, name in _readable(run) if split == "data.train_files"]:
-        rows = pq.read_table(Path(name).expanduser(), columns=[key])[key].to_pylist()
-        texts = sorted(("".join(str(turn["content"]) for turn in row) for row in rows), key=len)[:SHORTEST]
-        if limit >= max(map(len, texts)):  # a token has at least one character
-            continue
-        tokenizer = tokenizer or Tokenizer.from_file(str(file))
-        shortest = min(len(encoding.ids) for encoding in tokenizer.encode_batch(texts, add_special_tokens=False))
-        if shortest > limit:
-            wrong = f"the shortest prompts of {name} have {shortest} tokens: all would be cut"
-            yield Diagnostic("data.max_prompt_length", limit, wrong, "raise it")
+    path = run.get(f"{MODEL}.tokenizer_path") or run.get(f"{MODEL}.path")
+    local = Path(path).expanduser()
+    try:
+        tokenizer = PromptTokenizer(
+            str(local) if local.is_dir() else path,
+            run.get(f"{MODEL}.custom_chat_template"),
+            run.get("data.apply_chat_template_kwargs"),
+            bool(run.get(f"{MODEL}.trust_remote_code")),
+        )
+    except DataError as error:
+        wrong, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
+        unknown = isinstance(error, NoTokenizer) and not local.is_dir()
+        yield Diagnostic(f"{MODEL}.path", path, wrong, remedy, "skip" if unknown else "error")
+        return
+    limit, filtered, left = run.get(LIMIT), run.get(FILTERED), 0
+    if isinstance(cut := run.get(f"{ROLLOUT}.prompt_length"), int) and cut < limit:
+        wrong = f"is below {LIMIT}={limit}: verl would cut longer prompts to it"
+        yield Diagnostic(f"{ROLLOUT}.prompt_length", cut, wrong, "remove the override")
+    for key, name in _readable(run):
+        count = count_prompts(_prompts(name, run.get("data.prompt_key")), tokenizer, limit)
+        left += (count.rows - count.too_long) * (key == "data.train_files")  # verl leaves out no other
+        if count.unusable:
+            more = f" (and {count.unusable - 1} other rows)" if count.unusable > 1 else ""
+            remedy = f"change the row or leave it out, or set {MODEL}.custom_chat_template"
+            yield Diagnostic(key, name, f"{count.first_unusable}{more}", remedy)
+        if count.too_long and not filtered:
+            wrong = (
+                f"{count.too_long} of {count.rows} prompts of {name} are longer, up to {count.longest} tokens (first: "
+                f"row {count.first_too_long}): verl would cut their beginning"
+            )
+            remedy = f"set it to {count.longest}, or {FILTERED}=true to leave them out"
+            yield Diagnostic(LIMIT, limit, wrong, remedy)
+        elif count.too_long:
+            wrong = f"leaves out {count.too_long} of {count.rows} prompts of {name}"
+            yield Diagnostic(FILTERED, True, wrong, level="warning")
+    batch = run.get(BATCH)
+    if filtered and left < batch and _all_readable(run):
+        wrong = f"leaves {left} rows of data.train_files, below {BATCH}={batch}"
+        yield Diagnostic(FILTERED, True, wrong, f"raise {LIMIT}, or lower {BATCH}")
+
+
+def _prompts(name: str, key: str) -> Iterator[Any]:
+    """Yield the prompt of every row."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(Path(name).expanduser()) as file:
+        for batch in file.iter_batches(columns=[key]):
+            yield from batch.column(0).to_pylist()
 
 
 @check(
@@ -200,21 +248,16 @@ def broken_weights(file: Path) -> str | None:
     return None
 
 
-@check("rows", "every row can be trained or evaluated on, no prompt is cut, no test problem is among the training ones",
+@check("rows", "every row can be trained or evaluated on, no test problem is among the training ones",
        "thorough", "files")  # fmt: skip
 def rows(run: Run) -> Iterator[Diagnostic]:
-    """Runs `rpg data check` with the model's tokenizer."""
-    length, checked = None, []
+    """Runs `rpg data check`; `prompts fit` counts the tokens."""
+    checked = []
     own_reward = not is_ours(run.get("reward.custom_reward_function.path"))
-    if run.model.is_dir():
-        try:
-            length = prompt_length(str(run.model))
-        except DataError as error:
-            yield Diagnostic(f"{MODEL}.path", run.get(f"{MODEL}.path"), f"tokenizer: {error}", "copy the model again")
     for name in dict.fromkeys([*run.files("train"), *run.files("val")]):
         path = Path(name).expanduser()
         if path.is_file():
-            checked.append(check_file(path, length, run.get("data.max_prompt_length"), own_reward))
+            checked.append(check_file(path, own_reward=own_reward))
         elif elsewhere(name):
             yield Diagnostic(name, ABSENT, "is not on this machine", level="skip")
     check_overlap(checked)

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -14,14 +13,15 @@ import pyarrow.parquet as pq
 from rpg.data.build import digest
 from rpg.data.concatenation import REMEDY, misfits
 from rpg.data.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, shown
+from rpg.data.prompts import PromptTokenizer
 from rpg.data.published import problem_text
 from rpg.data.readers import DataError, read_file
 from rpg.data.row_model import row_diagnostics, score_remedy, short
 from rpg.rewards.data_sources import is_known
 
 MAX_PROMPT_LENGTH = 2048  # default of the launch scripts
+FITTING = "raise data.max_prompt_length, or data.filter_overlong_prompts=true leaves such rows out"
 TRUTH = "reward_model.ground_truth"
-PromptLength = Callable[[list[dict[str, str]]], int]
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ def check_files(
     length, errors = None, 0
     if tokenizer:
         try:
-            length = prompt_length(tokenizer)
+            length = PromptTokenizer(tokenizer)
         except DataError as error:
             print(f"error: --tokenizer: {error}")
             errors = 1
@@ -113,7 +113,7 @@ def check_files(
 
 def check_file(
     path: Path,
-    length: PromptLength | None = None,
+    length: PromptTokenizer | None = None,
     max_prompt_length: int = MAX_PROMPT_LENGTH,
     own_reward: bool = False,
 ) -> FileCheck:
@@ -135,7 +135,7 @@ def check_file(
     if not check.rows:
         check.add("file", "no rows", "build or download it again")
     if check.too_long and check.too_long == len(check.problems):
-        what = f"all {check.rows} rows are over {max_prompt_length} tokens, and verl drops them: no row is left"
+        what = f"all {check.rows} rows are over {max_prompt_length} tokens"
         check.add("prompt", what, "raise data.max_prompt_length")
     for source, count in check.unscored.items():
         check.add("data_source", f"{shown(source)}, {count} rows: no rule of rpg scores it", score_remedy(source))
@@ -143,7 +143,7 @@ def check_file(
     return check
 
 
-def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None, max_prompt_length: int) -> None:
+def check_row(check: FileCheck, row: dict[str, Any], length: PromptTokenizer | None, max_prompt_length: int) -> None:
     """Record diagnostics of `row` and its problem for the checks across rows."""
     is_prompt_broken, source = False, row.get("data_source")
     unscored = not check.own_reward and isinstance(source, str) and not is_known(source)
@@ -163,17 +163,26 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptLength | None
     problem = check.problems.get(key)
     if problem is None:
         problem = check.problems[key] = Occurrences(check.rows, answer)
-        if length and (tokens := length(row["prompt"])) > max_prompt_length:
-            check.too_long = (check.too_long or 0) + 1
-            # verl drops the row: only a warning for training, but it changes a test set
-            level: Level = "warning" if extra.get("split") == "train" else "error"
-            remedy = "verl drops such rows; raise data.max_prompt_length or leave the problem out"
-            check.add("prompt", f"{tokens} tokens, over {max_prompt_length}", remedy, check.rows, level)
+        if length:
+            check_length(check, row["prompt"], length, max_prompt_length)
     elif problem.answer != answer:
         what = f"{short(truth)}, but row {problem.first_row} asks the same and has another answer"
         level = "warning" if check.own_reward else "error"
         check.add(TRUTH, what, "keep only the correct one", check.rows, level)
     problem.count += 1
+
+
+def check_length(check: FileCheck, prompt: Any, tokenizer: PromptTokenizer, limit: int) -> None:
+    """Record a prompt that the chat template refuses, or of which verl would keep only the last `limit` tokens."""
+    try:
+        tokens = tokenizer.length(prompt)
+    except DataError as error:
+        check.add("prompt", str(error), "change the row, or the chat template", check.rows)
+        return
+    if tokens > limit:
+        check.too_long = (check.too_long or 0) + 1
+        remedy = f"verl would cut its beginning; {FITTING}"
+        check.add("prompt", f"{tokens} tokens, over {limit}", remedy, check.rows)
 
 
 def check_repeats(check: FileCheck) -> None:
@@ -224,21 +233,3 @@ def check_types(checks: list[FileCheck]) -> None:
             if misfit not in reported:
                 other.add(misfit.column or "file", str(misfit), REMEDY, level=level)
             reported.add(misfit)
-
-
-def prompt_length(tokenizer: str) -> PromptLength:
-    """Return a function that counts a prompt's tokens like verl, with the chat template."""
-    from transformers import AutoTokenizer
-
-    try:
-        loaded = AutoTokenizer.from_pretrained(tokenizer, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{tokenizer}: no tokenizer ({reason}); give the model's folder") from error
-    if not loaded.chat_template:
-        raise DataError(f"{tokenizer}: no chat template; verl needs one, give the instruct model's folder")
-
-    def length(prompt: list[dict[str, str]]) -> int:
-        return len(loaded.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True, return_dict=False))
-
-    return length

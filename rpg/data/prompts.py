@@ -1,0 +1,128 @@
+"""Prompts as verl tokenizes them: the tokenizer, chat template and template arguments of a run."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from rpg.data.readers import DataError
+
+BATCH = 1024  # prompts tokenized at once
+OF_THE_CALL = ("tokenize", "return_dict", "return_tensors")  # template arguments that verl takes out
+
+
+class NoTokenizer(DataError):
+    """A path or hub name without a tokenizer that can be read here."""
+
+
+class PromptTokenizer:
+    """Renders and counts prompts as verl's RLHFDataset and agent loop do."""
+
+    def __init__(
+        self,
+        path: str,
+        chat_template: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        trust_remote_code: bool = False,
+    ):
+        """Load a tokenizer.
+
+        Args:
+            path: directory or name on the hub.
+            chat_template: replaces the tokenizer's own (actor_rollout_ref.model.custom_chat_template).
+            arguments: for the template (data.apply_chat_template_kwargs).
+            trust_remote_code: as in verl's actor_rollout_ref.model.
+
+        Raises:
+            NoTokenizer: it cannot be read.
+            DataError: it has no chat template.
+        """
+        from transformers import AutoTokenizer
+
+        try:
+            self._tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
+        except (OSError, ValueError, KeyError, ImportError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise NoTokenizer(f"{path}: no tokenizer ({reason}); give the model's folder") from error
+        if chat_template is not None:
+            self._tokenizer.chat_template = chat_template
+        if not self._tokenizer.chat_template:
+            raise DataError(
+                f"{path}: no chat template, which verl needs; set actor_rollout_ref.model.custom_chat_template, or "
+                "use the instruct model"
+            )
+        self._arguments = {name: value for name, value in (arguments or {}).items() if name not in OF_THE_CALL}
+
+    def render(self, prompt: Any) -> str:
+        """Return the text of a prompt. Raises DataError, which says why: no messages, or the template refuses them."""
+        if not isinstance(prompt, list) or not prompt:
+            raise DataError("the prompt is null" if prompt is None else "the prompt has no messages")
+        for message in prompt:
+            if not isinstance(message, dict) or not isinstance(message.get("content"), str):
+                raise DataError("the prompt has a message without text")
+        try:
+            return self._tokenizer.apply_chat_template(
+                prompt, add_generation_prompt=True, tokenize=False, **self._arguments
+            )
+        except Exception as error:  # a template is a program: it may raise anything
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise DataError(f"the chat template refuses the prompt ({reason})") from error
+
+    def lengths(self, texts: list[str]) -> list[int]:
+        """Return the number of tokens of rendered prompts."""
+        return [len(ids) for ids in self._tokenizer(texts, add_special_tokens=False)["input_ids"]] if texts else []
+
+    def length(self, prompt: Any) -> int:
+        """Return the number of tokens of one prompt; raises DataError as `render`."""
+        return self.lengths([self.render(prompt)])[0]
+
+
+@dataclass
+class PromptCount:
+    """The prompts of one file: how many, how many of them are too long, and how many cannot be rendered.
+
+    Attributes:
+        longest: tokens of the longest prompt, if one is too long.
+        first_too_long: row of the first.
+        unusable: of the prompts without a text; `first_unusable` is the row, and why.
+    """
+
+    rows: int = 0
+    too_long: int = 0
+    longest: int = 0
+    first_too_long: int = 0
+    unusable: int = 0
+    first_unusable: str = ""
+
+
+def count_prompts(prompts: Iterable[Any], tokenizer: PromptTokenizer, limit: int) -> PromptCount:
+    """Count the prompts above `limit` tokens and those that the template refuses.
+
+    A token of ASCII text has at least one character, so that most prompts are rendered and not tokenized: 14,000 of
+    500 characters take 0.5 s on one core, and up to 6 s if all are tokenized.
+    """
+    count = PromptCount()
+    candidates = _candidates(prompts, tokenizer, limit, count)
+    while batch := list(islice(candidates, BATCH)):
+        for (row, _), tokens in zip(batch, tokenizer.lengths([text for _, text in batch]), strict=True):
+            if tokens > limit:
+                count.first_too_long = count.first_too_long if count.too_long else row
+                count.too_long += 1
+                count.longest = max(count.longest, tokens)
+    return count
+
+
+def _candidates(
+    prompts: Iterable[Any], tokenizer: PromptTokenizer, limit: int, count: PromptCount
+) -> Iterator[tuple[int, str]]:
+    """Yield row and text of the prompts that may be too long; record the others in `count`."""
+    for row, prompt in enumerate(prompts):
+        count.rows += 1
+        try:
+            text = tokenizer.render(prompt)
+        except DataError as error:
+            count.first_unusable = count.first_unusable or f"row {row}: {error}"
+            count.unusable += 1
+            continue
+        if not text.isascii() or len(text) >= limit:  # one more for a tokenizer that prepends a space
+            yield row, text
