@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,6 +126,33 @@ def directories(run: Run) -> Iterator[Diagnostic]:
             yield Diagnostic(key, run.get(key), f"{place} is a file", "set CKPTS_DIR elsewhere")
         elif not os.access(place, os.W_OK | os.X_OK):
             yield Diagnostic(key, run.get(key), f"{place} cannot be written to", "set CKPTS_DIR elsewhere")
+
+
+TEMPORARY = 200_000_000  # bytes; a run of two steps of the toy task on a CPU took 151 MB, kernels and logs included
+LONGEST_SOCKET = 107  # bytes of a Unix socket's path
+RAYS_SOCKET = "ray/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store"
+
+
+@check("temporary files", "the directory for temporary files (RAY_TMPDIR, TMPDIR) can be written to and has space; its "
+       "name is short enough for Ray's sockets", subject="machine")  # fmt: skip
+def temporary_files(run: Run) -> Iterator[Diagnostic]:
+    """Ray keeps its logs and sockets there, and the run its own sockets. Skipped on a cluster, whose Ray is running."""
+    if run.cluster:
+        return
+    variables = {name: value for name in ("RAY_TMPDIR", "TMPDIR") if (value := os.environ.get(name))}
+    for name, path in (variables or {"TMPDIR": "/tmp"}).items():
+        target = Path(path).absolute()
+        place = next(folder for folder in (target, *target.parents) if folder.exists())
+        remedy = f"set {name} to a directory on a larger disk"
+        if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+            yield Diagnostic(name, path, f"{place} cannot be written to", f"set {name} elsewhere, or unset it")
+        elif (free := shutil.disk_usage(place).free) < TEMPORARY:
+            wrong = f"has {free / 1e6:.0f} MB free, and Ray's logs and sockets need {TEMPORARY / 1e6:.0f}"
+            yield Diagnostic(name, path, wrong, remedy)
+        if name == next(iter(variables), "") and len(os.fsencode(target / RAYS_SOCKET)) > LONGEST_SOCKET:
+            most = LONGEST_SOCKET - len(RAYS_SOCKET) - 1
+            wrong = f"has {len(os.fsencode(target))} bytes, and Ray's sockets below it need a path of at most {most}"
+            yield Diagnostic(name, path, wrong, f"set {name} to a shorter path, such as /tmp")
 
 
 SHARDS = {"model": "model", "optimizer": "optim", "extra": "extra_state"}  # content -> kind in verl's file names

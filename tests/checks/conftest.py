@@ -34,13 +34,12 @@ def make_toy(folder: Path) -> Path:
     write_parquet(repeated_rows(toy_problems("test", seed=0, count=8)), folder / "test.parquet")
     model = folder / "model"
     model.mkdir()
-    (model / "config.json").write_text(json.dumps({"model_type": "qwen3"}))
+    (model / "config.json").write_text(json.dumps({"model_type": "llama"}))
     tokenizer = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = Whitespace()
     tokenizer.save(str(model / "tokenizer.json"))
     template = "{% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}"
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]", "chat_template": template}
-    (model / "tokenizer_config.json").write_text(json.dumps(settings))
+    (model / "chat_template.jinja").write_text(template)
     (model / "model.safetensors").write_bytes(safetensors())
     return folder
 

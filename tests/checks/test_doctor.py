@@ -163,3 +163,22 @@ def test_on_a_launch_script(capsys, tmp_path, monkeypatch):
 @pytest.mark.full
 def test_plugin_in_a_ray_worker():
     assert doctor.plugin("plugin in a Ray worker", doctor.RAY_PROBE).level == "ok"
+
+
+@pytest.mark.parametrize(
+    ("free", "folder", "said"),
+    [
+        (2e6, "/tmp", "has 2 MB free, and Ray's logs and sockets need 200"),
+        (1e12, "/tmp/" + "x" * 60, "has 65 bytes, and Ray's sockets below it need a path of at most 39"),
+        (1e12, "/tmp", None),
+        (1e12, "/dev/null/x", "/dev/null cannot be written to"),
+    ],
+)
+@pytest.mark.parametrize("variable", ["TMPDIR", "RAY_TMPDIR"])
+def test_the_directory_for_temporary_files(free, folder, said, variable, monkeypatch):
+    for name in ("TMPDIR", "RAY_TMPDIR", "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, folder)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    found = [(diagnostic.key, diagnostic.wrong) for diagnostic in machine.temporary_files(Run({}))]
+    assert found == ([(variable, said)] if said else [])

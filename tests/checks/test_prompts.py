@@ -93,7 +93,7 @@ def test_the_count_is_verls(toy, limit):
 
 
 def test_the_template_is_the_runs(toy):
-    (toy / "model/tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    (toy / "model/chat_template.jinja").unlink()
     [diagnostic] = found(toy, words(20))
     assert (diagnostic.key, diagnostic.level) == (f"{MODEL}.path", "error")
     assert "no chat template" in diagnostic.wrong
@@ -105,8 +105,9 @@ def test_the_template_is_the_runs(toy):
 
 
 def test_the_tokenizer_is_the_runs(toy):
-    (toy / "model/tokenizer.json").rename(toy / "tokenizer.json")
-    (toy / "model/tokenizer_config.json").rename(toy / "tokenizer_config.json")
+    for name in ("tokenizer.json", "chat_template.jinja"):
+        (toy / "model" / name).rename(toy / name)
+    (toy / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
     assert found(toy, words(20))
     assert not found(toy, words(20), f"{MODEL}.tokenizer_path={toy}")
 
