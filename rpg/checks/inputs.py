@@ -10,7 +10,7 @@ from rpg.checks.check import ABSENT, Diagnostic, Run, check, shown
 from rpg.checks.reward import is_ours
 from rpg.checks.settings import MODEL, ROLLOUT
 from rpg.data.concatenation import REMEDY, misfits
-from rpg.data.prompts import NoTokenizer, PromptTokenizer, count_prompts
+from rpg.data.prompts import NoTokenizer, PromptCount, PromptTokenizer, count_prompts
 from rpg.data.readers import DataError
 from rpg.data.row_checks import check_file, check_overlap
 
@@ -104,7 +104,7 @@ def data_sources(run: Run) -> Iterator[Diagnostic]:
     """Skipped for a custom reward function."""
     import pyarrow.parquet as pq
 
-    from rpg.rewards import KNOWN_DATA_SOURCES, is_known
+    from rpg.rewards import is_known
 
     if not is_ours(run.get("reward.custom_reward_function.path")):
         return
@@ -115,9 +115,10 @@ def data_sources(run: Run) -> Iterator[Diagnostic]:
             wrong = f"data_source {', '.join(map(shown, unknown))} is not scored by rpg.rewards"
             remedy = (
                 "give your reward function (rpg train --reward FILE, a script: reward.custom_reward_function.path=FILE)"
-                ", or build the file with --data-source MATH or gsm8k for rpg's rules; known: "
+                ", or build the file with --data-source MATH or gsm8k for rpg's rules "
+                "(rpg.rewards.KNOWN_DATA_SOURCES lists them)"
             )
-            yield Diagnostic(key, name, wrong, remedy + ", ".join(sorted(KNOWN_DATA_SOURCES)))
+            yield Diagnostic(key, name, wrong, remedy)
 
 
 @check("enough rows", "the training files fill a batch", subject="files")
@@ -138,46 +139,54 @@ def enough_rows(run: Run) -> Iterator[Diagnostic]:
 def prompts_fit(run: Run) -> Iterator[Diagnostic]:
     """verl would cut the beginning of a longer prompt, whatever data.truncation says, and go on.
 
-    Reads tokenizer, template and its arguments as verl does. Of cost "verl" for transformers, which verl imports too.
+    Of cost "verl" for transformers, which verl imports too.
     """
     if any(run.get(key) for key in OTHER_PROMPTS):
         return
-    path = run.get(f"{MODEL}.tokenizer_path") or run.get(f"{MODEL}.path")
-    local = Path(path).expanduser()
+    path, limit = str(run.get(f"{MODEL}.tokenizer_path") or run.get(f"{MODEL}.path")), run.get(LIMIT)
+    is_local = Path(path).expanduser().is_dir()
     try:
         tokenizer = PromptTokenizer(
-            str(local) if local.is_dir() else path,
+            str(Path(path).expanduser()) if is_local else path,
             run.get(f"{MODEL}.custom_chat_template"),
             run.get("data.apply_chat_template_kwargs"),
             bool(run.get(f"{MODEL}.trust_remote_code")),
         )
     except DataError as error:
         wrong, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
-        unknown = isinstance(error, NoTokenizer) and not local.is_dir()
+        unknown = isinstance(error, NoTokenizer) and not is_local
         yield Diagnostic(f"{MODEL}.path", path, wrong, remedy, "skip" if unknown else "error")
         return
-    limit, filtered, left = run.get(LIMIT), run.get(FILTERED), 0
     if isinstance(cut := run.get(f"{ROLLOUT}.prompt_length"), int) and cut < limit:
         wrong = f"is below {LIMIT}={limit}: verl would cut longer prompts to it"
         yield Diagnostic(f"{ROLLOUT}.prompt_length", cut, wrong, "remove the override")
-    for key, name in _readable(run):
-        count = count_prompts(_prompts(name, run.get("data.prompt_key")), tokenizer, limit)
-        left += (count.rows - count.too_long) * (key == "data.train_files")  # verl leaves out no other
+    counts = [
+        (key, name, count_prompts(_prompts(name, run.get("data.prompt_key")), tokenizer, limit))
+        for key, name in _readable(run)
+    ]
+    for key, name, count in counts:
         if count.unusable:
             more = f" (and {count.unusable - 1} other rows)" if count.unusable > 1 else ""
             remedy = f"change the row or leave it out, or set {MODEL}.custom_chat_template"
             yield Diagnostic(key, name, f"{count.first_unusable}{more}", remedy)
-        if count.too_long and not filtered:
+    yield from _too_long(run, counts)
+
+
+def _too_long(run: Run, counts: list[tuple[str, str, PromptCount]]) -> Iterator[Diagnostic]:
+    """Report prompts that verl would cut, or leave out if that is asked for; counts: key, file and its prompts."""
+    limit, batch, filtered = run.get(LIMIT), run.get(BATCH), run.get(FILTERED)
+    longest = max((count.longest for *_, count in counts), default=0)
+    for _, name, count in counts:
+        if count.too_long and filtered:
+            wrong = f"leaves out {count.too_long} of {count.rows} prompts of {name}"
+            yield Diagnostic(FILTERED, True, wrong, level="warning")
+        elif count.too_long:
             wrong = (
                 f"{count.too_long} of {count.rows} prompts of {name} are longer, up to {count.longest} tokens (first: "
                 f"row {count.first_too_long}): verl would cut their beginning"
             )
-            remedy = f"set it to {count.longest}, or {FILTERED}=true to leave them out"
-            yield Diagnostic(LIMIT, limit, wrong, remedy)
-        elif count.too_long:
-            wrong = f"leaves out {count.too_long} of {count.rows} prompts of {name}"
-            yield Diagnostic(FILTERED, True, wrong, level="warning")
-    batch = run.get(BATCH)
+            yield Diagnostic(LIMIT, limit, wrong, f"set it to {longest}, or {FILTERED}=true to leave them out")
+    left = sum(count.rows - count.too_long for key, _, count in counts if key == "data.train_files")
     if filtered and left < batch and _all_readable(run):
         wrong = f"leaves {left} rows of data.train_files, below {BATCH}={batch}"
         yield Diagnostic(FILTERED, True, wrong, f"raise {LIMIT}, or lower {BATCH}")

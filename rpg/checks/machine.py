@@ -178,7 +178,7 @@ def _loadable(run: Run, key: str, directory: Path) -> Iterator[Diagnostic]:
     On nodes without a shared directory only this node's files are seen; without any, nothing is compared.
     """
     ranks, name = run.devices, directory.name
-    kinds = [SHARDS[content] for content in run.get(CONTENTS) or SHARDS if content in SHARDS]
+    kinds = [SHARDS[content] for content in map(str, run.get(CONTENTS) or SHARDS) if content in SHARDS]
     if run.get("rpg.reference.mode") != "old" and not run.get(f"{MODEL}.lora_rank"):
         kinds.append(REFERENCE)
     saved = {kind: ranks_that_saved(directory, kind) for kind in kinds}
