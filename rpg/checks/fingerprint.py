@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rpg.checks.check import ABSENT, Diagnostic, Refused, Run, below, leaves, shown
-from rpg.checks.reward import FUNCTION, KWARGS, is_ours
+from rpg.checks.reward import FUNCTION, KWARGS, is_ours, through_adapter
 from rpg.files.atomic import FINGERPRINT as NAME
 from rpg.files.atomic import append_record, write_whole
 
@@ -103,7 +103,7 @@ def compare(directory: Path, run: Run) -> dict[str, tuple[Any, Any]]:
     there = {
         key: value for key, value in there.items() if not below(key, FREE)
     }  # an older version may have had fewer settings
-    here = json.loads(json.dumps(defining(run)))
+    there, here = through_adapter(there), json.loads(json.dumps(defining(run)))
     return {
         key: (there.get(key, "(not there)"), here.get(key, "(not there)"))
         for key in sorted({*there, *here})

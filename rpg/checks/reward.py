@@ -1,16 +1,28 @@
 """Checks of the reward function and its judge."""
 
-import importlib.util
+import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from rpg.checks.check import Diagnostic, Run, check
+from rpg.data.readers import DataError, read_file
 from rpg.rewards import JUDGES, OPTIONS, OURS, check_options
-from rpg.rewards.user_reward import ADAPTER, RewardError, find_reward
+from rpg.rewards.user_reward import (
+    ADAPTER,
+    PACKAGE,
+    USUAL_NAME,
+    RewardError,
+    compute_score,
+    example,
+    find_reward,
+    shown_score,
+)
 
 FUNCTION = "reward.custom_reward_function"
 KWARGS = f"{FUNCTION}.reward_kwargs"
 EXTERNAL = "actor_rollout_ref.model.external_lib"
+TRIAL_LIMIT = 60.0  # seconds of the trial call
 
 
 def is_ours(path: str | None) -> bool:
@@ -18,6 +30,20 @@ def is_ours(path: str | None) -> bool:
     import rpg.rewards
 
     return path == OURS or (bool(path) and Path(str(path)).expanduser().resolve() == Path(rpg.rewards.__file__))
+
+
+def through_adapter(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return a fingerprint with an own reward as it is recorded now; verl's form was once called without the adapter.
+
+    settings: values by dotted key. Whether the function changed shows in the hash of its file.
+    """
+    path = settings.get(f"{FUNCTION}.path")
+    if not isinstance(path, str) or path == ADAPTER or is_ours(path):
+        return settings
+    file = PACKAGE + path.removeprefix(PACKAGE).replace("/", ".") if path.startswith(PACKAGE) else path
+    own = {f"{KWARGS}.file": file, f"{KWARGS}.function": settings.get(f"{FUNCTION}.name")}
+    kept = {key: value for key, value in settings.items() if key != KWARGS}  # {} without keywords
+    return {**kept, f"{FUNCTION}.path": ADAPTER, f"{FUNCTION}.name": "compute_score", **own}
 
 
 @check("judge", "reward_kwargs are keywords of rpg.rewards; a custom reward function gets no judge")
@@ -45,36 +71,36 @@ def judge(run: Run) -> Iterator[Diagnostic]:
 
 @check("reward function", "the file or module of the reward function exists and defines it", subject="files")
 def reward_function(run: Run) -> Iterator[Diagnostic]:
-    """Reads the source; importing it is left to the reward workers, because it may take long."""
-    path, name = run.get(f"{FUNCTION}.path"), run.get(f"{FUNCTION}.name")
+    """Reads the source; importing it is left to `rpg doctor` and the reward workers, because it may take long."""
+    path, name, key = run.get(f"{FUNCTION}.path"), run.get(f"{FUNCTION}.name"), f"{FUNCTION}.path"
     if path is None:
         return
     if path == ADAPTER:
         own = run.get(KWARGS) or {}
-        try:
-            find_reward(own.get("file", ""), own.get("function"))
-        except RewardError as error:
-            yield Diagnostic(f"{KWARGS}.file", own.get("file"), str(error))
-        return
-    packaged = path.startswith("pkg://")
-    file = source_of(path.removeprefix("pkg://")) if packaged else Path(path).expanduser()
-    if file is None or not file.is_file():
-        remedy = "install the package, or name a file" if packaged else f"name a Python file, or {OURS}"
-        yield Diagnostic(f"{FUNCTION}.path", path, f"no such {'module' if packaged else 'file'}", remedy)
-        return
+        path, name, key = own.get("file", ""), own.get("function", USUAL_NAME), f"{KWARGS}.file"
     try:
-        module = compile(file.read_bytes(), str(file), "exec")
-    except (SyntaxError, ValueError, OSError) as error:
-        yield Diagnostic(f"{FUNCTION}.path", path, f"cannot be read as Python: {error}")
-        return
-    if name not in module.co_names and ("*",) not in module.co_consts:  # `from x import *` may define it
-        yield Diagnostic(f"{FUNCTION}.name", name, f"{file} defines no such function")
+        find_reward(path, name)
+    except RewardError as error:
+        yield Diagnostic(key, path, str(error).removeprefix(f"{path}: "))
 
 
-def source_of(module: str) -> Path | None:
-    """Return a module's source file, or None; imports its parents but not the module."""
+@check("reward trial", "an own reward function scores a response to the first training row", "thorough", "files")
+def reward_trial(run: Run) -> Iterator[Diagnostic]:
+    """Calls the function once, as a run does; skips another kind of reward."""
+    own = run.get(KWARGS) or {}
+    file = next((path for name in run.files("train") if (path := Path(name).expanduser()).is_file()), None)
+    if run.get(f"{FUNCTION}.path") != ADAPTER or file is None or any(reward_function(run)):
+        return
+    limit = min(run.get("rpg.reward_limit") or math.inf, TRIAL_LIMIT)
+    key, remedy = f"{KWARGS}.file", f"try it: rpg score {file} --reward {own.get('file')}"
     try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
-        return None
-    return Path(spec.origin) if spec and spec.origin else None
+        _, row = next(iter(read_file(file)))
+        truth = row["reward_model"]["ground_truth"]
+        arguments = (row["data_source"], example(truth), truth, row.get("extra_info"))
+        score = compute_score(*arguments, **{**own, "reward_limit": limit})
+    except RewardError as error:
+        yield Diagnostic(key, own.get("file"), f"the first training row: {error}", remedy)
+    except (DataError, StopIteration, LookupError, TypeError) as error:  # other checks report the file
+        yield Diagnostic(key, own.get("file"), f"no row to try it on ({error})", level="skip")
+    else:
+        yield Diagnostic(key, own.get("file"), f"the first training row has {shown_score(score)}", level="ok")

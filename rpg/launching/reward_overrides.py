@@ -14,8 +14,8 @@ JUDGE = "judge"  # the group and keyword of our verifier
 def set_own_reward(config: DictConfig, overrides: list[str], notes: list[str]) -> None:
     """Adapt the configuration to a reward function other than rpg.rewards; append a note about what changed.
 
-    The function is looked up in the file, and called through rpg.rewards.user_reward if it has the short form. The
-    keyword `judge` is dropped. The overlong penalty is switched off: it would be added to a reward of another range.
+    The function is looked up in the file, and verl calls it through rpg.rewards.user_reward. The keyword `judge` is
+    dropped. The overlong penalty is switched off: it would be added to a reward of another range.
     Overrides of these settings win. An unusable file stays in the configuration; the checks reject it.
     """
     path = OmegaConf.select(config, f"{FUNCTION}.path")
@@ -26,16 +26,14 @@ def set_own_reward(config: DictConfig, overrides: list[str], notes: list[str]) -
     if isinstance(kwargs, DictConfig) and not overridden & {JUDGE, f"{KWARGS}.{JUDGE}"}:
         with open_dict(kwargs):
             kwargs.pop(JUDGE, None)
-    if not path.startswith("pkg://"):
+    if path != ADAPTER:
         try:
             reward = find_reward(path, config.reward.custom_reward_function.name if NAME in overridden else None)
         except RewardError:
             return
-        OmegaConf.update(config, f"{FUNCTION}.path", str(reward.file) if reward.is_verls else ADAPTER)
-        OmegaConf.update(config, NAME, reward.function if reward.is_verls else "compute_score")
-        if not reward.is_verls:
-            own = {"file": str(reward.file), "function": reward.function}
-            OmegaConf.update(config, KWARGS, own, force_add=True)
+        OmegaConf.update(config, f"{FUNCTION}.path", ADAPTER)
+        OmegaConf.update(config, NAME, "compute_score")
+        OmegaConf.update(config, KWARGS, {"file": reward.file, "function": reward.function}, force_add=True)
     key = f"{OVERLONG}.enable"
     if OmegaConf.select(config, key) and not any(one == key or key.startswith(f"{one}.") for one in overridden):
         OmegaConf.update(config, key, False)

@@ -72,7 +72,7 @@ def compute_score(
     truth = _as_text(ground_truth)
     if rule in CHAIN_SOURCES:
         value, pred = chain_sum.judge_response(solution_str, truth)
-        return {"score": value, "acc": float(value == 1.0), "pred": _utf8(pred)}
+        return {"score": value, "acc": float(value == 1.0), "pred": utf8(pred)}
     if judge == "verified":
         correct, pred = verified.judge_response(
             solution_str, truth, boxed_fallback is not False, integers_only=rule in TOY_SOURCES
@@ -82,7 +82,7 @@ def compute_score(
     else:
         limit = release.TIME_LIMIT if time_limit is None else time_limit
         correct, pred = release.judge_expression(solution_str, truth, limit)
-    return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": _utf8(pred)}
+    return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": utf8(pred)}
 
 
 def check_options(judge: str = "release", time_limit: float | None = None, boxed_fallback: bool | None = None) -> None:
@@ -99,7 +99,7 @@ def check_options(judge: str = "release", time_limit: float | None = None, boxed
         )
 
 
-def _utf8(text: str) -> str:
+def utf8(text: str) -> str:
     """Return text that verl can write to its UTF-8 file: a lone surrogate would raise there."""
     return text.encode("utf-8", "replace").decode()
 

@@ -4,6 +4,8 @@ import logging
 
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
+from rpg.rewards.sandbox import limit_resources
+
 SHOWN = 200  # characters of an answer that are returned
 # the release's call: truth as LaTeX, response as plain expression and LaTeX
 TRUTH_READERS = [LatexExtractionConfig()]
@@ -35,7 +37,8 @@ def answer(truth: str, response: str) -> tuple[bool, str]:
 
 
 def warm_up() -> None:
-    """Judge one answer of each kind."""
+    """Judge one answer of each kind, then limit the children's resources."""
     logging.disable(logging.CRITICAL)  # math-verify warns that its time limits are off
     for truth, response in WARM_UP:
         answer(truth, f"${response}$")
+    limit_resources()

@@ -1,16 +1,17 @@
-"""Runs a library in child processes with the kernel's limits on time and memory.
+"""Runs a library or a user's reward in the main thread of child processes, with limits on time and memory.
 
 verl scores in threads, where alarms do not work, and an answer of twenty characters can cost a library hours or all
-memory. One helper process per worker and library therefore imports the library and forks children that answer
-requests; the kernel kills a child that exceeds its processor time or memory, and the next request gets a new one. The
-helper starts with the first request. A child answers many requests, because a fork per request takes five times the
-processor time. Pools of multiprocessing and pebble do not work: they run the caller's __main__ again, which is Ray's
-worker or a script without a guard.
+memory, or hold Python's lock so that no other thread runs. One helper process per worker and library therefore imports
+the library and forks children that answer requests; a child that exceeds a limit is killed, and the next request gets a
+new one. The helper starts with the first request. A child answers many requests, because a fork per request takes five
+times the processor time. Pools of multiprocessing and pebble do not work: they run the caller's __main__ again, which
+is Ray's worker or a script without a guard.
 """
 
+import contextlib
+import ctypes
 import gc
 import importlib
-import json
 import logging
 import os
 import queue
@@ -30,19 +31,32 @@ MAX_AT_ONCE = 4  # children per worker and library; further calls wait
 CALLS_PER_CHILD = 200  # then a new child: with full caches, a MemoryError in the library would become a wrong verdict
 START_SECONDS = 120.0  # for the import from a cold disk on a busy machine
 WALL_FACTOR = 10.0  # wall time / processor time, because a child may wait for a busy processor
-SERVE = "import sys; from rpg.rewards.sandbox import serve; serve(sys.argv[1], int(sys.argv[2]))"
+SERVE = "import sys; from rpg.rewards.sandbox import serve; serve(*sys.argv[1:])"
+READY = b"ready"
+MESSAGE = 10_000  # bytes of the message of a helper that could not start
+PR_SET_PDEATHSIG = 1
 MEMORY_LIMIT = 1 << 30  # bytes of address space beyond the helper's
 
 
 class Sandbox:
-    """The helper of this process for one library, and up to MAX_AT_ONCE children of it. Thread-safe.
+    """The helper of this process for one library, and up to `at_once` children of it. Thread-safe.
 
-    The helper imports `module`, whose `answer(*request)` runs in a child and returns JSON types, and whose `warm_up()`
-    builds caches that the children share. `over_limit` counts the requests without an answer.
+    The helper imports `module` and calls its `warm_up(*arguments)`, which loads what the children share. Its
+    `answer(*request)` runs in a child; request and answer are pickled. `over_limit` counts the requests without an
+    answer.
     """
 
-    def __init__(self, module: str, library: str) -> None:
-        self.module, self.library = module, library
+    def __init__(
+        self,
+        module: str,
+        library: str,
+        *arguments: str,
+        at_once: int = MAX_AT_ONCE,
+        calls_per_child: float = CALLS_PER_CHILD,
+        start_seconds: float = START_SECONDS,
+    ) -> None:
+        self.module, self.library, self.arguments = module, library, arguments
+        self.at_once, self.calls_per_child, self.start_seconds = at_once, calls_per_child, start_seconds
         self.over_limit = 0
         self._begin()
         os.register_at_fork(after_in_child=self._begin)  # the helper belongs to the parent
@@ -51,61 +65,87 @@ class Sandbox:
         self.lock = threading.Lock()
         self.helper: subprocess.Popen[bytes] | None = None
         self.children: queue.LifoQueue[Child | None] = queue.LifoQueue()
-        for _ in range(MAX_AT_ONCE):
+        for _ in range(self.at_once):
             self.children.put(None)
 
     def ask(self, *request: Any, time_limit: float) -> Any:
         """Return a child's answer, or None if it takes more than `time_limit` seconds of processor time.
 
-        The limit of wall time is ten times as long. A child that has ended, or ends early (memory, a crash, a kill from
-        outside), is replaced once.
+        The limit of wall time is ten times as long. None also for a request that ends its child twice.
         """
-        child, answer = self.children.get(), None
         try:
-            for _ in range(2):
+            return self.call(request, WALL_FACTOR * time_limit, processor_time=time_limit)
+        except (TimeoutError, ConnectionError):
+            self.over_limit += 1
+            return None
+
+    def call(self, request: tuple[Any, ...], wall_time: float | None, processor_time: float = 0) -> Any:
+        """Return a child's answer. A child that has ended or ends early (memory, a crash, a kill) is replaced once.
+
+        wall_time, processor_time: limits in seconds, without the wait for a child; None or 0: no limit.
+
+        Raises:
+            TimeoutError: a limit is exceeded.
+            ConnectionError: the request ended two children.
+            RuntimeError: the helper did not start; the message says why.
+        """
+        child, is_usable = self.children.get(), False
+        try:
+            for attempt in range(2):
                 try:
-                    if child is None or child.calls >= CALLS_PER_CHILD:
+                    if child is None or child.calls >= self.calls_per_child:
                         child = self.fork_child()
-                    answer = child.ask(request, time_limit)
-                    break
+                    answer = child.ask(request, wall_time, processor_time)
+                    is_usable = True
+                    return answer
                 except ConnectionError:
-                    child = None  # the second time the request is the cause
+                    child = None
+                    if attempt:  # the request is the cause
+                        raise
         finally:
-            self.children.put(None if answer is None else child)
-        self.over_limit += answer is None
-        return answer
+            self.children.put(child if is_usable else None)
 
     def fork_child(self) -> "Child":
         """Return a new child of the helper; start the helper if there is none or it was killed."""
         ours, theirs = socket.socketpair()
-        with self.lock, theirs:
+        with theirs:
+            self.start(theirs)
+        return Child(ours.detach())
+
+    def start(self, child: socket.socket | None = None) -> None:
+        """Start the helper if it does not run; let it fork a child at this end of a socket pair.
+
+        Raises RuntimeError if the helper does not start.
+        """
+        with self.lock:
             if self.helper is not None and self.helper.poll() is not None:
                 logger.warning("the %s helper was killed from outside; starting another", self.library)
                 self.socket.close()
                 self.helper = None
             if self.helper is None:
                 self._start_helper()
-            socket.send_fds(self.socket, [b"fork"], [theirs.fileno()])
-        return Child(ours.detach())
+            if child is not None:
+                socket.send_fds(self.socket, [b"fork"], [child.fileno()])
 
     def _start_helper(self) -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             helper = subprocess.Popen(
-                [sys.executable, "-c", SERVE, self.module, str(theirs.fileno())],
+                [sys.executable, "-c", SERVE, str(theirs.fileno()), self.module, *self.arguments],
                 pass_fds=[theirs.fileno()],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
                 stdin=subprocess.DEVNULL,
             )
-        self.socket.settimeout(START_SECONDS)
+        self.socket.settimeout(self.start_seconds)
         try:
-            is_ready = bool(self.socket.recv(16))
+            message = self.socket.recv(MESSAGE)
         except TimeoutError:
             helper.kill()
             helper.wait()
-            raise RuntimeError(f"{self.library} did not load within {START_SECONDS:.0f} s") from None
-        if not is_ready:
-            raise RuntimeError(f"the {self.library} helper ended with exit code {helper.wait()}; see its message above")
+            raise RuntimeError(f"{self.library} did not load within {self.start_seconds:.0f} s") from None
+        if message != READY:
+            status = helper.wait()
+            raise RuntimeError(message.decode() or f"the {self.library} helper ended with exit code {status}")
         self.helper = helper
 
 
@@ -113,39 +153,43 @@ class Child(Connection):
     """The connection to one child, which ends when the connection is closed or garbage-collected."""
 
     calls = 0
+    pid = 0
 
-    def ask(self, request: tuple[Any, ...], time_limit: float) -> Any:
-        """Send one request and return the answer, or None if a limit ends the child.
+    def ask(self, request: tuple[Any, ...], wall_time: float | None, processor_time: float) -> Any:
+        """Send one request and return the answer.
 
-        Raises ConnectionError if the child had ended, or ends before its time is used up.
+        Raises TimeoutError if a limit ends the child, ConnectionError if it ends before.
         """
         self.calls += 1
         start = time.monotonic()
-        self.send_bytes(json.dumps([time_limit, *request]).encode())
-        if not self.poll(time_limit * WALL_FACTOR):
-            return None
         try:
-            return json.loads(self.recv_bytes())
+            if not self.pid:
+                self.pid = self.recv()
+            self.send((processor_time, request))
+            if not self.poll(wall_time):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.pid, signal.SIGKILL)
+                raise TimeoutError
+            return self.recv()
         except (EOFError, ConnectionError):
-            if time.monotonic() - start < time_limit:
-                raise ConnectionResetError("the child ended early") from None
-            return None
+            if processor_time and time.monotonic() - start >= processor_time:
+                raise TimeoutError from None
+            raise ConnectionResetError("the child ended early") from None
 
 
-def serve(module_name: str, descriptor: int) -> None:
+def serve(descriptor: str, module_name: str, *arguments: str) -> None:
     """Run the helper: fork a child for every received socket, until the connection closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    forks = socket.socket(fileno=descriptor)
-    module = importlib.import_module(module_name)
-    module.warm_up()
+    forks = socket.socket(fileno=int(descriptor))
+    try:
+        module = importlib.import_module(module_name)
+        module.warm_up(*arguments)
+    except Exception as error:  # noqa: BLE001  # whatever a library raises; the parent reports it
+        forks.send(f"{type(error).__name__}: {error}".encode(errors="replace")[:MESSAGE])
+        sys.exit(1)
     gc.collect()
     gc.freeze()  # children share the helper's pages instead of copying them
-    with open("/proc/self/statm") as statm:
-        mapped = int(statm.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_LIMIT, mapped + MEMORY_LIMIT))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # scoring writes no files
-    forks.send(b"ready")
+    forks.send(READY)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the children
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     while True:
@@ -155,12 +199,30 @@ def serve(module_name: str, descriptor: int) -> None:
         with Connection(descriptors[0]) as connection:
             if os.fork() == 0:
                 forks.close()
-                try:
-                    while True:
-                        time_limit, *request = json.loads(connection.recv_bytes())
-                        signal.setitimer(signal.ITIMER_PROF, time_limit)
-                        reply = module.answer(*request)
-                        signal.setitimer(signal.ITIMER_PROF, 0)
-                        connection.send_bytes(json.dumps(reply).encode())
-                finally:  # connection closed, out of memory or recursion: exit without a traceback
-                    os._exit(0)
+                _answer(module, connection)
+
+
+def _answer(module: Any, connection: Connection) -> None:
+    """Answer requests in a child, until the connection closes."""
+    try:
+        os.setpgrp()  # killed with the processes that it starts
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # also inside a call
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        connection.send(os.getpid())
+        while True:
+            processor_time, request = connection.recv()
+            signal.setitimer(signal.ITIMER_PROF, processor_time)
+            reply = module.answer(*request)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            connection.send(reply)
+    finally:  # connection closed, out of memory or recursion: exit without a traceback
+        os._exit(0)
+
+
+def limit_resources() -> None:
+    """Limit the memory of the helper's children, and let them write no files."""
+    with open("/proc/self/statm") as statm:
+        mapped = int(statm.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_LIMIT, mapped + MEMORY_LIMIT))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))

@@ -1,30 +1,36 @@
-"""Custom reward functions: a Python file with one function.
+"""Custom reward functions: a Python file with one function, in training, validation, `rpg score` and `rpg doctor`.
 
 Two forms are accepted:
 
-- verl's: `compute_score(data_source, solution_str, ground_truth, extra_info=None)`, which verl calls itself;
-- a short one: `reward(response, answer)` or `reward(response, answer, row)`, which `compute_score` here calls for verl.
-  `row` has data_source, question, and the columns of `rpg data build --keep`.
+- verl's: `compute_score(data_source, solution_str, ground_truth, extra_info=None)`;
+- a short one: `reward(response, answer)` or `reward(response, answer, row)`. `row` has data_source, question, and the
+  columns of `rpg data build --keep`.
 
-Both return a number, or a mapping with `score` and optionally `acc`.
+Both may be `async def`. Both return a number, or a mapping with `score` and optionally `acc`, `pred` (text) and further
+numbers. verl calls `compute_score` here, which calls the function in a process (user_child.py).
 """
 
 import ast
 import importlib.util
-import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
-from numbers import Real
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rpg.rewards import Score
+from rpg.rewards import Score, utf8
+from rpg.rewards.sandbox import Sandbox
 
-ADAPTER = "pkg://rpg.rewards.user_reward"  # reward.custom_reward_function.path for the short form
-USUAL = ("compute_score", "reward")  # preferred names of the function
+ADAPTER = "pkg://rpg.rewards.user_reward"  # reward.custom_reward_function.path
+PACKAGE = "pkg://"
+USUAL_NAME = "reward"
+USUAL = ("compute_score", USUAL_NAME)  # preferred names of the function
 VERL_PARAMETERS = ("data_source", "solution_str", "ground_truth")
+AT_ONCE = 16  # processes per reward worker that call the function; they are started as needed
+START_SECONDS = 600.0  # for the import of the file
+# names that verl gives to its own columns of a validation
+VERL_COLUMNS = ("input", "output", "gts", "step", "uid", "reward", "acc_success_only")
 
 
 class RewardError(ValueError):
@@ -33,67 +39,102 @@ class RewardError(ValueError):
 
 @dataclass(frozen=True)
 class Reward:
-    """A file's reward function: its name, and whether it has verl's form."""
+    """A reward function: its file or pkg://MODULE, its name, and whether it has verl's form, if its source says so."""
 
-    file: Path
+    file: str
     function: str
-    is_verls: bool
-
-    def as_verl_calls_it(self) -> Callable[..., Any]:
-        """The function in verl's form, which verl can call."""
-        if self.is_verls:
-            return load(str(self.file), self.function)
-        return partial(compute_score, file=str(self.file), function=self.function)
+    is_verls: bool | None
 
 
 def find_reward(file: str | Path, name: str | None = None) -> Reward:
-    """Find the reward function of a file by reading its source, without running it.
+    """Find the reward function of a file or of pkg://MODULE by reading the source, without running it.
 
     name: the function's; default: compute_score, reward, or the file's only public function.
     Raises RewardError if there is no such file or not exactly one such function.
     """
-    path = Path(str(file).removeprefix("file://")).expanduser().resolve()
-    if not path.is_file():
-        raise RewardError(f"{file}: no such file; name a Python file with a reward function")
+    path, place = _source(str(file))
     try:
         body = ast.parse(path.read_bytes()).body
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, OSError) as error:
         raise RewardError(f"{file}: cannot be read as Python ({error}); correct it") from error
-    functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    public = [function for function in functions if not function.startswith("_")]
-    found = [one for one in ([name] if name else USUAL) if one in functions] or ([] if name else public)
+    bound = dict(_bound(body))
+    public = [
+        function
+        for function, node in bound.items()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not function.startswith("_")
+    ]
+    found = [wanted for wanted in ([name] if name else USUAL) if wanted in bound] or ([] if name else public)
+    if name and not found and "*" in bound:  # `from x import *` may define it
+        found = [name]
     if len(found) != 1 and not set(found) & set(USUAL):
         has = ", ".join(public) or "none"
         raise RewardError(
             f"{file}: {name or 'the reward function'} not found among its functions ({has}); name it reward"
         )
-    arguments = functions[found[0]].args
+    node = bound.get(found[0])
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.decorator_list:
+        return Reward(place, found[0], None)
+    arguments = node.args
     parameters = [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     is_verls = set(VERL_PARAMETERS) <= set(parameters) or (not parameters and arguments.kwarg is not None)
-    if not is_verls and len(arguments.posonlyargs + arguments.args) < 2:
+    if not is_verls and len(arguments.posonlyargs + arguments.args) < 2 and arguments.vararg is None:
         raise RewardError(f"{file}: {found[0]}({', '.join(parameters)}) takes no response and answer; add them")
-    return Reward(path, found[0], is_verls)
+    return Reward(place, found[0], is_verls)
+
+
+def _source(file: str) -> tuple[Path, str]:
+    """Return the source of a file or pkg://MODULE, and its name for `load`."""
+    if file.startswith(PACKAGE):
+        module = file.removeprefix(PACKAGE).replace("/", ".")
+        try:
+            spec = importlib.util.find_spec(module)  # imports its parents but not the module
+        except (ImportError, ValueError):
+            spec = None
+        if spec is None or spec.origin is None:
+            raise RewardError(f"{file}: no such module; install the package, or name a Python file")
+        return Path(spec.origin), PACKAGE + module
+    path = Path(file.removeprefix("file://")).expanduser().resolve()
+    if not path.is_file():
+        raise RewardError(f"{file}: no such file; name a Python file with a reward function")
+    return path, str(path)
+
+
+def _bound(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
+    """Yield the names that a module binds, each with its statement."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((alias.asname or alias.name, node) for alias in node.names)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from ((target.id, node) for target in targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            inner = [*node.body, *getattr(node, "orelse", []), *getattr(node, "finalbody", [])]
+            inner += [statement for handler in getattr(node, "handlers", []) for statement in handler.body]
+            yield from _bound(inner)
 
 
 @cache
-def load(file: str, function: str) -> Callable[..., Any]:
-    """Import the file, once per process, and return its function."""
-    spec = importlib.util.spec_from_file_location(f"rpg_own_reward_{abs(hash(file))}", file)
-    if spec is None or spec.loader is None:
-        raise RewardError(f"{file}: is not a Python file; its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return getattr(module, function)
+def sandbox_of(file: str, function: str) -> Sandbox:
+    """Return this process's sandbox for a reward function; it imports the file when it starts."""
+    return Sandbox(
+        "rpg.rewards.user_child",
+        f"{file}, {function}",
+        file,
+        function,
+        at_once=AT_ONCE,
+        calls_per_child=math.inf,
+        start_seconds=START_SECONDS,
+    )
 
 
-@cache
-def takes_row(function: Callable[..., Any]) -> bool:
-    """Return whether a function of the short form has a third parameter."""
+def load(file: str, function: str) -> None:
+    """Import the file or pkg://MODULE in the sandbox. Raises RewardError if that fails."""
     try:
-        inspect.signature(function).bind_partial(None, None, None)
-    except TypeError:
-        return False
-    return True
+        sandbox_of(file, function).start()
+    except RuntimeError as error:
+        raise RewardError(f"{file}: cannot be imported: {error}") from error
 
 
 def compute_score(
@@ -103,32 +144,63 @@ def compute_score(
     extra_info: Mapping[str, Any] | None = None,
     *,
     file: str,
-    function: str = "reward",
+    function: str = USUAL_NAME,
+    reward_limit: float | None = None,
     **options: Any,
 ) -> Score:
-    """Score one response by the short form's function in `file`; `file` and `function` come from reward_kwargs.
+    """Score one response by the function in `file`; `file` and `function` come from reward_kwargs.
 
+    reward_limit: seconds for the call, without the wait for a process; rpg.reward_limit in a run.
     options: further reward_kwargs, passed to the function as keywords.
-    Raises RewardError for a value that is not a finite number.
+    Raises RewardError for a call that raises or exceeds the limit, and for a value that is not a reward.
     """
-    reward = load(file, function)
-    arguments: list[Any] = [solution_str, ground_truth]
-    if takes_row(reward):
-        extra = dict(extra_info or {})
-        question = extra.pop("raw_problem", None)
-        arguments.append({**extra, "data_source": data_source, "question": question, "answer": ground_truth})
-    return as_score(reward(*arguments, **options), f"{file}, {function}")
+    load(file, function)
+    request = (data_source, solution_str, ground_truth, extra_info, options)
+    try:
+        score, error = sandbox_of(file, function).call(request, reward_limit)
+    except TimeoutError:
+        raise RewardError(f"the reward took more than {reward_limit:g} s (rpg.reward_limit)") from None
+    except ConnectionError:
+        raise RewardError(f"{file}, {function}: its process ended (killed, out of memory, os._exit)") from None
+    if error:
+        raise RewardError(error)
+    return score
 
 
 def as_score(value: Any, where: str) -> Score:
-    """Convert a reward function's result for verl; `acc` defaults to the score.
+    """Convert a reward function's result for verl: all numbers and booleans to float; `acc` defaults to the score.
 
-    Raises RewardError for a value that is not a finite number.
+    Raises RewardError for a value that is not a finite number, and for a key that verl uses itself.
     """
-    given = value if isinstance(value, Mapping) else {"score": value}
-    score, pred = given.get("score"), given.get("pred", "")
-    acc = given.get("acc", score)
-    for name, number in (("score", score), ("acc", acc)):
-        if not isinstance(number, Real) or not math.isfinite(number):
-            raise RewardError(f"{where}: {name}={number!r} is not a finite number; return a number")
-    return {**given, "score": float(score), "acc": float(acc), "pred": str(pred)}  # type: ignore[typeddict-item]
+    given = dict(value) if isinstance(value, Mapping) else {"score": value}
+    pred = given.pop("pred", None)
+    for key in given:
+        if not isinstance(key, str) or key in VERL_COLUMNS:
+            raise RewardError(f"{where}: returns the key {key!r}, which verl uses itself; choose another name")
+    numbers = {"score": given.get("score"), "acc": given.get("acc", given.get("score")), **given}
+    checked = {key: _number(number, f"{where}: {key}") for key, number in numbers.items()}
+    return {**checked, "pred": "" if pred is None else utf8(str(pred))}  # type: ignore[typeddict-item]
+
+
+def _number(value: Any, what: str) -> float:
+    """Return what Python, numpy or torch calls a number or a boolean as a float."""
+    try:
+        if isinstance(value, str | bytes | bytearray) or getattr(value, "ndim", 0):
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        text = f"{value!r:.80}"
+        raise RewardError(f"{what}={text} is not a number; return a number, or text as `pred`") from None
+    if not math.isfinite(number):
+        raise RewardError(f"{what}={number} is not a finite number; return a number")
+    return number
+
+
+def example(answer: Any) -> str:
+    """Return a response with this answer in both forms that reward functions usually read."""
+    return f"The answer is \\boxed{{{answer}}}.\n\nAnswer: {answer}"
+
+
+def shown_score(score: Score) -> str:
+    """Return the numbers that a run logs for a response, as text."""
+    return ", ".join(f"{key} {value:g}" for key, value in score.items() if isinstance(value, float))

@@ -1,8 +1,12 @@
 """Custom reward files: choice of the function, verl's call, and the run's configuration."""
 
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
@@ -11,6 +15,7 @@ from rpg.rewards.user_reward import ADAPTER, RewardError, as_score, compute_scor
 
 VERLS = "def {name}(data_source, solution_str, ground_truth, extra_info=None, **kwargs):\n    return 1.0\n"
 SHORT = "def {name}(response, answer, row):\n    return float(answer in response and row['level'] == '3')\n"
+EXTRA = {"raw_problem": "q", "index": 0, "level": "3"}
 TOY = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experiment_name=t"]
 FUNCTION = "reward.custom_reward_function"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg.enable"
@@ -28,11 +33,13 @@ def write(path: Path, *sources: str) -> Path:
         ([VERLS.format(name="mine")], "mine", True),
         ([SHORT.format(name="reward")], "reward", False),
         ([SHORT.format(name="mine"), "def _helper(x): ..."], "mine", False),
+        (["from mine import compute_score"], "compute_score", None),
+        (["try:\n    from mine import f as reward\nexcept ImportError:\n    def reward(r, a): ..."], "reward", False),
         ([SHORT.format(name="mine"), VERLS.format(name="compute_score")], "compute_score", True),
         (["def compute_score(response, answer): return 1"], "compute_score", False),
     ],
 )
-def test_finds_the_function(tmp_path: Path, sources: list[str], function: str, is_verls: bool) -> None:
+def test_finds_the_function(tmp_path: Path, sources: list[str], function: str, is_verls: bool | None) -> None:
     reward = find_reward(write(tmp_path / "mine.py", *sources))
     assert (reward.function, reward.is_verls) == (function, is_verls)
 
@@ -45,30 +52,161 @@ def test_refuses_a_file_without_one(tmp_path: Path, source: str) -> None:
         find_reward(write(tmp_path / "mine.py", source))
 
 
+def score(source: Path, response: str = "7", truth: Any = "7", **options: Any) -> dict[str, Any]:
+    reward = find_reward(source)
+    return dict(compute_score("x", response, truth, EXTRA, file=reward.file, function=reward.function, **options))
+
+
 def test_the_short_form_gets_the_row(tmp_path: Path) -> None:
-    file = str(write(tmp_path / "mine.py", SHORT.format(name="reward")))
-    extra = {"raw_problem": "q", "index": 0, "level": "3"}
-    scores = [compute_score("x", text, "7", extra, file=file, function="reward")["score"] for text in ("7", "8")]
-    assert scores == [1.0, 0.0]
-    assert compute_score("x", "7", "7", {**extra, "level": "1"}, file=file, function="reward")["score"] == 0.0
+    file = write(tmp_path / "mine.py", SHORT.format(name="reward"))
+    assert [score(file, text)["score"] for text in ("7", "8")] == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
+    "source",
     [
-        (True, {"score": 1.0, "acc": 1.0, "pred": ""}),
-        (-0.5, {"score": -0.5, "acc": -0.5, "pred": ""}),
-        ({"score": 0.5, "acc": 0, "length": 3}, {"score": 0.5, "acc": 0.0, "pred": "", "length": 3}),
+        "def reward(response, answer): return eval(answer)",
+        "def compute_score(data_source, solution_str, ground_truth, extra_info=None): return eval(ground_truth)",
+        "async def reward(response, answer): return eval(answer)",
     ],
 )
-def test_what_verl_reads(value: Any, expected: dict[str, Any]) -> None:
-    assert as_score(value, "mine") == expected
+def test_every_form_gives_the_same_keys(tmp_path: Path, source: str) -> None:
+    file = write(tmp_path / "mine.py", source)
+    for value, expected in {
+        "True": {"score": 1.0, "acc": 1.0, "pred": ""},
+        "-0.5": {"score": -0.5, "acc": -0.5, "pred": ""},
+        "{'score': 0.5, 'format': True}": {"score": 0.5, "acc": 0.5, "format": 1.0, "pred": ""},
+        "{'score': 0.5, 'acc': 0, 'pred': 3}": {"score": 0.5, "acc": 0.0, "pred": "3"},
+    }.items():
+        assert score(file, truth=value) == expected
 
 
-@pytest.mark.parametrize("value", [None, "1", float("nan"), {"acc": 1.0}, {"score": 1.0, "acc": float("inf")}])
-def test_what_is_no_number_is_refused(value: Any) -> None:
-    with pytest.raises(RewardError, match="mine"):
+@pytest.mark.parametrize(
+    "number", [1, 0.25, True, np.float32(0.25), np.int64(3), np.bool_(True), np.array(2.0), Fraction(1, 2), Decimal(1)]
+)
+def test_what_python_and_numpy_call_a_number_is_one(number: Any) -> None:
+    made = as_score({"score": number, "format": number}, "mine")
+    assert made == {"score": float(number), "acc": float(number), "format": float(number), "pred": ""}
+    assert {type(value) for value in made.values()} == {float, str}
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (None, "score=None"),
+        ("1", "score='1'"),
+        (float("nan"), "score=nan"),
+        ({"acc": 1.0}, "score=None"),
+        ({"score": 1.0, "acc": float("inf")}, "acc=inf"),
+        ({"score": 1.0, "parts": {"format": 1.0}}, "parts={'format': 1.0}"),
+        ({"score": 1.0, "parts": [1.0]}, r"parts=\[1.0\]"),
+        ({"score": 1.0, "parts": np.ones(1)}, "parts=array"),
+        ({"score": 1.0, "format": None}, "format=None"),
+        ({"score": 1.0, "why": "no box"}, "why='no box'.*pred"),
+        ({"score": 1.0, "format": 1j}, "format=1j"),
+        ({"score": 1.0, "output": 1.0}, "the key 'output'"),
+        ({"score": 1.0, 3: 1.0}, "the key 3"),
+    ],
+)
+def test_what_is_no_number_is_refused_by_name(value: Any, named: str) -> None:
+    with pytest.raises(RewardError, match=f"^mine: (returns )?{named}"):
         as_score(value, "mine")
+
+
+MATH_VERIFY = """
+from math_verify import parse, verify
+
+def reward(response, answer):
+    return float(verify(parse(f"${answer}$"), parse(response)))
+"""
+POOL = """
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+@dataclass
+class Grade:
+    value: float
+
+def grade(response, answer):
+    return Grade(float(answer in response))
+
+def compute_score(data_source, solution_str, ground_truth, extra_info):
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("{method}")) as pool:
+        return pickle.loads(pickle.dumps(pool.submit(grade, solution_str, ground_truth).result())).value
+"""
+ALARM = """
+import signal
+
+def reward(response, answer):
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    signal.alarm(1)
+    return answer in response
+"""
+NEIGHBOUR = "from neighbour import compute_score"
+COMMAND = """
+import subprocess
+
+def reward(response, answer):
+    return subprocess.run(["test", response, "=", answer]).returncode == 0
+"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [MATH_VERIFY, POOL.replace("{method}", "fork"), POOL.replace("{method}", "spawn"), ALARM, COMMAND, NEIGHBOUR],
+)
+def test_what_rewards_use_works_though_verl_calls_in_threads(tmp_path: Path, source: str) -> None:
+    write(tmp_path / "neighbour.py", VERLS.format(name="compute_score").replace("1.0", "solution_str == ground_truth"))
+    file = write(tmp_path / "mine.py", source)
+    with ThreadPoolExecutor(4) as threads:
+        scores = list(threads.map(lambda response: score(file, response)["score"], ["7", "8"] * 4))
+    assert scores == [1.0, 0.0] * 4
+
+
+FAILING = """
+import os, sys, time
+
+def hang():
+    while True:
+        pass
+
+def raises():
+    raise KeyError("no such problem")
+
+def reward(response, answer):
+    return eval(answer)
+"""
+
+
+def test_a_function_that_fails_costs_one_response(tmp_path: Path) -> None:
+    file = write(tmp_path / "mine.py", FAILING)
+    for call, why in {
+        "raises()": r"^KeyError: 'no such problem' \(.*mine.py, line 9\)$",
+        "sys.exit()": "SystemExit",
+        "next(iter([]))": "StopIteration",
+        "os._exit(1)": "its process ended",
+        "hang()": r"^the reward took more than 0.5 s \(rpg.reward_limit\)$",
+        "time.sleep(60)": "took more than 0.5 s",
+        "9 ** 9 ** 9": "took more than 0.5 s",  # holds Python's lock: no thread could be stopped
+    }.items():
+        with pytest.raises(RewardError, match=why):
+            score(file, truth=call, reward_limit=0.5)
+        assert score(file, truth="0.5", reward_limit=5)["score"] == 0.5
+
+
+def test_math_verifys_own_limit_counts_as_wrong(tmp_path: Path) -> None:
+    source = MATH_VERIFY.replace("parse(response))", "parse(response), timeout_seconds=1)")
+    assert score(write(tmp_path / "mine.py", source), "$9^{9^{9}}$", "7", reward_limit=60)["score"] == 0.0
+
+
+def test_a_file_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
+    file = write(tmp_path / "mine.py", "import no_such_package", SHORT.format(name="reward"))
+    with pytest.raises(RewardError, match=r"mine\.py: cannot be imported: ModuleNotFoundError: .*no_such_package"):
+        score(file)
 
 
 def test_one_override_is_all_that_a_run_needs(tmp_path: Path) -> None:
@@ -81,8 +219,11 @@ def test_one_override_is_all_that_a_run_needs(tmp_path: Path) -> None:
     assert any(OVERLONG in note for note in notes)
 
     verls = write(tmp_path / "verls.py", VERLS.format(name="mine"))
-    run = configured([*TOY, f"{FUNCTION}.path={verls}", f"{OVERLONG}=true"], notes := [])
-    assert [run.get(f"{FUNCTION}.{key}") for key in ("path", "name", "reward_kwargs")] == [str(verls), "mine", {}]
+    run = configured(
+        [*TOY, f"{FUNCTION}.path={verls}", f"+{FUNCTION}.reward_kwargs.scale=2", f"{OVERLONG}=true"], notes := []
+    )
+    assert [run.get(f"{FUNCTION}.{key}") for key in ("path", "name")] == [ADAPTER, "compute_score"]
+    assert run.get(f"{FUNCTION}.reward_kwargs") == {"file": str(verls), "function": "mine", "scale": 2}
     assert run.get(OVERLONG) is True
     assert notes == []
 

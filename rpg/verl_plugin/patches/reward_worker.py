@@ -14,6 +14,7 @@ import asyncio
 import logging
 import math
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from verl.experimental.reward_loop import reward_loop
 from verl.utils import hf_tokenizer
 
 from rpg.files.atomic import LEFT_OUT, append_record
+from rpg.rewards.user_reward import ADAPTER, USUAL_NAME, RewardError, load
 
 LONGEST = 2000  # characters of a problem or a reason
 
@@ -39,6 +41,17 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
 
         reward_loop.hf_tokenizer = tokenizer  # type: ignore[attr-defined]  # in this worker's process only
         super()._init_reward_fn()
+        self._limit_calls()
+
+    def _limit_calls(self) -> None:
+        """Import an own reward now, and give its adapter the limit, which counts a call without its wait."""
+        self.limit = self.config.rpg.reward_limit
+        function = self.config.reward.custom_reward_function
+        if function.path == ADAPTER:
+            load(function.reward_kwargs.file, function.reward_kwargs.get("function", USUAL_NAME))
+            call = self.reward_manager.compute_score
+            self.reward_manager.compute_score = partial(call, reward_limit=self.limit)  # type: ignore[arg-type]
+            self.limit = None
 
     async def compute_score(self, data: DataProto) -> dict:
         """Return verl's result for one response: reward_score and reward_extra_info.
@@ -46,15 +59,16 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         Raises:
             RuntimeError: the response has no reward; the message names the response and the reason.
         """
-        limit = self.config.rpg.reward_limit
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(self.limit):
                 result = await super().compute_score(data)
             require_numbers(result)
         except TimeoutError:
-            why = f"the reward took more than {limit} s (rpg.reward_limit)"
+            why = f"the reward took more than {self.limit} s (rpg.reward_limit)"
             raise RuntimeError(self._left_out(data, why)) from None
-        except Exception as error:  # a user's function may raise anything
+        except RewardError as error:  # the adapter's message is complete
+            raise RuntimeError(self._left_out(data, str(error))) from error
+        except Exception as error:  # another reward manager or function may raise anything
             raise RuntimeError(self._left_out(data, f"{type(error).__name__}: {error}")) from error
         return result
 

@@ -1,0 +1,156 @@
+"""Calls a user's reward function in the main thread of a sandbox's child (sandbox.py).
+
+There alarms work, the file is a module that process pools and pickle find by name, and a call that hangs or holds
+Python's lock can be killed. A user's function may use more memory and write files, unlike math-verify for `release`.
+"""
+
+import asyncio
+import functools
+import importlib
+import importlib.util
+import inspect
+import signal
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rpg.rewards import Score
+from rpg.rewards.user_reward import PACKAGE, VERL_PARAMETERS, RewardError, as_score, find_reward
+
+_loaded: list[tuple[str, Callable[..., Any]]] = []  # the only function of this process, and its name for messages
+
+
+def warm_up(file: str, function: str) -> None:
+    """Import the user's file."""
+    limit_math_verify()
+    _loaded.append((f"{file}, {function}", load(file, function)))
+
+
+def answer(
+    data_source: str, response: str, truth: Any, extra_info: Mapping[str, Any] | None, options: dict[str, Any]
+) -> tuple[Score | None, str]:
+    """Return the score of one response and "", or None and the error, with the line that raised it."""
+    ((where, reward),) = _loaded
+    try:
+        value = reward(
+            data_source=data_source, solution_str=response, ground_truth=truth, extra_info=extra_info, **options
+        )
+        if inspect.isawaitable(value):
+            value = _event_loop().run_until_complete(_result(value))
+        return as_score(value, where), ""
+    except RewardError as error:
+        return None, str(error)
+    except BaseException as error:  # noqa: BLE001  # whatever a user's function raises, also SystemExit
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return None, f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+
+
+async def _result(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+@functools.cache
+def _event_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop of all calls of this child, so that a function may keep its connections."""
+    return asyncio.new_event_loop()
+
+
+def load(file: str, function: str) -> Callable[..., Any]:
+    """Import the file or pkg://MODULE and return its function in verl's form."""
+    reward = find_reward(file, function)
+    found = getattr(importlib.import_module(_importable(reward.file)), function)
+    parameters = inspect.signature(found).parameters.values()
+    is_verls = reward.is_verls
+    if is_verls is None:
+        is_verls = set(VERL_PARAMETERS) <= {one.name for one in parameters} or all(
+            one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL) for one in parameters
+        )
+    return found if is_verls else functools.partial(_call_short, found, _takes_row(found))
+
+
+def _importable(file: str) -> str:
+    """Return the name under which a file can be imported, here and in processes that it starts.
+
+    Its folder is put at the end of sys.path, so that its neighbours can be imported. A file whose name belongs to
+    another module gets a longer name.
+    """
+    if file.startswith(PACKAGE):
+        return file.removeprefix(PACKAGE)
+    path = Path(file)
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    try:
+        spec = importlib.util.find_spec(path.stem)
+    except (ImportError, ValueError):  # no name of a module, or a module without a file
+        spec = None
+    if spec is not None and spec.origin is not None and Path(spec.origin).resolve() == path:
+        return path.stem
+    name = f"rpg_own_reward_{abs(hash(file))}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise RewardError(f"{file}: is not a Python file; its name must end in .py")
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(sys.modules[name])
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return name
+
+
+def _takes_row(function: Callable[..., Any]) -> bool:
+    """Return whether a function of the short form has a third parameter."""
+    try:
+        inspect.signature(function).bind_partial(None, None, None)
+    except TypeError:
+        return False
+    return True
+
+
+def _call_short(
+    function: Callable[..., Any],
+    takes_row: bool,
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    arguments: list[Any] = [solution_str, ground_truth]
+    if takes_row:
+        extra = dict(extra_info or {})
+        question = extra.pop("raw_problem", None)
+        arguments.append({**extra, "data_source": data_source, "question": question, "answer": ground_truth})
+    return function(*arguments, **options)
+
+
+def limit_math_verify() -> None:
+    """Turn Math-Verify's alarms into limits on processor time.
+
+    A busy machine then changes no verdict, and a run agrees with a trial.
+    """
+    from math_verify import grader, metric, parser, utils
+    from math_verify.errors import TimeoutException
+
+    def end(*_: Any) -> None:
+        raise TimeoutException
+
+    def timeout(timeout_seconds: float | None = 10) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def limited(function: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(function)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                signal.signal(signal.SIGVTALRM, end)
+                signal.setitimer(signal.ITIMER_VIRTUAL, timeout_seconds or 0)
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+            return call
+
+        return limited
+
+    for module in (utils, parser, grader, metric):
+        module.timeout = timeout  # type: ignore[assignment]
