@@ -81,7 +81,8 @@ def reward_function(run: Run) -> Iterator[Diagnostic]:
     try:
         find_reward(path, name)
     except RewardError as error:
-        yield Diagnostic(key, path, str(error).removeprefix(f"{path}: "))
+        key, value = (f"{FUNCTION}.name", name) if is_ours(path) else (key, path)
+        yield Diagnostic(key, value, str(error).removeprefix(f"{path}: "))
 
 
 @check("reward trial", "an own reward function scores a response to the first training row", "thorough", "files")

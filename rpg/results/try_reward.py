@@ -24,11 +24,16 @@ def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int)
     """Score responses to the first rows of each file as a run does; print what it would log, and the times.
 
     responses: a JSONL file with one response per row, in order; default: each row's answer and a wrong one, both boxed.
-    Returns 1 if the function raised, returned no reward, or scored every wrong answer like the right one, else 0.
+    Returns 1 if the file cannot be imported, or the function raised, returned no reward, or scored every wrong answer
+    like the right one, else 0.
     Raises RewardError, DataError and ResultsError for files that cannot be used.
     """
     reward = find_reward(file)
-    load(reward.file, reward.function)
+    try:
+        load(reward.file, reward.function)
+    except RewardError as error:
+        print(f"error: {error}")
+        return 1
     given = read_lines(responses, response_of)[0] if responses else None
     limit = yaml.safe_load((CONFIG_DIR / "rpg_trainer.yaml").read_text(encoding="utf-8"))["rpg"]["reward_limit"]
     failed, times = 0, []

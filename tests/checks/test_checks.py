@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg import rewards
-from rpg.checks import preflight, settings
+from rpg.checks import preflight, reward, settings
 from rpg.checks.check import ABSENT, CHEAP_OR_VERL, Refused, Run, shown
 from rpg.data.parquet import SCHEMA as COLUMNS
 from rpg.files import manifest
+from rpg.launching.compose import configured
 from rpg.results.run_settings import put
 from tests.checks.cases import CASES, KWARGS, RS, A
-from tests.checks.conftest import make_toy, refusal, run_of, safetensors
+from tests.checks.conftest import make_toy, overrides, refusal, run_of, safetensors
 from tests.files.written import write_complete, write_verl
 
 
@@ -149,6 +151,25 @@ def test_a_reward_function_of_ones_own(furnished, monkeypatch):
     preflight.refuse(run_of(furnished, path, f"~{KWARGS}.judge"), ["cheap"])
     riddles = f"data.val_files={furnished / 'riddles.parquet'}"
     preflight.refuse(run_of(furnished, path, f"~{KWARGS}.judge", riddles), ["cheap"])
+
+
+@pytest.mark.parametrize(
+    ("body", "level", "said"),
+    [
+        ("return {'score': answer in response, 'format': 1}", "ok", "score 1, acc 1, format 1"),
+        ("return {'score': 1.0, 'parts': [1]}", "error", r"parts=\[1\] is not a number"),
+        ("raise KeyError(answer)", "error", "KeyError"),
+        ("while True: 1", "error", r"more than 0.5 s \(rpg.reward_limit\)"),
+    ],
+)
+def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
+    (tmp_path / "mine.py").write_text(f"def reward(response, answer):\n  {body}\n")
+    path = f"reward.custom_reward_function.path={tmp_path / 'mine.py'}"
+    run = configured([*overrides(furnished), path, "rpg.reward_limit=0.5"], [])
+    (found,) = reward.reward_trial(run)
+    assert found.level == level
+    assert re.search(said, found.wrong)
+    assert not [*reward.reward_trial(run_of(furnished))]
 
 
 @pytest.fixture(scope="module")

@@ -185,6 +185,7 @@ def test_a_range_that_would_hang_is_refused(tmp_path: Path, capsys: pytest.Captu
         ("def reward(response, answer):\n    return 1.0", 1),  # a wrong answer scores like the right one
         ("def reward(response, answer):\n    return 1 / 0", 1),
         ("def reward(response, answer):\n    return 'yes'", 1),
+        ("def reward(response, answer):\n    return {'score': answer in response, 'format': {'box': 1}}", 1),
         ("import no_such_module\ndef reward(response, answer):\n    return 1.0", 1),
         ("def reward(response):\n    return 1.0", 2),
     ],
@@ -204,7 +205,9 @@ def test_a_reward_is_tried_on_responses_of_a_file(tmp_path: Path, capsys: pytest
     rows, responses = str(tmp_path / "t_train.parquet"), str(tmp_path / "r.jsonl")
     assert main(["score", "--reward", str(tmp_path / "mine.py"), rows, "--responses", responses]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert ["score 4" in lines[0], "score 7" in lines[1], "row 2" in lines[2]] == [True, True, False]
+    assert ["score 4, acc 4" in lines[0], "score 7, acc 7" in lines[1], "row 2" in lines[2]] == [True, True, False]
+    assert lines[2] == "mine.py: mean score of given 5.5, mean acc of given 5.5; 0 raised"
+    assert lines[3].endswith("rpg.reward_limit is 300 s")
     (tmp_path / "r.jsonl").write_text("{}")
     assert main(["score", "--reward", str(tmp_path / "mine.py"), rows, "--responses", responses]) == 2
 

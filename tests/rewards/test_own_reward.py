@@ -1,5 +1,6 @@
 """Custom reward files: choice of the function, verl's call, and the run's configuration."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from rpg.checks import fingerprint
 from rpg.launching.compose import configured
 from rpg.rewards.user_reward import ADAPTER, RewardError, as_score, compute_score, find_reward
 
@@ -229,6 +231,21 @@ def test_one_override_is_all_that_a_run_needs(tmp_path: Path) -> None:
 
     run = configured(TOY, notes := [])
     assert [run.get(f"{FUNCTION}.reward_kwargs.judge"), run.get(OVERLONG)] == ["release", True]
+
+
+def test_a_run_of_before_the_adapter_resumes(tmp_path: Path) -> None:
+    file = write(tmp_path / "mine.py", VERLS.format(name="mine"))
+    run = configured([*TOY, f"{FUNCTION}.path={file}"], [])
+    fingerprint.record(tmp_path, run, 1, {})
+    recorded = json.loads((tmp_path / fingerprint.NAME).read_text())
+    kwargs = f"{FUNCTION}.reward_kwargs"
+    before = {key: value for key, value in recorded.items() if not key.startswith(kwargs)}
+    before |= {f"{FUNCTION}.path": str(file), f"{FUNCTION}.name": "mine", kwargs: {}}
+    assert before != recorded
+    (tmp_path / fingerprint.NAME).write_text(json.dumps(before))
+    assert fingerprint.compare(tmp_path, run) == {}
+    file.write_text(file.read_text() + "# changed")
+    assert [*fingerprint.compare(tmp_path, run)] == [f"{FUNCTION}.path (content)"]
 
 
 @pytest.mark.full  # importing verl takes ten seconds

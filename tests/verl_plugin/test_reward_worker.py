@@ -10,24 +10,26 @@ from omegaconf import OmegaConf
 pytestmark = pytest.mark.full  # importing verl takes ten seconds
 
 FUNCTION = """
-import asyncio, time
+import time
 
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     if ground_truth == "raise":
         raise KeyError("no such problem")
     if ground_truth == "hang":
-        time.sleep(5)
+        time.sleep(60)
     return {"nan": float("nan"), "inf": {"score": 1.0, "acc": float("inf")}, "none": None, "text": "good",
-            "list": [1.0]}.get(ground_truth, {"score": 0.5, "acc": 1.0, "pred": "3"})
+            "list": [1.0], "nested": {"score": 1.0, "parts": {"format": 1.0}},
+            }.get(ground_truth, {"score": 0.5, "format": True})
 """
 REASONS = {
-    "raise": "KeyError: 'no such problem'",
+    "raise": "KeyError: 'no such problem' (",
     "hang": "the reward took more than 0.5 s (rpg.reward_limit)",
-    "nan": "ValueError: the reward function returned score=nan",
-    "inf": "ValueError: the reward function returned acc=inf",
-    "none": "TypeError",
-    "text": "ValueError",
-    "list": "TypeError",
+    "nan": "{file}, compute_score: score=nan is not a finite number",
+    "inf": "{file}, compute_score: acc=inf is not a finite number",
+    "none": "{file}, compute_score: score=None is not a number",
+    "text": "{file}, compute_score: score='good' is not a number",
+    "list": "{file}, compute_score: score=[1.0] is not a number",
+    "nested": "{file}, compute_score: parts={'format': 1.0} is not a number",
 }
 
 
@@ -50,20 +52,27 @@ def data(truth: str):
     )
 
 
-def test_left_out(tmp_path):
+@pytest.mark.parametrize("manager", ["naive", "dapo"])
+def test_left_out(tmp_path, manager):
     from verl.trainer.ppo.reward import load_reward_manager
 
     from rpg.files.atomic import LEFT_OUT
+    from rpg.rewards.user_reward import ADAPTER
     from rpg.verl_plugin.patches.reward_worker import RewardLoopWorker
 
-    (tmp_path / "function.py").write_text(FUNCTION)
+    file = tmp_path / "function.py"
+    file.write_text(FUNCTION)
     config = OmegaConf.create(
         {
             "rpg": {"reward_limit": 0.5},
             "trainer": {"default_local_dir": str(tmp_path / "run")},
             "reward": {
-                "custom_reward_function": {"path": str(tmp_path / "function.py"), "name": "compute_score"},
-                "reward_manager": {"source": "register", "name": "naive"},
+                "custom_reward_function": {
+                    "path": ADAPTER,
+                    "name": "compute_score",
+                    "reward_kwargs": {"file": str(file), "function": "compute_score"},
+                },
+                "reward_manager": {"source": "register", "name": manager},
                 "reward_model": {"enable": False},
             },
         }
@@ -73,11 +82,15 @@ def test_left_out(tmp_path):
         worker = RewardLoopWorker.__new__(RewardLoopWorker)  # verl's __init__ loads a tokenizer
         worker.config = config
         worker.reward_manager = load_reward_manager(config, SimpleNamespace(decode=lambda *_, **__: "Answer: 3"))
-        assert (await worker.compute_score(data("right")))["reward_score"] == 0.5
+        worker._limit_calls()
+        assert await worker.compute_score(data("right")) == {
+            "reward_score": 0.5,
+            "reward_extra_info": {"score": 0.5, "acc": 0.5, "format": 1.0, "pred": ""},
+        }
         for truth, reason in REASONS.items():
             with pytest.raises(RuntimeError) as raised:
                 await worker.compute_score(data(truth))
-            assert str(raised.value).startswith(f"some-uid of toy_sum: {reason}")
+            assert str(raised.value).startswith("some-uid of toy_sum: " + reason.replace("{file}", str(file)))
 
     asyncio.run(score())
     notes = [json.loads(line) for line in (tmp_path / "run" / LEFT_OUT).read_text().splitlines()]
