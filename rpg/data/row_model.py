@@ -12,7 +12,7 @@ from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.template import PREFIX, is_templated, strip_prompt
 from rpg.rewards import release, verified
 from rpg.rewards.data_sources import AIME_SOURCES, INTEGER_SOURCES, KNOWN_DATA_SOURCES, is_known, rule_of
-from rpg.rewards.extract import ANSWER_MARK, MAX_ANSWER_CHARS
+from rpg.rewards.extract import ANSWER_MARK, BOX, MAX_ANSWER_CHARS
 
 NO_ANSWERS = frozenset(("nan", "none", "null", "n/a", "na", "unknown", "?", "-", "[invalid]"))
 BUILD = "build the file again with `rpg data build`"
@@ -109,7 +109,7 @@ def _prompt(messages: list["Message"], info: ValidationInfo) -> list["Message"]:
         return messages
     if content.count(PREFIX.strip()) > 1:
         raise wrong("the template is around it twice", "apply format_prompt to the bare problem once")
-    has_mark, has_box = ANSWER_MARK.search(content), "\\boxed" in content
+    has_mark, has_box = ANSWER_MARK.search(content), BOX.search(content)
     if not has_mark and not has_box:
         raise wrong(
             "the prompt does not ask for the form of the answer",

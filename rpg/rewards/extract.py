@@ -1,4 +1,4 @@
-"""Extract a response's answer: after the last "Answer:", else in the last \\boxed{}."""
+"""Extract a response's answer: after the last "Answer:", else in the last box (\\boxed, \\fbox or \\framebox)."""
 
 import re
 import string
@@ -8,7 +8,13 @@ MAX_ANSWER_CHARS = 200  # the longest answer of MATH-500 has 159 characters
 
 # "Answer:", "**Answer:**", "**Answer**:", "Final answer :", with an ASCII or a full-width colon
 ANSWER_MARK = re.compile(r"(?<![a-z])answer[*_ \t]{0,4}[:\uff1a][*_ \t]*", re.IGNORECASE)
-BOXED = "\\boxed{"
+THOUGHT = "</think>"  # the end of a reasoning model's thoughts
+# a box up to its content: \boxed{7}, \fbox {7}, \framebox[2cm]{7}, \boxed 7; "\boxed form" is none
+BOX = re.compile(r"\\(?:boxed|fbox|framebox(?:\s*\[[^][]*\])*)(?![A-Za-z])\s*")
+UNBRACED = re.compile(
+    r"\\[A-Za-z]+[^\s$]*|[A-Za-z](?![A-Za-z])|[-+(]?[0-9][^\s$\\{}]*"
+)  # not the word in "\boxed form"
+IN_DOLLARS = re.compile(r"\$([^$]*)\$")
 # opening of an answer of several lines, and its closing
 OPENING = re.compile(r"```[A-Za-z]*|\$\$?|\\\[|\\\(|\\begin\{([a-z]+\*?)\}")
 LANGUAGE = string.ascii_letters  # after the fence
@@ -20,10 +26,12 @@ def extract_answer(response: str, boxed_fallback: bool = True) -> str:
 
     It is the rest of the line after the last "Answer:" or, if that is empty, the next non-empty line; if that line
     opens displayed mathematics or a code fence, all lines up to the closing one. Without "Answer:", and with
-    `boxed_fallback`, it is the content of the last \\boxed{}. Only the last 300 characters are read, so the cost does
-    not grow with the response.
+    `boxed_fallback`, it is the content of the last box. Thoughts before </think> do not count if text follows it. Only
+    the last 300 characters are read, so the cost does not grow with the response.
     """
     tail = response[-TAIL_CHARS:].encode("utf-8", "replace").decode("utf-8")  # lone surrogates become "?"
+    thoughts, _, conclusion = tail.rpartition(THOUGHT)
+    tail = conclusion if conclusion.strip() else thoughts
     marks = list(ANSWER_MARK.finditer(tail))
     if marks:
         return stated_answer(tail[marks[-1].end() :])
@@ -59,14 +67,24 @@ def stated_answer(text: str) -> str:
 
 
 def last_boxed(text: str) -> str | None:
-    """Return the content of the last \\boxed{...} with closed braces, else None."""
-    start = text.rfind(BOXED)
-    while start >= 0:
-        content = braced(text, start + len(BOXED) - 1)
-        if content is not None:
-            return content.strip()
-        start = text.rfind(BOXED, 0, start)
+    """Return the content of the last box with closed braces, without dollar signs around it, else None."""
+    for box in reversed(list(BOX.finditer(text))):
+        if (read := content_of(text, box)) is not None:
+            content = read[0].strip()
+            return math[1].strip() if (math := IN_DOLLARS.fullmatch(content)) else content
     return None
+
+
+def content_of(text: str, box: re.Match[str]) -> tuple[str, int] | None:
+    """Return the content of a box that BOX matched, and the position after it; None if there is none.
+
+    Without braces, the content is the number, letter or command that follows.
+    """
+    if text.startswith("{", box.end()):
+        content = braced(text, box.end())
+        return None if content is None else (content, box.end() + len(content) + 2)
+    word = UNBRACED.match(text, box.end())
+    return (word.group().rstrip(".,;:"), word.end()) if word else None
 
 
 def braced(text: str, start: int) -> str | None:

@@ -145,13 +145,18 @@ def test_gsm8k_takes_the_number_behind_the_mark(tmp_path: Path, capsys: pytest.C
 
 
 def test_math_takes_the_boxed_answer(tmp_path: Path) -> None:
-    solutions = [r"first \boxed{1}, no: $\boxed{\frac{1}{2}}$.", r"$x=\boxed{\text{(A)}}$"]
+    solutions = [
+        r"first \boxed{1}, no: $\boxed{\frac{1}{2}}$.",
+        r"$x=\boxed{\text{(A)}}$",
+        r"First \boxed{1} was guessed; it is \fbox{7}",
+        r"So $x = \boxed 2$.",
+    ]
     columns = {"level": "Level 5", "type": "Algebra"}
     rows = [{"problem": f"find {n}", "solution": one, **columns} for n, one in enumerate(solutions)]
     (tmp_path / "math.json").write_text(json.dumps(rows))
     assert build("math", "--from", tmp_path / "math.json", "--test-rows", 0, "--out", tmp_path) == 0
     written = pq.read_table(tmp_path / "math_train.parquet").to_pylist()
-    assert [row["reward_model"]["ground_truth"] for row in written] == [r"\frac{1}{2}", r"\text{(A)}"]
+    assert [row["reward_model"]["ground_truth"] for row in written] == [r"\frac{1}{2}", r"\text{(A)}", "7", "2"]
     assert main(["data", "check", str(tmp_path / "math_train.parquet")]) == 0
 
 

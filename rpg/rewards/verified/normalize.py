@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from rpg.rewards.extract import braced
+from rpg.rewards.extract import BOX, content_of
 
 
 def read_table(name: str) -> dict[str, dict[str, tuple[str, str]]]:
@@ -45,10 +45,9 @@ TABLES = read_table("synonyms.txt")
 CHARACTERS = str.maketrans({word: spaced(right) for word, (_, right) in TABLES["characters"].items()} | {"\u200b": ""})
 SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 SCALE = re.compile(rf"(?<=[0-9])\s*(?:\\text\{{)?\s*({'|'.join(SCALES)})(?![a-z])\s*\}}?")
-FONTS = "mathbf|mathit|mathsf|mathcal|boldsymbol|bm|textbf|textit|emph|fbox|framebox|boxed|mathstrut|underline"
+FONTS = "mathbf|mathit|mathsf|mathcal|boldsymbol|bm|textbf|textit|emph|mathstrut|underline"
 UPRIGHT = "text|mathrm|textrm|textnormal|mbox|operatorname|textsf|rm"
 FONT = re.compile(rf"\\(?:{FONTS})\s*\{{([^{{}}]*)\}}")
-BRACED_FONT = re.compile(r"\\(?:boxed|fbox)\s*\{")
 WRAPPED = re.compile(rf"\\(?:{UPRIGHT})\*?\s*\{{([^{{}}]*)\}}|\{{\\rm\s+([^{{}}]*)\}}")
 WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 COMMAND = re.compile(r"\\([A-Za-z]+)")
@@ -121,11 +120,9 @@ def unwrap(text: str) -> str:
     text = re.sub(r"\\(?:begin|end)\{(?:equation|displaymath|math)\*?\}|\\(?:text)?color\s*\{[^{}]*\}", "", text)
     text = re.sub(r"(?<!\\)\\[\[\]]", "", text).replace("`", "")
     text = EMPHASIS.sub(r"\1", text)
-    while match := BRACED_FONT.search(text):
-        inside = braced(text, match.end() - 1)
-        if inside is None:
-            break
-        text = text[: match.start()] + inside + text[match.end() + len(inside) + 1 :]
+    while (box := BOX.search(text)) and (read := content_of(text, box)) is not None:
+        content, end = read
+        text = text[: box.start()] + content + text[end:]
     previous = None
     while text != previous:
         previous, text = text, FONT.sub(r"\1", text)
