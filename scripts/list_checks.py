@@ -10,7 +10,7 @@ from rpg.checks.preflight import CHECKS
 HEAD = """# Checks
 
 A launch script runs the checks below before it starts Ray. It prints every diagnostic with the setting, its value and \
-the remedy, and exits with code 2 if a check fails. `rpg doctor SCRIPT` runs the same checks without a run, and two \
+the remedy, and exits with code 2 if a check fails. `rpg doctor SCRIPT` runs the same checks without a run, and three \
 slower ones. A job's settings are checked where you submit, files and machine where it runs. `RANGES` in \
 `rpg/checks/settings.py` lists ranges and choices.
 

@@ -27,15 +27,15 @@ def shell(commands: str, directory: Path) -> None:
 
 
 def prepare(directory: Path) -> None:
-    """Write the page's data and reward, from a CSV of sums."""
+    """Write the page's data from a CSV of sums, and try both of its rewards; reward.py is the first."""
     with open(directory / "problems.csv", "w", newline="") as stream:
         table = csv.writer(stream)
         table.writerow(["Question text", "Solution"])
         table.writerows([f"What is {a} + {b}?", a + b] for a in range(20) for b in range(20))
     shell(blocks("Your data", "bash")[0], directory)
-    (reward,) = blocks("Your reward", "python")
-    (directory / "reward.py").write_text(reward)
-    shell(blocks("Your reward", "bash")[0], directory)
+    for reward in reversed(blocks("Your reward", "python")):
+        (directory / "reward.py").write_text(reward)
+        shell(blocks("Your reward", "bash")[0], directory)
 
 
 @pytest.mark.slow
