@@ -21,6 +21,7 @@ from rpg.rewards.user_reward import (
 
 FUNCTION = "reward.custom_reward_function"
 KWARGS = f"{FUNCTION}.reward_kwargs"
+FILTER = "algorithm.filter_groups"
 EXTERNAL = "actor_rollout_ref.model.external_lib"
 TRIAL_LIMIT = 60.0  # seconds of the trial call
 
@@ -85,7 +86,8 @@ def reward_function(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(key, value, str(error).removeprefix(f"{path}: "))
 
 
-@check("reward trial", "an own reward function scores a response to the first training row", "thorough", "files")
+@check("reward trial", "an own reward function scores a response to the first training row, and has the filter's key",
+       "thorough", "files")  # fmt: skip
 def reward_trial(run: Run) -> Iterator[Diagnostic]:
     """Calls the function once, as a run does; skips another kind of reward."""
     own = run.get(KWARGS) or {}
@@ -105,3 +107,6 @@ def reward_trial(run: Run) -> Iterator[Diagnostic]:
         yield Diagnostic(key, own.get("file"), f"no row to try it on ({error})", level="skip")
     else:
         yield Diagnostic(key, own.get("file"), f"the first training row has {shown_score(score)}", level="ok")
+        metric, numbers = run.get(f"{FILTER}.metric"), [name for name in score if name != "pred"]
+        if run.get(f"{FILTER}.enable") and metric not in (*numbers, "reward"):  # verl's name of the reward
+            yield Diagnostic(f"{FILTER}.metric", metric, f"the function returns {', '.join(numbers)}", "set it to acc")

@@ -172,6 +172,15 @@ def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
     assert not [*reward.reward_trial(run_of(furnished))]
 
 
+def test_doctor_finds_a_filter_on_a_key_that_an_own_reward_lacks(furnished, tmp_path):
+    (tmp_path / "mine.py").write_text("def reward(response, answer): return {'score': 1, 'format': 1}\n")
+    path = f"reward.custom_reward_function.path={tmp_path / 'mine.py'}"
+    for metric, errors in (("acc", []), ("format", []), ("reward", []), ("formt", ["algorithm.filter_groups.metric"])):
+        chosen = ["algorithm.filter_groups.enable=true", f"algorithm.filter_groups.metric={metric}"]
+        findings = reward.reward_trial(configured([*overrides(furnished), path, *chosen], []))
+        assert [found.key for found in findings if found.level == "error"] == errors
+
+
 @pytest.fixture(scope="module")
 def toy_config(tmp_path_factory) -> Run:
     return run_of(make_toy(tmp_path_factory.mktemp("config")))

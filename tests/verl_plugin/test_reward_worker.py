@@ -53,19 +53,24 @@ def data(truth: str):
 
 
 @pytest.mark.parametrize("manager", ["naive", "dapo"])
-def test_left_out(tmp_path, manager):
-    from verl.trainer.ppo.reward import load_reward_manager
+def test_left_out(tmp_path, manager, monkeypatch):
+    from verl.experimental.reward_loop import reward_loop
 
     from rpg.files.atomic import LEFT_OUT
     from rpg.rewards.user_reward import ADAPTER
-    from rpg.verl_plugin.patches.reward_worker import RewardLoopWorker
+    from rpg.verl_plugin.patches import reward_worker
 
+    tokenizer = SimpleNamespace(decode=lambda *_, **__: "Answer: 3")
+    monkeypatch.setattr(reward_worker, "hf_tokenizer", lambda *_, **__: tokenizer)
+    monkeypatch.setattr(reward_loop, "hf_tokenizer", None)  # which the worker sets
+    monkeypatch.setattr(reward_loop, "copy_to_local", lambda path: path)
     file = tmp_path / "function.py"
     file.write_text(FUNCTION)
     config = OmegaConf.create(
         {
             "rpg": {"reward_limit": 0.5},
             "trainer": {"default_local_dir": str(tmp_path / "run")},
+            "actor_rollout_ref": {"model": {"path": "model", "tokenizer_path": None}},
             "reward": {
                 "custom_reward_function": {
                     "path": ADAPTER,
@@ -79,10 +84,7 @@ def test_left_out(tmp_path, manager):
     )
 
     async def score() -> None:
-        worker = RewardLoopWorker.__new__(RewardLoopWorker)  # verl's __init__ loads a tokenizer
-        worker.config = config
-        worker.reward_manager = load_reward_manager(config, SimpleNamespace(decode=lambda *_, **__: "Answer: 3"))
-        worker._limit_calls()
+        worker = reward_worker.RewardLoopWorker(config)
         assert await worker.compute_score(data("right")) == {
             "reward_score": 0.5,
             "reward_extra_info": {"score": 0.5, "acc": 0.5, "format": 1.0, "pred": ""},

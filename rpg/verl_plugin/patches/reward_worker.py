@@ -41,17 +41,11 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
 
         reward_loop.hf_tokenizer = tokenizer  # type: ignore[attr-defined]  # in this worker's process only
         super()._init_reward_fn()
-        self._limit_calls()
-
-    def _limit_calls(self) -> None:
-        """Import an own reward now, and give its adapter the limit, which counts a call without its wait."""
-        self.limit = self.config.rpg.reward_limit
         function = self.config.reward.custom_reward_function
-        if function.path == ADAPTER:
+        if function.path == ADAPTER:  # import the file now, and limit each call without its wait for a process
             load(function.reward_kwargs.file, function.reward_kwargs.get("function", USUAL_NAME))
-            call = self.reward_manager.compute_score
-            self.reward_manager.compute_score = partial(call, reward_limit=self.limit)  # type: ignore[arg-type]
-            self.limit = None
+            call, limit = self.reward_manager.compute_score, self.config.rpg.reward_limit
+            self.reward_manager.compute_score = partial(call, reward_limit=limit)  # type: ignore[arg-type]
 
     async def compute_score(self, data: DataProto) -> dict:
         """Return verl's result for one response: reward_score and reward_extra_info.
@@ -59,12 +53,13 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         Raises:
             RuntimeError: the response has no reward; the message names the response and the reason.
         """
+        limit = None if self.config.reward.custom_reward_function.path == ADAPTER else self.config.rpg.reward_limit
         try:
-            async with asyncio.timeout(self.limit):
+            async with asyncio.timeout(limit):
                 result = await super().compute_score(data)
             require_numbers(result)
         except TimeoutError:
-            why = f"the reward took more than {self.limit} s (rpg.reward_limit)"
+            why = f"the reward took more than {limit} s (rpg.reward_limit)"
             raise RuntimeError(self._left_out(data, why)) from None
         except RewardError as error:  # the adapter's message is complete
             raise RuntimeError(self._left_out(data, str(error))) from error
