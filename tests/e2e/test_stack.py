@@ -142,9 +142,13 @@ def test_plain_verl_with_the_plugin(start, tmp_path):
     assert len(steps) == 2
     assert_weights_reached_vllm(steps)
     for step in steps:
-        of_batch = {name for name in RPG_METRICS if not name.startswith("actor/")}  # from our worker and trainer
-        extremes = {"actor/rpg_ratio_max", "actor/rpg_ratio_min"}
-        assert step.keys() & {*RPG_METRICS} == {*RPG_METRICS} - of_batch - extremes
+        of_our_worker = {
+            "actor/rpg_ratio_max",
+            "actor/rpg_ratio_min",
+            "training/off_policy/ess",
+            "training/off_policy/kl",
+        }
+        assert step.keys() & {*RPG_METRICS} == {*RPG_METRICS} - of_our_worker
         assert step["actor/rpg_ratio_mean"] == pytest.approx(1, abs=SAME_POLICY)
     before = load_file(TOY / "model" / "model.safetensors")
     after, name = short_run.actor(tmp_path / "plain", 2), "model.layers.0.mlp.up_proj.weight"
