@@ -19,13 +19,16 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from rpg.checks import machine, secrets, settings
 from rpg.checks.check import Refused, Run, leaves
+from rpg.checks.reward import is_ours
 from rpg.launching.overrides import BadSetting, check_text, in_shell, override
 from rpg.launching.reward_overrides import set_own_reward
 from rpg.launching.scripts import RECIPE, Script, home
 from rpg.methods import names
+from rpg.methods.registry import OVERLONG
 from rpg.verl_plugin.version import INSTALL
 
 CONFIG_DIR = RECIPE.resolve() / "config"
+SET_BY_OWN_REWARD = {OVERLONG: False, names.JUDGE: None}
 PATHS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME")  # variables that end up in the configuration
 
 
@@ -66,7 +69,7 @@ def of_script(script: Script, overrides: list[str]) -> Run:
 def compare_with_name(config: DictConfig, notes: list[str]) -> None:
     """Note where config contradicts its launch script's name, and rename the run.
 
-    Keeps a name that the user gave by trainer.experiment_name.
+    Keeps a name that the user gave by trainer.experiment_name. What set_own_reward sets is no contradiction.
     """
     script = config.rpg.script
     if not isinstance(script, str):
@@ -76,6 +79,10 @@ def compare_with_name(config: DictConfig, notes: list[str]) -> None:
     except names.UnknownName as error:
         notes.append(f"note: {error}; the configuration was not compared with it")
         return
+    if not is_ours(config.reward.custom_reward_function.path):
+        for key, value in SET_BY_OWN_REWARD.items():
+            if key in differences and differences[key][1] == value:
+                del differences[key]
     if not differences:
         return
     trainer = config.trainer

@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from rpg.checks.check import Run
 from rpg.launching.lost_workers import LostWorkers
 from rpg.launching.measures import VALIDATED, training_reward
+from rpg.launching.rundir import resumed_step
 from rpg.launching.signals import FAILED, TIMED_OUT
+from rpg.launching.time_left import STEP_TIME, duration, time_left
 
 INTERRUPT = signal.SIGUSR1
 LOOK_EVERY = 0.5  # seconds between two reads of the file
 ASK_EVERY = 5.0  # seconds between two queries to Ray
+SAY_EVERY = 10.0  # seconds between two lines about the start, where there is no bar
 
 # A run that lost an actor usually ends by itself; the monitor stops it after this many seconds
 NOTICE = 30.0
@@ -53,25 +56,38 @@ class Monitor(threading.Thread):
         self._lost_workers = LostWorkers()
         self._stall, self._limit = run.get("rpg.stall_limit"), run.get("rpg.time_limit")
         self._total = run.get("trainer.total_training_steps")
-        earlier = self._lines()  # steps of the resumed run
+        self._step = resumed_step(run)
+        earlier = [json.loads(line)["data"] for line in self._lines()]  # of the resumed run
         self._seen = len(earlier)
-        self._first = self._step = json.loads(earlier[-1])["step"] if earlier else 0
+        self._step_times: list[float] = [data[STEP_TIME] for data in earlier if STEP_TIME in data]
         self._validation = ""
+        self._began = time.monotonic()
         self._ended = threading.Event()
         self._preload_failure = preload_failure
         self._terminal = terminal
         self._shown = run.get("rpg.console") == "progress"
+        console = Console(file=terminal)
+        self._has_bar = self._shown and terminal.isatty() and not console.is_dumb_terminal
         self._progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=10),  # fits into 80 columns
+            BarColumn(bar_width=8),  # fits into 80 columns
             MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("left"),
+            TextColumn("{task.fields[time]}", style="progress.remaining"),
             TextColumn("{task.fields[note]}"),
-            console=Console(file=terminal),
-            disable=not (self._shown and terminal.isatty()),
+            console=console,
+            disable=not self._has_bar,
+            refresh_per_second=1 / LOOK_EVERY,
+            redirect_stdout=False,  # they are redirected to run.log, and rich would show them above the bar
+            redirect_stderr=False,
         )
-        self._task = self._progress.add_task("starting", total=self._total, note="Ray, FSDP2, vLLM")
+        note = "Ray, FSDP2, vLLM"
+        self._task = self._progress.add_task("starting", total=self._total, completed=self._step, time="", note=note)
+
+    def start(self) -> None:
+        """Show the bar and begin to monitor."""
+        self._began = time.monotonic()
+        self._progress.start()
+        super().start()
 
     def run(self) -> None:
         """Monitor until the end; an error in the monitor stops the run, because its limits would no longer apply."""
@@ -82,13 +98,17 @@ class Monitor(threading.Thread):
             self._end(FAILED, f"the monitor of the run failed: {type(error).__name__}: {error}")
 
     def _loop(self) -> None:
-        began = advanced = time.monotonic()
-        last_asked, lost_since = began, 0.0
-        self._progress.start()
+        began = advanced = self._began
+        last_asked, last_said, lost_since = began, began, 0.0
+        started = False
         while not self._ended.wait(LOOK_EVERY):
             now = time.monotonic()
             if self._read(now - began):
-                advanced = now
+                advanced, started = now, True
+            self._progress.update(self._task, time=self._time(now - began, now - advanced, started))
+            if self._shown and not self._has_bar and not started and now - last_said >= SAY_EVERY:
+                last_said = now
+                print(f"starting Ray, FSDP2, vLLM  {now - began:.0f} s", file=self._terminal, flush=True)
             if now - last_asked > ASK_EVERY:
                 last_asked = now
                 self._lost_workers.ask()
@@ -132,6 +152,8 @@ class Monitor(threading.Thread):
 
     def _show(self, step: int, data: dict, elapsed: float) -> None:
         self._step = step
+        if STEP_TIME in data:
+            self._step_times.append(data[STEP_TIME])
         validated = {"acc": [], "reward": []}
         for key, value in data.items():
             if match := VALIDATED.fullmatch(key):
@@ -142,21 +164,38 @@ class Monitor(threading.Thread):
                 break
         shown = (("reward", training_reward(data), "{:+.2f}"), *SHOWN)
         parts = [f"{label} {form.format(data[key])}" for label, key, form in shown if key in data]
-        note = "  ".join([self._validation, *parts]).strip()
+        note = " ".join([self._validation, *parts]).strip()
         self._progress.update(self._task, description="step", completed=step, note=note)
-        if self._shown and not self._terminal.isatty():
-            done = step - self._first
-            left = f"{elapsed / done * (self._total - step):.0f} s left" if done > 0 and self._total else ""
+        if self._shown and not self._has_bar:
+            left = time_left(self._step_times, self._total - step) if self._total and step < self._total else ""
             print(f"step {step}/{self._total}  {elapsed:.0f} s  {left}  {note}", file=self._terminal, flush=True)
+
+    def _time(self, elapsed: float, since: float, started: bool) -> str:
+        """Return the time left, or the time since the start where that is not known. since: the last step's end."""
+        left = ""
+        if started and self._total and self._step < self._total:
+            left = time_left(self._step_times, self._total - self._step, since)
+        return left or duration(elapsed)
 
     def finish(self) -> None:
         """Show the remaining lines."""
         self._ended.set()
         self.join(timeout=5)
-        self._read(0.0)
+        elapsed = time.monotonic() - self._began
+        self._read(elapsed)
+        self._progress.update(self._task, time=duration(elapsed))
 
     def stop(self) -> None:
-        """Stop the thread and restore the terminal."""
+        """Stop the thread, end the bar and restore the cursor."""
         self._ended.set()
+        if self._has_bar:
+            self._progress.stop()
+
+    def close(self) -> None:
+        """Wait a moment for Ray's pending answer; call it before Ray is shut down."""
         self._lost_workers.stop()
-        self._progress.stop()
+
+    @property
+    def progress(self) -> str:
+        """The step that the run has reached, such as "step 4 of 6"."""
+        return f"step {self._step}" + (f" of {self._total}" if self._total else "")

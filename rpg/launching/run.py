@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import io
 import os
 import shlex
 import signal
@@ -15,6 +16,7 @@ import psutil
 from omegaconf import OmegaConf
 
 from rpg.checks.check import Run
+from rpg.files.integrity import steps, verify
 from rpg.launching import RayWasLate, cleanup, signals
 from rpg.launching.monitor import INTERRUPT, Monitor
 from rpg.launching.rundir import prepare
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from rpg.verl_plugin.cpu.preload import Preloaded
 
 PR_SET_CHILD_SUBREAPER = 36
+SHOWN_LINES = 15  # of run.log after a failure; its reason stays in view on a terminal of 24 lines
 # Ray waits 30 s for its node (a constant) and then raises a generic exception with this message
 RAY_WAS_LATE = "The current node timed out during startup"
 
@@ -42,47 +45,55 @@ def train(run: Run, preloaded: "Preloaded | None", changed: dict[str, tuple[Any,
     signals.raise_from_now()
     signal.signal(INTERRUPT, signal.default_int_handler)
     try:
+        run_dir = prepare(run, changed)
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}; the run was not started", file=sys.stderr)
+        return FAILED
+    log = run_dir / "run.log" if run.get("rpg.console") == "progress" else None
+    if log:
+        print(f"run.log, metrics and checkpoints: {brief(run_dir)}", file=sys.stderr, flush=True)
+    with redirected(log) as terminal:
         try:
-            run_dir = prepare(run, changed)
-        except OSError as error:
-            print(f"error: {error.filename}: {error.strerror}; the run was not started", file=sys.stderr)
-            return FAILED
-        log = run_dir / "run.log" if run.get("rpg.console") == "progress" else None
-        with redirected(log) as terminal:
             return _monitored(run, run_dir, preloaded, terminal, log)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        except RayWasLate:  # the next start wants its signals
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            raise
 
 
 def _monitored(run: Run, run_dir: Path, preloaded: "Preloaded | None", terminal: TextIO, log: Path | None) -> int:
     monitor = Monitor(run, run_dir / "metrics.jsonl", terminal, preloaded.failure if preloaded else lambda: None)
     runner = HeldRunner()
     try:
-        return _train(run, monitor, runner, preloaded)
+        try:
+            return _train(run, monitor, runner, preloaded)
+        finally:  # before anything is printed, and before a second signal
+            signals.ignore_from_now()
+            signal.signal(INTERRUPT, signal.SIG_IGN)
+            monitor.stop()
     except KeyboardInterrupt:
         if monitor.verdict is None:
-            print("interrupted; checkpoints and metrics are in", run_dir, file=terminal)
+            print(f"interrupted after {monitor.progress}; {next_start(run, run_dir)}", file=terminal)
             return INTERRUPTED
-        print(f"error: {monitor.verdict.reason}", file=terminal)
         _show_end(log, terminal)
+        print(f"error: {monitor.verdict.reason}; {next_start(run, run_dir)}", file=terminal)
         return monitor.verdict.code
-    except SystemExit as stop:
-        return int(stop.code or 0)
+    except signals.Stopped as stop:
+        print(f"{stop.word} after {monitor.progress}; {next_start(run, run_dir)}", file=terminal)
+        return int(stop.code)
     except Exception as error:
         if not run.cluster and RAY_WAS_LATE in str(error):
             raise RayWasLate(str(error)) from error
         traceback.print_exc()
-        message = (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
-        print(f"error: the run failed: {message}", file=terminal)
         _show_end(log, terminal)
         for lost in monitor.lost():
             print(f"error: {lost}", file=terminal)
+        message = (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
+        print(f"error: the run failed after {monitor.progress}: {message}", file=terminal)
+        print(f"once the cause is mended, {next_start(run, run_dir)}", file=terminal)
         return FAILED
     finally:
-        for number in (signal.SIGINT, INTERRUPT):  # a second signal would leave processes behind
-            signal.signal(number, signal.SIG_IGN)
-        monitor.stop()
+        monitor.close()
         import ray
 
         children = [] if run.cluster else psutil.Process().children(recursive=True)
@@ -136,11 +147,39 @@ def _train(run: Run, monitor: Monitor, runner: HeldRunner, preloaded: "Preloaded
     return DONE
 
 
+def next_start(run: Run, run_dir: Path) -> str:
+    """Say where the same command begins after this run has ended."""
+    if run.get("trainer.resume_mode") == "disable":
+        return "the same command begins again (trainer.resume_mode=disable)"
+    if not run.resumes_by_choice:
+        return f"the same command resumes from {run.get('trainer.resume_from_path')}"
+    for step, directory in steps(run_dir):
+        if verify(directory, contents=False).complete:  # reading the contents takes minutes for a large model
+            return f"the same command resumes from the checkpoint of step {step}"
+    return "there is no checkpoint yet: the same command begins again"
+
+
+def brief(path: Path) -> Path:
+    """Return a path below the working directory as a relative one."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
 def _show_end(log: Path | None, terminal: TextIO) -> None:
     """Show the last lines of a log file on the terminal."""
     if log is not None:
-        lines = log.read_text(errors="replace").splitlines()[-30:]
-        print(f"--- last lines of {log} ---", *lines, sep="\n", file=terminal)
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        print(f"--- last lines of {brief(log)} ---", *lines[-SHOWN_LINES:], "---", sep="\n", file=terminal)
+
+
+class Terminal(io.FileIO):
+    """The terminal. Text for a window that was closed (EIO) is dropped: neither run nor cleanup may fail for it."""
+
+    def write(self, data: Any) -> int:  # bytes-like
+        """Write and return the number of bytes."""
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
 
 
 @contextlib.contextmanager
@@ -149,11 +188,15 @@ def redirected(log: Path | None) -> Iterator[TextIO]:
 
     Yields the terminal's stream, the original stderr. With log None nothing is redirected.
     """
-    if log is None:
-        yield sys.stderr
-        return
     saved_out, saved_err = os.dup(1), os.dup(2)
-    with open(log, "ab", buffering=0) as target, os.fdopen(saved_err, "w", buffering=1) as terminal:
+    stream = io.BufferedWriter(Terminal(saved_err, "w"))
+    terminal = io.TextIOWrapper(stream, sys.stderr.encoding, "backslashreplace", line_buffering=True)
+    if log is None:
+        os.close(saved_out)
+        with terminal:
+            yield terminal
+        return
+    with open(log, "ab", buffering=0) as target, terminal:
         os.dup2(target.fileno(), 1)
         os.dup2(target.fileno(), 2)
         try:

@@ -20,6 +20,14 @@ WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGH
 before_exit = contextlib.ExitStack()  # streams that are closed before a signal ends the process
 
 
+class Stopped(SystemExit):
+    """A SIGTERM or SIGHUP during the run; the code is the process's exit code."""
+
+    def __init__(self, number: signal.Signals):
+        super().__init__(ENDS[number])
+        self.word = WORDS[number]
+
+
 def end_at_once() -> None:
     """Make these signals end the process with one line and its exit code.
 
@@ -40,9 +48,14 @@ def raise_from_now() -> None:
             signal.signal(number, _exit)
 
 
+def ignore_from_now() -> None:
+    """Ignore these signals: the process is ending, and a second one would leave its children behind."""
+    for number in ENDS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    for other in ENDS:
-        signal.signal(other, signal.SIG_IGN)
+    ignore_from_now()
     before_exit.close()
     ending = signal.Signals(number)
     os.write(2, f"{WORDS[ending]} before the run began\n".encode())  # print is not reentrant
@@ -50,4 +63,4 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _exit(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(ENDS[signal.Signals(number)])
+    raise Stopped(signal.Signals(number))

@@ -1,7 +1,6 @@
 """`rpg watch`: show running runs as a live table, read from their files."""
 
 import argparse
-import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rpg.launching.measures import ACCURACY, REWARDS, TRAINING_REWARD, is_validation
+from rpg.launching.time_left import STEP_TIME, duration, time_left
 from rpg.results.run_settings import CONFIG, ResultsError, printable, refusing, show_notes
 from rpg.results.runs import METRICS, RunLog, find_logs, load_run, not_of_one_kind
 
@@ -28,12 +28,11 @@ SHOWN = (
     ("clipped", ("actor/pg_clipfrac",), "{:.2%}"),
     ("response length", ("response_length/mean",), "{:.0f}"),
     ("memory (GB)", ("actor/perf/max_memory_allocated_gb", "perf/max_memory_allocated_gb"), "{:.1f}"),
-    ("step (s)", ("timing_s/step",), "{:.1f}"),
+    ("step (s)", (STEP_TIME,), "{:.1f}"),
 )
 READ = frozenset(metric for _, metrics, _ in SHOWN for metric in metrics)
 BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK = 8  # characters of a sparkline
-RECENT = 20  # steps whose median time is used for the time left
 QUIET = 600  # seconds without a new line after which a run's age is shown
 
 
@@ -76,9 +75,8 @@ class Watched:
             return self.problem
         last, planned = self.run.last_step, self.run.planned_steps
         parts = [f"{last}/{planned:.0f}" if planned else f"{last}"]
-        times = self.run.series("timing_s/step").tail(RECENT)
-        if planned and last < planned and len(times):
-            parts.append(f"{duration((planned - last) * times.median())} left")
+        if planned and last < planned and (left := time_left(list(self.run.series(STEP_TIME)), int(planned - last))):
+            parts.append(left)
         if (quiet := time.time() - self.stamp[1] / 1e9) > QUIET and not self.ended:
             parts.append(f"last line {duration(quiet)} ago")
         return ", ".join(parts)
@@ -106,13 +104,6 @@ def sparkline(series: pd.Series) -> str:
     return "".join(BLOCKS[round(height)] for height in heights)
 
 
-def duration(seconds: float) -> str:
-    """Return a duration such as 45 s, 12 min or 3.4 h."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 def screen(all_watched: Sequence[Watched], width: int) -> Table:
     """Return a table with one row per run, with sparklines below the values if the width allows."""
     values = [watched.values() for watched in all_watched]
@@ -136,7 +127,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @refusing
 def run(args: argparse.Namespace) -> int:
-    """Show the runs until all have logged their last step, or Ctrl-C; return 2 without a run."""
+    """Show the runs until all have logged their last step; return 2 without a run. Ctrl-C does not end the runs."""
     if not args.every > 0:
         raise ResultsError(f"--every {args.every}: must be a positive number of seconds")
     waiting = [run for run in args.runs if (run / CONFIG).is_file() and not (run / METRICS).exists()]
@@ -147,12 +138,11 @@ def run(args: argparse.Namespace) -> int:
     runs = [(one.name, one.run) for one in map(Watched, logs) if one.read() and one.run]
     show_notes([*notes, *(note for number in (ACCURACY, TRAINING_REWARD) for note in not_of_one_kind(number, runs))])
     console = Console()
-    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the watch, not the runs
-        if args.once or not console.is_terminal:
-            show(all_watched, args.once, args.every)
-        else:
-            with Live(console=console, auto_refresh=False) as live:
-                show(all_watched, False, args.every, live)
+    if args.once or not console.is_terminal or console.is_dumb_terminal:
+        show(all_watched, args.once, args.every)
+    else:
+        with Live(console=console, auto_refresh=False) as live:
+            show(all_watched, False, args.every, live)
     return 0
 
 

@@ -83,7 +83,8 @@ def register() -> None:
     """Register the platform with verl and replace the defaults named above; safe to call more than once."""
     import verl.utils.distributed as distributed
 
-    PlatformRegistry.register(platform=NAME)(CpuPlatform)
+    if PlatformRegistry.get(NAME) is not CpuPlatform:  # verl logs a second registration on the terminal
+        PlatformRegistry.register(platform=NAME)(CpuPlatform)
     os.environ.setdefault("VERL_ENGINE_DEVICE", "cuda")
     fsdp.CPUOffloadPolicy = _UnpinnedOffload  # type: ignore[misc]
     original = distributed.initialize_global_process_group_ray
