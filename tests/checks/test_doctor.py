@@ -138,13 +138,14 @@ def test_plugin_answers(probe, level):
 
 
 def test_versions(monkeypatch):
-    found = list(doctor.versions(cpu=True))
     cpu_build = doctor.metadata.version("vllm").endswith("+cpu")  # elsewhere the pins of the GPU stack are met
-    assert [diagnostic.level for diagnostic in found] == ["ok", "skip" if cpu_build else "ok"]
+    for device, level in (("cpu", "skip"), ("cuda", "warning"), (None, "skip")):
+        found = list(doctor.versions(device))
+        assert [diagnostic.level for diagnostic in found] == ["ok", level if cpu_build else "ok"]
     real = doctor.metadata.version
     monkeypatch.setattr(doctor.metadata, "version", lambda name: "5.6.0" if name == "transformers" else real(name))
-    first, _ = doctor.versions(cpu=True)
-    assert first.level == "error"
+    first, second = doctor.versions(None)
+    assert (first.level, second.level) == ("error", "warning")  # a version that requirements/cpu.txt does not name
     assert "transformers 5.6.0, wanted" in first.wrong
 
 
