@@ -73,7 +73,7 @@ def make_update(
     from omegaconf import OmegaConf
     from verl.workers.engine_workers import ActorRolloutRefWorker
 
-    from rpg.launching.compose import compose_config
+    from rpg.config.compose import compose_config
     from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
     from tests.verl_plugin.real_worker import batch, of_update, response_log_probs
 

@@ -21,8 +21,8 @@ from typing import Any
 
 import yaml
 
-from rpg.checks import settings, verl_validation
-from rpg.launching.compose import compose_config, resolve
+from rpg.config import types, verl_validation
+from rpg.config.compose import compose_config, resolve
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTRACT = ROOT / "tests/verl_plugin/verl_contract.yaml"
@@ -103,7 +103,7 @@ def _squeezed(text: str) -> str:
 def unknown_keys() -> Iterator[str]:
     """Yield settings of the recipe that verl lacks or has with another type."""
     run = resolve(compose_config(["rpg.script=x"]))
-    yield from map(str, (*settings.values(run), *verl_validation.verl_types(run)))
+    yield from map(str, (*types.types(run), *verl_validation.verl_types(run)))
 
 
 def main() -> int:

@@ -4,15 +4,15 @@
 python scripts/list_checks.py > docs/checks.md
 """
 
-from rpg.checks.machine import VARIABLES
-from rpg.checks.preflight import CHECKS
+from rpg.config.machine import VARIABLES
+from rpg.config.preflight import CHECKS
 
 HEAD = """# Checks
 
 A launch script runs the checks below before it starts Ray. It prints every diagnostic with the setting, its value and \
 the remedy, and exits with code 2 if a check fails. `rpg doctor SCRIPT` runs the same checks without a run, and three \
 slower ones. A job's settings are checked where you submit, files and machine where it runs. `RANGES` in \
-`rpg/checks/settings.py` lists ranges and choices.
+`rpg/config/settings.py` lists ranges and choices.
 
 Made by `python scripts/list_checks.py > docs/checks.md`."""
 

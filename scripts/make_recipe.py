@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Generate launch scripts, config/method and the README's tables in recipe/rpg from rpg/methods/registry.py.
+"""Generate launch scripts, config/method and the README's tables in recipe/rpg from rpg/registry/methods.py.
 
 Files of removed methods are not deleted; the tests report them.
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from rpg.methods.names import UNNUMBERED_CLIP, ScriptName, overrides, scripts
-from rpg.methods.registry import BETAS, ROWS, Method
 from rpg.names import DIVERGENCES
+from rpg.registry.methods import BETAS, ROWS, Method
+from rpg.registry.scripts import UNNUMBERED_CLIP, ScriptName, overrides, scripts
 from rpg.results.reproduction import BENCHMARK_FILES, rows_of
 from rpg.results.table import ERRATA, paper_table
 

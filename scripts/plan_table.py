@@ -5,10 +5,10 @@ python scripts/plan_table.py
 
 from pathlib import Path
 
-from rpg.checks.estimate import GB, GPUS, PROMPT
-from rpg.launching.compose import compose_config, resolve
-from rpg.launching.plan_command import chosen, made_for
-from rpg.methods.names import SMALL, overrides, parse
+from rpg.config.compose import compose_config, resolve
+from rpg.plan.estimate import GB, GPUS, PROMPT
+from rpg.registry.scripts import SMALL, overrides, parse
+from rpg.run.plan_command import chosen, made_for
 
 BEGIN, END = "<!-- scripts/plan_table.py: begin -->\n", "<!-- scripts/plan_table.py: end -->\n"
 ROWS = {

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from rpg import cli
-from rpg.launching import scripts
 from rpg.objectives import verify_command
+from rpg.registry import recipe
 
 
 def test_ctrl_c_is_one_line_and_130(monkeypatch, capsys):
@@ -47,7 +47,7 @@ def test_list_in_a_terminal(height):
     assert header.split()[0] == "name"
     assert (lines[-1] == header) == (height == 20)
     names = [line.split()[0] for line in lines if line != header]
-    assert names == [name for name, path in scripts.paths().items() if path.parent.name == "cpu"]
+    assert names == [name for name, path in recipe.paths().items() if path.parent.name == "cpu"]
 
 
 def test_a_run_on_the_cpu_has_no_plan(capsys):

@@ -25,7 +25,7 @@ from rpg.toy.demo_command import MODEL_FILES
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-# Imported in a training run only, which needs verl with the extra of an inference engine (rpg/checks/installed.py).
+# Imported in a training run only, which needs verl with the extra of an inference engine (rpg/config/installed.py).
 OF_A_RUN = {"transfer_queue", "vllm"}
 
 

@@ -1,8 +1,6 @@
-"""`python -m recipe.rpg OVERRIDE...` from a checkout: the same as `python -m rpg.launching`."""
+"""`python -m recipe.rpg OVERRIDE...` from a checkout: the same as `python -m rpg.run`."""
 
-import sys
-
-from rpg.launching.__main__ import main
+import runpy
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    runpy.run_module("rpg.run", run_name="__main__", alter_sys=True)

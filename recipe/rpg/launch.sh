@@ -56,4 +56,4 @@ fi
 # tenth of a second ends in a traceback. env alone would take a PYTHON with = in it for an assignment.
 hold=(env --block-signal=INT,TERM,HUP sh -c 'exec "$@"' sh)
 "${hold[@]}" true 2>/dev/null || hold=()
-exec "${hold[@]}" "$PYTHON" -m rpg.launching "--script=${name#run_}" "$@"
+exec "${hold[@]}" "$PYTHON" -m rpg.run "${name#run_}" "$@"

@@ -13,6 +13,8 @@ Cost = Literal["cheap", "verl", "thorough"]
 # what a check depends on; files and machine of a submitted run are the cluster's
 Subject = Literal["settings", "files", "machine"]
 SUBJECTS: tuple[Subject, ...] = ("settings", "files", "machine")
+CHEAP_OR_VERL: tuple[Cost, ...] = ("cheap", "verl")  # costs of the checks that a run passes before Ray starts
+MARKS = {"ok": "ok  ", "warning": "warn", "error": "FAIL", "skip": "skip"}
 
 
 class Refused(ValueError):

@@ -4,11 +4,11 @@ They run on a configuration whose types are valid. Over 300 lines because there 
 """
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import ceil
 
-from rpg.checks.reward import is_ours
 from rpg.config.check import check
+from rpg.config.reward import is_ours
 from rpg.config.run_config import RunConfig
 from rpg.config.settings import CORRECTION, KEYS, MODEL, OPTIM, OVERLONG, SAMPLER, Settings
 from rpg.data.diagnostics import Diagnostic
@@ -122,6 +122,14 @@ def resumption(run: RunConfig) -> Found:
         yield s.wrong("resume_path", f"does not agree with {s.shown('resume_mode')}", remedy)
 
 
+@check("saving", "checkpoints are not saved asynchronously, which verl does for Megatron only")
+def saving(run: RunConfig) -> Found:
+    s = run.settings
+    if s.saves_async is True:
+        wrong = "is of Megatron: FSDP saves at once all the same, and verl then writes no tracker of the last"
+        yield s.wrong("saves_async", f"{wrong} checkpoint", "remove it")
+
+
 @check("validation", "a run with val_only has val_before_train")
 def validation(run: RunConfig) -> Found:
     s = run.settings
@@ -144,7 +152,7 @@ def estimator_name(run: RunConfig) -> Found:
         yield s.wrong("estimator", "is not registered", _nearest(s.estimator, ADVANTAGES))
 
 
-def _misspelt(name: str, known: Sequence[str] | dict[str, object]) -> bool:
+def _misspelt(name: str, known: Collection[str]) -> bool:
     """Return whether a name that begins with rpg is unknown; verl_validation.py looks up others in verl's registry."""
     return name.lower().startswith("rpg") and name not in known
 
@@ -224,6 +232,15 @@ def reference(run: RunConfig) -> Found:
         yield s.wrong("lora_path", wrong, f"merge it into the model, or set {KEYS['reference']}=old")
     if not s.actor_packs and s.ref_micro_batch is None:
         yield s.wrong("ref_micro_batch", f"must be a number of sequences {mode}, as {KEYS['actor_packs']} is false")
+
+
+@check("loss sees the reference", "the loss takes ref_log_prob if pi_ref is a separate model")
+def loss_sees_the_reference(run: RunConfig) -> Found:
+    """verl's own losses do not take it."""
+    s = run.settings
+    if s.reference != "old" and s.loss not in LOSSES:
+        wrong = f"needs a loss that sees the reference, and {s.shown('loss')} does not"
+        yield s.wrong("reference", wrong, f"choose an rpg loss, or set {KEYS['reference']}=old")
 
 
 @check("LoRA", "the adapter is trained, and the rollouts use it")

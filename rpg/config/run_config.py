@@ -37,10 +37,12 @@ class RunConfig:
     Attributes:
         config: nested dictionaries of YAML types; not to be changed.
         choice: the result of newest_complete for trainer.resume_mode=auto, if `freeze` has looked.
+        notes: what the user should know about it, such as overrides that contradict the script's name.
     """
 
     config: dict[str, Any]
     choice: Choice | None = None
+    notes: tuple[str, ...] = ()
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value at a dotted key, or `default` if there is none."""

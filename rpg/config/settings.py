@@ -115,8 +115,8 @@ class Settings:
     estimator: Line = at("algorithm.adv_estimator")
     beta: NonNegativeFloat = at("rpg.kl_coef")
     kl_coef: NonNegativeFloat | None = at(f"{ACTOR}.policy_loss.kl_coef")
-    clip_scope: Literal[CLIP_SCOPES] | None = at(f"{ACTOR}.policy_loss.clip_scope")
-    clip_branch: Literal[CLIP_BRANCHES] | None = at(f"{ACTOR}.policy_loss.clip_branch")
+    clip_scope: Literal[CLIP_SCOPES] | None = at(f"{ACTOR}.policy_loss.clip_scope")  # type: ignore[valid-type]
+    clip_branch: Literal[CLIP_BRANCHES] | None = at(f"{ACTOR}.policy_loss.clip_branch")  # type: ignore[valid-type]
     z_old: PositiveFloat | None = at(f"{ACTOR}.policy_loss.z_old")
     kl_loss: bool = at(f"{ACTOR}.use_kl_loss")
     kl_loss_coef: NonNegativeFloat = at(f"{ACTOR}.kl_loss_coef")
@@ -124,7 +124,7 @@ class Settings:
     kl_in_reward_coef: NonNegativeFloat = at("algorithm.kl_ctrl.kl_coef")
 
     # reference
-    reference: Literal[REFERENCES] = at("rpg.reference.mode")
+    reference: Literal[REFERENCES] = at("rpg.reference.mode")  # type: ignore[valid-type]
     every_k: PositiveInt | None = at("rpg.reference.every_k")
     kl_target: PositiveFloat | None = at("rpg.reference.kl_target")
     ref_strategy: str = at(f"{REF}.strategy")
@@ -133,8 +133,8 @@ class Settings:
     ref_micro_batch: PositiveInt | None = at(f"{REF}.log_prob_micro_batch_size_per_gpu")
 
     # schedule and pi_old
-    schedule: Literal[SCHEDULES] = at("trainer.v1.trainer_mode")
-    pi_old: Literal[PI_OLD] | None = at("rpg.pi_old")
+    schedule: Literal[SCHEDULES] = at("trainer.v1.trainer_mode")  # type: ignore[valid-type]
+    pi_old: Literal[PI_OLD] | None = at("rpg.pi_old")  # type: ignore[valid-type]
     bypass: bool = at(f"{CORRECTION}.bypass_mode")
     weight: Literal["token", "sequence"] | None = at(f"{CORRECTION}.rollout_is")
     weight_threshold: PositiveFloat | Bounds | None = at(f"{CORRECTION}.rollout_is_threshold")
@@ -163,6 +163,7 @@ class Settings:
     # validation and resumption
     resume_mode: Literal["auto", "disable", "resume_path"] = at("trainer.resume_mode")
     resume_path: FilePath | None = at("trainer.resume_from_path")
+    saves_async: bool | None = at(f"{ACTOR}.checkpoint.async_save")
     val_only: bool = at("trainer.val_only")
     val_before_train: bool = at("trainer.val_before_train")
 

@@ -135,11 +135,12 @@ class Choice:
         return self.newest is not None and self.newest.directory.name == f"global_step_{self.tracker}"
 
 
-def newest_complete(run_dir: Path) -> Choice:
+def newest_complete(run_dir: Path, *, contents: bool = True) -> Choice:
     """Return the newest complete checkpoint of a run, and why newer ones were passed over.
 
     verl writes its tracker before the manifest. A step above the tracker's is therefore unfinished, or left by an
-    earlier run in the same directory. A tracker that holds no step is ignored. Raises OSError.
+    earlier run in the same directory. A tracker that holds no step is ignored. contents: whether to verify checksums.
+    Raises OSError.
     """
     file = run_dir / TRACKER
     tracker = file.read_text(errors="replace").strip() if file.is_file() else None
@@ -153,7 +154,7 @@ def newest_complete(run_dir: Path) -> Choice:
             )
             verdict = Verdict(directory, (wrong,), whole)
         else:
-            verdict = verify(directory)
+            verdict = verify(directory, contents=contents)
         if verdict.complete:
             return Choice(verdict, tuple(passed_over), tracker)
         passed_over.append(verdict)

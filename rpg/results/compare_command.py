@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from rpg.checks.check import leaves
-from rpg.launching.measures import ACCURACY, REWARDS, TRAINING_REWARD, is_validation
+from rpg.config.run_config import leaves
 from rpg.results.run_settings import (
     BENCHMARK_OF,
     Note,
@@ -30,6 +29,7 @@ from rpg.results.run_settings import (
 )
 from rpg.results.runs import RunLog, load_runs, not_of_one_kind
 from rpg.results.samples import read_samples
+from rpg.run.measures import ACCURACY, REWARDS, TRAINING_REWARD, is_validation
 
 LEVEL = 0.95
 PROBLEM = ["input", "gts"]  # columns of verl's samples that identify a problem

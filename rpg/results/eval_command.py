@@ -9,18 +9,18 @@ import argparse
 import shlex
 from pathlib import Path
 
+from rpg.config.overrides import override
 from rpg.files.integrity import STEP, UNCHECKED, newest_complete, steps, verify
-from rpg.launching import scripts
-from rpg.launching.measures import is_validation
-from rpg.launching.overrides import override
-from rpg.launching.processes import call
-from rpg.launching.scripts import Script
+from rpg.registry import recipe
+from rpg.registry.recipe import Script
 from rpg.results.inherited import overrides_of_run
 from rpg.results.run_settings import CONFIG, ResultsError, exit_code, read_mapping, refusing
 from rpg.results.runs import METRICS, load_runs
 from rpg.results.table import build_table
 from rpg.results.table_command import markdown
 from rpg.rewards import JUDGES
+from rpg.run.measures import is_validation
+from rpg.run.processes import call
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
     Returns 1 if a part of the result was left out of the table, 2 if everything was.
     """
-    script = scripts.find(args.script)
+    script = recipe.find(args.script)
     checkpoint = find_checkpoint(args.checkpoint, contents=False)[0] if args.checkpoint else None
     default = (
         checkpoint.with_name(f"eval-{checkpoint.name}") if checkpoint else Path(f"checkpoints/{script.name}-untrained")

@@ -4,13 +4,14 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from rpg.checks.check import ABSENT, Run, below, leaves
-from rpg.checks.fingerprint import FREE
-from rpg.checks.reward import FUNCTION, KWARGS
-from rpg.launching.compose import compose_config, of_script
-from rpg.launching.overrides import key_of, override
-from rpg.launching.reward_overrides import JUDGE
-from rpg.launching.scripts import Script
+from rpg.config.compose import compose_config, of_script
+from rpg.config.fingerprint import FREE
+from rpg.config.overrides import key_of, override
+from rpg.config.own_reward import JUDGE
+from rpg.config.reward import FUNCTION, KWARGS
+from rpg.config.run_config import RunConfig, below, leaves
+from rpg.data.diagnostics import ABSENT
+from rpg.registry.recipe import Script
 
 MODEL = "actor_rollout_ref.model"
 # settings that may change on a resume, and that an evaluation needs
@@ -33,8 +34,8 @@ def overrides_of_run(script: Script, config: dict[str, Any], given: list[str]) -
     plain = OmegaConf.to_container(compose_config([override("rpg.script", script.name), *script.overrides]))
     derived = {key for key, value in leaves(plain) if isinstance(value, str) and "${" in value}
     made = _changes(of_script(script, []), {key: value for key, value in wanted.items() if key not in derived})
-    has = Run(config).get(KWARGS) or {}
-    made += [f"~{KWARGS}.{key}" for key in Run(plain).get(KWARGS) or {} if key not in has]  # type: ignore[arg-type]
+    has = RunConfig(config).get(KWARGS) or {}
+    made += [f"~{KWARGS}.{key}" for key in RunConfig(plain).get(KWARGS) or {} if key not in has]  # type: ignore[arg-type]
     made += _changes(of_script(script, made), wanted)
     keys = {key_of(text) for text in given}
     if any(below(key, [FUNCTION, JUDGE]) for key in keys):  # another reward function has other keywords
@@ -42,7 +43,7 @@ def overrides_of_run(script: Script, config: dict[str, Any], given: list[str]) -
     return [text for text in made if not below(key_of(text), keys)]
 
 
-def _changes(composed: Run, wanted: dict[str, Any]) -> list[str]:
+def _changes(composed: RunConfig, wanted: dict[str, Any]) -> list[str]:
     """Return overrides for the values that a composed configuration lacks or has otherwise."""
     changes = []
     for key, value in wanted.items():

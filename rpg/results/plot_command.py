@@ -8,11 +8,11 @@ import jinja2
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-from rpg.checks.check import below, leaves
-from rpg.checks.secrets import HIDDEN, names_a_secret, without_login
+from rpg.config.run_config import below, leaves
+from rpg.config.secrets import HIDDEN, names_a_secret, without_login
 from rpg.files.atomic import write_whole
-from rpg.methods.labels import looks_of
-from rpg.methods.registry import Look
+from rpg.registry.labels import looks_of
+from rpg.registry.methods import Look
 from rpg.results import figures
 from rpg.results.run_settings import INCIDENTAL, ResultsError, differing, printable, refusing, show_notes
 from rpg.results.runs import load_runs

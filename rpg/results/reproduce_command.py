@@ -13,12 +13,9 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from rpg.checks.check import Refused
+from rpg.config.check import Refused
 from rpg.files.atomic import write_whole
 from rpg.files.lock import RUN, held_by
-from rpg.launching.processes import Children
-from rpg.launching.processes import exit_code as shell_code
-from rpg.launching.signals import ENDS
 from rpg.results import figures
 from rpg.results.plot_command import plot
 from rpg.results.reproduction import PlannedRun, choose, cluster, plan_runs, refusal, refuse_another, rows_of
@@ -26,6 +23,9 @@ from rpg.results.run_settings import Note, ResultsError, exit_code, printable, r
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table, paper_table
 from rpg.results.table_command import comma_separated, markdown
+from rpg.run.processes import Children
+from rpg.run.processes import exit_code as shell_code
+from rpg.run.signals import ENDS
 
 POLL_SECONDS = 0.5
 LOCK_SECONDS = 180.0  # for a run of an earlier start to end

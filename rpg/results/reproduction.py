@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rpg.checks import fingerprint, preflight
-from rpg.checks.check import Refused
-from rpg.checks.check import Run as Configuration
-from rpg.launching import scripts
-from rpg.launching.compose import of_script
-from rpg.launching.measures import is_validation
-from rpg.launching.overrides import key_of, override
-from rpg.methods.names import table_script
-from rpg.methods.registry import ROWS
+from rpg.config import fingerprint, preflight
+from rpg.config.check import Refused
+from rpg.config.compose import of_script
+from rpg.config.overrides import key_of, override
+from rpg.config.run_config import RunConfig as Configuration
+from rpg.registry import recipe
+from rpg.registry.methods import ROWS
+from rpg.registry.scripts import table_script
 from rpg.results.run_settings import ResultsError, put, setting
 from rpg.results.runs import METRICS, read_metrics
 from rpg.results.table import paper_table
+from rpg.run.measures import is_validation
 
 Profile = Literal["gpu", "cpu"]
 # benchmarks on which the scripts do not validate by default, and their files in rpg.data_dir
@@ -40,7 +40,7 @@ class Row:
 
     def script(self, profile: Profile = "gpu") -> Path:
         """Return the launch script, for GPUs or the toy task."""
-        return scripts.RECIPE / table_script(self.method, self.table, profile)
+        return recipe.RECIPE / table_script(self.method, self.table, profile)
 
     def name(self, profile: Profile = "gpu") -> str:
         """Return the launch script's name of the run."""
@@ -138,7 +138,7 @@ def plan_runs(
     refused: dict[str, str] = {}
     for row in rows:
         try:
-            configs[row] = of_script(scripts.find(row.script(profile)), common).copy()
+            configs[row] = of_script(recipe.find(row.script(profile)), common).copy()
         except ValueError as error:
             refused[row.method] = str(error)
     planned: list[PlannedRun] = []

@@ -10,14 +10,15 @@ from typing import Any
 
 import yaml
 
-from rpg.checks.check import Refused, Run, below, leaves
-from rpg.checks.fingerprint import HOW_FAST, HOW_OFTEN
+from rpg.config.check import Refused
+from rpg.config.fingerprint import HOW_FAST, HOW_OFTEN
+from rpg.config.overrides import BadSetting
+from rpg.config.run_config import RunConfig, below, leaves
 from rpg.data.readers import DataError
-from rpg.launching.measures import judge_of_config
-from rpg.launching.overrides import BadSetting
-from rpg.launching.scripts import NotRead
+from rpg.registry.recipe import UnknownScript
 from rpg.rewards import data_sources
 from rpg.rewards.user_reward import RewardError
+from rpg.run.measures import judge_of_config
 
 CONFIG = "config.yaml"
 ENVIRONMENT = "environment.json"
@@ -60,7 +61,7 @@ def refusing(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse
             return command(args)
         except BrokenPipeError:
             raise
-        except (ResultsError, Refused, DataError, RewardError, BadSetting, NotRead, OSError) as error:
+        except (ResultsError, Refused, DataError, RewardError, BadSetting, UnknownScript, OSError) as error:
             print(f"rpg {args.command}: {printable(str(error))}", file=sys.stderr)
             return 2
 
@@ -74,7 +75,7 @@ def printable(text: str) -> str:
 
 def setting(config: dict[str, Any], key: str) -> Any:
     """Return the value of a dotted key, or None."""
-    return Run(config).get(key)
+    return RunConfig(config).get(key)
 
 
 def put(config: dict[str, Any], key: str, value: Any) -> None:

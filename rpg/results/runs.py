@@ -12,9 +12,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import pandas as pd
 
-from rpg.checks.fingerprint import HISTORY
-from rpg.launching import measures
-from rpg.methods.labels import method_of_config, method_of_name
+from rpg.config.fingerprint import HISTORY
+from rpg.registry.labels import method_of_config, method_of_name
 from rpg.results.run_settings import (
     BENCHMARK_OF,
     CONFIG,
@@ -24,6 +23,7 @@ from rpg.results.run_settings import (
     read_mapping,
     setting,
 )
+from rpg.run import measures
 
 METRICS = "metrics.jsonl"
 
@@ -114,7 +114,7 @@ class RunLog:
     @property
     def method(self) -> str:
         """The paper's name of the method, else the run's name."""
-        return method_of_config(self.config) or method_of_name(self.name) or self.name
+        return self.environment.get("method") or method_of_config(self.config) or method_of_name(self.name) or self.name
 
     @property
     def judge(self) -> str:

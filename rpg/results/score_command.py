@@ -23,8 +23,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from rpg.checks.reward import FUNCTION
-from rpg.launching.measures import is_validation
+from rpg.config.reward import FUNCTION
 from rpg.results.run_settings import (
     CONFIG,
     ENVIRONMENT,
@@ -43,6 +42,7 @@ from rpg.results.table_command import escape_md, markdown
 from rpg.results.try_reward import try_reward
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox
 from rpg.rewards.user_reward import as_score, load
+from rpg.run.measures import is_validation
 
 SCORED_FROM = "scored_from"  # key in environment.json: the scored run
 

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pandas as pd
 
-from rpg.launching import measures
-from rpg.methods.labels import order_of
+from rpg.registry.labels import order_of
 from rpg.results.run_settings import BENCHMARK_OF, BENCHMARKS, Note, ResultsError, differing, settings
 from rpg.results.runs import RunLog, not_of_one_kind
 from rpg.results.samples import Samples, read_samples, samples_of_problems
+from rpg.run import measures
 
 PAPER_JUDGE = "release"
 MOST_DIFFERING = 3  # settings in a row's label; if more differ, the label is the run's name

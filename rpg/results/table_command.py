@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.theme import Theme
 
-from rpg.launching.measures import is_validation
-from rpg.methods.labels import family
+from rpg.registry.labels import family
 from rpg.results.run_settings import ResultsError, exit_code, printable, refusing, show_notes
 from rpg.results.runs import load_runs
 from rpg.results.table import Table, build_table, paper_table
+from rpg.run.measures import is_validation
 
 LEGEND = "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise"
 EXPLANATIONS = {  # column of a table: legend of its sign

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
+from rpg.config.compose import CONFIG_DIR
 from rpg.data.diagnostics import shown
 from rpg.data.readers import DataError, read_file
-from rpg.launching.compose import CONFIG_DIR
 from rpg.results.runs import read_lines
 from rpg.rewards import Score
 from rpg.rewards.user_reward import RewardError, compute_score, example, find_reward, load, shown_score

@@ -13,10 +13,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from rpg.launching.measures import ACCURACY, REWARDS, TRAINING_REWARD, is_validation
-from rpg.launching.time_left import STEP_TIME, duration, time_left
 from rpg.results.run_settings import CONFIG, ResultsError, printable, refusing, show_notes
 from rpg.results.runs import METRICS, RunLog, find_logs, load_run, not_of_one_kind
+from rpg.run.measures import ACCURACY, REWARDS, TRAINING_REWARD, is_validation
+from rpg.run.time_left import STEP_TIME, duration, time_left
 
 # label, metrics (the first that a run has is shown), format
 SHOWN = (

@@ -10,11 +10,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from rpg.config.overrides import BadSetting, check_text, key_of, override
 from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import SIZES, toy_problems
-from rpg.launching import scripts
-from rpg.launching.overrides import BadSetting, check_text, key_of, override
-from rpg.launching.processes import call
+from rpg.registry import recipe
+from rpg.run.processes import call
 
 SCRIPT = "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28"
 ANSWERS = 4  # answers to each of the 256 held-out problems
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     """
     console = Console()
     began = time.monotonic()
-    directory: Path = (args.dir or scripts.home() / "runs/toy").resolve()  # where model=toy and dataset=toy look
+    directory: Path = (args.dir or recipe.home() / "runs/toy").resolve()  # where model=toy and dataset=toy look
     try:
         check_text("--dir", str(directory))
         check_overrides(args.overrides)
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         override("data.train_files", directory / "toy_train.parquet"),
         override("data.val_files", directory / "toy_test.parquet"),
     ]
-    if code := call(["bash", str(scripts.paths()[SCRIPT]), *settings, *SETTINGS, *args.overrides]):
+    if code := call(["bash", str(recipe.paths()[SCRIPT]), *settings, *SETTINGS, *args.overrides]):
         return code
     metrics = run_dir / "metrics.jsonl"
     curve = accuracy_by_step(metrics) if metrics.is_file() else []

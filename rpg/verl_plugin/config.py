@@ -1,4 +1,4 @@
-"""Configuration of the RPG losses in verl; rpg/checks validates it before Ray starts."""
+"""Configuration of the RPG losses in verl; rpg/config validates it before Ray starts."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
 """The settings of pi_ref, without torch, for code that only reads a configuration.
 
-rpg/checks validates them (settings.py: single values, rules.py: combinations).
+rpg/config validates them (settings.py: single values, rules.py: combinations).
 """
 
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas
 from report import accuracies, fit, load, markdown, picture, write
 
-from rpg.methods.labels import order_of
+from rpg.registry.labels import order_of
 
 UNCLIPPED = "RPG-REINFORCE-URKL (no clip)"
 CHOICES = ("recomputed", "decoupled", "behavior")

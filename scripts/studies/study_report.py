@@ -12,7 +12,7 @@ import pandas
 from contrasts import CONFOUNDED, CONTRASTS, DIVIDED, EIGHT, ROWS, UNDIVIDED, estimate
 from report import SCORE, accuracies, bands, digits, load, markdown, name_rows, picture, points, write
 
-from rpg.methods.labels import BASELINES, LOOKS, METHODS
+from rpg.registry.labels import BASELINES, LOOKS, METHODS
 
 LAST = "last accuracy"
 OUTCOMES = (SCORE, LAST)

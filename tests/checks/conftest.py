@@ -13,11 +13,12 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from rpg.checks import preflight
-from rpg.checks.check import Refused, Run
+from rpg.config import preflight
+from rpg.config.check import Refused
+from rpg.config.compose import compose_config, resolve
+from rpg.config.run_config import RunConfig
 from rpg.data.parquet import repeated_rows, write_parquet
 from rpg.data.toy import toy_problems
-from rpg.launching.compose import compose_config, resolve
 
 CPU = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experiment_name=t"]
 
@@ -66,7 +67,7 @@ def composed(*chosen: str) -> DictConfig:
     return compose_config([*CPU, *chosen])
 
 
-def run_of(toy: Path, *more: str) -> Run:
+def run_of(toy: Path, *more: str) -> RunConfig:
     """Return the toy run with further overrides."""
     parsed = [OverridesParser.create().parse_overrides([text])[0] for text in more]
     if any(override.is_delete() for override in parsed):
@@ -83,7 +84,7 @@ def run_of(toy: Path, *more: str) -> Run:
     return resolve(config)
 
 
-def refusal(run: Run) -> str:
+def refusal(run: RunConfig) -> str:
     """Return the preflight's errors: of the cheap checks, then, if these pass, of the checks that import verl."""
     try:
         preflight.refuse(run, ["cheap"])

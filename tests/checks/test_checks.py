@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg import rewards
-from rpg.checks import preflight, reward, settings
-from rpg.checks.check import ABSENT, CHEAP_OR_VERL, Refused, Run, shown
+from rpg.config import preflight, reward, types
+from rpg.config.check import CHEAP_OR_VERL, Refused
+from rpg.config.compose import configured
+from rpg.config.run_config import RunConfig
+from rpg.data.diagnostics import ABSENT, shown
 from rpg.data.parquet import SCHEMA as COLUMNS
 from rpg.files import manifest
-from rpg.launching.compose import configured
 from rpg.results.run_settings import put
 from tests.checks.cases import CASES, KWARGS, RS, A
 from tests.checks.conftest import make_toy, overrides, refusal, run_of, safetensors
@@ -92,7 +94,7 @@ ODD = (
     ["abc", None],
     {"a": 1},
 )
-KEYS = sorted({*settings.RANGES, *settings.SECTIONS})
+KEYS = sorted({*types.RANGES, *types.SECTIONS})
 
 
 @pytest.mark.slow
@@ -103,7 +105,7 @@ def test_no_check_stumbles_over_an_odd_value(toy_config, part, monkeypatch):
     random = Random(part)
     for key in KEYS[part::4]:
         for value in random.sample(ODD, 3):
-            changed = Run(toy_config.copy())
+            changed = RunConfig(toy_config.copy())
             put(changed.config, key, value)
             with contextlib.suppress(Refused):
                 preflight.refuse(changed, ["cheap"], ["settings", "files"])
@@ -182,7 +184,7 @@ def test_doctor_finds_a_filter_on_a_key_that_an_own_reward_lacks(furnished, tmp_
 
 
 @pytest.fixture(scope="module")
-def toy_config(tmp_path_factory) -> Run:
+def toy_config(tmp_path_factory) -> RunConfig:
     return run_of(make_toy(tmp_path_factory.mktemp("config")))
 
 
@@ -202,7 +204,7 @@ def toy_config(tmp_path_factory) -> Run:
 def test_a_model_directory_that_is_not_whole(toy, toy_config, name, content, said):
     path = toy / "model" / name
     path.unlink() if content is None else path.write_bytes(content)
-    run = Run(copy.deepcopy(toy_config.config))
+    run = RunConfig(copy.deepcopy(toy_config.config))
     run.config["actor_rollout_ref"]["model"]["path"] = str(toy / "model")
     text = refusal(run)
     assert said in text

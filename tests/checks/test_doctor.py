@@ -7,13 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from rpg.checks import budgets, estimate, inputs, machine, memory
-from rpg.checks.check import Run
 from rpg.cli import main
+from rpg.config import budgets, inputs, machine
+from rpg.config.compose import compose_config, resolve
+from rpg.config.run_config import RunConfig
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
-from rpg.launching import doctor_command as doctor
-from rpg.launching.compose import compose_config, resolve
 from rpg.names import ADVANTAGES
+from rpg.plan import estimate, memory
+from rpg.run import doctor_command as doctor
 from tests.checks.conftest import make_toy, run_of
 
 ROOT = Path(__file__).parents[2]
@@ -105,9 +106,9 @@ def test_wandb(content, warned, monkeypatch, tmp_path):
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     if content is not None:
         (tmp_path / "netrc").write_text(content)
-    logged = Run({"trainer": {"logger": ["console", "wandb"]}})
+    logged = RunConfig({"trainer": {"logger": ["console", "wandb"]}})
     assert [diagnostic.level for diagnostic in machine.wandb(logged)] == ["warning"] * warned
-    assert not list(machine.wandb(Run({"trainer": {"logger": ["console"]}})))
+    assert not list(machine.wandb(RunConfig({"trainer": {"logger": ["console"]}})))
     monkeypatch.setenv("WANDB_MODE", "offline")
     assert not list(machine.wandb(logged))
 
@@ -118,7 +119,7 @@ def test_data(tmp_path):
     write_parquet(repeated_rows(good), tmp_path / "train.parquet")
     write_parquet(repeated_rows(test), tmp_path / "test.parquet")
     files = {"train_files": str(tmp_path / "train.parquet"), "val_files": [str(tmp_path / "test.parquet")]}
-    run = Run({"data": {**files, "max_prompt_length": 64}, "actor_rollout_ref": {"model": {"path": "/none"}}})
+    run = RunConfig({"data": {**files, "max_prompt_length": 64}, "actor_rollout_ref": {"model": {"path": "/none"}}})
     assert [diagnostic.level for diagnostic in inputs.rows(run)] == ["ok", "ok"]
     write_parquet(repeated_rows([Problem("toy_sum", good[0].text, "1", "test")]), tmp_path / "test.parquet")
     assert [diagnostic.level for diagnostic in inputs.rows(run)] == ["ok", "error"]
@@ -181,5 +182,5 @@ def test_the_directory_for_temporary_files(free, folder, said, variable, monkeyp
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, folder)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
-    found = [(diagnostic.key, diagnostic.wrong) for diagnostic in machine.temporary_files(Run({}))]
+    found = [(diagnostic.key, diagnostic.wrong) for diagnostic in machine.temporary_files(RunConfig({}))]
     assert found == ([(variable, said)] if said else [])

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from rpg.checks.installed import ATTENTION, FUSED, cross_entropy, flash_attention, gpu_builds
-from rpg.checks.machine import devices
+from rpg.config.installed import ATTENTION, FUSED, cross_entropy, flash_attention, gpu_builds
+from rpg.config.machine import devices
 from tests.checks.conftest import run_of
 
 GPU = ["trainer.device=cuda", "ray_kwargs.ray_init.num_gpus=null"]

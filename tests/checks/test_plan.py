@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from rpg.checks import estimate, memory
 from rpg.cli import main
-from rpg.launching.compose import compose_config, resolve
+from rpg.config.compose import compose_config, resolve
+from rpg.plan import estimate, memory
 
 SMALL = {"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 1000,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 10240}  # fmt: skip

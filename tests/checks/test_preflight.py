@@ -9,9 +9,11 @@ import sys
 import pytest
 from omegaconf import OmegaConf
 
-from rpg.checks.check import Run
-from rpg.checks.machine import VARIABLES, environment_variables
-from rpg.launching import freeze, scripts, start
+from rpg.config import freeze
+from rpg.config.machine import VARIABLES, environment_variables
+from rpg.config.run_config import RunConfig
+from rpg.registry import recipe
+from rpg.run import start
 from rpg.verl_plugin import version
 from tests.checks.cases import KWARGS
 from tests.checks.conftest import overrides, refusal, run_of
@@ -70,7 +72,7 @@ def test_environment_variables(name, monkeypatch, capsys):
         assert VARIABLES[name][1] in line
     for value in accepted:
         monkeypatch.setenv(name, value)
-        assert not list(environment_variables(Run({})))
+        assert not list(environment_variables(RunConfig({})))
 
 
 def test_busy_port(toy):
@@ -134,7 +136,7 @@ def test_a_dry_run_prints_the_configuration(capsys, monkeypatch):
 
 def test_as_a_process(toy):
     """The launch script: exit code 2, one line, no directory created, no process left."""
-    script = scripts.RECIPE / "cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
+    script = recipe.RECIPE / "cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
     environment = {**os.environ, "PYTHON": sys.executable, "MODEL_PATH": "/nowhere/model"}
     ended = subprocess.run(
         ["bash", str(script), *overrides(toy)[5:7], f"trainer.default_local_dir={toy / 'run'}"],

@@ -9,11 +9,11 @@ from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
-import rpg.launching.run
-from rpg.checks import inputs
-from rpg.checks.check import Diagnostic
+import rpg.run.train
+from rpg.config import inputs
+from rpg.data.diagnostics import Diagnostic
 from rpg.data.parquet import SCHEMA, Problem, make_row
-from rpg.launching import start
+from rpg.run import start
 from tests.checks.conftest import overrides, run_of
 
 MODEL = "actor_rollout_ref.model"
@@ -44,7 +44,7 @@ def test_a_start_is_refused_with_the_count_and_the_length_that_would_do(toy, cap
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     file = write(toy / "train.parquet", words(*[20] * 38, 81, 100))
-    monkeypatch.setattr(rpg.launching.run, "train", lambda *_: pytest.fail("the run was not refused"))
+    monkeypatch.setattr(rpg.run.train, "train", lambda *_: pytest.fail("the run was not refused"))
     arguments = [*overrides(toy), "rpg.preload.early=[]", "rpg.preload.late=[]"]
     assert start.main(arguments) == 2
     [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]

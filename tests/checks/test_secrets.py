@@ -2,8 +2,8 @@
 
 import pytest
 
-from rpg.checks import secrets
-from rpg.launching import start
+from rpg.config import secrets
+from rpg.run import start
 from tests.checks.conftest import overrides, run_of
 
 TOKEN = "planted-0123456789abcdef"

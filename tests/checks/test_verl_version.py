@@ -2,9 +2,9 @@
 
 import pytest
 
-from rpg.checks import preflight
-from rpg.checks.check import CHEAP_OR_VERL
-from rpg.launching import compose, start
+from rpg.config import compose, preflight
+from rpg.config.check import CHEAP_OR_VERL
+from rpg.run import start
 from rpg.verl_plugin import version
 from tests.checks.conftest import overrides, run_of
 

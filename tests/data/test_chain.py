@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from rpg.launching.compose import compose_config
+from rpg.config.compose import compose_config
 from rpg.rewards import compute_score
 from rpg.toy import chain, model
 

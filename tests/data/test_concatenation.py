@@ -10,7 +10,7 @@ import pytest
 
 from rpg.cli import main
 from rpg.data.concatenation import misfits
-from rpg.launching import start
+from rpg.run import start
 from tests.checks.conftest import make_toy, overrides
 
 TEXT, LONG, NUMBER, NULL = pa.string(), pa.large_string(), pa.int64(), pa.null()

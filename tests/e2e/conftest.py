@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rpg.launching import cleanup
+from rpg.run import cleanup
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY = ROOT / "runs" / "toy"

@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from rpg.launching import cleanup
+from rpg.run import cleanup
 from tests.e2e.conftest import PATIENCE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]

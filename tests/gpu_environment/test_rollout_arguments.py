@@ -65,7 +65,7 @@ def engine_arguments(directory: Path, size: str, overrides: list[str]):
     from verl.workers.rollout.vllm_rollout.vllm_async_server import vLLMHttpServer
     from vllm.engine.arg_utils import AsyncEngineArgs
 
-    from rpg.launching.compose import compose_config
+    from rpg.config.compose import compose_config
 
     directory.mkdir()
     toy_model.build_tokenizer(["1 + 1 = 2\n"] * 50, 300).save_pretrained(directory)

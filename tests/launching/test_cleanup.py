@@ -9,7 +9,7 @@ import time
 from multiprocessing import shared_memory
 from pathlib import Path
 
-from rpg.launching import cleanup
+from rpg.run import cleanup
 
 START = """
 import sys

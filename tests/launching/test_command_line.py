@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rpg.config import compose
 from rpg.data.parquet import repeated_rows, write_parquet
 from rpg.data.toy import toy_problems
-from rpg.launching import compose, start
-from rpg.launching.scripts import RECIPE as LINK
-from rpg.launching.scripts import paths
+from rpg.registry.recipe import RECIPE as LINK
+from rpg.registry.recipe import paths
+from rpg.run import start
 
 ODD = "a b,c='d'\"([{}$x\\ü#;&*"
 VARIABLES = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "NNODES", "RAY_ADDRESS", "DRY_RUN")

@@ -4,9 +4,9 @@ import pytest
 import yaml
 
 from rpg.cli import main
-from rpg.launching import scripts
-from rpg.launching.compose import of_script
-from rpg.launching.freeze import frozen
+from rpg.config.compose import of_script
+from rpg.config.freeze import frozen
+from rpg.registry import recipe
 
 OWN = 'exec bash "/any/launch.sh" "$0" method=dapo \\\n    trainer.project_name=mine "$@"\n'
 FILES = {"MODEL_PATH": "/m", "TRAIN_FILE": "a.parquet", "TEST_FILE": "[b.parquet,c.parquet]"}
@@ -24,24 +24,24 @@ def test_scripts_by_size_method_and_task(capsys, options, name):
     assert main(["list", *options.split()]) == 0
     listed = [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
     assert name in listed
-    assert len(listed) < len(scripts.paths())
+    assert len(listed) < len(recipe.paths())
 
 
 def test_all_scripts_and_none(capsys):
     assert main(["list"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(scripts.paths())
+    assert len(capsys.readouterr().out.splitlines()) == len(recipe.paths())
     assert main(["list", "--method", "grop"]) == 2
 
 
 @pytest.mark.parametrize("name", ["grpo_cpu", "run_grpo_cpu", "run_grpo_cpu.sh", "cpu/run_grpo_cpu.sh"])
 def test_a_script_of_the_recipe(name):
-    script = scripts.find(name)
+    script = recipe.find(name)
     assert (script.name, script.overrides[:2]) == ("grpo_cpu", ("profile=cpu", "model=toy"))
 
 
 def test_a_script_of_the_users(tmp_path):
     (tmp_path / "run_mine.sh").write_text(f"#!/bin/bash\nset -euo pipefail\n{OWN}")
-    script = scripts.find(tmp_path / "run_mine.sh")
+    script = recipe.find(tmp_path / "run_mine.sh")
     assert (script.name, script.overrides) == ("mine", ("method=dapo", "trainer.project_name=mine"))
 
 
@@ -64,7 +64,7 @@ def test_flags_of_train_are_the_variables(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("DRY_RUN", "1")
     for variable, value in FILES.items():
         monkeypatch.setenv(variable, value)
-    expected = of_script(scripts.find("grpo_qwen3-0.6b"), ["data.train_batch_size=64"]).config
+    expected = of_script(recipe.find("grpo_qwen3-0.6b"), ["data.train_batch_size=64"]).config
     for variable in FILES:
         monkeypatch.setenv(variable, "another")
     flags = ["--model", "/m", "--train", "a.parquet", "--test", "[b.parquet,c.parquet]"]
@@ -80,14 +80,14 @@ def test_flags_of_train_are_the_variables(capsys, monkeypatch, tmp_path):
 @pytest.mark.parametrize(("memory", "share"), [("47.9", 0.5), ("48", 0.4), ("80", 0.6)])
 def test_one_gpu_takes_the_settings_of_its_memory(monkeypatch, memory, share):
     monkeypatch.setenv("GPU_MEMORY_GB", memory)
-    rollout = of_script(scripts.find("grpo_qwen3-0.6b"), []).config["actor_rollout_ref"]["rollout"]
+    rollout = of_script(recipe.find("grpo_qwen3-0.6b"), []).config["actor_rollout_ref"]["rollout"]
     assert rollout["gpu_memory_utilization"] == share
 
 
 def test_freezing_changes_neither_its_input_nor_a_frozen_run(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    composed = of_script(scripts.find("grpo_cpu"), [])
+    composed = of_script(recipe.find("grpo_cpu"), [])
     before = composed.copy()
     run = frozen(composed)
     assert composed.config == before

@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from rpg.checks.check import Run
-from rpg.launching.monitor import INTERRUPT, Monitor
-from rpg.launching.signals import FAILED, TIMED_OUT
+from rpg.config.run_config import RunConfig
+from rpg.run.monitor import INTERRUPT, Monitor
+from rpg.run.signals import FAILED, TIMED_OUT
 from rpg.verl_plugin.cpu.preload import Preloaded
 
 LIMITS = {"stall_limit": None, "time_limit": None, "console": "progress"}
@@ -35,7 +35,7 @@ def test_what_ends_a_run(interrupts, tmp_path, monkeypatch, limits, metrics, cod
     (tmp_path / "broken_module.py").write_text("import no_such_part\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     server = Preloaded(["json", "broken_module"], []) if metrics is None else None
-    run = Run({"rpg": LIMITS | limits, "trainer": {"total_training_steps": 9}})
+    run = RunConfig({"rpg": LIMITS | limits, "trainer": {"total_training_steps": 9}})
     terminal = io.StringIO()
     monitor = Monitor(run, tmp_path / "metrics.jsonl", terminal, server.failure if server else lambda: None)
     monitor.start()
@@ -52,7 +52,7 @@ def test_what_ends_a_run(interrupts, tmp_path, monkeypatch, limits, metrics, cod
 
 
 def test_progress_without_a_terminal(tmp_path):
-    run = Run({"rpg": LIMITS, "trainer": {"total_training_steps": 9}})
+    run = RunConfig({"rpg": LIMITS, "trainer": {"total_training_steps": 9}})
     monitor = Monitor(run, tmp_path / "metrics.jsonl", terminal := io.StringIO(), lambda: None)
     (tmp_path / "metrics.jsonl").write_text(
         '{"step": 3, "data": {"critic/score/mean": 0.5, "val-core/x/acc/mean@1": 1}}\n'

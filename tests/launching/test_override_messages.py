@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from rpg.launching import start
-from rpg.launching.compose import compose_config
+from rpg.config.compose import compose_config
+from rpg.run import start
 
 
 def refused(override: str, capsys: pytest.CaptureFixture[str]) -> str:

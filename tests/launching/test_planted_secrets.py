@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import ray.job_submission
 
-from rpg.checks.check import Run
 from rpg.cli import main
-from rpg.launching import freeze, rundir, start
-from rpg.launching.compose import compose_config, resolve
+from rpg.config import freeze
+from rpg.config.compose import compose_config, resolve
+from rpg.config.run_config import RunConfig
+from rpg.run import directory, start
 from tests.launching.test_submit import FakeClient
 
 PLANTED = {
@@ -39,7 +40,7 @@ def assert_nowhere(directory: Path) -> None:
         assert [token for token in (*PLANTED.values(), LOGIN) if token.encode() in content] == [], path
 
 
-def frozen_run(directory: Path, *overrides: str) -> Run:
+def frozen_run(directory: Path, *overrides: str) -> RunConfig:
     directory_override = f"trainer.default_local_dir={directory}"
     return freeze.frozen(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", directory_override, *overrides])))
 
@@ -51,7 +52,7 @@ def test_the_files_of_a_run_and_its_page(tmp_path, address):
     run.mkdir(parents=True)
     if address:
         os.environ["RAY_ADDRESS"] = address
-    rundir.prepare(frozen_run(run, "trainer.logger=[console,file,wandb]"), {})
+    directory.prepare(frozen_run(run, "trainer.logger=[console,file,wandb]"), {})
     (run / "metrics.jsonl").write_text('{"step": 0, "data": {"val-core/toy/acc/mean@1": 0.5}}\n')
     assert {"config.yaml", "environment.json", "fingerprint.json", "history.jsonl"} <= {p.name for p in run.iterdir()}
     assert "http://***@head:8265" in (run / "environment.json").read_text() or not address
@@ -73,11 +74,11 @@ def test_a_job_that_would_show_one(monkeypatch, capsys):
 
 
 def test_a_local_run_is_on_the_loopback_and_a_cluster_is_not():
-    run = Run({"ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": {}}}}})
+    run = RunConfig({"ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": {}}}}})
     for address, expected in (("10.0.0.1:6379", (None, None)), ("", ("0", "lo"))):
         os.environ["RAY_ADDRESS"] = address
-        freeze.export(Run(run.config))
+        freeze.export(RunConfig(run.config))
         assert (os.environ.get("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"), os.environ.get("GLOO_SOCKET_IFNAME")) == expected
     os.environ["GLOO_SOCKET_IFNAME"] = "eth0"
-    freeze.export(Run(run.config))
+    freeze.export(RunConfig(run.config))
     assert os.environ["GLOO_SOCKET_IFNAME"] == "eth0"  # it was set by hand

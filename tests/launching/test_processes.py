@@ -8,13 +8,13 @@ import time
 
 import psutil
 
-from rpg.launching.processes import Children
+from rpg.run.processes import Children
 
 COMMAND = ["bash", "-c", "trap 'echo interrupted; exit 9' INT; echo up; while :; do sleep 0.05; done"]
 PARENT = """
 import sys, time
 from pathlib import Path
-from rpg.launching.processes import Children
+from rpg.run.processes import Children
 print(Children().start(["sleep", "600"], Path(sys.argv[1])).pid, flush=True)
 time.sleep(600)
 """

@@ -2,10 +2,10 @@
 
 import pytest
 
-import rpg.launching.run
-from rpg.checks.check import Run
+import rpg.run.train
+from rpg.config.run_config import RunConfig
 from rpg.files import manifest
-from rpg.launching import rundir, start
+from rpg.run import directory, start
 from tests.checks.conftest import make_toy, overrides
 from tests.files.written import write_complete
 
@@ -25,9 +25,9 @@ def launch(toy, monkeypatch, capsys):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", "set by the run, so taken back at the end")
 
-    def launcher(*more: str) -> tuple[int, Run | None, str]:
-        runs: list[Run] = []
-        monkeypatch.setattr(rpg.launching.run, "train", lambda run, *_: runs.append(run) or 0)
+    def launcher(*more: str) -> tuple[int, RunConfig | None, str]:
+        runs: list[RunConfig] = []
+        monkeypatch.setattr(rpg.run.train, "train", lambda run, *_: runs.append(run) or 0)
         code = start.main([*overrides(toy), "rpg.preload.early=[]", "rpg.preload.late=[]", *more])
         return code, runs[0] if runs else None, capsys.readouterr().err
 
@@ -54,7 +54,7 @@ def test_a_damaged_newest_one_is_passed_over(toy, launch):
     assert run.get("trainer.resume_from_path") == str(toy / "run/global_step_2")
     assert f"{toy / 'run'}: global_step_4 is skipped: {OPTIM}" in err
     assert (toy / "run" / TRACKER).read_text() == "4"
-    assert rundir.resumed_step(run) == 2  # after which the metrics are cut
+    assert directory.resumed_step(run) == 2  # after which the metrics are cut
 
 
 def test_none_is_complete(toy, launch):

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from rpg.checks import fingerprint
-from rpg.checks.check import Refused, Run
+from rpg.config import fingerprint
+from rpg.config.check import Refused
+from rpg.config.run_config import RunConfig
 from rpg.files.atomic import write_whole
 from rpg.files.integrity import TRACKER, newest_complete
-from rpg.launching import rundir
+from rpg.run import directory
 
 HOLD = """
 import sys
@@ -34,29 +35,29 @@ def test_a_directory_is_one_process_s(tmp_path, end):
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
-    with pytest.raises(Refused, match=rf"\b{process.pid}\b"), rundir.held(directory):
+    with pytest.raises(Refused, match=rf"\b{process.pid}\b"), directory.held(directory):
         pytest.fail("held by two")
-    assert (directory / rundir.RUN).is_file()
+    assert (directory / directory.RUN).is_file()
     if end == "kill":
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     else:
         process.communicate()
-    with rundir.held(directory):
-        assert json.loads((directory / rundir.RUN).read_text())["pid"] == os.getpid()
+    with directory.held(directory):
+        assert json.loads((directory / directory.RUN).read_text())["pid"] == os.getpid()
 
 
 def test_a_refused_run_leaves_no_directory(tmp_path):
-    with pytest.raises(Refused), rundir.held(tmp_path / "a/b"):
+    with pytest.raises(Refused), directory.held(tmp_path / "a/b"):
         raise Refused([])
     assert not (tmp_path / "a").exists()
     (tmp_path / "a").mkdir()
-    with pytest.raises(Refused), rundir.held(tmp_path / "a"):
+    with pytest.raises(Refused), directory.held(tmp_path / "a"):
         raise Refused([])
     assert (tmp_path / "a").exists()
 
 
-def config(tmp_path: Path, **changes) -> Run:
+def config(tmp_path: Path, **changes) -> RunConfig:
     made = {
         "trainer": {"default_local_dir": str(tmp_path), "resume_mode": "auto", "total_training_steps": 4, "nnodes": 1},
         "data": {"train_files": [], "seed": 1},
@@ -66,7 +67,7 @@ def config(tmp_path: Path, **changes) -> Run:
     for key, value in changes.items():
         OmegaConf.update(place := OmegaConf.create(made), key.replace("__", "."), value)
         made = OmegaConf.to_container(place)
-    return Run(made)
+    return RunConfig(made)
 
 
 def test_a_run_is_not_continued_as_another(tmp_path):
@@ -114,7 +115,7 @@ def test_a_file_is_known_by_its_content(tmp_path, key, named):
 
 def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path):
     """Including checkpoints, from which a run killed before its first checkpoint would otherwise resume."""
-    rundir.put_aside(tmp_path)
+    directory.put_aside(tmp_path)
     assert list(tmp_path.iterdir()) == []
     for step in (10, 20):
         (tmp_path / f"global_step_{step}/actor").mkdir(parents=True)
@@ -122,13 +123,13 @@ def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path):
     (tmp_path / "metrics.jsonl").write_bytes(line(20))
     (tmp_path / "left_out.jsonl").write_text("{}")
     os.utime(tmp_path / "metrics.jsonl", (2e9, 2e9))  # 2033-05-18
-    rundir.put_aside(tmp_path)
+    directory.put_aside(tmp_path)
     (aside,) = tmp_path.glob("checkpoints.until-203305*")
     assert sorted(path.name for path in aside.iterdir()) == ["global_step_10", "global_step_20", TRACKER]
     kept = sorted(path.name.split(".")[0] for path in tmp_path.glob("*.until-203305*.jsonl"))
     assert kept == ["left_out", "metrics"]
     assert newest_complete(tmp_path).newest is None
-    rundir.put_aside(tmp_path)
+    directory.put_aside(tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
 
 
@@ -148,7 +149,7 @@ def line(step: int) -> bytes:
 def test_metrics_up_to_the_checkpoint(tmp_path, before, capsys):
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_bytes(b"".join(before))
-    rundir.cut_metrics(metrics, 1)
+    directory.cut_metrics(metrics, 1)
     assert metrics.read_bytes() == line(0) + line(1)
     assert bool(capsys.readouterr().err) is (len(before) > 2)
 

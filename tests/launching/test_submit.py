@@ -10,12 +10,12 @@ import aiohttp
 import pytest
 import ray.job_submission
 
-from rpg.checks.check import Run
-from rpg.launching import IN_JOB, start, submit
-from rpg.launching.compose import compose_config, resolve
-from rpg.launching.freeze import frozen, wandb_environment
-from rpg.launching.scripts import home
-from rpg.launching.signals import ENDS
+from rpg.config.compose import compose_config, resolve
+from rpg.config.freeze import frozen, wandb_environment
+from rpg.config.run_config import RunConfig
+from rpg.registry.recipe import home
+from rpg.run import start, submit
+from rpg.run.signals import ENDS, IN_JOB
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +151,7 @@ def test_the_jobs_exit_code_is_ours(client, monkeypatch, status, code, expected)
     assert submit.submit("name", []) == expected
 
 
-def frozen_run(*overrides) -> Run:
+def frozen_run(*overrides) -> RunConfig:
     return frozen(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", *overrides])))
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from rpg.launching.compose import compose_config, resolve
-from rpg.launching.scripts import SIZES
+from rpg.config.compose import compose_config, resolve
+from rpg.registry.recipe import SIZES
 
 RECIPE = Path(__file__).parents[2] / "recipe" / "rpg"
 SCRIPTS = {path.stem.removeprefix("run_"): path for size in SIZES for path in sorted((RECIPE / size).iterdir())}

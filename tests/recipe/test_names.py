@@ -3,8 +3,8 @@
 import pytest
 from omegaconf import OmegaConf
 
-from rpg.launching.start import main
-from rpg.methods.names import (
+from rpg.objectives import LOSS_NAMES, LossSpec
+from rpg.registry.scripts import (
     LEFT_OUT,
     LONGEST,
     UnknownName,
@@ -15,7 +15,7 @@ from rpg.methods.names import (
     parse,
     settings,
 )
-from rpg.objectives import LOSS_NAMES, LossSpec
+from rpg.run.start import main
 
 LR, LOSS = "actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.policy_loss.loss_mode"
 GPU_7B = "model=qwen2.5-math-7b optim=adamw"

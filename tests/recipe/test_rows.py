@@ -3,10 +3,10 @@
 import pytest
 from launch_scripts import RECIPE, SCRIPTS, arguments
 
-from rpg.checks import fingerprint
-from rpg.checks.check import Run
-from rpg.launching.compose import compose_config, resolve
-from rpg.methods.names import parse, settings
+from rpg.config import fingerprint
+from rpg.config.compose import compose_config, resolve
+from rpg.config.run_config import RunConfig
+from rpg.registry.scripts import parse, settings
 from rpg.results import reproduction
 from rpg.results.reproduction import choose, rows_of
 from rpg.results.run_settings import ResultsError
@@ -49,11 +49,11 @@ def test_a_planned_run_is_what_its_script_would_resolve(tmp_path, monkeypatch):
     name = row.name("cpu")
     given = [f"rpg.script={name}", *arguments(SCRIPTS[name]), *planned.command()[2:]]
     resolved = resolve(compose_config(given)).config
-    assert fingerprint.defining(Run(planned.config)) == fingerprint.defining(Run(resolved))
+    assert fingerprint.defining(RunConfig(planned.config)) == fingerprint.defining(RunConfig(resolved))
     assert resolved["trainer"]["experiment_name"] == f"{name}-seed7"
     assert resolved["data"]["seed"] == 7
     planned.directory.mkdir(parents=True)
-    fingerprint.record(planned.directory, Run(resolved), 0, {})
+    fingerprint.record(planned.directory, RunConfig(resolved), 0, {})
     reproduction.refuse_another(planned)
     planned.config["data"]["train_batch_size"] = 32
     with pytest.raises(ResultsError, match=r"training: data\.train_batch_size there 64, here 32; give"):

@@ -13,10 +13,10 @@ import pytest
 from launch_scripts import RECIPE, SCRIPTS, arguments, composed
 from omegaconf import OmegaConf
 
-from rpg.launching.compose import compose_config, resolve
-from rpg.methods.labels import method_of_config, method_of_name
-from rpg.methods.names import differences, parse
+from rpg.config.compose import compose_config, resolve
 from rpg.names import DIVERGENCES
+from rpg.registry.labels import method_of_config, method_of_name
+from rpg.registry.scripts import differences, parse
 
 RELEASE = list(csv.DictReader(open(Path(__file__).with_name("release_settings.csv"))))  # noqa: SIM115
 ACTOR = "actor_rollout_ref.actor"
@@ -148,13 +148,14 @@ def test_settings_are_the_releases(name):
 @pytest.mark.parametrize("name", COVER)
 def test_verl_accepts_it(name):
     """All preflight checks of settings, including verl's own validation; 8 GPUs for 7b and 4b."""
-    from rpg.checks.check import CHEAP_OR_VERL, Run
-    from rpg.checks.preflight import refuse
+    from rpg.config.check import CHEAP_OR_VERL
+    from rpg.config.preflight import refuse
+    from rpg.config.run_config import RunConfig
 
     config = composed(name)
     devices = {"cpu": 1, "1gpu": 1}.get(parse(name).size, 8)
     assert config.trainer.n_gpus_per_node * config.trainer.nnodes == devices
-    assert not refuse(Run(OmegaConf.to_container(config, resolve=True)), CHEAP_OR_VERL, ["settings"])
+    assert not refuse(RunConfig(OmegaConf.to_container(config, resolve=True)), CHEAP_OR_VERL, ["settings"])
 
 
 @pytest.mark.slow

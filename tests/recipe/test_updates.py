@@ -13,7 +13,7 @@ import pytest
 import torch
 from launch_scripts import SCRIPTS, composed
 
-from rpg.methods.names import parse
+from rpg.registry.scripts import parse
 
 pytestmark = pytest.mark.slow
 

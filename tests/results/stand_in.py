@@ -15,12 +15,12 @@ from pathlib import Path
 
 import yaml
 
+from rpg.config.compose import configured
+from rpg.config.overrides import override
 from rpg.files import manifest
 from rpg.files.integrity import newest_complete
 from rpg.files.lock import RUN, take
-from rpg.launching import signals
-from rpg.launching.compose import configured
-from rpg.launching.overrides import override
+from rpg.run import signals
 
 
 def interpreter(path: Path) -> Path:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rpg.checks.check import Run, below, leaves
-from rpg.checks.fingerprint import FREE
 from rpg.cli import main
-from rpg.launching import scripts
-from rpg.launching.compose import of_script
+from rpg.config.compose import of_script
+from rpg.config.fingerprint import FREE
+from rpg.config.run_config import RunConfig, below, leaves
+from rpg.registry import recipe
 from rpg.results.inherited import EVALUATED
 from rpg.rewards.user_reward import ADAPTER
 from tests.files.written import write_complete, write_verl
@@ -34,21 +34,21 @@ OWN = (  # of a training with one's own data, reward and lengths
 )
 
 
-def trained(folder: Path, form: str = "response, answer") -> tuple[Path, Run]:
+def trained(folder: Path, form: str = "response, answer") -> tuple[Path, RunConfig]:
     """Write what a training leaves, config.yaml and a checkpoint of step 4; return directory and configuration."""
     (folder / "mine.py").write_text(f"def compute_score({form}):\n    return 1.0\n")
-    run = of_script(scripts.find(NAME), [f"{FUNCTION}.path={folder / 'mine.py'}", *OWN])
+    run = of_script(recipe.find(NAME), [f"{FUNCTION}.path={folder / 'mine.py'}", *OWN])
     write_complete(folder / "run", 4)
     (folder / "run/config.yaml").write_text(run.yaml())
     return folder / "run", run
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[list[str], Run]:
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[list[str], RunConfig]:
     """Return the words of the printed command, and the configuration that it makes."""
     assert main(["eval", *map(str, arguments), "--print"]) == 0
     words = shlex.split(capsys.readouterr().out)
-    assert words[:2] == ["bash", str(scripts.find(NAME).path)]
-    return words, of_script(scripts.find(words[1]), words[2:])
+    assert words[:2] == ["bash", str(recipe.find(NAME).path)]
+    return words, of_script(recipe.find(words[1]), words[2:])
 
 
 @pytest.mark.parametrize("form", ["response, answer", "data_source, solution_str, ground_truth, extra_info"])
@@ -88,7 +88,7 @@ def test_flags_and_overrides_win(tmp_path, capsys):
 
 def test_a_run_of_the_script_alone_adds_nothing(tmp_path, capsys):
     checkpoint = write_complete(tmp_path, 4)
-    (tmp_path / "config.yaml").write_text(of_script(scripts.find(NAME), []).yaml())
+    (tmp_path / "config.yaml").write_text(of_script(recipe.find(NAME), []).yaml())
     words, _ = printed(capsys, NAME, "--checkpoint", tmp_path)
     assert words[2:] == [
         "trainer.val_only=True",
@@ -100,7 +100,7 @@ def test_a_run_of_the_script_alone_adds_nothing(tmp_path, capsys):
 
 
 def test_the_untrained_model_needs_no_directory(capsys):
-    words, here = printed(capsys, scripts.find(NAME).path)
+    words, here = printed(capsys, recipe.find(NAME).path)
     assert words[-1] == "trainer.resume_mode=disable"
     assert here.get("trainer.default_local_dir").endswith(f"checkpoints/{NAME}-untrained")
 

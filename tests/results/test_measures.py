@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from synthetic import config, write_run
 
-from rpg.checks.check import Run
 from rpg.cli import main
-from rpg.launching.monitor import Monitor
+from rpg.config.run_config import RunConfig
 from rpg.results.run_settings import put
+from rpg.run.monitor import Monitor
 
 BEFORE, SCORE, ACCURACY = "critic/score_before_filtering/mean", "critic/score/mean", "val-core/toy/acc/mean@1"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
@@ -44,7 +44,10 @@ def test_a_filtered_run_is_compared_by_its_score_before_filtering(tmp_path, caps
     assert main(["watch", "--once", str(tmp_path)]) == 0
     assert capsys.readouterr().out.count("reward -0.290") == 2
     monitor = Monitor(
-        Run({"rpg": {"console": "progress"}, "trainer": {}}), filtered / "metrics.jsonl", out := io.StringIO(), str
+        RunConfig({"rpg": {"console": "progress"}, "trainer": {}}),
+        filtered / "metrics.jsonl",
+        out := io.StringIO(),
+        str,
     )
     monitor._show(1, {SCORE: 0.15, BEFORE: -0.29}, 1.0)
     assert "reward -0.29" in out.getvalue()
@@ -110,7 +113,10 @@ def test_a_run_whose_reward_function_returned_no_acc_is_noted(tmp_path, capsys):
     assert main(["compare", str(tmp_path / "own"), str(tmp_path / "other")]) == 1
     assert said in capsys.readouterr().err
     monitor = Monitor(
-        Run({"rpg": {"console": "progress"}, "trainer": {}}), tmp_path / "metrics.jsonl", out := io.StringIO(), str
+        RunConfig({"rpg": {"console": "progress"}, "trainer": {}}),
+        tmp_path / "metrics.jsonl",
+        out := io.StringIO(),
+        str,
     )
     monitor._show(1, {"val-core/mine/reward/mean@1": -0.4}, 1.0)
     assert "test score -0.400" in out.getvalue()

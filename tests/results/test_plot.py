@@ -9,7 +9,7 @@ import pytest
 from synthetic import config, records, write_run, write_samples
 
 from rpg.cli import main
-from rpg.methods.labels import METHODS, looks_of
+from rpg.registry.labels import METHODS, looks_of
 from rpg.results.figures import MOST_POINTS, band, thin
 
 LOSSES = {

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 import stand_in
 
-from rpg.checks import fingerprint
-from rpg.checks.check import Run as Asked
 from rpg.cli import main
+from rpg.config import fingerprint
+from rpg.config.run_config import RunConfig as Asked
 from rpg.files import manifest
-from rpg.launching import scripts
+from rpg.registry import recipe
 from rpg.results import reproduction
 from rpg.results.run_settings import ResultsError
 
@@ -153,8 +153,8 @@ def test_every_command_is_a_script_of_the_recipe(tmp_path, table):
     for row in rows:
         for profile in ("gpu", "cpu"):
             run = replace(planned(tmp_path / row.method / profile), row=row, script=row.script(profile))
-            assert run.command()[:2] == ["bash", str(scripts.paths()[row.name(profile)])]
-    assert {row.name() for row in rows} <= scripts.paths().keys()
+            assert run.command()[:2] == ["bash", str(recipe.paths()[row.name(profile)])]
+    assert {row.name() for row in rows} <= recipe.paths().keys()
 
 
 def test_another_training_in_the_directory_is_refused(tmp_path):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from rpg.checks import fingerprint
-from rpg.launching.compose import configured
+from rpg.config import fingerprint
+from rpg.config.compose import configured
 from rpg.rewards.user_reward import ADAPTER, RewardError, as_score, compute_score, find_reward
 
 VERLS = "def {name}(data_source, solution_str, ground_truth, extra_info=None, **kwargs):\n    return 1.0\n"

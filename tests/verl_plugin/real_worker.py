@@ -19,7 +19,7 @@ def build_worker(*overrides: str, role: str = "actor", prepare: Callable[[Any], 
     os.environ.update({name: str(value) for name, value in ranks.items()})
     from omegaconf import OmegaConf
 
-    from rpg.launching.compose import compose_config
+    from rpg.config.compose import compose_config
     from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
     config = OmegaConf.create(OmegaConf.to_container(compose_config([*TOY, *overrides]), resolve=True))

@@ -2,7 +2,7 @@
 
 import torch
 
-from rpg.checks.rules import UNWEIGHTED
+from rpg.config.rules import UNWEIGHTED
 from rpg.lab.train import VERLS
 from rpg.names import LOSSES as LOSS_NAMES
 from rpg.verl_plugin import register

@@ -76,6 +76,11 @@ class Preloaded:
                 )  # an empty request: the server closes the connection when it is ready
                 connection.recv(1)
 
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        return self._server.pid
+
     def failure(self) -> str | None:
         """Return why no more programs can start, or None."""
         code = self._server.poll()

@@ -1,0 +1,116 @@
+"""Checks that compare the estimated memory and disk of the settings with the machine."""
+
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from rpg.config.check import check
+from rpg.config.machine import RUN_DIR
+from rpg.config.run_config import RunConfig
+from rpg.config.settings import ACTOR, BUCKET, MODEL, ROLLOUT
+from rpg.data.diagnostics import ABSENT, Diagnostic, Level
+from rpg.files.integrity import steps
+from rpg.plan import memory as device_memory
+from rpg.plan.estimate import GB, MIB, Shape, bytes_of, checkpoint_bytes, checkpoints_at_once, shape_of
+
+SHAPE = f"{MODEL}.path"
+
+
+def _shape(run: RunConfig) -> Shape | None:
+    """Return the model's shape, or None if it is unknown (the check `memory` then reports it)."""
+    try:
+        return shape_of(str(run.get(SHAPE)))
+    except ValueError:
+        return None
+
+
+@check("memory", "training, rollout and KV cache fit into GPU memory", "thorough", "machine")
+def memory(run: RunConfig) -> Iterator[Diagnostic]:
+    """Yields estimates with their terms; they do not replace a trial of a few steps."""
+    import torch
+
+    try:
+        shape = shape_of(str(run.get(SHAPE)))
+    except ValueError as error:
+        yield Diagnostic(SHAPE, run.get(SHAPE), str(error), level="warning")
+        return
+    present = 0 if run.cluster or run.logical else torch.cuda.device_count()
+    if shape is None:
+        wrong = "its shape is unknown"
+        yield Diagnostic(SHAPE, run.get(SHAPE), wrong, "set MODEL_PATH to a local directory", "skip")
+    elif not present:
+        yield Diagnostic("GPU", ABSENT, "no GPU here; `rpg plan` estimates for one", level="skip")
+    else:
+        sizes = (torch.cuda.get_device_properties(index).total_memory for index in range(present))
+        yield from needs(run, shape, min(sizes))
+
+
+def needs(run: RunConfig, shape: Shape, device: float) -> Iterator[Diagnostic]:
+    """Compare every phase and the KV cache of a model of this shape with a device's bytes."""
+    config = run.config
+    for phase in device_memory.phases(shape, config, run.devices, device):
+        fits = phase.size <= device
+        remedy = "" if fits else "more devices, smaller token budgets, gpu_memory_utilization, or offloading"
+        estimate = f"about {phase}; there are {device / GB:.3g} GB a device"
+        yield Diagnostic(phase.name, ABSENT, estimate, remedy, "ok" if fits else "error")
+    count = device_memory.kv_tokens(shape, config, device)
+    length = run.get("data.max_prompt_length") + run.get("data.max_response_length")
+    estimate, fits = f"{count:.0f} tokens: {count / length:.0f} sequences of full length at once", count >= length
+    remedy = "" if fits else "more memory for vLLM, or a smaller data.max_response_length"
+    yield Diagnostic("KV cache", ABSENT, estimate, remedy, "ok" if fits else "error")
+
+
+@check("context", "the model's context holds prompt plus response")
+def context(run: RunConfig) -> Iterator[Diagnostic]:
+    """vLLM would reject it only after minutes."""
+    shape, key = _shape(run), f"{ROLLOUT}.max_model_len"
+    length = run.get(key)
+    if shape is not None and shape.positions is not None and length is not None and length > shape.positions:
+        wrong = f"is beyond the {shape.positions} tokens of the model's context (max_position_embeddings)"
+        yield Diagnostic(key, length, wrong, "lower data.max_response_length, or use another model")
+
+
+@check("weight bucket", "without CUDA: the bucket holds the largest weight, /dev/shm one per rank", subject="machine")
+def weight_bucket(run: RunConfig) -> Iterator[Diagnostic]:
+    """verl would fail at the first synchronisation, and writing beyond /dev/shm kills the process without a message."""
+    shape = _shape(run)
+    if shape is None or run.get("trainer.device") != "cpu":
+        return
+    number, bucket = bytes_of(run.get(f"{ACTOR}.fsdp_config.model_dtype")), run.get(BUCKET)
+    size = shape.largest * number
+    if size > bucket * MIB:
+        wrong = f"does not hold the model's largest weight, {size / MIB:.0f} MiB"
+        yield Diagnostic(BUCKET, bucket, wrong, f"set it to {math.ceil(size / MIB)} or more")
+    need = run.get("trainer.n_gpus_per_node") * min(bucket * MIB, shape.parameters * number)
+    free = shutil.disk_usage("/dev/shm").free
+    if need > free and not run.cluster:
+        wrong = f"/dev/shm has {free / MIB:.0f} MiB free, and the buckets of all ranks need {need / MIB:.0f}"
+        yield Diagnostic(BUCKET, bucket, wrong, "give the container more (docker run --shm-size)")
+
+
+@check("disk", "two checkpoints fit on the disk; a warning if the others to keep do not", subject="machine")
+def disk(run: RunConfig) -> Iterator[Diagnostic]:
+    """Without space for two, a failure while the second is written could leave none."""
+    if (shape := _shape(run)) is not None:
+        yield from checkpoints_fit(run, shape)
+
+
+def checkpoints_fit(run: RunConfig, shape: Shape) -> Iterator[Diagnostic]:
+    """Compare the size of the run's checkpoints with the free space; it reuses the space of earlier ones."""
+    config = run.config
+    one, most = checkpoint_bytes(shape, config), checkpoints_at_once(config)
+    target = Path(run.get(RUN_DIR)).expanduser().absolute()
+    place = next(folder for folder in (target, *target.parents) if folder.exists())
+    free = shutil.disk_usage(place).free
+    there = 0
+    if run.get("trainer.resume_mode") != "disable" and run.get("trainer.max_actor_ckpt_to_keep"):
+        there = min(len(steps(target)), most)
+    result = f"{most} at once of {one / GB:.3g} GB; there are {free / GB:.3g} GB free at {place}"
+    if there:
+        result += f", and {there} of them are there already"
+    level: Level = "ok"
+    if most * one > free + there * one:
+        level = "error" if min(most, 2) * one > free + there * one else "warning"
+    remedy = "" if level == "ok" else "set CKPTS_DIR elsewhere, or trainer.max_actor_ckpt_to_keep=2"
+    yield Diagnostic("checkpoints", ABSENT, result, remedy, level)

@@ -1,0 +1,76 @@
+"""Find secrets in configurations and environment variables."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from rpg.config.check import check
+from rpg.config.run_config import RunConfig, leaves
+from rpg.data.diagnostics import ABSENT, Diagnostic
+
+# last word of the names of secrets, such as WANDB_API_KEY, HF_TOKEN, RAY_AUTH_TOKEN, AWS_SECRET_ACCESS_KEY
+LAST_WORDS = frozenset({"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS"})
+SHORTEST = 8  # characters; a shorter value may occur in a text by chance
+# user:password@ between scheme and host of an address; for http(s) also token@
+LOGIN = re.compile(r"(?<=://)[^/?#\s@]*:[^/?#\s]*@|(?<=http://)[^/?#\s]+@|(?<=https://)[^/?#\s]+@")
+HIDDEN = "***"
+
+
+def names_a_secret(variable: str) -> bool:
+    """Return whether an environment variable holds a secret, by the last word of its name."""
+    return variable.upper().rpartition("_")[2] in LAST_WORDS
+
+
+def has_login(text: str) -> bool:
+    """Return whether a text contains an address with a login: https://user:token@host, https://token@host."""
+    return LOGIN.search(text) is not None
+
+
+def without_login(text: str) -> str:
+    """Return the text with *** in place of logins in addresses."""
+    return LOGIN.sub(f"{HIDDEN}@", text)
+
+
+def in_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the secrets among environment variables (default: this process's), by name."""
+    variables = os.environ if environment is None else environment
+    return {name: value for name, value in variables.items() if names_a_secret(name) and len(value) >= SHORTEST}
+
+
+# sections whose keys are names of variables or secrets; keys elsewhere can end in these words (data.prompt_key)
+NAMED = ("rpg.env", "ray_kwargs.ray_init", "ray_kwargs.ray_init.runtime_env.env_vars")
+ELSEWHERE = "a local run's processes inherit it, those of a cluster what `ray start` was given"
+
+
+@check("secrets", "the configuration, which is stored on disk, has no token, password or URL with a login")
+def secrets(run: RunConfig) -> Iterator[Diagnostic]:
+    """config.yaml, run.log, W&B and plots show the configuration. The diagnostics do not show the value."""
+    known = in_environment()
+    for key, value in leaves(run.config, into_lists=True):
+        yield from _secret(key, str(value), key.startswith(tuple(f"{section}." for section in NAMED)), known)
+    given = run.get("rpg.env")
+    if isinstance(given, dict):  # an existing variable overrides rpg.env and would be written in its place
+        already = {name: os.environ[name] for name in given if name in os.environ and not names_a_secret(name)}
+        yield from in_variables("rpg.env", {name: text for name, text in already.items() if text != str(given[name])})
+
+
+def in_variables(where: str, variables: Mapping[str, str]) -> Iterator[Diagnostic]:
+    """Yield the secrets among environment variables that would be stored or shown."""
+    known = in_environment()
+    for name, value in variables.items():
+        yield from _secret(f"{where}.{name}", value, True, known)
+
+
+def _secret(key: str, text: str, named: bool, known: Mapping[str, str]) -> Iterator[Diagnostic]:
+    name = key.rpartition(".")[2]
+    if named and names_a_secret(name):
+        wrong = "is a secret by its name, and would be stored (config.yaml, the log, W&B, a job's environment)"
+        yield Diagnostic(key, ABSENT, wrong, f"leave it out and set {name} in the environment: {ELSEWHERE}")
+    elif has_login(text):
+        wrong = "has a login in its address, which would be stored"
+        yield Diagnostic(
+            key, ABSENT, wrong, "remove the login from the address and store it for the program (~/.netrc)"
+        )
+    elif held := [variable for variable, value in known.items() if value in text]:
+        wrong = f"holds what {held[0]} holds in the environment, which would be stored"
+        yield Diagnostic(key, ABSENT, wrong, f"leave it out; {ELSEWHERE}")

@@ -1,0 +1,70 @@
+"""`rpg list [--size S] [--method M] [--task T]`: the launch scripts by size, method and task."""
+
+import argparse
+import re
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rpg.registry import recipe
+from rpg.registry.methods import METHODS
+from rpg.registry.scripts import ScriptName, parse
+
+TASKS = {"7b": "DAPO-Math", "4b": "DAPO-Math", "1gpu": "GSM8K", "cpu": "toy"}
+COLUMNS = ("name (rpg train NAME)", "size", "method", "model", "task")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `rpg list`."""
+    parser.add_argument("--size", choices=recipe.SIZES, help="folder of recipe/rpg")
+    parser.add_argument("--method", metavar="M", help=f"one of {', '.join(METHODS)}, or words of a label, as RPG-URKL")
+    parser.add_argument("--task", metavar="T", help="what it trains on, as gsm8k")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the matching scripts: columns with a header on a terminal, else tab-separated; 2 if none matches."""
+    rows, sizes = [], Counter[str]()
+    for text in recipe.paths():
+        name = parse(text)
+        row = [text, *cells(name)]
+        task_matches = (args.task or "").lower() in row[-1].lower()
+        if args.size in (None, name.size) and has_method(name, args.method) and task_matches:
+            rows.append(row)
+            sizes[name.size] += 1
+    if not rows:
+        print("rpg list: no script of this size, method and task", file=sys.stderr)
+        return 2
+    if sys.stdout.isatty():
+        print(*columns(rows, shutil.get_terminal_size().lines), sep="\n")
+    else:  # for grep and other programs
+        print(*("\t".join(row) for row in rows), sep="\n")
+    print(f"{len(rows)} scripts: {', '.join(f'{count} {size}' for size, count in sizes.items())}", file=sys.stderr)
+    return 0
+
+
+def columns(rows: Sequence[Sequence[str]], height: int) -> Iterator[str]:
+    """Yield aligned lines with a header, repeated at the end if the first scrolls away.
+
+    A line may be wider than the terminal: a name that is cut cannot be copied.
+    """
+    widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
+    header, *lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (COLUMNS, *rows)]
+    yield from [header, *lines]
+    if len(lines) >= height:
+        yield header
+
+
+def cells(name: ScriptName) -> list[str]:
+    """Return size, method, model and task of a script."""
+    model = (name.hub_model or "toy").rpartition("/")[2]
+    task = "small sums" if name.model == "smollm2" else TASKS[name.size]
+    return [name.size, name.label, f"{model} + LoRA" if name.adapter else model, task]
+
+
+def has_method(name: ScriptName, method: str | None) -> bool:
+    """Return whether a script has this method, or a label with all of these words."""
+    if method is None or method in METHODS:
+        return method in (None, name.method)
+    words, label = (set(re.findall(r"\w+\+*", text.lower())) for text in (method, name.label))  # such as REINFORCE++
+    return words <= label

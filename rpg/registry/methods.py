@@ -1,0 +1,223 @@
+"""The methods: settings, labels, looks and launch scripts of each.
+
+The grammar of the script names, config/method, the launch scripts, the labels and colours of tables and plots, and the
+rows of `rpg reproduce` follow from this file. `python scripts/make_recipe.py` writes the files among them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rpg.names import DIVERGENCES
+
+Dash = Literal["-", "--", ":", "-."]
+
+ACTOR = "actor_rollout_ref.actor"
+ESTIMATOR = "algorithm.adv_estimator"
+FILTER_GROUPS = "algorithm.filter_groups.enable"
+OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg.enable"
+USE_KL_LOSS = f"{ACTOR}.use_kl_loss"
+LOSS = f"{ACTOR}.policy_loss.loss_mode"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a line is drawn."""
+
+    colour: str
+    dash: Dash
+
+
+# colours of a divergence: differentiable losses, REINFORCE losses; the last two are spare
+COLOURS = [
+    ("#66c2a5", "#1b7a5a"),
+    ("#c994e0", "#7b3294"),
+    ("#6baed6", "#08519c"),
+    ("#fd8d3c", "#d62728"),
+    ("#f4a6c0", "#a8326b"),
+    ("#b3a98f", "#5e5433"),
+]
+DIVERGENCE_COLOURS = dict(zip(DIVERGENCES, COLOURS, strict=False))
+IN_4B = ("ufkl", "urkl")  # the divergences with scripts for Qwen3-4B, those of the paper's tables
+EVERY_SIZE = ("7b", "4b", "1gpu", "cpu")
+BETAS = ("1e-4", "1e-3")  # the first is the paper's, others are ablations
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method: an entry of the Hydra group `method`.
+
+    Attributes:
+        name: entry of the group. Script names begin with it; those of methods with divergences begin with `rpg` and
+            have the rest of the name after divergence and beta: rpg_7b_urkl1e-4_rf for rpg_rf.
+        label: the paper's name in tables. {D} is the divergence. Parentheses contain a variant, which is drawn like the
+            method without it.
+        about: description and source of the numbers; lines of at most 118 characters.
+        settings: dotted key -> value, as in config/method/<name>.yaml.
+        groups: entries of other Hydra groups that it selects.
+        look: colour and dash; with divergences the colour is the divergence's.
+        betas: values of beta in its script names; empty if beta is not in the name.
+        clips: entries of the group `clip` in its script names, the paper's first; empty if names have no clip.
+        sizes: folders with its scripts; of divergences, `1gpu` has URKL only.
+        asynchronous: whether it has asynchronous scripts (with URKL).
+        pi_old: entry of the group `pi_old` for these: decoupled with a clip, behavior without (docs/off-policy.md).
+        lr_7b: learning rate of its 7b scripts if the release's differs from the paper's 1e-6.
+        beside: whether `rpg reproduce` offers it in addition to the paper's rows.
+    """
+
+    name: str
+    label: str
+    about: str
+    settings: Mapping[str, Any]
+    look: Look
+    groups: Mapping[str, str] = field(default_factory=dict)
+    betas: tuple[str, ...] = ()
+    clips: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ("7b", "4b", "cpu")
+    asynchronous: bool = False
+    pi_old: str = "decoupled"
+    lr_7b: str | None = None
+    beside: bool = False
+
+    @property
+    def has_divergence(self) -> bool:
+        """Whether the method has one variant per divergence."""
+        return "{D}" in self.label
+
+    def resolved_settings(self, divergence: str | None = None, kl_coef: float | None = None) -> dict[str, Any]:
+        """Return `settings` with ${rpg.divergence} and ${rpg.kl_coef} resolved, without these two keys."""
+        settings = {"rpg.divergence": divergence, "rpg.kl_coef": kl_coef, **self.settings}
+        inputs = {f"${{{key}}}": settings.pop(key) for key in ("rpg.divergence", "rpg.kl_coef")}
+        settings[LOSS] = settings.get(LOSS, "vanilla").replace("${rpg.divergence}", inputs["${rpg.divergence}"] or "")
+        return {key: inputs.get(value, value) if isinstance(value, str) else value for key, value in settings.items()}
+
+
+# KL to the initial policy by verl's k1 estimator (the release's run_rfpp*.sh). Its gradient is that of log pi_theta
+# for any reference, so verl's fixed reference trains like the release's moving one.
+K1_LOSS = {USE_KL_LOSS: True, f"{ACTOR}.kl_loss_type": "kl", f"{ACTOR}.kl_loss_coef": "${rpg.kl_coef}"}
+# group-mean advantages (the paper, Section 5); KL in the loss only
+RPG_LOSS = {
+    ESTIMATOR: "rpg",
+    f"{ACTOR}.policy_loss._target_": "rpg.verl_plugin.config.RPGPolicyLossConfig",
+    f"{ACTOR}.policy_loss.kl_coef": "${rpg.kl_coef}",
+}
+
+ROWS = (  # in the order of tables
+    Method(
+        name="grpo",
+        label="GRPO",
+        about="GRPO: group mean and standard deviation, k3 to the initial policy, symmetric clip, no group filtering.\n"
+        "Numbers of the release's run_grpo_*.sh; the paper's Appendix H has clip (0.1, 0.1).",
+        settings={
+            ESTIMATOR: "grpo",
+            FILTER_GROUPS: False,
+            USE_KL_LOSS: True,
+            f"{ACTOR}.kl_loss_type": "low_var_kl",
+            f"{ACTOR}.kl_loss_coef": 1e-3,
+            OVERLONG: False,
+        },
+        groups={"clip": "0.2_0.2"},
+        look=Look("#7f7f7f", "-."),
+        sizes=EVERY_SIZE,
+        asynchronous=True,
+    ),
+    Method(
+        name="grpo_corrected",
+        label="GRPO-corrected",
+        about="GRPO with its KL term weighted by the importance ratio, w k3(pi_ref / pi_theta): the gradient of URKL\n"
+        "to the initial policy (docs/mathematics.md). Everything else as in GRPO.",
+        settings={
+            "rpg.divergence": "urkl",
+            "rpg.kl_coef": 1e-3,
+            **RPG_LOSS,
+            ESTIMATOR: "grpo",
+            FILTER_GROUPS: False,
+            LOSS: "rpg_${rpg.divergence}",
+            OVERLONG: False,
+        },
+        groups={"clip": "0.2_0.2", "reference": "fixed"},
+        look=Look("#00868b", "-."),
+        beside=True,
+    ),
+    Method(
+        name="rfpp",
+        label="REINFORCE++",
+        about="REINFORCE++: returns whitened over the batch, k1 to a reference (the release's run_rfpp*.sh).",
+        settings={ESTIMATOR: "reinforce_plus_plus", **K1_LOSS},
+        look=Look("#b5a642", "-."),
+        betas=BETAS,
+    ),
+    Method(
+        name="rfppb",
+        label="REINFORCE++-Baseline",
+        about="REINFORCE++-Baseline: the group mean as baseline, then whitened over the batch; KL as in REINFORCE++.",
+        settings={ESTIMATOR: "reinforce_plus_plus_baseline", **K1_LOSS},
+        look=Look("#8c564b", "-."),
+        betas=BETAS,
+    ),
+    Method(
+        name="dapo",
+        label="DAPO",
+        about="DAPO: GRPO's advantages, no KL, asymmetric clip, group filtering (even if the data set turns it off).",
+        settings={ESTIMATOR: "grpo", FILTER_GROUPS: True},
+        look=Look("#111111", ":"),
+        sizes=EVERY_SIZE,
+        asynchronous=True,
+    ),
+    Method(
+        name="rpg",
+        label="RPG-{D}",
+        about="RPG, differentiable: dual-clipped reward term and unclipped KL loss, as the release ran. The paper's\n"
+        "Algorithm 1 clips both together: +actor_rollout_ref.actor.policy_loss.clip_scope=regularized.",
+        settings={**RPG_LOSS, LOSS: "rpg_${rpg.divergence}"},
+        look=Look("", "--"),
+        betas=BETAS,
+        sizes=EVERY_SIZE,
+        asynchronous=True,
+    ),
+    Method(
+        name="rpg_rf_clip_ppo",
+        label="RPG-REINFORCE-{D}",
+        about="RPG-REINFORCE with RPG-Style Clip (the paper's Algorithm 2).",
+        settings={**RPG_LOSS, LOSS: "rpg_rf_${rpg.divergence}_clip_ppo"},
+        look=Look("", "-"),
+        betas=BETAS,
+        clips=("0.2_0.28", "0.1_0.1"),
+        sizes=EVERY_SIZE,
+        asynchronous=True,
+        lr_7b="5e-7",
+    ),
+    Method(
+        name="rpg_rf_clip_hard",
+        label="RPG-REINFORCE-{D} (hard clip)",
+        about="RPG-REINFORCE with the importance weight clipped to [1 - clip_low, 1 + clip_high] wherever it stands.",
+        settings={**RPG_LOSS, LOSS: "rpg_rf_${rpg.divergence}_clip_hard"},
+        look=Look("", "-"),
+        betas=BETAS,
+        clips=("0.2_0.28", "0.1_0.1"),
+        sizes=(),
+        lr_7b="5e-7",
+    ),
+    Method(
+        name="rpg_rf",
+        label="RPG-REINFORCE-{D} (no clip)",
+        about="RPG-REINFORCE without clipping: the gradient is exact per token (the paper's Table 2).",
+        settings={**RPG_LOSS, LOSS: "rpg_rf_${rpg.divergence}"},
+        look=Look("", "-"),
+        betas=BETAS,
+        sizes=("7b", "cpu"),
+        asynchronous=True,
+        pi_old="behavior",
+        lr_7b="5e-7",
+    ),
+)
+METHODS = {method.name: method for method in ROWS}
+
+# the paper's tables of results: size of the scripts, and further parts of their names; rows are identified by labels
+TABLES = {
+    3: ("4b", {"context": "8k"}),
+    5: ("4b", {"context": "4k"}),
+    6: ("4b", {"context": "2k"}),
+    7: ("4b", {"context": "4k"}),
+    8: ("7b", {"model": "qwen2.5-7b-instruct"}),
+}

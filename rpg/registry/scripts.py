@@ -1,0 +1,301 @@
+"""Names of launch scripts: their grammar, the overrides of each script, and the settings that a name fixes.
+
+name = A "_7b" ["_" B] ["_schedulefree"] ["_7binstruct"] ["_async"]
+     | A "_4b" ["_" B] ["_noiterref"] ["_schedulefree"] "_" ("2k" | "4k" | "8k") ["_async"]
+     | A "_" MODEL ["_" B] ["_lora"]
+     | A "_cpu" ["_" B] ["_schedulefree"] ["_smollm2"] ["_async"]
+
+A is a method (`rpg` for all with a divergence), B its divergence, beta, form and clip (rpg/registry/methods.py).
+MODEL is one of SMALL, the models for one GPU.
+All names are enumerated, so a name is looked up, not parsed.
+"""
+
+import difflib
+import functools
+import hashlib
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, DIVERGENCES, KL_SCOPES
+from rpg.registry.methods import (
+    ACTOR,
+    BETAS,
+    ESTIMATOR,
+    FILTER_GROUPS,
+    IN_4B,
+    LOSS,
+    METHODS,
+    OVERLONG,
+    TABLES,
+    USE_KL_LOSS,
+    Method,
+)
+
+LONGEST = 120  # characters of a run's name; in longer ones, a digest replaces the overrides
+
+# parts of a name after B, by size: part -> the fields of ScriptName that it sets
+OPTIM = {"": {}, "schedulefree": {"optim": "schedulefree"}}
+SCHEDULE = {"": {}, "async": {"schedule": "async"}}
+PARTS: dict[str, list[dict[str, dict[str, str]]]] = {
+    "7b": [OPTIM, {"": {}, "7binstruct": {"model": "qwen2.5-7b-instruct"}}, SCHEDULE],
+    "4b": [
+        {"": {}, "noiterref": {"reference": "fixed"}},
+        OPTIM,
+        {context: {"context": context} for context in ("2k", "4k", "8k")},
+        SCHEDULE,
+    ],
+    "1gpu": [{"": {}, "lora": {"adapter": "lora"}}],
+    "cpu": [OPTIM, {"": {}, "smollm2": {"model": "smollm2"}}, SCHEDULE],
+}
+SHORT = {"dapo_7b_7binstruct": "dapo_7binstruct"}  # the release's shorter name of this script
+UNNUMBERED_CLIP = "0.1_0.1"  # for names like rpg_7b_urkl1e-4_rf_clip_ppo, as in the release
+
+SMALL = {  # models of the folder 1gpu: entry of the Hydra group `model` -> name on the hub
+    "qwen3-0.6b": "Qwen/Qwen3-0.6B",
+    "qwen3-1.7b": "Qwen/Qwen3-1.7B",
+    "qwen2.5-0.5b": "Qwen/Qwen2.5-0.5B",
+    "qwen2.5-0.5b-instruct": "Qwen/Qwen2.5-0.5B-Instruct",
+    "qwen2.5-1.5b": "Qwen/Qwen2.5-1.5B",
+    "qwen2.5-1.5b-instruct": "Qwen/Qwen2.5-1.5B-Instruct",
+}
+# parts of a name after the method, by size: part -> the fields of ScriptName that it sets
+WRITTEN_SIZE: dict[str, dict[str, dict[str, str]]] = {
+    **{size: {size: {}} for size in PARTS},
+    "1gpu": {model: {"model": model} for model in SMALL},
+}
+PLAIN_MODEL = {"7b": "qwen2.5-math-7b", "4b": "qwen3-4b", "cpu": "toy"}
+HUB = {  # entry of the Hydra group `model` -> name on the hub
+    "qwen2.5-math-7b": "Qwen/Qwen2.5-Math-7B",
+    "qwen2.5-7b-instruct": "Qwen/Qwen2.5-7B-Instruct",
+    "qwen3-4b": "Qwen/Qwen3-4B",
+    "smollm2": "HuggingFaceTB/SmolLM2-135M-Instruct",
+    **SMALL,
+}
+# overrides of the cpu scripts by model, then optimizer
+CPU = {
+    "toy": ["dataset=toy"],
+    "smollm2": ["dataset=small_sums", f"{ACTOR}.ppo_max_token_len_per_gpu=2048", "rpg.env.OMP_NUM_THREADS=2"],
+}
+CPU_LR = {"toy": "3e-4", "smollm2": "1e-5"}
+
+LORA_RANK, LORA_LR = 32, 1e-5  # as in config/adapter/lora.yaml
+CORRECTION = "algorithm.rollout_correction"
+JUDGE = "reward.custom_reward_function.reward_kwargs.judge"
+MODEL_PATH = "actor_rollout_ref.model.path"
+# values of keys that a configuration may lack (rpg.objectives.LossSpec)
+DEFAULTS = {
+    f"{ACTOR}.policy_loss.clip_scope": CLIP_SCOPES[0],
+    f"{ACTOR}.policy_loss.clip_branch": CLIP_BRANCHES[0],
+    f"{ACTOR}.policy_loss.kl_scope": KL_SCOPES[0],
+    f"{ACTOR}.policy_loss.z_old": 1.0,
+}
+# the settings that a script's name stands for: another value contradicts it
+DEFINING = (
+    ESTIMATOR, LOSS, FILTER_GROUPS, OVERLONG, JUDGE, USE_KL_LOSS, f"{ACTOR}.kl_loss_type", f"{ACTOR}.kl_loss_coef",
+    f"{ACTOR}.policy_loss._target_", f"{ACTOR}.policy_loss.kl_coef", *DEFAULTS,
+    f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high", f"{ACTOR}.clip_ratio_c", f"{ACTOR}.loss_agg_mode",
+    f"{ACTOR}.entropy_coeff", f"{ACTOR}.ppo_epochs", f"{ACTOR}.optim.optimizer", "actor_rollout_ref.model.lora_rank",
+    "algorithm.use_kl_in_reward", "rpg.reference.mode", "trainer.v1.trainer_mode", f"{CORRECTION}.bypass_mode",
+    f"{CORRECTION}.rollout_is", f"{CORRECTION}.rollout_is_threshold", "trainer.v1.colocate_async.num_warmup_batches",
+    MODEL_PATH,
+)  # fmt: skip
+DEFINING_ON_GPU = (f"{ACTOR}.optim.lr", "data.max_response_length")
+
+
+class UnknownName(ValueError):
+    """The grammar lacks this name; the message gives the nearest one."""
+
+
+@dataclass(frozen=True)
+class ScriptName:
+    """The parts of a script's name, as entries of the Hydra groups; None for a missing part.
+
+    beta: rpg.kl_coef as written, "0" for RPG without KL.
+    """
+
+    method: str
+    size: str
+    divergence: str | None = None
+    beta: str | None = None
+    clip: str | None = None
+    reference: str | None = None
+    optim: str = "adamw"
+    model: str | None = None
+    context: str | None = None
+    schedule: str = "sync"
+    adapter: str | None = None
+
+    @property
+    def hub_model(self) -> str | None:
+        """The model's name on the hub; None for the toy model."""
+        return HUB.get(self.model or PLAIN_MODEL[self.size])
+
+    @property
+    def row(self) -> Method:
+        """The method in the table."""
+        return METHODS[self.method]
+
+    @property
+    def label(self) -> str:
+        """The method's label in tables."""
+        return self.row.label.format(D=(self.divergence or "").upper())
+
+    @property
+    def pi_old(self) -> str:
+        """Entry of the Hydra group `pi_old`."""
+        return "recomputed" if self.schedule == "sync" else self.row.pi_old
+
+    @property
+    def lr(self) -> float | None:
+        """Learning rate; None on a CPU, where the name does not determine it."""
+        if self.size == "cpu":
+            return None
+        return LORA_LR if self.adapter else float((self.size == "7b" and self.row.lr_7b) or 1e-6)
+
+    @property
+    def ablations(self) -> int | None:
+        """How many of beta, clip and reference differ from the paper's; None without KL or clip numbers."""
+        row = self.row
+        if self.beta == "0" or (row.clips and not self.clip):
+            return None
+        return sum((self.beta not in (None, BETAS[0]), self.clip not in (None, *row.clips[:1]), bool(self.reference)))
+
+
+def _objectives(method: Method) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield every B of a method, and the fields of ScriptName that it sets."""
+    if not method.has_divergence:
+        yield from ((beta, {"beta": beta}) for beta in method.betas) if method.betas else [("", {})]
+        return
+    form = method.name.removeprefix("rpg")
+    if not form:  # without KL any divergence works; the release uses UFKL at beta 0
+        yield "", {"divergence": "ufkl", "beta": "0"}
+    for divergence, beta in itertools.product(DIVERGENCES, method.betas):
+        fields = {"divergence": divergence, "beta": beta}
+        yield f"{divergence}{beta}{form}", fields
+        yield from ((f"{divergence}{beta}{form}_{clip}", {**fields, "clip": clip}) for clip in method.clips)
+
+
+@functools.cache
+def names() -> dict[str, ScriptName]:
+    """Return every name of the grammar."""
+    all_names = {}
+    for size, method in itertools.product(PARTS, METHODS.values()):
+        first = "rpg" if method.has_divergence else method.name
+        parts = [WRITTEN_SIZE[size].items(), _objectives(method), *(part.items() for part in PARTS[size])]
+        for chosen in itertools.product(*parts):
+            fields: dict[str, str] = {}
+            for _, part in chosen:
+                fields |= part
+            name = ScriptName(method.name, size, **fields)
+            if name.reference and (not name.divergence or name.beta == "0"):  # no reference to fix
+                continue
+            text = "_".join(filter(None, [first, *(written for written, _ in chosen)]))
+            all_names[SHORT.get(text, text)] = all_names[text] = name
+    return all_names
+
+
+def parse(text: str) -> ScriptName:
+    """Return the parts of the name run_<text>.sh. Raises UnknownName if the grammar lacks it."""
+    if text not in names():
+        nearest = difflib.get_close_matches(text, names(), n=1, cutoff=0.0)[0]
+        raise UnknownName(f"{text!r} is not a script name of recipe/rpg/README.md; the nearest is {nearest!r}")
+    return names()[text]
+
+
+@functools.cache
+def scripts() -> dict[str, ScriptName]:
+    """Return the names with a launch script, recipe/rpg/<size>/run_<name>.sh."""
+    return {text: name for text, name in names().items() if text not in SHORT and _has_script(name)}
+
+
+def _has_script(name: ScriptName) -> bool:
+    row, plain = name.row, name.optim == "adamw" and name.model is None
+    if name.schedule == "async":
+        main = name.ablations == 0 and name.divergence in (None, "urkl") and name.context in (None, "4k")
+        return row.asynchronous and plain and main
+    if name.size not in row.sizes:
+        return False
+    if name.size == "7b":  # the release's grid
+        return name.beta in (None, "0", BETAS[0])
+    if name.size == "4b":  # the paper's tables, and for RPG one ablation at a time
+        allowed = [0, 1] if name.divergence in IN_4B else [] if name.divergence else [0]
+        return plain and name.ablations in allowed
+    if name.size == "1gpu":
+        return name.ablations == 0 and name.divergence in (None, "urkl")
+    if not plain:  # the paper's method, once with each
+        main = name.label == "RPG-REINFORCE-URKL" and name.clip == row.clips[0] and name.beta == BETAS[0]
+        return main and (name.optim == "adamw" or name.model is None)
+    return name.beta in (None, "0", BETAS[0]) and (not row.clips or name.clip is not None)
+
+
+def table_script(label: str, table: int, size: str | None = None) -> str:
+    """Return the script of a row in a table of the paper, such as 4b/run_grpo_4b_2k.sh; size cpu: its toy run.
+
+    Raises KeyError for a label or table without scripts.
+    """
+    folder, fields = ("cpu", {}) if size == "cpu" else TABLES[table]
+    plain = {"model": None, "optim": "adamw", "schedule": "sync", "ablations": 0}
+    fields = {**plain, "size": folder, "label": label, **fields}
+    for text, name in scripts().items():
+        if all(getattr(name, field) == value for field, value in fields.items()):
+            return f"{folder}/run_{text}.sh"
+    raise KeyError(f"table {table}: no script of {label}")
+
+
+def overrides(name: ScriptName) -> list[str]:
+    """Return the Hydra overrides of the script."""
+    model = name.model or PLAIN_MODEL.get(name.size, "")
+    lr, optim = name.row.lr_7b if name.size == "7b" else None, name.optim
+    if name.size == "1gpu":
+        first = ["profile=one_gpu", f"model={model}", "dataset=gsm8k"]
+    elif name.size == "cpu":
+        first = ["profile=cpu", f"model={model}", *CPU[model]]
+        if optim == "adamw":
+            optim = model  # the group `optim` has an entry per CPU model
+        else:
+            lr = CPU_LR[model]
+    else:
+        first = [f"model={model}"]
+    rest = {
+        "optim": optim,
+        "context": name.context,
+        "method": name.method,
+        "rpg.divergence": name.divergence,
+        "rpg.kl_coef": name.beta,
+        "clip": name.clip or (UNNUMBERED_CLIP if name.row.clips else None),
+        "reference": name.reference,
+        "adapter": name.adapter,
+        f"{ACTOR}.optim.lr": lr,
+        **({"schedule": name.schedule, "pi_old": name.pi_old} if name.schedule != "sync" else {}),
+    }
+    return [*first, *(f"{key}={value}" for key, value in rest.items() if value is not None)]
+
+
+def differences(name: ScriptName, own: DictConfig, config: DictConfig) -> dict[str, tuple[Any, Any]]:
+    """Return where config contradicts its script: key -> (value of the script, value in config).
+
+    own: the configuration of the script without other overrides. Compares the keys that a name stands for; a model by
+    the last part of its path, so that a local copy is the same model.
+    """
+    contradictions = {}
+    for key in (*DEFINING, *(() if name.size == "cpu" else DEFINING_ON_GPU)):
+        expected, actual = (OmegaConf.select(each, key, default=DEFAULTS.get(key)) for each in (own, config))
+        if key == MODEL_PATH and PurePath(str(expected)).name == PurePath(str(actual)).name:
+            continue
+        if expected != actual:
+            contradictions[key] = (expected, actual)
+    return contradictions
+
+
+def custom_name(text: str, contradictions: dict[str, tuple[Any, Any]]) -> str:
+    """Return the name of a run whose settings contradict its script's name: NAME-custom-key=value,..."""
+    changed = (f"{key.split('.')[-1]}={PurePath(str(actual)).name}" for key, (_, actual) in contradictions.items())
+    suffix = ",".join(changed)
+    if len(text) + len(suffix) > LONGEST:
+        suffix = hashlib.sha256(suffix.encode()).hexdigest()[:12]
+    return f"{text}-custom-{suffix}"

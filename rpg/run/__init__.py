@@ -1,0 +1,1 @@
+"""A run's life: start.py calls the other modules in order."""

@@ -1,0 +1,45 @@
+"""`python -m rpg.run [NAME] OVERRIDE...`: start a run, with signal handlers from the first line on."""
+
+import importlib.util
+import os
+import socket
+import sys
+
+from rpg.run import signals
+
+
+def missing_packages() -> str | None:
+    """Return a message with remedy for a Python without verl or Hydra, None if both are installed."""
+    missing = ", ".join(name for name in ("verl", "hydra") if importlib.util.find_spec(name) is None)
+    if not missing:
+        return None
+    if signals.IN_JOB in os.environ:
+        return (
+            f"{sys.executable} on {socket.gethostname()}, the python3 of the cluster's head, has no {missing}; "
+            "activate the environment of requirement.txt there before `ray start --head`"
+        )
+    return (
+        f"{sys.executable} has no {missing}; activate the environment of bash scripts/setup_gpu.sh "
+        "(of bash scripts/setup.sh for profile=cpu), or set PYTHON=/path/to/python3"
+    )
+
+
+def main(name: str | None, overrides: list[str]) -> int:
+    """Run, and return the exit code (signals.py)."""
+    signals.end_at_once()
+    if message := missing_packages():
+        print(f"error: {message}", file=sys.stderr)
+        return signals.REFUSED
+    from rpg.run.start import start  # a second of imports
+
+    try:
+        return start(name, overrides)
+    except KeyboardInterrupt:  # a signal between the run's handlers and the exit
+        print("interrupted", file=sys.stderr)
+        return signals.INTERRUPTED
+
+
+if __name__ == "__main__":
+    arguments = sys.argv[1:]
+    named = bool(arguments) and "=" not in arguments[0] and not arguments[0].startswith("~")
+    sys.exit(main(arguments[0], arguments[1:]) if named else main(None, arguments))

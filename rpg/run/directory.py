@@ -1,0 +1,184 @@
+"""A run's directory: its lock, config.yaml, environment.json and metrics.jsonl besides verl's checkpoints."""
+
+import contextlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rpg.config import fingerprint
+from rpg.config.check import Refused
+from rpg.config.run_config import RunConfig
+from rpg.config.secrets import without_login
+from rpg.data.diagnostics import Diagnostic
+from rpg.files.atomic import LEFT_OUT, SKIPPED, write_whole
+from rpg.files.integrity import TRACKER
+from rpg.files.lock import RUN, Held, take
+from rpg.registry import recipe
+from rpg.registry.labels import method_of_config
+from rpg.registry.scripts import JUDGE
+
+PACKAGES = (
+    "rpg-verl", "verl", "torch", "vllm", "ray", "transformers", "flash-attn", "tensordict", "TransferQueue",
+    "schedulefree", "pandas", "pyarrow", "hydra-core", "wandb", "math-verify", "numpy",
+)  # fmt: skip
+
+
+class NotWritten(Exception):
+    """The disk is full or read-only; the message names the file."""
+
+
+@contextlib.contextmanager
+def held(run: RunConfig) -> Iterator[None]:
+    """Create and lock the run's directory until this process leaves the context or dies, and prepare it for the run.
+
+    Writes config.yaml, environment.json, fingerprint and history, and cuts the log to the checkpoint; with
+    trainer.resume_mode=disable, log and checkpoints of an earlier run are moved aside. A run that is rejected inside
+    this context removes the directories that it created.
+
+    Raises:
+        Refused: another process holds it, it cannot be created or written to, or it holds another training.
+        NotWritten: the disk is full or read-only.
+    """
+    new = [folder for folder in (run.directory, *run.directory.parents) if not folder.exists()]
+    try:
+        run.directory.mkdir(parents=True, exist_ok=True)
+        lock = take(run.directory / RUN)
+    except (Held, OSError) as error:
+        wrong, remedy = f"cannot be created or written to ({error})", "set CKPTS_DIR elsewhere"
+        if isinstance(error, Held):
+            wrong = str(error)
+            remedy = "wait for it, stop it, or use another directory (CKPTS_DIR, trainer.experiment_name)"
+        raise Refused([Diagnostic("trainer.default_local_dir", str(run.directory), wrong, remedy)]) from None
+    try:
+        prepare(run, fingerprint.refuse_another(run.directory, run))
+        yield
+    except Refused:
+        if new:
+            (run.directory / RUN).unlink()
+        for folder in new:
+            with contextlib.suppress(OSError):  # the directory is no longer empty
+                folder.rmdir()
+        raise
+    finally:
+        lock.release()
+
+
+def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
+    """Write the run's files and cut or move what is there; changed: settings that differ from the resumed run's.
+
+    Raises NotWritten.
+    """
+    directory, step = run.directory, resumed_step(run)
+    metrics = directory / "metrics.jsonl"
+    try:
+        write_whole(directory / "config.yaml", run.yaml())
+        write_whole(directory / "environment.json", json.dumps(environment(run), indent=2) + "\n")
+        fingerprint.record(directory, run, step, changed)
+        if run.get("trainer.resume_mode") == "disable":
+            put_aside(directory)
+        elif metrics.is_file():
+            cut_metrics(metrics, step)
+    except OSError as error:
+        raise NotWritten(f"{error.filename}: {error.strerror}") from error
+
+
+def put_aside(directory: Path) -> None:
+    """Rename logs and checkpoints of an earlier run in the directory; the new names contain the date of the last one.
+
+    Otherwise, after a kill before the first checkpoint, the new run would resume from the earlier run.
+    """
+    metrics, tracker = directory / "metrics.jsonl", directory / TRACKER
+    checkpoints = sorted(directory.glob("global_step_*"))
+    dates = [file.stat().st_mtime for file in (metrics, tracker, *checkpoints) if file.exists()]
+    if not dates:
+        return
+    until = f"until-{time.strftime('%Y%m%d-%H%M%S', time.localtime(max(dates)))}"
+    for log in (metrics, directory / LEFT_OUT, directory / SKIPPED):
+        if log.is_file():
+            log.rename(directory / f"{log.stem}.{until}.jsonl")
+    saved = [path for path in (*checkpoints, tracker) if path.exists()]
+    if saved:
+        aside = directory / f"checkpoints.{until}"
+        aside.mkdir(exist_ok=True)
+        for path in saved:
+            path.rename(aside / path.name)
+        print(f"note: moved {len(checkpoints)} checkpoints of an earlier run to {aside}", file=sys.stderr)
+
+
+def resumed_step(run: RunConfig) -> int:
+    """Return the step of the checkpoint that verl will load, 0 for none."""
+    mode = run.get("trainer.resume_mode")
+    if mode == "resume_path":
+        return int(run.get("trainer.resume_from_path").rpartition("global_step_")[2])
+    tracker = Path(run.get("trainer.default_local_dir")) / TRACKER
+    return int(tracker.read_text()) if mode == "auto" and tracker.is_file() else 0
+
+
+def cut_metrics(metrics: Path, step: int) -> None:
+    """Remove incomplete lines and the records after a step, which the run will repeat. Raises OSError (write_whole)."""
+
+    def is_kept(line: bytes) -> bool:
+        try:
+            return line.endswith(b"\n") and json.loads(line)["step"] <= step
+        except (ValueError, KeyError, TypeError):
+            return False
+
+    lines = metrics.read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if is_kept(line)]
+    if removed := len(lines) - len(kept):
+        write_whole(metrics, b"".join(kept))
+        message = f"removed {removed} incomplete lines and lines after the checkpoint of step {step}"
+        print(f"note: {metrics.name}: {message}", file=sys.stderr)
+
+
+def environment(run: RunConfig) -> dict[str, Any]:
+    """Return script, method, judge, versions, git commit and devices, which are needed to read or repeat a run.
+
+    The judge is null for a custom reward function.
+    """
+    import torch
+
+    versions = {}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return {
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "host_cpus": os.cpu_count(),
+        "devices": devices or ["cpu"],
+        "script": run.get("rpg.script"),
+        "method": method_of_config(run.config),
+        "judge": run.get(JUDGE),
+        "ray_address": without_login(os.environ.get("RAY_ADDRESS", "local")),
+        "git_commit": _git_commit(),
+        "versions": versions,
+    }
+
+
+def _git_commit() -> str | None:
+    """Return the checkout's commit, with "+" if it has changes; None for an installed package.
+
+    An installed package may lie in another repository, whose commit says nothing about it.
+    """
+    root = recipe.checkout()
+    if root is None:
+        return None
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(root), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None

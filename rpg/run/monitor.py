@@ -1,0 +1,201 @@
+"""Follow a run from the driver: draw a progress bar from metrics.jsonl and stop a run without progress."""
+
+import json
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from rpg.config.run_config import RunConfig
+from rpg.run.directory import resumed_step
+from rpg.run.lost_workers import LostWorkers
+from rpg.run.measures import VALIDATED, training_reward
+from rpg.run.signals import FAILED, TIMED_OUT
+from rpg.run.time_left import STEP_TIME, duration, time_left
+
+INTERRUPT = signal.SIGUSR1
+LOOK_EVERY = 0.5  # seconds between two reads of the file
+ASK_EVERY = 5.0  # seconds between two queries to Ray
+SAY_EVERY = 10.0  # seconds between two lines about the start, where there is no bar
+
+# A run that lost an actor usually ends by itself; the monitor stops it after this many seconds
+NOTICE = 30.0
+
+# shown besides time and training reward: label, metric, format; metrics that the run does not log are omitted
+SHOWN = (
+    ("KL", "actor/rpg_kl", "{:.0e}"),
+    ("clip", "actor/pg_clipfrac", "{:.1%}"),
+)
+
+
+class Verdict(NamedTuple):
+    """Why the monitor stopped a run, and the exit code."""
+
+    code: int
+    reason: str
+
+
+class Monitor(threading.Thread):
+    """Reads metrics as they are written; interrupts the main thread when a limit is exceeded.
+
+    verdict: why the run was stopped, or None. The interrupt is the signal INTERRUPT, which run.py handles like Ctrl-C.
+    SIGINT itself would not work in a job that a script started in the background, because such a job ignores it.
+    """
+
+    def __init__(self, run: RunConfig, metrics: Path, terminal: TextIO, preload_failure: Callable[[], str | None]):
+        super().__init__(daemon=True, name="rpg-monitor")
+        self.metrics = metrics
+        self.verdict: Verdict | None = None
+        self._lost_workers = LostWorkers()
+        self._stall, self._limit = run.get("rpg.stall_limit"), run.get("rpg.time_limit")
+        self._total = run.get("trainer.total_training_steps")
+        self._step = resumed_step(run)
+        earlier = [json.loads(line)["data"] for line in self._lines()]  # of the resumed run
+        self._seen = len(earlier)
+        self._step_times: list[float] = [data[STEP_TIME] for data in earlier if STEP_TIME in data]
+        self._validation = ""
+        self._began = time.monotonic()
+        self._ended = threading.Event()
+        self._preload_failure = preload_failure
+        self._terminal = terminal
+        self._shown = run.get("rpg.console") == "progress"
+        console = Console(file=terminal)
+        self._has_bar = self._shown and terminal.isatty() and not console.is_dumb_terminal
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=8),  # fits into 80 columns
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[time]}", style="progress.remaining"),
+            TextColumn("{task.fields[note]}"),
+            console=console,
+            disable=not self._has_bar,
+            refresh_per_second=1 / LOOK_EVERY,
+            redirect_stdout=False,  # they are redirected to run.log, and rich would show them above the bar
+            redirect_stderr=False,
+        )
+        note = "Ray, FSDP2, vLLM"
+        self._task = self._progress.add_task("starting", total=self._total, completed=self._step, time="", note=note)
+
+    def start(self) -> None:
+        """Show the bar and begin to monitor."""
+        self._began = time.monotonic()
+        self._progress.start()
+        super().start()
+
+    def run(self) -> None:
+        """Monitor until the end; an error in the monitor stops the run, because its limits would no longer apply."""
+        try:
+            self._loop()
+        except Exception as error:  # noqa: BLE001  # whatever it is, the limits are no longer watched
+            traceback.print_exc()
+            self._end(FAILED, f"the monitor of the run failed: {type(error).__name__}: {error}")
+
+    def _loop(self) -> None:
+        began = advanced = self._began
+        last_asked, last_said, lost_since = began, began, 0.0
+        started = False
+        while not self._ended.wait(LOOK_EVERY):
+            now = time.monotonic()
+            if self._read(now - began):
+                advanced, started = now, True
+            self._progress.update(self._task, time=self._time(now - began, now - advanced, started))
+            if self._shown and not self._has_bar and not started and now - last_said >= SAY_EVERY:
+                last_said = now
+                print(f"starting Ray, FSDP2, vLLM  {now - began:.0f} s", file=self._terminal, flush=True)
+            if now - last_asked > ASK_EVERY:
+                last_asked = now
+                self._lost_workers.ask()
+            if self._lost_workers.lost:
+                lost_since = lost_since or now
+            if failure := self._preload_failure():
+                self._end(FAILED, failure)
+            elif lost_since and now - lost_since > NOTICE:
+                self._end(FAILED, "; ".join(self._lost_workers.lost))
+            elif self._stall is not None and now - advanced > self._stall:
+                self._end(TIMED_OUT, f"no step finished for {self._stall} s after step {self._step} (rpg.stall_limit)")
+            elif self._limit is not None and now - began > self._limit:
+                self._end(TIMED_OUT, f"the run took more than {self._limit} s, at step {self._step} (rpg.time_limit)")
+
+    def lost(self) -> list[str]:
+        """Return one line per lost process that the run needs; empty if there is none."""
+        failure = self._preload_failure()
+        return ([failure] if failure else []) + self._lost_workers.ask(patience=10)
+
+    def _end(self, code: int, reason: str) -> None:
+        self.verdict = Verdict(code, reason)
+        self._ended.set()
+        os.kill(os.getpid(), INTERRUPT)
+
+    def _read(self, elapsed: float) -> bool:
+        """Show the complete lines written since the last read; return whether there were any."""
+        if not self.metrics.is_file() or self.metrics.stat().st_size == self._size:
+            return False
+        new = self._lines()[self._seen :]
+        self._seen += len(new)
+        for line in new:
+            record = json.loads(line)
+            self._show(record["step"], record["data"], elapsed)
+        return bool(new)
+
+    def _lines(self) -> list[bytes]:
+        """Return the complete lines; a resumed run may still extend its last one (file_logger.py)."""
+        content = self.metrics.read_bytes() if self.metrics.is_file() else b""
+        self._size = len(content)
+        return content[: content.rfind(b"\n") + 1].splitlines()
+
+    def _show(self, step: int, data: dict, elapsed: float) -> None:
+        self._step = step
+        if STEP_TIME in data:
+            self._step_times.append(data[STEP_TIME])
+        validated = {"acc": [], "reward": []}
+        for key, value in data.items():
+            if match := VALIDATED.fullmatch(key):
+                validated[match["variable"]].append(value)
+        for name, values in (("acc", validated["acc"]), ("test score", validated["reward"])):
+            if values:
+                self._validation = f"{name} {sum(values) / len(values):.3f}"
+                break
+        shown = (("reward", training_reward(data), "{:+.2f}"), *SHOWN)
+        parts = [f"{label} {form.format(data[key])}" for label, key, form in shown if key in data]
+        note = " ".join([self._validation, *parts]).strip()
+        self._progress.update(self._task, description="step", completed=step, note=note)
+        if self._shown and not self._has_bar:
+            left = time_left(self._step_times, self._total - step) if self._total and step < self._total else ""
+            print(f"step {step}/{self._total}  {elapsed:.0f} s  {left}  {note}", file=self._terminal, flush=True)
+
+    def _time(self, elapsed: float, since: float, started: bool) -> str:
+        """Return the time left, or the time since the start where that is not known. since: the last step's end."""
+        left = ""
+        if started and self._total and self._step < self._total:
+            left = time_left(self._step_times, self._total - self._step, since)
+        return left or duration(elapsed)
+
+    def finish(self) -> None:
+        """Show the remaining lines."""
+        self._ended.set()
+        self.join(timeout=5)
+        elapsed = time.monotonic() - self._began
+        self._read(elapsed)
+        self._progress.update(self._task, time=duration(elapsed))
+
+    def stop(self) -> None:
+        """Stop the thread, end the bar and restore the cursor."""
+        self._ended.set()
+        if self._has_bar:
+            self._progress.stop()
+
+    def close(self) -> None:
+        """Wait a moment for Ray's pending answer; call it before Ray is shut down."""
+        self._lost_workers.stop()
+
+    @property
+    def progress(self) -> str:
+        """The step that the run has reached, such as "step 4 of 6"."""
+        return f"step {self._step}" + (f" of {self._total}" if self._total else "")

@@ -1,0 +1,151 @@
+"""Submit a run as a job of a Ray cluster, with this package in the runtime environment.
+
+The nodes need verl and the packages of requirement.txt, but not this package: rpg/ travels with the job, and
+VERL_USE_EXTERNAL_MODULES replaces the entry point of an installed package. Paths must be valid on every node.
+"""
+
+import asyncio
+import contextlib
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rpg.config.check import Refused
+from rpg.config.secrets import has_login, in_variables
+from rpg.registry.recipe import home
+from rpg.run import signals
+from rpg.run.signals import IN_JOB
+from rpg.verl_plugin.version import ALLOW
+
+PLUGIN = "rpg.verl_plugin.autoload"
+FORWARDED = (
+    "MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "NNODES", "GPU_MEMORY_GB", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE",
+    "WANDB_MODE", "WANDB_BASE_URL", "GLOO_SOCKET_IFNAME", ALLOW,
+)  # fmt: skip
+# not forwarded, like URLs with a password, because the dashboard shows a job's environment
+SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY")
+PAUSE = 5.0  # seconds between two queries to the cluster
+ANSWER_LIMIT = 300.0  # seconds without an answer; enough for a restart of the head
+
+
+def to_cluster() -> bool:
+    """Return whether RAY_ADDRESS names a cluster and this process is not already a job on it."""
+    return bool(os.environ.get("RAY_ADDRESS")) and IN_JOB not in os.environ
+
+
+def withheld() -> list[str]:
+    """Return the variables that a job would use but that are not forwarded, because they hold a secret."""
+    urls = [name for name in FORWARDED if has_login(os.environ.get(name, ""))]
+    return [name for name in SECRETS if os.environ.get(name)] + urls
+
+
+def runtime_env() -> dict[str, Any]:
+    """Return the job's runtime environment: package, registration of the plugin, variables of this environment."""
+    plugins = [name for name in os.environ.get("VERL_USE_EXTERNAL_MODULES", "").split(",") if name and name != PLUGIN]
+    names = [*FORWARDED, *sorted(name for name in os.environ if name.startswith("NCCL_"))]
+    return {
+        "py_modules": [str(Path(__file__).parents[1])],
+        "excludes": ["__pycache__"],
+        "env_vars": {
+            IN_JOB: "1",
+            "RPG_HOME": str(home()),
+            "CKPTS_DIR": os.path.abspath(os.environ.get("CKPTS_DIR", "checkpoints")),
+            "VERL_USE_EXTERNAL_MODULES": ",".join([*plugins, PLUGIN]),
+            **{name: os.environ[name] for name in names if name in os.environ and name not in withheld()},
+        },
+    }
+
+
+def submit(run: str, name: str | None, overrides: list[str]) -> int:
+    """Submit the start of a script with these overrides as a job called run; show its log and return its exit code.
+
+    A signal leaves the job running, and the same command follows it again. If a job of another command holds the run's
+    directory, the lock rejects this job on the cluster. Raises Refused for a secret in the job's environment.
+    """
+    from ray.job_submission import JobStatus, JobSubmissionClient
+
+    environment, address = runtime_env(), os.environ["RAY_ADDRESS"]
+    if diagnostics := list(in_variables("the job's environment", environment["env_vars"])):
+        raise Refused(diagnostics)
+    if variables := withheld():
+        print(
+            f"warning: {', '.join(variables)}: not sent, as the dashboard shows a job's environment; if the run needs "
+            "it, log in on every node (hf auth login, wandb login) or set it there before `ray start`",
+            file=sys.stderr,
+        )
+    try:
+        client = JobSubmissionClient(address)
+        entrypoint = shlex.join(["python3", "-m", "rpg.run", *([name] if name else []), *overrides])
+        running = _running(client, entrypoint, environment["env_vars"]["CKPTS_DIR"])
+        job = running or client.submit_job(entrypoint=entrypoint, runtime_env=environment, metadata={"name": run})
+    except Exception as error:  # noqa: BLE001 - Ray raises ConnectionError, RuntimeError and its own; all are shown
+        print(
+            f"error: RAY_ADDRESS={address}: {str(error).strip()}\nSet it to the dashboard's address, http://HEAD:8265; "
+            "a cluster of Ray 2.60 also needs RAY_AUTH_MODE=token and its token (recipe/rpg/README.md)",
+            file=sys.stderr,
+        )
+        return signals.REFUSED
+    signals.raise_from_now()
+    commands = f"`ray job logs --follow {job}` shows its log, `ray job stop {job}` stops it"
+    try:
+        print(f"{run}: job {job} on {address}{', already running' if running else ''}", file=sys.stderr)
+        info = _follow(client, job)
+    except (KeyboardInterrupt, SystemExit) as end:
+        with contextlib.suppress(OSError):  # after SIGHUP there is no terminal
+            print(f"\nthe job continues; {commands}", file=sys.stderr)
+        return signals.INTERRUPTED if isinstance(end, KeyboardInterrupt) else int(end.code or 0)
+    except TimeoutError as error:
+        print(f"error: RAY_ADDRESS={address}: {error}\nThe job may continue; {commands}", file=sys.stderr)
+        return signals.FAILED
+    print(f"job {job}: {info.status}: {info.message}", file=sys.stderr)
+    return signals.DONE if info.status == JobStatus.SUCCEEDED else info.driver_exit_code or signals.FAILED
+
+
+def _running(client: Any, entrypoint: str, parent: str) -> str | None:
+    """Return the unfinished job of the same command with the same parent directory of runs."""
+    for job in client.list_jobs():
+        variables = (job.runtime_env or {}).get("env_vars", {})
+        if (job.entrypoint, variables.get("CKPTS_DIR")) == (entrypoint, parent) and not job.status.is_terminal():
+            return job.submission_id
+    return None
+
+
+def _follow(client: Any, job: str) -> Any:
+    """Show the job's log until the job ends, reconnecting if necessary; return Ray's information on the job.
+
+    Raises TimeoutError if the cluster does not answer for ANSWER_LIMIT seconds.
+    """
+    import aiohttp
+    from ray.exceptions import RayError
+
+    shown = 0
+
+    async def show() -> None:
+        nonlocal shown
+        read = 0
+        async for text in client.tail_job_logs(job):
+            print(text[max(0, shown - read) :], end="", flush=True)  # each connection starts at the log's beginning
+            read += len(text)
+            shown = max(shown, read)
+
+    answered, last_reason = time.monotonic(), ""
+    while True:
+        # a new event loop per connection, so that Ctrl-C does not wait for the cluster's answer
+        with contextlib.suppress(RuntimeError, OSError, aiohttp.ClientError):  # the first argument is Ray's message
+            asyncio.run(show())
+        try:
+            info = client.get_job_info(job)
+            if info.status.is_terminal():
+                return info
+            answered, reason = time.monotonic(), "lost the connection to its log"
+        except (RuntimeError, OSError, RayError) as error:  # errors of Ray, requests and tokens
+            reason = str(error).strip()
+        if time.monotonic() - answered > ANSWER_LIMIT:
+            raise TimeoutError(f"job {job}: no answer for {ANSWER_LIMIT:.0f} s: {reason}")
+        if reason != last_reason:
+            print(f"note: job {job}: {reason}; asking again", file=sys.stderr)
+            last_reason = reason
+        time.sleep(PAUSE)
