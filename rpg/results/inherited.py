@@ -16,8 +16,8 @@ from rpg.registry.recipe import Script
 MODEL = "actor_rollout_ref.model"
 # settings that may change on a resume, and that an evaluation needs
 EVALUATED = (
-    f"{MODEL}.path", f"{MODEL}.tokenizer_path", f"{MODEL}.hf_config_path", "data.val_files", "data.val_max_samples",
-    "actor_rollout_ref.rollout.val_kwargs", "trainer.experiment_name",
+    f"{MODEL}.path", f"{MODEL}.tokenizer_path", f"{MODEL}.hf_config_path", "data.train_files", "data.val_files",
+    "data.val_max_samples", "actor_rollout_ref.rollout.val_kwargs", "trainer.experiment_name",
 )  # fmt: skip
 
 

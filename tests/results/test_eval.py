@@ -21,6 +21,7 @@ NAME = "rpg_cpu_urkl1e-4_rf"
 SHARD = "actor/model_world_size_2_rank_1.pt"
 FUNCTION = "reward.custom_reward_function"
 OWN = (  # of a training with one's own data, reward and lengths
+    "data.train_files=[/data/mine_train.parquet]",  # verl opens them for a validation, too
     "data.val_files=[/data/mine_test.parquet]",
     "data.max_response_length=48",
     "data.max_prompt_length=91",
