@@ -143,7 +143,7 @@ def prompts_fit(run: RunConfig) -> Iterator[Diagnostic]:
 
     Of cost "verl" for transformers, which verl imports too.
     """
-    if any(run.get(key) for key in OTHER_PROMPTS):
+    if any(run.get(key) for key in OTHER_PROMPTS) or not any(_readable(run)):
         return
     path, limit = str(run.get(f"{MODEL}.tokenizer_path") or run.get(f"{MODEL}.path")), run.get(LIMIT)
     is_local = Path(path).expanduser().is_dir()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from rpg.data.readers import DataError
@@ -40,7 +41,14 @@ class PromptTokenizer:
         from transformers import AutoTokenizer
 
         try:
-            self._tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
+            try:  # the cache first: offline, the hub's client retries for a minute
+                self._tokenizer = AutoTokenizer.from_pretrained(
+                    path, trust_remote_code=trust_remote_code, local_files_only=True
+                )
+            except OSError:
+                if Path(path).is_dir():
+                    raise
+                self._tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
         except (OSError, ValueError, KeyError, ImportError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise NoTokenizer(f"{path}: no tokenizer ({reason}); give the model's folder") from error
