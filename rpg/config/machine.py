@@ -1,5 +1,6 @@
 """Checks of the machine: verl's version, devices, ports, directories, environment variables, W&B key."""
 
+import json
 import os
 import re
 import shutil
@@ -10,8 +11,9 @@ from pathlib import Path
 from rpg.config import installed
 from rpg.config.check import check
 from rpg.config.run_config import RunConfig
-from rpg.config.settings import MODEL, ROLLOUT
-from rpg.data.diagnostics import ABSENT, Diagnostic
+from rpg.config.settings import ACTOR, MODEL, ROLLOUT
+from rpg.data.diagnostics import ABSENT, Diagnostic, shown
+from rpg.files.atomic import FINGERPRINT
 from rpg.files.integrity import REFERENCE, STEP, TRACKER, UNCHECKED, ranks_that_saved, verify
 from rpg.verl_plugin import version
 
@@ -158,6 +160,9 @@ def temporary_files(run: RunConfig) -> Iterator[Diagnostic]:
 
 
 SHARDS = {"model": "model", "optimizer": "optim", "extra": "extra_state"}  # content -> kind in verl's file names
+# settings with which verl cannot load the shards of a run that had others, whatever rpg.resume_changed says
+OF_THE_WEIGHTS = (f"{ACTOR}.strategy", f"{ACTOR}.fsdp_config.fsdp_size", f"{MODEL}.lora_rank")
+OF_THE_OPTIMIZER = (f"{ACTOR}.optim.optimizer", f"{ACTOR}.optim.optimizer_impl")
 CONTENTS = "actor_rollout_ref.actor.checkpoint.load_contents"
 
 
@@ -197,6 +202,7 @@ def _loadable(run: RunConfig, key: str, directory: Path) -> Iterator[Diagnostic]
         remedy = f"set {DEVICES[0]} x {DEVICES[1]} = {number}, or {export}"
         yield Diagnostic(key, run.get(key), wrong, remedy)
         return
+    yield from _of_another_model(run, directory, "optim" in kinds)
     for kind, sizes in saved.items():
         if ranks not in sizes and kind == REFERENCE:
             wrong = f"{name} has no reference of {ranks} ranks, and rpg.reference.mode={run.get('rpg.reference.mode')}"
@@ -204,6 +210,18 @@ def _loadable(run: RunConfig, key: str, directory: Path) -> Iterator[Diagnostic]
         elif ranks not in sizes:
             wrong = f"{name} has no actor/{kind}_world_size_{ranks}_rank_*.pt, which {CONTENTS} asks for"
             yield Diagnostic(key, run.get(key), wrong, f"take it out of {CONTENTS}, or {export}")
+
+
+def _of_another_model(run: RunConfig, directory: Path, with_optimizer: bool) -> Iterator[Diagnostic]:
+    """Compare the settings that decide the shards' content with those of the run that saved them, if it says them."""
+    try:
+        saved = json.loads((directory.parent / FINGERPRINT).read_bytes())
+    except (OSError, ValueError):
+        return
+    for name in (*OF_THE_WEIGHTS, *(OF_THE_OPTIMIZER if with_optimizer else ())):
+        if name in saved and saved[name] != run.get(name):
+            wrong = f"{directory.name} was saved with {name}={shown(saved[name])}: its files do not fit this run's"
+            yield Diagnostic(name, run.get(name), wrong, "resume with that, or start a new run under another name")
 
 
 def _named(run: RunConfig, path: str) -> Iterator[Diagnostic]:

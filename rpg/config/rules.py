@@ -122,12 +122,14 @@ def resumption(run: RunConfig) -> Found:
         yield s.wrong("resume_path", f"does not agree with {s.shown('resume_mode')}", remedy)
 
 
-@check("saving", "checkpoints are not saved asynchronously, which verl does for Megatron only")
+@check("saving", "checkpoints are saved as verl's FSDP does: neither asynchronously nor to HDFS")
 def saving(run: RunConfig) -> Found:
     s = run.settings
     if s.saves_async is True:
         wrong = "is of Megatron: FSDP saves at once all the same, and verl then writes no tracker of the last"
         yield s.wrong("saves_async", f"{wrong} checkpoint", "remove it")
+    if s.hdfs_directory is not None:
+        yield s.wrong("hdfs_directory", "is not read by FSDP: verl copies no checkpoint there", "remove it")
 
 
 @check("validation", "a run with val_only has val_before_train")

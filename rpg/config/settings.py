@@ -164,6 +164,7 @@ class Settings:
     resume_mode: Literal["auto", "disable", "resume_path"] = at("trainer.resume_mode")
     resume_path: FilePath | None = at("trainer.resume_from_path")
     saves_async: bool | None = at(f"{ACTOR}.checkpoint.async_save")
+    hdfs_directory: str | None = at("trainer.default_hdfs_dir")
     val_only: bool = at("trainer.val_only")
     val_before_train: bool = at("trainer.val_before_train")
 

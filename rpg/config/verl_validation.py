@@ -6,7 +6,6 @@ They import verl, which takes seconds, and therefore run last.
 import contextlib
 import dataclasses
 import importlib
-import inspect
 import io
 import types
 import typing

@@ -66,6 +66,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("resumption", ["trainer.resume_mode=resume_path"], ["trainer.resume_from_path=null"]),
     ("resumption", ["trainer.resume_from_path=/x/global_step_1"], []),
     ("saving", [f"{A}.checkpoint.async_save=true"], []),
+    ("saving", ["trainer.default_hdfs_dir=hdfs://x/y"], []),
     ("validation", ["trainer.val_only=true", "trainer.val_before_train=false"], []),
     ("loss name", [f"{L}=rpg_rf_urlk_clip_ppo"], []),
     ("estimator name", ["algorithm.adv_estimator=rpgg"], []),

@@ -3,6 +3,7 @@
 import pytest
 
 import rpg.run.train
+from rpg.config import fingerprint
 from rpg.config.run_config import RunConfig
 from rpg.files import manifest
 from rpg.run import directory, start
@@ -94,3 +95,25 @@ def test_files_of_other_nodes_are_not_missed(toy, launch):
     manifest.write(step)
     code, _, err = launch()
     assert (code, "ranks" in err) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("override", "contents"),
+    [
+        ("actor_rollout_ref.model.lora_rank=8", None),
+        ("actor_rollout_ref.actor.optim.weight_decay=0.2", None),
+        ("optim=schedulefree", None),
+        ("optim=schedulefree", "[model,extra]"),
+    ],
+)
+def test_shards_of_another_model_or_optimizer(toy, launch, override, contents):
+    """rpg.resume_changed=true does not make them loadable; a changed weight decay does no harm."""
+    _, run, _ = launch()
+    (toy / "run").mkdir(exist_ok=True)
+    fingerprint.record(toy / "run", run, 0, {})
+    write_complete(toy / "run", 4, ranks=1)
+    more = [f"actor_rollout_ref.actor.checkpoint.load_contents={contents}"] if contents else []
+    code, _, err = launch(override, "rpg.resume_changed=true", *more)
+    fits = "weight_decay" in override or contents is not None
+    assert code == (0 if fits else 2), err
+    assert ("global_step_4 was saved with" in err) == (not fits)
