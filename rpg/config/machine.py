@@ -202,7 +202,7 @@ def _loadable(run: RunConfig, key: str, directory: Path) -> Iterator[Diagnostic]
         remedy = f"set {DEVICES[0]} x {DEVICES[1]} = {number}, or {export}"
         yield Diagnostic(key, run.get(key), wrong, remedy)
         return
-    yield from _of_another_model(run, directory, "optim" in kinds)
+    yield from _of_another_model(run, directory, "optim" in kinds and not run.get("trainer.val_only"))
     for kind, sizes in saved.items():
         if ranks not in sizes and kind == REFERENCE:
             wrong = f"{name} has no reference of {ranks} ranks, and rpg.reference.mode={run.get('rpg.reference.mode')}"
