@@ -169,7 +169,7 @@ def prompts_fit(run: RunConfig) -> Iterator[Diagnostic]:
     for key, name, count in counts:
         if count.unusable:
             more = f" (and {count.unusable - 1} other rows)" if count.unusable > 1 else ""
-            remedy = f"change the row or leave it out, or set {MODEL}.custom_chat_template"
+            remedy = f"change the row or leave it out; a template that takes it is set by {MODEL}.custom_chat_template"
             yield Diagnostic(key, name, f"{count.first_unusable}{more}", remedy)
     yield from _too_long(run, counts)
 
