@@ -24,6 +24,8 @@ _loaded: list[tuple[str, Callable[..., Any]]] = []  # the only function of this 
 
 def warm_up(file: str, function: str) -> None:
     """Import the user's file."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a child ends without flushing
     limit_math_verify()
     _loaded.append((f"{file}, {function}", load(file, function)))
 
