@@ -105,7 +105,7 @@ def compare(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]]:
     there = {
         key: value for key, value in there.items() if not below(key, FREE)
     }  # an older version may have had fewer settings
-    there, here = through_adapter(there), through_adapter(json.loads(json.dumps(defining(run))))
+    there, here = map(through_adapter, (there, json.loads(json.dumps(defining(run)))))
     return {
         key: (there.get(key, "(not there)"), here.get(key, "(not there)"))
         for key in sorted({*there, *here})

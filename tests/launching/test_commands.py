@@ -74,7 +74,8 @@ def test_flags_of_train_are_the_variables(capsys, monkeypatch, tmp_path):
     (tmp_path / "own.py").write_text("def compute_score(data_source, solution_str, ground_truth, extra_info): ...")
     assert main(["train", "grpo_qwen3-0.6b", "--reward", "own.py"]) == 0
     printed = yaml.safe_load(capsys.readouterr().out)
-    assert printed["reward"]["custom_reward_function"]["path"] == str(tmp_path / "own.py")
+    own = {"file": str(tmp_path / "own.py"), "function": "compute_score"}
+    assert printed["reward"]["custom_reward_function"]["reward_kwargs"] == own
 
 
 @pytest.mark.parametrize(("memory", "share"), [("47.9", 0.5), ("48", 0.4), ("80", 0.6)])
