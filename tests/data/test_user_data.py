@@ -187,6 +187,11 @@ def test_a_range_that_would_hang_is_refused(tmp_path: Path, capsys: pytest.Captu
     [
         ("def reward(response, answer, row):\n    return float(f'{{{answer}}}' in response)", 0),
         (f"async def mine({', '.join(VERLS)}):\n    return ground_truth in solution_str", 0),
+        (
+            "from math_verify import parse, verify\n"
+            "def reward(response, answer):\n    return verify(parse(f'${answer}$'), parse(response))",
+            0,
+        ),
         ("def reward(response, answer):\n    return 1.0", 1),  # a wrong answer scores like the right one
         ("def reward(response, answer):\n    return 1 / 0", 1),
         ("def reward(response, answer):\n    return 'yes'", 1),
