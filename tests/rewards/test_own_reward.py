@@ -1,6 +1,8 @@
 """Custom reward files: choice of the function, verl's call, and the run's configuration."""
 
+import contextlib
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
@@ -8,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from omegaconf import OmegaConf
 
 from rpg.config import fingerprint
 from rpg.config.compose import configured
-from rpg.rewards.user_reward import ADAPTER, RewardError, as_score, compute_score, find_reward
+from rpg.rewards.user_reward import ADAPTER, RewardError, as_score, compute_score, find_reward, sandbox_of
 
 VERLS = "def {name}(data_source, solution_str, ground_truth, extra_info=None, **kwargs):\n    return 1.0\n"
 SHORT = "def {name}(response, answer, row):\n    return float(answer in response and row['level'] == '3')\n"
@@ -21,6 +24,17 @@ EXTRA = {"raw_problem": "q", "index": 0, "level": "3"}
 TOY = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experiment_name=t"]
 FUNCTION = "reward.custom_reward_function"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg.enable"
+
+
+@pytest.fixture(autouse=True)
+def end_helpers() -> Iterator[None]:
+    """End the process of each file; otherwise they live as long as this one."""
+    yield
+    for process in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # psutil's also for a process that has ended
+            if "rpg.rewards.user_child" in process.cmdline():
+                process.kill()
+    sandbox_of.cache_clear()
 
 
 def write(path: Path, *sources: str) -> Path:
