@@ -40,8 +40,8 @@ from rpg.results.samples import read_samples, rows_of
 from rpg.results.table import build_table
 from rpg.results.table_command import escape_md, markdown
 from rpg.results.try_reward import try_reward
-from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox
-from rpg.rewards.user_reward import as_score, load
+from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
+from rpg.rewards.user_reward import as_score
 from rpg.run.measures import is_validation
 
 SCORED_FROM = "scored_from"  # key in environment.json: the scored run
@@ -163,13 +163,14 @@ def reward_of(run: RunLog) -> Callable[..., Any]:
     path = own.get("path")
     if not path:
         raise ResultsError(f"{run.directory}: no reward function in {CONFIG}; give --judge")
-    try:
-        if path.startswith("pkg://"):
+    own = {"name": "compute_score", **own}
+    if path.startswith("pkg://"):
+        try:
             function = getattr(importlib.import_module(path.removeprefix("pkg://")), own["name"])
-        else:
-            function = load(path, own["name"])
-    except Exception as error:  # an import runs the user's file
-        raise ResultsError(f"{path}: {type(error).__name__}: {error}") from error
+        except (ImportError, AttributeError) as error:
+            raise ResultsError(f"{path}: {type(error).__name__}: {error}") from error
+    else:  # a run of before the adapter
+        function = partial(user_reward.compute_score, file=path, function=own["name"])
     return partial(function, **own.get("reward_kwargs") or {})
 
 

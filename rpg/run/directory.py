@@ -36,32 +36,44 @@ class NotWritten(Exception):
 
 @contextlib.contextmanager
 def held(run: RunConfig) -> Iterator[None]:
-    """Create and lock the run's directory until this process leaves the context or dies, and prepare it for the run.
+    """Lock the run's directory, reject another training in it, and prepare it for the run.
 
     Writes config.yaml, environment.json, fingerprint and history, and cuts the log to the checkpoint; with
-    trainer.resume_mode=disable, log and checkpoints of an earlier run are moved aside. A run that is rejected inside
-    this context removes the directories that it created.
+    trainer.resume_mode=disable, log and checkpoints of an earlier run are moved aside.
 
     Raises:
         Refused: another process holds it, it cannot be created or written to, or it holds another training.
         NotWritten: the disk is full or read-only.
     """
-    new = [folder for folder in (run.directory, *run.directory.parents) if not folder.exists()]
+    with locked(run.directory):
+        prepare(run, fingerprint.refuse_another(run.directory, run))
+        yield
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Create and lock a run's directory until this process leaves the context or dies.
+
+    A run that is rejected inside this context removes the directories that it created.
+
+    Raises:
+        Refused: another process holds it, or it cannot be created or written to.
+    """
+    new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
-        run.directory.mkdir(parents=True, exist_ok=True)
-        lock = take(run.directory / RUN)
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = take(directory / RUN)
     except (Held, OSError) as error:
         wrong, remedy = f"cannot be created or written to ({error})", "set CKPTS_DIR elsewhere"
         if isinstance(error, Held):
             wrong = str(error)
             remedy = "wait for it, stop it, or use another directory (CKPTS_DIR, trainer.experiment_name)"
-        raise Refused([Diagnostic("trainer.default_local_dir", str(run.directory), wrong, remedy)]) from None
+        raise Refused([Diagnostic("trainer.default_local_dir", str(directory), wrong, remedy)]) from None
     try:
-        prepare(run, fingerprint.refuse_another(run.directory, run))
         yield
     except Refused:
         if new:
-            (run.directory / RUN).unlink()
+            (directory / RUN).unlink()
         for folder in new:
             with contextlib.suppress(OSError):  # the directory is no longer empty
                 folder.rmdir()

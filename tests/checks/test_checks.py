@@ -15,7 +15,7 @@ import pytest
 from rpg import rewards
 from rpg.config import preflight, reward, types
 from rpg.config.check import CHEAP_OR_VERL, Refused
-from rpg.config.compose import configured
+from rpg.config.compose import compose
 from rpg.config.run_config import RunConfig
 from rpg.data.diagnostics import ABSENT, shown
 from rpg.data.parquet import SCHEMA as COLUMNS
@@ -167,7 +167,7 @@ def test_a_reward_function_of_ones_own(furnished, monkeypatch):
 def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
     (tmp_path / "mine.py").write_text(f"def reward(response, answer):\n  {body}\n")
     path = f"reward.custom_reward_function.path={tmp_path / 'mine.py'}"
-    run = configured([*overrides(furnished), path, "rpg.reward_limit=0.5"], [])
+    run = compose(None, [*overrides(furnished), path, "rpg.reward_limit=0.5"])
     (found,) = reward.reward_trial(run)
     assert found.level == level
     assert re.search(said, found.wrong)
@@ -179,7 +179,7 @@ def test_doctor_finds_a_filter_on_a_key_that_an_own_reward_lacks(furnished, tmp_
     path = f"reward.custom_reward_function.path={tmp_path / 'mine.py'}"
     for metric, errors in (("acc", []), ("format", []), ("reward", []), ("formt", ["algorithm.filter_groups.metric"])):
         chosen = ["algorithm.filter_groups.enable=true", f"algorithm.filter_groups.metric={metric}"]
-        findings = reward.reward_trial(configured([*overrides(furnished), path, *chosen], []))
+        findings = reward.reward_trial(compose(None, [*overrides(furnished), path, *chosen]))
         assert [found.key for found in findings if found.level == "error"] == errors
 
 

@@ -24,20 +24,22 @@ def errors(text: str) -> list[str]:
 
 
 def test_everything_that_is_wrong_is_shown(toy, capsys):
-    wrong = ["data.train_batch_size=80", "actor_rollout_ref.rollout.n=0", "rpg.time_limit=2h", f"{KWARGS}.judge=strict"]
-    wrong += ["data.val_files=/nowhere/test.parquet", "actor_rollout_ref.model.path=/nowhere/model"]
-    assert start.main([*overrides(toy), *wrong]) == 2
-    found = errors(capsys.readouterr().err)
-    keys = [line.partition("=")[0] for line in found]
-    assert sorted(keys) == sorted(item.partition("=")[0] for item in wrong)
-    assert not (toy / "run").exists()
+    """All wrong types first, as the other checks rely on them, then everything else."""
+    types = ["actor_rollout_ref.rollout.n=0", "rpg.time_limit=2h"]
+    others = ["data.train_batch_size=80", f"{KWARGS}.judge=strict"]
+    others += ["data.val_files=/nowhere/test.parquet", "actor_rollout_ref.model.path=/nowhere/model"]
+    for given, wrong in (([*types, *others], types), (others, others)):
+        assert start.start(None, [*overrides(toy), *given]) == 2
+        keys = [line.partition("=")[0] for line in errors(capsys.readouterr().err)]
+        assert sorted(keys) == sorted(item.partition("=")[0] for item in wrong)
+        assert not (toy / "run").exists()
 
 
 def test_a_refusal_by_verl_leaves_nothing_behind(toy, capsys):
     """Also the import server, which has started with its log in the run's directory."""
     loss = "actor_rollout_ref.actor.policy_loss.loss_mode=gsp"
     preload = ["rpg.preload.early=[]", "rpg.preload.late=[rpg.verl_plugin.cpu.preload.ray_ids]"]
-    assert start.main([*overrides(toy), loss, *preload]) == 2
+    assert start.start(None, [*overrides(toy), loss, *preload]) == 2
     (line,) = errors(capsys.readouterr().err)
     assert line.startswith(f"{loss}: is not registered with verl")
     assert not (toy / "run").exists()
@@ -66,7 +68,7 @@ def test_environment_variables(name, monkeypatch, capsys):
     refused, accepted = VALUES[name]
     for value in refused:
         monkeypatch.setenv(name, value)
-        assert start.main(["trainer.experiment_name=t"]) == 2
+        assert start.start(None, ["trainer.experiment_name=t"]) == 2
         (line,) = errors(capsys.readouterr().err)
         assert line.startswith(f"{name}={value}: ")
         assert VARIABLES[name][1] in line
@@ -88,7 +90,7 @@ def test_busy_port(toy):
 def test_a_home_directory_is_what_it_says(toy, monkeypatch):
     """CKPTS_DIR=~/ck, quoted, made a directory called ~."""
     monkeypatch.setenv("HOME", str(toy))
-    run = freeze.frozen(run_of(toy, "trainer.default_local_dir='~/ck'"))
+    run = freeze.freeze(run_of(toy, "trainer.default_local_dir='~/ck'"))
     assert run.get("trainer.default_local_dir") == str(toy / "ck")
     assert run.get("trainer.validation_data_dir") == str(toy / "ck/validation")
 
@@ -103,7 +105,7 @@ def test_a_home_directory_is_what_it_says(toy, monkeypatch):
     ],
 )
 def test_configuration_errors_have_exit_code_2(toy, override, said, capsys):
-    assert start.main([*overrides(toy), override]) == 2
+    assert start.start(None, [*overrides(toy), override]) == 2
     assert said in capsys.readouterr().err
 
 
@@ -119,7 +121,7 @@ def test_configuration_errors_have_exit_code_2(toy, override, said, capsys):
 def test_a_dry_run_refuses_wrong_settings(override, proposed, capsys, monkeypatch):
     """Suggests the nearest name; does not check the missing files and model."""
     monkeypatch.setenv("DRY_RUN", "1")
-    assert start.main(["trainer.experiment_name=t", override]) == 2
+    assert start.start(None, ["trainer.experiment_name=t", override]) == 2
     refused = capsys.readouterr()
     assert refused.out == ""
     (line,) = errors(refused.err)
@@ -129,7 +131,7 @@ def test_a_dry_run_refuses_wrong_settings(override, proposed, capsys, monkeypatc
 
 def test_a_dry_run_prints_the_configuration(capsys, monkeypatch):
     monkeypatch.setenv("DRY_RUN", "1")
-    assert start.main(["trainer.experiment_name=t"]) == 0
+    assert start.start(None, ["trainer.experiment_name=t"]) == 0
     printed = OmegaConf.create(capsys.readouterr().out)
     assert printed.actor_rollout_ref.actor.policy_loss.loss_mode == "rpg_rf_urkl_clip_ppo"
 

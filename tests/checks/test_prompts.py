@@ -46,7 +46,7 @@ def test_a_start_is_refused_with_the_count_and_the_length_that_would_do(toy, cap
     file = write(toy / "train.parquet", words(*[20] * 38, 81, 100))
     monkeypatch.setattr(rpg.run.train, "train", lambda *_: pytest.fail("the run was not refused"))
     arguments = [*overrides(toy), "rpg.preload.early=[]", "rpg.preload.late=[]"]
-    assert start.main(arguments) == 2
+    assert start.start(None, arguments) == 2
     [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert line == (
         f"error: data.max_prompt_length=80: 2 of 40 prompts of {file} are longer, up to 100 tokens (first: row 38): "

@@ -35,7 +35,7 @@ def test_a_secret_in_the_configuration(toy, override, key, monkeypatch):
 def test_a_secret_is_refused_before_anything_shows_it(toy, capfd, monkeypatch, dry):
     """Another check's message would show rpg.env, and the output of dry runs is stored in files."""
     monkeypatch.setenv("DRY_RUN", dry)
-    assert start.main([*overrides(toy), f"+rpg.env.HF_TOKEN={TOKEN}", "+rpg.env.a-b=x"]) == 2
+    assert start.start(None, [*overrides(toy), f"+rpg.env.HF_TOKEN={TOKEN}", "+rpg.env.a-b=x"]) == 2
     out, err = capfd.readouterr()
     assert "rpg.env.HF_TOKEN" in err
     assert TOKEN not in out + err

@@ -24,7 +24,7 @@ def test_another_verl_is_refused(other, toy, monkeypatch, capsys, dry):
     """Before its configuration is read, which ours may not fit."""
     monkeypatch.setenv("DRY_RUN", dry)
     monkeypatch.setattr(compose, "compose_config", lambda overrides: pytest.fail("it was composed"))
-    assert start.main(overrides(toy)) == 2
+    assert start.start(None, overrides(toy)) == 2
     assert f"verl={OTHER}" in capsys.readouterr().err
     assert not (toy / "run").exists()
 
@@ -32,7 +32,7 @@ def test_another_verl_is_refused(other, toy, monkeypatch, capsys, dry):
 def test_no_verl_at_all(monkeypatch):
     monkeypatch.setattr(version, "installed", lambda: None)
     monkeypatch.setenv(version.ALLOW, "1")
-    assert start.main(["trainer.experiment_name=t"]) == 2
+    assert start.start(None, ["trainer.experiment_name=t"]) == 2
 
 
 @pytest.mark.slow

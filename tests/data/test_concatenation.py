@@ -80,7 +80,7 @@ def test_a_start_is_refused_before_ray(tmp_path: Path, capsys, monkeypatch) -> N
     (toy := tmp_path / "toy").mkdir()
     files = own_files(tmp_path)
     given = f"data.train_files=[{files[0]},{files[1]}]"
-    assert start.main([*overrides(make_toy(toy)), given]) == 2
+    assert start.start(None, [*overrides(make_toy(toy)), given]) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "concatenate" in line]
     assert line.startswith(f"error: data.train_files={files[1]}: {said(files)}; ")
     assert not (toy / "run").exists()

@@ -137,7 +137,7 @@ def test_script_from_another_directory_runs_as_a_job(cluster, tmp_path):
     assert "SUCCEEDED" in done.stderr
     assert steps(tmp_path)[-1] == 2
     jobs = json.loads(cluster.ray("list", "jobs", "--address", cluster.url, "--format", "json", "--detail"))
-    [job] = [job for job in jobs if "rpg.launching" in job["entrypoint"]]
+    [job] = [job for job in jobs if "rpg.run" in job["entrypoint"]]
     assert job["metadata"]["name"] == SCRIPT.stem.removeprefix("run_")
     logs = cluster.ray("job", "logs", "--address", cluster.url, job["submission_id"])
     assert "Training Progress" in logs

@@ -78,17 +78,8 @@ def test_a_dry_run(monkeypatch, capsys):
         monkeypatch.setenv("DRY_RUN", value)
         assert start.dry_run() is (value in ("1", "true"))
     monkeypatch.setenv("DRY_RUN", "maybe")
-    assert start.main(["trainer.experiment_name=t"]) == 2
+    assert start.start(None, ["trainer.experiment_name=t"]) == 2
     assert "DRY_RUN=maybe" in capsys.readouterr().err
-
-
-def test_a_late_ray_is_started_again_in_a_fresh_process(monkeypatch):
-    started = []
-    monkeypatch.setattr(os, "execv", lambda program, arguments: started.append((program, arguments)))
-    monkeypatch.setenv(start.TRIED, "0")
-    codes = [start.start_again(["profile=cpu"], RuntimeError()) for _ in range(start.STARTS)]
-    assert started == [(sys.executable, [sys.executable, "-m", "rpg.launching", "profile=cpu"])] * 2
-    assert codes[-1] == 1
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import yaml
 
 from rpg.cli import main
 from rpg.config.compose import of_script
-from rpg.config.freeze import frozen
+from rpg.config.freeze import freeze
 from rpg.registry import recipe
 
 OWN = 'exec bash "/any/launch.sh" "$0" method=dapo \\\n    trainer.project_name=mine "$@"\n'
@@ -90,8 +90,8 @@ def test_freezing_changes_neither_its_input_nor_a_frozen_run(monkeypatch, tmp_pa
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     composed = of_script(recipe.find("grpo_cpu"), [])
     before = composed.copy()
-    run = frozen(composed)
+    run = freeze(composed)
     assert composed.config == before
     assert run.get("trainer.default_local_dir") == str(tmp_path / "checkpoints/grpo_cpu")
-    assert frozen(run).config == run.config
+    assert freeze(run).config == run.config
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ from rpg.run import start
 
 
 def refused(override: str, capsys: pytest.CaptureFixture[str]) -> str:
-    assert start.main(["trainer.experiment_name=t", override]) == 2
+    assert start.start(None, ["trainer.experiment_name=t", override]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: {override}: ")
     return line

@@ -42,7 +42,7 @@ def assert_nowhere(directory: Path) -> None:
 
 def frozen_run(directory: Path, *overrides: str) -> RunConfig:
     directory_override = f"trainer.default_local_dir={directory}"
-    return freeze.frozen(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", directory_override, *overrides])))
+    return freeze.freeze(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", directory_override, *overrides])))
 
 
 @pytest.mark.slow
@@ -66,7 +66,7 @@ def test_a_job_that_would_show_one(monkeypatch, capsys):
     monkeypatch.setattr(FakeClient, "submitted", None, raising=False)
     home = f"/data/{PLANTED['HF_TOKEN']}"
     os.environ.update({"RAY_ADDRESS": "http://head:8265", "HF_HOME": home})
-    assert start.main(["rpg.script=dapo_7b", "method=dapo"]) == 2
+    assert start.start(None, ["rpg.script=dapo_7b", "method=dapo"]) == 2
     err = capsys.readouterr().err
     assert "HF_HOME: " in err
     assert home not in err

@@ -29,7 +29,7 @@ def launch(toy, monkeypatch, capsys):
     def launcher(*more: str) -> tuple[int, RunConfig | None, str]:
         runs: list[RunConfig] = []
         monkeypatch.setattr(rpg.run.train, "train", lambda run, *_: runs.append(run) or 0)
-        code = start.main([*overrides(toy), "rpg.preload.early=[]", "rpg.preload.late=[]", *more])
+        code = start.start(None, [*overrides(toy), "rpg.preload.early=[]", "rpg.preload.late=[]", *more])
         return code, runs[0] if runs else None, capsys.readouterr().err
 
     return launcher

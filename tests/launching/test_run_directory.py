@@ -15,13 +15,13 @@ from rpg.config.check import Refused
 from rpg.config.run_config import RunConfig
 from rpg.files.atomic import write_whole
 from rpg.files.integrity import TRACKER, newest_complete
-from rpg.run import directory
+from rpg.run import directory as rundir
 
 HOLD = """
 import sys
 from pathlib import Path
-from rpg.launching import rundir
-with rundir.held(Path(sys.argv[1])):
+from rpg.run.directory import locked
+with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -35,24 +35,24 @@ def test_a_directory_is_one_process_s(tmp_path, end):
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
-    with pytest.raises(Refused, match=rf"\b{process.pid}\b"), directory.held(directory):
+    with pytest.raises(Refused, match=rf"\b{process.pid}\b"), rundir.locked(directory):
         pytest.fail("held by two")
-    assert (directory / directory.RUN).is_file()
+    assert (directory / rundir.RUN).is_file()
     if end == "kill":
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     else:
         process.communicate()
-    with directory.held(directory):
-        assert json.loads((directory / directory.RUN).read_text())["pid"] == os.getpid()
+    with rundir.locked(directory):
+        assert json.loads((directory / rundir.RUN).read_text())["pid"] == os.getpid()
 
 
 def test_a_refused_run_leaves_no_directory(tmp_path):
-    with pytest.raises(Refused), directory.held(tmp_path / "a/b"):
+    with pytest.raises(Refused), rundir.locked(tmp_path / "a/b"):
         raise Refused([])
     assert not (tmp_path / "a").exists()
     (tmp_path / "a").mkdir()
-    with pytest.raises(Refused), directory.held(tmp_path / "a"):
+    with pytest.raises(Refused), rundir.locked(tmp_path / "a"):
         raise Refused([])
     assert (tmp_path / "a").exists()
 
@@ -115,7 +115,7 @@ def test_a_file_is_known_by_its_content(tmp_path, key, named):
 
 def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path):
     """Including checkpoints, from which a run killed before its first checkpoint would otherwise resume."""
-    directory.put_aside(tmp_path)
+    rundir.put_aside(tmp_path)
     assert list(tmp_path.iterdir()) == []
     for step in (10, 20):
         (tmp_path / f"global_step_{step}/actor").mkdir(parents=True)
@@ -123,13 +123,13 @@ def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path):
     (tmp_path / "metrics.jsonl").write_bytes(line(20))
     (tmp_path / "left_out.jsonl").write_text("{}")
     os.utime(tmp_path / "metrics.jsonl", (2e9, 2e9))  # 2033-05-18
-    directory.put_aside(tmp_path)
+    rundir.put_aside(tmp_path)
     (aside,) = tmp_path.glob("checkpoints.until-203305*")
     assert sorted(path.name for path in aside.iterdir()) == ["global_step_10", "global_step_20", TRACKER]
     kept = sorted(path.name.split(".")[0] for path in tmp_path.glob("*.until-203305*.jsonl"))
     assert kept == ["left_out", "metrics"]
     assert newest_complete(tmp_path).newest is None
-    directory.put_aside(tmp_path)
+    rundir.put_aside(tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
 
 
@@ -149,7 +149,7 @@ def line(step: int) -> bytes:
 def test_metrics_up_to_the_checkpoint(tmp_path, before, capsys):
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_bytes(b"".join(before))
-    directory.cut_metrics(metrics, 1)
+    rundir.cut_metrics(metrics, 1)
     assert metrics.read_bytes() == line(0) + line(1)
     assert bool(capsys.readouterr().err) is (len(before) > 2)
 

@@ -11,7 +11,7 @@ import pytest
 import ray.job_submission
 
 from rpg.config.compose import compose_config, resolve
-from rpg.config.freeze import frozen, wandb_environment
+from rpg.config.freeze import freeze, wandb_environment
 from rpg.config.run_config import RunConfig
 from rpg.registry.recipe import home
 from rpg.run import start, submit
@@ -85,7 +85,7 @@ def test_what_the_hub_and_the_network_need_goes_along_and_keys_do_not(client, ca
     plain = {"HF_ENDPOINT": "https://mirror.example.org", "NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth0"}
     secret = {"HF_TOKEN": "hf_1", "WANDB_API_KEY": "w_2", "WANDB_BASE_URL": "https://me:pass_3@wandb.example.org"}
     os.environ.update(plain, **secret)
-    assert submit.submit("name", []) == 0
+    assert submit.submit("name", None, []) == 0
     assert plain.items() <= client.submitted.runtime_env["env_vars"].items()
     told = capsys.readouterr().err
     assert all(name in told for name in secret)
@@ -109,7 +109,7 @@ def test_a_signal_ends_the_following_and_not_the_job(client, capsys, monkeypatch
     monkeypatch.setattr(client, "get_job_info", end)
     for each in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, lambda number, frame: pytest.fail("nobody's"))
-    assert submit.submit("name", []) == code
+    assert submit.submit("name", None, []) == code
     assert "raysubmit_1" in capsys.readouterr().err
 
 
@@ -131,15 +131,15 @@ def test_a_lost_log_is_taken_up_where_it_was(client, capsys, monkeypatch, ends):
 
     monkeypatch.setattr(client, "tail_job_logs", tail)
     monkeypatch.setattr(client, "get_job_info", info)
-    assert submit.submit("name", []) == 0
+    assert submit.submit("name", None, []) == 0
     assert capsys.readouterr().out == "".join(log)
 
 
 def test_main_submits_its_own_overrides(client, capsys):
-    assert start.main(["rpg.script=dapo_7b", "method=dapo", "trainer.project_name='a b'"]) == 0
+    assert start.start("dapo_7b", ["method=dapo", "trainer.project_name='a b'"]) == 0
     assert client.submitted.address == "http://head:8265"
     assert client.submitted.metadata == {"name": "dapo_7b"}
-    command = "python3 -m rpg.launching rpg.script=dapo_7b method=dapo "
+    command = "python3 -m rpg.run dapo_7b method=dapo "
     assert client.submitted.entrypoint == command + "'trainer.project_name='\"'\"'a b'\"'\"''"  # for a shell
     assert capsys.readouterr().out == "step 1\nstep 2\n"
 
@@ -148,11 +148,11 @@ def test_main_submits_its_own_overrides(client, capsys):
 def test_the_jobs_exit_code_is_ours(client, monkeypatch, status, code, expected):
     monkeypatch.setattr(client, "status", status)
     monkeypatch.setattr(client, "exit_code", code)
-    assert submit.submit("name", []) == expected
+    assert submit.submit("name", None, []) == expected
 
 
 def frozen_run(*overrides) -> RunConfig:
-    return frozen(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", *overrides])))
+    return freeze(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", *overrides])))
 
 
 def test_a_local_ray_is_described_and_a_cluster_is_not():
@@ -191,14 +191,14 @@ def test_wandb_without_a_key_is_offline(environment, netrc, mode, tmp_path):
     ("other", "followed"),
     [
         ({}, True),
-        ({"entrypoint": "python3 -m rpg.launching rpg.script=dapo_7b"}, False),
+        ({"entrypoint": "python3 -m rpg.run dapo_7b"}, False),
         ({"status": "FAILED"}, False),
         ({"runtime_env": {"env_vars": {"CKPTS_DIR": "/elsewhere"}}}, False),
     ],
 )
 def test_the_same_command_follows_its_job(client, monkeypatch, capsys, other, followed):
     parent = {"env_vars": {"CKPTS_DIR": os.path.abspath("checkpoints")}}
-    job = {"entrypoint": "python3 -m rpg.launching rpg.script=grpo_7b", "status": "RUNNING", "runtime_env": parent}
+    job = {"entrypoint": "python3 -m rpg.run grpo_7b", "status": "RUNNING", "runtime_env": parent}
     job = {**job, **other, "submission_id": "raysubmit_0"}
     job["status"] = ray.job_submission.JobStatus(job["status"])
     monkeypatch.setattr(client, "jobs", (types.SimpleNamespace(**job),))

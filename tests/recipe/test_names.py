@@ -1,21 +1,25 @@
 """Names of launch scripts: parsing, invalid names, and contradicting configurations."""
 
+import copy
+
 import pytest
 from omegaconf import OmegaConf
 
+from rpg.config.compose import compose_config
 from rpg.objectives import LOSS_NAMES, LossSpec
+from rpg.registry.labels import LABELS
 from rpg.registry.scripts import (
-    LEFT_OUT,
+    DEFAULTS,
+    DEFINING,
+    DEFINING_ON_GPU,
     LONGEST,
     UnknownName,
     custom_name,
     differences,
-    names,
     overrides,
     parse,
-    settings,
 )
-from rpg.run.start import main
+from rpg.run.start import start
 
 LR, LOSS = "actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.policy_loss.loss_mode"
 GPU_7B = "model=qwen2.5-math-7b optim=adamw"
@@ -62,52 +66,43 @@ def test_what_is_no_name_is_refused(name):
 
 def test_every_loss_has_a_method():
     """The loss does not depend on size, optimizer, context or schedule."""
-    plain = [name for name in names().values() if (name.size, name.optim, name.schedule) == ("7b", "adamw", "sync")]
-    assert {settings(name)[LOSS] for name in plain} == {*LOSS_NAMES, "vanilla"}
+    losses = {row.resolved_settings(divergence)[LOSS] for row, divergence in LABELS.values()}
+    assert losses == {*LOSS_NAMES, "vanilla"}
 
 
-def test_what_is_left_out_is_what_the_losses_take():
+def test_defaults_of_absent_keys_are_the_losses():
     spec = LossSpec.parse("rpg_urkl")
-    assert {key: getattr(spec, key.rpartition(".")[2]) for key in LEFT_OUT} == LEFT_OUT
+    fields = {key: key.rpartition(".")[2] for key in DEFAULTS}
+    assert {key: getattr(spec, name) for key, name in fields.items()} == DEFAULTS
 
 
-def configuration(name):
-    """Return the settings of a name."""
-    config = OmegaConf.create()
-    for key, value in settings(parse(name)).items():
-        OmegaConf.update(config, key, value, force_add=True)
-    OmegaConf.update(config, "actor_rollout_ref.model.path", "Qwen/Qwen2.5-Math-7B", force_add=True)
-    return config
-
-
-@pytest.mark.parametrize("name", ["dapo_7b", "grpo_7b_async", "rfpp_7b_1e-4", "rpg_7b_rkl1e-4_rf_clip_ppo_async"])
-def test_every_setting_that_a_name_says_is_compared(name, monkeypatch):
-    monkeypatch.delenv("MODEL_PATH", raising=False)
-    assert differences(parse(name), configuration(name)) == {}
-    for key, value in settings(parse(name)).items():
-        config = configuration(name)
-        other = not value if isinstance(value, bool) else "other" if isinstance(value, str | None) else value + 1
-        OmegaConf.update(config, key, other)
-        assert differences(parse(name), config) == {key: (value, other)}
-        OmegaConf.update(config, key, None)
-        assert list(differences(parse(name), config)) == ([] if value is None else [key])
-
-
-@pytest.mark.parametrize(
-    ("path", "variable", "is_other"),
-    [
-        ("/models/Qwen2.5-Math-7B", None, False),
-        ("Qwen/Qwen2.5-7B-Instruct", None, True),
-        ("/cache/0123abc", "/cache/0123abc", False),
-    ],
+@pytest.fixture(
+    scope="module", params=["dapo_7b", "grpo_7b_async", "rpg_7b_rkl1e-4_rf_clip_ppo_async", "rpg_cpu_ufkl1e-4"]
 )
-def test_a_model_is_known_by_its_last_part(path, variable, is_other, monkeypatch):
-    monkeypatch.delenv("MODEL_PATH", raising=False)
-    if variable:
-        monkeypatch.setenv("MODEL_PATH", variable)
-    config = configuration("dapo_7b")
+def named(request):
+    """Return a script's name and its configuration."""
+    return parse(request.param), compose_config([f"rpg.script={request.param}", *overrides(parse(request.param))])
+
+
+def test_every_setting_that_a_name_stands_for_is_compared(named):
+    name, own = named
+    assert differences(name, own, own) == {}
+    keys = [*DEFINING, *(() if name.size == "cpu" else DEFINING_ON_GPU)]
+    for key in keys:
+        value = OmegaConf.select(own, key, default=DEFAULTS.get(key))
+        config = copy.deepcopy(own)
+        other = not value if isinstance(value, bool) else "other" if isinstance(value, str | None) else value + 1
+        OmegaConf.update(config, key, other, force_add=True)
+        changed = differences(name, own, config)
+        assert changed[key] == (value, other)
+        assert {*changed} <= {key, *DEFINING}  # other keys may follow from it
+
+
+@pytest.mark.parametrize(("path", "is_other"), [("/models/Qwen2.5-Math-7B", False), ("Qwen/Qwen2.5-7B-Instruct", True)])
+def test_a_model_is_known_by_its_last_part(path, is_other):
+    own, config = (OmegaConf.create({"actor_rollout_ref": {"model": {"path": "Qwen/Qwen2.5-Math-7B"}}}) for _ in "ab")
     config.actor_rollout_ref.model.path = path
-    assert bool(differences(parse("dapo_7b"), config)) is is_other
+    assert bool(differences(parse("dapo_7b"), own, config)) is is_other
 
 
 def test_a_custom_name_says_what_was_changed():
@@ -138,7 +133,7 @@ RPG = ["rpg.script=rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28", "actor_rollout_ref.act
 )
 def test_an_override_against_the_name_is_told_and_renames_the_run(monkeypatch, capsys, script, given, changed):
     monkeypatch.setenv("DRY_RUN", "1")
-    assert main([*script, *given]) == 0
+    assert start(None, [*script, *given]) == 0
     out, err = capsys.readouterr()
     trainer = OmegaConf.create(out).trainer
     name = script[0].removeprefix("rpg.script=")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""stand_in.py -m rpg.launching --script=NAME OVERRIDE...: writes the files of a run, without training.
+"""stand_in.py -m rpg.run NAME OVERRIDE...: writes the files of a run, without training.
 
 Takes the place of the interpreter that launch.sh starts (`interpreter`). It composes the configuration, locks the run's
 directory, resumes from its newest complete checkpoint, and writes a record, a checkpoint with manifest and a validation
@@ -15,8 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from rpg.config.compose import configured
-from rpg.config.overrides import override
+from rpg.config.compose import compose
 from rpg.files import manifest
 from rpg.files.integrity import newest_complete
 from rpg.files.lock import RUN, take
@@ -45,7 +44,7 @@ def main() -> int:
     """Make the run and return its exit code."""
     signals.end_at_once()  # launch.sh blocked them
     script, *overrides = sys.argv[3:]
-    config = configured([override("rpg.script", script.removeprefix("--script=")), *overrides], []).config
+    config = compose(script, overrides).config
     trainer = config["trainer"]
     directory, name = Path(trainer["default_local_dir"]), trainer["experiment_name"]
     directory.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Draw which packages import which, from the imports of their files.
+
+python scripts/import_graph.py    # writes the drawing into CONTRIBUTING.md
+"""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "CONTRIBUTING.md"
+BEGIN, END = "```mermaid\nflowchart TD\n", "```"
+FOUNDATION = {"rpg", "rpg.names"}  # below everything
+FILES = sorted(path for package in ("rpg", "recipe", "scripts") for path in (ROOT / package).rglob("*.py"))
+MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules of this project that a file imports, except under TYPE_CHECKING."""
+    found = set()
+    tree = ast.parse(path.read_text())
+    typing = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    tree.body = [node for node in tree.body if node not in typing]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inside = {f"{node.module}.{alias.name}" for alias in node.names} & MODULES.keys()
+            found.update(inside or {node.module})
+    return found & MODULES.keys()
+
+
+def package(module: str) -> str:
+    """Return rpg.data for rpg.data.build; a module in the root of rpg is its own package."""
+    return module.split(".")[0] if module.startswith("scripts") else ".".join(module.split(".")[:2])
+
+
+def packages() -> dict[str, set[str]]:
+    """Return the packages, each with those that its files import."""
+    graph: dict[str, set[str]] = {}
+    for module, path in MODULES.items():
+        graph.setdefault(package(module), set()).update(package(other) for other in imported(path))
+    return {name: others - {name} for name, others in graph.items()}
+
+
+def drawing() -> str:
+    """Return the graph of the packages of rpg as Mermaid's text, without what is below everything."""
+    lines = []
+    for name, others in sorted(packages().items()):
+        below = sorted(other.removeprefix("rpg.") for other in others - FOUNDATION)
+        if name.startswith("rpg.") and name != "rpg.cli" and below:
+            lines.append(f"    {name.removeprefix('rpg.')} --> {' & '.join(below)}\n")
+    return "".join(lines)
+
+
+def page() -> str:
+    """Return CONTRIBUTING.md with the drawing."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    return before + BEGIN + drawing() + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
