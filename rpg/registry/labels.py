@@ -56,18 +56,17 @@ def _value(config: dict[str, Any], key: str) -> Any:
 def method_of_config(config: dict[str, Any]) -> str | None:
     """Return the label of a resolved configuration's method, or None if no method of the table fits.
 
-    A method fits by its loss, estimator and filter. Of a changed filter or estimator, the rest decides, if it can.
+    A method fits by its loss, estimator and filter. Without such a method the first with this loss and estimator
+    counts, then that with this RPG loss.
     """
     actual = {key: _value(config, key) for key in (LOSS, ESTIMATOR, FILTER_GROUPS)}
     actual[LOSS] = actual[LOSS] or "vanilla"
     for keys in ((LOSS, ESTIMATOR, FILTER_GROUPS), (LOSS, ESTIMATOR), (LOSS,)):
-        fitting = []
         for label, (row, divergence) in LABELS.items():
             settings = row.resolved_settings(divergence)
-            if all(settings.get(key, actual[key]) == actual[key] for key in keys):
-                fitting.append(label)
-        if len(fitting) == 1:
-            return fitting[0]
+            fits = all(settings.get(key, actual[key]) == actual[key] for key in keys)
+            if fits and (len(keys) > 1 or row.has_divergence):
+                return label
     return None
 
 

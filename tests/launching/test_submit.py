@@ -202,6 +202,6 @@ def test_the_same_command_follows_its_job(client, monkeypatch, capsys, other, fo
     job = {**job, **other, "submission_id": "raysubmit_0"}
     job["status"] = ray.job_submission.JobStatus(job["status"])
     monkeypatch.setattr(client, "jobs", (types.SimpleNamespace(**job),))
-    assert submit.submit("grpo_7b", ["rpg.script=grpo_7b"]) == 0
+    assert submit.submit("grpo_7b", "grpo_7b", []) == 0
     assert ("raysubmit_0 on http://head:8265, already running" in capsys.readouterr().err) == followed
     assert (client.submitted is None) == followed

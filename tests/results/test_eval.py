@@ -59,7 +59,7 @@ def test_a_run_is_evaluated_with_its_own_settings(tmp_path, capsys, form):
     for key, value in leaves(there.config):
         if below(key, EVALUATED) or not below(key, FREE):
             assert here.get(key) == value, key
-    assert here.get(f"{FUNCTION}.path") == (ADAPTER if form == "response, answer" else str(tmp_path / "mine.py"))
+    assert here.get(f"{FUNCTION}.path") == ADAPTER
     assert "judge" not in (here.get(f"{FUNCTION}.reward_kwargs") or {})
     assert here.get("reward.reward_kwargs.overlong_buffer_cfg.enable") is False
     assert here.get("actor_rollout_ref.rollout.response_length") == 48

@@ -44,7 +44,7 @@ def test_a_filtered_run_is_compared_by_its_score_before_filtering(tmp_path, caps
     assert main(["watch", "--once", str(tmp_path)]) == 0
     assert capsys.readouterr().out.count("reward -0.290") == 2
     monitor = Monitor(
-        RunConfig({"rpg": {"console": "progress"}, "trainer": {}}),
+        RunConfig({"rpg": {"console": "progress"}, "trainer": {"default_local_dir": "/none"}}),
         filtered / "metrics.jsonl",
         out := io.StringIO(),
         str,
@@ -113,7 +113,7 @@ def test_a_run_whose_reward_function_returned_no_acc_is_noted(tmp_path, capsys):
     assert main(["compare", str(tmp_path / "own"), str(tmp_path / "other")]) == 1
     assert said in capsys.readouterr().err
     monitor = Monitor(
-        RunConfig({"rpg": {"console": "progress"}, "trainer": {}}),
+        RunConfig({"rpg": {"console": "progress"}, "trainer": {"default_local_dir": "/none"}}),
         tmp_path / "metrics.jsonl",
         out := io.StringIO(),
         str,

@@ -85,7 +85,7 @@ def test_changed_settings_of_a_resumption_are_noted(tmp_path):
 
 @pytest.mark.parametrize("content", ["", "- a\n", "a: 2024-99-99", "\x00\xff"])
 def test_a_run_with_an_unreadable_configuration_is_left_out(tmp_path, content):
-    run_dir = write_run(tmp_path / "rpg_urkl1e-4", LINES)
+    run_dir = write_run(tmp_path / "rpg_cpu_urkl1e-4", LINES)
     (run,), _ = load(tmp_path)
     assert run.method == "RPG-URKL"  # by its name
     write_run(tmp_path / "good", LINES)

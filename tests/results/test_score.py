@@ -15,8 +15,8 @@ from rpg.results.run_settings import judge_of_config
 from rpg.results.runs import load_runs
 from rpg.results.samples import read_samples, samples_of_problems
 from rpg.results.table import build_table, paper_table
-from rpg.rewards import compute_score
-from rpg.rewards.user_reward import ADAPTER, load
+from rpg.rewards import compute_score, user_reward
+from rpg.rewards.user_reward import ADAPTER
 
 # answer, right by release, right by verified; one with a line end that is none in JSON
 ANSWERS = (
@@ -186,6 +186,6 @@ def test_a_run_is_scored_by_its_own_reward_function(tmp_path, capsys, verls):
     assert run.accuracies()["mine"].to_dict() == dict.fromkeys((0, 2, 4), VERIFIED)
     assert run.judge == "mine.py"
     reward.write_text("import no_such_module\n")
-    load.cache_clear()
+    user_reward.sandbox_of.cache_clear()
     assert score(run_dir) == 2
     assert "No module named 'no_such_module'" in capsys.readouterr().err

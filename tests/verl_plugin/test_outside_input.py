@@ -97,7 +97,10 @@ def test_a_tokenizers_code_is_run_where_it_is_asked_for(coded, tmp_path, monkeyp
     monkeypatch.setattr(reward_loop, "RewardLoopWorker", reward_loop.RewardLoopWorker)
     reward_worker.install()
     model = {"path": str(coded), "tokenizer_path": None, "trust_remote_code": asked}
-    config = {"actor_rollout_ref": {"model": model}, "reward": {"reward_model": {"enable": False}}}
+    config = {
+        "actor_rollout_ref": {"model": model},
+        "reward": {"reward_model": {"enable": False}, "custom_reward_function": {"path": None}},
+    }
     made = reward_loop.RewardLoopWorker(OmegaConf.create(config))
     assert (type(made.input_tokenizer).__name__ == "Mine") is asked
     assert (tmp_path / "trace").exists() is asked
