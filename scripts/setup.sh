@@ -30,17 +30,20 @@ rm -f "$stamp"
 bin=$PWD/.venv/bin
 uv=$(pinned uv)
 torch=$(pinned torch)
-say "installing $(grep -c '==' requirements/cpu.txt) packages into .venv"
-"$bin/pip" install --quiet --disable-pip-version-check "$uv"
+say "into .venv, 4 GB; takes a minute, plus the download of 1 GB"
+during "1 of 3, the installer $uv" \
+    "$bin/pip" install --quiet --disable-pip-version-check "$uv"
 
 # torch first, because not every index has its CPU build
-if ! "$bin/pip" install --quiet --disable-pip-version-check --no-deps "$torch" 2>/dev/null; then
+if ! during "2 of 3, $torch" \
+    "$bin/pip" install --quiet --disable-pip-version-check --no-deps "$torch" 2>/dev/null; then
     say "$torch is not in the package index or find-links that pip is configured with;" \
         "trying PyTorch's own index of CPU builds (uv --torch-backend cpu)"
-    if ! "$bin/uv" pip install --quiet --python "$bin/python" --no-deps --torch-backend cpu "$torch"; then
+    if ! during "2 of 3, $torch from PyTorch's index" \
+        "$bin/uv" pip install --quiet --python "$bin/python" --no-deps --torch-backend cpu "$torch"; then
         say "that index cannot be reached either; taking ${torch%+cpu}, the CUDA build, which runs on a CPU" \
             "too but is several GB with its libraries"
-        "$bin/uv" pip install --quiet --python "$bin/python" "${torch%+cpu}" \
+        during "2 of 3, ${torch%+cpu}" "$bin/uv" pip install --quiet --python "$bin/python" "${torch%+cpu}" \
             || stop "no build of ${torch%+cpu} could be installed; the message above says why"
     fi
 fi
@@ -48,7 +51,8 @@ fi
 grep -v '^torch==' requirements/cpu.txt > .venv/requirements-without-torch.txt
 # Compile now: with PYTHONDONTWRITEBYTECODE, which many images set, every process would compile its imports again, and
 # the stack would start 20 s later.
-"$bin/uv" pip install --quiet --compile-bytecode --python "$bin/python" --no-deps \
+during "3 of 3, $(grep -c '==' .venv/requirements-without-torch.txt) packages, compiled to bytecode" \
+    "$bin/uv" pip install --quiet --compile-bytecode --python "$bin/python" --no-deps \
     --requirement .venv/requirements-without-torch.txt
 "$bin/uv" pip install --quiet --python "$bin/python" --no-deps --no-build-isolation --editable . ./requirements/vllm-name
 "$bin/python" -c 'import torch, rpg, importlib.metadata as m; m.version("vllm")'

@@ -39,7 +39,7 @@ elif command -v uv >/dev/null; then # which makes environments without pip
 else
     stop "$PYTHON has no pip, and there is no uv: $PYTHON -m ensurepip"
 fi
-install() { "${uv[@]}" pip install --quiet --python "$PYTHON" "$@"; }
+install() { during "uv pip install $*" "${uv[@]}" pip install --quiet --python "$PYTHON" "$@"; }
 
 # Undeclared build requirements of flash-attn and antlr4's runtime; then torch, which flash-attn's build imports.
 install packaging wheel psutil ninja 'setuptools>=77' "$(grep '^torch==' requirement.txt)"

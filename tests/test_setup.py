@@ -3,12 +3,15 @@
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from tests.terminal import Terminal, assert_in_order, with_environment
+
 ROOT = Path(__file__).resolve().parents[1]
-TOOLS = ("basename", "bash", "cat", "cp", "dirname", "grep", "mkdir", "mktemp", "rm", "sh", "sha256sum")
+TOOLS = ("basename", "bash", "cat", "cp", "dirname", "grep", "mkdir", "mktemp", "rm", "sh", "sha256sum", "sleep")
 READ = (
     "scripts/setup.sh",
     "scripts/venv.sh",
@@ -120,6 +123,27 @@ def test_where_no_python_fits_uv_brings_one_and_any_python_fetches_uv(machine, t
     assert f"--disable-pip-version-check {uv}\n" in ended.stdout
     assert "uv python install --quiet 3.11" in ended.stderr
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_long_installation_in_a_terminal(machine, tmp_path):
+    """It says every ten seconds what it does; Ctrl-C ends it, although pip then exits with 1, and its helpers."""
+    machine.python("python3.11", "3.11")
+    machine.python("../tree/.venv/bin/python", "3.11")
+    machine.write(machine.tree / ".venv/bin/pip", "#!/bin/sh\ntrap 'echo cancelled; exit 1' INT\n/bin/sleep 300\n")
+    (machine.bin / "sleep").unlink()
+    machine.write(machine.bin / "sleep", "#!/bin/sh\nexec /bin/sleep 0.01\n")  # of the lines' ten seconds
+    environment = {"PATH": str(machine.bin), "LANG": "C.UTF-8", "RPG_TEST_SETUP": str(tmp_path)}
+    terminal = Terminal(["bash", "scripts/setup.sh"], tmp_path / "terminal.txt", machine.tree, environment)
+    terminal.wait_for("setup: 1 of 3, the installer uv")
+    terminal.wait_for(": 20 s so far")
+    terminal.press_ctrl_c()
+    assert terminal.wait() == 130
+    assert "setup: interrupted" in terminal.text()
+    assert_in_order(terminal.text(), most=500)
+    until = time.monotonic() + 30
+    while with_environment("RPG_TEST_SETUP", str(tmp_path)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert with_environment("RPG_TEST_SETUP", str(tmp_path)) == []
 
 
 def test_setup_does_nothing_the_second_time():

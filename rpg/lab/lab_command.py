@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from rpg.lab.sweeps import SWEEPS, unique_settings
@@ -43,15 +44,15 @@ def run(args: argparse.Namespace) -> int:
         print(f"rpg lab: --out {out} holds {foreign}, which is not a file of `rpg lab`; give another", file=sys.stderr)
         return 2
     out.mkdir(parents=True, exist_ok=True)
-    if "identity" in args.only:
+    if _begins("identity", args.only):
         write_whole(out / "identity.csv", identity_table().to_csv(index=False, float_format="%.2g"))
-    if "gradient" in args.only:
+    if _begins("gradient", args.only):
         table = bias.bias_table(4, seed, (0, 4, 16)) if quick else bias.bias_table(16, seed)
         report.write(out, "gradient", table, report.gradient_figure(table))
-    if "noise" in args.only:
+    if _begins("noise", args.only):
         table = bias.noise_table(1, seed) if quick else bias.noise_table(args.seeds, seed)
         report.write(out, "noise", table, report.noise_figure(table))
-    if "fixed_point" in args.only:
+    if _begins("fixed_point", args.only):
         betas = (0.03, 0.3) if quick else fixed_point.BETAS
         table = fixed_point.fixed_point_table(4 if quick else args.seeds, seed, betas)
         report.write(out, "fixed_point", table, report.fixed_point_figure(table))
@@ -65,6 +66,13 @@ def run(args: argparse.Namespace) -> int:
             report.write(out, name, report.sweep_table(grids, results), report.sweep_figure(grids, results))
     print(f"{out}: {', '.join(args.only)}, in {time.monotonic() - started:.0f} s")
     return 0
+
+
+def _begins(part: str, chosen: Collection[str]) -> bool:
+    """Return whether a part is chosen, and say that it begins."""
+    if part in chosen:
+        print(f"{part} ...", flush=True)
+    return part in chosen
 
 
 def _positive(text: str) -> int:

@@ -3,6 +3,7 @@
 import functools
 import math
 import multiprocessing
+import signal
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -41,7 +42,10 @@ def measure_all(settings: Sequence[Setting], scale: Scale, workers: int) -> pd.D
     A worker has one thread, because sums depend on the number of threads.
     """
     context = multiprocessing.get_context("spawn")
-    with context.Pool(min(workers, len(settings)), torch.set_num_threads, (1,)) as pool:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the workers inherit it: they leave Ctrl-C to this process
+    pool = context.Pool(min(workers, len(settings)), torch.set_num_threads, (1,))
+    signal.signal(signal.SIGINT, before)
+    with pool:
         rows = pool.imap(functools.partial(measure, scale=scale), settings)
         table = list(tqdm(rows, "settings", len(settings), disable=None))  # None: show only on a terminal
     return pd.DataFrame(table, index=pd.Index(settings, dtype=object))

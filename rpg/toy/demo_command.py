@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if args.prepare_only:
         console.print(f"model and data of model=toy dataset=toy: {directory}", soft_wrap=True)
         return 0
-    console.rule("training: stock verl, Ray, FSDP2 and vLLM on this CPU")
+    console.rule("training: verl, Ray, FSDP2 and vLLM on this CPU, 5 minutes")
     run_dir = directory / "demo"
     settings = [
         override("trainer.default_local_dir", run_dir),
@@ -137,7 +137,7 @@ def prepare(directory: Path, console: Console) -> None:
             {path: repeated_rows(toy_problems(split, seed=0, count=SIZES[split])) for split, path in files.items()}
         )
     if not is_whole(directory / "model"):
-        console.rule("toy model: half a million parameters, trained from scratch")
+        console.rule("toy model: half a million parameters, trained in 2 minutes")
         # torch's threads synchronize a thousand times per step; if they spin while waiting, another busy process makes
         # the training eight times slower
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

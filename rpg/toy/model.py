@@ -24,6 +24,7 @@ from transformers import (
     Qwen3Config,
     Qwen3ForCausalLM,
 )
+from transformers.utils import logging
 
 from rpg.data.parquet import Problem
 from rpg.data.template import format_prompt
@@ -36,6 +37,8 @@ CHAT_TEMPLATE = (
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
+
+SAY_EVERY = 10.0  # seconds between two lines of the training
 
 # the architectures of the paper's models
 FAMILIES = {"qwen2": (Qwen2Config, Qwen2ForCausalLM), "qwen3": (Qwen3Config, Qwen3ForCausalLM)}
@@ -207,7 +210,7 @@ def train(
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, settings.learning_rate, total_steps=settings.steps, pct_start=0.1
     )
-    began = time.monotonic()
+    began = last_said = time.monotonic()
     model.train()
     for step in range(1, settings.steps + 1):
         batch = torch.randint(len(ids), (settings.batch_size,), generator=generator)
@@ -225,6 +228,10 @@ def train(
         optimizer.step()
         schedule.step()
         optimizer.zero_grad(set_to_none=True)
+        if time.monotonic() - last_said >= SAY_EVERY:
+            last_said = time.monotonic()
+            of = f"of {min(settings.evaluate_from, settings.steps)} or more"
+            console.print(f"  step {step:3d} {of}  {last_said - began:3.0f} s  loss {loss.item():.3f}")
         if step == settings.steps or (step >= settings.evaluate_from and step % settings.evaluate_every == 0):
             accuracy = sampled_accuracy(model, tokenizer, held_out, settings.max_response)
             model.train()
@@ -263,6 +270,7 @@ def build_trained(
     if out.exists():
         raise FileExistsError(f"{out}: exists and is not a complete model; remove it or name another directory")
     console = Console()
+    logging.disable_progress_bar()  # save_pretrained's
     began = time.monotonic()
     texts = [format_prompt(problem.text) + "\n" + solution(problem) for problem in problems[:512]]
     tokenizer = build_tokenizer([*texts, "<|im_start|>user\n", "<|im_start|>assistant\n"], settings.vocab_size)

@@ -1,0 +1,194 @@
+"""Commands with a live view in a terminal: few lines, none wraps, Ctrl-C ends them with 130 and leaves nothing."""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rpg.data.parquet import repeated_rows, write_parquet
+from rpg.data.toy import toy_problems
+from rpg.launching.scripts import paths
+from tests.terminal import SHOW, Terminal, assert_in_order, shown_lines, with_environment
+
+ROOT = Path(__file__).parents[2]
+MARK = "RPG_TEST_TERMINAL"
+CLI = [sys.executable, "-m", "rpg.cli"]
+
+# A run's driver without Ray: it makes steps and prints as much as verl, Ray and vLLM do; a process that it started too.
+DRIVER = """
+import json, os, subprocess, sys, time
+from pathlib import Path
+from rpg.checks.check import Run
+from rpg.launching import run as launching
+from rpg.launching.rundir import prepare
+
+directory, steps, ending = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+
+def train(run, monitor, runner, preloaded):
+    monitor.start()
+    child = ["sh", "-c", "while :; do echo from a worker; sleep 0.05; done"]
+    subprocess.Popen(child)
+    for step in range(monitor._step + 1, steps + 1):
+        print("\\n".join(f"verl prints {line}" * 9 for line in range(200)), flush=True)
+        data = {"critic/score/mean": -0.5, "actor/rpg_kl": 1e-3, "actor/pg_clipfrac": 0.125, "timing_s/step": 0.4,
+                "val-core/x/acc/mean@1": 0.7}
+        with open(directory / "metrics.jsonl", "a") as stream:
+            stream.write(json.dumps({"step": step, "data": data}) + "\\n")
+        if ending == "error" and step == 3:
+            raise ValueError("the batch is broken")
+        time.sleep(1)
+    monitor.finish()
+    return 0
+
+launching._train = train
+launching.prepare = lambda run, changed: directory
+directory.mkdir(exist_ok=True)
+config = {"rpg": {"console": "progress", "stall_limit": None, "time_limit": None},
+          "trainer": {"total_training_steps": steps, "resume_mode": "auto", "default_local_dir": str(directory)}}
+sys.exit(launching.train(Run(config), None, {}))
+"""
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    """Return a function that starts a command in a terminal, in tmp_path; at the end no process of it may live."""
+    started: list[Terminal] = []
+
+    def start(*command: str, **environment: str) -> Terminal:
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", MARK: str(tmp_path), **environment}
+        started.append(Terminal(list(command), tmp_path / f"terminal{len(started)}.txt", tmp_path, env))
+        return started[-1]
+
+    yield start
+    until = time.monotonic() + 30
+    while (left := with_environment(MARK, str(tmp_path))) and time.monotonic() < until:
+        time.sleep(0.1)
+    for process in left:
+        process.kill()
+    assert left == []
+
+
+def driver(terminal, ending: str, steps: int = 1234) -> Terminal:
+    return terminal(sys.executable, "-c", DRIVER, "run", str(steps), ending)
+
+
+def test_a_run_shows_the_bar_and_its_log_has_the_rest(terminal, tmp_path):
+    run = driver(terminal, "end", steps=3)
+    assert run.wait() == 0
+    assert_in_order(run.text(), most=2)
+    assert shown_lines(run.text())[-2].startswith("step ")
+    assert "0.8 s left" in run.text() or "1 s left" in run.text()  # two steps of 0.4 s, not of the second that they took
+    log = (tmp_path / "run/run.log").read_text()
+    assert "verl prints 199" in log
+    assert "from a worker" in log
+
+
+def test_ctrl_c_ends_a_run_which_then_goes_on_where_it_was(terminal, tmp_path):
+    first = driver(terminal, "end")
+    first.wait_for("step ━━━━━━━━ 2/1234")
+    (tmp_path / "run/global_step_2/actor").mkdir(parents=True)
+    first.press_ctrl_c()
+    assert first.wait() == 130
+    assert_in_order(first.text(), most=3)
+    assert "interrupted after step 2 of 1234; there is no checkpoint yet: the same command begins again" in first.text()
+    (tmp_path / "run/latest_checkpointed_iteration.txt").write_text("2")
+    again = driver(terminal, "end")
+    again.wait_for("starting ━━━━━━━━ 2/1234")
+    again.wait_for("step ━━━━━━━━ 3/1234")
+    os.kill(again.process.pid, signal.SIGTERM)
+    for _ in range(20):  # as of an impatient supervisor
+        os.kill(again.process.pid, signal.SIGTERM)
+        time.sleep(0.02)
+    assert again.wait() == 143
+    assert "terminated after step 3 of 1234; " in again.text()
+    assert "before the run began" not in again.text()
+    assert_in_order(again.text(), most=3)
+
+
+def test_a_failed_run_shows_the_end_of_its_log_and_what_to_do(terminal, tmp_path):
+    run = driver(terminal, "error")
+    assert run.wait() == 1
+    lines = [line for line in shown_lines(run.text()) if line]
+    assert len(lines) < 23
+    assert "--- last lines of run/run.log ---" in lines
+    assert run.text().count("Traceback") <= 1
+    assert lines[-2] == "error: the run failed after step 3 of 1234: the batch is broken"
+    assert lines[-1].startswith("once the cause is mended, ")
+    assert run.text().rstrip().endswith("begins again")
+    assert SHOW in run.text()
+
+
+def test_a_closed_window_ends_a_run_in_order(terminal, tmp_path):
+    run = driver(terminal, "end")
+    run.wait_for("step ━━━━━━━━ 1/1234")
+    run.close_window()
+    assert run.process.wait(60) == 129
+
+
+def write_run(directory: Path, steps: int) -> None:
+    directory.mkdir(parents=True)
+    config = {"trainer": {"experiment_name": directory.name, "total_training_steps": 100}}
+    (directory / "config.yaml").write_text(json.dumps(config))
+    data = {"critic/score/mean": -0.51, "actor/entropy": 0.43, "actor/rpg_kl": 1e-3, "actor/pg_clipfrac": 0.1,
+            "response_length/mean": 1034.0, "perf/max_memory_allocated_gb": 61.2, "timing_s/step": 312.4,
+            "val-core/aime/acc/mean@1": 0.25, "val-core/amc/acc/mean@1": 0.5}  # fmt: skip
+    lines = [json.dumps({"step": step, "data": data}) + "\n" for step in range(1, steps + 1)]
+    (directory / "metrics.jsonl").write_text("".join(lines))
+
+
+def test_watch(terminal, tmp_path):
+    for number in (1, 2):
+        write_run(tmp_path / f"runs/rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28-seed{number}", 9)
+    watch = terminal(*CLI, "watch", "runs", "--every", "0.2")
+    watch.wait_for("left")
+    watch.press_ctrl_c()
+    assert watch.wait() == 130
+    assert "Traceback" not in watch.text()
+    text = watch.text()
+    assert text.rfind(SHOW) > text.rfind("\x1b[?25l")
+
+
+def test_the_toy_model(terminal):
+    demo = terminal(*CLI, "demo", "--prepare-only", "--dir", "toy")
+    demo.wait_for(" s  loss")  # after ten seconds
+    demo.press_ctrl_c()
+    assert demo.wait() == 130
+    assert_in_order(demo.text(), most=8)
+    assert "Traceback" not in demo.text()
+
+
+@pytest.mark.slow
+def test_the_laboratory(terminal):
+    lab = terminal(*CLI, "lab", "--quick", "--only", "identity", "stability")
+    lab.wait_for("1/")
+    lab.press_ctrl_c()
+    assert lab.wait() == 130
+    assert_in_order(lab.text(), most=5)
+    assert "Traceback" not in lab.text()
+
+
+@pytest.fixture
+def waiting(tmp_path) -> dict[str, str]:
+    """Return the environment of a run that waits for its model's config.json, a pipe that nobody writes."""
+    write_parquet(repeated_rows(toy_problems("train", seed=0, count=64)), tmp_path / "train.parquet")
+    (tmp_path / "model").mkdir()
+    os.mkfifo(tmp_path / "model/config.json")
+    files = {name: str(tmp_path / "train.parquet") for name in ("TRAIN_FILE", "TEST_FILE")}
+    return {**files, "MODEL_PATH": str(tmp_path / "model"), "CKPTS_DIR": str(tmp_path / "runs")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command", [[*CLI, "train", "grpo_cpu"], ["bash", str(paths()["grpo_cpu"])]], ids=["train", "script"]
+)
+def test_a_start_that_is_interrupted(terminal, waiting, command):
+    run = terminal(*command, **waiting, PYTHON=sys.executable)
+    time.sleep(5)
+    run.press_ctrl_c()
+    assert run.wait() == 130
+    assert_in_order(run.text(), most=2)
+    assert run.text().strip().endswith("interrupted before the run began")
