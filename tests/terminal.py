@@ -67,10 +67,10 @@ class Terminal:
         """Return everything that was written so far."""
         return self.output.read_bytes().decode(errors="replace")
 
-    def wait_for(self, text: str, timeout: float = 120) -> None:
-        """Wait until this text has been written."""
+    def wait_for(self, pattern: str, timeout: float = 60) -> None:
+        """Wait until text that matches a regular expression has been written."""
         until = time.monotonic() + timeout
-        while text not in CONTROL.sub("", self.text()):
+        while not re.search(pattern, CONTROL.sub("", self.text())):
             assert self.process.poll() is None, self.text()[-3000:]
             assert time.monotonic() < until, self.text()[-3000:]
             time.sleep(0.05)
@@ -91,7 +91,7 @@ def assert_in_order(text: str, most: int) -> None:
     """Assert that at most `most` lines were written, none wraps, the cursor is shown, and the prompt gets a line."""
     lines = shown_lines(text)
     assert len(lines) - 1 <= most, "\n".join(lines)
-    drawn = re.split(r"[\r\n]+", CONTROL.sub("", text))
+    drawn = re.split(r"[\r\n]+", CONTROL.sub("", text).replace("^C", ""))
     assert [line for line in drawn if cell_len(line) > COLUMNS] == []
     assert text.rfind(SHOW) >= text.rfind(HIDE), "the cursor stays hidden"
     assert lines[-1] == "", "the prompt follows on the last line"

@@ -129,8 +129,10 @@ def resumed_step(run: RunConfig) -> int:
     mode = run.get("trainer.resume_mode")
     if mode == "resume_path":
         return int(run.get("trainer.resume_from_path").rpartition("global_step_")[2])
+    if mode != "auto":
+        return 0
     tracker = Path(run.get("trainer.default_local_dir")) / TRACKER
-    return int(tracker.read_text()) if mode == "auto" and tracker.is_file() else 0
+    return int(tracker.read_text()) if tracker.is_file() else 0
 
 
 def cut_metrics(metrics: Path, step: int) -> None:

@@ -93,6 +93,9 @@ class Monitor(threading.Thread):
         """Monitor until the end; an error in the monitor stops the run, because its limits would no longer apply."""
         try:
             self._loop()
+            elapsed = time.monotonic() - self._began
+            self._read(elapsed)
+            self._progress.update(self._task, time=duration(elapsed))
         except Exception as error:  # noqa: BLE001  # whatever it is, the limits are no longer watched
             traceback.print_exc()
             self._end(FAILED, f"the monitor of the run failed: {type(error).__name__}: {error}")
@@ -177,17 +180,11 @@ class Monitor(threading.Thread):
             left = time_left(self._step_times, self._total - self._step, since)
         return left or duration(elapsed)
 
-    def finish(self) -> None:
-        """Show the remaining lines."""
-        self._ended.set()
-        self.join(timeout=5)
-        elapsed = time.monotonic() - self._began
-        self._read(elapsed)
-        self._progress.update(self._task, time=duration(elapsed))
-
     def stop(self) -> None:
-        """Stop the thread, end the bar and restore the cursor."""
+        """Show the remaining lines, stop the thread, end the bar and restore the cursor."""
         self._ended.set()
+        if self.is_alive():
+            self.join(timeout=5)
         if self._has_bar:
             self._progress.stop()
 

@@ -5,7 +5,6 @@ import signal
 
 import pytest
 
-from rpg.config.run_config import RunConfig
 from rpg.run.monitor import INTERRUPT, Monitor
 from rpg.run.signals import FAILED, TIMED_OUT
 from rpg.verl_plugin.cpu.preload import Preloaded
@@ -35,7 +34,7 @@ def test_what_ends_a_run(interrupts, tmp_path, monkeypatch, limits, metrics, cod
     (tmp_path / "broken_module.py").write_text("import no_such_part\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     server = Preloaded(["json", "broken_module"], []) if metrics is None else None
-    run = RunConfig({"rpg": LIMITS | limits, "trainer": {"total_training_steps": 9}})
+    run = Run({"rpg": LIMITS | limits, "trainer": {"total_training_steps": 9, "resume_mode": "disable"}})
     terminal = io.StringIO()
     monitor = Monitor(run, tmp_path / "metrics.jsonl", terminal, server.failure if server else lambda: None)
     monitor.start()
@@ -52,13 +51,12 @@ def test_what_ends_a_run(interrupts, tmp_path, monkeypatch, limits, metrics, cod
 
 
 def test_progress_without_a_terminal(tmp_path):
-    run = RunConfig({"rpg": LIMITS, "trainer": {"total_training_steps": 9}})
+    run = Run({"rpg": LIMITS, "trainer": {"total_training_steps": 9, "resume_mode": "disable"}})
     monitor = Monitor(run, tmp_path / "metrics.jsonl", terminal := io.StringIO(), lambda: None)
     (tmp_path / "metrics.jsonl").write_text(
         '{"step": 3, "data": {"critic/score/mean": 0.5, "val-core/x/acc/mean@1": 1}}\n'
     )
     monitor.start()
-    monitor.finish()
     monitor.stop()
     line = terminal.getvalue()
     assert all(text in line for text in ("step 3/9", "reward +0.50", "acc 1.000"))
