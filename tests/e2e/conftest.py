@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from rpg.run import cleanup
+from tests.terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY = ROOT / "runs" / "toy"
@@ -50,12 +51,21 @@ def assert_nothing_left(before: set[str]) -> None:
 class Run:
     """A started command in its own process group, with its output in a file."""
 
-    def __init__(self, command: list[str], directory: Path, *, background: bool = False, **environment: str):
-        """background: start as with & in a script, which ignores SIGINT; else as in a terminal."""
+    terminal: Terminal | None = None
+
+    def __init__(
+        self, command: list[str], directory: Path, *, background: bool = False, in_terminal: bool = False,
+        **environment: str,
+    ):  # fmt: skip
+        """background: start as with & in a script, which ignores SIGINT. in_terminal: in a terminal of its own."""
         self.mark = uuid.uuid4().hex
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         self.output = directory / "terminal.txt"
+        if in_terminal:
+            self.terminal = Terminal(command, self.output, ROOT, {**os.environ, **environment, MARK: self.mark})
+            self.process = self.terminal.process
+            return
         with open(self.output, "wb") as stream:
             self.process = subprocess.Popen(
                 command,
@@ -131,6 +141,9 @@ class Run:
 
     def interrupt(self) -> None:
         """Send SIGINT to the foreground process group, like Ctrl-C in a terminal."""
+        if self.terminal:
+            self.terminal.press_ctrl_c()
+            return
         os.killpg(self.process.pid, signal.SIGINT)
 
     def end(self) -> None:
@@ -147,14 +160,17 @@ def start(tmp_path: Path) -> Iterator:
     """Return a function that starts commands, whose processes are killed at the end of the test.
 
     It starts the launch script with Hydra overrides, or the command `command=`. Run.directory is the run's directory.
-    background: see Run.
+    background, in_terminal: see Run.
     """
     runs: list[Run] = []
 
-    def starter(*overrides: str, command: list[str] | None = None, background: bool = False, **environment: str) -> Run:
+    def starter(
+        *overrides: str, command: list[str] | None = None, background: bool = False, in_terminal: bool = False,
+        **environment: str,
+    ) -> Run:  # fmt: skip
         directory = tmp_path / f"run{len(runs)}"
         script = ["bash", str(SCRIPT), f"trainer.default_local_dir={directory}", *overrides]
-        run = Run(command or script, directory, background=background, **environment)
+        run = Run(command or script, directory, background=background, in_terminal=in_terminal, **environment)
         runs.append(run)
         return run
 

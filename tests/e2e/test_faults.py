@@ -7,6 +7,9 @@ import time
 import psutil
 import pytest
 
+from tests.e2e.conftest import PATIENCE
+from tests.terminal import assert_in_order
+
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 BRIEF = [
@@ -57,11 +60,36 @@ def test_a_worker_that_ray_loses_ends_the_run(start):
     assert "import server" not in run.text()  # the signals that Ray sends afterwards are for that worker alone
 
 
-def test_ctrl_c(start):
-    """Ctrl-C during a run: exit code 130, no Ray or vLLM process left, metrics kept."""
+def test_ctrl_c_and_a_closed_window(start):
+    """In a terminal: exit code 130 or 129, no Ray or vLLM process left, metrics kept; the same command resumes."""
+    run = start(*BRIEF, "trainer.save_freq=1", in_terminal=True)
+    run.wait_for_step(2)
+    run.interrupt()
+    time.sleep(0.2)
+    run.process.terminate()  # while it ends
+    assert run.terminal.wait(PATIENCE) == 130, run.text()[-2000:]
+    assert run.processes() == []
+    assert_in_order(run.text(), most=4)
+    assert "the same command resumes from the checkpoint of step " in run.text()
+    assert run.metrics()[0]["step"] == 1
+
+    again = start(*BRIEF, f"trainer.default_local_dir={run.directory}", in_terminal=True)
+    again.directory = run.directory
+    again.terminal.wait_for("starting ━━━━━━━━ +[12]/1000", PATIENCE)
+    again.wait_for_step(4)
+    again.terminal.close_window()
+    assert again.wait() == 129
+    assert again.processes() == []
+
+
+def test_sigterm(start):
+    """SIGTERM, as a supervisor sends it: exit code 143, and once only the word that it ended the run."""
     run = start(*BRIEF)
     run.wait_for_step(1)
-    run.interrupt()
-    assert run.wait() == 130, run.text()[-2000:]
+    for _ in range(3):
+        run.process.terminate()
+        time.sleep(0.1)
+    assert run.wait() == 143, run.text()[-2000:]
     assert run.processes() == []
-    assert run.metrics()[0]["step"] == 1
+    assert "terminated after step " in run.text()
+    assert "before the run began" not in run.text()

@@ -12,6 +12,7 @@ from rpg.results.table import build_table
 from rpg.toy.demo_command import GAIN, accuracy_by_step
 from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE, ROOT, TOY, Run
+from tests.terminal import assert_in_order
 
 pytestmark = pytest.mark.e2e
 
@@ -59,10 +60,12 @@ def assert_weights_reached_vllm(steps: list[dict]) -> None:
 
 
 def demo(start, *overrides: str) -> tuple[Run, list[dict], list[float]]:
-    """Run `rpg demo` to its end; return the run, the metrics of its training steps, and its accuracies."""
-    run = start(command=[sys.executable, "-m", "rpg.cli", "demo", "--dir", str(TOY), *overrides])
+    """Run `rpg demo` in a terminal; return the run, the metrics of its training steps, and its accuracies."""
+    run = start(command=[sys.executable, "-m", "rpg.cli", "demo", "--dir", str(TOY), *overrides], in_terminal=True)
     assert run.wait(3 * PATIENCE) == 0, run.text()[-3000:]
     assert run.processes() == []
+    assert_in_order(run.text(), most=25)
+    assert "ray init kwargs" in (TOY / "demo/run.log").read_text()
     metrics = TOY / "demo" / "metrics.jsonl"
     return run, training_steps(metrics), [accuracy for _, accuracy in accuracy_by_step(metrics)]
 
