@@ -35,8 +35,8 @@ def main(name: str | None, overrides: list[str]) -> int:
     try:
         return start(name, overrides)
     except KeyboardInterrupt:  # a signal between the run's handlers and the exit
-        print("interrupted", file=sys.stderr)
-        return signals.INTERRUPTED
+        print(signals.WORDS[signals.ending()], file=sys.stderr)
+        return signals.ENDS[signals.ending()]
 
 
 if __name__ == "__main__":

@@ -18,16 +18,8 @@ TIMED_OUT = 124  # as timeout(1)
 INTERRUPTED = 130
 ENDS = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: 143, signal.SIGHUP: 129}
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
+received: signal.Signals | None = None
 before_exit = contextlib.ExitStack()  # streams that are closed before a signal ends the process
-
-
-class Stopped(SystemExit):
-    """A SIGTERM or SIGHUP during the run; the code is the process's exit code."""
-
-    def __init__(self, number: signal.Signals):
-        super().__init__(ENDS[number])
-        self.exit_code = ENDS[number]
-        self.word = WORDS[number]
 
 
 def end_at_once() -> None:
@@ -42,12 +34,15 @@ def end_at_once() -> None:
 
 
 def raise_from_now() -> None:
-    """Make Ctrl-C raise KeyboardInterrupt, SIGTERM and SIGHUP SystemExit; ignored signals stay ignored."""
-    if signal.getsignal(signal.SIGINT) is _end:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    """Make the first of these signals raise KeyboardInterrupt (`ending`); ignored signals stay ignored."""
+    for number in ENDS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _exit)
+            signal.signal(number, _raise)
+
+
+def ending() -> signal.Signals:
+    """Return the signal behind a KeyboardInterrupt."""
+    return received or signal.SIGINT
 
 
 def ignore_from_now() -> None:
@@ -64,5 +59,8 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
     os._exit(ENDS[ending])
 
 
-def _exit(number: int, frame: FrameType | None) -> NoReturn:
-    raise Stopped(signal.Signals(number))
+def _raise(number: int, frame: FrameType | None) -> None:
+    global received  # the exception cannot carry it: ray.get replaces a SystemExit by one of its own, with code 1
+    if received is None:  # a second exception would cut off the cleanup
+        received = signal.Signals(number)
+        raise KeyboardInterrupt

@@ -65,11 +65,12 @@ def test_ctrl_c_and_a_closed_window(start):
     run = start(*BRIEF, "trainer.save_freq=1", in_terminal=True)
     run.wait_for_step(2)
     run.interrupt()
-    time.sleep(0.2)
-    run.process.terminate()  # while it ends
+    for _ in range(5):  # while it ends
+        time.sleep(0.2)
+        run.process.terminate()
     assert run.terminal.wait(PATIENCE) == 130, run.text()[-2000:]
     assert run.processes() == []
-    assert_in_order(run.text(), most=4)
+    assert_in_order(run.text().replace(str(run.directory), "run"), most=4)
     assert "the same command resumes from the checkpoint of step " in run.text()
     assert run.metrics()[0]["step"] == 1
 

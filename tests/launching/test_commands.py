@@ -65,10 +65,13 @@ def test_flags_of_train_are_the_variables(capsys, monkeypatch, tmp_path):
     assert yaml.safe_load(capsys.readouterr().out) == expected
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text("def compute_score(data_source, solution_str, ground_truth, extra_info): ...")
-    assert main(["train", "grpo_qwen3-0.6b", "--reward", "own.py"]) == 0
-    printed = yaml.safe_load(capsys.readouterr().out)
-    own = {"file": str(tmp_path / "own.py"), "function": "compute_score"}
-    assert printed["reward"]["custom_reward_function"]["reward_kwargs"] == own
+    name = "rpg_qwen3-0.6b_urkl1e-4_rf_clip_ppo_0.2_0.28"
+    assert main(["train", name, "--reward", "own.py"]) == 0
+    captured = capsys.readouterr()
+    printed = yaml.safe_load(captured.out)
+    assert printed["trainer"]["experiment_name"] == name
+    assert len(captured.err.splitlines()) == 1  # the overlong penalty is off
+    assert printed["reward"]["custom_reward_function"]["path"] == str(tmp_path / "own.py")
 
 
 @pytest.mark.parametrize(("memory", "share"), [("47.9", 0.5), ("48", 0.4), ("80", 0.6)])
