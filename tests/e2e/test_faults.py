@@ -65,9 +65,8 @@ def test_ctrl_c_and_a_closed_window(start):
     run = start(*BRIEF, "trainer.save_freq=1", in_terminal=True)
     run.wait_for_step(2)
     run.interrupt()
-    for _ in range(5):  # while it ends
-        time.sleep(0.2)
-        run.process.terminate()
+    run.terminal.wait_for("interrupted after step")
+    run.process.terminate()  # while it ends
     assert run.terminal.wait(PATIENCE) == 130, run.text()[-2000:]
     assert run.processes() == []
     assert_in_order(run.text().replace(str(run.directory), "run"), most=4)
