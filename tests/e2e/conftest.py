@@ -88,7 +88,7 @@ class Run:
 
     def text(self) -> str:
         """Return the run's output so far."""
-        return self.output.read_text(errors="replace")
+        return self.output.read_bytes().decode(errors="replace")  # with its carriage returns
 
     def metrics(self) -> list[dict]:
         """Return the complete records of metrics.jsonl so far."""
