@@ -35,6 +35,8 @@ def end_at_once() -> None:
 
 def raise_from_now() -> None:
     """Make the first of these signals raise KeyboardInterrupt (`ending`); ignored signals stay ignored."""
+    global received
+    received = None
     for number in ENDS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _raise)
@@ -60,7 +62,8 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    global received  # the exception cannot carry it: ray.get replaces a SystemExit by one of its own, with code 1
+    # the exception cannot carry it: ray.get replaces a SystemExit by one of its own, with code 1
+    global received
     if received is None:  # a second exception would cut off the cleanup
         received = signal.Signals(number)
         raise KeyboardInterrupt

@@ -93,10 +93,10 @@ def submit(run: str, name: str | None, overrides: list[str]) -> int:
     try:
         print(f"{run}: job {job} on {address}{', already running' if running else ''}", file=sys.stderr)
         info = _follow(client, job)
-    except (KeyboardInterrupt, SystemExit) as end:
+    except KeyboardInterrupt:
         with contextlib.suppress(OSError):  # after SIGHUP there is no terminal
             print(f"\nthe job continues; {commands}", file=sys.stderr)
-        return signals.INTERRUPTED if isinstance(end, KeyboardInterrupt) else int(end.code or 0)
+        return signals.ENDS[signals.ending()]
     except TimeoutError as error:
         print(f"error: RAY_ADDRESS={address}: {error}\nThe job may continue; {commands}", file=sys.stderr)
         return signals.FAILED

@@ -21,7 +21,7 @@ from rpg.config.run_config import RunConfig
 from rpg.files.integrity import steps, verify
 from rpg.run import cleanup, signals
 from rpg.run.monitor import INTERRUPT, Monitor
-from rpg.run.signals import DONE, FAILED, INTERRUPTED
+from rpg.run.signals import DONE, FAILED
 
 if TYPE_CHECKING:
     from rpg.verl_plugin.cpu.preload import Preloaded
@@ -62,14 +62,12 @@ def _monitored(run: RunConfig, server: "Preloaded | None", terminal: TextIO, log
             monitor.stop()
     except KeyboardInterrupt:
         if monitor.verdict is None:
-            print(f"interrupted after {monitor.progress}", next_start(run), sep="\n", file=terminal)
-            return INTERRUPTED
+            word = signals.WORDS[signals.ending()]
+            print(f"{word} after {monitor.progress}", next_start(run), sep="\n", file=terminal)
+            return signals.ENDS[signals.ending()]
         _show_end(log, terminal)
         print(f"error: {monitor.verdict.reason}", next_start(run), sep="\n", file=terminal)
         return monitor.verdict.code
-    except signals.Stopped as stop:
-        print(f"{stop.word} after {monitor.progress}", next_start(run), sep="\n", file=terminal)
-        return stop.exit_code
     except Exception as error:  # noqa: BLE001  # whatever ended the run, its processes end and the reason is shown
         traceback.print_exc()
         _show_end(log, terminal)
@@ -97,6 +95,7 @@ def _train(run: RunConfig, monitor: Monitor, actors: list[Any], server: "Preload
     from rpg.verl_plugin.task_runner import RPGTaskRunner
 
     def remote(**options: Any) -> Any:  # verl has Ray's options for the actor under nsys
+        signals.raise_from_now()  # ray.init, just before, set another handler of SIGTERM
         actors.append(RPGTaskRunner.options(**options).remote())
         return actors[0]
 
@@ -120,7 +119,6 @@ def _train(run: RunConfig, monitor: Monitor, actors: list[Any], server: "Preload
                 raise
             print(f"Ray did not start in attempt {attempt} of {STARTS}: {error}", flush=True)
             end_descendants(server)
-    monitor.finish()
 
 
 def _clean_up(run: RunConfig, actors: list[Any]) -> None:
@@ -131,6 +129,7 @@ def _clean_up(run: RunConfig, actors: list[Any]) -> None:
     shared = cleanup.mapped(child.pid for child in children)
     actors.clear()
     ray.shutdown()
+    signals.ignore_from_now()  # again: Ray's end sets SIGTERM to its default
     if not run.cluster:
         end_descendants()
         cleanup.unlink(shared)

@@ -34,7 +34,7 @@ def test_what_ends_a_run(interrupts, tmp_path, monkeypatch, limits, metrics, cod
     (tmp_path / "broken_module.py").write_text("import no_such_part\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     server = Preloaded(["json", "broken_module"], []) if metrics is None else None
-    run = Run({"rpg": LIMITS | limits, "trainer": {"total_training_steps": 9, "resume_mode": "disable"}})
+    run = RunConfig({"rpg": LIMITS | limits, "trainer": {"total_training_steps": 9, "resume_mode": "disable"}})
     terminal = io.StringIO()
     monitor = Monitor(run, tmp_path / "metrics.jsonl", terminal, server.failure if server else lambda: None)
     monitor.start()
@@ -51,7 +51,7 @@ def test_what_ends_a_run(interrupts, tmp_path, monkeypatch, limits, metrics, cod
 
 
 def test_progress_without_a_terminal(tmp_path):
-    run = Run({"rpg": LIMITS, "trainer": {"total_training_steps": 9, "resume_mode": "disable"}})
+    run = RunConfig({"rpg": LIMITS, "trainer": {"total_training_steps": 9, "resume_mode": "disable"}})
     monitor = Monitor(run, tmp_path / "metrics.jsonl", terminal := io.StringIO(), lambda: None)
     (tmp_path / "metrics.jsonl").write_text(
         '{"step": 3, "data": {"critic/score/mean": 0.5, "val-core/x/acc/mean@1": 1}}\n'
