@@ -37,7 +37,7 @@ COLOURS = [
     ("#f4a6c0", "#a8326b"),
     ("#b3a98f", "#5e5433"),
 ]
-DIVERGENCE_COLOURS = dict(zip(DIVERGENCES, COLOURS, strict=False))
+DIVERGENCE_COLOURS: dict[str, tuple[str, str]] = dict(zip(DIVERGENCES, COLOURS, strict=False))
 IN_4B = ("ufkl", "urkl")  # the divergences with scripts for Qwen3-4B, those of the paper's tables
 EVERY_SIZE = ("7b", "4b", "1gpu", "cpu")
 BETAS = ("1e-4", "1e-3")  # the first is the paper's, others are ablations

@@ -71,7 +71,8 @@ def test_flags_of_train_are_the_variables(capsys, monkeypatch, tmp_path):
     printed = yaml.safe_load(captured.out)
     assert printed["trainer"]["experiment_name"] == name
     assert len(captured.err.splitlines()) == 1  # the overlong penalty is off
-    assert printed["reward"]["custom_reward_function"]["path"] == str(tmp_path / "own.py")
+    own = {"file": str(tmp_path / "own.py"), "function": "compute_score"}
+    assert printed["reward"]["custom_reward_function"]["reward_kwargs"] == own
 
 
 @pytest.mark.parametrize(("memory", "share"), [("47.9", 0.5), ("48", 0.4), ("80", 0.6)])

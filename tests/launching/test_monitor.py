@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from rpg.config.run_config import RunConfig
 from rpg.run.monitor import INTERRUPT, Monitor
 from rpg.run.signals import FAILED, TIMED_OUT
 from rpg.verl_plugin.cpu.preload import Preloaded

@@ -23,13 +23,12 @@ CLI = [sys.executable, "-m", "rpg.cli"]
 DRIVER = """
 import json, os, subprocess, sys, time
 from pathlib import Path
-from rpg.checks.check import Run
-from rpg.launching import run as launching
-from rpg.run.directory import prepare
+from rpg.config.run_config import RunConfig
+from rpg.run import train as launching
 
 directory, steps, ending = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 
-def train(run, monitor, runner, preloaded):
+def train(run, monitor, actors, server):
     monitor.start()
     child = ["sh", "-c", "while :; do echo from a worker; sleep 0.05; done"]
     subprocess.Popen(child)
@@ -42,14 +41,12 @@ def train(run, monitor, runner, preloaded):
         if ending == "error" and step == 3:
             raise ValueError("the batch is broken")
         time.sleep(1)
-    return 0
 
 launching._train = train
-launching.prepare = lambda run, changed: directory
 directory.mkdir(exist_ok=True)
 config = {"rpg": {"console": "progress", "stall_limit": None, "time_limit": None},
           "trainer": {"total_training_steps": steps, "resume_mode": "auto", "default_local_dir": str(directory)}}
-sys.exit(launching.train(Run(config), None, {}))
+sys.exit(launching.train(RunConfig(config), None))
 """
 
 

@@ -188,4 +188,4 @@ def test_a_run_is_scored_by_its_own_reward_function(tmp_path, capsys, verls):
     reward.write_text("import no_such_module\n")
     user_reward.sandbox_of.cache_clear()
     assert score(run_dir) == 2
-    assert "No module named 'no_such_module'" in capsys.readouterr().err
+    assert "not found among its functions (none)" in capsys.readouterr().err
