@@ -1,6 +1,7 @@
 """The names that settings, losses and scripts share, without torch: a dry run reads them in milliseconds."""
 
 DIVERGENCES = ("fkl", "rkl", "ufkl", "urkl")  # the paper's four, in its order
+REVERSE = ("rkl", "urkl")  # their expectation is under pi_theta, so that a token moves the KL of later tokens
 KL_SCOPES = ("token", "response")  # whether D is the KL of next tokens or of responses; the first is the default
 CLIP_SCOPES = ("reward", "regularized", "hard", "none")  # what the clip of a differentiable loss acts on
 CLIP_BRANCHES = ("psi", "advantage")  # what selects the two cases of RPG-Style Clip

@@ -22,7 +22,9 @@ import torch
 from verl.trainer.ppo import core_algos
 from verl.workers.config import FSDPActorConfig
 
-from rpg.objectives import LOSS_NAMES
+from rpg.names import KL_SCOPES
+from rpg.objectives import LOSS_NAMES, LossSpec, token_loss_summary
+from rpg.objectives.tokens import compiled as compiled_summary
 from rpg.verl_plugin import register
 from rpg.verl_plugin.config import RPGPolicyLossConfig
 
@@ -39,11 +41,12 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     losses(args.names, args.rounds, torch.device(args.device))
+    scopes(args.names, args.rounds, torch.device(args.device))
 
 
 def losses(names: list[str], rounds: int, device: torch.device) -> None:
     """Time forward, backward and metrics of every loss, plain and compiled, and of verl's losses."""
-    torch._dynamo.config.recompile_limit = 2 * len(LOSS_NAMES)  # a run compiles one loss, this process all of them
+    torch._dynamo.config.recompile_limit = 4 * len(LOSS_NAMES)  # a run compiles one loss, this process all of them
     register()
     data = make_batch(device)
     candidates = {name: functools.partial(step, name, data) for name in ("vanilla", BASE)}
@@ -57,6 +60,38 @@ def losses(names: list[str], rounds: int, device: torch.device) -> None:
         ratio = statistics.median(mine / base for mine, base in zip(times[name], times[BASE], strict=True))
         memory = peak_extra_bytes(run, device) / (ROWS * TOKENS)
         print(f"{name:<32} {statistics.median(times[name]) * 1e3:9.1f} {ratio:19.2f} {memory:8.1f}")
+
+
+def scopes(names: list[str], rounds: int, device: torch.device) -> None:
+    """Time forward, backward and metrics of every loss with both scopes of the KL, plain and compiled."""
+    data, ways = make_batch(device), {"plain": token_loss_summary, "compiled": compiled_summary(device)}
+    candidates = {
+        f"{name} {scope} {way}": functools.partial(scope_step, LossSpec.parse(name, kl_scope=scope), data, function)
+        for name in names
+        for way, function in ways.items()
+        for scope in KL_SCOPES
+    }
+    times = alternate(candidates, rounds, device)
+    print(f"\n{'kl_scope=response':<32} {'ms':>9} {'time/token':>10} {'compiled ms':>11} {'time/token':>10}")
+    for name in names:
+        cells = []
+        for way in ways:
+            token, response = (times[f"{name} {scope} {way}"] for scope in KL_SCOPES)
+            ratio = statistics.median(mine / base for mine, base in zip(response, token, strict=True))
+            cells += [statistics.median(response) * 1e3, ratio]
+        print("{:<32} {:9.1f} {:10.2f} {:11.1f} {:10.2f}".format(name, *cells))
+
+
+def scope_step(spec: LossSpec, data: dict[str, torch.Tensor], function: Callable) -> None:
+    """Run forward and backward as policy_loss does, with the baseline of the later terms."""
+    inputs = {("mask" if key == "response_mask" else key): tensor for key, tensor in data.items()}
+    inputs["log_prob"] = data["log_prob"].detach().requires_grad_()
+    if spec.has_later:
+        inputs["kl_baseline"] = data["advantages"]
+    losses, summary = function(spec, **inputs)
+    loss = core_algos.agg_loss(losses, inputs["mask"], "token-mean")
+    torch.stack([loss.detach(), *summary]).tolist()
+    loss.backward()
 
 
 def make_batch(device: torch.device) -> dict[str, torch.Tensor]:

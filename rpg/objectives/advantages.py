@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rpg.objectives.losses import sum_later
+
 
 def group_mean_advantages(rewards: Tensor, mask: Tensor, groups: np.ndarray | Tensor | Sequence) -> Tensor:
     """Estimator `rpg`: A = reward - mean reward of the prompt's group; a group of one keeps its reward.
@@ -44,6 +46,40 @@ def batch_mean_advantages(rewards: Tensor, mask: Tensor) -> Tensor:
     responses = mask.ne(0).any(dim=-1)
     baseline = scores[responses].mean() if responses.any() else 0.0
     return _spread(scores - baseline, rewards, mask)
+
+
+def later_kl_baseline(
+    old_log_prob: Tensor, ref_log_prob: Tensor, mask: Tensor, index: np.ndarray | Tensor | Sequence
+) -> Tensor:
+    """Baseline of the later KL terms of RKL and URKL (`kl_baseline` of token_loss): a group's mean at each position.
+
+    The mean is of the part of a response's later terms that is known when the batch is sampled, the sum over its later
+    tokens of log pi_old - log pi_ref = -log rho; a response that has ended counts as 0. A group of one has baseline 0.
+
+    Args:
+        old_log_prob, ref_log_prob: (batch, tokens); the tokens of a response in order. NaN is possible where masked.
+        mask: (batch, tokens), nonzero at valid tokens.
+        index: (batch,), a hashable label per response, in any order; verl's uid.
+
+    Returns:
+        (batch, tokens), without gradient, in float64 if a log-prob is float64, else float32; 0 where masked.
+
+    Raises:
+        ValueError: shapes differ, or the number of labels is not the number of responses.
+    """
+    if not old_log_prob.shape == ref_log_prob.shape == mask.shape:
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (old_log_prob, ref_log_prob, mask))
+        raise ValueError(f"old_log_prob, ref_log_prob and mask have shapes {shapes}; they must have one shape")
+    if len(index) != len(mask):
+        raise ValueError(f"{len(index)} group labels for {len(mask)} responses")
+    dtype = torch.promote_types(torch.promote_types(old_log_prob.dtype, ref_log_prob.dtype), torch.float32)
+    log_u = (old_log_prob.detach().to(dtype) - ref_log_prob.detach().to(dtype)).masked_fill(mask == 0, 0.0)
+    to_go = sum_later(log_u)
+    codes = _codes(index, mask.device)
+    sizes = torch.bincount(codes)
+    sums = to_go.new_zeros(len(sizes), to_go.shape[-1]).index_add_(0, codes, to_go)
+    means = (sums / sizes.unsqueeze(-1)).masked_fill((sizes == 1).unsqueeze(-1), 0.0)
+    return means[codes].masked_fill(mask == 0, 0.0)
 
 
 def _scores(rewards: Tensor, mask: Tensor) -> Tensor:

@@ -25,6 +25,8 @@ class Ratios(NamedTuple):
         log_rho: log pi_ref - log pi_old; 0 if the reference is pi_old.
         w, rho: pi_theta / pi_old and pi_ref / pi_old, from log-ratios clamped at +-20.
         log_u: log pi_theta - log pi_ref.
+        later: sum over the response's later tokens of w log u, less its baseline, detached; 0 with kl_scope "token".
+        prefix: product of rho over the response's earlier tokens, within exp(+-rho_bound); 1 with kl_scope "token".
     """
 
     x: Tensor
@@ -33,6 +35,8 @@ class Ratios(NamedTuple):
     w: Tensor
     rho: Tensor | float
     log_u: Tensor
+    later: Tensor | float = 0.0
+    prefix: Tensor | float = 1.0
 
     def detach(self) -> "Ratios":
         """All quantities without gradients, the paper's SG."""
@@ -45,7 +49,7 @@ class Divergence(NamedTuple):
     Attributes:
         loss: the KL part of the differentiable loss (Tables 1 and 4).
         weight: C / beta, the KL part of the weight of grad log pi_theta in grad J (Table 2, Appendix F).
-        estimate: its mean over x ~ pi_old is D (D / Z_old for an unnormalised D).
+        estimate: its mean over x ~ pi_old is D of the next token (D / Z_old for an unnormalised D).
         normalized: whether D is defined between normalised policies; Z_old is then unused.
     """
 
@@ -57,26 +61,26 @@ class Divergence(NamedTuple):
 
 DIVERGENCES = {
     "fkl": Divergence(  # KL(pi_ref, pi_theta)
-        loss=lambda r: -r.rho * r.x,
-        weight=lambda r: r.rho,
+        loss=lambda r: -r.prefix * r.rho * r.x,
+        weight=lambda r: r.prefix * r.rho,
         estimate=lambda r: -r.rho * r.log_u,
         normalized=True,
     ),
     "rkl": Divergence(  # KL(pi_theta, pi_ref)
-        loss=lambda r: r.w * r.log_u,
-        weight=lambda r: -r.w * (r.log_u + 1),
+        loss=lambda r: r.w * (r.log_u + r.later),
+        weight=lambda r: -r.w * (r.log_u + (r.later + 1)),
         estimate=lambda r: r.w * r.log_u,
         normalized=True,
     ),
     "ufkl": Divergence(  # FKL + mass(pi_theta) - mass(pi_ref)
-        loss=lambda r: r.w - r.rho * (r.log_w + 1),
-        weight=lambda r: r.rho - r.w,
+        loss=lambda r: r.prefix * (r.w - r.rho * (r.log_w + 1)),
+        weight=lambda r: r.prefix * (r.rho - r.w),
         estimate=lambda r: r.w - r.rho * (r.log_u + 1),
         normalized=False,
     ),
     "urkl": Divergence(  # RKL + mass(pi_ref) - mass(pi_theta)
-        loss=lambda r: r.w * (r.log_u - 1),
-        weight=lambda r: -r.w * r.log_u,
+        loss=lambda r: r.w * (r.log_u + (r.later - 1)),
+        weight=lambda r: -r.w * (r.log_u + r.later),
         estimate=lambda r: r.w * (r.log_u - 1) + r.rho,
         normalized=False,
     ),
@@ -99,6 +103,22 @@ def ratios(
     log_rho = difference(ref_log_prob, old_log_prob)
     rho = log_rho.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
     return Ratios(log_prob, log_w, log_rho, w, rho, log_w - log_rho)
+
+
+def log_prefix_rho(log_rho: Tensor) -> Tensor:
+    """Sum over s < t of log rho_s along the last dimension."""
+    return log_rho.cumsum(-1).sub_(log_rho)
+
+
+def sum_later(values: Tensor) -> Tensor:
+    """Sum over s > t along the last dimension, from its end: an extreme value does not round away later sums."""
+    return values.flip(-1).cumsum_(-1).flip(-1).sub_(values)
+
+
+def add_later(r: Ratios) -> Ratios:
+    """Add to `later` the sum over s > t of w_s log u_s along the last dimension, detached."""
+    later = sum_later(r.w.detach() * r.log_u.detach())
+    return r._replace(later=later if isinstance(r.later, float) else later.add_(r.later))
 
 
 def clamp_ratio(r: Ratios, spec: LossSpec) -> Ratios:
@@ -143,8 +163,12 @@ def rpg_style_clip(weight: Tensor, upper: Tensor, r: Ratios, spec: LossSpec) -> 
 def differentiable_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[Tensor, Tensor]:
     """-w A + beta * KL loss (Tables 1 and 4), clipped by spec.rule. Also returns the signal s of the clip."""
     divergence, beta = DIVERGENCES[spec.divergence], spec.kl_coef
+    if spec.rule == "hard":  # the clamped ratio everywhere
+        r = clamp_ratio(r, spec)
+    if spec.has_later:
+        r = add_later(r)
     match spec.rule:
-        case "none":  # exact
+        case "none" | "hard":  # without a clip: exact
             return -r.w * advantages + beta * divergence.loss(r), advantages
         case "reward":  # as the release ran: clipped reward term, exact KL term
             return dual_clip(r.w, advantages, spec) + beta * divergence.loss(r), advantages
@@ -152,9 +176,6 @@ def differentiable_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[
             stopped = r.detach()
             regularized = advantages + beta * divergence.weight(stopped) / stopped.w
             return dual_clip(r.w, regularized, spec), regularized
-        case "hard":  # the clamped ratio everywhere
-            r = clamp_ratio(r, spec)
-            return -r.w * advantages + beta * divergence.loss(r), advantages
         case rule:
             raise NotImplementedError(f"no differentiable loss has the clip {rule!r}")
 
@@ -166,6 +187,8 @@ def reinforce_weight(spec: LossSpec, r: Ratios, advantages: Tensor) -> Tensor:
     parts.
     """
     clamped = r if spec.rule == "none" else clamp_ratio(r, spec)
+    if spec.has_later:
+        clamped = add_later(clamped)
     reward_ratio = clamped.w if spec.rule == "hard" else r.w
     return reward_ratio * advantages + spec.kl_coef * DIVERGENCES[spec.divergence].weight(clamped)
 

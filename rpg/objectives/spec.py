@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, LOSSES
+from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, KL_SCOPES, LOSSES, REVERSE
 
 _NAME_OF = {parts: name for name, parts in LOSSES.items()}
 
@@ -29,6 +29,9 @@ class LossSpec:
             (as the release's unused function did).
         z_old: Z_old, total mass of pi_old. Enters UFKL and URKL only: FKL and RKL are defined between
             normalised policies and have no Z in the paper's table.
+        kl_scope: "token" (D is the KL of the next token at the prefixes of pi_old, as in the paper's code) or
+            "response" (D is the KL of responses; docs/mathematics.md, "Response-level KL"; z_old must be 1).
+        rho_bound: with kl_scope "response", FKL and UFKL limit the log of the prefix's product of rho to +-rho_bound.
 
     Raises:
         ValueError: a value outside its range or vocabulary, named with what would be right.
@@ -44,6 +47,11 @@ class LossSpec:
     clip_scope: str = "reward"
     clip_branch: str = "psi"
     z_old: float = 1.0
+    kl_scope: str = "token"
+    # Policies of the laboratory, 0.1 to 4.6 nats from the reference: at 2 the noise of one response is 0.7 to 1.2 times
+    # that of kl_scope "token", the bias 0 to 0.3 instead of 0.1 to 1.4 times the gradient; at 5 the noise is up to 3.4
+    # times. Mean of 8192 responses: the error is smallest at 1 to 4, there and for random policies.
+    rho_bound: float = 2.0
 
     def __post_init__(self) -> None:
         if (self.divergence, self.estimator, self.clip) not in _NAME_OF:
@@ -56,7 +64,14 @@ class LossSpec:
         for field in ("kl_coef", "clip_low", "clip_high"):
             _require_number(field, getattr(self, field), "finite and at least 0", lambda value: value >= 0)
         _require_number("clip_c", self.clip_c, "finite and above 1", lambda value: value > 1)
-        _require_number("z_old", self.z_old, "finite and above 0", lambda value: value > 0)
+        for field in ("z_old", "rho_bound"):
+            _require_number(field, getattr(self, field), "finite and above 0", lambda value: value > 0)
+        _require_choice("kl_scope", self.kl_scope, KL_SCOPES)
+        if self.kl_scope == "response" and self.z_old != 1:
+            raise ValueError(
+                f"kl_scope='response' with z_old={self.z_old!r}: the KL of responses is between normalised policies; "
+                "set z_old=1 or kl_scope='token'"
+            )
 
     @classmethod
     def parse(cls, name: str, **settings: Any) -> "LossSpec":
@@ -74,6 +89,16 @@ class LossSpec:
     def name(self) -> str:
         """The loss name: `LossSpec.parse(name).name == name`."""
         return _NAME_OF[(self.divergence, self.estimator, self.clip)]
+
+    @property
+    def has_later(self) -> bool:
+        """Whether the loss has the KL of later tokens, for which `kl_baseline` is the baseline."""
+        return self.kl_scope == "response" and self.divergence in REVERSE
+
+    @property
+    def has_prefix(self) -> bool:
+        """Whether the loss weights a token's KL by rho of its prefix, which `rho_bound` limits."""
+        return self.kl_scope == "response" and self.divergence not in REVERSE
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -12,7 +12,8 @@ from typing import Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from rpg.objectives.losses import DIVERGENCES, Ratios, differentiable_loss, ratios, reinforce_loss
+from rpg.names import REVERSE
+from rpg.objectives.losses import DIVERGENCES, Ratios, differentiable_loss, log_prefix_rho, ratios, reinforce_loss
 from rpg.objectives.spec import LossSpec
 
 
@@ -22,8 +23,10 @@ class TokenStats(NamedTuple):
     Attributes:
         ratio: w; 1 at masked tokens.
         log_ratio: log w, not clamped at +-20; 0 at masked tokens.
-        kl: estimate of the divergence D, whose mean over x ~ pi_old is D; 0 at masked tokens.
+        kl: estimate of the divergence D of the next token, with either kl_scope; its mean over x ~ pi_old is D; 0 at
+            masked tokens.
         clipped_high, clipped_low, clipped_c: bool, clipped at 1 + eps_high, at 1 - eps_low, at c.
+        rho_held: bool, the product of rho over the prefix was beyond exp(+-rho_bound).
     """
 
     ratio: Tensor
@@ -32,6 +35,7 @@ class TokenStats(NamedTuple):
     clipped_high: Tensor
     clipped_low: Tensor
     clipped_c: Tensor
+    rho_held: Tensor
 
 
 def token_loss(
@@ -42,11 +46,13 @@ def token_loss(
     advantages: Tensor,
     ref_log_prob: Tensor | None = None,
     mask: Tensor | None = None,
+    kl_baseline: Tensor | None = None,
 ) -> tuple[Tensor, TokenStats]:
     """Per-token loss whose gradient, in expectation over x ~ pi_old, is -grad J, J = E[A] - beta D.
 
-    For clip_scope "none" and for `rpg_rf_<d>` the expectation is exact where x is a token with its prefix fixed. Which
-    losses are exact for whole responses: docs/mathematics.md.
+    For clip_scope "none" and for `rpg_rf_<d>` the expectation is exact where x is a token with its prefix fixed, with
+    kl_scope "response" on fresh samples where x is a response (docs/mathematics.md): a row of the last dimension is one
+    response, its tokens in order; masked tokens are skipped.
 
     Args:
         spec: which loss.
@@ -56,21 +62,31 @@ def token_loss(
         ref_log_prob: log pi_ref; None means pi_ref = pi_old.
         mask: nonzero at valid tokens; None means all. At masked tokens inputs may be NaN, and loss and gradient
             are exactly 0.
+        kl_baseline: b of the KL part -beta w (log u + later - b) of the weight, for RKL and URKL; may depend on what
+            precedes the token only. later_kl_baseline computes it. None means 0.
         All tensors have the same shape, e.g. (batch, tokens).
 
     Returns:
         loss of that shape, float64 if any log-prob or advantage is float64, else float32; and TokenStats.
 
     Raises:
-        ValueError: shapes differ.
+        ValueError: shapes differ, or kl_baseline with FKL or UFKL.
     """
-    inputs = {"old_log_prob": old_log_prob, "advantages": advantages, "ref_log_prob": ref_log_prob, "mask": mask}
+    inputs = {
+        "old_log_prob": old_log_prob,
+        "advantages": advantages,
+        "ref_log_prob": ref_log_prob,
+        "mask": mask,
+        "kl_baseline": kl_baseline,
+    }
     for name, tensor in inputs.items():
         if tensor is not None and tensor.shape != log_prob.shape:
             raise ValueError(
                 f"{name} has shape {tuple(tensor.shape)}, log_prob has {tuple(log_prob.shape)}; "
                 "all tensors must have one shape"
             )
+    if kl_baseline is not None and spec.divergence not in REVERSE:
+        raise ValueError(f"kl_baseline with {spec.name}: it is for {' and '.join(REVERSE)}; pass None")
     given = [tensor for tensor in (log_prob, old_log_prob, advantages, ref_log_prob) if tensor is not None]
     dtype = torch.float64 if any(tensor.dtype == torch.float64 for tensor in given) else torch.float32
     ignored = None if mask is None else mask == 0
@@ -80,6 +96,15 @@ def token_loss(
     if ignored is not None:
         advantages = advantages.masked_fill(ignored, 0.0)
     r = ratios(x, old, ref[0] if ref else None, ignored)
+    if kl_baseline is not None:
+        baseline = kl_baseline.detach().to(dtype)
+        r = r._replace(later=-baseline if ignored is None else baseline.masked_fill(ignored, 0.0).neg_())
+    rho_held = torch.zeros((), dtype=torch.bool, device=x.device).expand_as(x)
+    if spec.has_prefix and ref:
+        log_prefix = log_prefix_rho(r.log_rho)  # type: ignore[arg-type]  # a tensor, since there is a reference
+        bounded = log_prefix.clamp(-spec.rho_bound, spec.rho_bound)
+        rho_held = bounded != log_prefix
+        r = r._replace(prefix=bounded.exp_())
     formula = differentiable_loss if spec.estimator == "differentiable" else reinforce_loss
     loss, signal = formula(spec, r, advantages)
     mass = 1.0 if DIVERGENCES[spec.divergence].normalized else spec.z_old
@@ -88,7 +113,7 @@ def token_loss(
     if ignored is not None:
         loss = loss.masked_fill(ignored, 0.0)
     with torch.no_grad():
-        return loss, statistics(spec, r.detach(), signal, advantages, mass, ignored)
+        return loss, statistics(spec, r.detach(), signal, advantages, mass, rho_held, ignored)
 
 
 class _SaturatedGradient(torch.autograd.Function):
@@ -105,7 +130,13 @@ class _SaturatedGradient(torch.autograd.Function):
 
 
 def statistics(
-    spec: LossSpec, r: Ratios, signal: Tensor, advantages: Tensor, mass: float, ignored: Tensor | None
+    spec: LossSpec,
+    r: Ratios,
+    signal: Tensor,
+    advantages: Tensor,
+    mass: float,
+    rho_held: Tensor,
+    ignored: Tensor | None,
 ) -> TokenStats:
     """Statistics per token. signal: the second result of differentiable_loss or reinforce_loss.
 
@@ -128,8 +159,8 @@ def statistics(
     kl = mass * DIVERGENCES[spec.divergence].estimate(r)
     if ignored is not None:
         kl = kl.masked_fill(ignored, 0.0)
-        high, low, c = (flag & ~ignored for flag in (high, low, c))
-    return TokenStats(w, r.log_w, kl, high, low, c)
+        high, low, c, rho_held = (flag & ~ignored for flag in (high, low, c, rho_held))
+    return TokenStats(w, r.log_w, kl, high, low, c, rho_held)
 
 
 Number = TypeVar("Number", Tensor, float)
@@ -141,7 +172,7 @@ class Summary(NamedTuple, Generic[Number]):
     Attributes:
         tokens: their number; without any, sums and counts are 0 and the extremes of w are 1.
         not_finite: number of unmasked tokens with NaN or Inf in an input, which nothing else here includes.
-        ratio_sum, log_ratio_sum, kl_sum, high, low, c: sums of TokenStats.
+        ratio_sum, log_ratio_sum, kl_sum, high, low, c, rho_held: sums of TokenStats.
         ratio_max, ratio_min: extremes of w.
     """
 
@@ -155,6 +186,7 @@ class Summary(NamedTuple, Generic[Number]):
     c: Number
     ratio_max: Number
     ratio_min: Number
+    rho_held: Number
 
 
 def floats(summary: Summary[Tensor]) -> Summary[float]:
@@ -194,6 +226,7 @@ def token_loss_summary(spec: LossSpec, *, mask: Tensor, **inputs: Tensor | None)
         c=total(stats.clipped_c),
         ratio_max=torch.where(counted.any(), largest, 1.0).double(),
         ratio_min=torch.where(counted.any(), smallest, 1.0).double(),
+        rho_held=total(stats.rho_held),
     )
 
 

@@ -23,6 +23,7 @@ from rpg.objectives.exact import (
     spec_loss,
 )
 from rpg.objectives.losses import DIVERGENCES
+from rpg.objectives.responses import DISTANCES, LENGTH, MOVE, VOCABULARY, ScopeResult, measure_scopes
 from rpg.objectives.staleness import CHOICES, STALENESS, mean_kl, measure_choice, stale_problems
 
 TOLERANCE = 1e-10
@@ -48,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outcomes", type=int, default=12, help="outcomes of each policy (default 12)")
     parser.add_argument("--kl-coef", type=float, default=0.1, help="beta; large, so that the KL shows (0.1)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="error, bias and std of every loss as JSON")
+    parser.add_argument("--json", action="store_true", help="error, bias and std of every loss and KL scope as JSON")
     parser.add_argument("--plot", type=Path, metavar="PATH", help="draw loss coefficient against w to PATH")
 
 
@@ -57,17 +58,21 @@ def run(args: argparse.Namespace) -> int:
     problems = make_problems(args.policies, args.outcomes, args.kl_coef, args.seed)
     measured = [(row, measure(row, problems)) for row in rows(args.kl_coef)]
     failures = [row.label for row, result in measured if row.fails(result)]
+    responses = max(2, args.policies // 16)
+    scopes = measure_scopes(responses, args.seed)
+    failures += [scope_label(row) for row in scopes if row.exact and not row.error <= TOLERANCE]
     if args.json:
         losses = [
             {"loss": row.label, "objective": row.divergence, "exact": row.exact, **result._asdict()}
             for row, result in measured
         ]
-        print(json.dumps({"losses": losses, "failed": failures}, indent=2))
+        kl_scopes = [row._asdict() for row in scopes]
+        print(json.dumps({"losses": losses, "kl_scopes": kl_scopes, "failed": failures}, indent=2))
         return 1 if failures else 0
     print(
-        f"{args.policies} random policies over {args.outcomes} outcomes, float64, beta = {args.kl_coef:g}; half with "
-        "pi_ref = pi_old, half with another reference\n"
-        "error: largest component of |gradient of the expected loss + grad J|   "
+        f"{args.policies} random policies over {args.outcomes} outcomes, float64, beta = {args.kl_coef:g};\n"
+        "half with pi_ref = pi_old, half with another reference\n"
+        "error: largest component of |gradient of the expected loss + grad J|\n"
         "bias: mean of |error| / |grad J|   std: noise of one sample\n"
     )
     print(f"{'loss':<44} {'objective':<9} {'must be':<8} {'error':>9} {'bias':>9} {'std':>7}")
@@ -78,9 +83,10 @@ def run(args: argparse.Namespace) -> int:
         )
     uncorrected, corrected = (kl_term_bias(loss, problems) for loss in (grpo_loss, corrected_grpo_loss))
     print(
-        f"\nThe KL term alone, off-policy: GRPO's k3 without importance weight misses the gradient of UKL by "
-        f"{uncorrected:.1%} on average, w * k3 by {corrected:.1e}."
+        "\nThe KL term alone, off-policy, on average: GRPO's k3 without importance weight\n"
+        f"misses the gradient of UKL by {uncorrected:.1%}, w * k3 by {corrected:.1e}."
     )
+    print_scopes(scopes, responses)
     failures += print_choices_of_pi_old(max(2, args.policies // 4), args.outcomes, args.kl_coef, args.seed)
     if args.plot:
         plot(args.plot)
@@ -90,13 +96,40 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
+def print_scopes(scopes: list[ScopeResult], policies: int) -> None:
+    """Print error, bias and noise of both KL scopes against the gradient of the KL of responses."""
+    distances = ", ".join(f"{distance:g}" for distance in DISTANCES)
+    print(
+        f"\nThe KL of responses, by enumeration: {LENGTH} tokens, vocabulary {VOCABULARY}; {policies} policies for "
+        "each std of the\n"
+        f"logits of pi_ref less pi_old ({distances}). Moved samples: pi_theta less pi_old has std {MOVE:g}.\n"
+        "Unclipped losses of both estimators, beta = 1 and no reward, against the gradient of the KL.\n"
+        "std: noise of one response\n"
+    )
+    heads = "".join(f"{f'bias {distance:g}':>9}" for distance in DISTANCES)
+    heads += "".join(f"{f'std {distance:g}':>8}" for distance in DISTANCES)
+    print(f"{'objective':<9} {'kl_scope':<9} {'samples':<8} {'must be':<8} {'error':>9}{heads}")
+    for row in scopes:
+        cells = "".join(f"{bias:9.1e}" for bias in row.bias) + "".join(f"{std:8.3f}" for std in row.std)
+        print(
+            f"{row.divergence:<9} {row.scope:<9} {'fresh' if row.fresh else 'moved':<8} "
+            f"{'exact' if row.exact else 'biased':<8} {row.error:9.1e}{cells}"
+        )
+
+
+def scope_label(row: ScopeResult) -> str:
+    """Return the name of a row in the list of failures."""
+    return f"{row.divergence} with kl_scope={row.scope}, {'fresh' if row.fresh else 'moved'} samples"
+
+
 def print_choices_of_pi_old(policies: int, outcomes: int, kl_coef: float, seed: int) -> list[str]:
     """Print error, bias and noise of each choice of pi_old with older samples; returns the failed choices."""
     print(
-        f"\nSamples of an older policy: behaviour (samples), anchor (the batch starts from it), present; {policies} of "
-        "each, under the three choices of pi_old\n"
-        "staleness: std of the logits between behaviour and anchor   error, bias, std: of the eight unclipped losses\n"
-        "clip bias, silenced: of rpg_rf_urkl_clip_ppo, and the share of samples that its clip leaves no gradient\n"
+        f"\nSamples of an older policy: behaviour (samples), anchor (the batch starts from it), present;\n"
+        f"{policies} of each, under the three choices of pi_old\n"
+        "staleness: std of the logits between behaviour and anchor\n"
+        "error, bias, std: of the eight unclipped losses   clip bias: of rpg_rf_urkl_clip_ppo\n"
+        "silenced: share of samples that the clip leaves no gradient\n"
     )
     print(
         f"{'staleness':>9} {'KL':>6}  {'pi_old':<23} {'must be':<8} {'error':>9} {'bias':>9} {'std':>7} "

@@ -32,13 +32,23 @@ def _fresh():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["rpg_rf_urkl_clip_ppo", "rpg_rkl"])
-def test_same_numbers_for_any_shape(name, recwarn):
-    spec, function = LossSpec.parse(name, kl_coef=0.1), compiled(CPU)
+@pytest.mark.parametrize(
+    ("name", "scope"),
+    [
+        ("rpg_rf_urkl_clip_ppo", "token"),
+        ("rpg_rkl", "token"),
+        ("rpg_rf_urkl_clip_ppo", "response"),
+        ("rpg_ufkl", "response"),
+    ],
+)
+def test_same_numbers_for_any_shape(name, scope, recwarn):
+    spec, function = LossSpec.parse(name, kl_coef=0.1, kl_scope=scope), compiled(CPU)
     assert function is not token_loss_summary
     assert not [warning for warning in recwarn if "use_torch_compile" in str(warning.message)]
     for shape in ((4, 33), (7, 5)):
         inputs, log_prob, mask = batch(*shape)
+        if spec.has_later:
+            inputs["kl_baseline"] = torch.randn(shape, generator=torch.Generator().manual_seed(0))
         results = []
         for compute in (token_loss_summary, function):
             x = log_prob.clone().requires_grad_()

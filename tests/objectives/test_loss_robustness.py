@@ -1,11 +1,13 @@
 """Finite inputs of any size give finite outputs; masked positions contribute exactly 0."""
 
+import dataclasses
 import itertools
 import math
 
 import pytest
 import torch
 
+from rpg.names import KL_SCOPES
 from rpg.objectives import LOSS_NAMES, LossSpec, token_loss, token_loss_summary
 from rpg.objectives.tokens import floats, pooled
 
@@ -21,10 +23,11 @@ SPECS += [
 SPECS += [
     LossSpec.parse(name, kl_coef=0.1, clip_branch="advantage") for name in LOSS_NAMES if "ppo" in LOSS_NAMES[name]
 ]
+SPECS += [dataclasses.replace(spec, kl_scope="response") for spec in SPECS]
 
 
 def spec_id(spec):
-    return f"{spec.name}-{spec.rule}"
+    return f"{spec.name}-{spec.rule}-{spec.kl_scope}"
 
 
 def random_inputs(shape=(4, 50), seed=0, dtype=torch.float32):
@@ -90,14 +93,46 @@ def test_masked_positions_contribute_exactly_nothing(spec, garbage):
     assert (dirty_gradient[~mask] == 0).all()
     for name, one, other in zip(stats._fields, stats, dirty_stats, strict=True):
         assert torch.equal(one, other), name
+    if spec.kl_scope == "response":  # a response without its masked tokens, one at a time
+        for row in (0, 1, 3):
+            kept = {key: tensor[row : row + 1, mask[row]] for key, tensor in inputs.items()}
+            row_loss, row_gradient, _ = loss_and_gradient(spec, kept)
+            torch.testing.assert_close(loss[row, mask[row]], row_loss[0], rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(gradient[row, mask[row]], row_gradient[0], rtol=1e-5, atol=1e-5)
+        return
     unmasked_loss, unmasked_gradient, _ = loss_and_gradient(spec, inputs)
     assert torch.equal(loss[mask], unmasked_loss[mask])
     assert torch.equal(gradient[mask], unmasked_gradient[mask])
 
 
+@pytest.mark.parametrize("garbage", [float("nan"), float("inf")])
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.has_later], ids=spec_id)
+def test_a_baseline_at_a_masked_position_is_ignored(spec, garbage):
+    inputs = random_inputs()
+    mask = torch.rand(4, 50, generator=torch.Generator().manual_seed(1)) > 0.4
+    baseline = torch.randn(4, 50, generator=torch.Generator().manual_seed(2))
+    results = [
+        loss_and_gradient(spec, {**inputs, "kl_baseline": torch.where(mask, baseline, other)}, mask)[:2]
+        for other in (0.0, garbage)
+    ]
+    assert all(map(torch.equal, *results))
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.kl_scope == "response"], ids=spec_id)
+def test_a_nan_in_a_response_is_in_the_loss(spec):
+    for name in ("log_prob", "old_log_prob", "ref_log_prob"):
+        inputs = random_inputs()
+        inputs[name][1, 7] = float("nan")
+        loss, _, _ = loss_and_gradient(spec, inputs)
+        assert loss[1].sum().isnan()
+        assert loss[[0, 2, 3]].isfinite().all()
+
+
+@pytest.mark.parametrize("scope", KL_SCOPES)
+@pytest.mark.parametrize("name", ["rpg_rf_urkl_clip_ppo", "rpg_ufkl"])
 @pytest.mark.parametrize("shape", [(0, 7), (3, 0)])
-def test_no_token_at_all(shape):
-    spec = LossSpec.parse("rpg_rf_urkl_clip_ppo")
+def test_no_token_at_all(shape, name, scope):
+    spec = LossSpec.parse(name, kl_scope=scope)
     _, summary = token_loss_summary(spec, mask=torch.ones(shape), **random_inputs(shape))
     assert (summary.tokens, summary.kl_sum, summary.ratio_max, summary.ratio_min) == (0, 0.0, 1.0, 1.0)
 
@@ -123,6 +158,7 @@ def test_summary_is_the_reduction_of_the_token_statistics(spec):
     assert summary.high == int(stats.clipped_high[mask].sum())
     assert summary.low == int(stats.clipped_low[mask].sum())
     assert summary.c == int(stats.clipped_c[mask].sum())
+    assert summary.rho_held == int(stats.rho_held[mask].sum())
     assert (summary.ratio_max, summary.ratio_min) == (stats.ratio[mask].max(), stats.ratio[mask].min())
 
 

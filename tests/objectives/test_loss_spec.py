@@ -29,11 +29,19 @@ def test_the_names_are_those_of_the_design():
         ("z_old", 0.0),
         ("clip_scope", "everything"),
         ("clip_branch", "sign"),
+        ("kl_scope", "sequence"),
+        ("rho_bound", 0.0),
+        ("rho_bound", float("inf")),
     ],
 )
 def test_bad_values_are_refused_by_field_name(field, value):
     with pytest.raises(ValueError, match=field):
         LossSpec.parse("rpg_urkl", **{field: value})
+
+
+def test_the_kl_of_responses_has_no_z_old():
+    with pytest.raises(ValueError, match=r"kl_scope='response' with z_old=1.7: .*; set z_old=1 or kl_scope='token'"):
+        LossSpec.parse("rpg_urkl", kl_scope="response", z_old=1.7)
 
 
 @pytest.mark.parametrize("name", ["rpg_rf_urkl_clip_pp", "rpg_rf_urkl_clip_ppo_v3", "rpg_fkl_clip_hard", ""])

@@ -1,5 +1,6 @@
 """`rpg verify` passes, fails for a wrong loss, and draws its picture."""
 
+import json
 import re
 
 import pytest
@@ -19,8 +20,10 @@ def test_passes_lists_every_loss_and_draws(tmp_path, capsys):
         assert re.search(rf"^{name}\b", printed, re.MULTILINE), name
     exact = [line for line in printed.splitlines() if re.search(r"\bexact\b", line)]
     # of each divergence the differentiable and the REINFORCE loss, 4 with Z_old, corrected GRPO; two choices of pi_old
-    # at three distances, and all four where behaviour and anchor are one policy
-    assert len(exact) == 2 * len(losses.DIVERGENCES) + 5 + 2 * 3 + 4
+    # at three distances, and all four where behaviour and anchor are one policy; kl_scope=response with fresh samples,
+    # and off-policy for the two forward divergences
+    assert len(exact) == 2 * len(losses.DIVERGENCES) + 5 + 2 * 3 + 4 + len(losses.DIVERGENCES) + 2
+    assert max(map(len, printed.splitlines()[:-1])) <= 100  # the last line has the path
     share = re.search(r"misses the gradient of UKL by ([\d.]+)%", printed)
     assert share is not None
     assert float(share[1]) > 5
@@ -40,3 +43,12 @@ def test_a_wrong_loss_makes_it_fail(monkeypatch, capsys, divergence, weight):
     failed = capsys.readouterr().out.splitlines()[-1]
     assert f"rpg_rf_{divergence}" in failed
     assert "rpg_rf_fkl" not in failed
+
+
+def test_a_wrong_sum_over_the_response_makes_it_fail(monkeypatch, capsys):
+    monkeypatch.setattr(losses, "sum_later", torch.zeros_like)
+    assert cli.main(["verify", "--policies", "4", "--outcomes", "5", "--json"]) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert result["failed"] == [f"{d} with kl_scope=response, fresh samples" for d in ("rkl", "urkl")]
+    bias = {(row["divergence"], row["scope"], row["fresh"]): row["bias"] for row in result["kl_scopes"]}
+    assert bias["rkl", "response", True] == pytest.approx(bias["rkl", "token", True])
