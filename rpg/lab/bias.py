@@ -1,5 +1,6 @@
 """Bias and noise of the gradient of whole responses, computed exactly by enumerating all responses."""
 
+import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from rpg.lab.measure import over_seeds
 from rpg.lab.sweeps import CHOICES
 from rpg.lab.task import Task
 from rpg.lab.train import Policy, Setting, at, make_loss, sample_batch
-from rpg.names import DIVERGENCES
+from rpg.names import DIVERGENCES, REVERSE
 from rpg.objectives import LossSpec, token_loss
 from rpg.objectives.pi_old import old_policy
 
@@ -29,9 +30,11 @@ ROWS: dict[str, tuple[LossSpec, Mapping[str, Any]]] = {
     **{name: (EXACT, fields) for name, fields in CHOICES.items() if fields["pi_old"] == "decoupled"},
 }
 ESTIMATORS = {
-    **{f"RPG-REINFORCE {d.upper()}": (f"rpg_rf_{d}", "reward") for d in DIVERGENCES},
-    **{f"RPG {d.upper()}": (f"rpg_{d}", "none") for d in DIVERGENCES},
-}  # loss and clip_scope: all unclipped
+    f"{method} {d.upper()}{label}": LossSpec.parse(f"{prefix}_{d}", clip_scope="none", kl_scope=scope)
+    for label, scope, divergences in (("", "token", DIVERGENCES), (" of responses", "response", REVERSE))
+    for method, prefix in (("RPG-REINFORCE", "rpg_rf"), ("RPG", "rpg"))
+    for d in divergences
+}  # all unclipped
 
 
 class Gradient(NamedTuple):
@@ -58,8 +61,8 @@ def noise_table(
 ) -> pd.DataFrame:
     """Return every unclipped loss at every beta and age; pi_ref and pi_old are the sampling policy."""
     rows = {
-        (label, beta): (LossSpec.parse(loss, kl_coef=beta, clip_scope=scope), CHOICES["behavior"])
-        for label, (loss, scope) in ESTIMATORS.items()
+        (label, beta): (dataclasses.replace(spec, kl_coef=beta), CHOICES["behavior"])
+        for label, spec in ESTIMATORS.items()
         for beta in betas
     }
     return _table(rows, seeds, seed, ages).drop(columns=["bias", "bias_se", "cosine", "cosine_se"])

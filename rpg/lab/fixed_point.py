@@ -13,7 +13,8 @@ from rpg.names import DIVERGENCES
 from rpg.objectives import LossSpec, token_loss
 from rpg.verl_plugin.verl_losses import verl_kl_loss
 
-FORMS = (*(d.upper() for d in DIVERGENCES), "k3", "verl's k3")
+OF_RESPONSES = ("RKL of responses", "FKL of responses")  # normalised and unnormalised are one
+FORMS = (*(d.upper() for d in DIVERGENCES), "k3", "verl's k3", *OF_RESPONSES)
 BETAS = (1e-3, 3e-3, 0.01, 0.03, 0.1, 0.15, 0.2, 0.3)
 STEPS, LR = 200, 0.1  # Adam's learning rate decays linearly to 0
 SHOWN = ("reward", "gap", "kl_start", "entropy", "pass_at_8")
@@ -32,7 +33,7 @@ def kl_losses(form: str, log_probs: Tensor, reference: Tensor) -> Tensor:
 
 
 def fixed_point(form: str, beta: float, seeds: int, seed: int = 0, task: Task | None = None) -> Measured:
-    """Train with the exact expected gradient of E[R] and of the on-policy KL loss of tokens."""
+    """Train with the exact expected gradient of E[R] and of the on-policy token losses, or of the KL of responses."""
     task = task or Task.make()
     policy = Policy(task, seeds, LR, torch.Generator().manual_seed(seed))
     uniform = policy.log_probs().detach()
@@ -40,7 +41,10 @@ def fixed_point(form: str, beta: float, seeds: int, seed: int = 0, task: Task | 
     for _ in range(STEPS):
         present = policy.log_probs()
         loss = -task.expected_reward(present).mean(1).sum()
-        if beta:
+        if form in OF_RESPONSES:
+            pair = (present, uniform) if form == "RKL of responses" else (uniform, present)
+            loss = loss + beta * task.kl(*pair).sum()
+        elif beta:
             with torch.no_grad():
                 visits = torch.stack(task.occupancy(present)[:-1], 2).unsqueeze(2)
                 chance = visits * present.exp() / task.shape[0]

@@ -25,6 +25,7 @@ SHOWN = {
     "reward": (0.6, 1.0, 3),
     "reward_mean": (0.3, 0.95, 3),
     "gap": (0.0, 0.5, 3),
+    "gap_forward": (0.0, 0.5, 3),
     "entropy": (0.0, 8.0, 2),
     "pass_at_8": (0.6, 1.0, 3),
     "silenced": (0.0, 1.0, 3),
@@ -103,6 +104,7 @@ def fixed_point_figure(table: pd.DataFrame) -> Figure:
         "RKL": "reverse: RKL, URKL",
         "FKL": "forward: FKL, UFKL, unclamped k3",
         "verl's k3": "verl's k3 (value clamped at 10)",
+        "RKL of responses": "reverse, of responses",
     }
     with matplotlib.rc_context(LINES_STYLE):
         fig = Figure(figsize=(10, 3.4), layout="constrained")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpg.lab.train import Setting
-from rpg.names import DIVERGENCES
+from rpg.names import DIVERGENCES, REVERSE
 
 Axis = Mapping[str, Mapping[str, Any]]  # label: fields of Setting
 
@@ -35,13 +35,34 @@ CHOICES: Axis = {
     "decoupled, sequence, at most 2": {"pi_old": "decoupled", "level": "sequence", "threshold": 2.0},
 }
 THREE = {name: CHOICES[name] for name in ("recomputed", "behavior", "decoupled, token, at most 2")}
+RESPONSE = {"kl_scope": "response"}
+BASELINE = {"kl_scope": "response", "kl_baseline": True}
+URKL, UFKL = {"loss": "rpg_rf_urkl"}, {"loss": "rpg_rf_ufkl"}
+REVERSE_FORMS: Axis = {
+    "URKL, per token": URKL,
+    "URKL, per token, centred": {**URKL, "kl_baseline": True},
+    "URKL, response": {**URKL, **RESPONSE},
+    "URKL, response, baseline": {**URKL, **BASELINE},
+    "k1 in the reward": {**URKL, "kl_in_reward": True},
+}
+FORWARD_FORMS: Axis = {"UFKL, per token": UFKL, "UFKL, response": {**UFKL, **RESPONSE}}
+# with pi_ref = pi_old the baseline and k1 are 0, and UFKL is exact for responses
+OLD_FORMS: Axis = {
+    "URKL, per token": URKL,
+    "URKL, response": REVERSE_FORMS["URKL, response"],
+    "UFKL, per token": UFKL,
+}
 KLS_ALONE: Axis = {
-    f"{d.upper()}, beta {beta:g}": {"loss": f"rpg_rf_{d}", "kl_coef": beta}
-    for d in DIVERGENCES
+    f"{d.upper()}{label}, beta {beta:g}": {"loss": f"rpg_rf_{d}", "kl_coef": beta, **scope}
+    for label, scope, divergences in (("", {}, DIVERGENCES), (" of responses", RESPONSE, REVERSE))
+    for d in divergences
     for beta in (0.01, 0.03, 0.1, 0.3)
 }
 KLS: Axis = {
     **{d.upper(): {"loss": f"rpg_rf_{d}"} for d in DIVERGENCES},
+    **{f"{d.upper()} of responses": {"loss": f"rpg_rf_{d}", **RESPONSE} for d in DIVERGENCES if d not in REVERSE},
+    **{f"{d.upper()} of responses, baseline": {"loss": f"rpg_rf_{d}", **BASELINE} for d in REVERSE},
+    "k1 in the reward": REVERSE_FORMS["k1 in the reward"],
     "k3": {"loss": "vanilla", "k3_clamped": False},
     "verl's k3 (clamped)": {"loss": "vanilla"},
 }
@@ -144,8 +165,29 @@ def _fixed_reference() -> Iterable[Grid]:
 def _moving_reference() -> Iterable[Grid]:
     """Yield grids of RPG-REINFORCE URKL with RPG-Style Clip."""
     betas = values("kl_coef", 0.01, 0.03, 0.1, 0.3, 1, 3)
-    for title, field in BOTH.items():
-        yield Grid(title, "reference", REFERENCES, "beta", betas, {"batches": 64, "steps": 16}, field)
+    base = {"batches": 64, "steps": 16}
+    for label, scope in (("", {}), (", KL of responses", RESPONSE)):
+        for title, field in BOTH.items():
+            yield Grid(f"{title}{label}", "reference", REFERENCES, "beta", betas, {**base, **scope}, field)
+
+
+def _kl_scope() -> Iterable[Grid]:
+    """Yield grids of unclipped REINFORCE losses by form of the KL; 512 optimizer steps each.
+
+    J is E[R] - beta KL of responses to the reference, in the direction of the loss's KL, where the reference is fixed,
+    else E[R].
+    """
+    betas = values("kl_coef", 0.03, 0.05, 0.1, 0.2, 0.3, 1)
+    for reference in ("fixed", "every 8 batches", "pi_old"):
+        for steps in (1, 4, 16):
+            title = f"J below its maximum: {reference}, {_batch(steps)}"
+            base = {"batches": 512 // steps, "steps": steps, **REFERENCES[reference]}
+            if reference == "pi_old":
+                if steps > 1:  # else log u is 0: no KL
+                    yield Grid(title, "", OLD_FORMS, "beta", betas, base, "gap")
+                continue
+            yield Grid(title, "", REVERSE_FORMS, "beta", betas, base, "gap")
+            yield Grid(title, "", FORWARD_FORMS, "beta", betas, base, "gap_forward")
 
 
 def _staleness() -> Iterable[Grid]:
@@ -189,6 +231,7 @@ SWEEPS = {
     "clip": list(_clip()),
     "fixed_reference": list(_fixed_reference()),
     "moving_reference": list(_moving_reference()),
+    "kl_scope": list(_kl_scope()),
     "staleness": list(_staleness()),
     "lr": list(_staleness_and_lr()),
     "advantages": list(_advantages()),

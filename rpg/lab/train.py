@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rpg.lab.task import Task
-from rpg.objectives import LossSpec, group_mean_advantages, token_loss
+from rpg.objectives import LossSpec, group_mean_advantages, later_kl_baseline, token_loss
 from rpg.objectives.pi_old import old_policy
 from rpg.verl_plugin.verl_losses import verl_kl_loss, verl_loss
 
@@ -42,6 +42,11 @@ class Setting:
         reference: "old": pi_old; "fixed": the uniform policy at the start of training; "every_k": replaced by the
             current policy every `renew` batches; "kl_target": replaced, per seed, if a batch begins with a
             KL(pi, pi_ref) above `renew`.
+        kl_scope: as in LossSpec.
+        kl_baseline: whether RKL's and URKL's KL has the group's mean as baseline: later_kl_baseline with kl_scope
+            "response"; with "token" the mean of -log rho of the token itself. Not with reference "old", where it is 0.
+        kl_in_reward: whether kl_coef times the response's log pi_old - log pi_ref is subtracted from its reward instead
+            (k1; verl's use_kl_in_reward), and the loss has no KL.
         renew: batches for "every_k", nats for "kl_target".
         k3_clamped: whether the value of k3 is clamped at 10, as verl does.
         advantages: one of ADVANTAGES.
@@ -57,6 +62,9 @@ class Setting:
     level: str = "token"
     threshold: float = math.inf
     kl_coef: float = 0.0
+    kl_scope: str = "token"
+    kl_baseline: bool = False
+    kl_in_reward: bool = False
     reference: str = "old"
     renew: float = 8
     k3_clamped: bool = True
@@ -69,6 +77,8 @@ class Setting:
     def __post_init__(self) -> None:
         if self.advantages not in ADVANTAGES or self.reference not in REFERENCES:
             raise ValueError(f"{self}: advantages are {', '.join(ADVANTAGES)}; references are {', '.join(REFERENCES)}")
+        if self.reference == "old" and (self.kl_baseline or self.kl_in_reward):
+            raise ValueError(f"{self}: with reference 'old' the baseline and the KL in the reward are 0")
 
 
 @dataclass(frozen=True)
@@ -89,6 +99,7 @@ class Batch(NamedTuple):
     advantages: Tensor
     ref_log_prob: Tensor | None
     weights: Tensor | None
+    kl_baseline: Tensor | None = None
 
     def part(self, part: slice) -> "Batch":
         """Return a mini-batch: these responses of each seed."""
@@ -103,6 +114,7 @@ class Measured(NamedTuple):
         reward_mean: the same averaged over evenly spaced measurements, a measure of learning speed.
         unsolved: share of prompts whose expected reward is below 0.1.
         gap: maximum of J minus J; J is E[R] - beta KL(pi, uniform) with reference "fixed", else E[R].
+        gap_forward: the same with KL(uniform, pi) in J; equal to gap without a beta in J.
         kl: largest KL (of responses, exact) of the sampling policy from the current one.
         kl_start: KL (of responses, exact) of the last policy from the uniform initial one.
         entropy: of the last policy's responses, in nats.
@@ -115,6 +127,7 @@ class Measured(NamedTuple):
     reward_mean: Tensor
     unsolved: Tensor
     gap: Tensor
+    gap_forward: Tensor
     kl: Tensor
     kl_start: Tensor
     entropy: Tensor
@@ -131,7 +144,7 @@ def make_loss(setting: Setting) -> Callable[[Tensor, Batch], Tensor]:
         k3 = verl_kl_loss if setting.k3_clamped else k3_loss
 
         def loss_of_verl(log_prob: Tensor, batch: Batch) -> Tensor:
-            log_probs, _, old, advantages, reference, weights = (
+            log_probs, _, old, advantages, reference, weights, _ = (
                 None if tensor is None else tensor.flatten(0, 1) for tensor in (log_prob, *batch)
             )
             loss = verls(log_probs, old, advantages, weights)
@@ -140,7 +153,8 @@ def make_loss(setting: Setting) -> Callable[[Tensor, Batch], Tensor]:
             return loss * len(log_prob)  # verl's loss is the mean over all seeds
 
         return loss_of_verl
-    spec = LossSpec.parse(setting.loss, kl_coef=setting.kl_coef, **clip)
+    beta = 0.0 if setting.kl_in_reward else setting.kl_coef
+    spec = LossSpec.parse(setting.loss, kl_coef=beta, kl_scope=setting.kl_scope, **clip)
 
     def loss(log_prob: Tensor, batch: Batch) -> Tensor:
         losses, _ = token_loss(
@@ -149,6 +163,7 @@ def make_loss(setting: Setting) -> Callable[[Tensor, Batch], Tensor]:
             old_log_prob=batch.old_log_prob,
             advantages=batch.advantages,
             ref_log_prob=batch.ref_log_prob,
+            kl_baseline=batch.kl_baseline,
         )
         if batch.weights is not None:
             losses = losses * batch.weights
@@ -244,9 +259,23 @@ def sample_batch(
     old, weights = old_policy(
         setting.pi_old, behavior=behavior, anchor=at(anchor, places), level=setting.level, threshold=setting.threshold
     )
+    ref_log_prob, baseline = None if setting.reference == "old" else at(reference, places), None
+    if ref_log_prob is not None and setting.kl_in_reward:
+        rewards = rewards - setting.kl_coef * (old - ref_log_prob).sum(-1)
+    if ref_log_prob is not None and setting.kl_baseline:
+        baseline = kl_baseline(setting.kl_scope, old, ref_log_prob)
     advantages = advantages_of(setting.advantages, rewards).unsqueeze(-1).expand(places.shape)
-    ref_log_prob = None if setting.reference == "old" else at(reference, places)
-    return places, Batch(behavior, old, advantages.contiguous(), ref_log_prob, weights)
+    return places, Batch(behavior, old, advantages.contiguous(), ref_log_prob, weights, baseline)
+
+
+def kl_baseline(scope: str, old_log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
+    """Return the group's mean of what the baseline of a KL scope is of; all (seeds, responses, positions)."""
+    if scope == "token":
+        groups = (old_log_prob - ref_log_prob).unflatten(1, (-1, GROUP))
+        return groups.mean(2, keepdim=True).expand_as(groups).flatten(1, 2)
+    old, ref = old_log_prob.flatten(0, 1), ref_log_prob.flatten(0, 1)
+    groups = torch.arange(len(old) // GROUP).repeat_interleave(GROUP)
+    return later_kl_baseline(old, ref, torch.ones_like(old), groups).view(old_log_prob.shape)
 
 
 def advantages_of(kind: str, rewards: Tensor) -> Tensor:
@@ -290,11 +319,14 @@ class Record:
         """Return the measurements; beta: coefficient in J, for the gap. NaN for statistics without samples."""
         kl_start, rewards = self._task.kl(self._last, self._start), self._task.expected_reward(self._last)
         nothing = [torch.full_like(kl_start, math.nan)]
+        gap = self._task.best(beta) - (self._rewards[-1] - beta * kl_start)
+        forward = self._rewards[-1] - beta * self._task.kl(self._start, self._last)
         return Measured(
             reward=self._rewards[-1],
             reward_mean=torch.stack(self._rewards).mean(0),
             unsolved=(rewards < 0.1).double().mean(1),
-            gap=self._task.best(beta) - (self._rewards[-1] - beta * kl_start),
+            gap=gap,
+            gap_forward=self._task.best_forward(beta) - forward if beta else gap,
             kl=torch.stack(self._kl).amax(0),
             kl_start=kl_start,
             entropy=self._task.entropy(self._last),

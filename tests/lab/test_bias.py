@@ -87,4 +87,8 @@ def test_the_noise_of_the_divergences():
     for divergence in ("FKL", "RKL", "UFKL", "URKL"):
         assert noise[f"RPG {divergence}"] == pytest.approx(noise[f"RPG-REINFORCE {divergence}"], rel=1e-6)
     assert noise["RPG URKL"] == pytest.approx(noise["RPG UFKL"], rel=1e-6)
+    for method in ("RPG", "RPG-REINFORCE"):  # and with pi_ref = pi_old there is no later KL yet
+        for divergence in ("RKL", "URKL"):
+            expected = noise[f"{method} {divergence}"]
+            assert noise[f"{method} {divergence} of responses"] == pytest.approx(expected, rel=1e-6)
     assert noise["RPG URKL"] < 0.7 * min(noise["RPG RKL"], noise["RPG FKL"])

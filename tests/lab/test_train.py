@@ -1,5 +1,7 @@
 """Training in the laboratory: independent seeds, staleness of samples, identities between losses."""
 
+import dataclasses
+import itertools
 import math
 
 import numpy
@@ -11,7 +13,7 @@ from verl.trainer.ppo import core_algos
 from rpg.lab import train as lab
 from rpg.lab.task import Task
 from rpg.lab.train import VERLS, Batch, Scale, Setting, make_loss, train
-from rpg.names import PI_OLD
+from rpg.names import KL_SCOPES, PI_OLD
 
 torch.set_num_threads(1)
 
@@ -26,16 +28,20 @@ def log_prob_and_batch(seeds=3, responses=6, positions=4):
     log_prob = (old + torch.randn(shape, generator=generator) * 0.5).requires_grad_()
     advantages = torch.randn(seeds, responses, 1, generator=generator).expand(shape)
     reference = -torch.rand(shape, generator=generator) * 2 - 0.2
-    return log_prob, Batch(old, old, advantages, reference, torch.rand(shape, generator=generator) + 0.5)
+    weights, baseline = torch.rand(shape, generator=generator) + 0.5, torch.randn(shape, generator=generator)
+    return log_prob, Batch(old, old, advantages, reference, weights, baseline)
 
 
+@pytest.mark.parametrize("scope", KL_SCOPES)
 @pytest.mark.parametrize("loss", ["rpg_rf_urkl_clip_ppo", "rpg_fkl", *VERLS])
-def test_the_gradient_of_a_seed_is_that_of_the_seed_alone(loss):
+def test_the_gradient_of_a_seed_is_that_of_the_seed_alone(loss, scope):
     log_prob, batch = log_prob_and_batch()
-    function = make_loss(Setting(loss, kl_coef=0.1, reference="fixed"))
+    if "fkl" in loss:
+        batch = batch._replace(kl_baseline=None)
+    function = make_loss(Setting(loss, kl_coef=0.1, reference="fixed", kl_scope=scope))
     (together,) = torch.autograd.grad(function(log_prob, batch), log_prob)
     for seed in range(3):
-        one, *of_one = (tensor[seed : seed + 1] for tensor in (log_prob, *batch))
+        one, *of_one = (None if tensor is None else tensor[seed : seed + 1] for tensor in (log_prob, *batch))
         (alone,) = torch.autograd.grad(function(one, Batch(*of_one)), one)
         torch.testing.assert_close(together[seed], alone[0], rtol=1e-5, atol=1e-7)
     assert together.abs().sum() > 0
@@ -97,6 +103,45 @@ def test_batches_are_fixed_where_asked(fixed, batches, monkeypatch):
     monkeypatch.setattr(Task, "sample", lambda self, *more: calls.append(1) or sample(self, *more))
     train(Setting("rpg_rf_urkl", steps=4, **fixed), SHORT, SMALL)
     assert len(calls) == batches
+
+
+def test_a_kl_in_the_reward_is_k1_of_the_response(monkeypatch):
+    """R - beta (log pi_old - log pi_ref); the loss has no KL."""
+    setting = Setting("rpg_rf_urkl", kl_coef=0.3, reference="fixed", kl_in_reward=True)
+    rewards = []
+    monkeypatch.setattr(lab, "advantages_of", lambda kind, r: rewards.append(r) or r)
+    logits = torch.randn(3, 2, *SMALL.shape, generator=torch.Generator().manual_seed(0))
+    sampler, anchor, reference = logits.log_softmax(3)
+    places, batch = lab.sample_batch(setting, SMALL, sampler, anchor, reference, torch.Generator().manual_seed(0))
+    plain = dataclasses.replace(setting, kl_in_reward=False)
+    lab.sample_batch(plain, SMALL, sampler, anchor, reference, torch.Generator().manual_seed(0))
+    k1 = (lab.at(sampler, places) - lab.at(reference, places)).sum(-1)
+    torch.testing.assert_close(rewards[0], rewards[1] - 0.3 * k1)
+    log_prob = lab.at(anchor, places).requires_grad_()
+    (slope,) = torch.autograd.grad(make_loss(setting)(log_prob, batch), log_prob)
+    w = (log_prob.detach() - batch.old_log_prob).exp()
+    torch.testing.assert_close(slope, -w * batch.advantages / slope[0].numel())
+
+
+@pytest.mark.parametrize("scope", KL_SCOPES)
+def test_the_baseline_is_the_groups_mean_of_its_own_seed(scope):
+    setting = Setting("rpg_rf_urkl", kl_coef=0.3, reference="fixed", kl_scope=scope, kl_baseline=True)
+    sampler, reference = torch.randn(2, 2, *SMALL.shape, generator=torch.Generator().manual_seed(1)).log_softmax(3)
+    places, batch = lab.sample_batch(setting, SMALL, sampler, sampler, reference, torch.Generator().manual_seed(0))
+    log_u = lab.at(sampler, places) - lab.at(reference, places)
+    for seed, group, t in itertools.product(range(2), range(lab.GROUPS), range(3)):
+        members = range(group * lab.GROUP, (group + 1) * lab.GROUP)
+        part = slice(t, t + 1) if scope == "token" else slice(t + 1, 3)
+        mean = sum(log_u[seed, i, part].sum().item() for i in members) / lab.GROUP
+        assert batch.kl_baseline is not None
+        for i in members:
+            assert batch.kl_baseline[seed, i, t].item() == pytest.approx(mean, abs=1e-5)
+
+
+@pytest.mark.parametrize("field", ["kl_baseline", "kl_in_reward"])
+def test_what_is_zero_with_the_reference_pi_old_is_refused(field):
+    with pytest.raises(ValueError, match="with reference 'old' the baseline and the KL in the reward are 0"):
+        Setting("rpg_rf_urkl", kl_coef=0.1, **{field: True})
 
 
 def test_it_learns():
