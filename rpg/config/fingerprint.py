@@ -12,6 +12,7 @@ from typing import Any
 from rpg.config.check import Refused
 from rpg.config.reward import FUNCTION, KWARGS, is_ours, through_adapter
 from rpg.config.run_config import RunConfig, below, leaves
+from rpg.config.settings import ACTOR
 from rpg.data.diagnostics import ABSENT, Diagnostic, shown
 from rpg.files.atomic import FINGERPRINT as NAME
 from rpg.files.atomic import append_record, write_whole
@@ -64,12 +65,21 @@ FREE = (
     "actor_rollout_ref.rollout.trace", "actor_rollout_ref.rollout.profiler", "actor_rollout_ref.actor.profiler",
     "actor_rollout_ref.ref.profiler", "global_profiler",
 )  # fmt: skip
+# settings that older versions lacked, with the value that acted then
+ADDED = {"rpg.kl_scope": "token", "rpg.rho_bound": 2.0}
+ADDED_TO_LOSS = {f"{ACTOR}.policy_loss.{key.removeprefix('rpg.')}": value for key, value in ADDED.items()}
 # sections that have no effect while they are switched off; verl repeats other settings in them
 OFF = {
     "critic": "critic.enable",
     "distillation": "distillation.enabled",
     "reward.reward_model": "reward.reward_model.enable",
 }
+
+
+def of_today(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's settings by dotted key with those that its version lacked."""
+    has_our_loss = f"{ACTOR}.policy_loss.kl_coef" in settings
+    return {**ADDED, **(ADDED_TO_LOSS if has_our_loss else {}), **settings}
 
 
 def defining(run: RunConfig) -> dict[str, Any]:
@@ -105,7 +115,7 @@ def compare(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]]:
     there = {
         key: value for key, value in there.items() if not below(key, FREE)
     }  # an older version may have had fewer settings
-    there, here = map(through_adapter, (there, json.loads(json.dumps(defining(run)))))
+    there, here = map(through_adapter, (of_today(there), of_today(json.loads(json.dumps(defining(run))))))
     return {
         key: (there.get(key, "(not there)"), here.get(key, "(not there)"))
         for key in sorted({*there, *here})

@@ -25,6 +25,7 @@ THEN: tuple[Check, ...] = (
     rules.clip_of_the_loss,
     rules.kl_counted_once,
     rules.beta_reaches_the_loss,
+    rules.scope_of_the_kl,
     rules.reference,
     rules.loss_sees_the_reference,
     rules.lora,

@@ -12,7 +12,7 @@ from rpg.config.reward import is_ours
 from rpg.config.run_config import RunConfig
 from rpg.config.settings import CORRECTION, KEYS, MODEL, OPTIM, OVERLONG, SAMPLER, Settings
 from rpg.data.diagnostics import Diagnostic
-from rpg.names import ADVANTAGES, LOSSES, MOVING_REFERENCES
+from rpg.names import ADVANTAGES, KL_SCOPES, LOSSES, MOVING_REFERENCES
 from rpg.verl_plugin.schedule_free import OPTIMIZER, PACKAGE, asked_for
 
 USUAL_BETA = 1e-4  # rpg_trainer.yaml's default; methods with another coefficient do not change it
@@ -207,6 +207,17 @@ def beta_reaches_the_loss(run: RunConfig) -> Found:
             f"{KEYS['kl_loss']}, or {s.shown('kl_in_reward_coef')} if {KEYS['kl_in_reward']}"
         )
         yield s.wrong("beta", wrong, "remove it, or set that key", "warning")
+
+
+@check("scope of the KL", "a changed rpg.kl_scope reaches an RPG loss, and the KL of responses has z_old 1")
+def scope_of_the_kl(run: RunConfig) -> Found:
+    s = run.settings
+    used = s.loss_kl_scope or KL_SCOPES[0] if s.loss in LOSSES else None
+    if s.kl_scope not in (KL_SCOPES[0], used):
+        reason = "choose an rpg method" if used is None else f"set it by {KEYS['kl_scope']} alone"
+        yield s.wrong("kl_scope", f"reaches no loss: {s.shown('loss')} takes {used or 'none'}", reason)
+    if used == "response" and s.z_old not in (None, 1.0):
+        yield s.wrong("z_old", "has no meaning for the KL of responses, between normalised policies", "set it to 1.0")
 
 
 @check("reference", "the settings of pi_ref agree: mode, trigger, engine, adapter")

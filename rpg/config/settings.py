@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from rpg.data.diagnostics import Diagnostic, Level, shown
-from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, DIVERGENCES, PI_OLD, REFERENCES
+from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, DIVERGENCES, KL_SCOPES, PI_OLD, REFERENCES
 
 ACTOR = "actor_rollout_ref.actor"
 MODEL = "actor_rollout_ref.model"
@@ -114,6 +114,8 @@ class Settings:
     loss: Line = at(f"{ACTOR}.policy_loss.loss_mode")
     estimator: Line = at("algorithm.adv_estimator")
     beta: NonNegativeFloat = at("rpg.kl_coef")
+    kl_scope: Literal[KL_SCOPES] = at("rpg.kl_scope")  # type: ignore[valid-type]
+    loss_kl_scope: Literal[KL_SCOPES] | None = at(f"{ACTOR}.policy_loss.kl_scope")  # type: ignore[valid-type]
     kl_coef: NonNegativeFloat | None = at(f"{ACTOR}.policy_loss.kl_coef")
     clip_scope: Literal[CLIP_SCOPES] | None = at(f"{ACTOR}.policy_loss.clip_scope")  # type: ignore[valid-type]
     clip_branch: Literal[CLIP_BRANCHES] | None = at(f"{ACTOR}.policy_loss.clip_branch")  # type: ignore[valid-type]
@@ -211,7 +213,8 @@ RANGES: dict[str, TypeAdapter[Any]] = {
         **_each(list[Line], "rpg.preload.early", "rpg.preload.late"),
         **_each(dict[str, PositiveInt], "rpg.max_num_seqs"),
         **_each(PositiveInt, "rpg.nonfinite_limit"),
-        **_each(PositiveFloat, "rpg.poll_interval", "rpg.gpu_memory"),
+        **_each(PositiveFloat, "rpg.poll_interval", "rpg.gpu_memory", "rpg.rho_bound"),
+        **_each(PositiveFloat | None, f"{ACTOR}.policy_loss.rho_bound"),
         **_each(PositiveFloat | None, "rpg.reward_limit", "rpg.stall_limit", "rpg.time_limit"),
         **_each(Fraction, "rpg.left_out_limit"),
         **_each(bool, "rpg.resume_changed"),

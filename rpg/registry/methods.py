@@ -100,6 +100,8 @@ RPG_LOSS = {
     ESTIMATOR: "rpg",
     f"{ACTOR}.policy_loss._target_": "rpg.verl_plugin.config.RPGPolicyLossConfig",
     f"{ACTOR}.policy_loss.kl_coef": "${rpg.kl_coef}",
+    f"{ACTOR}.policy_loss.kl_scope": "${rpg.kl_scope}",
+    f"{ACTOR}.policy_loss.rho_bound": "${rpg.rho_bound}",
 }
 
 ROWS = (  # in the order of tables

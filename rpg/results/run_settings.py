@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from rpg.config.check import Refused
-from rpg.config.fingerprint import HOW_FAST, HOW_OFTEN
+from rpg.config.fingerprint import HOW_FAST, HOW_OFTEN, of_today
 from rpg.config.overrides import BadSetting
 from rpg.config.run_config import RunConfig, below, leaves
 from rpg.data.readers import DataError
@@ -116,7 +116,7 @@ def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
     """
     kept = {
         key: repr(value)
-        for key, value in leaves(config)
+        for key, value in of_today(dict(leaves(config))).items()
         if (seeds or not key.endswith("seed")) and not below(key, INCIDENTAL) and value != {}
     }
     if config:

@@ -71,8 +71,8 @@ class ActorLoss:
 
         Args:
             model_output: log_probs, nested (batch, prompt and response tokens), shifted by one against the tokens.
-            data: response_mask, old_log_probs, advantages; rollout_is_weights, rollout_log_probs and ref_log_prob
-                if present; all nested (batch, response tokens).
+            data: response_mask, old_log_probs, advantages; rollout_is_weights, rollout_log_probs, ref_log_prob and
+                kl_baseline if present; all nested (batch, response tokens).
         """
         from verl.workers.utils.padding import response_from_nested
 
@@ -82,8 +82,9 @@ class ActorLoss:
         finite = torch.stack([tensor.isfinite() for tensor in (log_prob, *fields.values())]).all(dim=0)
         micro_batch = MicroBatch()
         if self.has_reference:  # padded as verl pads the other arguments
-            padded = data.select("response_mask", "ref_log_prob").to_padded_tensor()
-            micro_batch.ref_log_prob = padded["ref_log_prob"]
+            names = [name for name in ("ref_log_prob", "kl_baseline") if name in data]
+            padded = data.select("response_mask", *names).to_padded_tensor()
+            micro_batch.ref_log_prob, micro_batch.kl_baseline = padded["ref_log_prob"], padded.get("kl_baseline")
         token = MICRO_BATCH.set(micro_batch)
         try:
             loss, metrics = self.ppo_loss(model_output=model_output, data=data, dp_group=dp_group)

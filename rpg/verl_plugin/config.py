@@ -17,9 +17,16 @@ class RPGPolicyLossConfig(PolicyLossConfig):
         clip_scope: reward, regularized, hard or none (for rpg_<d>).
         clip_branch: psi or advantage (for rpg_rf_<d>_clip_ppo).
         z_old: total mass of pi_old; 1 for a softmax policy.
+        kl_scope: token or response (docs/mathematics.md, "Response-level KL").
+        rho_bound: with kl_scope response and another reference, limit of the log of the prefix's product of rho.
     """
 
     kl_coef: float = 1e-4
     clip_scope: str = "reward"
     clip_branch: str = "psi"
     z_old: float = 1.0
+    kl_scope: str = "token"
+    # Policies of the laboratory, 0.1 to 4.6 nats from the reference: at 2 the noise of one response is 0.7 to 1.2 times
+    # that of kl_scope "token", the bias 0 to 0.3 instead of 0.1 to 1.4 times the gradient; at 5 the noise is up to 3.4
+    # times. Mean of 8192 responses: the error is smallest at 1 to 4, there and for random policies.
+    rho_bound: float = 2.0

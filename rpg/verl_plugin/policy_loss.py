@@ -26,13 +26,16 @@ class MicroBatch:
 
     Attributes:
         ref_log_prob: (batch, tokens), log pi_ref, from the actor loss; None means pi_ref = pi_old.
+        kl_baseline: (batch, tokens), baseline of the later KL terms (kl_scope response); None means 0.
         summary: from the policy loss; stays None if that is one of verl's.
     """
 
     ref_log_prob: Tensor | None = None
+    kl_baseline: Tensor | None = None
     summary: Summary[float] | None = None
 
 
+OWN = ("kl_coef", "clip_scope", "clip_branch", "z_old", "kl_scope", "rho_bound")
 MICRO_BATCH: ContextVar[MicroBatch | None] = ContextVar("MICRO_BATCH", default=None)
 
 
@@ -70,6 +73,7 @@ def policy_loss(
         old_log_prob=old_log_prob,
         advantages=advantages,
         ref_log_prob=micro_batch.ref_log_prob if micro_batch else None,
+        kl_baseline=micro_batch.kl_baseline if micro_batch else None,
         mask=response_mask,
     )
     if rollout_is_weights is not None:
@@ -92,14 +96,13 @@ def policy_loss(
 def spec_from_actor_config(name: str, config: Any) -> LossSpec:
     """Return the LossSpec of loss `name` with the numbers of verl's actor config.
 
-    clip_ratio_low, clip_ratio_high and clip_ratio_c are verl's own keys; kl_coef, clip_scope, clip_branch
-    and z_old come from `policy_loss` if that is an RPGPolicyLossConfig. verl's plain PolicyLossConfig
-    lacks these keys: then the paper's values are used.
+    clip_ratio_low, clip_ratio_high and clip_ratio_c are verl's own keys; OWN come from `policy_loss` if that is an
+    RPGPolicyLossConfig. verl's plain PolicyLossConfig lacks these keys: then the paper's values are used.
     """
     fallback = config.clip_ratio
     low = fallback if config.clip_ratio_low is None else config.clip_ratio_low
     high = fallback if config.clip_ratio_high is None else config.clip_ratio_high
-    own = {key: config.policy_loss.get(key) for key in ("kl_coef", "clip_scope", "clip_branch", "z_old")}
+    own = {key: config.policy_loss.get(key) for key in OWN}
     settings = {key: value for key, value in own.items() if value is not None}
     return LossSpec.parse(name, clip_low=low, clip_high=high, clip_c=config.get("clip_ratio_c", 3.0), **settings)
 
@@ -123,6 +126,7 @@ def means(summary: Summary[float]) -> dict[str, float]:
         "actor/rpg_clipfrac_low": summary.low / count,
         "actor/rpg_clipfrac_c": summary.c / count,
         "actor/rpg_ratio_mean": summary.ratio_sum / count if summary.tokens else 1.0,
+        "actor/rpg_rho_held": summary.rho_held / count,
     }
 
 

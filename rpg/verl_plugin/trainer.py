@@ -11,12 +11,16 @@ from typing import Any
 import ray
 import transfer_queue as tq
 from omegaconf import DictConfig, open_dict
+from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer, get_trainer_cls
+from verl.workers.utils.padding import response_to_nested
 
 from rpg.files.atomic import LEFT_OUT
+from rpg.names import LOSSES, REVERSE
+from rpg.objectives import later_kl_baseline
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
 from rpg.verl_plugin.reference_settings import ReferenceSettings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
@@ -92,6 +96,24 @@ class RPGTrainer(PPOTrainer):
                 mapping[Role.ActorRolloutRef] = mapping.pop(Role.ActorRollout)
         for role in ROLES & self.role_worker_mapping.keys():
             self.role_worker_mapping[role] = ray.remote(RPGActorRolloutRefWorker)
+
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
+        """As in verl; with kl_scope=response and a reference also the baseline of the later KL terms, as a field."""
+        loss = self.config.actor_rollout_ref.actor.policy_loss
+        divergence, *_ = LOSSES.get(loss.loss_mode, ("",))
+        if self.reference_settings.has_model and divergence in REVERSE and loss.get("kl_scope") == "response":
+            fields = ["uid", "response_mask", "old_log_probs", "ref_log_prob"]
+            data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
+            padded = data.select(*fields[1:]).to_padded_tensor()
+            groups = list(data["uid"])
+            baseline = later_kl_baseline(
+                *(padded[name] for name in ("old_log_probs", "ref_log_prob", "response_mask")), groups
+            )
+            nested = TensorDict(
+                {"kl_baseline": response_to_nested(baseline, data["response_mask"])}, batch_size=len(batch.keys)
+            )
+            tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=nested)
+        return super()._compute_advantage(batch, metrics)
 
     def step(self, metrics: dict, timing_raw: dict) -> Any:
         """As in verl, which averages metrics over a batch's parts (separate_async); ours are sums or last values."""

@@ -12,6 +12,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 MODES = {
     "fixed": ["reference=fixed"],
+    "response": ["reference=fixed", "rpg.kl_scope=response", "rpg.kl_coef=0.1"],
     "every_k": ["reference=every_k", "rpg.reference.every_k=3"],
     "kl_target": ["reference=kl_target", "rpg.reference.kl_target=1e-6", "rpg.reference.kl_ema=0.5"],
 }
@@ -51,7 +52,7 @@ def test_modes(tmp_path, mode, method):
 
 @pytest.mark.parametrize(
     ("mode", "optimizer"),
-    [("every_k", "schedule_free"), ("fixed", "adamw")],  # test_worker.py has all of them, without Ray and vLLM
+    [("every_k", "schedule_free"), ("response", "adamw")],  # test_worker.py has all of them, without Ray and vLLM
 )
 def test_killed_between_two_checkpoints_and_resumed(tmp_path, mode, optimizer):
     """Checkpoints after steps 2 and 4, killed after 3: repeats steps 3 and 4, with the same final weights."""
@@ -85,7 +86,7 @@ def test_killed_between_two_checkpoints_and_resumed(tmp_path, mode, optimizer):
     a, b = short_run.reference(killed, 4), short_run.reference(whole, 4)
     assert (a["state"]["age"], a["state"]["updates"]) == (b["state"]["age"], b["state"]["updates"])
     assert a["state"]["kl_ema"] == pytest.approx(b["state"]["kl_ema"], rel=1e-3, abs=1e-9)
-    if mode == "fixed":
+    if mode == "response":
         assert a["crc32"] == b["crc32"]
     else:
         assert b["state"]["updates"] >= 1

@@ -101,6 +101,7 @@ def of_the_loss(name: str, some: list[dict[str, torch.Tensor]]) -> dict[str, flo
         "actor/rpg_clipfrac_low": kept.clipped_low.mean().item(),
         "actor/rpg_clipfrac_c": kept.clipped_c.mean().item(),
         "actor/rpg_ratio_mean": kept.ratio.mean().item(),
+        "actor/rpg_rho_held": 0.0,
         "actor/rpg_ratio_max": kept.ratio.max().item(),
         "actor/rpg_ratio_min": kept.ratio.min().item(),
     }

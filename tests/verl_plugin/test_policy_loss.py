@@ -118,7 +118,8 @@ class TestContract:
     def test_metrics_are_verls_means_and_ours_where_nobody_else_pools_them(self):
         """verl 0.9.1 averages all metrics over micro-batches, which no extreme can stand."""
         of_verl = {"actor/ppo_kl", "actor/pg_clipfrac", "actor/pg_clipfrac_lower"}
-        means = {f"actor/rpg_{name}" for name in ("kl", "clipfrac_high", "clipfrac_low", "clipfrac_c", "ratio_mean")}
+        names = ("kl", "clipfrac_high", "clipfrac_low", "clipfrac_c", "ratio_mean", "rho_held")
+        means = {f"actor/rpg_{name}" for name in names}
         name, data = "rpg_rf_urkl_clip_ppo", batch()
         _, _, plain = call(name, data, actor_config())
         assert plain.keys() == of_verl | means
@@ -155,7 +156,14 @@ class TestContract:
 
 class TestSettings:
     def test_numbers_come_from_verls_keys_and_ours(self):
-        ours = {"kl_coef": 0.5, "clip_scope": "none", "clip_branch": "advantage", "z_old": 2.0}
+        ours = {
+            "kl_coef": 0.5,
+            "clip_scope": "none",
+            "clip_branch": "advantage",
+            "z_old": 2.0,
+            "kl_scope": "token",
+            "rho_bound": 3.0,
+        }
         config = actor_config(policy_loss=RPGPolicyLossConfig(**ours), clip_ratio_c=10.0)
         spec = adapter.spec_from_actor_config("rpg_ufkl", config)
         assert spec == LossSpec.parse("rpg_ufkl", clip_low=0.2, clip_high=0.28, clip_c=10.0, **ours)

@@ -171,3 +171,47 @@ def test_what_is_missing_is_counted(trainer):
     for keys, partition in ((whole[:3], "train"), ([], "val")):
         with pytest.raises(RuntimeError, match="left_out_limit"):
             trainer.count(keys, partition, 4)
+
+
+@pytest.mark.parametrize(("loss", "scope", "mode", "put"), [
+    ("rpg_urkl", "response", "fixed", True),
+    ("rpg_urkl", "token", "fixed", False),
+    ("rpg_ufkl", "response", "fixed", False),
+    ("rpg_urkl", "response", "old", False),
+])  # fmt: skip
+def test_the_baseline_of_the_later_kl_terms_is_a_field_of_the_batch(trainer, monkeypatch, loss, scope, mode, put):
+    """Two groups of two responses, of 2, 3, 1 and 2 tokens."""
+    import transfer_queue as tq
+    from tensordict import NonTensorStack, TensorDict
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    from rpg.objectives import later_kl_baseline
+    from rpg.verl_plugin.reference_settings import ReferenceSettings
+
+    def nested(rows):
+        return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
+
+    old = [[-1.0, -2.0], [-0.5, -1.0, -0.25], [-2.0], [-1.5, -1.0]]
+    ref = [[-1.5, -1.0], [-0.5, -2.0, -1.25], [-1.0], [-1.0, -2.0]]
+    fields = {
+        "uid": NonTensorStack("a", "b", "a", "b"),
+        "response_mask": nested([[1] * len(row) for row in old]),
+        "old_log_probs": nested(old),
+        "ref_log_prob": nested(ref),
+    }
+    written = []
+    monkeypatch.setattr(tq, "kv_batch_get", lambda **_: TensorDict(fields, batch_size=4))
+    monkeypatch.setattr(tq, "kv_batch_put", lambda *, fields, **_: written.append(fields))
+    monkeypatch.setattr(PPOTrainer, "_compute_advantage", lambda self, batch, metrics: "verl's")
+    trainer.reference_settings = ReferenceSettings(mode)
+    trainer.config.actor_rollout_ref.actor = {"policy_loss": {"loss_mode": loss, "kl_scope": scope}}
+    batch = SimpleNamespace(keys=[1, 2, 3, 4], partition_id="train")
+    assert trainer._compute_advantage(batch, {}) == "verl's"
+    assert len(written) == put
+    if put:
+        padded = [torch.nested.to_padded_tensor(fields[name], 0) for name in ("old_log_probs", "ref_log_prob")]
+        mask = torch.nested.to_padded_tensor(fields["response_mask"], 0)
+        expected = later_kl_baseline(*padded, mask, ["a", "b", "a", "b"])
+        assert expected.abs().sum() > 0
+        for row, given in enumerate(written[0]["kl_baseline"].unbind()):
+            torch.testing.assert_close(given, expected[row, : len(old[row])])
