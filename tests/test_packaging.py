@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rpg.cli import COMMANDS
-from rpg.toy.demo_command import MODEL_FILES
+from rpg.toy.demo import MODEL_FILES
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -24,7 +24,7 @@ from pathlib import Path
 from rpg.data.build import SPLITS, Report, distinct_problems, write_splits
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
-from rpg.toy.demo_command import is_whole
+from rpg.toy.demo import is_whole
 from rpg.toy.model import ToyModelSettings, build_trained
 
 TASK = "chain_sum"

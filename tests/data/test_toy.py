@@ -11,8 +11,8 @@ from rpg.cli import main
 from rpg.data.parquet import SCHEMA, make_row, write_together
 from rpg.data.template import format_prompt
 from rpg.data.toy import problem_text, split_of, toy_problems
-from rpg.toy import demo_command
 from rpg.toy import model as toy_model
+from rpg.toy.demo import OWN, accuracy_by_step, check_overrides, is_whole
 
 
 def build(folder: Path, *options: str) -> tuple[list[dict], list[dict]]:
@@ -106,10 +106,10 @@ def test_model_is_absent_after_a_kill_and_complete_after_the_next_build(tmp_path
     left.mkdir()
     (left / "model.safetensors").write_bytes(b"half")
     toy_model.build_toy_model(out, TINY)
-    assert demo_command.is_whole(out)
+    assert is_whole(out)
     assert list(tmp_path.iterdir()) == [out]
     (out / "tokenizer.json").write_bytes(b"")
-    assert not demo_command.is_whole(out)
+    assert not is_whole(out)
 
 
 def test_a_directory_that_exists_is_not_replaced(tmp_path, monkeypatch):
@@ -150,8 +150,8 @@ def demo(tmp_path, monkeypatch, capsys):
                 metrics.write_text("".join(lines))
             return 0
 
-        monkeypatch.setattr(demo_command, "call", call)
-        monkeypatch.setattr(demo_command, "prepare", lambda *arguments: None)
+        monkeypatch.setattr("rpg.toy.demo_command.call", call)
+        monkeypatch.setattr("rpg.toy.demo_command.prepare", lambda *arguments: None)
         return main(["demo", "--dir", str(tmp_path), "data.seed=3"]), capsys.readouterr().out
 
     return run
@@ -163,16 +163,16 @@ def test_the_gain_of_three_validations_is_judged(demo, tmp_path, answers):
     assert code == 0
     assert "+0.400" in out
     assert (tmp_path / "demo" / "accuracy.png").stat().st_size > 1000
-    assert demo_command.accuracy_by_step(tmp_path / "demo" / "metrics.jsonl") == [(0, 0.3), (2, 0.5), (3, 0.7)]
+    assert accuracy_by_step(tmp_path / "demo" / "metrics.jsonl") == [(0, 0.3), (2, 0.5), (3, 0.7)]
     assert demo(0.3, 0.5, 0.4, answers=answers)[0] == 1
 
 
-@pytest.mark.parametrize("text", [*(f"{key}=x" for key in demo_command.OWN), "trainer={default_local_dir:/x}", "~data",
+@pytest.mark.parametrize("text", [*(f"{key}=x" for key in OWN), "trainer={default_local_dir:/x}", "~data",
                                   "++data.train_files=x"])  # fmt: skip
 def test_demo_refuses_overrides_of_its_own_settings(tmp_path, monkeypatch, capsys, text):
-    monkeypatch.setattr(demo_command, "call", lambda command: pytest.fail("began"))
+    monkeypatch.setattr("rpg.toy.demo_command.call", lambda command: pytest.fail("began"))
     directory = tmp_path / "toy"
     assert main(["demo", "--dir", str(directory), "trainer.test_freq=5", text]) == 2
     assert capsys.readouterr().err.startswith(f"rpg demo: {text}: ")
     assert not directory.exists()
-    demo_command.check_overrides(["trainer.test_freq=5", "data.train_files_x=1", "++data.seed=3", "~trainer.x", ""])
+    check_overrides(["trainer.test_freq=5", "data.train_files_x=1", "++data.seed=3", "~trainer.x", ""])

@@ -17,7 +17,7 @@ import pytest
 
 from rpg.files import manifest
 from rpg.files.integrity import newest_complete
-from rpg.toy import demo_command
+from rpg.toy import demo
 from tests.e2e.conftest import PATIENCE, Run, assert_nothing_left, left_over
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
@@ -26,7 +26,7 @@ SEEDS = [int(seed) for seed in os.environ.get("RPG_KILL_SEEDS", "0").split(",")]
 MOST = int(os.environ.get("RPG_KILLS", "6"))  # kills of one run
 STEPS = 30  # as in the demo, whose gains are what the end is compared with
 SETTINGS = [
-    *demo_command.SETTINGS,
+    *demo.SETTINGS,
     f"trainer.total_training_steps={STEPS}",
     f"trainer.test_freq={STEPS}",
     "trainer.val_before_train=true",
@@ -34,7 +34,7 @@ SETTINGS = [
     "trainer.max_actor_ckpt_to_keep=2",
 ]
 # gains in accuracy of three uninterrupted runs: mean, and the standard deviation of two validations' difference (both:
-# rpg/toy/demo_command.py)
+# rpg/toy/demo.py)
 UNINTERRUPTED = (0.395, 0.020)
 # who is killed, by the beginning of its command line; None: a moment within a save, then the driver
 TARGETS = {
@@ -140,7 +140,7 @@ def test_kills(start, seed, capsys):
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     assert [record["step"] for record in records] == list(range(STEPS + 1))
     assert_nothing_left(shared)
-    curve = dict(demo_command.accuracy_by_step(directory / "metrics.jsonl"))
+    curve = dict(demo.accuracy_by_step(directory / "metrics.jsonl"))
     first, end = curve[0], curve[STEPS]
     with capsys.disabled():
         print(f"  seed {seed}: {kills} kills, {starts(directory)} starts, {skipped} checkpoints skipped, "

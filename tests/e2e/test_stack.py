@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
-from rpg.toy.demo_command import GAIN, accuracy_by_step
+from rpg.toy.demo import GAIN, accuracy_by_step
 from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE, ROOT, TOY, Run
 from tests.terminal import assert_in_order
@@ -104,7 +104,7 @@ def test_demo_keeps_its_promise(start):
     """The whole `rpg demo`, which checks the gain of 0.30 itself."""
     _, steps, accuracies = demo(start)
     assert (len(steps), len(accuracies)) == (30, 3)
-    assert accuracies[-1] - accuracies[0] >= GAIN  # how likely a false alarm is: rpg/toy/demo_command.py
+    assert accuracies[-1] - accuracies[0] >= GAIN  # how likely a false alarm is: rpg/toy/demo.py
 
 
 # Without our socket names they meet now and then, not always: test_rollout_socket.py looks at the names themselves.

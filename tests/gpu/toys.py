@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from rpg.toy.demo_command import is_whole
+from rpg.toy.demo import is_whole
 from rpg.toy.model import FAMILIES, ToyModelSettings, build_toy_model
 from tests.e2e.conftest import ROOT
 
