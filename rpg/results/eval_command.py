@@ -10,14 +10,13 @@ import shlex
 from pathlib import Path
 
 from rpg.config.overrides import override
-from rpg.files.integrity import STEP, UNCHECKED, newest_complete, steps, verify
 from rpg.registry import recipe
-from rpg.registry.recipe import Script
-from rpg.results.inherited import overrides_of_run
-from rpg.results.run_settings import CONFIG, ResultsError, exit_code, read_mapping, refusing
+from rpg.results.checkpoints import find_checkpoint
+from rpg.results.evaluation import command_of
+from rpg.results.formats import markdown
+from rpg.results.messages import ResultsError, exit_code, refusing
 from rpg.results.runs import METRICS, load_runs
 from rpg.results.table import build_table
-from rpg.results.table_command import markdown
 from rpg.rewards import JUDGES
 from rpg.run.measures import is_validation
 from rpg.run.processes import call
@@ -57,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         overrides.append(f"actor_rollout_ref.rollout.val_kwargs.n={args.samples}")
     if args.files:
         overrides.append(override("data.val_files", [file.absolute() for file in args.files]))
-    command = eval_command(script, checkpoint, out, [*overrides, *args.overrides])
+    command = command_of(script, checkpoint, out, [*overrides, *args.overrides])
     print(shlex.join(command), flush=True)
     if args.only_print:
         return 0
@@ -66,45 +65,3 @@ def run(args: argparse.Namespace) -> int:
     table = build_table(*load_runs([out], is_validation))
     print(markdown(table), end="")
     return exit_code(table.notes)
-
-
-def find_checkpoint(path: Path, *, contents: bool = True) -> tuple[Path, list[str]]:
-    """Return a path's global_step_N, or the newest complete one of a run directory, and notes.
-
-    The notes name skipped checkpoints with reasons, and a missing manifest.
-    contents: whether to verify the checksums of a global_step_N.
-
-    Raises:
-        ResultsError: no complete checkpoint; OSError: it cannot be read.
-    """
-    directory = path.parent if path.name == "actor" else path
-    if steps(path):
-        choice = newest_complete(path)
-        remarks = [f"{one.directory}: skipped: {one.why}" for one in choice.passed_over]
-        verdict = choice.newest
-    elif (directory / "actor").is_dir() and STEP.fullmatch(directory.name):  # verl reads the step from the name
-        verdict = verify(directory, contents=contents)
-        remarks = [] if verdict.complete else [f"{directory}: {verdict.why}; use an earlier global_step_N"]
-    else:
-        raise ResultsError(f"{path}: not a checkpoint; give a run directory, or its global_step_N")
-    if verdict is None or not verdict.complete:
-        raise ResultsError("\n".join([*remarks, f"{path}: no complete checkpoint"]))
-    return verdict.directory, remarks if verdict.has_manifest else [*remarks, f"{verdict.directory}: {UNCHECKED}"]
-
-
-def eval_command(script: Script, checkpoint: Path | None, out: Path, overrides: list[str]) -> list[str]:
-    """Return the launch script's command with overrides to validate once and stop; `overrides` win.
-
-    Raises:
-        ResultsError: the configuration of the checkpoint's run cannot be read.
-        BadSetting or Refused: a setting that a configuration cannot hold, or a script that cannot be composed.
-    """
-    command = ["bash", str(script.path), "trainer.val_only=True", "trainer.val_before_train=True"]
-    command.append(override("trainer.default_local_dir", out.absolute()))
-    if checkpoint is None:
-        return [*command, "trainer.resume_mode=disable", *overrides]
-    # the script's preflight verifies the checkpoint's contents
-    command += ["trainer.resume_mode=resume_path", override("trainer.resume_from_path", checkpoint.absolute())]
-    config = checkpoint.parent / CONFIG
-    inherited = overrides_of_run(script, read_mapping(config), overrides) if config.is_file() else []
-    return [*command, *inherited, *overrides]

@@ -1,5 +1,6 @@
-"""Overrides that give a launch script the settings of a run, read from the run's config.yaml."""
+"""The command that validates a checkpoint through a launch script, with the settings of its run's config.yaml."""
 
+from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -12,6 +13,7 @@ from rpg.config.reward import FUNCTION, KWARGS
 from rpg.config.run_config import RunConfig, below, leaves
 from rpg.data.diagnostics import ABSENT
 from rpg.registry.recipe import Script
+from rpg.results.runs import CONFIG, read_mapping
 
 MODEL = "actor_rollout_ref.model"
 # settings that may change on a resume, and that an evaluation needs
@@ -51,3 +53,21 @@ def _changes(composed: RunConfig, wanted: dict[str, Any]) -> list[str]:
         if there != value:
             changes.append(("++" if there is ABSENT else "") + override(key, value))
     return changes
+
+
+def command_of(script: Script, checkpoint: Path | None, out: Path, overrides: list[str]) -> list[str]:
+    """Return the launch script's command with overrides to validate once and stop; `overrides` win.
+
+    Raises:
+        ResultsError: the configuration of the checkpoint's run cannot be read.
+        BadSetting or Refused: a setting that a configuration cannot hold, or a script that cannot be composed.
+    """
+    command = ["bash", str(script.path), "trainer.val_only=True", "trainer.val_before_train=True"]
+    command.append(override("trainer.default_local_dir", out.absolute()))
+    if checkpoint is None:
+        return [*command, "trainer.resume_mode=disable", *overrides]
+    # the script's preflight verifies the checkpoint's contents
+    command += ["trainer.resume_mode=resume_path", override("trainer.resume_from_path", checkpoint.absolute())]
+    config = checkpoint.parent / CONFIG
+    inherited = overrides_of_run(script, read_mapping(config), overrides) if config.is_file() else []
+    return [*command, *inherited, *overrides]

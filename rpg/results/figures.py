@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from rpg.registry.methods import Look
-from rpg.results.run_settings import printable
+from rpg.results.messages import printable
 from rpg.results.table import Table
 from rpg.run.measures import ALL_GROUPS, REWARDS, is_validation
 

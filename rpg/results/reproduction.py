@@ -1,7 +1,10 @@
-"""The planned runs of a table of the paper, and their progress, read from their directories."""
+"""The planned runs of a table of the paper, their progress, read from their directories, and their execution."""
 
 import copy
 import os
+import shlex
+import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +14,26 @@ from rpg.config import fingerprint, preflight
 from rpg.config.check import Refused
 from rpg.config.compose import of_script
 from rpg.config.overrides import key_of, override
-from rpg.config.run_config import RunConfig as Configuration
+from rpg.config.run_config import RunConfig
+from rpg.files.atomic import write_whole
+from rpg.files.lock import RUN, held_by
 from rpg.registry import recipe
 from rpg.registry.methods import ROWS
 from rpg.registry.scripts import table_script
-from rpg.results.run_settings import ResultsError, put, setting
-from rpg.results.runs import METRICS, read_metrics
-from rpg.results.table import paper_table
+from rpg.results import figures
+from rpg.results.formats import comma_separated, markdown
+from rpg.results.messages import Note, ResultsError, exit_code, printable
+from rpg.results.page import plot
+from rpg.results.run_settings import put, setting
+from rpg.results.runs import METRICS, load_runs, read_metrics
+from rpg.results.table import build_table, paper_table
 from rpg.run.measures import is_validation
+from rpg.run.processes import Children
+from rpg.run.processes import exit_code as shell_code
 
 Profile = Literal["gpu", "cpu"]
+POLL_SECONDS = 0.5
+LOCK_SECONDS = 180.0  # for a run of an earlier start to end
 # benchmarks on which the scripts do not validate by default, and their files in rpg.data_dir
 BENCHMARK_FILES = {"Minerva-Math": "minerva-math.parquet", "OlympiadBench": "olympiadbench.parquet"}
 # set by --seeds: order of the problems, vLLM's sampling, shuffling of mini-batches
@@ -158,7 +171,7 @@ def refuse_another(run: PlannedRun) -> None:
 
     Raises Refused if the run's fingerprint cannot be read.
     """
-    different = fingerprint.compare(run.directory, Configuration(run.config))
+    different = fingerprint.compare(run.directory, RunConfig(run.config))
     wrong = [
         f"{key} there {there!r:.60}, here {here!r:.60}"
         for key, (there, here) in different.items()
@@ -185,7 +198,91 @@ def refusal(run: PlannedRun) -> str | None:
     config = copy.deepcopy(run.config)
     put(config, "trainer.resume_mode", "disable")  # otherwise all bytes of its checkpoints would be read
     try:
-        preflight.refuse(Configuration(config), ["cheap"], ["settings"] if cluster() else preflight.SUBJECTS)
+        preflight.refuse(RunConfig(config), ["cheap"], ["settings"] if cluster() else preflight.SUBJECTS)
     except Refused as refused:
         return str(refused)
     return None
+
+
+def show_plan(planned: Sequence[PlannedRun], refused: dict[str, str]) -> list[PlannedRun]:
+    """Print the plan and return the runs to make; `refused` also gets those that cannot start, with the reason."""
+    possible: list[PlannedRun] = []
+    preflights: dict[str, str | None] = {}  # method -> its preflight's errors, equal for all seeds
+    done = left = 0
+    for one in planned:
+        try:
+            refuse_another(one)
+            step = one.step()
+        except (Refused, ResultsError, OSError) as error:
+            refused[one.name] = str(error)
+            continue
+        method = one.row.method
+        if step < one.steps and method not in preflights:
+            preflights[method] = refusal(one)
+        if step < one.steps and (why := preflights[method]):
+            refused[method] = why
+        else:
+            possible.append(one)
+        done += step >= one.steps
+        left += max(0, one.steps - step)
+        print(f"  {one.name}  {method}  step {step} of {one.steps}")
+    for reasons in dict.fromkeys(refused.values()):
+        names = [name for name, why in refused.items() if why == reasons]
+        print(f"  refused: {', '.join(names)}", *(f"    {printable(line)}" for line in reasons.splitlines()), sep="\n")
+    on_gpus = [one for one in planned if setting(one.config, "trainer.device") == "cuda"]
+    hint = f"; `rpg plan {on_gpus[0].row.name()}` estimates the time of a run" if on_gpus else ""
+    print(f"{done} of {len(planned)} runs done, {left} steps left{hint}", flush=True)
+    return possible
+
+
+def run_missing(planned: Sequence[PlannedRun], logs: Path, parallel: int, children: Children) -> list[str]:
+    """Run what is missing, `parallel` runs at a time, until the end or a signal; return failures with reasons."""
+    waiting, active, failures = deque(run for run in planned if not run.finished()), {}, []
+    while active or (waiting and not children.stopped):
+        while waiting and len(active) < max(1, parallel) and not children.stopped:
+            one = waiting.popleft()
+            if holder := wait_until_free(one.directory, children):
+                failures.append(f"{one.name}: its directory is {holder}")
+            elif not children.stopped:
+                log = logs / f"{one.name}.log"
+                log.parent.mkdir(parents=True, exist_ok=True)
+                command = one.command()
+                with open(log, "a", encoding="utf-8") as stream:
+                    stream.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {shlex.join(command)}\n")
+                print(f"{one.name}: begins after step {one.step()}; {log}", flush=True)
+                active[children.start(command, log)] = one, log
+        time.sleep(POLL_SECONDS)
+        for process in [process for process in active if process.poll() is not None]:
+            one, log = active.pop(process)
+            done = one.finished()
+            print(f"{one.name}: {'done' if done else 'not done'}", flush=True)
+            if not done and not children.stopped:
+                code = shell_code(process.returncode)
+                failures.append(f"{one.name}: ended at step {one.step()} with exit code {code}; {log}")
+    return failures
+
+
+def wait_until_free(directory: Path, children: Children) -> str | None:
+    """Wait up to LOCK_SECONDS for the process of a killed earlier start; return who still holds the directory.
+
+    On a cluster the launch script follows the job itself.
+    """
+    give_up = time.monotonic() + LOCK_SECONDS
+    while (holder := None if cluster() else held_by(directory / RUN)) and not children.stopped:
+        if time.monotonic() > give_up:
+            return holder
+        time.sleep(POLL_SECONDS)
+    return None
+
+
+def report(number: int, profile: Profile, finished: Sequence[PlannedRun], failures: Sequence[str], out: Path) -> int:
+    """Write table.md, table.csv, panels and page; print the table."""
+    missing = [Note(f"not in this table: {failure}", left_out=True) for failure in failures]
+    runs, notes = load_runs([run.directory for run in finished], figures.is_drawn)
+    table = build_table(runs, [*missing, *notes], paper_table(number))
+    written = plot(table, out, f"Table {number}, profile {profile}")
+    for file, content in ((out / "table.md", markdown(table)), (out / "table.csv", comma_separated(table))):
+        write_whole(file, content)
+        written.append(file)
+    print(markdown(table), *written, sep="\n")
+    return exit_code(table.notes)

@@ -1,76 +1,13 @@
-"""Settings that distinguish runs, names of benchmarks, and errors and notes of the commands."""
+"""Settings that distinguish runs, and names of benchmarks."""
 
-import argparse
-import functools
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
-import yaml
-
-from rpg.config.check import Refused
 from rpg.config.fingerprint import HOW_FAST, HOW_OFTEN, of_today
-from rpg.config.overrides import BadSetting
 from rpg.config.run_config import RunConfig, below, leaves
-from rpg.data.readers import DataError
-from rpg.registry.recipe import UnknownScript
 from rpg.rewards import data_sources
-from rpg.rewards.user_reward import RewardError
 from rpg.run.measures import judge_of_config
-
-CONFIG = "config.yaml"
-ENVIRONMENT = "environment.json"
-
-
-class ResultsError(ValueError):
-    """Input that cannot be read or shown; the message names it and the remedy."""
-
-
-@dataclass(frozen=True)
-class Note:
-    """A remark on the input of a command. left_out: whether some of it could not be used."""
-
-    text: str
-    left_out: bool = False
-
-    def about(self, name: str) -> "Note":
-        """Return the note with its subject in front."""
-        return replace(self, text=f"{name}: {self.text}")
-
-
-def exit_code(notes: Iterable[Note]) -> int:
-    """Return 0 if all input was used, 1 if some was left out (docs/results.md)."""
-    return int(any(note.left_out for note in notes))
-
-
-def show_notes(notes: Sequence[Note]) -> int:
-    """Print the notes of a command and return its exit code."""
-    for note in dict.fromkeys(notes):
-        print(f"note: {printable(note.text)}", file=sys.stderr)
-    return exit_code(notes)
-
-
-def refusing(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Decorate a command: print the error and return 2 if its input cannot be used."""
-
-    @functools.wraps(command)
-    def run(args: argparse.Namespace) -> int:
-        try:
-            return command(args)
-        except BrokenPipeError:
-            raise
-        except (ResultsError, Refused, DataError, RewardError, BadSetting, UnknownScript, OSError) as error:
-            print(f"rpg {args.command}: {printable(str(error))}", file=sys.stderr)
-            return 2
-
-    return run
-
-
-def printable(text: str) -> str:
-    """Return the text in one line, with unprintable characters as Python escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def setting(config: dict[str, Any], key: str) -> Any:
@@ -86,17 +23,6 @@ def put(config: dict[str, Any], key: str, value: Any) -> None:
             config[parent] = {}
         config = config[parent]
     config[name] = value
-
-
-def read_mapping(path: Path) -> dict[str, Any]:
-    """Read a YAML or JSON file with a mapping. Raises ResultsError for other content."""
-    try:
-        content = yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, ValueError) as error:
-        raise ResultsError(f"{path}: cannot be read: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise ResultsError(f"{path}: holds no settings")
-    return content
 
 
 # settings that do not distinguish experiments: paths, speed, names, output, saving. Validation frequency is not among

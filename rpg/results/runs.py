@@ -11,21 +11,17 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from rpg.config.fingerprint import HISTORY
 from rpg.registry.labels import method_of_config, method_of_name
-from rpg.results.run_settings import (
-    BENCHMARK_OF,
-    CONFIG,
-    ENVIRONMENT,
-    Note,
-    ResultsError,
-    read_mapping,
-    setting,
-)
+from rpg.results.messages import Note, ResultsError
+from rpg.results.run_settings import BENCHMARK_OF, setting
 from rpg.run import measures
 
 METRICS = "metrics.jsonl"
+CONFIG = "config.yaml"
+ENVIRONMENT = "environment.json"
 
 Record = tuple[int, dict[str, float]]  # step, metrics
 Filter = Callable[[str], bool]  # selects the metrics to read by name
@@ -263,3 +259,14 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
             run.notes += (Note(f"no accuracy of {source}: {why} ({metric}); left out", left_out=True),)
     run.accuracies()  # reject it here, so that other runs can still be shown
     return run
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Read a YAML or JSON file with a mapping. Raises ResultsError for other content."""
+    try:
+        content = yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError) as error:
+        raise ResultsError(f"{path}: cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise ResultsError(f"{path}: holds no settings")
+    return content

@@ -14,7 +14,8 @@ import pandas as pd
 
 from rpg.data.published import question
 from rpg.data.readers import DataError, read_file
-from rpg.results.run_settings import BENCHMARK_OF, Note, ResultsError, setting
+from rpg.results.messages import Note, ResultsError
+from rpg.results.run_settings import BENCHMARK_OF, setting
 from rpg.results.runs import RunLog, read_lines
 
 RESAMPLES = 2000

@@ -1,50 +1,23 @@
 """`rpg score RUN...`: score the saved validation samples of runs again, without generating.
 
-The scorer is the reward function in the run's config.yaml as it is now, or with --judge a judge of rpg.rewards.
+The scorer is the reward function in the run's config.yaml as it is now, or with --judge a judge of rpg.rewards. The
+verdicts go into a run directory (scoring.py).
 
 `rpg score ROWS.parquet --reward FILE` tries a custom reward function before a run (try_reward.py).
-
-For each run it writes RUN/judge-J, a run directory for `rpg table` and `rpg plot` with the same answers and the
-verdicts of J, a judge or the name of a reward file: metrics.jsonl, config.yaml, environment.json and validation/.
 """
 
 import argparse
-import copy
-import importlib
-import json
-import shutil
-import tempfile
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
-import yaml
-
-from rpg.config.reward import FUNCTION
-from rpg.results.run_settings import (
-    CONFIG,
-    ENVIRONMENT,
-    Note,
-    ResultsError,
-    exit_code,
-    put,
-    read_mapping,
-    refusing,
-    setting,
-)
-from rpg.results.runs import METRICS, RunLog, load_runs
-from rpg.results.samples import read_samples, rows_of
+from rpg.results.formats import escape_md, markdown
+from rpg.results.messages import Note, ResultsError, exit_code, refusing
+from rpg.results.run_settings import put
+from rpg.results.runs import load_runs
+from rpg.results.scoring import score_run
 from rpg.results.table import build_table
-from rpg.results.table_command import escape_md, markdown
 from rpg.results.try_reward import try_reward
-from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
-from rpg.rewards.user_reward import as_score
+from rpg.rewards import JUDGES
 from rpg.run.measures import is_validation
-
-SCORED_FROM = "scored_from"  # key in environment.json: the scored run
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -88,104 +61,3 @@ def run(args: argparse.Namespace) -> int:
     for directory in written:
         print(f"written: {escape_md(str(directory))}")
     return exit_code(table.notes)
-
-
-def score_run(run: RunLog, judge: str | None, out: Path) -> list[Note]:
-    """Write the run `out` with the verdicts of `judge`, or of the run's reward function, on its saved samples.
-
-    Returns notes on validations without usable samples, which are left out.
-
-    Raises:
-        ResultsError: no validation with usable samples, or an `out` with other content.
-    """
-    if out.exists() and SCORED_FROM not in (read_mapping(file) if (file := out / ENVIRONMENT).is_file() else {}):
-        raise ResultsError(f"{out}: has content that `rpg score` did not write; give another --out")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent) as folder:  # created only when complete
-        partial = Path(folder) / out.name
-        (partial / "validation").mkdir(parents=True)
-        lines, notes, logged = [], [], run.accuracy_metrics
-        for step in run.metrics[list(logged)].dropna(how="all").index:
-            try:
-                samples, left_out = scored(run, step, judge)
-            except (ResultsError, OSError) as error:
-                notes.append(Note(f"{error}; step {step} is left out", left_out=True))
-                continue
-            notes += left_out
-            if samples.empty:
-                notes.append(Note(f"no samples of step {step}; the step is left out", left_out=True))
-                continue
-            _write_lines(partial / "validation" / f"{step}.jsonl", samples.to_dict("records"))
-            right = {metric: samples.loc[samples["data_source"] == source, "acc"] for metric, source in logged.items()}
-            means = {metric: float(own.mean()) for metric, own in right.items() if len(own)}
-            lines.append({"step": step, "data": means})
-        if not lines:
-            texts = (note.text for note in (*run.notes, *notes))
-            raise ResultsError("; ".join([*texts, "`rpg eval --judge` evaluates a checkpoint again"]))
-        _write_lines(partial / METRICS, lines)
-        (partial / CONFIG).write_text(yaml.safe_dump(_config(run, judge, out), sort_keys=False), encoding="utf-8")
-        environment = {**run.environment, "judge": judge or run.judge, SCORED_FROM: str(run.path)}
-        (partial / ENVIRONMENT).write_text(json.dumps(environment, indent=2) + "\n", encoding="utf-8")
-        if out.exists():
-            shutil.rmtree(out)
-        partial.replace(out)
-    return notes
-
-
-def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, list[Note]]:
-    """Return a validation's samples with the judge's verdicts, and notes; without the length penalty, not saved.
-
-    Raises ResultsError for samples that cannot be read, assigned to a data_source or scored.
-    """
-    samples, notes = read_samples(run, step)
-    function = partial(compute_score, judge=judge) if judge else reward_of(run)
-    rows = {} if judge or run.judge in JUDGES else rows_of(run, set(samples["input"]), f"by {run.judge}")
-
-    def score(answer: Any) -> Score:
-        extra = next((row["extra_info"] for row in rows.get(answer.input, []) if "extra_info" in row), None)
-        return as_score(function(answer.data_source, answer.output, answer.gts, extra), run.judge)
-
-    try:
-        with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:
-            verdicts = list(threads.map(score, samples.itertuples(index=False)))
-    except Exception as error:  # whatever a user's function raises
-        own = f"; without --judge {run.judge} scores them, as in the run" if judge and run.judge not in JUDGES else ""
-        raise ResultsError(f"step {step}: {type(error).__name__}: {error}{own}") from error
-    return samples.assign(**pd.DataFrame(verdicts, index=samples.index)), notes
-
-
-def reward_of(run: RunLog) -> Callable[..., Any]:
-    """Return the reward function in a run's configuration with its keywords, in verl's form.
-
-    Raises ResultsError if it cannot be imported, or if the configuration names none.
-    """
-    own = setting(run.config, FUNCTION) or {}
-    path = own.get("path")
-    if not path:
-        raise ResultsError(f"{run.directory}: no reward function in {CONFIG}; give --judge")
-    own = {"name": "compute_score", **own}
-    if path.startswith("pkg://"):
-        try:
-            function = getattr(importlib.import_module(path.removeprefix("pkg://")), own["name"])
-        except (ImportError, AttributeError) as error:
-            raise ResultsError(f"{path}: {type(error).__name__}: {error}") from error
-    else:  # a run of before the adapter
-        function = partial(user_reward.compute_score, file=path, function=own["name"])
-    return partial(function, **own.get("reward_kwargs") or {})
-
-
-def _config(run: RunLog, judge: str | None, out: Path) -> dict[str, Any]:
-    """Return the run's configuration with a new name and the judge."""
-    config = copy.deepcopy(run.config)
-    if judge:
-        put(config, f"{FUNCTION}.path", OURS)
-        put(config, f"{FUNCTION}.reward_kwargs", {"judge": judge})
-    put(config, "trainer.experiment_name", f"{run.name}_judge_{judge or run.judge}")
-    put(config, "trainer.validation_data_dir", str(out / "validation"))
-    if judge in (None, run.judge):  # the same judge in another version still makes a second row
-        put(config, "rpg.scored_again", True)
-    return config
-
-
-def _write_lines(path: Path, objects: list[dict[Any, Any]]) -> None:
-    path.write_text("".join(json.dumps(one) + "\n" for one in objects), encoding="utf-8")

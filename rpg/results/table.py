@@ -10,7 +10,8 @@ from typing import Any, cast
 import pandas as pd
 
 from rpg.registry.labels import order_of
-from rpg.results.run_settings import BENCHMARK_OF, BENCHMARKS, Note, ResultsError, differing, settings
+from rpg.results.messages import Note, ResultsError
+from rpg.results.run_settings import BENCHMARK_OF, BENCHMARKS, differing, settings
 from rpg.results.runs import RunLog, not_of_one_kind
 from rpg.results.samples import Samples, read_samples, samples_of_problems
 from rpg.run import measures

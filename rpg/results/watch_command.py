@@ -1,121 +1,15 @@
 """`rpg watch`: show running runs as a live table, read from their files."""
 
 import argparse
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
-from rpg.results.run_settings import CONFIG, ResultsError, printable, refusing, show_notes
-from rpg.results.runs import METRICS, RunLog, find_logs, load_run, not_of_one_kind
-from rpg.run.measures import ACCURACY, REWARDS, TRAINING_REWARD, is_validation
-from rpg.run.time_left import STEP_TIME, duration, time_left
-
-# label, metrics (the first that a run has is shown), format
-SHOWN = (
-    ("reward", REWARDS, "{:.3f}"),
-    ("entropy", ("actor/entropy",), "{:.3f}"),
-    ("KL in the loss", ("actor/rpg_kl",), "{:.2g}"),
-    ("KL to pi_ref", ("actor/kl_loss",), "{:.2g}"),
-    ("KL to pi_old", ("actor/ppo_kl",), "{:.2g}"),
-    ("clipped", ("actor/pg_clipfrac",), "{:.2%}"),
-    ("response length", ("response_length/mean",), "{:.0f}"),
-    ("memory (GB)", ("actor/perf/max_memory_allocated_gb", "perf/max_memory_allocated_gb"), "{:.1f}"),
-    ("step (s)", (STEP_TIME,), "{:.1f}"),
-)
-READ = frozenset(metric for _, metrics, _ in SHOWN for metric in metrics)
-BLOCKS = "▁▂▃▄▅▆▇█"
-SPARK = 8  # characters of a sparkline
-QUIET = 600  # seconds without a new line after which a run's age is shown
-
-
-@dataclass
-class Watched:
-    """A run's log, polled by `read`. stamp: its size and mtime (ns) at the last read."""
-
-    path: Path
-    run: RunLog | None = None
-    problem: str = "no step yet"
-    stamp: tuple[int, int] = (-1, -1)
-
-    def read(self) -> bool:
-        """Read the log again if it has changed; return whether it has."""
-        status = self.path.stat() if self.path.exists() else None
-        stamp = (status.st_size, status.st_mtime_ns) if status else (0, 0)
-        if stamp == self.stamp:
-            return False
-        self.stamp = stamp
-        try:
-            run = load_run(self.path, lambda name: name in READ or is_validation(name)) if status else None
-            self.run = run if run and len(run.metrics.index) else None
-        except (ResultsError, OSError) as error:
-            self.problem = printable(str(error))
-        return True
-
-    @property
-    def name(self) -> str:
-        """The run's name; before the first step that of its directory."""
-        return printable(self.run.name if self.run else self.path.parent.name)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the last planned step is logged."""
-        return bool(self.run and self.run.planned_steps and self.run.last_step >= self.run.planned_steps)
-
-    def state(self) -> str:
-        """Return step, planned steps, time left (from the median step time) and the age of an old last line."""
-        if self.run is None:
-            return self.problem
-        last, planned = self.run.last_step, self.run.planned_steps
-        parts = [f"{last}/{planned:.0f}" if planned else f"{last}"]
-        if planned and last < planned and (left := time_left(list(self.run.series(STEP_TIME)), int(planned - last))):
-            parts.append(left)
-        if (quiet := time.time() - self.stamp[1] / 1e9) > QUIET and not self.ended:
-            parts.append(f"last line {duration(quiet)} ago")
-        return ", ".join(parts)
-
-    def values(self) -> dict[str, tuple[str, str]]:
-        """Return label -> last value and sparkline of the run's metrics and accuracies."""
-        if self.run is None:
-            return {}
-        shown: dict[str, tuple[pd.Series, str]] = {}
-        for label, metrics, form in SHOWN:
-            shown[label] = next((own for own in map(self.run.series, metrics) if len(own)), pd.Series()), form
-            if label == "reward":
-                shown |= {f"{name} accuracy": (points, "{:.3f}") for name, points in self.run.accuracies().items()}
-        return {
-            label: (form.format(series.iloc[-1]), sparkline(series))
-            for label, (series, form) in shown.items()
-            if len(series)
-        }
-
-
-def sparkline(series: pd.Series) -> str:
-    """Return at most SPARK block characters; longer series are averaged."""
-    bins = np.array([part.mean() for part in np.array_split(series.to_numpy(), min(SPARK, len(series)))])
-    heights = (bins - bins.min()) / (np.ptp(bins) or 1.0) * (len(BLOCKS) - 1)
-    return "".join(BLOCKS[round(height)] for height in heights)
-
-
-def screen(all_watched: Sequence[Watched], width: int) -> Table:
-    """Return a table with one row per run, with sparklines below the values if the width allows."""
-    values = [watched.values() for watched in all_watched]
-    labels = list(dict.fromkeys(label for own in values for label in own))
-    lines = 2 if width >= (SPARK + 1) * (len(labels) + 4) else 1  # name and progress take 4
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("run", "step", *labels):
-        made.add_column(Text(heading), overflow="fold")
-    for watched, own in zip(all_watched, values, strict=True):
-        cells = ("\n".join(own.get(label, "–")[:lines]) for label in labels)
-        made.add_row(*map(Text, (watched.name, watched.state(), *cells)))
-    return made
+from rpg.results.messages import ResultsError, refusing, show_notes
+from rpg.results.runs import CONFIG, METRICS, find_logs, not_of_one_kind
+from rpg.results.watching import Watched, show
+from rpg.run.measures import ACCURACY, TRAINING_REWARD
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -144,18 +38,3 @@ def run(args: argparse.Namespace) -> int:
         with Live(console=console, auto_refresh=False) as live:
             show(all_watched, False, args.every, live)
     return 0
-
-
-def show(all_watched: list[Watched], once: bool, every: float, live: Live | None = None) -> None:
-    """Update the live table until all runs have ended, or without one print a line per run when its log grows."""
-    while True:
-        changed = [watched for watched in all_watched if watched.read()]
-        if live:
-            live.update(screen(all_watched, live.console.width), refresh=True)
-        else:
-            for one in changed:
-                values = (f"{label} {value}" for label, (value, _) in one.values().items())
-                print(one.name, one.state(), *values, sep="  ", flush=True)
-        if once or all(watched.ended for watched in all_watched):
-            return
-        time.sleep(every)

@@ -16,8 +16,8 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 from rpg.results import figures
-from rpg.results.compare_command import t_quantile
-from rpg.results.table_command import grid
+from rpg.results.comparison import t_quantile
+from rpg.results.formats import grid
 from rpg.run.measures import is_validation
 
 SCORE = "training score"

@@ -8,8 +8,8 @@ from rpg.config.compose import compose_config, resolve
 from rpg.config.run_config import RunConfig
 from rpg.registry.scripts import parse
 from rpg.results import reproduction
+from rpg.results.messages import ResultsError
 from rpg.results.reproduction import choose, rows_of
-from rpg.results.run_settings import ResultsError
 from rpg.results.table import paper_table
 
 TABLES = (3, 5, 6, 7, 8)

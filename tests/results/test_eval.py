@@ -13,7 +13,7 @@ from rpg.config.compose import of_script
 from rpg.config.fingerprint import FREE
 from rpg.config.run_config import RunConfig, below, leaves
 from rpg.registry import recipe
-from rpg.results.inherited import EVALUATED
+from rpg.results.evaluation import EVALUATED
 from rpg.rewards.user_reward import ADAPTER
 from tests.files.written import write_complete, write_verl
 

@@ -7,8 +7,8 @@ import pytest
 from rpg.cli import main
 from rpg.files import manifest
 from rpg.files.integrity import UNCHECKED
-from rpg.results import export_command as export
-from rpg.results.eval_command import find_checkpoint
+from rpg.results import checkpoints as export
+from rpg.results.checkpoints import find_checkpoint
 from tests.files.written import write_complete, write_verl
 
 SHARD = "actor/model_world_size_2_rank_1.pt"

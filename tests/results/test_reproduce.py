@@ -22,7 +22,7 @@ from rpg.config.run_config import RunConfig as Asked
 from rpg.files import manifest
 from rpg.registry import recipe
 from rpg.results import reproduction
-from rpg.results.run_settings import ResultsError
+from rpg.results.messages import ResultsError
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
@@ -32,8 +32,8 @@ NAMES = ("grpo_cpu", "rpg_cpu_urkl1e-4")
 CALL = """
 import sys
 sys.executable = sys.argv[1]
-from rpg.results import reproduce_command
-reproduce_command.refusal = lambda run: None
+from rpg.results import reproduction
+reproduction.refusal = lambda run: None
 from rpg.cli import main
 sys.exit(main(sys.argv[2:]))
 """
@@ -45,8 +45,8 @@ def interpreter(tmp_path, monkeypatch) -> Path:
     stands_in = stand_in.interpreter(tmp_path / "python3")
     monkeypatch.setattr(sys, "executable", str(stands_in))
     monkeypatch.setenv("PYTHON", "/nowhere/python3")  # another interpreter than that of the command
-    monkeypatch.setattr("rpg.results.reproduce_command.refusal", lambda run: None)
-    monkeypatch.setattr("rpg.results.reproduce_command.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("rpg.results.reproduction.refusal", lambda run: None)
+    monkeypatch.setattr("rpg.results.reproduction.POLL_SECONDS", 0.05)
     return stands_in
 
 

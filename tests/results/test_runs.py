@@ -8,7 +8,7 @@ import sys
 import pytest
 from synthetic import config, records, write_run
 
-from rpg.results.run_settings import Note, ResultsError, exit_code
+from rpg.results.messages import Note, ResultsError, exit_code
 from rpg.results.runs import frame, load_runs, read_metrics
 
 LINES = records([0.1, 0.3, 0.25])  # validations at steps 0, 2, 4

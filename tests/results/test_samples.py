@@ -8,7 +8,7 @@ from synthetic import config, records, write_run, write_samples
 
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
-from rpg.results.run_settings import ResultsError, exit_code
+from rpg.results.messages import ResultsError, exit_code
 from rpg.results.runs import load_runs
 from rpg.results.samples import Samples, pass_at_k, read_samples
 from rpg.results.table import build_table

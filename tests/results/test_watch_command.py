@@ -11,7 +11,7 @@ from rich.console import Console
 from synthetic import config, write_run
 
 from rpg.cli import main
-from rpg.results.watch_command import Watched, screen
+from rpg.results.watching import Watched, screen
 
 
 def write_config(directory: Path, steps: int) -> None:
