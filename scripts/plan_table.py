@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rpg.config.compose import compose_config, resolve
 from rpg.plan.estimate import GB, GPUS, PROMPT
+from rpg.plan.run_plan import chosen, made_for
 from rpg.registry.scripts import SMALL, overrides, parse
-from rpg.run.plan_command import chosen, made_for
 
 BEGIN, END = "<!-- scripts/plan_table.py: begin -->\n", "<!-- scripts/plan_table.py: end -->\n"
 ROWS = {

@@ -59,3 +59,11 @@ def test_every_command_has_one_shape(name):
     assert module.__name__.endswith(f".{name}_command")
     assert callable(module.configure)
     assert callable(module.run)
+
+
+def test_nothing_imports_a_command():
+    """A command parses its arguments and calls what its subject's files hold; rpg/cli.py finds it by its name."""
+    commands = {module for module in MODULES if module.endswith("_command")}
+    assert len(commands) == len(COMMANDS)
+    importers = {module: used for module, path in MODULES.items() if (used := imported(path) & commands)}
+    assert not importers
