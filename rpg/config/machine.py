@@ -33,7 +33,7 @@ VARIABLES = {
     "WANDB_MODE": (re.compile("online|offline|disabled|shared|dryrun|run"), "online, offline, shared or disabled"),
     "VLLM_CPU_KVCACHE_SPACE": (re.compile(r"\d{1,6}"), "a whole number of GiB"),
     "OMP_NUM_THREADS": (re.compile(r"[1-9]\d{0,5}"), "a whole number of threads, at least 1"),
-    version.ALLOW: (re.compile("[01]"), f"1 to try another verl than {version.VERL}, or 0"),
+    version.ALLOW: (re.compile("[01]"), f"1 to try a verl that is not {version.SYSTEM}, or 0"),
     "HF_HUB_OFFLINE": (re.compile(r"0|1|true|false|yes|no|on|off", re.IGNORECASE), "1 or 0"),
 }
 
@@ -47,7 +47,7 @@ def environment_variables(run: RunConfig) -> Iterator[Diagnostic]:
             yield Diagnostic(name, value, f"must be {wanted}", f"correct it, or unset {name}")
 
 
-@check("verl's version", f"verl is {version.VERL}, or {version.ALLOW}=1 allows another", subject="machine")
+@check("verl's version", f"verl is {version.SYSTEM}, or {version.ALLOW}=1 allows another", subject="machine")
 def verl_version(run: RunConfig) -> Iterator[Diagnostic]:
     """Runs before the configuration, which extends verl's, is composed; the run is not read.
 
@@ -57,8 +57,8 @@ def verl_version(run: RunConfig) -> Iterator[Diagnostic]:
     here = version.installed()
     if here is None:
         yield Diagnostic("verl", ABSENT, "is not installed", f"bash scripts/setup.sh, or {version.INSTALL}")
-    elif not version.is_ours(here):
-        wrong = f"is not {version.VERL}, the version that the plugin supports"
+    elif not version.has_system(here):
+        wrong = f"is not {version.SYSTEM}, the versions on which whole runs work; elsewhere docs/plain_verl.md"
         if version.allowed():
             yield Diagnostic("verl", here, wrong, "python scripts/check_verl.py lists the differences", "warning")
         else:

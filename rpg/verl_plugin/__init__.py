@@ -4,6 +4,7 @@ Two folders are independent of the method: `patches/` fixes faults of verl, Tran
 machines without a GPU. tests/verl_plugin/verl_contract.yaml lists the lines of verl that the plugin relies on.
 """
 
+import importlib.util
 import os
 
 
@@ -15,7 +16,8 @@ def on_cpu() -> bool:
 def register() -> None:
     """Register every loss and estimator with verl in this process, and the CPU platform if it is selected.
 
-    Safe to call more than once. Raises ValueError if another package has registered a name.
+    verl below 0.9 has no platforms and ignores VERL_PLATFORM. Safe to call more than once. Raises ValueError if another
+    package has registered a name.
     """
     from verl.trainer.ppo import core_algos
 
@@ -23,7 +25,7 @@ def register() -> None:
     from rpg.verl_plugin.patches import job_queue
     from rpg.verl_plugin.policy_loss import POLICY_LOSSES
 
-    if on_cpu():
+    if on_cpu() and importlib.util.find_spec("verl.plugin"):
         from rpg.verl_plugin.cpu import verl_platform
 
         verl_platform.register()

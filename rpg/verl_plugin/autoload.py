@@ -1,29 +1,42 @@
 """The target of the entry point `verl.plugins`: importing it registers RPG with verl.
 
-verl logs an exception raised here at DEBUG and continues, so that a broken plugin would appear only minutes later, as
-"Unsupported loss mode". This module therefore prints the error to stderr, in the driver and in every Ray worker,
-before it raises.
+verl below 0.9 has no entry point; VERL_USE_EXTERNAL_MODULES=rpg.verl_plugin.autoload imports it there.
 
-With another verl version it registers nothing, unless RPG_ALLOW_VERL=1 is set.
+One line on stderr says what this verl is enough for, once for a process and its children. verl logs an exception raised
+here at DEBUG and continues, so that a broken plugin would appear only minutes later, as "Unsupported loss mode". This
+module therefore prints the error to stderr, in the driver and in every Ray worker, before it raises.
 """
 
+import os
 import sys
 import traceback
 
 from rpg.verl_plugin import register, version
 
-here = version.installed()
-if version.is_ours(here) or version.allowed():
-    try:
+
+def line(verl: str | None, missing: list[str]) -> str:
+    """Return what to tell the user about this verl. missing: what the core needs and it lacks."""
+    if missing:
+        return (
+            f"WARNING: rpg registered no losses and estimators: verl {verl} has no {', no '.join(missing)}; "
+            "0.6.1 and later have all"
+        )
+    registered = f"rpg: losses and estimators are registered with verl {verl}"
+    if version.has_system(verl):
+        return f"{registered} (tier system: everything works)"
+    return f"{registered} (tier core: pi_ref = pi_old; `rpg train` and launch scripts need verl {version.SYSTEM})"
+
+
+try:
+    from verl.trainer.ppo import core_algos
+
+    missing = version.lacks(core_algos)
+    if not missing:
         register()
-    except BaseException:
-        failed = "ERROR: rpg could not register with verl; RPG losses and estimators will be missing in this process"
-        print(f"{failed}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
-        raise
-else:
-    print(
-        f"WARNING: rpg is written for verl {version.VERL}, and this is {here}: its losses and estimators are not "
-        f"registered ({version.ALLOW}=1 tries)",
-        file=sys.stderr,
-        flush=True,
-    )
+except BaseException:
+    failed = "ERROR: rpg could not register with verl; RPG losses and estimators will be missing in this process"
+    print(f"{failed}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+    raise
+if version.SAID not in os.environ:
+    os.environ[version.SAID] = "1"
+    print(line(version.installed(), missing), file=sys.stderr, flush=True)

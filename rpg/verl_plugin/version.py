@@ -1,11 +1,19 @@
-"""The verl version of this plugin and the installed one; does not import verl."""
+"""What the installed verl is enough for; importing this module does not import verl.
 
+core: losses, estimators and their config class, for any verl with the features that `lacks` looks for (0.6.1 and later).
+system: worker, trainer, reference, schedule-free and `rpg train`, for the versions of SYSTEM.
+"""
+
+import inspect
 import os
 from importlib import metadata
+from types import ModuleType
 
-VERL = "0.9.1"
+VERL = "0.9.1"  # the version of requirement.txt and requirements/cpu.txt, with which everything is tested
+SYSTEM = ">=0.9,<0.10"  # as in the extra [system] of pyproject.toml
 INSTALL = f"pip install verl=={VERL}"
 ALLOW = "RPG_ALLOW_VERL"
+SAID = "RPG_TIER_SAID"  # set once autoload.py has printed its line, so that child processes do not repeat it
 
 
 def installed() -> str | None:
@@ -16,11 +24,27 @@ def installed() -> str | None:
         return None
 
 
-def is_ours(version: str | None) -> bool:
-    """Return whether a version is VERL; local builds (0.9.1+abc) count, as for pip."""
-    return version is not None and version.partition("+")[0] == VERL
+def has_system(version: str | None) -> bool:
+    """Return whether a version is in SYSTEM; local builds (0.9.1+abc) and pre-releases (0.9.1.dev0) count."""
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return version is not None and SpecifierSet(SYSTEM).contains(Version(version), prereleases=True)
+    except InvalidVersion:
+        return False
 
 
 def allowed() -> bool:
-    """Return whether another version may be tried."""
+    """Return whether the system may be tried on another version."""
     return os.environ.get(ALLOW) == "1"
+
+
+def lacks(core_algos: ModuleType) -> list[str]:
+    """Return what the core needs and verl's module core_algos lacks; without any, the core works."""
+    names = ("POLICY_LOSS_REGISTRY", "ADV_ESTIMATOR_REGISTRY", "agg_loss")
+    missing = [name for name in names if not hasattr(core_algos, name)]
+    vanilla = getattr(core_algos, "POLICY_LOSS_REGISTRY", {}).get("vanilla")
+    if vanilla is None or "rollout_is_weights" not in inspect.signature(vanilla).parameters:
+        missing.append("rollout_is_weights of a policy loss")
+    return missing
