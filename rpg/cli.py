@@ -16,6 +16,8 @@ from types import ModuleType
 
 import shtab
 
+from rpg.verl_plugin import version
+
 COMMANDS = {  # name: package, what it does, an example
     "verify": ("objectives", "check every loss against the exact gradient of its objective", "rpg verify"),
     "data": ("data", "build and check training and evaluation files", "rpg data check data/*.parquet"),
@@ -46,11 +48,22 @@ def command(name: str) -> ModuleType:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one subcommand; the exit code is the subcommand's."""
+    """Run one subcommand; the exit code is the subcommand's, or 2 if it needs an extra of this package."""
+    argv = sys.argv[1:] if argv is None else argv
+    os.environ.setdefault(version.SAID, "1")  # the line about the tier is for plain verl; commands check the version
+    try:
+        return _main(argv)
+    except ModuleNotFoundError as error:
+        if (message := version.missing_extra(error)) is None:
+            raise
+        print(f"rpg {argv[0]}: {message}", file=sys.stderr)
+        return 2
+
+
+def _main(argv: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):  # names or terminals outside UTF-8 must not end the command
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="rpg", description="KL-regularised policy gradients for verl.")
     parser.add_argument("--version", action="version", version=f"rpg {metadata.version('rpg-verl')}")
     shtab.add_argument_to(parser, "--print-completion", help="print this shell's completion script")

@@ -1,4 +1,4 @@
-"""The wheel, built from the sdist, in an environment that has the declared dependencies only."""
+"""The wheel, built from the sdist, in environments that have its declared dependencies only: base, and with [system]."""
 
 import ast
 import csv
@@ -18,13 +18,16 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from rpg.cli import COMMANDS
 from rpg.toy.demo import MODEL_FILES
+from rpg.verl_plugin import version
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SYSTEM = PROJECT["optional-dependencies"]["system"]
 # Imported in a training run only, which needs verl with the extra of an inference engine (rpg/config/installed.py).
 OF_A_RUN = {"transfer_queue", "vllm"}
 
@@ -68,7 +71,8 @@ def test_contents(wheel):
 
 def test_what_is_imported_is_declared():
     """Except what verl itself requires without an extra: its versions are verl's choice."""
-    requirements = [Requirement(text) for text in [*PROJECT["dependencies"], *(metadata.requires("verl") or [])]]
+    texts = [*PROJECT["dependencies"], *SYSTEM, *(metadata.requires("verl") or [])]
+    requirements = [Requirement(text) for text in texts]
     declared = {canonicalize_name(requirement.name) for requirement in requirements if requirement.marker is None}
     distributions = metadata.packages_distributions()
     undeclared = defaultdict(set)
@@ -85,9 +89,22 @@ def test_what_is_imported_is_declared():
     assert {path.parts[1] for name in OF_A_RUN for path in undeclared[name]} == {"verl_plugin"}
 
 
-def closure(requirements: list[str]) -> set[str]:
+@pytest.mark.parametrize("name", ["verl", "torch", "transformers", "numpy"])
+def test_an_installed_package_stays(name):
+    """pip replaces an installed package only for a version that a requirement excludes: base states none."""
+    requirements = {one.name: one for one in map(Requirement, PROJECT["dependencies"])}
+    assert name not in requirements or not (requirements[name].specifier or requirements[name].extras)
+    assert requirements.keys() <= {"numpy", "packaging", "shtab", "torch"}  # whose own requirements name none of the four
+
+
+def test_the_extra_is_the_plugins_range():
+    (verl,) = [one for one in map(Requirement, SYSTEM) if one.name == "verl"]
+    assert verl.specifier == SpecifierSet(version.SYSTEM)
+
+
+def closure(requirements: list[str], extra: str) -> set[str]:
     """Return the distributions that these requirements bring, all of which have to be installed here."""
-    known, waiting = set(), [(Requirement(text), "") for text in requirements]
+    known, waiting = set(), [(Requirement(text), extra) for text in requirements]
     while waiting:
         requirement, extra = waiting.pop()
         if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
@@ -120,9 +137,9 @@ def link(site: Path, allowed: set[str]) -> None:
 
 
 class Installed:
-    """An environment with the wheel and the distributions that it requires; its interpreter is not active."""
+    """An environment with the wheel and what it requires with an extra ("": none); its interpreter is not active."""
 
-    def __init__(self, wheel: Path, root: Path):
+    def __init__(self, wheel: Path, root: Path, extra: str):
         self.bin, self.home, self.caches = root / "env/bin", root / "home", root / "caches"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root / "env")], check=True, timeout=900)
         install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--offline"]
@@ -130,7 +147,7 @@ class Installed:
         subprocess.run(install, check=True, timeout=900)
         (self.site,) = (root / "env/lib").glob("python*/site-packages")
         (distribution,) = metadata.distributions(path=[str(self.site)])
-        link(self.site, closure(distribution.requires or []))
+        link(self.site, closure(distribution.requires or [], extra))
         self.home.mkdir()
         self.caches.mkdir()
         self.before = self.contents()
@@ -165,7 +182,20 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory) -> Installed:
-    return Installed(wheel, tmp_path_factory.mktemp("installed"))
+    return Installed(wheel, tmp_path_factory.mktemp("installed"), "system")
+
+
+@pytest.mark.slow
+def test_base_alone(wheel, tmp_path):
+    """The losses need torch; other commands and the launch scripts name the extra."""
+    base = Installed(wheel, tmp_path / "base", "")
+    assert '"failed": []' in base.run(tmp_path, "rpg", "verify", "--json", "--policies", "20")
+    for command in sorted(COMMANDS.keys() - {"verify", "lab"}):
+        (said,) = base.run(tmp_path, "rpg", command, code=2).splitlines()
+        assert said.startswith(f"rpg {command}: {base.bin.parent} has no module ")
+        assert "pip install 'rpg-verl[system]' brings " in said
+    launched = base.run(tmp_path, "bash", base.site / "rpg/recipe/cpu/run_grpo_cpu.sh", code=2)
+    assert "has no verl, hydra" in launched
 
 
 @pytest.mark.slow

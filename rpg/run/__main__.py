@@ -6,6 +6,7 @@ import socket
 import sys
 
 from rpg.run import signals
+from rpg.verl_plugin import version
 
 
 def missing_packages() -> str | None:
@@ -30,8 +31,14 @@ def main(name: str | None, overrides: list[str]) -> int:
     if message := missing_packages():
         print(f"error: {message}", file=sys.stderr)
         return signals.REFUSED
-    from rpg.run.start import start  # a second of imports
-
+    os.environ.setdefault(version.SAID, "1")  # the run's own check is about the version
+    try:
+        from rpg.run.start import start  # a second of imports
+    except ModuleNotFoundError as error:
+        if (message := version.missing_extra(error)) is None:
+            raise
+        print(f"error: {message}", file=sys.stderr)
+        return signals.REFUSED
     try:
         return start(name, overrides)
     except KeyboardInterrupt:  # a signal between the run's handlers and the exit

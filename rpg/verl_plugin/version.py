@@ -6,6 +6,7 @@ system: worker, trainer, reference, schedule-free and `rpg train`, for the versi
 
 import inspect
 import os
+import sys
 from importlib import metadata
 from types import ModuleType
 
@@ -38,6 +39,28 @@ def has_system(version: str | None) -> bool:
 def allowed() -> bool:
     """Return whether the system may be tried on another version."""
     return os.environ.get(ALLOW) == "1"
+
+
+def missing_extra(error: ModuleNotFoundError) -> str | None:
+    """Return which extra of this package brings a missing module; None if the extra is installed, or it is our module."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    if error.name is None or error.name.partition(".")[0] == "rpg":
+        return None
+    try:
+        requirements = [Requirement(text) for text in metadata.requires("rpg-verl") or []]
+    except metadata.PackageNotFoundError:  # in PYTHONPATH, or sent with a cluster's job
+        return None
+    known = {canonicalize_name(distribution.name) for distribution in metadata.distributions()}
+    system = [one for one in requirements if one.marker and one.marker.evaluate({"extra": "system"})]
+    missing = [one.name for one in system if canonicalize_name(one.name) not in known]
+    if not missing:
+        return None
+    return (
+        f"{sys.prefix} has no module {error.name}. This command needs the extra [system], for verl {SYSTEM}: "
+        f"pip install 'rpg-verl[system]' brings {len(missing)} missing packages"
+    )
 
 
 def lacks(core_algos: ModuleType) -> list[str]:
