@@ -5,7 +5,7 @@ FROM nvidia/cuda:13.0.1-devel-ubuntu24.04
 
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends git python3-pip python3-venv \
+    && apt-get install --yes --no-install-recommends git python3-dev python3-pip python3-venv \
     && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /opt/rpg

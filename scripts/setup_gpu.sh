@@ -4,7 +4,7 @@
 # 10 GB; takes a minute plus the download.
 #
 #   bash scripts/setup_gpu.sh                with flash-attn if it can be built, else without, with the reason
-#   FLASH_ATTN=0 bash scripts/setup_gpu.sh   without; runs then need profile=gpu_sdpa (docs/gpu.md)
+#   FLASH_ATTN=0 bash scripts/setup_gpu.sh   without; runs then need attention=sdpa (docs/gpu.md)
 #   FLASH_ATTN=1 bash scripts/setup_gpu.sh   with, or fail
 #
 # flash-attn has no wheel for this torch and is compiled. This needs nvcc of torch's CUDA (13; CUDA_HOME or PATH) and a
@@ -29,6 +29,7 @@ if [[ $PYTHON_FROM == PATH || $PYTHON_FROM == .venv-gpu ]]; then
 fi
 fits "$PYTHON" || stop "$PYTHON ($PYTHON_FROM) is Python $(version "$PYTHON"); verl and vLLM want 3.11 or 3.12." \
     "Activate an environment of one, or deactivate this one: .venv-gpu is then made"
+lacks=$("$PYTHON" -m rpg.config.gpu_host) || stop "before the download of 5 GB: $lacks"
 say "into $("$PYTHON" -c 'import sys; print(sys.prefix)') ($PYTHON_FROM)"
 
 if "$PYTHON" -m pip --version >/dev/null 2>&1; then
@@ -72,12 +73,12 @@ if [[ -z ${FLASH_ATTN_CUDA_ARCHS:-} ]] && command -v nvidia-smi >/dev/null; then
 fi
 flash_attn=$(grep '^flash-attn==' requirement.txt)
 if [[ $FLASH_ATTN == 0 ]]; then
-    say "without flash-attn: runs take profile=gpu_sdpa"
+    say "without flash-attn: runs take attention=sdpa"
 elif "$PYTHON" -c 'import flash_attn, sys; sys.exit(flash_attn.__version__ != sys.argv[1])' "${flash_attn#*==}" 2>/dev/null; then
     say "$flash_attn is there already, and can be imported"
 elif why=$(obstacle) && [[ -n $why ]]; then
     [[ $FLASH_ATTN != 1 ]] || stop "flash-attn cannot be built: $why"
-    say "without flash-attn: $why. Runs take profile=gpu_sdpa (docs/gpu.md); with it, run this script again"
+    say "without flash-attn: $why. Runs take attention=sdpa (docs/gpu.md); with it, run this script again"
 else
     export FLASH_ATTN_CUDA_ARCHS FLASH_ATTENTION_FORCE_BUILD=TRUE # otherwise it looks for a wheel that is not there
     say "building $flash_attn for sm_$FLASH_ATTN_CUDA_ARCHS on $(nproc) cores: 73 files, minutes each (docs/gpu.md)"

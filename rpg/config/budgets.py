@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rpg.config.check import check
+from rpg.config.gpu_host import visible
 from rpg.config.machine import RUN_DIR
 from rpg.config.run_config import RunConfig
 from rpg.config.settings import ACTOR, BUCKET, MODEL, ROLLOUT
@@ -28,22 +29,19 @@ def _shape(run: RunConfig) -> Shape | None:
 @check("memory", "training, rollout and KV cache fit into GPU memory", "thorough", "machine")
 def memory(run: RunConfig) -> Iterator[Diagnostic]:
     """Yields estimates with their terms; they do not replace a trial of a few steps."""
-    import torch
-
     try:
         shape = shape_of(str(run.get(SHAPE)))
     except ValueError as error:
         yield Diagnostic(SHAPE, run.get(SHAPE), str(error), level="warning")
         return
-    present = 0 if run.cluster or run.logical else torch.cuda.device_count()
+    gpus = [] if run.cluster or run.logical else visible()
     if shape is None:
         wrong = "its shape is unknown"
         yield Diagnostic(SHAPE, run.get(SHAPE), wrong, "set MODEL_PATH to a local directory", "skip")
-    elif not present:
+    elif not gpus:
         yield Diagnostic("GPU", ABSENT, "no GPU here; `rpg plan` estimates for one", level="skip")
     else:
-        sizes = (torch.cuda.get_device_properties(index).total_memory for index in range(present))
-        yield from needs(run, shape, min(sizes))
+        yield from needs(run, shape, min(gpu.memory for gpu in gpus))
 
 
 def needs(run: RunConfig, shape: Shape, device: float) -> Iterator[Diagnostic]:

@@ -6,7 +6,6 @@ Does not import verl, torch or Ray: a dry run takes a second.
 import importlib.util
 import math
 import os
-import subprocess
 from typing import Any
 
 import hydra
@@ -19,6 +18,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from rpg.config import machine, secrets, types
 from rpg.config.check import Refused
+from rpg.config.gpu_host import visible
 from rpg.config.overrides import BadSetting, check_text, in_shell, override
 from rpg.config.own_reward import set_own_reward
 from rpg.config.reward import is_ours
@@ -188,15 +188,10 @@ def files(variable: str, default: str | list[str]) -> str | list[str]:
 
 
 def detected_memory() -> float:
-    """Return the GB of this machine's smallest GPU: GPU_MEMORY_GB, else what nvidia-smi reports, else 24."""
+    """Return the GB of the smallest visible GPU: GPU_MEMORY_GB, else what nvidia-smi reports, else 24."""
     if text := os.environ.get("GPU_MEMORY_GB"):
         return float(text)
-    query = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
-        return round(min(float(line) for line in answer.splitlines()) * 2**20 / 1e9, 1)
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return 24
+    return round(min((gpu.memory for gpu in visible()), default=24e9) / 1e9, 1)
 
 
 RESOLVERS = {  # ${rpg.NAME:...} in recipe/rpg/config

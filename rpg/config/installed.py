@@ -16,7 +16,7 @@ ROLLOUT = "actor_rollout_ref.rollout.name"
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
 FUSED = "actor_rollout_ref.model.use_fused_kernels"
 ENVIRONMENT = "activate the environment of scripts/setup_gpu.sh, or set PYTHON=/path/to/python"
-WITHOUT = "use profile=gpu_sdpa, which does not need flash-attn (docs/gpu.md)"
+WITHOUT = "add attention=sdpa, which does not need flash-attn (docs/gpu.md)"
 
 
 # imported by verl's trainer, which requires them only in its extra `verl-core`

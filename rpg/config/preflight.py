@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from rpg.config import budgets, inputs, installed, machine, reward, rules, secrets, types, verl_validation
+from rpg.config import budgets, gpu_machine, inputs, installed, machine, reward, rules, secrets, types, verl_validation
 from rpg.config.check import CHEAP_OR_VERL, SUBJECTS, Check, Cost, Refused, Subject
 from rpg.config.run_config import RunConfig
 from rpg.data.diagnostics import Diagnostic
@@ -45,7 +45,11 @@ THEN: tuple[Check, ...] = (
     installed.schedule_free,
     machine.environment_variables,
     machine.verl_version,
+    gpu_machine.gpu_driver,
+    gpu_machine.build_tools,
     machine.devices,
+    gpu_machine.shared_memory,
+    gpu_machine.limits,
     machine.ports,
     machine.directories,
     machine.temporary_files,

@@ -14,6 +14,7 @@ from typing import Any
 
 from rpg.config import fingerprint
 from rpg.config.check import Refused
+from rpg.config.gpu_host import visible
 from rpg.config.run_config import RunConfig
 from rpg.config.secrets import without_login
 from rpg.data.diagnostics import Diagnostic
@@ -157,13 +158,11 @@ def environment(run: RunConfig) -> dict[str, Any]:
 
     The judge is null for a custom reward function.
     """
-    import torch
-
     versions = {}
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-    devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    devices = [gpu.name for gpu in visible()]
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "python": platform.python_version(),

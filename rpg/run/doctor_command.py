@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib import metadata
 
-from rpg.config import freeze
+from rpg.config import freeze, gpu_machine
 from rpg.config.check import MARKS
 from rpg.config.compose import of_script
 from rpg.config.preflight import ask
@@ -86,6 +86,8 @@ def check_all(script: str | None, overrides: list[str], ray: bool) -> Iterator[t
     for diagnostic in versions(configuration and configuration.get("trainer.device")):
         yield diagnostic.level, str(diagnostic)
     if configuration is None:
+        for diagnostic in gpu_machine.of_this_machine():
+            yield diagnostic.level, str(diagnostic)
         return
     for check, diagnostics in ask(configuration, ("cheap", "verl", "thorough")):
         for diagnostic in diagnostics:

@@ -57,7 +57,7 @@ def test_a_flash_attn_that_does_not_import(toy, tmp_path, monkeypatch):
     (diagnostic,) = flash_attention(run_of(toy, f"{ATTENTION}=flash_attention_2"))
     assert diagnostic.level == "error"
     assert said in diagnostic.wrong
-    assert "profile=gpu_sdpa" in diagnostic.remedy
+    assert "attention=sdpa" in diagnostic.remedy
     (diagnostic,) = cross_entropy(run_of(toy, *GPU, f"{FUSED}=false"))
     assert (diagnostic.level, diagnostic.key) == ("warning", FUSED)
     assert said in diagnostic.wrong
