@@ -5,6 +5,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
 from rpg.config.check import check
 from rpg.config.gpu_host import visible
 from rpg.config.machine import RUN_DIR
@@ -26,7 +28,12 @@ def _shape(run: RunConfig) -> Shape | None:
         return None
 
 
-@check("memory", "training, rollout and KV cache fit into GPU memory", "thorough", "machine")
+@check(
+    "memory",
+    "training, rollout and KV cache fit into GPU memory, offloaded state into the host's",
+    "thorough",
+    "machine",
+)
 def memory(run: RunConfig) -> Iterator[Diagnostic]:
     """Yields estimates with their terms; they do not replace a trial of a few steps."""
     try:
@@ -42,6 +49,7 @@ def memory(run: RunConfig) -> Iterator[Diagnostic]:
         yield Diagnostic("GPU", ABSENT, "no GPU here; `rpg plan` estimates for one", level="skip")
     else:
         yield from needs(run, shape, min(gpu.memory for gpu in gpus))
+        yield host_needs(run, shape, host_limit())
 
 
 def needs(run: RunConfig, shape: Shape, device: float) -> Iterator[Diagnostic]:
@@ -57,6 +65,27 @@ def needs(run: RunConfig, shape: Shape, device: float) -> Iterator[Diagnostic]:
     estimate, fits = f"{count:.0f} tokens: {count / length:.0f} sequences of full length at once", count >= length
     remedy = "" if fits else "more memory for vLLM, or a smaller data.max_response_length"
     yield Diagnostic("KV cache", ABSENT, estimate, remedy, "ok" if fits else "error")
+
+
+CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of cgroup v2 and v1
+
+
+def host_limit() -> int:
+    """Return the bytes of host memory that this machine or container has."""
+    limits = [psutil.virtual_memory().total]
+    for file in map(Path, CONTAINER):
+        if file.is_file() and (text := file.read_text().strip()).isdecimal():
+            limits.append(int(text))
+    return min(limits)
+
+
+def host_needs(run: RunConfig, shape: Shape, limit: float) -> Diagnostic:
+    """Compare loading and offloaded state, without Ray's and vLLM's processes, with the host's bytes."""
+    phase = device_memory.host(shape, run.config)
+    fits = phase.size <= limit
+    remedy = "" if fits else "docker run --memory, more nodes, or no offloading"
+    estimate = f"about {phase}; there are {limit / GB:.3g} GB"
+    return Diagnostic(phase.name, ABSENT, estimate, remedy, "ok" if fits else "error")
 
 
 @check("context", "the model's context holds prompt plus response")

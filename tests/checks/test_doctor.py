@@ -31,6 +31,14 @@ def test_memory_against_a_device(memory, wrong):
     assert [diagnostic.key for diagnostic in found if diagnostic.level == "error"] == wrong
 
 
+def test_memory_of_the_host():
+    """8 ranks that each read Qwen3-4B in float32, 129 GB (docs/gpu.md)."""
+    made = resolve(compose_config(["model=qwen3-4b", "rpg.script=x"]))
+    shape = estimate.MODELS["Qwen/Qwen3-4B"]
+    assert [budgets.host_needs(made, shape, size).level for size in (128e9, 130e9)] == ["error", "ok"]
+    assert 1e9 < budgets.host_limit() < 1e14
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "length"), [("qwen2.5-math-7b", 2), ("qwen2.5-7b-instruct", 4), ("qwen3-4b", 8)])
 def test_the_numbers_of_each_context_follow_from_the_arithmetic(model, length):

@@ -80,10 +80,10 @@ def finds_libcuda() -> bool:
     return True
 
 
-def said(check: str, *before: str, device: str = "cuda", **environment: str) -> str:
-    """Return the findings of a check in a process of its own. before: shell commands in front of it."""
+def said(check: str, *before: str, device: str = "cuda", start: tuple[str, ...] = (), **environment: str) -> str:
+    """Return the findings of a check in a process of its own. before: shell commands in it; start: what starts it."""
     program = CHECK.format(check=check, device=device)
-    command = ["bash", "-c", "; ".join([*before, 'exec "$0" -c "$1"']), sys.executable, program]
+    command = [*start, "bash", "-c", "; ".join([*before, 'exec "$0" -c "$1"']), sys.executable, program]
     inherited = {name: value for name, value in os.environ.items() if name not in ("RAY_ADDRESS", "CC")}
     done = subprocess.run(command, cwd=ROOT, env={**inherited, **environment}, capture_output=True, text=True,
                           check=True)  # fmt: skip
@@ -144,15 +144,11 @@ def test_no_compiler(tmp_path, environment, wrong):
 
 def test_64_megabytes_of_shared_memory():
     """What a container has without --shm-size, in a mount namespace."""
-    here = ["unshare", "--map-root-user", "--mount"]
+    here = ("unshare", "--map-root-user", "--mount")
     if subprocess.run([*here, "mount", "-t", "tmpfs", "none", "/dev/shm"], capture_output=True, check=False).returncode:
         pytest.skip("this machine allows no mount namespace")
-    program = CHECK.format(check="shared_memory", device="cuda")
-    mounted = 'mount -t tmpfs -o size=64m none /dev/shm && exec "$0" -c "$1"'
-    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    done = subprocess.run([*here, "sh", "-c", mounted, sys.executable, program], cwd=ROOT, env=environment,
-                          capture_output=True, text=True, check=True)  # fmt: skip
-    assert done.stdout.startswith("/dev/shm: has 67 MB free, and NCCL, data loaders and vLLM need 1242; docker run")
+    text = said("shared_memory", "mount -t tmpfs -o size=64m none /dev/shm", start=here)
+    assert text.startswith("/dev/shm: has 67 MB free, and NCCL, data loaders and vLLM need 1242; docker run")
 
 
 def test_limits():
@@ -162,3 +158,12 @@ def test_limits():
     )
     assert said("limits", "ulimit -v 8000000").startswith("ulimit -v=8000000: KiB of address space")
     assert said("limits", "ulimit -n 1024", device="cpu") == ""
+
+
+def test_limit_of_processes():
+    """Which root does not have."""
+    start = ("unshare", "--user") if os.geteuid() == 0 else ()
+    if start and subprocess.run([*start, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine allows no user namespace")
+    text = said("limits", "ulimit -u 2000", start=start)
+    assert text.startswith("ulimit -u=2000: processes and threads; Ray and vLLM can need 4096; ulimit -u 65536")
