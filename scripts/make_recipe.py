@@ -62,6 +62,11 @@ def group_entry(method: Method) -> str:
     return f"# @package _global_\n{about}\n# Made by scripts/make_recipe.py.\n{OmegaConf.to_yaml(config)}"
 
 
+def alias_entry(method: Method) -> str:
+    """Return config/method/<alias>.yaml."""
+    return f"# @package _global_\n# Another name of {method.name}.\n# Made by scripts/make_recipe.py.\ndefaults:\n- {method.name}\n"
+
+
 def methods() -> str:
     """Return the table of names by method."""
     lines = ["| A and B | method | settings | scripts in |", "|---|---|---|---|"]
@@ -70,7 +75,8 @@ def methods() -> str:
             written = f"rpg_<size>_<d><beta>{row.name.removeprefix('rpg')}{'[_<clip>]' if row.clips else ''}"
         else:
             written = f"{row.name}_<size>{'_<beta>' if row.betas else ''}"
-        lines.append(f"| `{written}` | {row.label} | `method={row.name}` | {', '.join(row.sizes) or '-'} |")
+        entry = f"`method={row.name}`" + (f" or `{row.alias}`" if row.alias else "")
+        lines.append(f"| `{written}` | {row.label} | {entry} | {', '.join(row.sizes) or '-'} |")
     clips = dict.fromkeys(clip for row in ROWS for clip in row.clips)
     values = {"d": DIVERGENCES, "beta": BETAS, "clip": clips}
     listed = "; ".join(f"`<{part}>`: {', '.join(words)}" for part, words in values.items())
@@ -111,6 +117,7 @@ def files() -> dict[Path, str]:
     return {
         **{RECIPE / name.size / f"run_{text}.sh": script(name) for text, name in scripts().items()},
         **{RECIPE / "config" / "method" / f"{row.name}.yaml": group_entry(row) for row in ROWS},
+        **{RECIPE / "config" / "method" / f"{row.alias}.yaml": alias_entry(row) for row in ROWS if row.alias},
         page: readme(page.read_text()),
     }
 

@@ -6,7 +6,22 @@ from typing import Any, get_args
 
 from rpg.names import DIVERGENCES
 from rpg.registry import scripts
-from rpg.registry.methods import DIVERGENCE_COLOURS, ESTIMATOR, FILTER_GROUPS, LOSS, ROWS, Dash, Look, Method
+from rpg.registry.methods import (
+    AGGREGATION,
+    DIVERGENCE_COLOURS,
+    DIVIDED,
+    ESTIMATOR,
+    FILTER_GROUPS,
+    KL_IN_REWARD,
+    LOSS,
+    ROWS,
+    Dash,
+    Look,
+    Method,
+)
+
+# what a method's settings leave out, where leaving it out says something
+USUAL = {DIVIDED: True, KL_IN_REWARD: False}
 
 # every label and its divergence, in the order of tables
 LABELS: dict[str, tuple[Method, str | None]] = {
@@ -56,14 +71,19 @@ def _value(config: dict[str, Any], key: str) -> Any:
 def method_of_config(config: dict[str, Any]) -> str | None:
     """Return the label of a resolved configuration's method, or None if no method of the table fits.
 
-    A method fits by its loss, estimator and filter. Without such a method the first with this loss and estimator
-    counts, then that with this RPG loss.
+    A method fits by its loss, estimator, filter, and what else tells it from another. Without such a method the first
+    with this loss and estimator counts, then that with this RPG loss.
     """
-    actual = {key: _value(config, key) for key in (LOSS, ESTIMATOR, FILTER_GROUPS)}
+    loss, filtered = (LOSS, ESTIMATOR), (LOSS, ESTIMATOR, FILTER_GROUPS)
+    exact = (*filtered, DIVIDED, AGGREGATION, KL_IN_REWARD)
+    actual = {key: _value(config, key) for key in exact}
     actual[LOSS] = actual[LOSS] or "vanilla"
-    for keys in ((LOSS, ESTIMATOR, FILTER_GROUPS), (LOSS, ESTIMATOR), (LOSS,)):
+    for key, usual in USUAL.items():
+        if actual[key] is None:
+            actual[key] = usual
+    for keys in (exact, filtered, loss, (LOSS,)):
         for label, (row, divergence) in LABELS.items():
-            settings = row.resolved_settings(divergence)
+            settings = {**(USUAL if keys == exact else {}), **row.resolved_settings(divergence)}
             fits = all(settings.get(key, actual[key]) == actual[key] for key in keys)
             if fits and (len(keys) > 1 or row.has_divergence):
                 return label

@@ -17,6 +17,9 @@ ESTIMATOR = "algorithm.adv_estimator"
 FILTER_GROUPS = "algorithm.filter_groups.enable"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg.enable"
 USE_KL_LOSS = f"{ACTOR}.use_kl_loss"
+KL_IN_REWARD = "algorithm.use_kl_in_reward"
+DIVIDED = "algorithm.norm_adv_by_std_in_grpo"  # whether GRPO's advantages are divided by the group's deviation
+AGGREGATION = f"{ACTOR}.loss_agg_mode"
 LOSS = f"{ACTOR}.policy_loss.loss_mode"
 
 
@@ -63,6 +66,8 @@ class Method:
         pi_old: entry of the group `pi_old` for these: decoupled with a clip, behavior without (docs/off-policy.md).
         lr_7b: learning rate of its 7b scripts if the release's differs from the paper's 1e-6.
         beside: whether `rpg reproduce` offers it in addition to the paper's rows.
+        newer: whether it is from another paper: of `7b` it has only table 8's model, of `1gpu` no LoRA.
+        alias: another entry of the group `method` for it.
     """
 
     name: str
@@ -78,6 +83,8 @@ class Method:
     pi_old: str = "decoupled"
     lr_7b: str | None = None
     beside: bool = False
+    newer: bool = False
+    alias: str = ""
 
     @property
     def has_divergence(self) -> bool:
@@ -103,6 +110,44 @@ RPG_LOSS = {
     f"{ACTOR}.policy_loss.kl_scope": "${rpg.kl_scope}",
     f"{ACTOR}.policy_loss.rho_bound": "${rpg.rho_bound}",
 }
+# no filter and no overlong penalty, which come from DAPO
+PLAIN = {FILTER_GROUPS: False, OVERLONG: False}
+# Dr. GRPO (2503.20783, Section 3): no division by the deviation, a constant instead of the number of tokens
+DR_GRPO = {
+    ESTIMATOR: "grpo",
+    DIVIDED: False,
+    AGGREGATION: "seq-mean-token-sum-norm",
+    f"{ACTOR}.loss_scale_factor": "${data.max_response_length}",
+}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The authors' bounds of a loss of verl.
+
+    Attributes:
+        low, high: verl's clip_ratio_low and clip_ratio_high.
+        meaning: what they bound.
+        source: where the authors print them.
+        method: the entry of the group `method` with this loss; "" without one.
+    """
+
+    low: float
+    high: float
+    meaning: str
+    source: str
+    method: str = ""
+
+
+NEWER: dict[str, Any] = {"sizes": EVERY_SIZE, "beside": True, "newer": True}
+BOUNDS = {  # by loss_mode; losses without an entry have PPO's bounds, or none
+    "gspo": Bounds(3e-4, 4e-4, "the ratio of a whole response", "arXiv 2507.18071, Section 5.1", "gspo"),
+    "cispo": Bounds(1.0, 4.0, "the weight, to [0, 5]", "no floor: arXiv 2506.13585; 5: 2510.13786", "cispo"),
+    "dppo_tv": Bounds(0.15, 0.15, "the difference of probabilities", "the authors' script for arXiv 2602.04879", "dppo"),
+    "dppo_kl": Bounds(0.05, 0.05, "the binary KL", "the authors' script for arXiv 2602.04879"),
+    "geo_mean": Bounds(0.4, 0.4, "the log-ratio", "arXiv 2507.20673"),
+    "clip_cov": Bounds(1.0, 1.0, "the ratio, beside the choice by covariance", "the authors' script for 2505.22617"),
+}
 
 ROWS = (  # in the order of tables
     Method(
@@ -127,7 +172,8 @@ ROWS = (  # in the order of tables
         name="grpo_corrected",
         label="GRPO-corrected",
         about="GRPO with its KL term weighted by the importance ratio, w k3(pi_ref / pi_theta): the gradient of URKL\n"
-        "to the initial policy (docs/mathematics.md). Everything else as in GRPO.",
+        "to the initial policy (docs/mathematics.md); known as DeepSeek-V3.2's unbiased KL estimate (arXiv 2512.02556).\n"
+        "Everything else as in GRPO.",
         settings={
             "rpg.divergence": "urkl",
             "rpg.kl_coef": 1e-3,
@@ -139,7 +185,9 @@ ROWS = (  # in the order of tables
         },
         groups={"clip": "0.2_0.2", "reference": "fixed"},
         look=Look("#00868b", "-."),
+        sizes=EVERY_SIZE,
         beside=True,
+        alias="deepseek_v32",
     ),
     Method(
         name="rfpp",
@@ -165,6 +213,81 @@ ROWS = (  # in the order of tables
         look=Look("#111111", ":"),
         sizes=EVERY_SIZE,
         asynchronous=True,
+    ),
+    Method(
+        name="dr_grpo",
+        label="Dr. GRPO",
+        about="Dr. GRPO (arXiv 2503.20783, Section 3): the group mean without the deviation, each response's sum of tokens\n"
+        "divided by the longest allowed length; clip (0.2, 0.2), no KL, no group filtering.",
+        settings={**DR_GRPO, **PLAIN},
+        groups={"clip": "0.2_0.2"},
+        look=Look("#546e7a", "-."),
+        **NEWER,
+    ),
+    Method(
+        name="gspo",
+        label="GSPO",
+        about="GSPO (arXiv 2507.18071, Section 5.1): one ratio per response, clipped to (3e-4, 4e-4); GRPO's advantages,\n"
+        "mean over tokens of a response, then over responses; no KL, no group filtering.",
+        settings={ESTIMATOR: "grpo", LOSS: "gspo", AGGREGATION: "seq-mean-token-mean", **PLAIN},
+        groups={"clip": "3e-4_4e-4"},
+        look=Look("#31a354", "-."),
+        **NEWER,
+    ),
+    Method(
+        name="cispo",
+        label="CISPO",
+        about="CISPO (MiniMax-M1, arXiv 2506.13585, Section 3.1): w A grad log pi with the weight w clipped and without\n"
+        "gradient. No lower bound; MiniMax-M1 does not print the upper one, 5 is ScaleRL's (arXiv 2510.13786).\n"
+        "GRPO's advantages, mean over tokens, DAPO's group filtering and overlong penalty, as in MiniMax-M1.",
+        settings={ESTIMATOR: "grpo", LOSS: "cispo", FILTER_GROUPS: True},
+        groups={"clip": "1_4"},
+        look=Look("#d6a400", "-."),
+        **NEWER,
+    ),
+    Method(
+        name="dppo",
+        label="DPPO-TV",
+        about="DPPO-Binary-TV (arXiv 2602.04879): drops a token whose probability has moved by more than 0.15 in the\n"
+        "direction of its advantage. Numbers of the authors' script: Dr. GRPO's advantages and aggregation, weights\n"
+        "not truncated (clip_ratio_c). The authors also take pi_old=behavior, the policy that sampled.",
+        settings={LOSS: "dppo_tv", **DR_GRPO, f"{ACTOR}.clip_ratio_c": 1e4, **PLAIN},
+        groups={"clip": "0.15_0.15"},
+        look=Look("#5c6bc0", "-."),
+        **NEWER,
+    ),
+    Method(
+        name="sapo",
+        label="SAPO",
+        about="SAPO (arXiv 2511.20347): a sigmoid of the ratio instead of a clip, temperatures 1.0 for positive and 1.05\n"
+        "for other advantages; GRPO's advantages, mean over tokens of a response, then over responses; no KL.",
+        settings={
+            ESTIMATOR: "grpo",
+            LOSS: "sapo",
+            f"{ACTOR}.tau_pos": 1.0,
+            f"{ACTOR}.tau_neg": 1.05,
+            AGGREGATION: "seq-mean-token-mean",
+            **PLAIN,
+        },
+        look=Look("#ad1457", "-."),
+        **NEWER,
+    ),
+    Method(
+        name="kl_in_reward",
+        label="KL in reward",
+        about="k1 to the initial policy in the reward, which is unbiased (arXiv 2512.21852); advantages are the reward\n"
+        "less the group's mean; PPO's clip (0.2, 0.2), no group filtering, which would drop the KL of a group.",
+        settings={
+            ESTIMATOR: "rpg",
+            KL_IN_REWARD: True,
+            "algorithm.kl_penalty": "kl",
+            "algorithm.kl_ctrl.kl_coef": "${rpg.kl_coef}",
+            **PLAIN,
+        },
+        groups={"clip": "0.2_0.2"},
+        look=Look("#a1887f", "-."),
+        betas=BETAS,
+        **NEWER,
     ),
     Method(
         name="rpg",

@@ -24,10 +24,13 @@ from omegaconf import DictConfig, OmegaConf
 from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, DIVERGENCES, KL_SCOPES
 from rpg.registry.methods import (
     ACTOR,
+    AGGREGATION,
     BETAS,
+    DIVIDED,
     ESTIMATOR,
     FILTER_GROUPS,
     IN_4B,
+    KL_IN_REWARD,
     LOSS,
     METHODS,
     OVERLONG,
@@ -98,9 +101,11 @@ DEFAULTS = {
 DEFINING = (
     ESTIMATOR, LOSS, FILTER_GROUPS, OVERLONG, JUDGE, USE_KL_LOSS, f"{ACTOR}.kl_loss_type", f"{ACTOR}.kl_loss_coef",
     f"{ACTOR}.policy_loss._target_", f"{ACTOR}.policy_loss.kl_coef", *DEFAULTS,
-    f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high", f"{ACTOR}.clip_ratio_c", f"{ACTOR}.loss_agg_mode",
+    f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high", f"{ACTOR}.clip_ratio_c", AGGREGATION,
+    f"{ACTOR}.loss_scale_factor", f"{ACTOR}.tau_pos", f"{ACTOR}.tau_neg", DIVIDED,
+    "algorithm.kl_penalty", "algorithm.kl_ctrl.kl_coef",
     f"{ACTOR}.entropy_coeff", f"{ACTOR}.ppo_epochs", f"{ACTOR}.optim.optimizer", "actor_rollout_ref.model.lora_rank",
-    "algorithm.use_kl_in_reward", "rpg.reference.mode", "trainer.v1.trainer_mode", f"{CORRECTION}.bypass_mode",
+    KL_IN_REWARD, "rpg.reference.mode", "trainer.v1.trainer_mode", f"{CORRECTION}.bypass_mode",
     f"{CORRECTION}.rollout_is", f"{CORRECTION}.rollout_is_threshold", "trainer.v1.colocate_async.num_warmup_batches",
     MODEL_PATH,
 )  # fmt: skip
@@ -220,13 +225,14 @@ def _has_script(name: ScriptName) -> bool:
         return row.asynchronous and plain and main
     if name.size not in row.sizes:
         return False
-    if name.size == "7b":  # the release's grid
-        return name.beta in (None, "0", BETAS[0])
+    if name.size == "7b":  # the release's grid; of newer methods the rows of table 8
+        return name.beta in (None, "0", BETAS[0]) and (not row.newer or (name.optim == "adamw" and name.model is not None))
     if name.size == "4b":  # the paper's tables, and for RPG one ablation at a time
         allowed = [0, 1] if name.divergence in IN_4B else [] if name.divergence else [0]
         return plain and name.ablations in allowed
     if name.size == "1gpu":
-        return name.ablations == 0 and name.divergence in (None, "urkl")
+        allowed = name.adapter is None or not row.newer
+        return allowed and name.ablations == 0 and name.divergence in (None, "urkl")
     if not plain:  # the paper's method, once with each
         main = name.label == "RPG-REINFORCE-URKL" and name.clip == row.clips[0] and name.beta == BETAS[0]
         return main and (name.optim == "adamw" or name.model is None)

@@ -67,7 +67,7 @@ def test_what_is_no_name_is_refused(name):
 def test_every_loss_has_a_method():
     """The loss does not depend on size, optimizer, context or schedule."""
     losses = {row.resolved_settings(divergence)[LOSS] for row, divergence in LABELS.values()}
-    assert losses == {*LOSS_NAMES, "vanilla"}
+    assert losses == {*LOSS_NAMES, "vanilla", "gspo", "cispo", "dppo_tv", "sapo"}
 
 
 def test_defaults_of_absent_keys_are_the_losses():

@@ -100,8 +100,11 @@ def test_a_script_runs_what_its_name_says(name):
     assert (function.path, function.name) == ("pkg://rpg.rewards", "compute_score")
     assert dict(function.reward_kwargs) == {"judge": "release"}
     actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
-    assert not config.algorithm.use_kl_in_reward  # the KL is counted once
-    assert not (actor.policy_loss.loss_mode != "vanilla" and actor.use_kl_loss)
+    # the KL is counted once
+    in_loss = actor.policy_loss.loss_mode != "vanilla"
+    assert not (in_loss and actor.use_kl_loss)
+    assert config.algorithm.use_kl_in_reward == (parse(name).method == "kl_in_reward")
+    assert not (config.algorithm.use_kl_in_reward and (in_loss or actor.use_kl_loss))
     kernels = model.use_remove_padding, model.override_config.attn_implementation
     assert kernels == ((False, "sdpa") if parse(name).size == "cpu" else (True, "flash_attention_2"))
     assert actor.use_dynamic_bsz

@@ -52,11 +52,12 @@ def batch() -> dict[str, torch.Tensor | np.ndarray]:
 def gradient(name: str) -> torch.Tensor:
     """Return d loss / d log_prob of a script's method, (16, 6)."""
     from verl import DataProto
-    from verl.trainer.ppo.core_algos import agg_loss, get_policy_loss_fn, kl_penalty
-    from verl.trainer.ppo.ray_trainer import compute_advantage
+    from verl.trainer.ppo.core_algos import agg_loss, get_kl_controller, get_policy_loss_fn, kl_penalty
+    from verl.trainer.ppo.ray_trainer import apply_kl_penalty, compute_advantage
     from verl.utils.config import omega_conf_to_dataclass
 
     from rpg.verl_plugin import register
+    from rpg.verl_plugin.policy_loss import MICRO_BATCH, MicroBatch
 
     register()
     config = composed(name)
@@ -65,15 +66,22 @@ def gradient(name: str) -> torch.Tensor:
     data = DataProto.from_single_dict(
         {
             "token_level_rewards": batch()["rewards"],
+            "token_level_scores": batch()["rewards"],
+            "old_log_probs": batch()["old"],
+            "ref_log_prob": batch()["reference"],
             "response_mask": batch()["mask"],
             "uid": batch()["uid"].astype(object),
         }
     )
+    if algorithm.use_kl_in_reward:
+        data, _ = apply_kl_penalty(data, get_kl_controller(algorithm.kl_ctrl), algorithm.kl_penalty)
     norm = algorithm.norm_adv_by_std_in_grpo
     data = compute_advantage(data, algorithm.adv_estimator, norm_adv_by_std_in_grpo=norm, config=algorithm)
 
+    actor.global_batch_info["loss_scale_factor"] = actor.loss_scale_factor  # as ppo_loss does
     log_prob = batch()["later"].clone().requires_grad_()
-    fixed = {"ref_log_prob": batch()["reference"]} if config.rpg.reference.mode == "fixed" else {}
+    fixed = batch()["reference"] if config.rpg.reference.mode == "fixed" else None
+    token = MICRO_BATCH.set(MicroBatch(ref_log_prob=fixed))  # as rpg.verl_plugin.actor_loss does
     loss, _ = get_policy_loss_fn(actor.policy_loss.loss_mode)(
         old_log_prob=batch()["old"],
         log_prob=log_prob,
@@ -81,8 +89,8 @@ def gradient(name: str) -> torch.Tensor:
         response_mask=batch()["mask"],
         loss_agg_mode=actor.loss_agg_mode,
         config=actor,
-        **fixed,
     )
+    MICRO_BATCH.reset(token)
     if actor.use_kl_loss:  # as verl.workers.utils.losses.ppo_loss does
         kl = kl_penalty(log_prob, batch()["reference"], actor.kl_loss_type)
         loss = loss + actor.kl_loss_coef * agg_loss(kl, batch()["mask"], actor.loss_agg_mode)
