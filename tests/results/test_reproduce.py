@@ -18,7 +18,7 @@ import stand_in
 
 from rpg.cli import main
 from rpg.config import fingerprint
-from rpg.config.run_config import RunConfig as Asked
+from rpg.config.run_config import RunConfig
 from rpg.files import manifest
 from rpg.registry import recipe
 from rpg.results import reproduction
@@ -161,7 +161,7 @@ def test_another_training_in_the_directory_is_refused(tmp_path):
     data = tmp_path / "train.parquet"
     data.write_text("0123")
     run = planned(tmp_path, {"seed": 1, "train_batch_size": 8, "train_files": str(data)})
-    fingerprint.record(run.directory, Asked(run.config), 0, {})
+    fingerprint.record(run.directory, RunConfig(run.config), 0, {})
     reproduction.refuse_another(run)
     for change, key in (
         ({"train_batch_size": 32}, "data.train_batch_size"),
