@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Generate launch scripts, config/method and the README's tables in recipe/rpg from rpg/registry/methods.py.
+"""Generate launch scripts, config/method and the README's tables in recipe/rpg, and the table of data/README.md.
 
+Their source is rpg/registry.
 Files of removed methods are not deleted; the tests report them.
 
 python scripts/make_recipe.py
@@ -13,9 +14,10 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from rpg.names import DIVERGENCES
+from rpg.registry.datasets import DATASETS, DataSet, validation_files
 from rpg.registry.methods import BETAS, ROWS, Method
 from rpg.registry.scripts import UNNUMBERED_CLIP, ScriptName, overrides, scripts
-from rpg.results.reproduction import BENCHMARK_FILES, rows_of
+from rpg.results.reproduction import rows_of
 from rpg.results.table import ERRATA, paper_table
 
 RECIPE = Path(__file__).resolve().parents[1] / "recipe" / "rpg"
@@ -96,16 +98,29 @@ def section(numbers: tuple[int, ...]) -> str:
             cells = [printed[row.method, name] for name in benchmarks]
             scores = " | ".join(f"{cell['last']:.4f}/{cell['best']:.4f}" for cell in cells)
             lines.append(f"| {row.method} | `{row.name()}` | {scores} |")
-    if own := [BENCHMARK_FILES[name] for name in benchmarks if name in BENCHMARK_FILES]:
-        files = ",".join(f"data/{name}" for name in own)
+    if others := validation_files(benchmarks):
+        files = ",".join(f"data/{name}" for name in others)
         lines += ["", f'Table {numbers[-1]} validates on other files: `TEST_FILE="[{files}]"`.']
     lines += [f"\n{method} on {name}: {text}." for (at, method, name), text in ERRATA.items() if at in numbers]
     return "\n".join([*lines, ""])
 
 
-def readme(page: str) -> str:
-    """Return the README with its two generated parts replaced."""
-    for part, text in {"methods": methods(), "tables": "\n".join(map(section, TABLES))}.items():
+def data_sets() -> str:
+    """Return the table of data sets; not the rows that only have spellings."""
+    lines = ["| file | problems | rows of each | source on the Hugging Face hub | data_source | answers |"]
+    lines += ["|" + "---|" * 6, *(_data_set(row) for row in DATASETS if row.repository or row.split == "both")]
+    return "\n".join([*lines, ""])
+
+
+def _data_set(row: DataSet) -> str:
+    place = ", ".join(filter(None, (row.repository, row.config, row.split != "both" and row.hub_split)))
+    cells = (", ".join(row.files), row.problems, row.repeat, place or "generated", row.data_source, row.answers)
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def readme(page: str, parts: dict[str, str]) -> str:
+    """Return a page with its generated parts replaced."""
+    for part, text in parts.items():
         begin, end = f"<!-- {part}: made by scripts/make_recipe.py -->\n", "<!-- end -->"
         page = re.sub(rf"(?s)({begin}).*?(?={end})", lambda found, text=text: found[1] + text, page)
     return page
@@ -113,12 +128,14 @@ def readme(page: str) -> str:
 
 def files() -> dict[Path, str]:
     """Return every generated file and its content."""
-    page = RECIPE / "README.md"
+    page, data = RECIPE / "README.md", RECIPE.parents[1] / "data" / "README.md"
+    parts = {"methods": methods(), "tables": "\n".join(map(section, TABLES))}
     return {
         **{RECIPE / name.size / f"run_{text}.sh": script(name) for text, name in scripts().items()},
         **{RECIPE / "config" / "method" / f"{row.name}.yaml": group_entry(row) for row in ROWS},
         **{RECIPE / "config" / "method" / f"{row.alias}.yaml": alias_entry(row) for row in ROWS if row.alias},
-        page: readme(page.read_text()),
+        page: readme(page.read_text(), parts),
+        data: readme(data.read_text(), {"data sets": data_sets()}),
     }
 
 

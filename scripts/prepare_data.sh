@@ -19,9 +19,6 @@ if [[ -n $FROM_DIR && ! -d $FROM_DIR ]]; then # the hub would be asked for every
   echo "error: FROM_DIR=$FROM_DIR: no such folder; correct it, or leave it out to download the sets" >&2
   exit 2
 fi
-# The test sets come first, because their problems are left out of the training file.
-TEST_SETS=(aime24 aime25 amc23 minerva-math olympiadbench math-500)
-TRAIN_SET=dapo-math-17k-eng
 
 # What `rpg data` imports: pyarrow and mpmath for the rows, math_verify for the release's judge, datasets for the hub.
 LACKS='
@@ -51,6 +48,11 @@ if [[ -z $python ]]; then
 fi
 echo "prepare_data: $(command -v "$python")"
 rpg=("$python" -m rpg.cli)
+# The test sets come first, because their problems are left out of the training files.
+sets=$("$python" -c 'from rpg.registry.datasets import PUBLISHED
+for split in "test", "train":
+    print(*(name for name, row in PUBLISHED.items() if row.split == split))')
+{ read -ra test_sets && read -ra train_sets; } <<<"$sets"
 
 local_copy() { # prints the --from arguments for NAME, or nothing
   local extension
@@ -68,7 +70,7 @@ build() { # NAME [extra arguments of `rpg data build`]
   local name=$1 from
   shift
   number=$((number + 1))
-  echo "[$number/$((${#TEST_SETS[@]} + 1))] $name"
+  echo "[$number/$((${#test_sets[@]} + ${#train_sets[@]}))] $name"
   if [[ -f "$DATA_DIR/$name.parquet" && "$FORCE" != 1 ]]; then
     echo "$DATA_DIR/$name.parquet is there already"
     return
@@ -79,22 +81,27 @@ build() { # NAME [extra arguments of `rpg data build`]
   fi
 }
 
-for name in "${TEST_SETS[@]}"; do
+for name in "${test_sets[@]}"; do
   build "$name"
 done
 built=()
-for name in "${TEST_SETS[@]}"; do
+for name in "${test_sets[@]}"; do
   [[ -f "$DATA_DIR/$name.parquet" ]] && built+=("$DATA_DIR/$name.parquet")
 done
-if [[ ${#failed[@]} -eq 0 ]]; then
-  build "$TRAIN_SET" --exclude "${built[@]}"
-else
-  failed+=("$TRAIN_SET (waits for the test sets)")
-fi
+waits=${#failed[@]}
+trained=()
+for name in "${train_sets[@]}"; do
+  if [[ $waits -gt 0 ]]; then
+    failed+=("$name (waits for the test sets)")
+  else
+    build "$name" --exclude "${built[@]}"
+    trained+=("$DATA_DIR/$name.parquet")
+  fi
+done
 
 if [[ ${#failed[@]} -gt 0 ]]; then
   printf 'not built: %s\n' "${failed[@]}" >&2
   echo "Correct what the messages above say and run this script again; what is built stays." >&2
   exit 1
 fi
-"${rpg[@]}" data check "$DATA_DIR/$TRAIN_SET.parquet" "${built[@]}"
+"${rpg[@]}" data check "${trained[@]}" "${built[@]}"

@@ -11,13 +11,16 @@ from typing import Any
 from rpg.data import toy, user_data
 from rpg.data.build import SPLITS, Report, write_splits
 from rpg.data.diagnostics import shown
-from rpg.data.published import SOURCES, build, problem_keys
+from rpg.data.published import build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub
-from rpg.rewards.data_sources import KNOWN_DATA_SOURCES, is_known
+from rpg.registry.datasets import OF_SPELLING, PUBLISHED, WITH_SPLITS
+from rpg.rewards import is_known
 from rpg.rewards.user_reward import find_reward
 
 SAFE_NAME = re.compile(r"[\w.-]+")
-TOY, PUBLISHED, OWN = "toy", "published sets", "your own data, gsm8k and math"
+TOY, ONE_FILE, OWN = "toy", "published sets", f"your own data, {' and '.join(sorted(WITH_SPLITS))}"
+SETS = (TOY, *PUBLISHED, *sorted(WITH_SPLITS))
+REPEATED = ", ".join(f"{row.repeat} for {name}" for name, row in PUBLISHED.items() if row.repeat > 1)
 
 
 def _at_least(least: int) -> Any:
@@ -32,8 +35,8 @@ def _at_least(least: int) -> Any:
 
 # option: kinds of sets that accept it, default, further arguments for argparse
 OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
-    "--from": ((PUBLISHED, OWN), None, {"metavar": "FILE", "help": "parquet, JSONL, JSON or CSV file; your own data, "
-               "gsm8k and math: also a folder with files train* and test*, or hub:NAME[:CONFIG]"}),
+    "--from": ((ONE_FILE, OWN), None, {"metavar": "FILE", "help": f"parquet, JSONL, JSON or CSV file; {OWN}: "
+               "also a folder with files train* and test*, or hub:NAME[:CONFIG]"}),
     "--question": ((OWN,), None, {"metavar": "COLUMN", "help": "column of the question; FIELD.FIELD: nested"}),
     "--answer": ((OWN,), None, {"metavar": "COLUMN", "help": "column of the answer"}),
     "--name": ((OWN,), None, {"metavar": "NAME", "dest": "files_name",
@@ -45,9 +48,9 @@ OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
     "--keep": ((OWN,), [], {"metavar": "COLUMN", "nargs": "+", "help": "columns that your reward function reads"}),
     "--test-rows": ((OWN,), None, {"metavar": "N", "type": _at_least(0),
                     "help": "rows drawn for the test file if there is no test split (default: one in ten)"}),
-    "--repeat": ((PUBLISHED, TOY), None, {"metavar": "K", "type": _at_least(1),
-                 "help": "rows of each problem (default: 32 for aime24, aime25, amc23)"}),
-    "--exclude": ((PUBLISHED, OWN), [], {"metavar": "FILE", "nargs": "+", "type": Path,
+    "--repeat": ((ONE_FILE, TOY), None, {"metavar": "K", "type": _at_least(1),
+                 "help": f"rows of each problem (default: {REPEATED})"}),
+    "--exclude": ((ONE_FILE, OWN), [], {"metavar": "FILE", "nargs": "+", "type": Path,
                   "help": "leave out the problems of these files, built or as published"}),
     "--train-size": ((TOY,), 2048, {"type": _at_least(0), "help": "training problems (default: 2048)"}),
     "--test-size": ((TOY,), 256, {"type": _at_least(0), "help": "test problems (default: 256)"}),
@@ -62,8 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build_parser = actions.add_parser("build", help="write the parquet files of one problem set, or of your own data")
     build_parser.epilog = "example: rpg data build --from mine.csv --question Q --answer A --name mine --test-rows 200"
-    add = build_parser.add_argument
-    names = ", ".join([TOY, *SOURCES, *user_data.TABLES])
+    add, names = build_parser.add_argument, ", ".join(SETS)
     add("name", nargs="?", type=_set, metavar="NAME", help=f"{names} (data/README.md); none for your own data")
     add("--out", type=Path, default=Path("data"), help="folder to write to (default: data)")
     for flag, (kinds, _, arguments) in OPTIONS.items():
@@ -94,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
                 setattr(args, option, default)
             elif kind not in kinds:
                 raise DataError(f"{flag} is for {' and '.join(kinds)} only; leave it out")
-        {TOY: build_toy, PUBLISHED: build_published, OWN: build_own}[kind](args)
+        {TOY: build_toy, ONE_FILE: build_published, OWN: build_own}[kind](args)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         name = f" {args.name}" if args.action == "build" and args.name else ""
         print(f"rpg data {args.action}{name}: {error}", file=sys.stderr)
@@ -114,9 +116,9 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _kind_of(name: str | None) -> str:
-    if name is None or name in user_data.TABLES:
+    if name is None or name in WITH_SPLITS:
         return OWN
-    return TOY if name == TOY else PUBLISHED
+    return TOY if name == TOY else ONE_FILE
 
 
 def build_toy(args: argparse.Namespace) -> None:
@@ -131,7 +133,7 @@ def build_toy(args: argparse.Namespace) -> None:
 
 def build_published(args: argparse.Namespace) -> None:
     """Write the file of a published set."""
-    source, file = SOURCES[args.name], getattr(args, "from")
+    source, file = PUBLISHED[args.name], getattr(args, "from")
     rows = read_file(file) if file else read_hub(source.repository, source.config, source.hub_split)
     print(*build(source, rows, args.out, args.repeat, _excluded(args)).lines(), sep="\n")
 
@@ -139,8 +141,9 @@ def build_published(args: argparse.Namespace) -> None:
 def build_own(args: argparse.Namespace) -> None:
     """Write NAME_train.parquet and NAME_test.parquet of the user's data, of gsm8k or of math."""
     origin = getattr(args, "from")
-    table = user_data.TABLES.get(args.name)
-    if table is None:
+    if args.name:
+        table = user_data.table_of(WITH_SPLITS[args.name])
+    else:
         for flag, value in (("--from", origin), ("--question", args.question), ("--answer", args.answer)):
             if not value:
                 raise DataError(f"{flag} is missing; give a NAME, or --from FILE --question COLUMN --answer COLUMN")
@@ -175,7 +178,7 @@ def build_own(args: argparse.Namespace) -> None:
 
 def _named(source: str, name: str) -> str:
     """Return RULE/NAME for a source with a rule: results are logged by data_source, and two sets stay two."""
-    return f"{source}/{name}" if source in KNOWN_DATA_SOURCES and source != name else source
+    return f"{source}/{name}" if source in OF_SPELLING and source != name else source
 
 
 def _excluded(args: argparse.Namespace) -> set[bytes]:
@@ -190,12 +193,11 @@ def _excluded(args: argparse.Namespace) -> set[bytes]:
 
 def _set(text: str) -> str:
     """Return the name of a set that can be built."""
-    known = [TOY, *SOURCES, *user_data.TABLES]
-    if text not in known:
-        near = get_close_matches(text, known, n=1, cutoff=0.5)
+    if text not in SETS:
+        near = get_close_matches(text, SETS, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}? " if near else ""
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a set; {hint}one of {', '.join(known)}; for "
+            f"{text!r} is not a set; {hint}one of {', '.join(SETS)}; for "
             "your own data give --from FILE --question COLUMN --answer COLUMN --name NAME"
         )
     return text

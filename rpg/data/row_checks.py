@@ -17,7 +17,7 @@ from rpg.data.prompts import PromptTokenizer
 from rpg.data.published import problem_text
 from rpg.data.readers import DataError, read_file
 from rpg.data.row_model import row_diagnostics, score_remedy, short
-from rpg.rewards.data_sources import is_known
+from rpg.rewards import is_known
 
 MAX_PROMPT_LENGTH = 2048  # default of the launch scripts
 FITTING = "raise data.max_prompt_length, or data.filter_overlong_prompts=true leaves such rows out"

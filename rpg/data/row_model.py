@@ -1,5 +1,6 @@
 """A pydantic model of one row, and its errors as diagnostics."""
 
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
@@ -10,9 +11,10 @@ from pydantic_core import PydanticCustomError
 from rpg.data.diagnostics import ABSENT, Diagnostic, Level
 from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.template import PREFIX, is_templated, strip_prompt
-from rpg.rewards import release, verified
-from rpg.rewards.data_sources import AIME_SOURCES, INTEGER_SOURCES, KNOWN_DATA_SOURCES, is_known, rule_of
+from rpg.registry.datasets import OF_SPELLING, of_source
+from rpg.rewards import is_known, release, verified
 from rpg.rewards.extract import ANSWER_MARK, BOX, MAX_ANSWER_CHARS
+from rpg.rewards.number import plain_number
 
 NO_ANSWERS = frozenset(("nan", "none", "null", "n/a", "na", "unknown", "?", "-", "[invalid]"))
 BUILD = "build the file again with `rpg data build`"
@@ -22,6 +24,7 @@ REMEDIES = {  # remedy for a value of another type, by column
     "reward_model": "give {ground_truth, style}",
     "extra_info": "give {index, raw_problem, split}; verl reads it",
 }
+DIGITS = re.compile(r"-?[0-9]+")
 HARMLESS = ("extra_info.index", "extra_info.split")  # training does not depend on them
 
 
@@ -84,7 +87,7 @@ def _data_source(value: str, info: ValidationInfo) -> str:
 
 def score_remedy(data_source: str) -> str:
     """Return what to do about a data_source without a rule."""
-    near = get_close_matches(data_source.strip(), KNOWN_DATA_SOURCES, n=1, cutoff=0.75)
+    near = get_close_matches(data_source.strip(), OF_SPELLING, n=1, cutoff=0.75)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return (
         f"{hint}give --reward FILE, as to rpg train, if your own function scores it, or build the file with "
@@ -143,18 +146,27 @@ def _ground_truth(truth: Any, info: ValidationInfo) -> Any:
         raise wrong(f"{len(text)} characters", f"an answer over {MAX_ANSWER_CHARS} never scores; leave it out")
     if not is_balanced(text):
         raise wrong("has an unbalanced bracket or $", "correct the LaTeX")
-    rule = rule_of(data_source)
-    if rule in INTEGER_SOURCES:
-        number = verified.number_in(text)
-        if number is None or number.denominator != 1:
+    row = of_source(data_source)
+    if row and row.has_integers:
+        number = _integer(text)
+        if number is None:
             raise wrong("is no integer", f"all answers of {data_source} are integers")
-        if rule in AIME_SOURCES and not 0 <= number <= 999:
-            raise wrong("is not in 0..999", "answers of AIME are; correct the row")
+        if row.largest is not None and not 0 <= number <= row.largest:
+            raise wrong(f"is not in 0..{row.largest}", f"answers of {row.name} are; correct the row")
         if release.normalize(text) != str(number):
             raise wrong("judge=release compares text exactly", f"write {number}", "warning")
     if is_number:
         raise wrong("is a number", "write it as text", "warning")
     return truth
+
+
+def _integer(truth: str) -> int | None:
+    """Return the integer that a truth states, beside a unit where judge=verified takes it without: 7 kg."""
+    number = plain_number(release.normalize(truth))
+    if number is not None:
+        return int(number) if number.denominator == 1 else None
+    digits = DIGITS.search(truth)
+    return int(digits[0]) if digits and verified.judge_response(f"Answer: {digits[0]}", truth)[0] else None
 
 
 def _raw_problem(raw: Any, info: ValidationInfo) -> Any:

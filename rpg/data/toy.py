@@ -8,8 +8,9 @@ import random
 from collections.abc import Iterator
 
 from rpg.data.parquet import Problem
+from rpg.registry.datasets import BY_NAME
 
-DATA_SOURCE = "toy_sum"
+DATA_SOURCE = BY_NAME["toy"].data_source
 SIZES = {"train": 2048, "test": 256}  # default numbers of problems per split
 MAX_OPERANDS = 1000  # all pairs are enumerated, which takes a second at this size
 TEST_ONE_IN = 8  # share of the operand pairs in the test split

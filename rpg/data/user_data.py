@@ -15,6 +15,7 @@ from rpg.data.parquet import SCHEMA, Problem
 from rpg.data.published import answer_text, as_integer_text
 from rpg.data.readers import READERS, DataError, Rows, hub_splits, read_file, read_hub
 from rpg.data.template import QUESTION
+from rpg.registry.datasets import DataSet
 from rpg.rewards.extract import last_boxed
 
 HUB = "hub:"
@@ -32,7 +33,7 @@ class Table:
         keep: columns to copy to extra_info, for reward functions.
         data_source: of the rows; default: the name. RULE/NAME lets a rule of rpg.rewards score them.
         template: text with {question}; None for the paper's.
-        answer_rule: position of the final answer in a solution: "" (all of it), "gsm8k" or "boxed".
+        answer_rule: DataSet.solution; "": the answer is the whole text.
         hub: the set on the Hugging Face hub.
     """
 
@@ -46,17 +47,16 @@ class Table:
     hub: str = ""
 
 
-TABLES = {
-    "gsm8k": Table("gsm8k", "question", "answer", answer_rule="gsm8k", hub="hub:openai/gsm8k:main"),
-    "math": Table(
-        "math",
-        "problem",
-        "solution",
-        answer_rule="boxed",
-        data_source="MATH",
-        hub="hub:DigitalLearningGmbH/MATH-lighteval",
-    ),
-}
+def table_of(row: DataSet) -> Table:
+    """Return the table of a set with splits, as it is published."""
+    return Table(
+        row.name,
+        row.problem_columns[0],
+        row.answer_columns[0],
+        data_source=row.data_source,
+        answer_rule=row.solution,
+        hub=f"{HUB}{row.repository}" + (f":{row.config}" if row.config else ""),
+    )
 
 
 def build_own(
@@ -144,11 +144,11 @@ def value_in(row: dict[str, Any], option: str, path: str, place: str, is_text: b
     if path not in paths:
         if any(path.startswith(f"{above}.") and value is None for above, value in paths.items()):
             return None
-        names = {name.lower(): name for name in paths}
-        near = get_close_matches(path.lower(), names, n=1, cutoff=0.5)
-        hint = f"did you mean {names[near[0]]!r}? " if near else ""
-        there = ", ".join(map(repr, paths)) or "none"
-        raise DataError(f"{option} {path}: no such column in {place}; {hint}It has {there}")
+        spelled = {name.lower(): name for name in paths}
+        near = get_close_matches(path.lower(), spelled, n=1, cutoff=0.5)
+        hint = f"did you mean {spelled[near[0]]!r}? " if near else ""
+        names = ", ".join(map(repr, paths)) or "none"
+        raise DataError(f"{option} {path}: no such column in {place}; {hint}It has {names}")
     value = paths[path]
     if is_text and isinstance(value, dict):
         fields = ", ".join(f"{path}.{name}" for name in value) or "none"

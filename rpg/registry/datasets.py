@@ -1,7 +1,7 @@
-"""The data sets: a row each. Spellings, scoring rule, place on the hub, file and benchmark follow from it.
+"""The data sets: a row each. Spellings, scoring rule, place on the hub, files and benchmark follow from it.
 
 The release's README, its released files and verl disagree on the spellings of data_source (E9 in docs/mathematics.md),
-so all spellings in published files of a set are listed.
+so all spellings in published files of a set are listed. RULE/NAME is the set NAME, scored as RULE is.
 """
 
 from dataclasses import dataclass
@@ -13,28 +13,41 @@ class DataSet:
     """One problem set.
 
     Attributes:
-        name: of the set, and of its parquet file: NAME.parquet.
+        name: of the set, and of its parquet files.
         spellings: values of data_source in published files; the set's own name may be one of them.
-        answers: "integer" or "expression", by which its rule is chosen; "chain" has a rule of its own.
+        answers: the rule: "integer", "sum" (an integer, for which no expression counts), "expression", or "chain".
+        largest: the largest answer of a set whose integers begin at 0; None: any integer.
         benchmark: name in tables, the paper's where it has one; "" if no table shows it.
-        repository, hub_split, config: its place on the Hugging Face hub; without one, `rpg data build` has its own way.
+        is_validated: whether the 7b and 4b scripts validate on it.
+        entry, task: entry of the Hydra group `dataset` that trains on it, and the name for it in `rpg list`.
+        repository, hub_split, config: place on the Hugging Face hub; "": the problems are generated.
+        problems: how many the publisher counts.
         written: the data_source that a build writes; default: the name.
-        split: train or test, the role of its rows.
+        split: role of its rows; "both": a set with a training and a test split, a file each.
         repeat: copies of each problem, one response each: Mean@32 needs 32.
-        answer_columns: names of the answer's column; the first present one is read.
+        problem_columns, answer_columns: names of the column; the first present one is read.
+        solution: of a set whose answer's column has a worked solution: where the answer is, behind GSM8K's mark or in
+            the last box.
     """
 
     name: str
     spellings: tuple[str, ...]
-    answers: Literal["integer", "expression", "chain"]
+    answers: Literal["integer", "sum", "expression", "chain"]
+    largest: int | None = None
     benchmark: str = ""
+    is_validated: bool = False
+    entry: str = ""
+    task: str = ""
     repository: str = ""
     hub_split: str = "train"
     config: str | None = None
+    problems: str = ""
     written: str = ""
-    split: Literal["train", "test"] = "test"
+    split: Literal["train", "test", "both"] = "test"
     repeat: int = 1
+    problem_columns: tuple[str, ...] = ("problem", "Problem", "question")
     answer_columns: tuple[str, ...] = ("answer", "Answer")
+    solution: Literal["", "gsm8k", "boxed"] = ""
 
     @property
     def data_source(self) -> str:
@@ -42,9 +55,16 @@ class DataSet:
         return self.written or self.name
 
     @property
-    def file(self) -> str:
-        """The name of its parquet file."""
-        return f"{self.name}.parquet"
+    def has_integers(self) -> bool:
+        """Whether every answer is an integer."""
+        return self.answers != "expression"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of its parquet files, the training file first."""
+        if self.split == "both":
+            return f"{self.name}_train.parquet", f"{self.name}_test.parquet"
+        return (f"{self.name}.parquet",)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -59,7 +79,10 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
             BytedTsinghua-SIA/DAPO-Math-17k open-r1/DAPO-Math-17k-Processed
         """),
         "integer",
+        entry="dapo_math",
+        task="DAPO-Math",
         repository="BytedTsinghua-SIA/DAPO-Math-17k",
+        problems="about 14,000",
         written="math-dapo",
         split="train",
         answer_columns=("answer", "solution"),
@@ -71,8 +94,11 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
             HuggingFaceH4/aime_2024 Maxwell-Jia/AIME_2024 BytedTsinghua-SIA/AIME-2024
         """),
         "integer",
+        largest=999,
         benchmark="AIME24",
+        is_validated=True,
         repository="HuggingFaceH4/aime_2024",
+        problems="30",
         repeat=32,
     ),
     DataSet(
@@ -82,20 +108,25 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
             opencompass/AIME2025 yentinglin/aime_2025
         """),
         "integer",
+        largest=999,
         benchmark="AIME25",
+        is_validated=True,
         repository="math-ai/aime25",
         hub_split="test",
+        problems="30",
         repeat=32,
     ),
-    DataSet("aime", ("aime",), "integer"),  # of no stated year
+    DataSet("aime", ("aime",), "integer", largest=999),  # of no stated year
     DataSet(
         "amc23",
         _words("amc amc23 amc_23 amc-23 amc2023 amc_2023 amc-2023 AMC23 AMC2023 math-ai/amc23 "
                "AI-MO/aimo-validation-amc"),
         "integer",
         benchmark="AMC23",
+        is_validated=True,
         repository="math-ai/amc23",
         hub_split="test",
+        problems="40",
         repeat=32,
     ),
     DataSet(
@@ -105,6 +136,7 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
         benchmark="Minerva-Math",
         repository="math-ai/minervamath",
         hub_split="test",
+        problems="272",
     ),
     DataSet(
         "olympiadbench",
@@ -114,6 +146,7 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
         benchmark="OlympiadBench",
         repository="Hothan/OlympiadBench",
         config="OE_TO_maths_en_COMP",
+        problems="674",
         answer_columns=("final_answer", "answer"),
     ),
     DataSet(
@@ -123,14 +156,45 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
         benchmark="MATH-500",
         repository="HuggingFaceH4/MATH-500",
         hub_split="test",
+        problems="500",
     ),
-    DataSet("math", _words("math MATH lighteval/MATH DigitalLearningGmbH/MATH-lighteval"), "expression", "MATH"),
-    DataSet("gsm8k", _words("gsm8k GSM8K openai/gsm8k"), "integer", "GSM8K"),
-    DataSet("toy", ("toy_sum",), "integer", "toy sums", written="toy_sum"),
-    DataSet("chain", ("chain_sum",), "chain", written="chain_sum"),
+    DataSet(
+        "math",
+        _words("math MATH lighteval/MATH DigitalLearningGmbH/MATH-lighteval"),
+        "expression",
+        benchmark="MATH",
+        repository="DigitalLearningGmbH/MATH-lighteval",
+        problems="7,500 and 5,000",
+        written="MATH",
+        split="both",
+        problem_columns=("problem",),
+        answer_columns=("solution",),
+        solution="boxed",
+    ),
+    DataSet(
+        "gsm8k",
+        _words("gsm8k GSM8K openai/gsm8k"),
+        "integer",
+        benchmark="GSM8K",
+        entry="gsm8k",
+        task="GSM8K",
+        repository="openai/gsm8k",
+        config="main",
+        problems="7,473 and 1,319",
+        split="both",
+        problem_columns=("question",),
+        solution="gsm8k",
+    ),
+    DataSet("toy", ("toy_sum",), "sum", benchmark="toy sums", entry="toy", task="toy", written="toy_sum", split="both",
+            problems="2048 and 256"),
+    DataSet("chain_sum", ("chain_sum",), "chain", entry="chain", split="both"),
 )  # fmt: skip
 BY_NAME = {row.name: row for row in DATASETS}
+BY_ENTRY = {row.entry: row for row in DATASETS if row.entry}
 OF_SPELLING = {spelling: row for row in DATASETS for spelling in row.spellings}
+BENCHMARKS = {row.benchmark: row for row in DATASETS if row.benchmark}
+PUBLISHED = {row.name: row for row in DATASETS if row.repository and row.split != "both"}  # one file each
+WITH_SPLITS = {row.name: row for row in DATASETS if row.repository and row.split == "both"}
 
 
 def rule_of(data_source: str) -> str:
@@ -150,4 +214,7 @@ def benchmark_of(data_source: str) -> str:
     return row.benchmark or data_source if row else data_source
 
 
-BENCHMARKS = tuple(row.benchmark for row in DATASETS if row.benchmark)
+def validation_files(benchmarks: list[str]) -> list[str]:
+    """Return the files of the benchmarks on which the 7b and 4b scripts do not validate."""
+    rows = (BENCHMARKS[name] for name in benchmarks)
+    return [file for row in rows if not row.is_validated for file in row.files]

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rpg.registry import recipe
+from rpg.registry.datasets import BY_ENTRY
 from rpg.registry.methods import METHODS
-from rpg.registry.scripts import ScriptName, parse
+from rpg.registry.scripts import ScriptName, overrides, parse
 
-TASKS = {"7b": "DAPO-Math", "4b": "DAPO-Math", "1gpu": "GSM8K", "cpu": "toy"}
+DEFAULT_ENTRY = "dapo_math"  # of the Hydra group `dataset`, in rpg_trainer.yaml
 COLUMNS = ("name (rpg train NAME)", "size", "method", "model", "task")
 
 
@@ -59,7 +60,8 @@ def columns(rows: Sequence[Sequence[str]], height: int) -> Iterator[str]:
 def cells(name: ScriptName) -> list[str]:
     """Return size, method, model and task of a script."""
     model = (name.hub_model or "toy").rpartition("/")[2]
-    task = "small sums" if name.model == "smollm2" else TASKS[name.size]
+    entry = dict(text.split("=", 1) for text in overrides(name)).get("dataset", DEFAULT_ENTRY)
+    task = BY_ENTRY[entry].task if entry in BY_ENTRY else entry.replace("_", " ")
     label = f"{name.label} ({name.row.alias})" if name.row.alias else name.label
     return [name.size, label, f"{model} + LoRA" if name.adapter else model, task]
 

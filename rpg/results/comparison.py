@@ -14,8 +14,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from rpg.config.run_config import leaves
+from rpg.registry.datasets import benchmark_of
 from rpg.results.messages import Note, ResultsError, printable
-from rpg.results.run_settings import BENCHMARK_OF, differing, settings
+from rpg.results.run_settings import differing, settings
 from rpg.results.runs import RunLog, load_runs, not_of_one_kind
 from rpg.results.samples import read_samples
 from rpg.run.measures import ACCURACY, REWARDS, TRAINING_REWARD, is_validation
@@ -143,7 +144,7 @@ def paired_problems(first: pd.DataFrame, second: pd.DataFrame, benchmark: str) -
     """Return each problem's difference in accuracy between two runs; [] if they answered different problems."""
     means = []
     for samples in (first, second):
-        own = samples.loc[[BENCHMARK_OF.get(source, source) == benchmark for source in samples["data_source"]]]
+        own = samples.loc[[benchmark_of(source) == benchmark for source in samples["data_source"]]]
         means.append(own.astype({"acc": float}).groupby(PROBLEM, sort=False)["acc"].mean())
     return (means[1] - means[0]).tolist() if set(means[0].index) == set(means[1].index) else []
 

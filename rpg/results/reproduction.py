@@ -18,6 +18,7 @@ from rpg.config.run_config import RunConfig
 from rpg.files.atomic import write_whole
 from rpg.files.lock import RUN, held_by
 from rpg.registry import recipe
+from rpg.registry.datasets import validation_files
 from rpg.registry.methods import ROWS
 from rpg.registry.scripts import table_script
 from rpg.results import figures
@@ -34,8 +35,6 @@ from rpg.run.processes import exit_code as shell_code
 Profile = Literal["gpu", "cpu"]
 POLL_SECONDS = 0.5
 LOCK_SECONDS = 180.0  # for a run of an earlier start to end
-# benchmarks on which the scripts do not validate by default, and their files in rpg.data_dir
-BENCHMARK_FILES = {"Minerva-Math": "minerva-math.parquet", "OlympiadBench": "olympiadbench.parquet"}
 # set by --seeds: order of the problems, vLLM's sampling, shuffling of mini-batches
 SEEDS = ("data.seed", "actor_rollout_ref.rollout.seed", "actor_rollout_ref.actor.data_loader_seed")
 NAME, DIRECTORY, STEPS = "trainer.experiment_name", "trainer.default_local_dir", "trainer.total_training_steps"
@@ -144,7 +143,7 @@ def plan_runs(
             raise ResultsError(f"{text}: the command sets this key (--seeds, --steps, --out); leave the override out")
     common = [] if total is None else [f"{STEPS}={total}"]
     benchmarks = paper_table(rows[0].table).benchmarks if profile == "gpu" else []
-    if files := [f"${{rpg.data_dir}}/{BENCHMARK_FILES[name]}" for name in benchmarks if name in BENCHMARK_FILES]:
+    if files := [f"${{rpg.data_dir}}/{file}" for file in validation_files(benchmarks)]:
         common.append(f"data.val_files=[{','.join(files)}]")
     common += more
     configs: dict[Row, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Settings that distinguish runs, and names of benchmarks."""
+"""Settings that distinguish runs."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -6,7 +6,6 @@ from typing import Any
 
 from rpg.config.fingerprint import HOW_FAST, HOW_OFTEN, of_today
 from rpg.config.run_config import RunConfig, below, leaves
-from rpg.rewards import data_sources
 from rpg.run.measures import judge_of_config
 
 
@@ -59,18 +58,3 @@ def differing(all_settings: Sequence[dict[str, str]]) -> dict[str, list[str | No
     keys = sorted({key for one in all_settings for key in one})
     rows = {key: [one.get(key) for one in all_settings] for key in keys}
     return {key: values for key, values in rows.items() if len(set(values)) > 1}
-
-
-# data_source -> benchmark: the paper's names in the paper's order; others keep their name
-BENCHMARKS = {
-    "AIME24": tuple(name for name in data_sources.AIME_SOURCES if "24" in name or name == "Maxwell-Jia/AIME_2024"),
-    "AIME25": tuple(name for name in data_sources.AIME_SOURCES if "25" in name),
-    "AMC23": data_sources.AMC_SOURCES,
-    "Minerva-Math": data_sources.MINERVA_SOURCES,
-    "OlympiadBench": data_sources.OLYMPIAD_SOURCES,
-    "MATH-500": data_sources.MATH_500_SOURCES,
-    "MATH": data_sources.MATH_SOURCES,
-    "GSM8K": data_sources.GSM8K_SOURCES,
-    "toy sums": data_sources.TOY_SOURCES,
-}
-BENCHMARK_OF = {name: benchmark for benchmark, names in BENCHMARKS.items() for name in names}

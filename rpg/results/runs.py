@@ -14,9 +14,10 @@ import pandas as pd
 import yaml
 
 from rpg.config.fingerprint import HISTORY
+from rpg.registry.datasets import benchmark_of
 from rpg.registry.labels import method_of_config, method_of_name
 from rpg.results.messages import Note, ResultsError
-from rpg.results.run_settings import BENCHMARK_OF, setting
+from rpg.results.run_settings import setting
 from rpg.run import measures
 
 METRICS = "metrics.jsonl"
@@ -166,7 +167,7 @@ class RunLog:
         """
         by_benchmark: dict[str, pd.Series] = {}
         for metric, source in self.accuracy_metrics.items():
-            benchmark = BENCHMARK_OF.get(source, source)
+            benchmark = benchmark_of(source)
             both = pd.concat([by_benchmark.get(benchmark, pd.Series(dtype=float)), self.series(metric)]).sort_index()
             if both.index.has_duplicates:
                 raise ResultsError(

@@ -14,8 +14,9 @@ import pandas as pd
 
 from rpg.data.published import question
 from rpg.data.readers import DataError, read_file
+from rpg.registry.datasets import benchmark_of
 from rpg.results.messages import Note, ResultsError
-from rpg.results.run_settings import BENCHMARK_OF, setting
+from rpg.results.run_settings import setting
 from rpg.results.runs import RunLog, read_lines
 
 RESAMPLES = 2000
@@ -107,8 +108,8 @@ def _sources(file: Path, inputs: set[str], logged: set[str], run: RunLog) -> dic
     sources: dict[str, str] = {}
     for text in inputs:
         names = {str(row["data_source"]) for row in rows[text]}
-        own = {BENCHMARK_OF.get(name, name) for name in names}
-        candidates = sorted(source for source in logged if BENCHMARK_OF.get(source, source) in own)
+        own = {benchmark_of(name) for name in names}
+        candidates = sorted(source for source in logged if benchmark_of(source) in own)
         if len(candidates) != 1:
             where = f"of {' and of '.join(candidates)}" if candidates else "that is in none of data.val_files"
             raise ResultsError(f"{file}: samples of a problem {where} ({setting(run.config, 'data.val_files')})")

@@ -9,9 +9,10 @@ from typing import Any, cast
 
 import pandas as pd
 
+from rpg.registry.datasets import BENCHMARKS, benchmark_of
 from rpg.registry.labels import order_of
 from rpg.results.messages import Note, ResultsError
-from rpg.results.run_settings import BENCHMARK_OF, BENCHMARKS, differing, settings
+from rpg.results.run_settings import differing, settings
 from rpg.results.runs import RunLog, not_of_one_kind
 from rpg.results.samples import Samples, read_samples, samples_of_problems
 from rpg.run import measures
@@ -243,7 +244,7 @@ def _last_samples(run: RunLog, accuracies: dict[str, pd.Series]) -> tuple[dict[s
             continue
         notes += left_out
         for source, own in samples.groupby("data_source", sort=False):
-            name = BENCHMARK_OF.get(str(source), str(source))
+            name = benchmark_of(str(source))
             if accuracies[name].index[-1] == step:
                 kept[name] = samples_of_problems(own)
     return kept, notes

@@ -8,19 +8,10 @@ import math
 from numbers import Integral, Real
 from typing import TypedDict
 
+from rpg.registry.datasets import OF_SPELLING, DataSet, of_source
 from rpg.rewards import chain_sum, release, verified
-from rpg.rewards.data_sources import (
-    CHAIN_SOURCES,
-    INTEGER_SOURCES,
-    KNOWN_DATA_SOURCES,
-    TOY_SOURCES,
-    is_known,
-    require_known,
-    rule_of,
-)
 
-__all__ = ["JUDGES", "KNOWN_DATA_SOURCES", "Score", "compute_score", "is_known"]
-
+KNOWN_DATA_SOURCES = frozenset(OF_SPELLING)
 OURS = "pkg://rpg.rewards"  # this module as reward.custom_reward_function.path
 JUDGES = ("release", "verified")  # docs/judges.md
 OPTIONS = ("judge", "time_limit", "boxed_fallback")  # keywords of compute_score
@@ -61,8 +52,7 @@ def compute_score(
     Raises ValueError for an unknown data_source, an unknown judge, an invalid time_limit, or an option of the other
     judge; TypeError for a ground truth that is neither text nor a number.
     """
-    require_known(data_source)
-    rule = rule_of(data_source)
+    rule = _rule(data_source).answers
     check_options(judge, time_limit, boxed_fallback)
     if not isinstance(ground_truth, (str, Real)):
         raise TypeError(
@@ -70,14 +60,14 @@ def compute_score(
             "it must be text. `rpg data check FILE` names the rows"
         )
     truth = _as_text(ground_truth)
-    if rule in CHAIN_SOURCES:
+    if rule == "chain":
         value, pred = chain_sum.judge_response(solution_str, truth)
         return {"score": value, "acc": float(value == 1.0), "pred": utf8(pred)}
     if judge == "verified":
         correct, pred = verified.judge_response(
-            solution_str, truth, boxed_fallback is not False, integers_only=rule in TOY_SOURCES
+            solution_str, truth, boxed_fallback is not False, integers_only=rule == "sum"
         )
-    elif rule in INTEGER_SOURCES:
+    elif rule != "expression":
         correct, pred = release.judge_text(solution_str, truth)
     else:
         limit = release.TIME_LIMIT if time_limit is None else time_limit
@@ -97,6 +87,24 @@ def check_options(judge: str = "release", time_limit: float | None = None, boxed
         raise ValueError(
             f"boxed_fallback={boxed_fallback} is for judge=verified; judge={judge} takes no \\boxed{{}} for an answer"
         )
+
+
+def is_known(data_source: str | None) -> bool:
+    """Return whether `compute_score` scores rows with this data_source; None is that of a row without one."""
+    return of_source(data_source) is not None
+
+
+def _rule(data_source: str) -> DataSet:
+    """Return the set whose rule scores a data_source; raises ValueError, naming the known spellings, without one."""
+    row = of_source(data_source)
+    if row is None:
+        known = ", ".join(sorted(KNOWN_DATA_SOURCES))
+        raise ValueError(
+            f"data_source {data_source!r} has no score function; known spellings: {known}. "
+            "Rename it in the parquet file (MATH/NAME: the set NAME by MATH's rule), or add the spelling to "
+            "rpg/registry/datasets.py"
+        )
+    return row
 
 
 def utf8(text: str) -> str:

@@ -1,6 +1,7 @@
 """The builders against files in each source's published layout, and the memory of the largest."""
 
 import dataclasses
+import itertools
 import json
 import subprocess
 import sys
@@ -11,13 +12,15 @@ import pytest
 from published_files import AIME24, AIME24_MAXWELL, FLAT, dapo_problem, dapo_row, write_dapo, write_rows
 
 from rpg.cli import main
-from rpg.data import data_command as command
 from rpg.data.parquet import SCHEMA
-from rpg.data.published import SOURCES, answer_text, as_integer_text
+from rpg.data.published import answer_text, as_integer_text
 from rpg.data.template import format_prompt
+from rpg.registry.datasets import BY_NAME, PUBLISHED
 from rpg.rewards import JUDGES, compute_score, is_known
 
-REPEATS = {"aime24": 32, "aime25": 32, "amc23": 32}
+
+def test_the_paper_averages_over_32_responses() -> None:
+    assert {BY_NAME[name].repeat for name in ("aime24", "aime25", "amc23")} == {32}
 
 
 def build(name: str, source: Path, out: Path, *options: str) -> list[dict]:
@@ -27,7 +30,9 @@ def build(name: str, source: Path, out: Path, *options: str) -> list[dict]:
     return table.to_pylist()
 
 
-@pytest.mark.parametrize(("name", "suffix"), list(zip(FLAT, ["parquet", "jsonl", "json"] * 2, strict=True)))
+@pytest.mark.parametrize(
+    ("name", "suffix"), list(zip(FLAT, itertools.cycle(["parquet", "jsonl", "json"]), strict=False))
+)
 def test_every_set_and_every_format(name: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"published.{suffix}"
     if suffix == "parquet":
@@ -37,7 +42,7 @@ def test_every_set_and_every_format(name: str, suffix: str, tmp_path: Path) -> N
     else:
         path.write_text(json.dumps(FLAT[name], indent=1))
     rows = build(name, path, tmp_path / "out")
-    repeat = REPEATS.get(name, 1)
+    repeat = BY_NAME[name].repeat
     assert len(rows) == repeat * len(FLAT[name])
     assert [row["extra_info"]["index"] for row in rows] == list(range(repeat)) * len(FLAT[name])
     for row in rows:
@@ -184,12 +189,12 @@ def test_integers_as_published(published: str | float, written: str) -> None:
 @pytest.mark.parametrize("name", ["minerva-math", "dapo-math-17k-eng"])
 def test_through_datasets(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`datasets` loads a folder like a repository of the hub: same call, same streaming."""
-    source = SOURCES[name]
+    source = PUBLISHED[name]
     repository = tmp_path / "repository"
     rows = FLAT.get(name) or [dapo_row(dapo_problem(n % 5), "3", "i") for n in range(10)]
     write_rows(repository / f"{source.hub_split}-00000-of-00001.parquet", rows)
     local = dataclasses.replace(source, repository=str(repository), config=None)
-    monkeypatch.setattr(command, "SOURCES", {name: local})
+    monkeypatch.setitem(PUBLISHED, name, local)
     assert main(["data", "build", name, "--out", str(tmp_path / "out"), "--repeat", "2"]) == 0
     expected = 2 * (len(FLAT[name]) if name in FLAT else 4)  # dapo_problem(0) is Chinese
     assert pq.read_metadata(tmp_path / "out" / f"{name}.parquet").num_rows == expected

@@ -6,8 +6,6 @@ and value of a number or a formula, and equality.py compares two answers. No tex
 bounded by the sizes that are read.
 """
 
-from fractions import Fraction
-
 from rpg.rewards.extract import MAX_ANSWER_CHARS, extract_answer
 from rpg.rewards.verified.formula import as_number
 from rpg.rewards.verified.normalize import normalize
@@ -27,11 +25,6 @@ def judge_response(
     is_read = 0 < len(answer) <= MAX_ANSWER_CHARS >= len(truth)
     is_right = is_read and _is_same(normalize(answer), normalize(truth), integers_only)
     return is_right, answer[:MAX_ANSWER_CHARS]
-
-
-def number_in(text: str) -> Fraction | None:
-    """Return the exact number of an answer without its unit, or None if it is not a number."""
-    return as_number(quantity(normalize(text)).value)
 
 
 def _is_same(answer: str, truth: str, integers_only: bool) -> bool:

@@ -10,12 +10,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
+from rpg.rewards.number import DECIMAL, INTEGER, decimal, plain_number
+
 MAX_NESTING = 12  # real answers have up to 5; keeps the recursion shallow
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
 OPAQUE = "fgh"  # f(x+1) is one name, while x(x+1) is a product
-INTEGER = r"(?:[0-9]{1,3}(?:(?:,[0-9]{3})+|(?: [0-9]{3})+)(?![0-9])|[0-9]+)"
-DECIMAL = re.compile(rf"[+-]?(?:{INTEGER}(?:\.[0-9]*)?|\.[0-9]+)")
-FRACTION = re.compile(r"([+-]?[0-9]+)/([0-9]+)|\\frac\{([0-9]+)\}\{([0-9]+)\}")
 REPEATING = re.compile(  # 0.1\overline{6}, 0.1(6), 0.1666...: dots must follow a block that repeats
     r"(?P<whole>[0-9]*)\.(?:(?P<fixed>[0-9]*)(?:\\(?:overline|bar|dot)\s*\{\s*(?P<barred>[0-9]+)\s*\}|\((?P<braced>[0-9]+)\))|"
     r"(?P<begin>[0-9]*?)(?:(?P<digit>[0-9])(?P=digit){2,}|(?P<block>[0-9]{2,})(?P=block)+)\s*(?:\\ldots|\.{3,}))"
@@ -68,13 +67,10 @@ DEGREE = Node("div", (Node("pi"), number(180)))
 
 def as_number(text: str) -> Fraction | None:
     """Return the exact value of a number in a common spelling; None for other text, including sums and roots."""
-    text = text.strip()
-    if DECIMAL.fullmatch(text):
-        return _decimal(text)
+    if (plain := plain_number(text)) is not None:  # avoids the parser
+        return plain
     try:
-        if match := FRACTION.fullmatch(text):  # avoids the parser
-            return Fraction(int(match[1] or match[3]), int(match[2] or match[4]))
-        tree = _read(text)
+        tree = _read(text.strip())
         return None if tree is None else _written(tree)
     except ZeroDivisionError:
         return None
@@ -83,7 +79,7 @@ def as_number(text: str) -> Fraction | None:
 def read_formula(text: str) -> Node:
     """Return the tree of a number or formula. Raises Unreadable for other text and ambiguous text."""
     if DECIMAL.fullmatch(text):
-        return number(_decimal(text))
+        return number(decimal(text))
     if (tree := _read(text)) is None:
         raise Unreadable(text)
     return tree
@@ -110,10 +106,6 @@ def _read(text: str) -> Node | None:
     except Unreadable:
         return None
     return None if reader.next else tree
-
-
-def _decimal(text: str) -> Fraction:
-    return Fraction(text.replace(",", "").replace(" ", "").rstrip("."))
 
 
 def _repeating(match: re.Match[str]) -> Fraction:
@@ -270,7 +262,7 @@ class _Reader:
             if self.next == "_" or (len(token) > 1 and token.isdigit() and token[0] == "0"):
                 raise Unreadable(token)
             repeating = REPEATING.fullmatch(token)
-            return number(_repeating(repeating) if repeating else _decimal(token))
+            return number(_repeating(repeating) if repeating else decimal(token))
         if token == "|":
             self.bars += 1
             inside = self.sum()

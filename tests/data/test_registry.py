@@ -1,0 +1,58 @@
+"""The registry of data sets: what the recipe, the test rows and the scripts say of them."""
+
+from pathlib import Path
+
+import pytest
+from published_files import FLAT
+
+from rpg.config.compose import compose
+from rpg.registry.datasets import (
+    BENCHMARKS,
+    BY_ENTRY,
+    BY_NAME,
+    DATASETS,
+    OF_SPELLING,
+    PUBLISHED,
+    WITH_SPLITS,
+    DataSet,
+    benchmark_of,
+    of_source,
+)
+from rpg.registry.recipe import RECIPE
+
+ENTRIES = sorted(path.stem for path in (RECIPE / "config" / "dataset").iterdir())
+SHARED = {"small_sums": "toy"}  # an entry that trains on other problems of a set
+
+
+def test_no_two_sets_share_a_spelling_a_name_or_a_benchmark() -> None:
+    spellings = [spelling for row in DATASETS for spelling in row.spellings]
+    assert len(spellings) == len(OF_SPELLING)
+    assert len(DATASETS) == len(BY_NAME)
+    assert len([row for row in DATASETS if row.benchmark]) == len(BENCHMARKS)
+
+
+@pytest.mark.parametrize("row", DATASETS, ids=lambda row: row.name)
+def test_what_a_build_writes_is_scored_by_the_sets_own_rule(row: DataSet) -> None:
+    assert of_source(row.data_source) is row
+    assert of_source(f"{row.spellings[0]}/mine") is row
+    assert benchmark_of(f"{row.spellings[0]}/mine") == f"{row.spellings[0]}/mine"
+
+
+def test_every_published_test_set_has_test_rows() -> None:
+    assert {name for name, row in PUBLISHED.items() if row.split == "test"} == FLAT.keys()
+    assert not PUBLISHED.keys() & WITH_SPLITS.keys()
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_an_entry_of_the_recipe_reads_the_files_of_its_set(entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("TRAIN_FILE", "TEST_FILE"):
+        monkeypatch.delenv(variable, raising=False)
+    run = compose(None, ["profile=cpu", "model=toy", "optim=toy", f"dataset={entry}", "trainer.experiment_name=t"])
+    row = BY_ENTRY[SHARED.get(entry, entry)]
+    validated = [file for other in DATASETS if other.is_validated for file in other.files]
+    assert [Path(name).name for name in run.files("train")] == [row.files[0]]
+    assert {Path(name).name for name in run.files("val")} == {*(row.files[1:] or validated)}
+
+
+def test_every_entry_of_a_row_exists() -> None:
+    assert BY_ENTRY.keys() == {*ENTRIES} - SHARED.keys()
