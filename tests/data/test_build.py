@@ -30,9 +30,10 @@ def build(name: str, source: Path, out: Path, *options: str) -> list[dict]:
     return table.to_pylist()
 
 
-@pytest.mark.parametrize(
-    ("name", "suffix"), list(zip(FLAT, itertools.cycle(["parquet", "jsonl", "json"]), strict=False))
-)
+FORMATS = itertools.cycle(["parquet", "jsonl", "json"])
+
+
+@pytest.mark.parametrize(("name", "suffix"), zip(FLAT, FORMATS, strict=False))
 def test_every_set_and_every_format(name: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"published.{suffix}"
     if suffix == "parquet":
@@ -48,7 +49,7 @@ def test_every_set_and_every_format(name: str, suffix: str, tmp_path: Path) -> N
     for row in rows:
         assert row["prompt"] == [{"role": "user", "content": format_prompt(row["extra_info"]["raw_problem"])}]
         assert (row["ability"], row["reward_model"]["style"]) == ("MATH", "rule-lighteval/MATH_v2")
-        assert row["extra_info"]["split"] == "test"
+        assert row["extra_info"]["split"] == BY_NAME[name].split
         assert is_known(row["data_source"])
         truth = row["reward_model"]["ground_truth"]
         for judge in JUDGES:

@@ -38,8 +38,8 @@ def test_what_a_build_writes_is_scored_by_the_sets_own_rule(row: DataSet) -> Non
     assert benchmark_of(f"{row.spellings[0]}/mine") == f"{row.spellings[0]}/mine"
 
 
-def test_every_published_test_set_has_test_rows() -> None:
-    assert {name for name, row in PUBLISHED.items() if row.split == "test"} == FLAT.keys()
+def test_every_published_set_has_test_rows() -> None:
+    assert PUBLISHED.keys() - {"dapo-math-17k-eng"} == FLAT.keys()  # dapo_row makes those of DAPO-Math-17k
     assert not PUBLISHED.keys() & WITH_SPLITS.keys()
 
 
