@@ -14,7 +14,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from rpg.names import DIVERGENCES
-from rpg.registry.datasets import DATASETS, DataSet, validation_files
+from rpg.registry.datasets import DATASETS, PUBLISHED, DataSet, validation_files
 from rpg.registry.methods import BETAS, ROWS, Method
 from rpg.registry.scripts import UNNUMBERED_CLIP, ScriptName, overrides, scripts
 from rpg.results.reproduction import rows_of
@@ -113,7 +113,8 @@ def data_sets() -> str:
 
 
 def _data_set(row: DataSet) -> str:
-    place = ", ".join(filter(None, (row.repository, row.config, row.split != "both" and row.hub_split)))
+    split = row.hub_split if row.name in PUBLISHED else None
+    place = ", ".join(filter(None, (row.repository, row.config, split)))
     cells = (", ".join(row.files), row.problems, row.repeat, place or "generated", row.data_source, row.answers)
     return f"| {' | '.join(map(str, cells))} |"
 

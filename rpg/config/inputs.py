@@ -98,7 +98,7 @@ def files_fit(run: RunConfig) -> Iterator[Diagnostic]:
     for key in ("data.train_files", "data.val_files"):
         schemas = [(Path(name), _schema(name)[0]) for split, name in _readable(run) if split == key]
         for misfit in misfits(schemas):
-            yield Diagnostic(key, str(misfit.other), str(misfit), REMEDY)
+            yield Diagnostic(key, str(misfit.later), str(misfit), REMEDY)
 
 
 @check("data sources", "rpg.rewards has a rule for every data_source", subject="files")

@@ -17,17 +17,17 @@ import pyarrow as pa
 class Misfit:
     """A column, or a field of one, of two files that cannot be concatenated; `reason` instead if it is none of them."""
 
-    one: Path
-    other: Path
+    earlier: Path
+    later: Path
     column: str = ""
     types: tuple[str, str] = ("", "")
     reason: str = ""
 
     def __str__(self) -> str:
         if not self.column:
-            return f"cannot be concatenated with {self.one} ({self.reason})"
+            return f"cannot be concatenated with {self.earlier} ({self.reason})"
         mine, theirs = self.types[1], self.types[0]
-        return f"column {self.column} is {mine}, and {theirs} in {self.one}: verl cannot concatenate the two"
+        return f"column {self.column} is {mine}, and {theirs} in {self.earlier}: verl cannot concatenate the two"
 
 
 REMEDY = (
@@ -41,14 +41,14 @@ def misfits(schemas: Sequence[tuple[Path, pa.Schema]]) -> list[Misfit]:
 
     Imports `datasets` (half a second) only if the schemas differ.
     """
-    given = [schema for _, schema in schemas]
-    if all(schema.equals(given[0], check_metadata=True) for schema in given) or not (reason := refusal(given)):
+    types = [schema for _, schema in schemas]
+    if all(schema.equals(types[0], check_metadata=True) for schema in types) or not (reason := refusal(types)):
         return []
-    found: dict[str, Misfit] = {}
-    for (one, first), (other, second) in combinations(schemas, 2):
-        for column, types in _differences("", list(first), list(second)):
-            found.setdefault(column, Misfit(one, other, column, types))
-    return list(found.values()) or [Misfit(schemas[0][0], schemas[-1][0], reason=reason)]
+    by_column: dict[str, Misfit] = {}
+    for (earlier, first), (later, second) in combinations(schemas, 2):
+        for column, both in _differences("", list(first), list(second)):
+            by_column.setdefault(column, Misfit(earlier, later, column, both))
+    return list(by_column.values()) or [Misfit(schemas[0][0], schemas[-1][0], reason=reason)]
 
 
 def refusal(schemas: Sequence[pa.Schema]) -> str:
@@ -63,10 +63,10 @@ def refusal(schemas: Sequence[pa.Schema]) -> str:
     return ""
 
 
-def _differences(above: str, one: list[pa.Field], other: list[pa.Field]) -> Iterator[tuple[str, tuple[str, str]]]:
+def _differences(above: str, first: list[pa.Field], second: list[pa.Field]) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the path and both types of every column, or nested field, that cannot be concatenated."""
-    theirs = {field.name: field for field in other}
-    for mine in one:
+    theirs = {field.name: field for field in second}
+    for mine in first:
         field = theirs.get(mine.name)
         if field is None or not refusal([pa.schema([mine]), pa.schema([field])]):
             continue

@@ -51,9 +51,9 @@ class FileCheck:
     splits: Counter[str] = field(default_factory=Counter)
     problems: dict[bytes, Occurrences] = field(default_factory=dict)
 
-    def add(self, key: str, wrong: str, remedy: str, row: int | None = None, level: Level = "error") -> None:
+    def add(self, key: str, what: str, remedy: str, row: int | None = None, level: Level = "error") -> None:
         """Record a diagnostic of a column, for one row or the whole file."""
-        self.diagnostics.add(Diagnostic(key, ABSENT, wrong, remedy, level), row)
+        self.diagnostics.add(Diagnostic(key, ABSENT, what, remedy, level), row)
 
     @property
     def role(self) -> str:
@@ -207,18 +207,18 @@ def check_repeats(check: FileCheck) -> None:
 
 def check_overlap(checks: list[FileCheck]) -> None:
     """Find problems in two files: an error unless both files belong to the same split."""
-    for one, other in combinations(checks, 2):
-        if one.path.resolve() == other.path.resolve():
-            other.add("file", "given twice", "name each file once")
+    for first, second in combinations(checks, 2):
+        if first.path.resolve() == second.path.resolve():
+            second.add("file", "given twice", "name each file once")
             continue
         level: Level = "error"
         remedy = "contamination: build the training file with --exclude THIS FILE"
-        if one.role == other.role != "unknown":
+        if first.role == second.role != "unknown":
             level, remedy = "warning", "both are of one split: they count twice"
-        shared = one.problems.keys() & other.problems.keys()
-        for key in sorted(shared, key=lambda key: other.problems[key].first_row):
-            what = f"also row {one.problems[key].first_row} of {one.path}"
-            other.add("prompt", what, remedy, other.problems[key].first_row, level)
+        shared = first.problems.keys() & second.problems.keys()
+        for key in sorted(shared, key=lambda key: second.problems[key].first_row):
+            what = f"also row {first.problems[key].first_row} of {first.path}"
+            second.add("prompt", what, remedy, second.problems[key].first_row, level)
 
 
 def check_types(checks: list[FileCheck]) -> None:
@@ -229,8 +229,8 @@ def check_types(checks: list[FileCheck]) -> None:
             check.path: check for check in checks if check.schema is not None and check.role in (role, "unknown")
         }
         for misfit in misfits([(path, check.schema) for path, check in of_split.items()]):
-            other = of_split[misfit.other]
-            level: Level = "error" if other.role == of_split[misfit.one].role == role else "warning"
+            later = of_split[misfit.later]
+            level: Level = "error" if later.role == of_split[misfit.earlier].role == role else "warning"
             if misfit not in reported:
-                other.add(misfit.column or "file", str(misfit), REMEDY, level=level)
+                later.add(misfit.column or "file", str(misfit), REMEDY, level=level)
             reported.add(misfit)

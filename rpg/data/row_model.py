@@ -28,7 +28,7 @@ DIGITS = re.compile(r"-?[0-9]+")
 HARMLESS = ("extra_info.index", "extra_info.split")  # training does not depend on them
 
 
-def wrong(what: str, remedy: str, level: Literal["error", "warning"] = "error") -> PydanticCustomError:
+def rejection(what: str, remedy: str, level: Literal["error", "warning"] = "error") -> PydanticCustomError:
     """Return a validator's exception with message, remedy and level."""
     return PydanticCustomError(level, "{what}", {"what": what, "remedy": remedy})
 
@@ -81,7 +81,7 @@ def _context(info: ValidationInfo) -> dict[str, Any]:
 
 def _data_source(value: str, info: ValidationInfo) -> str:
     if not _context(info)["own_reward"] and not is_known(value):
-        raise wrong("no rule of rpg scores it", score_remedy(value))
+        raise rejection("no rule of rpg scores it", score_remedy(value))
     return value
 
 
@@ -97,7 +97,7 @@ def score_remedy(data_source: str) -> str:
 
 def _content(content: str) -> str:
     if "\ufffd" in content or "\x00" in content:
-        raise wrong("has U+FFFD or NUL", "read the source as UTF-8; text was lost")
+        raise rejection("has U+FFFD or NUL", "read the source as UTF-8; text was lost")
     return content
 
 
@@ -105,26 +105,26 @@ def _prompt(messages: list["Message"], info: ValidationInfo) -> list["Message"]:
     """Check the last message: from the user, one problem, in English, in a template that asks for the answer's form."""
     content = messages[-1].content
     if messages[-1].role != "user":
-        raise wrong(f"ends with role {messages[-1].role!r}", "the last message must be the user's")
+        raise rejection(f"ends with role {messages[-1].role!r}", "the last message must be the user's")
     if not strip_prompt(content).strip():
-        raise wrong("no problem in it", "leave the row out")
+        raise rejection("no problem in it", "leave the row out")
     if _context(info)["own_reward"]:
         return messages
     if content.count(PREFIX.strip()) > 1:
-        raise wrong("the template is around it twice", "apply format_prompt to the bare problem once")
+        raise rejection("the template is around it twice", "apply format_prompt to the bare problem once")
     has_mark, has_box = ANSWER_MARK.search(content), BOX.search(content)
     if not has_mark and not has_box:
-        raise wrong(
+        raise rejection(
             "the prompt does not ask for the form of the answer",
             'ask for a last line "Answer: ..." (rpg.data.template.format_prompt); other answers score -1',
         )
     if not has_mark:
         what = 'asks for \\boxed{}, which judge=release does not take in the integer sets without "Answer:"'
-        raise wrong(what, f"{BUILD}, or use judge=verified", "warning")
+        raise rejection(what, f"{BUILD}, or use judge=verified", "warning")
     if not is_templated(content):
-        raise wrong("another template than the release's", f"to compare with the paper, {BUILD}", "warning")
+        raise rejection("another template than the release's", f"to compare with the paper, {BUILD}", "warning")
     if NOT_ENGLISH.search(strip_prompt(content)):
-        raise wrong("not English", f"the paper trains on English; {BUILD}", "warning")
+        raise rejection("not English", f"the paper trains on English; {BUILD}", "warning")
     return messages
 
 
@@ -134,29 +134,29 @@ def _ground_truth(truth: Any, info: ValidationInfo) -> Any:
         return truth
     is_number = isinstance(truth, (int, float)) and not isinstance(truth, bool)
     if not isinstance(truth, str) and not is_number:
-        raise wrong(f"is a {type(truth).__name__}", "every row needs the right answer as text; leave the row out")
+        raise rejection(f"is a {type(truth).__name__}", "every row needs the right answer as text; leave the row out")
     text = str(truth).strip()
     if not text:
-        raise wrong("empty", "every row needs the right answer as text; leave the row out")
+        raise rejection("empty", "every row needs the right answer as text; leave the row out")
     if text.lower() in NO_ANSWERS:
-        raise wrong("is no answer", "give the answer, or leave the row out")
+        raise rejection("is no answer", "give the answer, or leave the row out")
     if ANSWER_MARK.search(text) or "\n" in text or "####" in text:
-        raise wrong("is a response", "give the bare answer")
+        raise rejection("is a response", "give the bare answer")
     if len(text) > MAX_ANSWER_CHARS:
-        raise wrong(f"{len(text)} characters", f"an answer over {MAX_ANSWER_CHARS} never scores; leave it out")
+        raise rejection(f"{len(text)} characters", f"an answer over {MAX_ANSWER_CHARS} never scores; leave it out")
     if not is_balanced(text):
-        raise wrong("has an unbalanced bracket or $", "correct the LaTeX")
+        raise rejection("has an unbalanced bracket or $", "correct the LaTeX")
     row = of_source(data_source)
     if row and row.has_integers:
         number = _integer(text)
         if number is None:
-            raise wrong("is no integer", f"all answers of {data_source} are integers")
+            raise rejection("is no integer", f"all answers of {data_source} are integers")
         if row.largest is not None and not 0 <= number <= row.largest:
-            raise wrong(f"is not in 0..{row.largest}", f"answers of {row.name} are; correct the row")
+            raise rejection(f"is not in 0..{row.largest}", f"answers of {row.name} are; correct the row")
         if release.normalize(text) != str(number):
-            raise wrong("judge=release compares text exactly", f"write {number}", "warning")
+            raise rejection("judge=release compares text exactly", f"write {number}", "warning")
     if is_number:
-        raise wrong("is a number", "write it as text", "warning")
+        raise rejection("is a number", "write it as text", "warning")
     return truth
 
 
@@ -172,19 +172,19 @@ def _integer(truth: str) -> int | None:
 def _raw_problem(raw: Any, info: ValidationInfo) -> Any:
     problem, own_reward = _context(info)["problem"], _context(info)["own_reward"]
     if not own_reward and isinstance(raw, str) and raw.strip() and problem and raw.strip() not in problem:
-        raise wrong("is not what the prompt asks", BUILD)
+        raise rejection("is not what the prompt asks", BUILD)
     return raw
 
 
 def _present(extra: Any) -> Any:
     if extra is None:
-        raise wrong("missing", f"verl then numbers every row 0; {BUILD}", "warning")
+        raise rejection("missing", f"verl then numbers every row 0; {BUILD}", "warning")
     return extra
 
 
 def _no_media(value: Any) -> Any:
     if value:
-        raise wrong("has media", "the models of this recipe read text only; leave the row out")
+        raise rejection("has media", "the models of this recipe read text only; leave the row out")
     return value
 
 

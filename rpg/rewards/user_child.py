@@ -62,14 +62,14 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 def load(file: str, function: str) -> Callable[..., Any]:
     """Import the file or pkg://MODULE and return its function in verl's form."""
     reward = find_reward(file, function)
-    found = getattr(importlib.import_module(_importable(reward.file)), function)
-    parameters = inspect.signature(found).parameters.values()
+    called = getattr(importlib.import_module(_importable(reward.file)), function)
+    parameters = inspect.signature(called).parameters.values()
     is_verls = reward.is_verls
     if is_verls is None:
-        is_verls = set(VERL_PARAMETERS) <= {one.name for one in parameters} or all(
-            one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL) for one in parameters
+        is_verls = set(VERL_PARAMETERS) <= {parameter.name for parameter in parameters} or all(
+            parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) for parameter in parameters
         )
-    return found if is_verls else functools.partial(_call_short, found, _takes_row(found))
+    return called if is_verls else functools.partial(_call_short, called, _takes_row(called))
 
 
 def _importable(file: str) -> str:

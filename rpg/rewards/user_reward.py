@@ -63,23 +63,23 @@ def find_reward(file: str | Path, name: str | None = None) -> Reward:
         for function, node in bound.items()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not function.startswith("_")
     ]
-    found = [wanted for wanted in ([name] if name else USUAL) if wanted in bound] or ([] if name else public)
-    if name and not found and "*" in bound:  # `from x import *` may define it
-        found = [name]
-    if len(found) != 1 and not set(found) & set(USUAL):
+    functions = [wanted for wanted in ([name] if name else USUAL) if wanted in bound] or ([] if name else public)
+    if name and not functions and "*" in bound:  # `from x import *` may define it
+        functions = [name]
+    if len(functions) != 1 and not set(functions) & set(USUAL):
         has = ", ".join(public) or "none"
         raise RewardError(
             f"{file}: {name or 'the reward function'} not found among its functions ({has}); name it reward"
         )
-    node = bound.get(found[0])
+    node = bound.get(functions[0])
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.decorator_list:
-        return Reward(place, found[0], None)
+        return Reward(place, functions[0], None)
     arguments = node.args
-    parameters = [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    parameters = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     is_verls = set(VERL_PARAMETERS) <= set(parameters) or (not parameters and arguments.kwarg is not None)
     if not is_verls and len(arguments.posonlyargs + arguments.args) < 2 and arguments.vararg is None:
-        raise RewardError(f"{file}: {found[0]}({', '.join(parameters)}) takes no response and answer; add them")
-    return Reward(place, found[0], is_verls)
+        raise RewardError(f"{file}: {functions[0]}({', '.join(parameters)}) takes no response and answer; add them")
+    return Reward(place, functions[0], is_verls)
 
 
 def _source(file: str) -> tuple[Path, str]:
@@ -172,12 +172,12 @@ def as_score(value: Any, where: str) -> Score:
 
     Raises RewardError for a value that is not a finite number, and for a key that verl uses itself.
     """
-    given = dict(value) if isinstance(value, Mapping) else {"score": value}
-    pred = given.pop("pred", None)
-    for key in given:
+    values = dict(value) if isinstance(value, Mapping) else {"score": value}
+    pred = values.pop("pred", None)
+    for key in values:
         if not isinstance(key, str) or key in VERL_COLUMNS:
             raise RewardError(f"{where}: returns the key {key!r}, which verl uses itself; choose another name")
-    numbers = {"score": given.get("score"), "acc": given.get("acc", given.get("score")), **given}
+    numbers = {"score": values.get("score"), "acc": values.get("acc", values.get("score")), **values}
     checked = {key: _number(number, f"{where}: {key}") for key, number in numbers.items()}
     return {**checked, "pred": "" if pred is None else utf8(str(pred))}  # type: ignore[typeddict-item]
 

@@ -70,14 +70,14 @@ def same_items(answer: Items, truth: Items) -> bool:
         return False
     if answer.kind == truth.kind and answer.kind not in (",", "{"):
         return all(map(same, answer.items, truth.items))
-    for one, other in ((answer, truth), (truth, answer)):
-        if other.kind == "()" and one.kind == ",":
-            return _same_coordinates(one, other)
+    for bare, tupled in ((answer, truth), (truth, answer)):
+        if tupled.kind == "()" and bare.kind == ",":
+            return _same_coordinates(bare, tupled)
     if {answer.kind, truth.kind} - {",", "{"}:
         return False
     left = list(truth.items)
-    for one in answer.items:
-        match = next((other for other in left if same(one, other)), None)
+    for item in answer.items:
+        match = next((other for other in left if same(item, other)), None)
         if match is None:
             return False
         left.remove(match)

@@ -59,8 +59,8 @@ def value(node: Node, point: dict[str, Fraction]) -> Number:
 @functools.lru_cache(maxsize=4096)
 def variables(node: Node) -> frozenset[str]:
     """Return the names of a formula's variables."""
-    own = frozenset([str(node.leaf)]) if node.op == "var" else frozenset()
-    return own.union(*(variables(arg) for arg in node.args))
+    leaf = frozenset([str(node.leaf)]) if node.op == "var" else frozenset()
+    return leaf.union(*(variables(arg) for arg in node.args))
 
 
 def is_real(number: Number) -> bool:
@@ -109,7 +109,7 @@ def constant_ratio(a: Node, b: Node) -> Number | None:
     """
     ratios: list[Number] = []
     for left, right in _values_at_points(a, b):
-        zeros = [are_close(one, Fraction(0)) for one in (left, right)]
+        zeros = [are_close(side, Fraction(0)) for side in (left, right)]
         if any(zeros):
             if not all(zeros):
                 return None

@@ -87,7 +87,7 @@ def same_value(answer: str, truth: str) -> bool:
     if as_based(answer) or as_based(truth):
         return as_based(answer) == as_based(truth)
     measured = quantity(answer), quantity(truth)
-    units = [one.unit for one in measured if one.unit]
+    units = [value.unit for value in measured if value.unit]
     a_product = len(units) < 2 and ANGLE not in units and PERCENT not in units  # "3 m" may be a product
     if a_product and same_number(answer.removeprefix("+"), truth.removeprefix("+")):
         return True
@@ -148,7 +148,7 @@ def _same_ratio(answer: str, truth: str) -> bool:
         return False
     a, b = [[as_number(part) for part in parts] for parts in (left, right)]
     if None in a or None in b:
-        return all(same_number(one.strip(), other.strip()) for one, other in zip(left, right, strict=True))
+        return all(same_number(a.strip(), b.strip()) for a, b in zip(left, right, strict=True))
     return all(a[n] * b[0] == a[0] * b[n] for n in range(len(a))) and a[0] != 0 != b[0]  # type: ignore[operator]
 
 
