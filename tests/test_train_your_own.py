@@ -42,3 +42,11 @@ def prepare(directory: Path) -> None:
 def test_data_and_reward(tmp_path: Path):
     prepare(tmp_path)
     assert (tmp_path / "data" / "mine_test.parquet").is_file()
+
+
+@pytest.mark.slow
+def test_an_own_loss(tmp_path: Path):
+    """The page's file passes the checks under the page's overrides; tests/e2e/test_own_loss.py trains with it."""
+    (tmp_path / "mine.py").write_text(blocks("Your loss or estimator", "python")[0])
+    command = blocks("Your loss or estimator", "bash")[0]
+    shell(f"DRY_RUN=1 {command}", tmp_path)

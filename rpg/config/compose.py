@@ -18,6 +18,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from rpg.config import machine, secrets, types
 from rpg.config.check import Refused
+from rpg.config.external_lib import set_external_lib
 from rpg.config.gpu_host import visible
 from rpg.config.overrides import BadSetting, check_text, in_shell, override
 from rpg.config.own_reward import set_own_reward
@@ -54,6 +55,7 @@ def compose(name: str | None, overrides: list[str]) -> RunConfig:
             if not isinstance(config.get(section), DictConfig):
                 raise BadSetting(f"{section}: must be a mapping; set its keys one by one, as {section}.KEY=VALUE")
         set_own_reward(config, overrides, notes)
+        set_external_lib(config)
         compare_with_name(config, overrides, notes)
         run = resolve(config, tuple(notes))
     except (HydraException, OmegaConfBaseException) as error:

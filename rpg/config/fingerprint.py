@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rpg.config.check import Refused
+from rpg.config.external_lib import EXTERNAL, OWN, libraries, source
 from rpg.config.reward import FUNCTION, KWARGS, is_ours, through_adapter
 from rpg.config.run_config import RunConfig, below, leaves
 from rpg.config.settings import ACTOR
@@ -55,7 +56,7 @@ FREE = (
     "rpg.pi_old",
     # paths: files are identified by their content
     "trainer.default_local_dir", "trainer.default_hdfs_dir", "trainer.experiment_name", "trainer.project_name",
-    "trainer.validation_data_dir", "trainer.rollout_data_dir", "rpg.data_dir", "rpg.script", "data.train_files",
+    "trainer.validation_data_dir", "trainer.rollout_data_dir", OWN, "rpg.data_dir", "rpg.script", "data.train_files",
     "actor_rollout_ref.model.path", "actor_rollout_ref.model.tokenizer_path", "actor_rollout_ref.model.hf_config_path",
     "actor_rollout_ref.actor.optim.total_training_steps",
     # logging, display and evaluation
@@ -92,6 +93,9 @@ def defining(run: RunConfig) -> dict[str, Any]:
     reward = Path(run.get(f"{KWARGS}.file") or path or "").expanduser()
     if reward.is_file() and not is_ours(path):
         values[f"{FUNCTION}.path (content)"] = _content(reward)
+    for name in libraries(run):
+        if file := source(name):
+            values[f"{EXTERNAL} ({file.name}, content)"] = _content(file)
     config = run.model / "config.json"
     values["actor_rollout_ref.model.path (config.json)"] = _content(config) if config.is_file() else None
     return values

@@ -14,6 +14,7 @@ from rpg.config.check import Refused
 from rpg.config.overrides import check_text
 from rpg.config.run_config import RunConfig
 from rpg.files.integrity import newest_complete
+from rpg.verl_plugin import external
 from rpg.verl_plugin.patches import job_queue
 
 # arguments of ray.init that start a Ray; a running Ray rejects them
@@ -71,6 +72,8 @@ def environment(config: dict[str, Any]) -> dict[str, str]:
     variables = {name: os.environ.get(name, str(value)) for name, value in defaults.items()}
     variables["VERL_FILE_LOGGER_PATH"] = os.path.join(config["trainer"]["default_local_dir"], "metrics.jsonl")
     variables[job_queue.OWN] = "1"
+    if libraries := config["rpg"]["external_lib"]:
+        variables[external.VARIABLE] = json.dumps(libraries)
     job = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}"))
     of_job = job.get("runtime_env", {}).get("env_vars", {}) if os.environ.get("RAY_ADDRESS") else {}
     return {name: value for name, value in variables.items() if name not in of_job}

@@ -2,7 +2,19 @@
 
 from collections.abc import Collection, Iterator
 
-from rpg.config import budgets, gpu_machine, inputs, installed, machine, reward, rules, secrets, types, verl_validation
+from rpg.config import (
+    budgets,
+    external_lib,
+    gpu_machine,
+    inputs,
+    installed,
+    machine,
+    reward,
+    rules,
+    secrets,
+    types,
+    verl_validation,
+)
 from rpg.config.check import CHEAP_OR_VERL, SUBJECTS, Check, Cost, Refused, Subject
 from rpg.config.run_config import RunConfig
 from rpg.data.diagnostics import Diagnostic
@@ -28,6 +40,7 @@ THEN: tuple[Check, ...] = (
     rules.scope_of_the_kl,
     rules.reference,
     rules.loss_sees_the_reference,
+    rules.bounds_of_the_loss,
     rules.lora,
     rules.schedule_free,
     rules.pi_old,
@@ -38,6 +51,7 @@ THEN: tuple[Check, ...] = (
     reward.judge,
     reward.reward_function,
     reward.reward_trial,
+    external_lib.external_library,
     installed.of_a_run,
     installed.gpu_builds,
     installed.flash_attention,

@@ -10,9 +10,10 @@ from math import ceil
 from rpg.config.check import check
 from rpg.config.reward import is_ours
 from rpg.config.run_config import RunConfig
-from rpg.config.settings import CORRECTION, KEYS, MODEL, OPTIM, OVERLONG, SAMPLER, Settings
+from rpg.config.settings import ACTOR, CORRECTION, KEYS, MODEL, OPTIM, OVERLONG, SAMPLER, Settings
 from rpg.data.diagnostics import Diagnostic
 from rpg.names import ADVANTAGES, KL_SCOPES, LOSSES, MOVING_REFERENCES
+from rpg.registry.methods import BOUNDS
 from rpg.verl_plugin.schedule_free import OPTIMIZER, PACKAGE, asked_for
 
 USUAL_BETA = 1e-4  # rpg_trainer.yaml's default; methods with another coefficient do not change it
@@ -143,19 +144,19 @@ def validation(run: RunConfig) -> Found:
 @check("loss name", "a loss name that begins with rpg is one of the sixteen")
 def loss_name(run: RunConfig) -> Found:
     s = run.settings
-    if _misspelt(s.loss, LOSSES):
+    if _misspelt(s.loss, LOSSES) and not run.get("rpg.external_lib"):
         yield s.wrong("loss", "is not an RPG loss", _nearest(s.loss, [*LOSSES]))
 
 
 @check("estimator name", "an estimator name that begins with rpg is rpg or rpg_batchmean")
 def estimator_name(run: RunConfig) -> Found:
     s = run.settings
-    if _misspelt(s.estimator, ADVANTAGES):
+    if _misspelt(s.estimator, ADVANTAGES) and not run.get("rpg.external_lib"):
         yield s.wrong("estimator", "is not registered", _nearest(s.estimator, ADVANTAGES))
 
 
 def _misspelt(name: str, known: Collection[str]) -> bool:
-    """Return whether a name that begins with rpg is unknown; verl_validation.py looks up others in verl's registry."""
+    """Return whether a name that begins with rpg is unknown; verl_validation.py looks up others and the user's own."""
     return name.lower().startswith("rpg") and name not in known
 
 
@@ -254,6 +255,24 @@ def loss_sees_the_reference(run: RunConfig) -> Found:
     if s.reference != "old" and s.loss not in LOSSES:
         wrong = f"needs a loss that sees the reference, and {s.shown('loss')} does not"
         yield s.wrong("reference", wrong, f"choose an rpg loss, or set {KEYS['reference']}=old")
+
+
+@check("bounds of the loss", "a loss of verl has its authors' bounds (a warning)")
+def bounds_of_the_loss(run: RunConfig) -> Found:
+    """verl's losses share clip_ratio_low and clip_ratio_high, which bound a different quantity in each."""
+    bounds = BOUNDS.get(run.settings.loss)
+    if bounds is None:
+        return
+    held = {key: run.get(f"{ACTOR}.clip_ratio_{key}") for key in ("low", "high")}
+    if held == {"low": bounds.low, "high": bounds.high}:
+        return
+    wrong = (
+        f"with {ACTOR}.clip_ratio_low={held['low']:g} and clip_ratio_high={held['high']:g}, which bound "
+        f"{bounds.meaning}: its authors use {bounds.low:g} and {bounds.high:g} ({bounds.source})"
+    )
+    by_hand = f"set {ACTOR}.clip_ratio_low={bounds.low:g} and {ACTOR}.clip_ratio_high={bounds.high:g}"
+    remedy = f"take method={bounds.method} with all of its settings, or {by_hand}" if bounds.method else by_hand
+    yield run.settings.wrong("loss", wrong, remedy, "warning")
 
 
 @check("LoRA", "the adapter is trained, and the rollouts use it")

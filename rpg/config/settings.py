@@ -208,6 +208,7 @@ RANGES: dict[str, TypeAdapter[Any]] = {
         **_each(Line | None, "rpg.script"),
         **_each(dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str | int | float | bool], "rpg.env"),
         **_each(FilePath, "rpg.data_dir"),
+        **_each(list[FilePath], "rpg.external_lib"),
         **_each(Literal[DIVERGENCES], "rpg.divergence"),
         **_each(Annotated[float, Field(ge=0, lt=1)], "rpg.reference.kl_ema"),
         **_each(list[Line], "rpg.preload.early", "rpg.preload.late"),

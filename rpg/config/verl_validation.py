@@ -16,6 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import TypeAdapter
 
 from rpg.config.check import check
+from rpg.config.external_lib import EXTERNAL, libraries
 from rpg.config.rules import SEPARATE, SOCKETS
 from rpg.config.run_config import RunConfig
 from rpg.config.settings import KEYS, RANGES, STRICT
@@ -25,17 +26,22 @@ from rpg.data.diagnostics import ABSENT, Diagnostic
 
 @check("registered with verl", "loss, estimator, reward manager and checkpoint engine are known to verl", "verl")
 def registered(run: RunConfig) -> Iterator[Diagnostic]:
-    """Names must be registered by verl, the plugin, or an external library, which only the workers import.
+    """Names must be registered by verl, the plugin, or the user's external_lib, which is imported here as in a run.
 
-    verl registers the checkpoint engines whose packages are installed. Names that a user's module registers in a worker
-    (reward manager, engine) are unknown here.
+    verl registers the checkpoint engines whose packages are installed.
     """
     from verl.checkpoint_engine import CheckpointEngineRegistry
     from verl.experimental.reward_loop.reward_manager import registry as managers
     from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 
-    from rpg.verl_plugin import register
+    from rpg.verl_plugin import external, register
 
+    for name in libraries(run):
+        try:
+            external.load(name)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a user's file raises
+            yield Diagnostic(EXTERNAL, name, f"cannot be imported: {type(error).__name__}: {error}", "correct it")
+            return
     try:
         register()
     except ValueError as error:

@@ -143,7 +143,9 @@ NEWER: dict[str, Any] = {"sizes": EVERY_SIZE, "beside": True, "newer": True}
 BOUNDS = {  # by loss_mode; losses without an entry have PPO's bounds, or none
     "gspo": Bounds(3e-4, 4e-4, "the ratio of a whole response", "arXiv 2507.18071, Section 5.1", "gspo"),
     "cispo": Bounds(1.0, 4.0, "the weight, to [0, 5]", "no floor: arXiv 2506.13585; 5: 2510.13786", "cispo"),
-    "dppo_tv": Bounds(0.15, 0.15, "the difference of probabilities", "the authors' script for arXiv 2602.04879", "dppo"),
+    "dppo_tv": Bounds(
+        0.15, 0.15, "the difference of probabilities", "the authors' script for arXiv 2602.04879", "dppo"
+    ),
     "dppo_kl": Bounds(0.05, 0.05, "the binary KL", "the authors' script for arXiv 2602.04879"),
     "geo_mean": Bounds(0.4, 0.4, "the log-ratio", "arXiv 2507.20673"),
     "clip_cov": Bounds(1.0, 1.0, "the ratio, beside the choice by covariance", "the authors' script for 2505.22617"),
@@ -172,7 +174,7 @@ ROWS = (  # in the order of tables
         name="grpo_corrected",
         label="GRPO-corrected",
         about="GRPO with its KL term weighted by the importance ratio, w k3(pi_ref / pi_theta): the gradient of URKL\n"
-        "to the initial policy (docs/mathematics.md); known as DeepSeek-V3.2's unbiased KL estimate (arXiv 2512.02556).\n"
+        "to the initial policy (docs/mathematics.md); known as DeepSeek-V3.2's unbiased KL (arXiv 2512.02556).\n"
         "Everything else as in GRPO.",
         settings={
             "rpg.divergence": "urkl",
@@ -217,8 +219,8 @@ ROWS = (  # in the order of tables
     Method(
         name="dr_grpo",
         label="Dr. GRPO",
-        about="Dr. GRPO (arXiv 2503.20783, Section 3): the group mean without the deviation, each response's sum of tokens\n"
-        "divided by the longest allowed length; clip (0.2, 0.2), no KL, no group filtering.",
+        about="Dr. GRPO (arXiv 2503.20783, Section 3): the group mean without the deviation, the sum over a response's\n"
+        "tokens divided by the longest allowed length; clip (0.2, 0.2), no KL, no group filtering.",
         settings={**DR_GRPO, **PLAIN},
         groups={"clip": "0.2_0.2"},
         look=Look("#546e7a", "-."),
@@ -227,8 +229,8 @@ ROWS = (  # in the order of tables
     Method(
         name="gspo",
         label="GSPO",
-        about="GSPO (arXiv 2507.18071, Section 5.1): one ratio per response, clipped to (3e-4, 4e-4); GRPO's advantages,\n"
-        "mean over tokens of a response, then over responses; no KL, no group filtering.",
+        about="GSPO (arXiv 2507.18071, Section 5.1): one ratio per response, clipped to (3e-4, 4e-4); GRPO's\n"
+        "advantages, mean over tokens of a response, then over responses; no KL, no group filtering.",
         settings={ESTIMATOR: "grpo", LOSS: "gspo", AGGREGATION: "seq-mean-token-mean", **PLAIN},
         groups={"clip": "3e-4_4e-4"},
         look=Look("#31a354", "-."),
@@ -237,8 +239,8 @@ ROWS = (  # in the order of tables
     Method(
         name="cispo",
         label="CISPO",
-        about="CISPO (MiniMax-M1, arXiv 2506.13585, Section 3.1): w A grad log pi with the weight w clipped and without\n"
-        "gradient. No lower bound; MiniMax-M1 does not print the upper one, 5 is ScaleRL's (arXiv 2510.13786).\n"
+        about="CISPO (MiniMax-M1, arXiv 2506.13585, Section 3.1): w A grad log pi with the weight w clipped and\n"
+        "without gradient. No lower bound; MiniMax-M1 does not print the upper one, 5 is ScaleRL's (arXiv 2510.13786).\n"
         "GRPO's advantages, mean over tokens, DAPO's group filtering and overlong penalty, as in MiniMax-M1.",
         settings={ESTIMATOR: "grpo", LOSS: "cispo", FILTER_GROUPS: True},
         groups={"clip": "1_4"},
@@ -259,8 +261,8 @@ ROWS = (  # in the order of tables
     Method(
         name="sapo",
         label="SAPO",
-        about="SAPO (arXiv 2511.20347): a sigmoid of the ratio instead of a clip, temperatures 1.0 for positive and 1.05\n"
-        "for other advantages; GRPO's advantages, mean over tokens of a response, then over responses; no KL.",
+        about="SAPO (arXiv 2511.20347): a sigmoid of the ratio instead of a clip, temperatures 1.0 for positive and\n"
+        "1.05 for other advantages; GRPO's advantages, mean over tokens of a response, then over responses; no KL.",
         settings={
             ESTIMATOR: "grpo",
             LOSS: "sapo",
@@ -275,8 +277,8 @@ ROWS = (  # in the order of tables
     Method(
         name="kl_in_reward",
         label="KL in reward",
-        about="k1 to the initial policy in the reward, which is unbiased (arXiv 2512.21852); advantages are the reward\n"
-        "less the group's mean; PPO's clip (0.2, 0.2), no group filtering, which would drop the KL of a group.",
+        about="k1 to the initial policy in the reward, which is unbiased (arXiv 2512.21852); advantages are the\n"
+        "reward less the group's mean; PPO's clip (0.2, 0.2), no group filtering, which would drop the KL of a group.",
         settings={
             ESTIMATOR: "rpg",
             KL_IN_REWARD: True,

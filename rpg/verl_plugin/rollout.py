@@ -1,4 +1,4 @@
-"""Importing this module installs the plugin's patches for the actor's side of the rollout.
+"""Importing this module installs the plugin's patches for the actor's side of the rollout, and the user's own losses.
 
 verl imports it by two keys: `actor_rollout_ref.model.external_lib` in the training process, and
 `actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module` in verl's CheckpointEngineWorker, the actor's side
@@ -9,7 +9,7 @@ different sockets forever (patches/socket_name.py). vLLM is imported only when v
 from verl.workers.rollout import base
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 
-from rpg.verl_plugin import on_cpu
+from rpg.verl_plugin import external, on_cpu
 from rpg.verl_plugin.patches import weights_only
 
 
@@ -22,5 +22,6 @@ def _replica() -> type[RolloutReplica]:
 base._ROLLOUT_REGISTRY["vllm", "async"] = "rpg.verl_plugin.patches.socket_name.ServerAdapter"
 RolloutReplicaRegistry.register("vllm", _replica)
 weights_only.install()
+external.load_all()
 if on_cpu():
     from rpg.verl_plugin.cpu import checkpoint_engine  # noqa: F401  # registers itself

@@ -10,7 +10,7 @@ A = "actor_rollout_ref.actor"
 GRPO = {"algorithm.adv_estimator": "grpo", "algorithm.norm_adv_by_std_in_grpo": True}
 UNDIVIDED = {"algorithm.adv_estimator": "grpo", "algorithm.norm_adv_by_std_in_grpo": False}
 NO_KL = {f"{A}.use_kl_loss": False, "algorithm.use_kl_in_reward": False}
-LONGEST = 64  # tokens of a response of the toy task
+LONGEST = 32  # tokens of a response of the toy task
 
 
 def clip(loss: str, low: float, high: float, aggregation: str) -> dict:

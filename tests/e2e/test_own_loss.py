@@ -1,0 +1,42 @@
+"""A run with the own loss of docs/train_your_own.md: trained, resumed, and refused when the file has changed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import short_run
+from tests.e2e.conftest import ROOT
+from tests.test_train_your_own import blocks
+
+METRIC = "actor/mine_at_the_bound"
+SCRIPT = ROOT / "recipe/rpg/cpu/run_dapo_cpu.sh"
+
+
+@pytest.mark.e2e
+@pytest.mark.full
+def test_an_own_loss(tmp_path: Path):
+    source = blocks("Your loss or estimator", "python")[0]
+    loss, run = tmp_path / "mine.py", tmp_path / "run"
+    loss.write_text(source)
+    overrides = [
+        f"actor_rollout_ref.model.external_lib={loss}",
+        "actor_rollout_ref.actor.policy_loss.loss_mode=mine",
+        "actor_rollout_ref.actor.optim.lr_warmup_steps=0",
+        "trainer.save_freq=3",
+    ]
+    steps = short_run.run(run, 3, *overrides, script=SCRIPT)
+    assert [step["step"] for step in steps] == [1, 2, 3]
+    assert all(0 <= step[METRIC] < 1 and step["actor/grad_norm"] > 0 for step in steps)
+
+    resumed = short_run.run(run, 4, *overrides, script=SCRIPT)
+    assert [step["step"] for step in resumed] == [1, 2, 3, 4]
+    assert METRIC in resumed[-1]
+
+    loss.write_text(source.replace("max=2.0", "max=3.0"))
+    refused = short_run.begin(run, 5, *overrides, script=SCRIPT)
+    try:
+        assert refused.wait(300) == 2, refused.text()[-4000:]
+    finally:
+        refused.end()
+    assert "external_lib (mine.py, content)" in refused.text()
+    assert "rpg.resume_changed=true" in refused.text()
