@@ -66,7 +66,8 @@ def group_entry(method: Method) -> str:
 
 def alias_entry(method: Method) -> str:
     """Return config/method/<alias>.yaml."""
-    return f"# @package _global_\n# Another name of {method.name}.\n# Made by scripts/make_recipe.py.\ndefaults:\n- {method.name}\n"
+    about = f"# @package _global_\n# Another name of {method.name}.\n# Made by scripts/make_recipe.py.\n"
+    return f"{about}defaults:\n- {method.name}\n"
 
 
 def methods() -> str:

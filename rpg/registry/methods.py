@@ -219,8 +219,8 @@ ROWS = (  # in the order of tables
     Method(
         name="dr_grpo",
         label="Dr. GRPO",
-        about="Dr. GRPO (arXiv 2503.20783, Section 3): the group mean without the deviation, the sum over a response's\n"
-        "tokens divided by the longest allowed length; clip (0.2, 0.2), no KL, no group filtering.",
+        about="Dr. GRPO (arXiv 2503.20783, Section 3): the group mean without the deviation, the sum over a response\n"
+        "divided by the longest allowed length; clip (0.2, 0.2), no KL, no group filtering.",
         settings={**DR_GRPO, **PLAIN},
         groups={"clip": "0.2_0.2"},
         look=Look("#546e7a", "-."),
@@ -240,7 +240,7 @@ ROWS = (  # in the order of tables
         name="cispo",
         label="CISPO",
         about="CISPO (MiniMax-M1, arXiv 2506.13585, Section 3.1): w A grad log pi with the weight w clipped and\n"
-        "without gradient. No lower bound; MiniMax-M1 does not print the upper one, 5 is ScaleRL's (arXiv 2510.13786).\n"
+        "without gradient. No lower bound; MiniMax-M1 does not print the upper one; 5 is ScaleRL's (2510.13786).\n"
         "GRPO's advantages, mean over tokens, DAPO's group filtering and overlong penalty, as in MiniMax-M1.",
         settings={ESTIMATOR: "grpo", LOSS: "cispo", FILTER_GROUPS: True},
         groups={"clip": "1_4"},

@@ -226,9 +226,8 @@ def _has_script(name: ScriptName) -> bool:
     if name.size not in row.sizes:
         return False
     if name.size == "7b":  # the release's grid; of newer methods the rows of table 8
-        return name.beta in (None, "0", BETAS[0]) and (
-            not row.newer or (name.optim == "adamw" and name.model is not None)
-        )
+        of_table_8 = name.optim == "adamw" and name.model is not None
+        return name.beta in (None, "0", BETAS[0]) and (of_table_8 or not row.newer)
     if name.size == "4b":  # the paper's tables, and for RPG one ablation at a time
         allowed = [0, 1] if name.divergence in IN_4B else [] if name.divergence else [0]
         return plain and name.ablations in allowed

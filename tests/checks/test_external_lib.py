@@ -1,0 +1,153 @@
+"""The user's own losses beside ours: named, checked, imported, in the fingerprint; and the bounds of verl's losses."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rpg.config import external_lib, fingerprint, freeze, preflight
+from rpg.config.check import CHEAP_OR_VERL, Refused
+from rpg.config.compose import compose
+from rpg.config.run_config import RunConfig
+from rpg.verl_plugin.external import VARIABLE
+from tests.checks.cases import A, L, M
+from tests.checks.conftest import overrides, run_of
+
+LOSS = """
+from verl.trainer.ppo.core_algos import register_policy_loss
+
+@register_policy_loss({name!r})
+def loss(old_log_prob, log_prob, advantages, response_mask, loss_agg_mode, config, rollout_is_weights=None):
+    return log_prob.sum(), {{}}
+"""
+ESTIMATOR = """
+from verl.trainer.ppo.core_algos import register_adv_est
+
+@register_adv_est("my_estimator")
+def estimator(token_level_rewards, response_mask, **_):
+    return token_level_rewards, token_level_rewards
+"""
+
+
+@pytest.fixture(autouse=True)
+def local_cpu(monkeypatch):
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+
+def written(file: Path, text: str) -> Path:
+    file.write_text(text)
+    return file
+
+
+def composed(toy: Path, *more: str) -> RunConfig:
+    return compose(None, [*overrides(toy), "method=dapo", *more])
+
+
+def refused(run: RunConfig) -> list[str]:
+    try:
+        preflight.refuse(run, CHEAP_OR_VERL)
+    except Refused as refusal:
+        return [f"{found.key}={found.value}: {found.wrong}" for found in refusal.diagnostics]
+    return []
+
+
+def test_files_and_modules_stand_beside_ours(toy, monkeypatch):
+    monkeypatch.chdir(toy)
+    run = composed(toy, f"{M}.external_lib=[mine.py,{external_lib.SOCKETS},a.module,{toy}/mine.py]")
+    assert run.get(f"{M}.external_lib") == external_lib.SOCKETS
+    assert run.get("actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module") == external_lib.SOCKETS
+    assert run.get(external_lib.OWN) == [str(toy / "mine.py"), "a.module"]
+    assert json.loads(freeze.environment(run.config)[VARIABLE]) == run.get(external_lib.OWN)
+    assert VARIABLE not in freeze.environment(composed(toy).config)
+
+
+@pytest.mark.slow
+def test_own_names_are_registered(toy):
+    loss = written(toy / "own_loss.py", LOSS.format(name="rpg_mine"))
+    more = written(toy / "own_estimator.py", ESTIMATOR)
+    chosen = [f"{L}=rpg_mine", "algorithm.adv_estimator=my_estimator"]
+    assert refused(composed(toy, f"{M}.external_lib=[{loss},{more}]", *chosen)) == []
+    # known in this process, but not named by the run: a worker would not know them
+    assert refused(composed(toy, chosen[0]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "no such file or module"),
+        ("def loss(:\n", "cannot be read as Python"),
+        ("import no_such_package\n", "cannot be imported: ModuleNotFoundError"),
+        ("raise SystemExit(3)\n", "cannot be imported: SystemExit"),
+        (LOSS.format(name="vanilla"), "it registers the loss 'vanilla', which exists already"),
+        (LOSS.format(name="rpg_urkl"), "it registers the loss 'rpg_urkl', which exists already"),
+        ("", "is not registered with verl"),
+    ],
+)
+def test_what_is_refused(toy, text, said):
+    file = toy / "mine.py"
+    if text is not None:
+        written(file, text)
+    (found,) = refused(composed(toy, f"{M}.external_lib={file}", f"{L}=mine_is_missing"))
+    assert said in found
+    assert refused(composed(toy, f"{M}.external_lib={file}", f"{L}=mine_is_missing")) == [found]  # a second time too
+
+
+def test_the_content_is_in_the_fingerprint(toy):
+    file = written(toy / "mine.py", "x = 1\n")
+    run = composed(toy, f"{M}.external_lib={file}")
+    (toy / "run").mkdir()
+    fingerprint.record(toy / "run", run, 0, {})
+    moved = written(toy / "elsewhere/mine.py", "x = 1\n") if (toy / "elsewhere").mkdir() is None else file
+    assert fingerprint.refuse_another(toy / "run", composed(toy, f"{M}.external_lib={moved}")) == {}
+    written(file, "x = 2\n")
+    with pytest.raises(Refused, match=r"external_lib \(mine.py, content\)"):
+        fingerprint.refuse_another(toy / "run", run)
+    with pytest.raises(Refused, match=r"external_lib \(mine.py, content\)"):
+        fingerprint.refuse_another(toy / "run", composed(toy))
+    assert fingerprint.refuse_another(toy / "run", composed(toy, f"{M}.external_lib={file}", "rpg.resume_changed=true"))
+
+
+@pytest.mark.slow
+def test_a_worker_imports_it(toy):
+    """A worker has the variable, and verl imports rpg.verl_plugin.rollout in it."""
+    file = written(toy / "mine.py", "from beside import NAME\n" + LOSS.format(name="mine").replace("'mine'", "NAME"))
+    written(toy / "beside.py", "NAME = 'mine'\n")
+    code = (
+        "import importlib; from verl.trainer.ppo.core_algos import get_policy_loss_fn; "
+        f"importlib.import_module({external_lib.SOCKETS!r}); print(get_policy_loss_fn('mine').__name__)"
+    )
+    environment = freeze.environment(composed(toy, f"{M}.external_lib={file}").config)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=_with(environment), timeout=300
+    )
+    assert done.stdout.splitlines()[-1:] == ["loss"], done.stderr[-3000:]
+
+
+def _with(variables: dict[str, str]) -> dict[str, str]:
+    import os
+
+    return {**os.environ, **variables}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        (["method=dapo", f"{L}=gspo"], "0.0003 and 0.0004"),
+        (["method=dapo", f"{L}=cispo"], "1 and 4"),
+        (["method=dapo", f"{L}=dppo_kl"], "0.05 and 0.05"),
+        (["method=gspo", "clip=0.2_0.28"], "0.0003 and 0.0004"),
+        (["method=dapo", f"{L}=gspo", "clip=3e-4_4e-4"], None),
+        (["method=cispo"], None),
+        (["method=dppo"], None),
+        (["method=sapo"], None),
+        (["method=dapo"], None),
+        (["method=rpg", f"{A}.clip_ratio_low=0.5"], None),
+    ],
+)
+def test_foreign_bounds_are_warned_of(toy, chosen, said):
+    warnings = [found for found in preflight.refuse(run_of(toy, *chosen), ["cheap"]) if "authors" in found.wrong]
+    assert [said in found.wrong for found in warnings] == [True] * (said is not None)
