@@ -11,11 +11,16 @@ ROOT = Path(__file__).parents[2]
 TOY = ["model=toy", "dataset=toy", "trainer.experiment_name=x"]
 
 
-def build_worker(*overrides: str, role: str = "actor", prepare: Callable[[Any], None] = lambda section: None) -> Any:
-    """Build the worker. prepare: changes the settings first."""
+def build_worker(
+    *overrides: str,
+    role: str = "actor",
+    prepare: Callable[[Any], None] = lambda section: None,
+    platform: str = "cpu",
+) -> Any:
+    """Build the worker. prepare: changes the settings first. platform: cpu, or verl's cuda (scripts/gpu_engine.py)."""
     ranks = {"RANK": torch.distributed.get_rank(), "WORLD_SIZE": torch.distributed.get_world_size()}
     # verl's worker reads address and port, though the group is there
-    os.environ.update(VERL_PLATFORM="cpu", RPG_HOME=str(ROOT), MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    os.environ.update(VERL_PLATFORM=platform, RPG_HOME=str(ROOT), MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     os.environ.update({name: str(value) for name, value in ranks.items()})
     from omegaconf import OmegaConf
 
