@@ -102,12 +102,12 @@ class RPGTrainer(PPOTrainer):
         loss = self.config.actor_rollout_ref.actor.policy_loss
         divergence, *_ = LOSSES.get(loss.loss_mode, ("",))
         if self.reference_settings.has_model and divergence in REVERSE and loss.get("kl_scope") == "response":
+            assert batch.partition_id is not None  # verl names one for every batch of a step
             fields = ["uid", "response_mask", "old_log_probs", "ref_log_prob"]
             data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
             padded = data.select(*fields[1:]).to_padded_tensor()
-            groups = list(data["uid"])
             baseline = later_kl_baseline(
-                *(padded[name] for name in ("old_log_probs", "ref_log_prob", "response_mask")), groups
+                padded["old_log_probs"], padded["ref_log_prob"], padded["response_mask"], list(data["uid"])
             )
             nested = TensorDict(
                 {"kl_baseline": response_to_nested(baseline, data["response_mask"])}, batch_size=len(batch.keys)
