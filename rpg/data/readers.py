@@ -1,6 +1,7 @@
 """Reads rows of a problem set one at a time, from parquet, JSON, JSONL, CSV or the hub.
 
-JSON and CSV are read by Python: pandas would turn the answer "025" into 25, and pyarrow reject mixed types.
+JSON and CSV are read by Python: pandas fills a short line of a table without a word, takes a long first line's first
+value for an index and renames a repeated column, and pyarrow rejects mixed types.
 """
 
 import contextlib

@@ -1,6 +1,5 @@
 """A pydantic model of one row, and its errors as diagnostics."""
 
-import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
@@ -14,7 +13,7 @@ from rpg.data.template import PREFIX, is_templated, strip_prompt
 from rpg.registry.datasets import OF_SPELLING, of_source
 from rpg.rewards import is_known, release, verified
 from rpg.rewards.extract import ANSWER_MARK, BOX, MAX_ANSWER_CHARS
-from rpg.rewards.number import plain_number
+from rpg.rewards.number import DECIMAL, plain_number
 
 NO_ANSWERS = frozenset(("nan", "none", "null", "n/a", "na", "unknown", "?", "-", "[invalid]"))
 BUILD = "build the file again with `rpg data build`"
@@ -24,7 +23,6 @@ REMEDIES = {  # remedy for a value of another type, by column
     "reward_model": "give {ground_truth, style}",
     "extra_info": "give {index, raw_problem, split}; verl reads it",
 }
-DIGITS = re.compile(r"-?[0-9]+")
 HARMLESS = ("extra_info.index", "extra_info.split")  # training does not depend on them
 
 
@@ -161,12 +159,12 @@ def _ground_truth(truth: Any, info: ValidationInfo) -> Any:
 
 
 def _integer(truth: str) -> int | None:
-    """Return the integer that a truth states, beside a unit where judge=verified takes it without: 7 kg."""
-    number = plain_number(release.normalize(truth))
-    if number is not None:
-        return int(number) if number.denominator == 1 else None
-    digits = DIGITS.search(truth)
-    return int(digits[0]) if digits and verified.judge_response(f"Answer: {digits[0]}", truth)[0] else None
+    """Return the integer that a truth states, also beside a unit that judge=verified lets a response omit."""
+    truth = truth.replace("{,}", ",")  # LaTeX of 1,234
+    number, first = plain_number(truth.strip("$ ")), DECIMAL.search(truth)
+    if number is None and first and "=" not in truth and verified.judge_response(f"Answer: {first[0]}", truth)[0]:
+        number = plain_number(first[0])
+    return int(number) if number is not None and number.denominator == 1 else None
 
 
 def _raw_problem(raw: Any, info: ValidationInfo) -> Any:

@@ -33,7 +33,7 @@ def build(name: str, source: Path, out: Path, *options: str) -> list[dict]:
 FORMATS = itertools.cycle(["parquet", "jsonl", "json"])
 
 
-@pytest.mark.parametrize(("name", "suffix"), zip(FLAT, FORMATS, strict=False))
+@pytest.mark.parametrize(("name", "suffix"), list(zip(FLAT, FORMATS, strict=False)))
 def test_every_set_and_every_format(name: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"published.{suffix}"
     if suffix == "parquet":

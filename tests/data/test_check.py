@@ -79,6 +79,9 @@ CORRUPTIONS = [
     (TRUTH_AT, " ", TRUTH, "leave the row out"),
     (TRUTH_AT, "nan", TRUTH, "give the answer"),
     (TRUTH_AT, "1/2", TRUTH, "are integers"),
+    (TRUTH_AT, "1, 2", TRUTH, "are integers"),
+    (TRUTH_AT, "x=25", TRUTH, "are integers"),
+    (TRUTH_AT, "7 kg", TRUTH, "write 7", "warning"),
     (TRUTH_AT, "Answer: 5", TRUTH, "bare answer"),
     (TRUTH_AT, "1" * 201, TRUTH, "never scores"),
     (TRUTH_AT, "\\frac{1}{2", TRUTH, "correct the LaTeX"),
@@ -106,7 +109,7 @@ def test_corrupt_value(case: tuple) -> None:
 
 def test_sound_values() -> None:
     row = good_rows()[3]
-    for truth in ("$1,000$", "-4", "7 cm"):
+    for truth in ("$1,000$", "1{,}234", "-4", "7 cm"):
         put(row, TRUTH_AT, truth)
         assert not list(row_diagnostics(row))
     put(row, ("data_source",), "aime24")
