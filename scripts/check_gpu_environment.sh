@@ -29,11 +29,11 @@ install() {
 }
 
 dry_runs() { # as a shell with this environment active would
-    local script profile
+    local script attention
     for script in recipe/rpg/7b/run_dapo_7b.sh recipe/rpg/7b/run_rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28.sh \
         recipe/rpg/4b/run_rpg_4b_ufkl1e-4_8k.sh recipe/rpg/4b/run_grpo_corrected_4b_2k.sh; do
-        for profile in gpu gpu_sdpa; do
-            DRY_RUN=1 VIRTUAL_ENV=$env bash "$script" "profile=$profile" | grep -q '^actor_rollout_ref:'
+        for attention in null sdpa; do
+            DRY_RUN=1 VIRTUAL_ENV=$env bash "$script" "attention=$attention" | grep -q '^actor_rollout_ref:'
         done
     done
 }
@@ -53,9 +53,10 @@ try "requirement.txt, but for flash-attn, and this package" install
 if ((failed)); then exit 1; fi
 try "rpg verify" "$env/bin/rpg" verify
 try "the plugin in a fresh process and in a Ray worker" "$env/bin/rpg" doctor --ray
-try "dry runs of 7b and 4b, profiles gpu and gpu_sdpa" dry_runs
+try "dry runs of 7b and 4b, with and without flash-attn" dry_runs
 try "a run refused for want of GPUs, and not of an environment" refusal
 try "the unit tests" tests -q -m 'not e2e and not full and not gpu' --numprocesses 2 --dist loadfile
+try "scripts/gpu_losses.py and gpu_engine.py, small, on the CPU" tests -q tests/gpu/test_small_checks.py
 try "verl's engine under the gpu profiles' settings, over gloo" tests -q -s -m full tests/verl_plugin/test_packing.py
 try "vLLM's arguments of 7b and of 4b at 8k, up to the device" tests -q -m full tests/gpu_environment/test_rollout_arguments.py
 if ((failed)); then

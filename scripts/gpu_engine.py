@@ -84,6 +84,7 @@ def main() -> int:
     os.environ.update(WANDB_MODE="disabled", RAY_LOCAL_WORLD_SIZE="1", LOCAL_RANK="0")
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     os.environ.setdefault("VERL_LOGGING_LEVEL", "WARN")
+    os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "rpg.verl_plugin.autoload")  # this package need not be installed
     warnings.simplefilter("ignore", UserWarning)  # verl names every engine that is not installed
     cuda = args.device == "cuda"
     checks = ["float32", *args.checks]
@@ -158,7 +159,7 @@ def train(setting: Setting, check: str, initial: dict[str, list[torch.Tensor]]) 
         section.actor.use_dynamic_bsz = section.rollout.log_prob_use_dynamic_bsz = True
         section.actor.ppo_max_token_len_per_gpu = section.rollout.log_prob_max_token_len_per_gpu = setting.budget
 
-    worker = build_worker(*overrides(setting, check), prepare=by_tokens, platform="cuda" if cuda else "cpu")
+    worker = build_worker(*overrides(setting, check), prepare=by_tokens, platform="nvidia" if cuda else "cpu")
     generator = torch.Generator().manual_seed(1)
     prompts = [prompt for prompt, _ in setting.lengths]
     rows = [torch.randint(5, 300, (sum(pair),), generator=generator) for pair in setting.lengths]

@@ -4,6 +4,7 @@
 python scripts/gpu_report.py losses.json engine.json    # the rows of docs/gpu.md
 """
 
+import contextlib
 import json
 import platform
 import sys
@@ -58,7 +59,8 @@ class Report:
         """Run a check. Whatever it raises is its result, so that one failure does not hide the others."""
         began = time.perf_counter()
         try:
-            figures, ok = measure(), True
+            with contextlib.redirect_stdout(sys.stderr):  # verl prints; stdout is for the JSON
+                figures, ok = measure(), True
         except Exception as error:  # noqa: BLE001 (printed, counted and in the exit code)
             figures, ok = {"error": " ".join(f"{type(error).__name__}: {error}".split())[:400]}, False
             if not isinstance(error, OutOfBounds):

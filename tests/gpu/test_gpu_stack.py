@@ -28,10 +28,11 @@ pytestmark = pytest.mark.gpu
 ROLLOUT_KL = 2e-3
 ROLLOUT_PROBABILITY = 0.2
 
-PROFILE = "gpu" if importlib.util.find_spec("flash_attn") else "gpu_sdpa"
+ATTENTION = "null" if importlib.util.find_spec("flash_attn") else "sdpa"
 # the shapes of one small GPU instead of eight large ones
 ONE_GPU = [
-    f"profile={PROFILE}",
+    "profile=gpu",
+    f"attention={ATTENTION}",
     "trainer.n_gpus_per_node=1",
     "trainer.logger=[console,file]",
     "rpg.stall_limit=600",
@@ -87,7 +88,7 @@ def show(found: list[dict]) -> None:
     seconds = sorted(step["timing_s/step"] for step in late)
     kl = max(abs(step["rollout_corr/kl"]) for step in found)
     apart = max(step["training/rollout_probs_diff_max"] for step in found)
-    figure(f"profile={PROFILE}; {seconds[len(seconds) // 2]:.2f} s a step; rollout KL at most {kl:.1e}, "
+    figure(f"attention={ATTENTION}; {seconds[len(seconds) // 2]:.2f} s a step; rollout KL at most {kl:.1e}, "
            f"probability {apart:.3f}; ratio {min(step['actor/rpg_ratio_min'] for step in found):.3f} to "
            f"{max(step['actor/rpg_ratio_max'] for step in found):.3f}")  # fmt: skip
 
