@@ -168,7 +168,7 @@ def train(setting: Setting, check: str, initial: dict[str, list[torch.Tensor]]) 
         data = batch(rows, prompts, calculate_entropy=False, compute_loss=False)
         return [row.float().cpu() for row in response_log_probs(worker.compute_log_prob, data)]
 
-    old, log_probs_peak = peak(log_probs, cuda)
+    old = log_probs()
     if check == "float32":
         initial["float32"] = old
     bf16 = {*BF16} <= {*MODES[check]}
@@ -185,7 +185,7 @@ def train(setting: Setting, check: str, initial: dict[str, list[torch.Tensor]]) 
         return time.perf_counter() - began
 
     seconds, update_peak = peak(lambda: [update() for _ in range(3)], cuda)
-    trained = log_probs()
+    trained, log_probs_peak = peak(log_probs, cuda)  # beside the moments
     require(apart(trained, old) > 0, "three updates left every log-prob as it was")
     saved = setting.folder / "saved" / "actor"
     worker.actor.save_checkpoint(str(saved), None, 1, None)
