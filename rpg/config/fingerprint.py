@@ -95,7 +95,7 @@ def defining(run: RunConfig) -> dict[str, Any]:
         values[f"{FUNCTION}.path (content)"] = _content(reward)
     for name in libraries(run):
         if file := source(name):
-            values[f"{EXTERNAL} ({file.name}, content)"] = _content(file)
+            values.setdefault(f"{EXTERNAL} ({file.name}, content)", []).append(_content(file))  # names may repeat
     config = run.model / "config.json"
     values["actor_rollout_ref.model.path (config.json)"] = _content(config) if config.is_file() else None
     return values

@@ -96,6 +96,18 @@ def test_what_is_refused(toy, text, said):
     assert refused(composed(toy, f"{M}.external_lib={file}", f"{L}=mine_is_missing")) == [found]  # a second time too
 
 
+def test_files_of_one_name_count_each(toy):
+    files = [toy / part / "mine.py" for part in "ab"]
+    for file in files:
+        file.parent.mkdir()
+        written(file, "x = 1\n")
+    run = composed(toy, f"{M}.external_lib=[{files[0]},{files[1]}]")
+    (toy / "run").mkdir()
+    fingerprint.record(toy / "run", run, 0, {})
+    written(files[0], "x = 2\n")
+    assert list(fingerprint.compare(toy / "run", run)) == [f"{M}.external_lib (mine.py, content)"]
+
+
 def test_the_content_is_in_the_fingerprint(toy):
     file = written(toy / "mine.py", "x = 1\n")
     run = composed(toy, f"{M}.external_lib={file}")
