@@ -14,6 +14,7 @@ from launch_scripts import RECIPE, SCRIPTS, arguments, composed
 from omegaconf import OmegaConf
 
 from rpg.config.compose import compose_config, resolve
+from rpg.config.freeze import freeze
 from rpg.names import DIVERGENCES
 from rpg.registry import recipe
 from rpg.registry.labels import method_of_config, method_of_name
@@ -180,7 +181,8 @@ def test_executed_as_a_process(name, tmp_path):
     assert imports.isdisjoint({"torch", "ray", "verl", "vllm", "transformers", "pandas"})  # these take seconds
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RPG_HOME", str(RECIPE.parents[1]))
-        wanted = resolve(compose_config([f"rpg.script={name}", *arguments(SCRIPTS[name])]))
+        patch.chdir(tmp_path)
+        wanted = freeze(resolve(compose_config([f"rpg.script={name}", *arguments(SCRIPTS[name])])))
         assert OmegaConf.create(done.stdout) == OmegaConf.create(wanted.config)
     assert not list(tmp_path.iterdir())  # a dry run leaves nothing behind
 
