@@ -19,6 +19,7 @@ from rpg.files.atomic import write_whole
 from rpg.files.lock import RUN, held_by
 from rpg.registry import recipe
 from rpg.registry.datasets import validation_files
+from rpg.registry.labels import ALIASES
 from rpg.registry.methods import ROWS
 from rpg.registry.scripts import table_script
 from rpg.results import figures
@@ -76,7 +77,7 @@ def choose(rows: list[Row], methods: list[str]) -> list[Row]:
     Raises:
         ResultsError: an unknown method.
     """
-    wanted = {method.lower() for method in methods}
+    wanted = {ALIASES.get(method.lower(), method).lower() for method in methods}
     if unknown := wanted - {row.method.lower() for row in rows} - {"paper", "all"}:
         known = ", ".join(row.method for row in rows)
         raise ResultsError(f"--methods {min(unknown)}: no row of table {rows[0].table}; there are {known}, paper, all")

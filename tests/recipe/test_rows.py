@@ -36,6 +36,7 @@ def test_every_printed_row_has_its_script(table):
     assert [row.method for row in choose(rows_of(table), ["paper"])] == printed
     beside = ["GRPO-corrected", "Dr. GRPO", "GSPO", "CISPO", "DPPO-TV", "SAPO", "KL in reward"]
     assert [row.method for row in choose(rows_of(table), ["all"])] == [*printed, *beside]
+    assert [row.method for row in choose(rows_of(table), ["deepseek_v32"])] == ["GRPO-corrected"]
 
 
 @pytest.mark.slow
