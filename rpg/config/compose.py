@@ -30,6 +30,8 @@ from rpg.registry.recipe import RECIPE, Script, home
 from rpg.verl_plugin.version import INSTALL
 
 CONFIG_DIR = RECIPE.resolve() / "config"
+# verl's groups that choose an engine
+FSDP_GROUPS = {"model_engine": "dp", "actor": "dp_actor", "ref": "dp_ref", "critic": "dp_critic"}
 SET_BY_OWN_REWARD = {OVERLONG: False, scripts.JUDGE: None}
 PATHS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME")  # variables that end up in the configuration
 
@@ -126,6 +128,11 @@ def compose_config(overrides: list[str]) -> DictConfig:
     verl = importlib.util.find_spec("verl")  # does not import verl
     if verl is None or not verl.submodule_search_locations:
         raise ModuleNotFoundError(f"verl is not installed; run bash scripts/setup.sh or {INSTALL}")
+    for text, one in zip(overrides, parsed, strict=True):
+        fsdp = FSDP_GROUPS.get(one.key_or_group)
+        if fsdp and one.value() != fsdp:
+            wrong = f"must be {fsdp}: our worker and reference are written for FSDP"
+            raise BadSetting(f"{text}: {wrong}; for other engines use plain verl (docs/plain_verl.md)")
     search = override("hydra.searchpath", [f"file://{verl.submodule_search_locations[0]}/trainer/config"])
     with hydra.initialize_config_dir(version_base=None, config_dir=str(CONFIG_DIR)):
         try:

@@ -129,7 +129,7 @@ class Settings:
     reference: Literal[REFERENCES] = at("rpg.reference.mode")  # type: ignore[valid-type]
     every_k: PositiveInt | None = at("rpg.reference.every_k")
     kl_target: PositiveFloat | None = at("rpg.reference.kl_target")
-    ref_strategy: str = at(f"{REF}.strategy")
+    ref_strategy: Literal["fsdp2", "fsdp"] = at(f"{REF}.strategy")
     ref_fsdp_size: int = at(f"{REF}.fsdp_config.fsdp_size")
     actor_fsdp_size: OrMinusOne = at(f"{ACTOR}.fsdp_config.fsdp_size")
     ref_micro_batch: PositiveInt | None = at(f"{REF}.log_prob_micro_batch_size_per_gpu")

@@ -44,3 +44,25 @@ def test_a_key_like_no_other(capsys):
 
 def test_a_word_without_a_value(capsys):
     assert refused("progress", capsys).endswith("write KEY=VALUE")
+
+
+@pytest.mark.parametrize(
+    ("override", "fsdp"),
+    [
+        ("model_engine=megatron", "dp"),
+        ("model_engine=veomni", "dp"),
+        ("model_engine=no_such_engine", "dp"),
+        ("actor@actor_rollout_ref.actor=megatron_actor", "dp_actor"),
+        ("ref@actor_rollout_ref.ref=torchtitan_ref", "dp_ref"),
+    ],
+)
+def test_another_engine_is_refused_by_name(override, fsdp, capsys):
+    assert f"must be {fsdp}: " in refused(override, capsys)
+
+
+@pytest.mark.parametrize("part", ["actor", "ref"])
+def test_another_strategy_is_refused_by_name(part, capsys, monkeypatch):
+    monkeypatch.setenv("DRY_RUN", "1")
+    key = f"actor_rollout_ref.{part}.strategy"
+    assert start.start(None, ["trainer.experiment_name=t", f"{key}=megatron"]) == 2
+    assert f"{key}='megatron': must be 'fsdp2' or 'fsdp'" in capsys.readouterr().err
