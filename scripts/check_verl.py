@@ -8,6 +8,7 @@ tests/verl_plugin/verl_contract.yaml still exist, and that the keys set by the r
 """
 
 import ast
+import contextlib
 import importlib
 import inspect
 import os
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
 from pkgutil import resolve_name, walk_packages
+from types import ModuleType
 from typing import Any
 
 import yaml
@@ -53,18 +55,28 @@ def missing_imports() -> Iterator[str]:
             yield f"{file} imports {path}: {error}"
 
 
+def plugin_modules() -> dict[str, ModuleType | str]:
+    """Import the plugin's modules; an error's text for those that this verl breaks."""
+    import rpg.verl_plugin
+
+    modules: dict[str, ModuleType | str] = {}
+    for _, name, package in walk_packages(rpg.verl_plugin.__path__, "rpg.verl_plugin."):
+        if not package and not name.endswith(("autoload", "preload.client", "preload.server", "preload.ray_ids")):
+            try:
+                modules[name] = importlib.import_module(name)
+            except (ImportError, AttributeError) as error:
+                modules[name] = str(error)
+    return modules
+
+
 def overrides() -> Iterator[tuple[type, str, Any, Any]]:
     """Yield each class of ours, the name of a method that it overrides, our method and theirs."""
-    import rpg.verl_plugin
     from rpg.verl_plugin import engine
 
-    mixed = engine.register_engine("fsdp2")  # our mixins come before verl's engine
-    modules = [
-        importlib.import_module(name)
-        for _, name, package in walk_packages(rpg.verl_plugin.__path__, "rpg.verl_plugin.")
-        if not package and not name.endswith(("autoload", "preload.client", "preload.server", "preload.ray_ids"))
-    ]
-    classes = {cls for module in modules for cls in vars(module).values() if isinstance(cls, type)} | {mixed}
+    modules = [module for module in plugin_modules().values() if isinstance(module, ModuleType)]
+    classes = {cls for module in modules for cls in vars(module).values() if isinstance(cls, type)}
+    with contextlib.suppress(ImportError):  # the part about imports says so
+        classes.add(engine.register_engine("fsdp2"))  # our mixins come before verl's engine
     for cls in classes:
         order = [base for base in cls.__mro__ if base is not object]
         ours = [base for base in order if base.__module__.startswith("rpg.")]
@@ -77,6 +89,9 @@ def overrides() -> Iterator[tuple[type, str, Any, Any]]:
 
 def changed_signatures() -> Iterator[str]:
     """Yield methods whose parameters differ from the overridden ones; *args and **kwargs take any."""
+    for module, error in plugin_modules().items():
+        if isinstance(error, str):
+            yield f"{module} cannot be imported, so that its methods were not compared: {error}"
     for cls, name, ours, theirs in overrides():
         mine, verls = (inspect.signature(function).parameters.values() for function in (ours, theirs))
         anything = any(p.kind in VAR for p in (*mine, *verls)) or (name == "__init__" and is_dataclass(cls))
@@ -107,12 +122,28 @@ def unknown_keys() -> Iterator[str]:
 
 
 def main() -> int:
-    """Print the differences."""
+    """Print the differences as they are found."""
     os.environ.setdefault("VERL_PLATFORM", "cpu")  # verl chooses a platform when it is imported
     contract = yaml.safe_load(CONTRACT.read_text())
-    found = [*missing_imports(), *changed_signatures(), *changed_lines(contract), *unknown_keys()]
-    print("\n".join(found) or "no differences")
-    return 1 if found else 0
+    parts = {
+        "imports": missing_imports(),
+        "signatures of overridden methods": changed_signatures(),
+        "lines of the contract": changed_lines(contract),
+        "settings": unknown_keys(),
+    }
+    total = 0
+    for name, part in parts.items():
+        count = 0
+        print(f"{name}:", flush=True)
+        try:
+            for count, difference in enumerate(part, 1):  # noqa: B007
+                print(f"  {difference}", flush=True)
+        except Exception as error:  # noqa: BLE001 (another verl may fail in any way)
+            count += 1
+            print(f"  stopped by {type(error).__name__}: {' '.join(str(error).split())}", flush=True)
+        print(f"  {count or 'no'} difference{'s' * (count != 1)}", flush=True)
+        total += count
+    return 1 if total else 0
 
 
 if __name__ == "__main__":
