@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault(version.SAID, "1")  # the line about the tier is for plain verl; commands check the version
     try:
         return _main(argv)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if (message := version.missing_extra(error)) is None:
             raise
         print(f"rpg {argv[0]}: {message}", file=sys.stderr)

@@ -34,7 +34,7 @@ def main(name: str | None, overrides: list[str]) -> int:
     os.environ.setdefault(version.SAID, "1")  # the run's own check is about the version
     try:
         from rpg.run.start import start  # a second of imports
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if (message := version.missing_extra(error)) is None:
             raise
         print(f"error: {message}", file=sys.stderr)

@@ -1,6 +1,6 @@
 """What the installed verl is enough for; importing this module does not import verl.
 
-core: losses, estimators and their config class, for any verl with the features that `lacks` looks for (0.6.1 and later).
+core: losses, estimators and their config class, for any verl with what `lacks` looks for (0.6.1 and later).
 system: worker, trainer, reference, schedule-free and `rpg train`, for the versions of SYSTEM.
 """
 
@@ -41,25 +41,33 @@ def allowed() -> bool:
     return os.environ.get(ALLOW) == "1"
 
 
-def missing_extra(error: ModuleNotFoundError) -> str | None:
-    """Return which extra of this package brings a missing module; None if the extra is installed, or it is our module."""
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
+def missing_extra(error: ImportError) -> str | None:
+    """Return the extra that a failed import needs, in a message; None if it is installed, or RPG_ALLOW_VERL is set.
 
-    if error.name is None or error.name.partition(".")[0] == "rpg":
+    The extra also counts as missing where verl or another of its packages has a version outside of its range.
+    """
+    from packaging.requirements import Requirement
+
+    if allowed():
         return None
     try:
         requirements = [Requirement(text) for text in metadata.requires("rpg-verl") or []]
     except metadata.PackageNotFoundError:  # in PYTHONPATH, or sent with a cluster's job
         return None
-    known = {canonicalize_name(distribution.name) for distribution in metadata.distributions()}
-    system = [one for one in requirements if one.marker and one.marker.evaluate({"extra": "system"})]
-    missing = [one.name for one in system if canonicalize_name(one.name) not in known]
+    missing = []
+    for requirement in requirements:
+        if requirement.marker and requirement.marker.evaluate({"extra": "system"}):
+            try:
+                fits = requirement.specifier.contains(metadata.version(requirement.name), prereleases=True)
+            except metadata.PackageNotFoundError:
+                fits = False
+            if not fits:
+                missing.append(f"{requirement.name}{requirement.specifier}")
     if not missing:
         return None
     return (
-        f"{sys.prefix} has no module {error.name}. This command needs the extra [system], for verl {SYSTEM}: "
-        f"pip install 'rpg-verl[system]' brings {len(missing)} missing packages"
+        f"{error}. This needs the extra [system]: pip install 'rpg-verl[system]'; {sys.prefix} lacks "
+        f"{', '.join(sorted(missing))}"
     )
 
 
