@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Resolve both environments for Linux x86-64 on Python 3.11 and 3.12, without installing anything: requirement.txt,
-# and requirements/cpu.in, which must give exactly requirements/cpu.txt on both.
+# which must bring what the extras of pyproject.toml need, and requirements/cpu.in, which must give exactly
+# requirements/cpu.txt on both.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=$(mktemp -d)
@@ -30,6 +31,15 @@ for version in 3.11 3.12; do
     compile=(.venv/bin/uv pip compile --quiet --no-header --no-annotate --python-version "$version")
     resolved=$("${compile[@]}" --config-file "$folder/gpu.toml" --python-platform x86_64-manylinux_2_28 \
         requirement.txt)
+    # setup_gpu.sh installs this package without its dependencies
+    echo "$resolved" > "$folder/gpu.txt"
+    "${compile[@]}" --config-file "$folder/gpu.toml" --python-platform x86_64-manylinux_2_28 \
+        --constraint "$folder/gpu.txt" --extra system --extra schedulefree requirement.txt pyproject.toml \
+        > "$folder/resolved.txt"
+    diff "$folder/gpu.txt" "$folder/resolved.txt" || {
+        echo "check_requirement: requirement.txt does not bring what the extras of pyproject.toml need (>)" >&2
+        exit 1
+    }
     echo "Python $version: $(grep -c '==' <<< "$resolved") packages;" \
         "$(grep -E '^(verl|torch|vllm|ray|transformers|flash-attn|pandas|pyarrow|hydra-core|wandb|schedulefree)(\[[a-z]*\])?==' <<< "$resolved" | tr '\n' ' ')"
     # wheels alone, so that nothing needs a compiler; antlr4's runtime is pure Python and published as source
