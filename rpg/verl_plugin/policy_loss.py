@@ -60,12 +60,18 @@ def policy_loss(
 
     Returns:
         The scalar from verl's agg_loss, normalised by config.global_batch_info, so that gradients do not
-        depend on the number of ranks or micro-batches; never a leaf. NaN if an unmasked token has NaN or
-        Inf. Metrics: floats, always the same keys; verl's, and in plain main_ppo those of ours that are means.
+        depend on the number of ranks or micro-batches; never a leaf. With our actor loss it is NaN if an
+        unmasked token has NaN or Inf, and the step is skipped. In plain main_ppo, some of whose engines do
+        not skip it, such a token has loss 0 and is counted. Metrics: floats, always the same keys; verl's,
+        and in plain main_ppo those of ours that are means.
     """
     from verl.trainer.ppo.core_algos import agg_loss
 
     micro_batch = MICRO_BATCH.get()
+    used = response_mask
+    if micro_batch is None:
+        given = [tensor for tensor in (log_prob, old_log_prob, advantages, rollout_is_weights) if tensor is not None]
+        used = response_mask * torch.stack([tensor.isfinite() for tensor in given]).all(dim=0)
     compute = compiled(log_prob.device) if config.get("use_torch_compile") else token_loss_summary
     losses, on_device = compute(
         spec_from_actor_config(name, config),
@@ -74,24 +80,25 @@ def policy_loss(
         advantages=advantages,
         ref_log_prob=micro_batch.ref_log_prob if micro_batch else None,
         kl_baseline=micro_batch.kl_baseline if micro_batch else None,
-        mask=response_mask,
+        mask=used,
     )
     if rollout_is_weights is not None:
-        losses = losses * rollout_is_weights.masked_fill(response_mask == 0, 0.0)
-    summary = floats(on_device)
+        losses = losses * rollout_is_weights.masked_fill(used == 0, 0.0)
+    unused = (used != response_mask).sum(dtype=torch.float64)
+    summary = floats(on_device._replace(not_finite=on_device.not_finite + unused))
     if micro_batch:
         micro_batch.summary = summary
         metrics = verl_metrics(summary)
     else:
-        metrics = verl_metrics(summary) | means(summary)
+        share = summary.not_finite / max(1.0, summary.tokens + summary.not_finite)
+        metrics = verl_metrics(summary) | means(summary) | {"actor/rpg_not_finite": share}
     if not summary.tokens + summary.not_finite:  # without unmasked tokens: 0 with gradient 0, not 0 / 0
         return losses.sum(), metrics
     info = config.get("global_batch_info") or {}
     loss = agg_loss(loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode, **info)
     # log w is clamped, so that an infinite one may not show in the loss
     finite = loss.detach().isfinite() & (on_device.not_finite == 0)
-    # verl skips the step on all ranks, except with Megatron (docs/plain_verl.md)
-    return loss * torch.where(finite, 1.0, math.nan), metrics
+    return loss * torch.where(finite, 1.0, math.nan), metrics  # FSDP: verl skips the step on all ranks
 
 
 def spec_from_actor_config(name: str, config: Any) -> LossSpec:

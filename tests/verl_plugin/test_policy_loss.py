@@ -46,7 +46,7 @@ def call(name, data, config, mode="token-mean", **extra):
     """Return scalar, gradient by log_prob and metrics of a loss in verl's registry."""
     data = {**data, "log_prob": data["log_prob"].clone().requires_grad_()}
     function = core_algos.get_policy_loss_fn(name)
-    loss, metrics = function(**{"rollout_is_weights": None, **extra}, **data, loss_agg_mode=mode, config=config)
+    loss, metrics = function(**{"rollout_is_weights": None, **data, **extra}, loss_agg_mode=mode, config=config)
     assert loss.shape == ()
     loss.backward()
     return loss.item(), data["log_prob"].grad, metrics
@@ -122,7 +122,7 @@ class TestContract:
         means = {f"actor/rpg_{name}" for name in names}
         name, data = "rpg_rf_urkl_clip_ppo", batch()
         _, _, plain = call(name, data, actor_config())
-        assert plain.keys() == of_verl | means
+        assert plain.keys() == of_verl | means | {"actor/rpg_not_finite"}
         micro_batch = adapter.MicroBatch()
         token = adapter.MICRO_BATCH.set(micro_batch)
         _, _, inside = call(name, data, actor_config())
@@ -142,15 +142,28 @@ class TestContract:
 
     @pytest.mark.parametrize("value", [float("nan"), -float("inf")])
     @pytest.mark.parametrize("tensor", ["log_prob", "old_log_prob", "advantages", "rollout_is_weights"])
-    def test_non_finite_numbers_that_count_make_the_loss_nan(self, tensor, value):
-        """verl then skips the optimizer step."""
+    def test_a_non_finite_number_that_counts(self, tensor, value):
+        """With our actor loss the loss is NaN, and the step is skipped; in plain verl the token has loss 0."""
         data = {**batch(), "rollout_is_weights": torch.ones(8, 40)}
         row = int(data["response_mask"].any(-1).nonzero()[0])
+        tokens = int(data["response_mask"].sum())
+        good = {**data, "advantages": data["advantages"].clone()}
+        good["advantages"][row, 0] = 0.0  # the loss of this token is then 0 without a KL
         data[tensor] = data[tensor].clone()
         data[tensor][row, 0] = value
-        weights = data.pop("rollout_is_weights")
         for name, kl_coef in (("rpg_fkl", 0.1), ("rpg_rf_urkl_clip_ppo", 0.0)):
-            loss, _, _ = call(name, data, actor_config(kl_coef=kl_coef), rollout_is_weights=weights)
+            config = actor_config(kl_coef=kl_coef)
+            loss, gradient, metrics = call(name, data, config)
+            assert metrics["actor/rpg_not_finite"] == 1 / tokens
+            assert gradient[row, 0] == 0
+            if kl_coef == 0.0:
+                expected, expected_gradient, clean = call(name, good, config)
+                assert loss == pytest.approx(expected, rel=1e-6)
+                assert torch.equal(gradient, expected_gradient)
+                assert clean["actor/rpg_not_finite"] == 0
+            token = adapter.MICRO_BATCH.set(adapter.MicroBatch())
+            loss, _, _ = call(name, data, config)
+            adapter.MICRO_BATCH.reset(token)
             assert loss != loss
 
 
