@@ -15,11 +15,11 @@ from rpg.files.atomic import write_whole
 from rpg.lab.bias import ROWS
 from rpg.lab.sweeps import Grid, unique_settings
 from rpg.names import DIVERGENCES
-from rpg.results.figures import STYLE, save
+from rpg.results.figures import OWN_LABELS_STYLE, save
 
 CELL, LINE = 0.62, 0.4  # width and height of a cell in inches
 LETTER = 0.083  # width of a letter of a row's label in inches
-LINES_STYLE = {**STYLE, "font.size": 9, "axes.titlesize": 10}
+LINES_STYLE = {**OWN_LABELS_STYLE, "font.size": 9, "axes.titlesize": 10}
 # per measurement: ends of its colour scale from light to dark, and decimals
 SHOWN = {
     "reward": (0.6, 1.0, 3),
@@ -51,7 +51,7 @@ class Map(NamedTuple):
 def write(directory: Path, name: str, table: pd.DataFrame, figure: Figure) -> None:
     """Write the CSV and the PNG of a question atomically."""
     write_whole(directory / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
-    write_whole(directory / f"{name}.png", save(figure, "png"))
+    write_whole(directory / f"{name}.png", save(figure, "png", style=OWN_LABELS_STYLE))
 
 
 def sweep_table(grids: Sequence[Grid], results: pd.DataFrame) -> pd.DataFrame:

@@ -55,6 +55,8 @@ STYLE: dict[Any, Any] = {  # matplotlib's type lists every key
     "svg.hashsalt": "rpg",
     "lines.linewidth": 1.8,
 }
+# for figures without names of runs: the tick labels of a logarithmic axis are mathtext
+OWN_LABELS_STYLE = {**STYLE, "text.parse_math": True}
 
 
 @dataclass(frozen=True)
@@ -172,10 +174,13 @@ def single(panel: Panel, looks: dict[str, Look]) -> str:
     return text[text.index("<svg") :].replace("<svg ", f'<svg data-axes="{numbers}" ', 1)
 
 
-def save(fig: Figure, kind: str, creator: str | None = None) -> bytes:
-    """Return the bytes of a png or svg file without a date, so that they are reproducible; creator: metadata."""
+def save(fig: Figure, kind: str, creator: str | None = None, style: dict[Any, Any] = STYLE) -> bytes:
+    """Return the bytes of a png or svg file without a date, so that they are reproducible; creator: metadata.
+
+    style: the one in which the figure was drawn; matplotlib makes some ticks only now.
+    """
     metadata = {"Software": creator} if kind == "png" else {"Date": None, **({"Creator": creator} if creator else {})}
     out = io.BytesIO()
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(style):
         fig.savefig(out, format=kind, dpi=110, metadata=metadata)
     return out.getvalue()

@@ -130,7 +130,7 @@ def write(path: Path, *parts: str) -> None:
 @contextmanager
 def picture(path: Path, rows: int = 1, columns: int = 1, dpi: int = 90, **options: Any) -> Iterator[Any]:
     """Yield the axes of a figure and write it at the end."""
-    with pyplot.rc_context(figures.STYLE):
+    with pyplot.rc_context(figures.OWN_LABELS_STYLE):
         figure, axes = pyplot.subplots(rows, columns, **options)
         yield axes
         if not figure.get_layout_engine():  # no `layout` was given

@@ -1,6 +1,7 @@
 """`rpg lab`: the same numbers for the same seed and any number of processes; CSV and pictures."""
 
 import csv
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ from rpg.lab.sweeps import SWEEPS, unique_settings
 from rpg.lab.train import Measured, Scale, Setting
 
 torch.set_num_threads(1)
+LAB = Path(__file__).resolve().parents[2] / "docs" / "results" / "lab"
 
 
 @pytest.mark.slow
@@ -72,3 +74,12 @@ def test_every_cell_of_a_picture_has_its_number_and_its_error(name):
         means = results.loc[grid.settings(), grid.shown]
         expected += [f"{mean:.{decimals}f}\n± {mean:.{decimals}f}" for mean in means]
     assert texts == expected
+
+
+def test_powers_of_ten_on_an_axis_are_typeset(tmp_path):
+    table = pd.read_csv(LAB / "noise.csv")
+    figure = report.noise_figure(table)
+    report.write(tmp_path, "noise", table, figure)
+    labels = [label for axes in figure.axes for label in axes.get_xticklabels() + axes.get_yticklabels()]
+    powers = [label for label in labels if "$" in label.get_text()]
+    assert powers and all(label.get_parse_math() for label in powers)
