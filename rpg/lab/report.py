@@ -126,7 +126,7 @@ def _lines(axes: Axes, table: pd.DataFrame, labels: Mapping[str, str], x: str, y
 
 
 def heat_maps(maps: Sequence[Map]) -> Figure:
-    """Draw heat maps in pairs that share row labels, with number and error per cell."""
+    """Draw heat maps in pairs, the row labels once if both have the same, with number and error per cell."""
     with matplotlib.rc_context({**LINES_STYLE, "axes.grid": False}):
         lines = [maps[i : i + 2] for i in range(0, len(maps), 2)]
         heights = [LINE * len(line[0].rows) + 0.85 for line in lines]
@@ -135,10 +135,13 @@ def heat_maps(maps: Sequence[Map]) -> Figure:
             for column in (maps[0::2], maps[1::2])
         ]
         labels = LETTER * max(len(row) for each in maps for row in each.rows) + 0.5
+        labelled = [number % 2 == 0 or each.rows != maps[number - 1].rows for number, each in enumerate(maps)]
+        if any(labelled[1::2]):
+            widths[1] += labels
         fig = Figure(figsize=(sum(widths) + labels, sum(heights) + 0.1), layout="constrained")
         all_axes = fig.subplots(len(lines), 2, squeeze=False, height_ratios=heights, width_ratios=widths)
         for number, each in enumerate(maps):
-            _draw(all_axes.flat[number], each, labelled=number % 2 == 0)
+            _draw(all_axes.flat[number], each, labelled[number])
         for axes in all_axes.flat[len(maps) :]:
             axes.set_axis_off()
         return fig

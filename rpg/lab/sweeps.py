@@ -53,9 +53,8 @@ OLD_FORMS: Axis = {
     "UFKL, per token": UFKL,
 }
 KLS_ALONE: Axis = {
-    f"{d.upper()}{label}, beta {beta:g}": {"loss": f"rpg_rf_{d}", "kl_coef": beta, **scope}
-    for label, scope, divergences in (("", {}, DIVERGENCES), (" of responses", RESPONSE, REVERSE))
-    for d in divergences
+    f"{d.upper()}, beta {beta:g}": {"loss": f"rpg_rf_{d}", "kl_coef": beta}
+    for d in DIVERGENCES
     for beta in (0.01, 0.03, 0.1, 0.3)
 }
 KLS: Axis = {

@@ -67,13 +67,17 @@ def test_every_cell_of_a_picture_has_its_number_and_its_error(name):
     names = [name for field in Measured._fields for name in (field, f"{field}_se")]
     rows = [dict.fromkeys(names, 0.101 + 0.007 * count) for count in range(len(settings))]
     results = pd.DataFrame(rows, index=pd.Index(settings, dtype=object))
-    texts = [text.get_text() for axes in report.sweep_figure(grids, results).axes for text in axes.texts]
+    figure = report.sweep_figure(grids, results)
+    texts = [text.get_text() for axes in figure.axes for text in axes.texts]
     expected = []
     for grid in grids:
         decimals = report.SHOWN[grid.shown][2]
         means = results.loc[grid.settings(), grid.shown]
         expected += [f"{mean:.{decimals}f}\n± {mean:.{decimals}f}" for mean in means]
     assert texts == expected
+    shown = [[label.get_text() for label in axes.get_yticklabels()] for axes in figure.axes]
+    for count, grid in enumerate(grids):  # labelled, or beside a map that is labelled so
+        assert list(grid.rows) in (shown[count], shown[count - count % 2])
 
 
 def test_powers_of_ten_on_an_axis_are_typeset(tmp_path):
@@ -82,4 +86,5 @@ def test_powers_of_ten_on_an_axis_are_typeset(tmp_path):
     report.write(tmp_path, "noise", table, figure)
     labels = [label for axes in figure.axes for label in axes.get_xticklabels() + axes.get_yticklabels()]
     powers = [label for label in labels if "$" in label.get_text()]
-    assert powers and all(label.get_parse_math() for label in powers)
+    assert powers
+    assert all(label.get_parse_math() for label in powers)
