@@ -126,7 +126,8 @@ def link(site: Path, allowed: set[str]) -> None:
     A folder that they do not share with another distribution is one link.
     """
     owners, files = defaultdict(set), defaultdict(list)
-    for distribution in metadata.distributions():
+    here = Path(str(metadata.distribution("verl").locate_file("")))
+    for distribution in metadata.distributions(path=[str(here)]):  # not those inside setuptools, once it is imported
         name = canonicalize_name(distribution.name)
         for file, *_ in csv.reader((distribution.read_text("RECORD") or "").splitlines()):
             top = file.partition("/")[0]
@@ -134,7 +135,6 @@ def link(site: Path, allowed: set[str]) -> None:
                 owners[top].add(name)
                 if name in allowed:
                     files[top].append(file)
-    here = Path(str(metadata.distribution("verl").locate_file("")))
     for top, own in files.items():
         for file in [top] if owners[top] <= allowed else own:
             (site / file).parent.mkdir(parents=True, exist_ok=True)
