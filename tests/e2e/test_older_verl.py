@@ -1,0 +1,31 @@
+"""The whole stack on the oldest verl of the tier "system"."""
+
+import importlib.util
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import short_run
+from tests.e2e.conftest import ROOT
+
+VERSION = "0.9.0"
+SPEC = importlib.util.spec_from_file_location("verl_matrix", ROOT / "scripts/verl_matrix.py")
+verl_matrix = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(verl_matrix)
+
+
+@pytest.mark.e2e
+@pytest.mark.full
+def test_two_steps_and_a_checkpoint(tmp_path: Path):
+    with zipfile.ZipFile(verl_matrix.wheel(VERSION)) as archive:
+        archive.extractall(tmp_path / "verl")
+    paths = [str(tmp_path / "verl"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    run = tmp_path / "run"
+    steps = short_run.run(run, 2, "trainer.save_freq=2", PYTHONPATH=os.pathsep.join(paths))
+    assert [step["step"] for step in steps] == [1, 2]
+    assert all(step["actor/grad_norm"] > 0 and "actor/rpg_kl" in step for step in steps)
+    assert (run / "global_step_2").is_dir()
+    assert json.loads((run / "environment.json").read_text())["versions"]["verl"] == VERSION
