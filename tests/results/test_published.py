@@ -113,25 +113,17 @@ def facts_of_the_study():
     start, end = (validated.filter(like="/acc/").squeeze(axis=1).mean() for validated in (start, end))
     yield f"from {start:.2f} to about {end:.1f} for every method"
     yield f"2 steps per batch end {lower(2)} and 64 steps {lower(64)}"
-    ess, clipped = rows["training/off_policy/ess"].mean(), rows["actor/pg_clipfrac"].mean()
-    yield f"effective sample size stays near {ess:.2f} and the clip affects {100 * clipped:.0f} % of the tokens"
     yield f"The last accuracy is over 512 problems, standard error {math.sqrt(0.5 * 0.5 / 512):.3f}"
 
 
 def facts_of_the_identity():
-    identity = pandas.read_csv(RESULTS / "lab/identity.csv").set_index("spread")
-    for spread in (0.01, 0.15, 1):
-        kinds, *others = identity.loc[spread]
-        yield f"| {spread} | {kinds:.0e} | {others[0]:g} | {others[1]:g} | {others[2]:.0e} |"
+    identity = pandas.read_csv(RESULTS / "lab/identity.csv")
     most = math.ceil(identity[["divergences", "rows"]].max(axis=None) * 1e4) / 1e4
     yield f"differ by {most} of the token gradient at most"
     yield f"below {most} of the token gradient"
 
 
 def facts_of_the_factors():
-    rates = pandas.read_csv(RESULTS / "factors/runs.csv")["actor_rollout_ref.actor.optim.lr"].value_counts()
-    yield f"{rates[1e-4]} runs combine filter, advantages and loss"
-    yield f"{rates[5e-5]} more have half the learning rate"
     filtered = [(loss, kind, "on") for loss in ("RPG-REINFORCE-URKL", "DAPO") for kind in ("divided", "not divided")]
     prompts = [value("factors/runs.md", "prompts per batch", *cell) for cell in filtered]
     yield f"samples {sum(prompts) / 4:.1f} prompts per batch instead of 32"
@@ -172,10 +164,6 @@ def facts_of_the_papers_tables():
     highest, deviation = (re.findall(rf"{before} ([+\d.]+\d)", summary)[0] for before in ("column is", "deviation of"))
     yield f"with a standard deviation of {deviation}"
     yield f"the highest row of the highest column, {highest}"
-    column = "RPG-REINFORCE - DAPO"
-    sets = ("AMC23", "Minerva-Math", "OlympiadBench")
-    amc, minerva, olympiad = (f"{value('paper.md', column, name):+.3f}" for name in sets)
-    yield f"{amc} on AMC23, {minerva} on Minerva-Math and {olympiad} on OlympiadBench"
 
 
 def facts_of_all():
