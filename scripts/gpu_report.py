@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks of gpu_losses.py and gpu_engine.py: a line each as it comes, and all as JSON; or a table of their JSON files.
 
-python scripts/gpu_report.py losses.json engine.json    # the rows of docs/gpu.md
+python scripts/gpu_report.py losses.json engine.json    # Markdown
 """
 
 import contextlib
