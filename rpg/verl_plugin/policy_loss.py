@@ -68,10 +68,11 @@ def policy_loss(
     from verl.trainer.ppo.core_algos import agg_loss
 
     micro_batch = MICRO_BATCH.get()
-    used = response_mask
+    used, unused = response_mask, 0
     if micro_batch is None:
         given = [tensor for tensor in (log_prob, old_log_prob, advantages, rollout_is_weights) if tensor is not None]
         used = response_mask * torch.stack([tensor.isfinite() for tensor in given]).all(dim=0)
+        unused = (used != response_mask).sum()
     compute = compiled(log_prob.device) if config.get("use_torch_compile") else token_loss_summary
     losses, on_device = compute(
         spec_from_actor_config(name, config),
@@ -84,7 +85,6 @@ def policy_loss(
     )
     if rollout_is_weights is not None:
         losses = losses * rollout_is_weights.masked_fill(used == 0, 0.0)
-    unused = (used != response_mask).sum(dtype=torch.float64)
     summary = floats(on_device._replace(not_finite=on_device.not_finite + unused))
     if micro_batch:
         micro_batch.summary = summary
