@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpu_report import Figures, Report, require, within
+from gpu_report import Figures, Report, process_group, require, within
 
 from rpg.plan import memory
 from rpg.plan.estimate import MODELS, Shape, shape_of
@@ -82,7 +82,6 @@ def main() -> int:
     )
     args = parser.parse_args()
     os.environ.update(WANDB_MODE="disabled", RAY_LOCAL_WORLD_SIZE="1", LOCAL_RANK="0")
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     os.environ.setdefault("VERL_LOGGING_LEVEL", "WARN")
     os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "rpg.verl_plugin.autoload")  # this package need not be installed
     warnings.simplefilter("ignore", UserWarning)  # verl names every engine that is not installed
@@ -98,19 +97,11 @@ def main() -> int:
     report = Report("gpu_engine.py", args.device, parameters=shape.parameters, sequences=len(lengths), budget=budget)
     with tempfile.TemporaryDirectory() as name:
         setting = Setting(args.device, Path(name), lengths, budget)
-        store = torch.distributed.FileStore(f"{name}/meeting", 1)
-        if cuda:
-            torch.cuda.set_device(0)
-        torch.distributed.init_process_group(
-            "cpu:gloo,cuda:nccl" if cuda else "gloo", store=store, rank=0, world_size=1
-        )
-        try:
+        with process_group(args.device):
             report.check("a random model", partial(write_model, setting, shape))
             initial: dict[str, list[torch.Tensor]] = {}
             for check in dict.fromkeys(checks):
                 report.check(check, partial(train, setting, check, initial))
-        finally:
-            torch.distributed.destroy_process_group()
     return report.end()
 
 

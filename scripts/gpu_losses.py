@@ -9,16 +9,14 @@ A line per check goes to stderr, all figures as JSON to stdout; exit code 1 if a
 
 import argparse
 import math
-import os
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
 
 import torch
-from gpu_report import Figures, Report, require, within
+from gpu_report import Figures, Report, process_group, require, within
 from torch import Tensor
 
 from rpg.config import gpu_host
@@ -195,23 +193,12 @@ def compilation(device: torch.device, names: list[str]) -> Figures:
 
 def sums(device: torch.device) -> Figures:
     """Add float64 numbers over a group of one rank, as the actor's metrics: NCCL on a GPU, gloo on a CPU."""
-    cuda = device.type == "cuda"
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    with tempfile.TemporaryDirectory() as folder:
-        store = torch.distributed.FileStore(f"{folder}/meeting", 1)
-        if cuda:
-            torch.cuda.set_device(0)
-        torch.distributed.init_process_group(
-            "cpu:gloo,cuda:nccl" if cuda else "gloo", store=store, rank=0, world_size=1
-        )
-        try:
-            total = torch.full((7,), 1 / 3, dtype=torch.float64, device=device)
-            torch.distributed.all_reduce(total)
-            torch.distributed.barrier()
-        finally:
-            torch.distributed.destroy_process_group()
+    with process_group(device.type):
+        total = torch.full((7,), 1 / 3, dtype=torch.float64, device=device)
+        torch.distributed.all_reduce(total)
+        torch.distributed.barrier()
     require(total.tolist() == [1 / 3] * 7, f"sums are {total.tolist()}")
-    return {"backend": "nccl" if cuda else "gloo"}
+    return {"backend": "nccl" if device.type == "cuda" else "gloo"}
 
 
 def vanilla(data: dict[str, Tensor], mask: Tensor) -> None:

@@ -6,11 +6,13 @@ python scripts/gpu_report.py losses.json engine.json    # Markdown
 
 import contextlib
 import json
+import os
 import platform
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,23 @@ def require(condition: object, problem: str) -> None:
     """Raise OutOfBounds with the problem unless the condition holds."""
     if not condition:
         raise OutOfBounds(problem)
+
+
+@contextlib.contextmanager
+def process_group(device: str) -> Iterator[None]:
+    """Make this process the one rank of a process group: NCCL on a GPU, gloo on a CPU."""
+    cuda = device == "cuda"
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    if cuda:
+        torch.cuda.set_device(0)
+    with tempfile.TemporaryDirectory() as folder:
+        store = torch.distributed.FileStore(f"{folder}/meeting", 1)
+        backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
+        torch.distributed.init_process_group(backend, store=store, rank=0, world_size=1)
+        try:
+            yield
+        finally:
+            torch.distributed.destroy_process_group()
 
 
 class Report:
