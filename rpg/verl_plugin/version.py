@@ -17,10 +17,10 @@ ALLOW = "RPG_ALLOW_VERL"
 SAID = "RPG_TIER_SAID"  # set once autoload.py has printed its line, so that child processes do not repeat it
 
 
-def installed() -> str | None:
-    """Return the version of the installed verl, or None."""
+def installed(name: str = "verl") -> str | None:
+    """Return the version of an installed package, or None."""
     try:
-        return metadata.version("verl")
+        return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
 
@@ -57,11 +57,8 @@ def missing_extra(error: ImportError) -> str | None:
     missing = []
     for requirement in requirements:
         if requirement.marker and requirement.marker.evaluate({"extra": "system"}):
-            try:
-                fits = requirement.specifier.contains(metadata.version(requirement.name), prereleases=True)
-            except metadata.PackageNotFoundError:
-                fits = False
-            if not fits:
+            version = installed(requirement.name)
+            if version is None or not requirement.specifier.contains(version, prereleases=True):
                 missing.append(f"{requirement.name}{requirement.specifier}")
     if not missing:
         return None
