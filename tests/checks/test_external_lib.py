@@ -4,8 +4,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from verl.trainer.ppo import core_algos
 
 from rpg.config import external_lib, fingerprint, freeze, preflight
 from rpg.config.check import CHEAP_OR_VERL, Refused
@@ -35,6 +37,13 @@ def estimator(token_level_rewards, response_mask, **_):
 def local_cpu(monkeypatch):
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def own_registries():
+    """What a test registers is gone after it: other files of this process read verl's registries whole."""
+    with patch.dict(core_algos.POLICY_LOSS_REGISTRY), patch.dict(core_algos.ADV_ESTIMATOR_REGISTRY):
+        yield
 
 
 def written(file: Path, text: str) -> Path:
