@@ -186,8 +186,8 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
         solution="gsm8k",
     ),
     DataSet("toy", ("toy_sum",), "sum", benchmark="toy sums", entry="toy", task="toy", written="toy_sum", split="both",
-            problems="2048 and 256"),
-    DataSet("chain_sum", ("chain_sum",), "chain", entry="chain", split="both"),
+            problems="2,048 and 256"),
+    DataSet("chain_sum", ("chain_sum",), "chain", entry="chain", split="both", problems="6,000 and 512"),
 )  # fmt: skip
 BY_NAME = {row.name: row for row in DATASETS}
 BY_ENTRY = {row.entry: row for row in DATASETS if row.entry}

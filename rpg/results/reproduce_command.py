@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="for every script; before the options")
     parser.add_argument(
         "--methods", nargs="+", default=["paper"], metavar="METHOD", help="rows, by their names in the table; "
-        "paper (default): all of the paper's; all: also GRPO-corrected"
+        "paper (default): all of the paper's; all: also the newer methods (rpg list)"
     )  # fmt: skip
     parser.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="N", help="default: 1")
     parser.add_argument("--profile", choices=["gpu", "cpu"], default="gpu", help="cpu: the same rows on the toy task")
