@@ -1,12 +1,15 @@
 """Running runs as a live table, read from their files."""
 
+import itertools
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -31,6 +34,7 @@ SHOWN = (
 READ = frozenset(metric for _, metrics, _ in SHOWN for metric in metrics)
 BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK = 8  # characters of a sparkline
+GAP = 1  # characters between two columns
 QUIET = 600  # seconds without a new line after which a run's age is shown
 
 
@@ -102,30 +106,62 @@ def sparkline(series: pd.Series) -> str:
     return "".join(BLOCKS[round(height)] for height in heights)
 
 
-def screen(all_watched: Sequence[Watched], width: int) -> Table:
-    """Return a table with one row per run, with sparklines below the values if the width allows."""
+def names(all_watched: Sequence[Watched]) -> list[str]:
+    """Return the runs' names; for runs of one name those of their directories."""
+    number = Counter(watched.name for watched in all_watched)
+    return [watched.name if number[watched.name] == 1 else printable(watched.path.parent.name)
+            for watched in all_watched]  # fmt: skip
+
+
+def screen(all_watched: Sequence[Watched], width: int) -> RenderableType:
+    """Return one row per run, with sparklines below the values if the width allows.
+
+    In a narrow terminal a run's name and progress have a line of their own, and columns that do not fit are left out.
+    """
+    runs = list(zip(names(all_watched), [watched.state() for watched in all_watched], strict=True))
     values = [watched.values() for watched in all_watched]
-    labels = list(dict.fromkeys(label for own in values for label in own))
-    lines = 2 if width >= (SPARK + 1) * (len(labels) + 4) else 1  # name and progress take 4
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("run", "step", *labels):
-        made.add_column(Text(heading), overflow="fold")
-    for watched, own in zip(all_watched, values, strict=True):
-        cells = ("\n".join(own.get(label, "–")[:lines]) for label in labels)
-        made.add_row(*map(Text, (watched.name, watched.state(), *cells)))
+    widths = {
+        label: max(SPARK, *map(len, label.split()), *(len(own[label][0]) for own in values if label in own)) + GAP
+        for label in sorted({label: None for own in values for label in own}, key=_place)
+    }
+    rows = [{label: Text("\n".join(own.get(label, "–"))) for label in widths} for own in values]
+    if sum(max(map(len, texts)) + GAP for texts in zip(*runs, strict=True)) + sum(widths.values()) <= width:
+        whole = [{"run": Text(name), "step": Text(state), **row} for (name, state), row in zip(runs, rows, strict=True)]
+        return _table(["run", "step", *widths], whole, widths)
+    ends = zip(widths, itertools.accumulate(widths.values()), strict=True)
+    shown = [label for label, end in ends if end <= width]
+    parts: list[RenderableType] = [_table(shown, [], widths)]
+    for run, row in zip(runs, rows, strict=True):
+        parts += [Text("  ".join(run), overflow="fold"), _table(shown, [row], widths, show_header=False)]
+    return Group(*parts)
+
+
+def _place(label: str) -> float:
+    """Return a column's place; accuracies, which a run may not have yet, follow the reward."""
+    return next((place for place, (known, *_) in enumerate(SHOWN) if known == label), 0.5)
+
+
+def _table(
+    headings: Sequence[str], rows: Sequence[Mapping[str, Text]], widths: Mapping[str, int], show_header: bool = True
+) -> Table:
+    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold", show_header=show_header)
+    for heading in headings:
+        made.add_column(Text(heading), width=widths[heading] - GAP if heading in widths else None)
+    for row in rows:
+        made.add_row(*(row[heading] for heading in headings))
     return made
 
 
 def show(all_watched: list[Watched], once: bool, every: float, live: Live | None = None) -> None:
     """Update the live table until all runs have ended, or without one print a line per run when its log grows."""
     while True:
-        changed = [watched for watched in all_watched if watched.read()]
+        changed = [watched.read() for watched in all_watched]
         if live:
             live.update(screen(all_watched, live.console.width), refresh=True)
         else:
-            for one in changed:
+            for one, name in itertools.compress(zip(all_watched, names(all_watched), strict=True), changed):
                 values = (f"{label} {value}" for label, (value, _) in one.values().items())
-                print(one.name, one.state(), *values, sep="  ", flush=True)
+                print(name, one.state(), *values, sep="  ", flush=True)
         if once or all(watched.ended for watched in all_watched):
             return
         time.sleep(every)

@@ -57,6 +57,28 @@ def test_every_run_is_shown_in_any_width(tmp_path: Path, width: int):
     assert all(any(f"run{number}" in line for line in text) for number in range(6))
 
 
+def test_eighty_columns_break_no_word_and_name_every_run(tmp_path: Path):
+    name = "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28-custom-kl_coef=0.1,kl_scope=response,mode=fixed"
+    values = dict.fromkeys(
+        ["critic/score/mean", "actor/entropy", "actor/rpg_kl", "actor/ppo_kl", "actor/pg_clipfrac", "timing_s/step",
+         "response_length/mean", "perf/max_memory_allocated_gb"], 0.125,
+    )  # fmt: skip
+    validated = {**values, "val-core/reasoning-gym/chain_sum/acc/mean@8": 0.5}
+    all_watched = []
+    for directory, last in (("a", values), ("b", validated)):  # two seeds of one script have one name
+        write_run(tmp_path / directory, [(2, last)], config(name, steps=6))
+        all_watched.append(Watched(tmp_path / directory / "metrics.jsonl"))
+        assert all_watched[-1].read()
+    for some in (all_watched[1:], all_watched):
+        console = Console(width=80, record=True, file=io.StringIO())
+        console.print(screen(some, 80))
+        text = console.export_text()
+        assert max(map(len, text.splitlines())) <= 80
+        assert {"reward", "accuracy", "entropy", "clipped", "response", "length"} <= set(text.split())
+        assert (name in text.replace("\n", "")) == (len(some) == 1)
+    assert {"a  2/6", "b  2/6"} <= {line.partition(",")[0] for line in text.splitlines()}
+
+
 def test_it_waits_for_the_first_step_and_ends_with_the_last(tmp_path: Path):
     write_config(tmp_path / "r", steps=2)
     command = [sys.executable, "-m", "rpg.cli", "watch", "--every", "0.1", str(tmp_path / "r")]
