@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from tqdm import tqdm
+
 from rpg.config import fingerprint, preflight
 from rpg.config.check import Refused
 from rpg.config.compose import of_script
@@ -30,7 +32,7 @@ from rpg.results.run_settings import put, setting
 from rpg.results.runs import METRICS, load_runs, read_metrics
 from rpg.results.table import build_table, paper_table
 from rpg.run.measures import is_validation
-from rpg.run.processes import Children
+from rpg.run.processes import Children, brief
 from rpg.run.processes import exit_code as shell_code
 
 Profile = Literal["gpu", "cpu"]
@@ -236,29 +238,45 @@ def show_plan(planned: Sequence[PlannedRun], refused: dict[str, str]) -> list[Pl
 
 
 def run_missing(planned: Sequence[PlannedRun], logs: Path, parallel: int, children: Children) -> list[str]:
-    """Run what is missing, `parallel` runs at a time, until the end or a signal; return failures with reasons."""
+    """Run what is missing, `parallel` runs at a time, until the end or a signal; return failures with reasons.
+
+    In a terminal a bar counts the steps of all runs; its time left assumes that the coming steps take as long.
+    """
     waiting, active, failures = deque(run for run in planned if not run.finished()), {}, []
-    while active or (waiting and not children.stopped):
-        while waiting and len(active) < max(1, parallel) and not children.stopped:
-            one = waiting.popleft()
-            if holder := wait_until_free(one.directory, children):
-                failures.append(f"{one.name}: its directory is {holder}")
-            elif not children.stopped:
-                log = logs / f"{one.name}.log"
-                log.parent.mkdir(parents=True, exist_ok=True)
-                command = one.command()
-                with open(log, "a", encoding="utf-8") as stream:
-                    stream.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {shlex.join(command)}\n")
-                print(f"{one.name}: begins after step {one.step()}; {log}", flush=True)
-                active[children.start(command, log)] = one, log
-        time.sleep(POLL_SECONDS)
-        for process in [process for process in active if process.poll() is not None]:
-            one, log = active.pop(process)
-            done = one.finished()
-            print(f"{one.name}: {'done' if done else 'not done'}", flush=True)
-            if not done and not children.stopped:
-                code = shell_code(process.returncode)
-                failures.append(f"{one.name}: ended at step {one.step()} with exit code {code}; {log}")
+    steps = {run.name: run.step() for run in planned}
+    total, initial = sum(run.steps for run in planned), sum(steps.values())
+    with tqdm(
+        total=total, initial=initial, desc="all runs", unit="step", smoothing=0, dynamic_ncols=True, disable=None
+    ) as bar:
+
+        def say(text: str) -> None:
+            with bar.external_write_mode():
+                print(text, flush=True)
+
+        while active or (waiting and not children.stopped):
+            while waiting and len(active) < max(1, parallel) and not children.stopped:
+                one = waiting.popleft()
+                if holder := wait_until_free(one.directory, children):
+                    failures.append(f"{one.name}: its directory is {holder}")
+                elif not children.stopped:
+                    log = logs / f"{one.name}.log"
+                    log.parent.mkdir(parents=True, exist_ok=True)
+                    command = one.command()
+                    with open(log, "a", encoding="utf-8") as stream:
+                        stream.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {shlex.join(command)}\n")
+                    say(f"{one.name}: begins after step {one.step()}; {brief(log)}")
+                    active[children.start(command, log)] = one, log
+            time.sleep(POLL_SECONDS)
+            if not bar.disable:
+                steps |= {one.name: one.step() for one, _ in active.values()}
+                bar.n = sum(steps.values())
+                bar.refresh()
+            for process in [process for process in active if process.poll() is not None]:
+                one, log = active.pop(process)
+                say(f"{one.name}: {'done' if one.finished() else 'not done'}")
+                if not one.finished() and not children.stopped:
+                    code = shell_code(process.returncode)
+                    failures.append(f"{one.name}: ended at step {one.step()} with exit code {code}; {log}")
     return failures
 
 

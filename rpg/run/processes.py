@@ -1,4 +1,4 @@
-"""Child commands that end with this process and get its signals."""
+"""Child commands that end with this process and get its signals; paths as a terminal shows them."""
 
 import ctypes
 import os
@@ -82,3 +82,8 @@ def call(command: list[str]) -> int:
 def exit_code(returncode: int) -> int:
     """Return the shell's exit code for a return code of subprocess: 128 + N for signal N."""
     return returncode if returncode >= 0 else 128 - returncode
+
+
+def brief(path: Path) -> Path:
+    """Return a path below the working directory as a relative one."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -21,6 +21,7 @@ from rpg.config.run_config import RunConfig
 from rpg.files.integrity import steps, verify
 from rpg.run import cleanup, signals
 from rpg.run.monitor import INTERRUPT, Monitor
+from rpg.run.processes import brief
 from rpg.run.signals import DONE, FAILED
 
 if TYPE_CHECKING:
@@ -146,11 +147,6 @@ def next_start(run: RunConfig) -> str:
         if verify(directory, contents=False).complete:  # reading the contents takes minutes for a large model
             return f"the same command resumes from the checkpoint of step {step}"
     return "there is no checkpoint yet: the same command begins again"
-
-
-def brief(path: Path) -> Path:
-    """Return a path below the working directory as a relative one."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _show_end(log: Path | None, terminal: TextIO) -> None:

@@ -150,6 +150,19 @@ def test_watch(terminal, tmp_path):
     assert text.rfind(SHOW) > text.rfind("\x1b[?25l")
 
 
+def test_a_build(terminal, tmp_path):
+    rows = ({"question": f"What is {number} + 1?", "answer": str(number + 1)} for number in range(200_000))
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    columns = ["--question", "question", "--answer", "answer"]
+    build = terminal(*CLI, "data", "build", "--from", "mine.jsonl", *columns, "--name", "mine")
+    build.wait_for(r"mine: \d+ rows")
+    build.press_ctrl_c()
+    assert build.wait() == 130
+    assert_in_order(build.text(), most=2)
+    assert build.text().strip().endswith("rpg data: interrupted")
+    assert not (tmp_path / "data").exists()
+
+
 def test_the_toy_model(terminal):
     demo = terminal(*CLI, "demo", "--prepare-only", "--dir", "toy")
     demo.wait_for(" s  loss")  # after ten seconds

@@ -7,7 +7,6 @@ import csv
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -23,6 +22,7 @@ from rpg.files import manifest
 from rpg.registry import recipe
 from rpg.results import reproduction
 from rpg.results.messages import ResultsError
+from tests.terminal import Terminal, assert_in_order
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
@@ -108,18 +108,24 @@ def test_a_run_that_fails_is_named_and_the_rest_is_done(interpreter, tmp_path, m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (None, 130), (signal.SIGTERM, 143)])
 def test_ended_in_the_middle_and_started_again(interpreter, tmp_path, monkeypatch, number, code):
     monkeypatch.setenv("STAND_IN_SECONDS", "1")
     out, run = tmp_path / "out", tmp_path / "out/runs/grpo_cpu-seed1"
     arguments = ["reproduce", "8", *ONE, "--steps", "3", "--out", str(out)]
     command = [PYTHON, "-c", CALL, str(interpreter), *arguments]
-    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+    terminal = Terminal(command, tmp_path / "screen", tmp_path, dict(os.environ))
     until = time.monotonic() + 120
     while not (run / "global_step_1" / manifest.NAME).is_file() and time.monotonic() < until:
         time.sleep(0.05)
-    os.kill(process.pid, number)
-    assert process.wait(60) == code
+    if number:
+        os.kill(terminal.process.pid, number)
+    else:
+        terminal.wait_for(r"all runs: +\d+%.* [12]/3 ")
+        terminal.press_ctrl_c()
+    assert terminal.wait(60) == code
+    if not number:
+        assert_in_order(terminal.text(), most=7)
     assert main(arguments) == 0  # waits for the run, which ends with its parent
     assert steps(run) == [0, 1, 2, 3]
     first, again = starts(run)
