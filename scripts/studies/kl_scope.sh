@@ -23,3 +23,6 @@ for seed in ${SEEDS:-1 2 3 4 5 6}; do
             reward.reward_kwargs.overlong_buffer_cfg.enable=true "$@"
     done
 done
+"$python" scripts/studies/compact.py pack "$runs" "$out"
+"$python" scripts/studies/kl_scope_measure.py "$runs" "$out"
+"$python" scripts/studies/kl_scope_report.py "$out" "$out"
