@@ -126,18 +126,18 @@ def disk(run: RunConfig) -> Iterator[Diagnostic]:
 def checkpoints_fit(run: RunConfig, shape: Shape) -> Iterator[Diagnostic]:
     """Compare the size of the run's checkpoints with the free space; it reuses the space of earlier ones."""
     config = run.config
-    one, most = checkpoint_bytes(shape, config), checkpoints_at_once(config)
+    size, most = checkpoint_bytes(shape, config), checkpoints_at_once(config)
     target = Path(run.get(RUN_DIR)).expanduser().absolute()
     place = next(folder for folder in (target, *target.parents) if folder.exists())
     free = shutil.disk_usage(place).free
-    there = 0
+    saved = 0
     if run.get("trainer.resume_mode") != "disable" and run.get("trainer.max_actor_ckpt_to_keep"):
-        there = min(len(steps(target)), most)
-    result = f"{most} at once of {one / GB:.3g} GB; there are {free / GB:.3g} GB free at {place}"
-    if there:
-        result += f", and {there} of them are there already"
+        saved = min(len(steps(target)), most)
+    result = f"{most} at once of {size / GB:.3g} GB; there are {free / GB:.3g} GB free at {place}"
+    if saved:
+        result += f", and {saved} of them are there already"
     level: Level = "ok"
-    if most * one > free + there * one:
-        level = "error" if min(most, 2) * one > free + there * one else "warning"
+    if most * size > free + saved * size:
+        level = "error" if min(most, 2) * size > free + saved * size else "warning"
     remedy = "" if level == "ok" else "set CKPTS_DIR elsewhere, or trainer.max_actor_ckpt_to_keep=2"
     yield Diagnostic("checkpoints", ABSENT, result, remedy, level)

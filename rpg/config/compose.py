@@ -85,10 +85,10 @@ def compare_with_name(config: DictConfig, overrides: list[str], notes: list[str]
     except scripts.UnknownName as error:
         notes.append(f"note: {error}; the configuration was not compared with it")
         return
-    own = scripts.overrides(name)
-    if overrides == own:
+    script_overrides = scripts.overrides(name)
+    if overrides == script_overrides:
         return
-    differences = scripts.differences(name, compose_config([override("rpg.script", script), *own]), config)
+    differences = scripts.differences(name, compose_config([override("rpg.script", script), *script_overrides]), config)
     if not is_ours(config.reward.custom_reward_function.path):
         for key, value in SET_BY_OWN_REWARD.items():
             if key in differences and differences[key][1] == value:
@@ -128,9 +128,9 @@ def compose_config(overrides: list[str]) -> DictConfig:
     verl = importlib.util.find_spec("verl")  # does not import verl
     if verl is None or not verl.submodule_search_locations:
         raise ModuleNotFoundError(f"verl is not installed; run bash scripts/setup.sh or {INSTALL}")
-    for text, one in zip(overrides, parsed, strict=True):
-        fsdp = FSDP_GROUPS.get(one.key_or_group)
-        if fsdp and one.value() != fsdp:
+    for text, parsed_override in zip(overrides, parsed, strict=True):
+        fsdp = FSDP_GROUPS.get(parsed_override.key_or_group)
+        if fsdp and parsed_override.value() != fsdp:
             wrong = f"must be {fsdp}: our worker and reference are written for FSDP"
             raise BadSetting(f"{text}: {wrong}; for other engines use plain verl (docs/plain_verl.md)")
     search = override("hydra.searchpath", [f"file://{verl.submodule_search_locations[0]}/trainer/config"])
@@ -139,9 +139,11 @@ def compose_config(overrides: list[str]) -> DictConfig:
             return hydra.compose("rpg_trainer", overrides=[search, *overrides])
         except ConfigCompositionException as error:
             known = known_keys(hydra.compose("rpg_trainer", overrides=[search]))
-            for text, one in zip(overrides, parsed, strict=True):
-                if not one.is_add() and one.key_or_group not in known:
-                    near = types.did_you_mean(one.key_or_group, known) or "`rpg train --help` lists the groups"
+            for text, parsed_override in zip(overrides, parsed, strict=True):
+                if not parsed_override.is_add() and parsed_override.key_or_group not in known:
+                    near = (
+                        types.did_you_mean(parsed_override.key_or_group, known) or "`rpg train --help` lists the groups"
+                    )
                     raise BadSetting(f"{text}: no such setting or group; {near}") from error
             raise _bad_configuration(error) from error
         except (HydraException, OmegaConfBaseException, ValueError, TypeError, AttributeError, AssertionError) as error:

@@ -28,13 +28,13 @@ def set_external_lib(config: DictConfig) -> None:
     """
     named = OmegaConf.select(config, EXTERNAL)
     names = [named] if isinstance(named, str) else list(named) if isinstance(named, ListConfig) else []
-    held = OmegaConf.select(config, OWN)
-    own = [*(held if isinstance(held, ListConfig) else []), *(name for name in names if name != SOCKETS)]
-    if not own or not all(isinstance(name, str) for name in own):
+    stored = OmegaConf.select(config, OWN)
+    modules = [*(stored if isinstance(stored, ListConfig) else []), *(name for name in names if name != SOCKETS)]
+    if not modules or not all(isinstance(name, str) for name in modules):
         return
     if names and names != [SOCKETS]:
         OmegaConf.update(config, EXTERNAL, SOCKETS)
-    OmegaConf.update(config, OWN, [*dict.fromkeys(map(_absolute, own))])
+    OmegaConf.update(config, OWN, [*dict.fromkeys(map(_absolute, modules))])
 
 
 def _absolute(name: str) -> str:

@@ -112,18 +112,18 @@ def compare(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]]:
     if not file.is_file():
         return {}
     try:
-        there = json.loads(file.read_text())
+        recorded = json.loads(file.read_text())
     except ValueError as error:
         remedy = f"remove it, if {directory} holds the same training"
         raise Refused([Diagnostic(str(file), ABSENT, f"cannot be read: {error}", remedy)]) from error
-    there = {
-        key: value for key, value in there.items() if not below(key, FREE)
+    recorded = {
+        key: value for key, value in recorded.items() if not below(key, FREE)
     }  # an older version may have had fewer settings
-    there, here = map(through_adapter, (of_today(there), of_today(json.loads(json.dumps(defining(run))))))
+    recorded, current = map(through_adapter, (of_today(recorded), of_today(json.loads(json.dumps(defining(run))))))
     return {
-        key: (there.get(key, "(not there)"), here.get(key, "(not there)"))
-        for key in sorted({*there, *here})
-        if there.get(key, ABSENT) != here.get(key, ABSENT)
+        key: (recorded.get(key, "(not there)"), current.get(key, "(not there)"))
+        for key in sorted({*recorded, *current})
+        if recorded.get(key, ABSENT) != current.get(key, ABSENT)
     }
 
 
@@ -146,8 +146,8 @@ def refuse_another(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]
     )
     raise Refused(
         [
-            Diagnostic(key, here, f"the run in {directory} has {shown(there)}", ways)
-            for key, (there, here) in changed.items()
+            Diagnostic(key, current, f"the run in {directory} has {shown(recorded)}", ways)
+            for key, (recorded, current) in changed.items()
         ]
     )
 

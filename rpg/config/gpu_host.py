@@ -120,9 +120,9 @@ def build_tools() -> Iterator[tuple[str, str, str]]:
 
 
 if __name__ == "__main__":
-    if found := old_driver():
-        print(f"NVIDIA driver={found[0]}: {found[1]}; {UPDATE}")
+    if driver := old_driver():
+        print(f"NVIDIA driver={driver[0]}: {driver[1]}; {UPDATE}")
     tools = list(build_tools())
     for name, wrong, remedy in tools:
         print(f"{name}: {wrong}; {remedy}")
-    sys.exit(bool(found or tools))
+    sys.exit(bool(driver or tools))

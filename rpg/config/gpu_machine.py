@@ -95,5 +95,5 @@ def of_this_machine() -> Iterator[Diagnostic]:
 
     if torch.version.cuda is not None:
         run = RunConfig({"trainer": {"device": "cuda", "n_gpus_per_node": 1}})
-        for one in (gpu_driver, build_tools, shared_memory, limits):
-            yield from one(run)
+        for machine_check in (gpu_driver, build_tools, shared_memory, limits):
+            yield from machine_check(run)

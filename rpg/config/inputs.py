@@ -75,9 +75,9 @@ def data_files(run: RunConfig) -> Iterator[Diagnostic]:
         if rows == 0:
             yield Diagnostic(key, name, "no rows", BUILD)
         for column, (words, parts) in columns.items():
-            held = f"is {schema.field(column).type}" if column in schema.names else "is missing"
-            if not all(part in held for part in parts):
-                yield Diagnostic(key, name, f"column {column} {held}; it must be {words}", BUILD)
+            state = f"is {schema.field(column).type}" if column in schema.names else "is missing"
+            if not all(part in state for part in parts):
+                yield Diagnostic(key, name, f"column {column} {state}; it must be {words}", BUILD)
 
 
 def _readable(run: RunConfig) -> Iterator[tuple[str, str]]:
@@ -236,7 +236,9 @@ def model_directory(run: RunConfig) -> Iterator[Diagnostic]:
     for file in weights:
         if wrong := broken_weights(file):
             yield Diagnostic(key, path, f"{file.name}: {wrong}", "copy the model again")
-    for shard in sorted({name for each in maps for name in each.values()} - {file.name for file in weights}):
+    for shard in sorted(
+        {name for weight_map in maps for name in weight_map.values()} - {file.name for file in weights}
+    ):
         yield Diagnostic(key, path, f"{shard} is missing, which the index of the weights names", "copy the model again")
 
 

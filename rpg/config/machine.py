@@ -54,15 +54,15 @@ def verl_version(run: RunConfig) -> Iterator[Diagnostic]:
     Another verl is rejected because its changes may act silently; scripts/check_verl.py compares it with what the
     plugin relies on.
     """
-    here = version.installed()
-    if here is None:
+    verl = version.installed()
+    if verl is None:
         yield Diagnostic("verl", ABSENT, "is not installed", f"bash scripts/setup.sh, or {version.INSTALL}")
-    elif not version.has_system(here):
+    elif not version.has_system(verl):
         wrong = f"is not {version.SYSTEM}, the versions on which whole runs work; elsewhere docs/plain_verl.md"
         if version.allowed():
-            yield Diagnostic("verl", here, wrong, "python scripts/check_verl.py lists the differences", "warning")
+            yield Diagnostic("verl", verl, wrong, "python scripts/check_verl.py lists the differences", "warning")
         else:
-            yield Diagnostic("verl", here, wrong, f"{version.INSTALL}, or set {version.ALLOW}=1 to try it")
+            yield Diagnostic("verl", verl, wrong, f"{version.INSTALL}, or set {version.ALLOW}=1 to try it")
 
 
 @check("devices", "the machine, or the Ray that the run starts, has the GPUs; several nodes need a cluster",

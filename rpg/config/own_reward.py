@@ -35,6 +35,6 @@ def set_own_reward(config: DictConfig, overrides: list[str], notes: list[str]) -
         OmegaConf.update(config, NAME, "compute_score")
         OmegaConf.update(config, KWARGS, {"file": reward.file, "function": reward.function}, force_add=True)
     key = f"{OVERLONG}.enable"
-    if OmegaConf.select(config, key) and not any(one == key or key.startswith(f"{one}.") for one in overridden):
+    if OmegaConf.select(config, key) and not any(name == key or key.startswith(f"{name}.") for name in overridden):
         OmegaConf.update(config, key, False)
         notes.append(f"note: {key}=false, as the reward function is {path}; {key}=true adds the overlong penalty to it")

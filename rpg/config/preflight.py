@@ -115,7 +115,7 @@ def refuse(
     """
     warnings: list[Diagnostic] = []
     for cost in costs:
-        diagnostics = [diagnostic for _, own in ask(run, [cost], subjects) for diagnostic in own]
+        diagnostics = [diagnostic for _, findings in ask(run, [cost], subjects) for diagnostic in findings]
         if errors := [diagnostic for diagnostic in diagnostics if diagnostic.level == "error"]:
             raise Refused(errors)
         warnings += [diagnostic for diagnostic in diagnostics if diagnostic.level == "warning"]

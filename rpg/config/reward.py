@@ -44,9 +44,9 @@ def through_adapter(settings: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(path, str) or path == ADAPTER or is_ours(path):
         return settings
     file = PACKAGE + path.removeprefix(PACKAGE).replace("/", ".") if path.startswith(PACKAGE) else path
-    own = {f"{KWARGS}.file": file, f"{KWARGS}.function": settings.get(f"{FUNCTION}.name")}
+    keywords = {f"{KWARGS}.file": file, f"{KWARGS}.function": settings.get(f"{FUNCTION}.name")}
     kept = {key: value for key, value in settings.items() if key != KWARGS}  # {} without keywords
-    return {**kept, f"{FUNCTION}.path": ADAPTER, f"{FUNCTION}.name": "compute_score", **own}
+    return {**kept, f"{FUNCTION}.path": ADAPTER, f"{FUNCTION}.name": "compute_score", **keywords}
 
 
 @check("judge", "reward_kwargs are keywords of rpg.rewards; a custom reward function gets no judge")
@@ -79,8 +79,8 @@ def reward_function(run: RunConfig) -> Iterator[Diagnostic]:
     if path is None:
         return
     if path == ADAPTER:
-        own = run.get(KWARGS) or {}
-        path, name, key = own.get("file", ""), own.get("function", USUAL_NAME), f"{KWARGS}.file"
+        options = run.get(KWARGS) or {}
+        path, name, key = options.get("file", ""), options.get("function", USUAL_NAME), f"{KWARGS}.file"
     try:
         find_reward(path, name)
     except RewardError as error:
@@ -92,23 +92,23 @@ def reward_function(run: RunConfig) -> Iterator[Diagnostic]:
        "thorough", "files")  # fmt: skip
 def reward_trial(run: RunConfig) -> Iterator[Diagnostic]:
     """Calls the function once, as a run does; skips another kind of reward."""
-    own = run.get(KWARGS) or {}
+    options = run.get(KWARGS) or {}
     file = next((path for name in run.files("train") if (path := Path(name).expanduser()).is_file()), None)
     if run.get(f"{FUNCTION}.path") != ADAPTER or file is None or any(reward_function(run)):
         return
     limit = min(run.get("rpg.reward_limit") or math.inf, TRIAL_LIMIT)
-    key, remedy = f"{KWARGS}.file", f"try it: rpg score {file} --reward {own.get('file')}"
+    key, remedy = f"{KWARGS}.file", f"try it: rpg score {file} --reward {options.get('file')}"
     try:
         _, row = next(iter(read_file(file)))
         truth = row["reward_model"]["ground_truth"]
         arguments = (row["data_source"], example(truth), truth, row.get("extra_info"))
-        score = compute_score(*arguments, **{**own, "reward_limit": limit})
+        score = compute_score(*arguments, **{**options, "reward_limit": limit})
     except RewardError as error:
-        yield Diagnostic(key, own.get("file"), f"the first training row: {error}", remedy)
+        yield Diagnostic(key, options.get("file"), f"the first training row: {error}", remedy)
     except (DataError, StopIteration, LookupError, TypeError) as error:  # other checks report the file
-        yield Diagnostic(key, own.get("file"), f"no row to try it on ({error})", level="skip")
+        yield Diagnostic(key, options.get("file"), f"no row to try it on ({error})", level="skip")
     else:
-        yield Diagnostic(key, own.get("file"), f"the first training row has {shown_score(score)}", level="ok")
+        yield Diagnostic(key, options.get("file"), f"the first training row has {shown_score(score)}", level="ok")
         metric, numbers = run.get(f"{FILTER}.metric"), [name for name in score if name != "pred"]
         if run.get(f"{FILTER}.enable") and metric not in (*numbers, "reward"):  # verl's name of the reward
             yield Diagnostic(f"{FILTER}.metric", metric, f"the function returns {', '.join(numbers)}", "set it to acc")

@@ -263,11 +263,11 @@ def bounds_of_the_loss(run: RunConfig) -> Found:
     bounds = BOUNDS.get(run.settings.loss)
     if bounds is None:
         return
-    held = {key: run.get(f"{ACTOR}.clip_ratio_{key}") for key in ("low", "high")}
-    if held == {"low": bounds.low, "high": bounds.high}:
+    configured = {key: run.get(f"{ACTOR}.clip_ratio_{key}") for key in ("low", "high")}
+    if configured == {"low": bounds.low, "high": bounds.high}:
         return
     wrong = (
-        f"with {ACTOR}.clip_ratio_low={held['low']:g} and clip_ratio_high={held['high']:g}, which bound "
+        f"with {ACTOR}.clip_ratio_low={configured['low']:g} and clip_ratio_high={configured['high']:g}, which bound "
         f"{bounds.meaning}: its authors use {bounds.low:g} and {bounds.high:g} ({bounds.source})"
     )
     by_hand = f"set {ACTOR}.clip_ratio_low={bounds.low:g} and {ACTOR}.clip_ratio_high={bounds.high:g}"
@@ -303,8 +303,8 @@ def schedule_free(run: RunConfig) -> Found:
     for name, nothing in (("warmup_steps", "0"), ("warmup_ratio", "0.0")):
         if getattr(s, name) > 0:
             wrong = f"is verl's learning-rate warm-up, and {OPTIMIZER} has its own"
-            own = f"the warm-up is {OPTIM}.override_optimizer_config.warmup_steps"
-            yield s.wrong(name, wrong, f"set it to {nothing}; {own}")
+            warm_up = f"the warm-up is {OPTIM}.override_optimizer_config.warmup_steps"
+            yield s.wrong(name, wrong, f"set it to {nothing}; {warm_up}")
 
 
 def pi_old_of(s: Settings) -> str:

@@ -48,10 +48,10 @@ def secrets(run: RunConfig) -> Iterator[Diagnostic]:
     known = in_environment()
     for key, value in leaves(run.config, into_lists=True):
         yield from _secret(key, str(value), key.startswith(tuple(f"{section}." for section in NAMED)), known)
-    given = run.get("rpg.env")
-    if isinstance(given, dict):  # an existing variable overrides rpg.env and would be written in its place
-        already = {name: os.environ[name] for name in given if name in os.environ and not names_a_secret(name)}
-        yield from in_variables("rpg.env", {name: text for name, text in already.items() if text != str(given[name])})
+    env = run.get("rpg.env")
+    if isinstance(env, dict):  # an existing variable overrides rpg.env and would be written in its place
+        already = {name: os.environ[name] for name in env if name in os.environ and not names_a_secret(name)}
+        yield from in_variables("rpg.env", {name: text for name, text in already.items() if text != str(env[name])})
 
 
 def in_variables(where: str, variables: Mapping[str, str]) -> Iterator[Diagnostic]:
@@ -71,6 +71,6 @@ def _secret(key: str, text: str, named: bool, known: Mapping[str, str]) -> Itera
         yield Diagnostic(
             key, ABSENT, wrong, "remove the login from the address and store it for the program (~/.netrc)"
         )
-    elif held := [variable for variable, value in known.items() if value in text]:
-        wrong = f"holds what {held[0]} holds in the environment, which would be stored"
+    elif variables := [variable for variable, value in known.items() if value in text]:
+        wrong = f"holds what {variables[0]} holds in the environment, which would be stored"
         yield Diagnostic(key, ABSENT, wrong, f"leave it out; {ELSEWHERE}")

@@ -184,7 +184,7 @@ class Settings:
         return Diagnostic(KEYS[name], getattr(self, name), wrong, remedy, level)
 
 
-KEYS: dict[str, str] = {each.name: each.metadata["key"] for each in fields(Settings)}
+KEYS: dict[str, str] = {setting.name: setting.metadata["key"] for setting in fields(Settings)}
 
 
 def value_at(config: Any, key: str, default: Any = None) -> Any:

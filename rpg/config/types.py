@@ -31,12 +31,12 @@ SECTIONS = sorted({key.rsplit(".", depth)[0] for key in RANGES for depth in rang
 def types(run: RunConfig) -> Iterator[Diagnostic]:
     """Checks types, ranges, missing keys and keys that nothing reads; verl_validation.py checks the rest."""
     for section in SECTIONS:
-        held = run.get(section, ABSENT)
-        if not isinstance(held, dict) and held is not None and held is not ABSENT:
-            yield _no_mapping(section, held)
+        value = run.get(section, ABSENT)
+        if not isinstance(value, dict) and value is not None and value is not ABSENT:
+            yield _no_mapping(section, value)
     for key, adapter in RANGES.items():
-        if (held := run.get(key, ABSENT)) is not ABSENT:
-            yield from faults(adapter, key, held)
+        if (value := run.get(key, ABSENT)) is not ABSENT:
+            yield from faults(adapter, key, value)
     yield from _section("", run.config, verl_defaults())
 
 
@@ -71,19 +71,19 @@ def faults(adapter: TypeAdapter[Any], key: str, value: Any) -> Iterator[Diagnost
         adapter.validate_python(value)
     except ValidationError as error:
         messages = (
-            each["msg"].removeprefix("Value error, ").replace("Input should", "must", 1) for each in error.errors()
+            detail["msg"].removeprefix("Value error, ").replace("Input should", "must", 1) for detail in error.errors()
         )
         yield Diagnostic(key, repr(value) if isinstance(value, str) else value, " or ".join(dict.fromkeys(messages)))
 
 
-def _section(section: str, held: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Diagnostic]:
+def _section(section: str, settings: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Diagnostic]:
     """Compare a section with verl's; one with a _target_ may have more keys, and null if its dataclass allows it."""
     dataclass = "_target_" in defaults
     for name, default in defaults.items():
-        if name not in held and default is not None:
+        if name not in settings and default is not None:
             key = f"{section}.{name}".lstrip(".")
             yield Diagnostic(key, ABSENT, "is missing", f"remove '~{key}' from the overrides")
-    for name, value in held.items():
+    for name, value in settings.items():
         key = f"{section}.{name}".lstrip(".")
         default = defaults.get(name, ABSENT)
         if default is ABSENT:
@@ -104,8 +104,8 @@ def _says_no_type(default: Any) -> bool:
     return default in (None, "???") or (isinstance(default, str) and "${" in default)
 
 
-def _no_mapping(section: str, held: Any) -> Diagnostic:
-    return Diagnostic(section, held, "must be a mapping", f"set its keys one by one, as {section}.KEY=VALUE")
+def _no_mapping(section: str, value: Any) -> Diagnostic:
+    return Diagnostic(section, value, "must be a mapping", f"set its keys one by one, as {section}.KEY=VALUE")
 
 
 @cache

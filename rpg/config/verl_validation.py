@@ -91,15 +91,15 @@ def verl_types(run: RunConfig) -> Iterator[Diagnostic]:
     yield from _section("", run.config, verl_defaults())
 
 
-def _section(section: str, held: dict[str, Any], defaults: Any) -> Iterator[Diagnostic]:
+def _section(section: str, settings: dict[str, Any], defaults: Any) -> Iterator[Diagnostic]:
     defaults = defaults if isinstance(defaults, dict) else {}
-    owner = _dataclass(held)
-    if held.get("_target_") and owner is None and defaults.get("_target_"):
+    owner = _dataclass(settings)
+    if settings.get("_target_") and owner is None and defaults.get("_target_"):
         remedy = f"verl's is {defaults['_target_']}"
-        yield Diagnostic(f"{section}._target_", held["_target_"], "no such dataclass", remedy)
+        yield Diagnostic(f"{section}._target_", settings["_target_"], "no such dataclass", remedy)
         return
     fields = typing.get_type_hints(owner) if owner else {}
-    for name, value in held.items():
+    for name, value in settings.items():
         key = f"{section}.{name}".lstrip(".")
         if owner and name not in (*fields, *defaults, "_target_") and not is_read(key):
             remedy = did_you_mean(name, fields) or f"remove it ('~{key}')"
