@@ -131,36 +131,37 @@ def heat_maps(maps: Sequence[Map]) -> Figure:
         lines = [maps[i : i + 2] for i in range(0, len(maps), 2)]
         heights = [LINE * len(line[0].rows) + 0.85 for line in lines]
         widths = [
-            max(max(CELL * len(each.columns), LETTER * len(each.title)) for each in column)
+            max(max(CELL * len(heat_map.columns), LETTER * len(heat_map.title)) for heat_map in column)
             for column in (maps[0::2], maps[1::2])
         ]
-        labels = LETTER * max(len(row) for each in maps for row in each.rows) + 0.5
-        labelled = [number % 2 == 0 or each.rows != maps[number - 1].rows for number, each in enumerate(maps)]
+        labels = LETTER * max(len(row) for heat_map in maps for row in heat_map.rows) + 0.5
+        labelled = [number % 2 == 0 or heat_map.rows != maps[number - 1].rows for number, heat_map in enumerate(maps)]
         if any(labelled[1::2]):
             widths[1] += labels
         fig = Figure(figsize=(sum(widths) + labels, sum(heights) + 0.1), layout="constrained")
         all_axes = fig.subplots(len(lines), 2, squeeze=False, height_ratios=heights, width_ratios=widths)
-        for number, each in enumerate(maps):
-            _draw(all_axes.flat[number], each, labelled[number])
+        for number, heat_map in enumerate(maps):
+            _draw(all_axes.flat[number], heat_map, labelled[number])
         for axes in all_axes.flat[len(maps) :]:
             axes.set_axis_off()
         return fig
 
 
-def _draw(axes: Axes, each: Map, labelled: bool) -> None:
-    low, high, decimals = SHOWN[each.shown]
+def _draw(axes: Axes, heat_map: Map, labelled: bool) -> None:
+    low, high, decimals = SHOWN[heat_map.shown]
     means, errors = (
-        each.cells[name].to_numpy().reshape(len(each.rows), -1) for name in (each.shown, f"{each.shown}_se")
+        heat_map.cells[name].to_numpy().reshape(len(heat_map.rows), -1)
+        for name in (heat_map.shown, f"{heat_map.shown}_se")
     )
     axes.imshow(means, cmap="Blues", vmin=low, vmax=high, aspect="auto")
     for (y, x), mean in np.ndenumerate(means):
         color = "white" if mean > low + 0.6 * (high - low) else "black"
         text = f"{mean:.{decimals}f}\n± {errors[y, x]:.{decimals}f}"
         axes.text(x, y, text, ha="center", va="center", fontsize=7.5, color=color)
-    axes.set_title(each.title, loc="left")
-    axes.set_xticks(range(len(each.columns)), [name.replace(", ", ",\n") for name in each.columns])
-    axes.set_yticks(range(len(each.rows)), each.rows if labelled else [""] * len(each.rows))
+    axes.set_title(heat_map.title, loc="left")
+    axes.set_xticks(range(len(heat_map.columns)), [name.replace(", ", ",\n") for name in heat_map.columns])
+    axes.set_yticks(range(len(heat_map.rows)), heat_map.rows if labelled else [""] * len(heat_map.rows))
     axes.tick_params(length=0)
-    axes.set_xlabel(each.column_name)
-    axes.set_ylabel(each.row_name if labelled else "")
+    axes.set_xlabel(heat_map.column_name)
+    axes.set_ylabel(heat_map.row_name if labelled else "")
     axes.spines[:].set_visible(False)
