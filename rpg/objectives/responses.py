@@ -101,7 +101,7 @@ def measure_scopes(number: int, seed: int) -> list[ScopeResult]:
     for divergence in DIVERGENCES:
         for fresh in (True, False):
             policies = [draw(number, seed, distance, 0.0 if fresh else MOVE) for distance in DISTANCES]
-            exact = [[one.kl_gradient(divergence) for one in of_distance] for of_distance in policies]
+            exact = [[policy.kl_gradient(divergence) for policy in of_distance] for of_distance in policies]
             for scope in KL_SCOPES:
                 # the prefix's rho is below exp(100) at these distances, so that no bound holds it
                 specs = [
@@ -110,9 +110,9 @@ def measure_scopes(number: int, seed: int) -> list[ScopeResult]:
                 ]
                 measured = [
                     compare(
-                        (one.loss_gradient(spec), gradient)
+                        (policy.loss_gradient(spec), gradient)
                         for spec in specs
-                        for one, gradient in zip(of_distance, gradients, strict=True)
+                        for policy, gradient in zip(of_distance, gradients, strict=True)
                     )
                     for of_distance, gradients in zip(policies, exact, strict=True)
                 ]

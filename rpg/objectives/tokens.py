@@ -87,10 +87,10 @@ def token_loss(
             )
     if kl_baseline is not None and spec.divergence not in REVERSE:
         raise ValueError(f"kl_baseline with {spec.name}: it is for {' and '.join(REVERSE)}; pass None")
-    given = [tensor for tensor in (log_prob, old_log_prob, advantages, ref_log_prob) if tensor is not None]
-    dtype = torch.float64 if any(tensor.dtype == torch.float64 for tensor in given) else torch.float32
+    tensors = [tensor for tensor in (log_prob, old_log_prob, advantages, ref_log_prob) if tensor is not None]
+    dtype = torch.float64 if any(tensor.dtype == torch.float64 for tensor in tensors) else torch.float32
     ignored = None if mask is None else mask == 0
-    x, old, advantages, *ref = (tensor.to(dtype) for tensor in given)
+    x, old, advantages, *ref = (tensor.to(dtype) for tensor in tensors)
     if log_prob.dtype == torch.float16:
         x = _SaturatedGradient.apply(log_prob)
     if ignored is not None:

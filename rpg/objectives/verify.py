@@ -122,15 +122,20 @@ def make_problems(policies: int, outcomes: int, kl_coef: float, seed: int) -> li
 def measure(row: Row, problems: list[Problem]) -> Result:
     """Error, bias and noise of one loss; pi_old is given the row's mass."""
     normalized, log_z = DIVERGENCES[row.divergence].normalized, math.log(row.z_old)
-    given = [dataclasses.replace(one, log_old=one.log_old + log_z, z_old=row.z_old) for one in problems]
-    return compare((loss_gradient(one, row.loss, normalized), objective_gradient(one, row.divergence)) for one in given)
+    scaled = [dataclasses.replace(problem, log_old=problem.log_old + log_z, z_old=row.z_old) for problem in problems]
+    return compare(
+        (loss_gradient(problem, row.loss, normalized), objective_gradient(problem, row.divergence))
+        for problem in scaled
+    )
 
 
 def kl_term_bias(loss: PerSampleLoss, problems: list[Problem]) -> float:
     """Relative gradient error of the KL term of GRPO's loss, over problems with another reference."""
-    off_policy = [one for one in problems if one.log_ref is not one.log_old]
-    alone = [dataclasses.replace(one, advantages=torch.zeros_like(one.logits), kl_coef=1.0) for one in off_policy]
-    return compare((loss_gradient(one, loss, False), objective_gradient(one, "urkl")) for one in alone).bias
+    off_policy = [problem for problem in problems if problem.log_ref is not problem.log_old]
+    alone = [
+        dataclasses.replace(problem, advantages=torch.zeros_like(problem.logits), kl_coef=1.0) for problem in off_policy
+    ]
+    return compare((loss_gradient(problem, loss, False), objective_gradient(problem, "urkl")) for problem in alone).bias
 
 
 def coefficients(spec: LossSpec, advantage: float, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
