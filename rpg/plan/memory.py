@@ -113,7 +113,7 @@ def _forward(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, fl
         f"a layer of {count} tokens": count * width * (3 * shape.intermediate + 4 * shape.hidden)
         + width * (2 * shape.layer + (shape.embedding if shape.tied else 0)),
     }
-    name = max(peaks, key=lambda each: peaks[each])
+    name = max(peaks, key=lambda label: peaks[label])
     return {name: peaks[name] + _mask(config, count)}
 
 
@@ -135,7 +135,7 @@ def _update(shape: Shape, config: dict[str, Any], devices: int) -> dict[str, flo
         f"backward of a layer, {count} tokens": count * width * (again + temporary)
         + 2 * width * shape.layer + (width if shape.tied else 4) * shape.embedding,
     }  # fmt: skip
-    name = max(peaks, key=lambda each: peaks[each])
+    name = max(peaks, key=lambda label: peaks[label])
     activations = count * width * kept * shape.layers + _mask(config, count)
     on_host = config["actor_rollout_ref"]["actor"]["fsdp_config"].get("offload_policy")
     # AdamW's temporaries for all parameters, in fp32
@@ -172,8 +172,8 @@ def host(shape: Shape, config: dict[str, Any]) -> Phase:
     trainer, fsdp = config["trainer"], config["actor_rollout_ref"]["actor"]["fsdp_config"]
     size = bytes_of(fsdp.get("model_dtype")) * shape.parameters
     readers = trainer["n_gpus_per_node"] if shape.tied else 1
-    own = has_reference(config) and not config["actor_rollout_ref"]["model"].get("lora_rank")
-    kept = size / trainer["nnodes"] if own else 0
+    separate_reference = has_reference(config) and not config["actor_rollout_ref"]["model"].get("lora_rank")
+    kept = size / trainer["nnodes"] if separate_reference else 0
     gradients = bytes_of(fsdp.get("model_dtype")) * trained_parameters(shape, config) / trainer["nnodes"]
     always = fsdp.get("offload_policy")
     return Phase("host memory of a node", {
