@@ -283,15 +283,17 @@ def overrides(name: ScriptName) -> list[str]:
     return [*first, *(f"{key}={value}" for key, value in rest.items() if value is not None)]
 
 
-def differences(name: ScriptName, own: DictConfig, config: DictConfig) -> dict[str, tuple[Any, Any]]:
+def differences(name: ScriptName, script_config: DictConfig, config: DictConfig) -> dict[str, tuple[Any, Any]]:
     """Return where config contradicts its script: key -> (value of the script, value in config).
 
-    own: the configuration of the script without other overrides. Compares the keys that a name stands for; a model by
-    the last part of its path, so that a local copy is the same model.
+    script_config: the configuration of the script without other overrides. Compares the keys that a name stands for; a
+    model by the last part of its path, so that a local copy is the same model.
     """
     contradictions = {}
     for key in (*DEFINING, *(() if name.size == "cpu" else DEFINING_ON_GPU)):
-        expected, actual = (OmegaConf.select(each, key, default=DEFAULTS.get(key)) for each in (own, config))
+        expected, actual = (
+            OmegaConf.select(composed, key, default=DEFAULTS.get(key)) for composed in (script_config, config)
+        )
         if key == MODEL_PATH and PurePath(str(expected)).name == PurePath(str(actual)).name:
             continue
         if expected != actual:
