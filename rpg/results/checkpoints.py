@@ -25,7 +25,7 @@ def find_checkpoint(path: Path, *, contents: bool = True) -> tuple[Path, list[st
     directory = path.parent if path.name == "actor" else path
     if steps(path):
         choice = newest_complete(path)
-        remarks = [f"{one.directory}: skipped: {one.why}" for one in choice.passed_over]
+        remarks = [f"{skipped.directory}: skipped: {skipped.why}" for skipped in choice.passed_over]
         verdict = choice.newest
     elif (directory / "actor").is_dir() and STEP.fullmatch(directory.name):  # verl reads the step from the name
         verdict = verify(directory, contents=contents)

@@ -61,19 +61,19 @@ def load_side(path: Path) -> Side:
     return Side(runs[0].name if len(runs) == 1 else f"{path} ({len(runs)} runs)", runs, samples, notes)
 
 
-def compare(one: Side, other: Side) -> tuple[list[dict[str, Any]], list[Note]]:
+def compare(first_side: Side, second_side: Side) -> tuple[list[dict[str, Any]], list[Note]]:
     """Compare the last accuracy of each common benchmark, and the mean training reward over the common steps.
 
     Returns differences and notes. Raises ResultsError if nothing is in common.
     """
     differences, notes = [], []
-    first, second = one.runs, other.runs
+    first, second = first_side.runs, second_side.runs
     single = len(first) == len(second) == 1
     accuracies = [[run.accuracies() for run in group] for group in (first, second)]
     for benchmark in accuracies[0][0]:
-        if all(benchmark in own for side in accuracies for own in side):
-            lasts = [[float(own[benchmark].iloc[-1]) for own in side] for side in accuracies]
-            paired = paired_problems(one.samples, other.samples, benchmark) if single else []
+        if all(benchmark in curves for side in accuracies for curves in side):
+            lasts = [[float(curves[benchmark].iloc[-1]) for curves in side] for side in accuracies]
+            paired = paired_problems(first_side.samples, second_side.samples, benchmark) if single else []
             differences.append({"outcome": f"{benchmark} accuracy", **difference(first, second, lasts, paired)})
     rewards = [[run.training_reward for run in group] for group in (first, second)]
     if steps := sorted(set.intersection(*(set(series.index) for side in rewards for series in side))):
@@ -144,15 +144,15 @@ def paired_problems(first: pd.DataFrame, second: pd.DataFrame, benchmark: str) -
     """Return each problem's difference in accuracy between two runs; [] if they answered different problems."""
     means = []
     for samples in (first, second):
-        own = samples.loc[[benchmark_of(source) == benchmark for source in samples["data_source"]]]
-        means.append(own.astype({"acc": float}).groupby(PROBLEM, sort=False)["acc"].mean())
+        of_benchmark = samples.loc[[benchmark_of(source) == benchmark for source in samples["data_source"]]]
+        means.append(of_benchmark.astype({"acc": float}).groupby(PROBLEM, sort=False)["acc"].mean())
     return (means[1] - means[0]).tolist() if set(means[0].index) == set(means[1].index) else []
 
 
 def side_by_side(first: pd.DataFrame, second: pd.DataFrame, count: int) -> list[dict[str, str]]:
     """Return up to `count` problems that only one of two runs solves, with answer key and both responses."""
-    one, other = (samples.drop_duplicates(PROBLEM) for samples in (first, second))
-    both = one.merge(other, on=PROBLEM, suffixes=("_first", "_second"))
+    first_rows, second_rows = (samples.drop_duplicates(PROBLEM) for samples in (first, second))
+    both = first_rows.merge(second_rows, on=PROBLEM, suffixes=("_first", "_second"))
     differ = both.loc[both["acc_first"] != both["acc_second"], [*PROBLEM, "output_first", "output_second"]]
     differ.columns = ["problem", "answer_key", "first", "second"]
     return differ.head(count).astype(str).to_dict("records")

@@ -23,11 +23,12 @@ EVALUATED = (
 )  # fmt: skip
 
 
-def overrides_of_run(script: Script, config: dict[str, Any], given: list[str]) -> list[str]:
+def overrides_of_run(script: Script, config: dict[str, Any], user_overrides: list[str]) -> list[str]:
     """Return the overrides by which the script gets a run's settings, before those that the user gave.
 
     Settings of a training are those of its fingerprint. A setting that the script derives from another, such as a
-    length from data.max_response_length, is set only if it still differs, so that `given` may change its source.
+    length from data.max_response_length, is set only if it still differs, so that `user_overrides` may change its
+    source.
 
     Raises:
         BadSetting or Refused: the script cannot be composed.
@@ -39,7 +40,7 @@ def overrides_of_run(script: Script, config: dict[str, Any], given: list[str]) -
     has = RunConfig(config).get(KWARGS) or {}
     made += [f"~{KWARGS}.{key}" for key in RunConfig(plain).get(KWARGS) or {} if key not in has]  # type: ignore[arg-type]
     made += _changes(of_script(script, made), wanted)
-    keys = {key_of(text) for text in given}
+    keys = {key_of(text) for text in user_overrides}
     if any(below(key, [FUNCTION, JUDGE]) for key in keys):  # another reward function has other keywords
         keys.add(FUNCTION)
     return [text for text in made if not below(key_of(text), keys)]
@@ -49,9 +50,9 @@ def _changes(composed: RunConfig, wanted: dict[str, Any]) -> list[str]:
     """Return overrides for the values that a composed configuration lacks or has otherwise."""
     changes = []
     for key, value in wanted.items():
-        there = composed.get(key, ABSENT)
-        if there != value:
-            changes.append(("++" if there is ABSENT else "") + override(key, value))
+        current = composed.get(key, ABSENT)
+        if current != value:
+            changes.append(("++" if current is ABSENT else "") + override(key, value))
     return changes
 
 

@@ -78,15 +78,15 @@ def make_panels(table: Table) -> list[Panel]:
     panels = []
     accuracies = {label: [run.accuracies() for run in runs] for label, runs in table.rows.items()}
     for name in table.benchmarks:
-        rows = {label: [own[name] for own in runs if name in own] for label, runs in accuracies.items()}
+        rows = {label: [curves[name] for curves in runs if name in curves] for label, runs in accuracies.items()}
         panels.append(Panel(f"{name} accuracy", rows, is_validation=True))
     for title, metric in PANELS.items():
         logged = {
             label: [run.training_reward if metric == ALL_GROUPS else run.series(metric) for run in runs]
             for label, runs in table.rows.items()
         }
-        rows = {label: [series for series in own if len(series)] for label, own in logged.items()}
-        if any(series.any() for own in rows.values() for series in own):
+        rows = {label: [series for series in members if len(series)] for label, members in logged.items()}
+        if any(series.any() for members in rows.values() for series in members):
             panels.append(Panel(title, rows))
     return panels
 

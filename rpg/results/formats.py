@@ -36,11 +36,11 @@ def markdown(table: Table) -> str:
     powers = [name for name in table.cells if name.startswith("pass@")]
     for label in table.rows:
         shown = MARKS[family(table.method(label))] + escape_md(label)
-        own = [(cells.get((label, name), {}), column) for name, column in places]
-        rows.append([shown, *(_value(cell, column) for cell, column in own)])
-        if any(cell.get("paper_last") is not None for cell, _ in own):
+        pairs = [(cells.get((label, name), {}), column) for name, column in places]
+        rows.append([shown, *(_value(cell, column) for cell, column in pairs)])
+        if any(cell.get("paper_last") is not None for cell, _ in pairs):
             for name, form in (("paper", "{:.4f}"), ("difference", "{:+.4f}")):
-                rows.append([f"&emsp;{name}", *(_number(cell.get(f"{name}_{column}"), form) for cell, column in own)])
+                rows.append([f"&emsp;{name}", *(_number(cell.get(f"{name}_{column}"), form) for cell, column in pairs)])
         for name in table.benchmarks:
             values = [cells.get((label, name), {}).get(power) for power in powers]
             if any(value is not None for value in values):

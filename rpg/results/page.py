@@ -52,7 +52,7 @@ def plot(table: Table, out: Path, title: str) -> list[Path]:
 
 def make_page(table: Table, panels: list[figures.Panel], looks: dict[str, Look], title: str) -> str:
     """Return the page's text."""
-    runs = [run for own in table.rows.values() for run in own]
+    runs = [run for group in table.rows.values() for run in group]
     configured = [run for run in runs if run.config]
     all_settings = [shown(run.config) for run in configured]
     several = differing(all_settings)
@@ -69,7 +69,7 @@ def make_page(table: Table, panels: list[figures.Panel], looks: dict[str, Look],
         creator=CREATOR,
         dashes=DASHES,
         looks=looks,
-        names={label: ", ".join(run.name for run in own) for label, own in table.rows.items()},
+        names={label: ", ".join(run.name for run in group) for label, group in table.rows.items()},
         rows=table.rows,
         panels=[Markup(_panel(number, panel, looks)) for number, panel in enumerate(panels)],
         table=Markup(MarkdownIt().enable("table").render(markdown(table))),

@@ -55,6 +55,6 @@ def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
 
 def differing(all_settings: Sequence[dict[str, str]]) -> dict[str, list[str | None]]:
     """Return dotted key -> values, for keys whose values differ; None for a missing key."""
-    keys = sorted({key for one in all_settings for key in one})
-    rows = {key: [one.get(key) for one in all_settings] for key in keys}
+    keys = sorted({key for config in all_settings for key in config})
+    rows = {key: [config.get(key) for config in all_settings] for key in keys}
     return {key: values for key, values in rows.items() if len(set(values)) > 1}

@@ -90,8 +90,8 @@ def read_samples(run: RunLog, step: int) -> tuple[pd.DataFrame, list[Note]]:
     else:
         sources = _sources(file, set(samples["input"]), set(logged), run)
         samples["data_source"] = [sources[text] for text in samples["input"]]
-    for source, own in samples.groupby("data_source", sort=False):
-        mean = own["acc"].astype(float).mean()
+    for source, group in samples.groupby("data_source", sort=False):
+        mean = group["acc"].astype(float).mean()
         if abs(mean - logged[str(source)]) > TOLERANCE:
             text = (
                 f"{file}: its samples of {source} have accuracy {mean:.4f}, the log has "
@@ -108,8 +108,8 @@ def _sources(file: Path, inputs: set[str], logged: set[str], run: RunLog) -> dic
     sources: dict[str, str] = {}
     for text in inputs:
         names = {str(row["data_source"]) for row in rows[text]}
-        own = {benchmark_of(name) for name in names}
-        candidates = sorted(source for source in logged if benchmark_of(source) in own)
+        benchmarks = {benchmark_of(name) for name in names}
+        candidates = sorted(source for source in logged if benchmark_of(source) in benchmarks)
         if len(candidates) != 1:
             where = f"of {' and of '.join(candidates)}" if candidates else "that is in none of data.val_files"
             raise ResultsError(f"{file}: samples of a problem {where} ({setting(run.config, 'data.val_files')})")
@@ -153,10 +153,10 @@ def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, flo
     answers: dict[tuple[str, str], list[tuple[int, str, float]]] = {}
     try:
         for step in chosen:
-            for one in read_samples(run, step)[0].drop_duplicates(["input", "gts"]).to_dict("records"):
-                problem = str(one["input"]), str(one["gts"])
+            for sample in read_samples(run, step)[0].drop_duplicates(["input", "gts"]).to_dict("records"):
+                problem = str(sample["input"]), str(sample["gts"])
                 if problem in answers or len(answers) < SHOWN_PROBLEMS:
-                    answers.setdefault(problem, []).append((step, _shortened(one["output"]), float(one["acc"])))
+                    answers.setdefault(problem, []).append((step, _shortened(sample["output"]), float(sample["acc"])))
     except (ResultsError, OSError):
         return []
     return [(_shortened(text), truth, shown) for (text, truth), shown in answers.items()]

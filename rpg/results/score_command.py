@@ -44,15 +44,15 @@ def run(args: argparse.Namespace) -> int:
     before, notes = load_runs(args.runs, is_validation)
     if args.out and len(before) > 1:
         raise ResultsError(f"--out {args.out}: for one run; {len(before)} were given. Leave it out")
-    for one in before:
+    for log in before:
         if args.files:
-            put(one.config, "data.val_files", [str(file) for file in args.files])
-        out = args.out or one.directory / f"judge-{args.judge or one.judge}"
+            put(log.config, "data.val_files", [str(file) for file in args.files])
+        out = args.out or log.directory / f"judge-{args.judge or log.judge}"
         try:
-            notes += [note.about(one.name) for note in score_run(one, args.judge, out)]
+            notes += [note.about(log.name) for note in score_run(log, args.judge, out)]
             written.append(out)
         except (ResultsError, OSError) as error:
-            notes.append(Note(f"{one.name}, not scored: {error}", left_out=True))
+            notes.append(Note(f"{log.name}, not scored: {error}", left_out=True))
     if not written:
         raise ResultsError("; ".join(note.text for note in notes))
     scored_runs, more = load_runs(written, is_validation)

@@ -56,7 +56,7 @@ def score_run(run: RunLog, judge: str | None, out: Path) -> list[Note]:
                 continue
             _write_lines(partial / "validation" / f"{step}.jsonl", samples.to_dict("records"))
             right = {metric: samples.loc[samples["data_source"] == source, "acc"] for metric, source in logged.items()}
-            means = {metric: float(own.mean()) for metric, own in right.items() if len(own)}
+            means = {metric: float(accuracies.mean()) for metric, accuracies in right.items() if len(accuracies)}
             lines.append({"step": step, "data": means})
         if not lines:
             texts = (note.text for note in (*run.notes, *notes))
@@ -88,8 +88,8 @@ def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, lis
         with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:
             verdicts = list(threads.map(score, samples.itertuples(index=False)))
     except Exception as error:  # whatever a user's function raises
-        own = f"; without --judge {run.judge} scores them, as in the run" if judge and run.judge not in JUDGES else ""
-        raise ResultsError(f"step {step}: {type(error).__name__}: {error}{own}") from error
+        hint = f"; without --judge {run.judge} scores them, as in the run" if judge and run.judge not in JUDGES else ""
+        raise ResultsError(f"step {step}: {type(error).__name__}: {error}{hint}") from error
     return samples.assign(**pd.DataFrame(verdicts, index=samples.index)), notes
 
 
@@ -98,19 +98,19 @@ def reward_of(run: RunLog) -> Callable[..., Any]:
 
     Raises ResultsError if it cannot be imported, or if the configuration names none.
     """
-    own = setting(run.config, FUNCTION) or {}
-    path = own.get("path")
+    section = setting(run.config, FUNCTION) or {}
+    path = section.get("path")
     if not path:
         raise ResultsError(f"{run.directory}: no reward function in {CONFIG}; give --judge")
-    own = {"name": "compute_score", **own}
+    section = {"name": "compute_score", **section}
     if path.startswith("pkg://"):
         try:
-            function = getattr(importlib.import_module(path.removeprefix("pkg://")), own["name"])
+            function = getattr(importlib.import_module(path.removeprefix("pkg://")), section["name"])
         except (ImportError, AttributeError) as error:
             raise ResultsError(f"{path}: {type(error).__name__}: {error}") from error
     else:  # a run of before the adapter
-        function = partial(user_reward.compute_score, file=path, function=own["name"])
-    return partial(function, **own.get("reward_kwargs") or {})
+        function = partial(user_reward.compute_score, file=path, function=section["name"])
+    return partial(function, **section.get("reward_kwargs") or {})
 
 
 def _config(run: RunLog, judge: str | None, out: Path) -> dict[str, Any]:
@@ -127,4 +127,4 @@ def _config(run: RunLog, judge: str | None, out: Path) -> dict[str, Any]:
 
 
 def _write_lines(path: Path, objects: list[dict[Any, Any]]) -> None:
-    path.write_text("".join(json.dumps(one) + "\n" for one in objects), encoding="utf-8")
+    path.write_text("".join(json.dumps(line) + "\n" for line in objects), encoding="utf-8")

@@ -95,15 +95,15 @@ def _cells(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
 
 def _marks(line: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> dict[str, Any]:
     """Return the rank of a value among those of its benchmark and kind, if there are several; ties share a rank."""
-    rivals = [one for one in lines if all(one.get(key) == line.get(key) for key in ("benchmark", "measured"))]
+    rivals = [rival for rival in lines if all(rival.get(key) == line.get(key) for key in ("benchmark", "measured"))]
     marks: dict[str, Any] = {"runs": line.get("runs", 1)}
     for column in ("last", "best"):
-        rank = 1 + len({one[column] for one in rivals if one[column] > line[column]})
+        rank = 1 + len({rival[column] for rival in rivals if rival[column] > line[column]})
         marks[f"rank_{column}"] = rank if rank <= 2 and len(rivals) > 1 else None
         marks[f"clear_{column}"] = "judge" not in line or all(  # the paper's tables have none
-            line[column] - one[column] > 1.96 * math.hypot(_error(line, column), _error(one, column))
-            for one in rivals
-            if one[column] < line[column]
+            line[column] - rival[column] > 1.96 * math.hypot(_error(line, column), _error(rival, column))
+            for rival in rivals
+            if rival[column] < line[column]
         )
     return marks
 
@@ -180,14 +180,14 @@ def _labels(groups: list[list[RunLog]]) -> list[str]:
     several_judges = len({group[0].judge for group in groups}) > 1
     labels: list[str] = []
     for group in groups:
-        method, own = group[0].method, settings(group[0].config)
+        method, group_settings = group[0].method, settings(group[0].config)
         rivals = [settings(other[0].config) for other in groups if other[0].method == method]
         # keys with equal last parts and values are one setting, which verl's configuration repeats
         distinct = {(key.rpartition(".")[2], *row): key for key, row in reversed(differing(rivals).items())}
         ends = [end for end, *_ in distinct]
         named = sorted((key, end if ends.count(end) == 1 else key) for (end, *_), key in distinct.items())
-        details = [f"{name} {own.get(key, 'unset')}" for key, name in named]
-        if len(rivals) > 1 and not (own and 0 < len(details) <= MOST_DIFFERING):
+        details = [f"{name} {group_settings.get(key, 'unset')}" for key, name in named]
+        if len(rivals) > 1 and not (group_settings and 0 < len(details) <= MOST_DIFFERING):
             details = [group[0].name + (f" and {len(group) - 1} more" if len(group) > 1 else "")]
         judge = f"judge {group[0].judge}"
         if several_judges and judge not in details:
@@ -204,14 +204,14 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
     measured = measures.measured_by(measures.ACCURACY, group[0].config, group[0].metrics)
     accuracies = [run.accuracies() for run in group]
     samples = []
-    for run, own in zip(group, accuracies, strict=True):
-        own_samples, left_out = _last_samples(run, own)
+    for run, curves in zip(group, accuracies, strict=True):
+        own_samples, left_out = _last_samples(run, curves)
         samples.append(own_samples)
         notes += [note.about(run.name) for note in dict.fromkeys([*run.notes, *left_out])]
         if run.stopped_early:
             notes.append(Note(f"{run.name}: stopped early, at step {run.last_step} of {run.planned_steps}"))
-    for name in sorted({name for own in accuracies for name in own}):
-        series = [own[name] for own in accuracies if name in own]
+    for name in sorted({name for curves in accuracies for name in curves}):
+        series = [curves[name] for curves in accuracies if name in curves]
         if len(series) < len(group):
             notes.append(Note(f"{label}: {name} in {len(series)} of {len(group)} runs only"))
         line: dict[str, Any] = {"method": label, "benchmark": name, "judge": group[0].judge, "runs": len(group)}
@@ -221,13 +221,13 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
             line[column] = statistics.fmean(values)
             if len(values) > 1:
                 line[f"{column}_se"] = statistics.stdev(values) / math.sqrt(len(values))
-        own_samples = [own[name] for own in samples if name in own]
+        own_samples = [by_benchmark[name] for by_benchmark in samples if name in by_benchmark]
         if len(series) == 1 and own_samples:
             line["last_low"], line["last_high"] = own_samples[0].interval()
-        k = min((one.k for one in own_samples), default=1)
-        if k > 1 and all(one.binary for one in own_samples):
+        k = min((run_samples.k for run_samples in own_samples), default=1)
+        if k > 1 and all(run_samples.binary for run_samples in own_samples):
             for n in dict.fromkeys([*(2**power for power in range(k.bit_length())), k]):
-                line[f"pass@{n}"] = statistics.fmean(one.pass_at(n) for one in own_samples)
+                line[f"pass@{n}"] = statistics.fmean(run_samples.pass_at(n) for run_samples in own_samples)
         lines.append(line)
     return lines, notes
 
@@ -243,8 +243,8 @@ def _last_samples(run: RunLog, accuracies: dict[str, pd.Series]) -> tuple[dict[s
             notes.append(Note(f"{error}; no interval, no pass@k", left_out=True))
             continue
         notes += left_out
-        for source, own in samples.groupby("data_source", sort=False):
+        for source, group in samples.groupby("data_source", sort=False):
             name = benchmark_of(str(source))
             if accuracies[name].index[-1] == step:
-                kept[name] = samples_of_problems(own)
+                kept[name] = samples_of_problems(group)
     return kept, notes

@@ -34,16 +34,16 @@ def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int)
     except RewardError as error:
         print(f"error: {error}")
         return 1
-    given = read_lines(responses, response_of)[0] if responses else None
+    texts = read_lines(responses, response_of)[0] if responses else None
     limit = yaml.safe_load((CONFIG_DIR / "rpg_trainer.yaml").read_text(encoding="utf-8"))["rpg"]["reward_limit"]
     failed, times = 0, []
     scores: dict[str, list[Score]] = defaultdict(list)
     for path in paths:
-        for number, (place, row) in enumerate(islice(read_file(path), len(given) if given else rows)):
+        for number, (place, row) in enumerate(islice(read_file(path), len(texts) if texts else rows)):
             if missing := {"data_source", "reward_model"} - set(row):
                 raise DataError(f"{path}: no column {', '.join(sorted(missing))}; build it with `rpg data build`")
             key = row["reward_model"]["ground_truth"]
-            tried = {GIVEN: given[number]} if given else {"right": example(key), "wrong": example(WRONG)}
+            tried = {GIVEN: texts[number]} if texts else {"right": example(key), "wrong": example(WRONG)}
             for kind, response in tried.items():
                 begun = time.perf_counter()
                 try:
@@ -69,7 +69,7 @@ def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int)
     if times:
         mean = 1000 * sum(times) / len(times)
         print(f"{mean:.1f} ms per response, slowest {1000 * max(times):.1f} ms; rpg.reward_limit is {limit:g} s")
-    if given is None and scores["right"] and _values(scores["right"]) == _values(scores["wrong"]):
+    if texts is None and scores["right"] and _values(scores["right"]) == _values(scores["wrong"]):
         print(
             "error: wrong answers score like right ones. The responses tried end in \\boxed{ANSWER} and a line "
             "Answer: ANSWER; give --responses FILE if the function reads another form"
@@ -81,9 +81,9 @@ def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int)
 def means(scores: dict[str, list[Score]]) -> str:
     """Return the mean of every key that a run logs, for each kind of response that has a score."""
     parts = []
-    for kind, own in scores.items():
-        keys = dict.fromkeys(key for score in own for key, value in score.items() if isinstance(value, float))
-        values = {key: [score[key] for score in own if key in score] for key in keys}
+    for kind, kind_scores in scores.items():
+        keys = dict.fromkeys(key for score in kind_scores for key, value in score.items() if isinstance(value, float))
+        values = {key: [score[key] for score in kind_scores if key in score] for key in keys}
         parts += [f"mean {key} of {kind} {sum(numbers) / len(numbers):g}" for key, numbers in values.items()]
     return ", ".join(parts)
 

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     all_watched = [Watched(log) for log in (*logs, *(run / METRICS for run in waiting))]  # no steps yet
     if not all_watched:
         raise ResultsError("; ".join(note.text for note in notes))
-    runs = [(one.name, one.run) for one in map(Watched, logs) if one.read() and one.run]
+    runs = [(watched.name, watched.run) for watched in map(Watched, logs) if watched.read() and watched.run]
     show_notes([*notes, *(note for number in (ACCURACY, TRAINING_REWARD) for note in not_of_one_kind(number, runs))])
     console = Console()
     if args.once or not console.is_terminal or console.is_dumb_terminal:
