@@ -85,23 +85,23 @@ def measured_by(number: str, config: dict[str, Any], logged: Collection[str]) ->
     keys = SETTINGS[number]
     if not run.get(f"{OVERLONG}.enable"):
         keys = [key for key in keys if key not in (f"{OVERLONG}.len", f"{OVERLONG}.penalty_factor")]
-    found = {key: run.get(key) for key in keys}
+    settings = {key: run.get(key) for key in keys}
     if number in (ACCURACY, TRAINING_REWARD):
-        found["reward function"] = judge_of_config(config)
-        found |= {
+        settings["reward function"] = judge_of_config(config)
+        settings |= {
             f"{KWARGS}.{key}": value
             for key, value in leaves(run.get(KWARGS) or {})
             if key not in ("", "file", "function", "judge")
         }
     if number == TRAINING_REWARD and run.get(FILTER) and ALL_GROUPS not in logged:
-        found["groups"] = "kept by algorithm.filter_groups"
-    return {key: _shown(value) for key, value in found.items()}
+        settings["groups"] = "kept by algorithm.filter_groups"
+    return {key: _shown(value) for key, value in settings.items()}
 
 
 def _shown(value: Any) -> str:
     """Return the text of a value; of files only the names, because a data set may lie in several places."""
     values = value if isinstance(value, list) else [value]
-    texts = [PurePath(one).name if isinstance(one, str) and "/" in one else str(one) for one in values]
+    texts = [PurePath(item).name if isinstance(item, str) and "/" in item else str(item) for item in values]
     return ", ".join(texts)
 
 
@@ -110,12 +110,12 @@ def different(number: str, measured: Iterable[tuple[str, dict[str, str]]]) -> li
 
     measured: labels of rows or sides, each with the settings of one of its runs. Runs without settings are left out.
     """
-    known = [(label, own) for label, own in measured if own]
+    known = [(label, settings) for label, settings in measured if settings]
     sentences = []
-    for key in dict.fromkeys(key for _, own in known for key in own):
+    for key in dict.fromkeys(key for _, settings in known for key in settings):
         rows: dict[str, list[str]] = {}
-        for label, own in known:
-            rows.setdefault(own.get(key, "-"), []).append(label)
+        for label, settings in known:
+            rows.setdefault(settings.get(key, "-"), []).append(label)
         if len(rows) > 1:
             values = "; ".join(f"{value} ({', '.join(dict.fromkeys(labels))})" for value, labels in rows.items())
             sentences.append(f"{number} is not of one kind: {key} is {values}")

@@ -30,11 +30,11 @@ def start(name: str | None, overrides: list[str]) -> int:
         run = freeze.freeze(compose(name, overrides), contents=not remote)
         tell(run.notes)
         if remote:
-            tell(f"warning: {found}" for found in preflight.refuse(run, ["cheap"], ["settings"]))
+            tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, ["cheap"], ["settings"]))
             return show(run) if only_show else submit.submit(run.get("trainer.experiment_name"), name, overrides)
         freeze.export(run)
         with imports(run) as server:  # beside the checks, of which some import verl
-            tell(f"warning: {found}" for found in preflight.refuse(run, subjects=SUBJECTS))
+            tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, subjects=SUBJECTS))
             with directory.held(run), cleanup.temporary_files():
                 from rpg.run.train import train
 

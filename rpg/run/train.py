@@ -100,7 +100,9 @@ def _train(run: RunConfig, monitor: Monitor, actors: list[Any], server: "Preload
         actors.append(RPGTaskRunner.options(**options).remote())
         return actors[0]
 
-    runner = SimpleNamespace(remote=remote, options=lambda **given: SimpleNamespace(remote=partial(remote, **given)))
+    runner = SimpleNamespace(
+        remote=remote, options=lambda **options: SimpleNamespace(remote=partial(remote, **options))
+    )
     config = OmegaConf.create(run.copy())  # verl writes into its configuration
     auto_set_device(config)
     monitor.start()
