@@ -36,7 +36,10 @@ MODEL = ToyModelSettings(steps=700, label_smoothing=0.03, accuracy=(0.22, 0.32),
 def draw(count: int) -> list[Problem]:
     """Return the first `count` distinct problems; the first TEST of them are the test split."""
     problems = itertools.islice(distinct_problems(_stream(), TASK, Report()), count)
-    return [dataclasses.replace(one, split="test" if index < TEST else "train") for index, one in enumerate(problems)]
+    return [
+        dataclasses.replace(problem, split="test" if index < TEST else "train")
+        for index, problem in enumerate(problems)
+    ]
 
 
 def _stream() -> Iterator[tuple[str, Problem]]:

@@ -40,10 +40,10 @@ MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_
 def check_overrides(overrides: list[str]) -> None:
     """Raise BadSetting for an override of a key that the demo sets, or of a group with such a key."""
     for text in overrides:
-        for own in OWN:
-            if f"{own}.".startswith(f"{key_of(text)}."):
+        for key in OWN:
+            if f"{key}.".startswith(f"{key_of(text)}."):
                 raise BadSetting(
-                    f"{text}: the demo sets {own} itself; leave it out (--dir DIRECTORY places model, data and run)"
+                    f"{text}: the demo sets {key} itself; leave it out (--dir DIRECTORY places model, data and run)"
                 )
 
 
