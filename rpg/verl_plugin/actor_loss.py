@@ -143,4 +143,4 @@ def _sums(
         sampler_log_ratio=log_ratio.double().masked_fill(~sampled, 0.0).sum(),
         reference_kl=kl.masked_fill(~counted, 0.0).sum(),
     )
-    return Sums(*torch.stack([each.double() for each in on_device]).tolist())  # one transfer from the device
+    return Sums(*torch.stack([tensor.double() for tensor in on_device]).tolist())  # one transfer from the device

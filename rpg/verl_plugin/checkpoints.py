@@ -72,9 +72,9 @@ def drop_trained() -> None:
     verl removes them when the step ends, after the save. After a restart nothing would remove them, and each restart
     would leave another batch in memory and in every checkpoint.
     """
-    held = (tq.kv_list("train") or {}).get("train", {})
-    prompts = {key for key, tag in held.items() if tag.get("is_prompt", False)}
-    trained = [key for key in held if key.split("_")[0] not in prompts]
+    tags = (tq.kv_list("train") or {}).get("train", {})
+    prompts = {key for key, tag in tags.items() if tag.get("is_prompt", False)}
+    trained = [key for key in tags if key.split("_")[0] not in prompts]
     if trained:
         tq.kv_clear(keys=trained, partition_id="train")
 

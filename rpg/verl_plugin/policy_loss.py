@@ -70,8 +70,8 @@ def policy_loss(
     micro_batch = MICRO_BATCH.get()
     used, unused = response_mask, 0
     if micro_batch is None:
-        given = [tensor for tensor in (log_prob, old_log_prob, advantages, rollout_is_weights) if tensor is not None]
-        used = response_mask * torch.stack([tensor.isfinite() for tensor in given]).all(dim=0)
+        tensors = [tensor for tensor in (log_prob, old_log_prob, advantages, rollout_is_weights) if tensor is not None]
+        used = response_mask * torch.stack([tensor.isfinite() for tensor in tensors]).all(dim=0)
         unused = (used != response_mask).sum()
     compute = compiled(log_prob.device) if config.get("use_torch_compile") else token_loss_summary
     losses, on_device = compute(
@@ -110,8 +110,8 @@ def spec_from_actor_config(name: str, config: Any) -> LossSpec:
     fallback = config.clip_ratio
     low = fallback if config.clip_ratio_low is None else config.clip_ratio_low
     high = fallback if config.clip_ratio_high is None else config.clip_ratio_high
-    own = {key: config.policy_loss.get(key) for key in OWN}
-    settings = {key: value for key, value in own.items() if value is not None}
+    configured = {key: config.policy_loss.get(key) for key in OWN}
+    settings = {key: value for key, value in configured.items() if value is not None}
     return LossSpec.parse(name, clip_low=low, clip_high=high, clip_c=config.get("clip_ratio_c", 3.0), **settings)
 
 

@@ -201,9 +201,9 @@ class RPGTrainer(PPOTrainer):
 
     def _update_actor(self, batch: Any, metrics: dict) -> Any:
         batch = super()._update_actor(batch, metrics)
-        for given, wanted in MOVED.items():
-            for key in [key for key in metrics if key.startswith(given)]:
-                metrics[wanted + key.removeprefix(given)] = metrics.pop(key)
+        for prefix, wanted in MOVED.items():
+            for key in [key for key in metrics if key.startswith(prefix)]:
+                metrics[wanted + key.removeprefix(prefix)] = metrics.pop(key)
         self._of_step |= {key: value for key, value in metrics.items() if key.startswith("reference/")}
         self._add({"actor/skipped_steps": metrics["actor/skipped_steps"]})
         return batch

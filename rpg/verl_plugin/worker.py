@@ -102,12 +102,12 @@ class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
         if self.actor is None:
             return
         assert isinstance(self.actor, RPGActor)
-        own = self.config.rpg
-        settings = ReferenceSettings(**own.reference)
+        rpg_config = self.config.rpg
+        settings = ReferenceSettings(**rpg_config.reference)
         if settings.has_model and not self.config.model.get("lora_rank"):  # pi_ref of LoRA: the actor's base model
             assert isinstance(self.ref, RPGReferencePolicy)
             reference = Reference(settings, self.actor.engine.module, self.ref.engine.module)
             self.actor.reference = self.ref.reference = reference
-        self.actor.guard = StepGuard(Path(own.directory), own.nonfinite_limit)
+        self.actor.guard = StepGuard(Path(rpg_config.directory), rpg_config.nonfinite_limit)
         ppo_loss: Any = self.loss_fn
         self.actor.set_loss_fn(ActorLoss(ppo_loss, has_reference=settings.has_model))

@@ -25,8 +25,8 @@ def install() -> None:
     if getattr(connect, "of_this_job", False):
         return
 
-    def options(**given: Any) -> Any:
-        return create(**{**given, "namespace": None})
+    def options(**actor_options: Any) -> Any:
+        return create(**{**actor_options, "namespace": None})
 
     def init_from_existing() -> bool:
         if interface._TQ_CONTROLLER is None:
