@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markdown import Markdown
 from rich.theme import Theme
 
@@ -21,6 +20,7 @@ EXPLANATIONS = {  # column of a table: legend of its sign
 MARKS = {"RPG-REINFORCE": "◆ ", "RPG": "◇ ", "baseline": ""}
 MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$", "*": r"\*"})
 MISSING = "–"
+NARROWEST = 24  # characters of the labels' column in a narrow terminal
 
 
 def escape_md(text: str) -> str:
@@ -93,14 +93,15 @@ def as_json(table: Table) -> str:
 
 
 def terminal(table: Table) -> str:
-    """Return the markdown rendered by rich; a wide table is not cropped."""
-    text = markdown(table).replace("<u>", "*").replace("</u>", "*")
-    rows = [line.split("|") for line in text.split("\n") if line.startswith("|")]
-    needed = sum(max(map(len, column)) for column in zip_longest(*rows, fillvalue=""))
+    """Return the markdown rendered by rich: labels fold to fit, and a table whose numbers do not is not cropped."""
     console = Console(theme=Theme({"markdown.em": "underline"}))
-    console.width = max(console.width, needed)
+    width = console.width
     with console.capture() as capture:
-        console.print(Markdown(text))
+        for part in markdown(table).replace("<u>", "*").replace("</u>", "*").strip().split("\n\n"):
+            rows = [line.split("|")[1:-1] for line in part.split("\n") if line.startswith("|")]
+            label, *numbers = [max(map(len, column)) for column in zip(*rows, strict=True)] or [0]
+            console.width = max(width, min(label, NARROWEST) + sum(numbers))
+            console.print(Markdown(part) if rows else Group("", Markdown(part)))
     return capture.get()
 
 

@@ -209,7 +209,9 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
         samples.append(own_samples)
         notes += [note.about(run.name) for note in dict.fromkeys([*run.notes, *left_out])]
         if run.stopped_early:
-            notes.append(Note(f"{run.name}: stopped early, at step {run.last_step} of {run.planned_steps}"))
+            notes.append(
+                Note(f"{run.name}: at step {run.last_step} of {run.planned_steps}, still running or stopped early")
+            )
     for name in sorted({name for curves in accuracies for name in curves}):
         series = [curves[name] for curves in accuracies if name in curves]
         if len(series) < len(group):

@@ -65,7 +65,7 @@ def test_last_best_and_early_stop(tmp_path):
     table = table_of(tmp_path, {"a": (records([0.1, 0.3, 0.2]), config("a", steps=10))})
     cell = only_cell(table)
     assert [cell[key] for key in ("last", "best", "last_se", "last_low")] == [0.2, 0.3, None, None]
-    assert Note("a: stopped early, at step 4 of 10") in table.notes
+    assert Note("a: at step 4 of 10, still running or stopped early") in table.notes
 
 
 def test_nan_is_neither_last_nor_best(tmp_path, capsys):
@@ -168,8 +168,25 @@ def test_formats():
     assert json.loads(FORMATS["json"](table))["rows"][0]["last_low"] == 0.1
     text = markdown(table)
     assert "| ◇ RPG-URKL | AIME24 | 0.4000 |" in text
-    wide = "RPG-URKL (" + 99 * "x" + ")"
-    assert re.search(rf"{re.escape(wide)} +0\.2500 +0\.5000", FORMATS["terminal"](made({**ROW, "method": wide})))
+
+
+@pytest.mark.parametrize(("benchmarks", "width"), [(1, 80), (5, 180)])
+def test_a_terminal_folds_labels_and_crops_no_number(monkeypatch, benchmarks, width):
+    monkeypatch.setenv("COLUMNS", "80")
+    label = "RPG-REINFORCE-URKL (kl_coef 0.1, kl_scope 'response', clip_ratio_high 0.28)"
+    cells = [
+        {**ROW, "method": label, "benchmark": f"AIME{24 + number}", "last_se": 0.0123} for number in range(benchmarks)
+    ]
+    text = FORMATS["terminal"](made(*cells, notes=["a note of more than eighty characters " * 3]))
+    folded, numbers = [], []
+    for line in text.splitlines():
+        words = line.split()
+        folded += [word for word in words if word in label.split()]
+        numbers += [word for word in words if word in ("0.2500", "0.5000", "0.0123")]
+    assert folded == label.split()
+    assert numbers == ["0.2500", "0.0123", "0.5000"] * benchmarks
+    assert max(map(len, text.splitlines())) <= width
+    assert max(len(line) for line in text.splitlines() if "eighty" in line) <= 80
 
 
 HOSTILE = r"a|b <script>x</script> $\frac$ [l](x) & 50%" + "\nnext\u2028line\x1b[0m"
