@@ -45,20 +45,20 @@ def print_scopes(scopes: list[ScopeResult], policies: int) -> None:
     """Print error, bias and noise of both KL scopes against the gradient of the KL of responses."""
     distances = ", ".join(f"{distance:g}" for distance in DISTANCES)
     print(
-        f"\nThe KL of responses, by enumeration: {LENGTH} tokens, vocabulary {VOCABULARY}; {policies} policies for "
-        "each std of the\n"
-        f"logits of pi_ref less pi_old ({distances}). Moved samples: pi_theta less pi_old has std {MOVE:g}.\n"
-        "Unclipped losses of both estimators, beta = 1 and no reward, against the gradient of the KL.\n"
-        "std: noise of one response\n"
+        f"\nThe KL of responses, by enumeration: {LENGTH} tokens, vocabulary {VOCABULARY}; {policies} policies for\n"
+        f"each std of the logits of pi_ref less pi_old ({distances}).\n"
+        f"Not fresh: pi_theta less pi_old has std {MOVE:g}.\n"
+        "Unclipped losses of both estimators, beta = 1 and no reward, against the\n"
+        "gradient of the KL.   std: noise of one response\n"
     )
     heads = "".join(f"{f'bias {distance:g}':>9}" for distance in DISTANCES)
-    heads += "".join(f"{f'std {distance:g}':>8}" for distance in DISTANCES)
-    print(f"{'objective':<9} {'kl_scope':<9} {'samples':<8} {'must be':<8} {'error':>9}{heads}")
+    heads += "".join(f"{'std':>6}" for _ in DISTANCES)
+    print(f"{'KL':<4} {'kl_scope':<8} {'fresh':<5} {'must be':<7}{'error':>8}{heads}")
     for row in scopes:
-        cells = "".join(f"{bias:9.1e}" for bias in row.bias) + "".join(f"{std:8.3f}" for std in row.std)
+        cells = "".join(f"{bias:9.1e}" for bias in row.bias) + "".join(f"{std:6.2f}" for std in row.std)
         print(
-            f"{row.divergence:<9} {row.scope:<9} {'fresh' if row.fresh else 'moved':<8} "
-            f"{'exact' if row.exact else 'biased':<8} {row.error:9.1e}{cells}"
+            f"{row.divergence:<4} {row.scope:<8} {'yes' if row.fresh else 'no':<5} "
+            f"{'exact' if row.exact else 'biased':<7}{row.error:8.1e}{cells}"
         )
 
 
@@ -70,15 +70,16 @@ def scope_label(row: ScopeResult) -> str:
 def print_choices_of_pi_old(policies: int, outcomes: int, kl_coef: float, seed: int) -> list[str]:
     """Print error, bias and noise of each choice of pi_old with older samples; returns the failed choices."""
     print(
-        f"\nSamples of an older policy: behaviour (samples), anchor (the batch starts from it), present;\n"
-        f"{policies} of each, under the three choices of pi_old\n"
-        "staleness: std of the logits between behaviour and anchor\n"
-        "error, bias, std: of the eight unclipped losses   clip bias: of rpg_rf_urkl_clip_ppo\n"
+        f"\nSamples of an older policy: behaviour (samples), anchor (the batch starts from\n"
+        f"it), present; {policies} of each, under the three choices of pi_old\n"
+        "age: std of the logits between behaviour and anchor\n"
+        "error, bias, std: of the eight unclipped losses\n"
+        "clip: bias of rpg_rf_urkl_clip_ppo\n"
         "silenced: share of samples that the clip leaves no gradient\n"
     )
     print(
-        f"{'staleness':>9} {'KL':>6}  {'pi_old':<23} {'must be':<8} {'error':>9} {'bias':>9} {'std':>7} "
-        f"{'clip bias':>9} {'silenced':>8}"
+        f"{'age':>4} {'KL':>5}  {'pi_old':<22} {'must be':<7}{'error':>8}{'bias':>8}{'std':>6}"
+        f"{'clip':>7}{'silenced':>9}"
     )
     failures = []
     for staleness in STALENESS:
@@ -88,8 +89,8 @@ def print_choices_of_pi_old(policies: int, outcomes: int, kl_coef: float, seed: 
             exact = promised or staleness == 0.0  # then behaviour and anchor are one policy
             (error, bias, std), clip_bias, silenced = measure_choice(name, problems)
             print(
-                f"{staleness:9g} {distance:6.3f}  {name:<23} {'exact' if exact else 'biased':<8} {error:9.1e} "
-                f"{bias:9.1e} {std:7.3f} {clip_bias:9.1%} {silenced:8.1%}"
+                f"{staleness:4g} {distance:5.3f}  {name:<22} {'exact' if exact else 'biased':<7}{error:8.1e}{bias:8.1e}"
+                f"{std:6.3f}{clip_bias:7.1%}{silenced:9.1%}"
             )
             if exact and not error <= TOLERANCE:
                 failures.append(f"pi_old={name} at staleness {staleness:g}")

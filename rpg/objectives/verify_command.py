@@ -51,11 +51,11 @@ def run(args: argparse.Namespace) -> int:
         "error: largest component of |gradient of the expected loss + grad J|\n"
         "bias: mean of |error| / |grad J|   std: noise of one sample\n"
     )
-    print(f"{'loss':<44} {'objective':<9} {'must be':<8} {'error':>9} {'bias':>9} {'std':>7}")
+    print(f"{'loss':<35}{'objective':<10}{'must be':<7} {'error':>8} {'bias':>8} {'std':>7}")
     for row, result in measured:
         print(
-            f"{row.label:<44} {row.divergence:<9} {'exact' if row.exact else 'biased':<8} "
-            f"{result.error:9.1e} {result.bias:9.1e} {result.std:7.3f}"
+            f"{row.label:<35}{row.divergence:<10}{'exact' if row.exact else 'biased':<7} "
+            f"{result.error:8.1e} {result.bias:8.1e} {result.std:7.3f}"
         )
     uncorrected, corrected = (kl_term_bias(loss, problems) for loss in (grpo_loss, corrected_grpo_loss))
     print(

@@ -96,6 +96,9 @@ def as_json(plan: Plan) -> dict[str, Any]:
     }
 
 
+INDENT = 26  # of a phase's terms
+
+
 def lines(plan: Plan) -> Iterator[str]:
     """Yield the plan as text."""
     data, trainer, model = plan.config["data"], plan.config["trainer"], plan.config["actor_rollout_ref"]
@@ -106,7 +109,7 @@ def lines(plan: Plan) -> Iterator[str]:
     yield f"{plan.shape.parameters / 1e9:.3g}e9 parameters{adapter}, {lengths}"
     yield f"\nMemory of one GPU, of {plan.gpu.memory / GB:.3g} GB"
     for phase in plan.phases:
-        yield f"  {phase.name:<24}{phase}{'' if phase.size <= plan.gpu.memory else '  DOES NOT FIT'}"
+        yield f"  {phase.name:<{INDENT - 2}}{phase}{'' if phase.size <= plan.gpu.memory else '  DOES NOT FIT'}"
     sequences = f"{plan.kv_tokens // plan.length:.0f} sequences of full length"
     fits = "" if plan.kv_tokens >= plan.length else "  DOES NOT FIT"
     yield f"\nKV cache of one GPU\n  {plan.kv_tokens:.0f} tokens: {sequences}{fits}"

@@ -4,6 +4,7 @@ import copy
 import functools
 import importlib.util
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from omegaconf import OmegaConf
 from rpg.cli import main
 from rpg.config.compose import compose_config, resolve
 from rpg.plan import estimate, memory
+from rpg.run.plan_command import fitted
 
 SMALL = {"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 1000,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 10240}  # fmt: skip
@@ -199,3 +201,14 @@ def test_what_cannot_be_planned(small, capsys, overrides, key):
     ended = capsys.readouterr()
     assert ended.out == ""
     assert key in ended.err
+
+
+def test_eighty_columns_fold_between_terms(monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    terms = " + ".join(f"{number} of a term" for number in range(12))
+    first, *rest = next(fitted(f"  update{' ' * 18}31 GB = {terms}\nfits")).split("\n")
+    assert rest
+    assert all(line[:26].isspace() and not line[26].isspace() for line in rest)
+    assert " ".join(" ".join([first, *rest]).split()) == f"update 31 GB = {terms}"
+    assert max(map(len, [first, *rest])) <= 80
