@@ -13,7 +13,7 @@ from rpg.config.overrides import override
 from rpg.registry import recipe
 from rpg.results.checkpoints import find_checkpoint
 from rpg.results.evaluation import command_of
-from rpg.results.formats import markdown
+from rpg.results.formats import show
 from rpg.results.messages import ResultsError, exit_code, refusing
 from rpg.results.runs import METRICS, load_runs
 from rpg.results.table import build_table
@@ -63,5 +63,5 @@ def run(args: argparse.Namespace) -> int:
     if code := call(command):
         return code
     table = build_table(*load_runs([out], is_validation))
-    print(markdown(table), end="")
+    show(table)
     return exit_code(table.notes)

@@ -1,6 +1,7 @@
 """Formats of a table: markdown, terminal, CSV and JSON."""
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -108,3 +109,13 @@ def terminal(table: Table) -> str:
 FORMATS: dict[str, Callable[[Table], str]] = {
     "terminal": terminal, "md": markdown, "csv": comma_separated, "json": as_json,
 }  # fmt: skip
+
+
+def default() -> str:
+    """Return the format for standard output: terminal in one, else markdown."""
+    return "terminal" if sys.stdout.isatty() else "md"
+
+
+def show(table: Table) -> None:
+    """Print the table."""
+    print(FORMATS[default()](table), end="")

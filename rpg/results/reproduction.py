@@ -25,7 +25,7 @@ from rpg.registry.labels import ALIASES
 from rpg.registry.methods import ROWS
 from rpg.registry.scripts import table_script
 from rpg.results import figures
-from rpg.results.formats import comma_separated, markdown
+from rpg.results.formats import comma_separated, markdown, show
 from rpg.results.messages import Note, ResultsError, exit_code, printable
 from rpg.results.page import plot
 from rpg.results.run_settings import put, setting
@@ -302,5 +302,6 @@ def report(number: int, profile: Profile, finished: Sequence[PlannedRun], failur
     for file, content in ((out / "table.md", markdown(table)), (out / "table.csv", comma_separated(table))):
         write_whole(file, content)
         written.append(file)
-    print(markdown(table), *written, sep="\n")
+    show(table)
+    print("", *written, sep="\n")
     return exit_code(table.notes)

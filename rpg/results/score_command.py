@@ -9,7 +9,7 @@ verdicts go into a run directory (scoring.py).
 import argparse
 from pathlib import Path
 
-from rpg.results.formats import escape_md, markdown
+from rpg.results.formats import escape_md, show
 from rpg.results.messages import Note, ResultsError, exit_code, refusing
 from rpg.results.run_settings import put
 from rpg.results.runs import load_runs
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         raise ResultsError("; ".join(note.text for note in notes))
     scored_runs, more = load_runs(written, is_validation)
     table = build_table([*before, *scored_runs], [*notes, *more])
-    print(markdown(table), end="")
+    show(table)
     for directory in written:
         print(f"written: {escape_md(str(directory))}")
     return exit_code(table.notes)

@@ -1,10 +1,9 @@
 """`rpg table`: Last and Best of runs in the paper's form, also with the paper's numbers, in several formats."""
 
 import argparse
-import sys
 from pathlib import Path
 
-from rpg.results.formats import FORMATS
+from rpg.results.formats import FORMATS, default
 from rpg.results.messages import ResultsError, exit_code, refusing, show_notes
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table, paper_table
@@ -16,8 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     runs = "run directory, a folder of them or a metrics.jsonl"
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=runs)
     parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N: alone, or beside the runs")
-    default = "terminal" if sys.stdout.isatty() else "md"
-    parser.add_argument("--format", choices=FORMATS, default=default, help="default: terminal in one, else md")
+    parser.add_argument("--format", choices=FORMATS, default=default(), help="default: terminal in one, else md")
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="short for --format json")
 
 

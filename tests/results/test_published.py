@@ -112,8 +112,7 @@ def facts_of_the_study():
     start, end = every[every.step == 0], rows[rows.step == 12]
     start, end = (validated.filter(like="/acc/").squeeze(axis=1).mean() for validated in (start, end))
     yield f"from {start:.2f} to about {end:.1f} for every method"
-    yield f"2 steps per batch end {lower(2)} and 64 steps {lower(64)}"
-    yield f"The last accuracy is over 512 problems, standard error {math.sqrt(0.5 * 0.5 / 512):.3f}"
+    yield f"2 steps end {lower(2)} and 64 steps {lower(64)}"
 
 
 def facts_of_the_identity():
@@ -137,8 +136,6 @@ def facts_of_the_longer_runs():
     entropy = [at["actor/entropy"].mean() for at in (every[every.step == 1], last)]
     yield f"accuracy levels off near {last.filter(like='mean@8').squeeze(axis=1).mean():.2f}"
     yield f"entropy falls from {entropy[0]:.2f} to {entropy[1]:.2f} nats"
-    power = value("dynamics/runs.md", "last accuracy", "90 % power")
-    yield f"the 90 % power of {power:.3f} in accuracy"
     yield f"pass@8 stays near {every.filter(like='best@8/mean').squeeze(axis=1).mean():.2f}"
 
 
