@@ -107,7 +107,7 @@ def _content(file: Path) -> str:
 
 
 def compare(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Return the settings that differ from the run in a directory: key -> (recorded, current). Empty if there is no run."""
+    """Return the settings that differ from the run in a directory: key -> (recorded, current); {} without a run."""
     file = directory / NAME
     if not file.is_file():
         return {}

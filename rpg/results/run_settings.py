@@ -1,5 +1,6 @@
 """Settings that distinguish runs."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
@@ -34,10 +35,15 @@ INCIDENTAL = (
 )  # fmt: skip
 
 
+# settings of the training, which an untrained model has not had
+TRAINED_WITH = ("actor_rollout_ref.actor", "actor_rollout_ref.ref", "algorithm", "rpg", "data.train_batch_size")
+UNTRAINED = "untrained"
+
+
 def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
     """Return the settings that distinguish experiments: all but INCIDENTAL, and seeds unless requested.
 
-    Adds `judge` and, for an evaluation, `checkpoint`.
+    Adds `judge` and, for an evaluation, `checkpoint`; an evaluation of the untrained model has none of TRAINED_WITH.
     """
     kept = {
         key: repr(value)
@@ -48,13 +54,24 @@ def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
         kept["judge"] = judge_of_config(config) or ""
     if setting(config, "trainer.val_only"):
         checkpoint = PurePath(setting(config, "trainer.resume_from_path") or "").name
-        evaluated = {"disable": "untrained", "resume_path": checkpoint}
+        evaluated = {"disable": UNTRAINED, "resume_path": checkpoint}
         kept["checkpoint"] = evaluated.get(setting(config, "trainer.resume_mode"), "latest")
+        if kept["checkpoint"] == UNTRAINED:
+            return {key: value for key, value in kept.items() if not below(key, TRAINED_WITH)}
     return kept
 
 
 def differing(all_settings: Sequence[dict[str, str]]) -> dict[str, list[str | None]]:
-    """Return dotted key -> values, for keys whose values differ; None for a missing key."""
+    """Return dotted key -> values, for keys whose values differ; None for a missing key.
+
+    That an untrained model has no settings of a training is no difference.
+    """
     keys = sorted({key for config in all_settings for key in config})
     rows = {key: [config.get(key) for config in all_settings] for key in keys}
-    return {key: values for key, values in rows.items() if len(set(values)) > 1}
+    trained = [config.get("checkpoint") != UNTRAINED for config in all_settings]
+    different = {}
+    for key, values in rows.items():
+        compared = list(itertools.compress(values, trained)) if below(key, TRAINED_WITH) else values
+        if len(set(compared)) > 1:
+            different[key] = values
+    return different

@@ -99,20 +99,26 @@ def test_other_settings_are_other_rows(tmp_path):
 
 
 def test_evaluations_are_rows_by_what_they_evaluate(tmp_path):
-    """The untrained model and a checkpoint differ only in how the run was resumed; two seeds' checkpoints do not."""
+    """Two seeds' checkpoints are one row; the untrained model has no learning rate, whatever its script says."""
     runs = {}
-    for name, seed, accuracy, mode, path in (
-        ("before", 1, 0.1, "disable", None),
-        ("s1", 1, 0.4, "resume_path", "/runs/seed_1/global_step_20"),
-        ("s2", 2, 0.6, "resume_path", "/runs/seed_2/global_step_20"),
+    for name, seed, accuracy, lr, mode, path in (
+        ("before", 1, 0.1, 1e-6, "disable", None),
+        ("s1", 1, 0.4, 1e-5, "resume_path", "/runs/seed_1/global_step_20"),
+        ("s2", 2, 0.6, 1e-5, "resume_path", "/runs/seed_2/global_step_20"),
     ):
-        made = config(name, seed=seed)
+        made = config(name, seed=seed, lr=lr)
         made["trainer"].update(val_only=True, resume_mode=mode, resume_from_path=path)
         runs[name] = (records([accuracy]), made)
     assert dict(table_of(tmp_path, runs).cells[["method", "last"]].to_numpy()) == {
         "RPG-URKL (checkpoint global_step_20)": pytest.approx(0.5),
         "RPG-URKL (checkpoint untrained)": pytest.approx(0.1),
     }
+    runs["s2"][1]["actor_rollout_ref"]["actor"]["optim"]["lr"] = 1e-4
+    assert [*table_of(tmp_path, runs).rows] == [
+        "RPG-URKL (lr 0.0001, checkpoint global_step_20)",
+        "RPG-URKL (lr 1e-05, checkpoint global_step_20)",
+        "RPG-URKL (lr unset, checkpoint untrained)",
+    ]
 
 
 def test_missing_benchmarks_and_other_lengths_are_noted(tmp_path):
