@@ -3,10 +3,13 @@
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from rich.console import Console, Group
-from rich.markdown import Markdown
+import rich.table
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import Markdown, TableElement
+from rich.measure import Measurement
 from rich.theme import Theme
 
 from rpg.registry.labels import family
@@ -21,7 +24,7 @@ EXPLANATIONS = {  # column of a table: legend of its sign
 MARKS = {"RPG-REINFORCE": "◆ ", "RPG": "◇ ", "baseline": ""}
 MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$", "*": r"\*"})
 MISSING = "–"
-NARROWEST = 24  # characters of the labels' column in a narrow terminal
+NARROWEST, UNLIMITED = 24, 10_000  # characters of the labels' column in a narrow terminal; of no terminal
 
 
 def escape_md(text: str) -> str:
@@ -93,16 +96,33 @@ def as_json(table: Table) -> str:
     return json.dumps({"title": table.title, "rows": rows, "notes": notes, "runs": made_of}, indent=2) + "\n"
 
 
+class _FittingTable(TableElement):
+    """A table of markdown in a narrow terminal: headings and labels fold, and no number is cropped."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        [table] = super().__rich_console__(console, options)
+        assert isinstance(table, rich.table.Table)
+        if Measurement.get(console, options.update(width=UNLIMITED), table).maximum <= options.max_width:
+            yield table
+            return
+        label, *numbers = table.columns
+        taken = 2  # outer space; a column is followed by two
+        for column in numbers:
+            column.width = max(map(cell_len, [*str(column.header).split(), *map(str, column.cells)]))
+            taken += column.width + 2
+        label.width = max(options.max_width - taken, NARROWEST)
+        yield from console.render(table, options.update(width=taken + label.width))
+
+
+class _Markdown(Markdown):
+    elements: ClassVar = {**Markdown.elements, "table_open": _FittingTable}
+
+
 def terminal(table: Table) -> str:
-    """Return the markdown rendered by rich: labels fold to fit, and a table whose numbers do not is not cropped."""
+    """Return the markdown rendered by rich."""
     console = Console(theme=Theme({"markdown.em": "underline"}))
-    width = console.width
     with console.capture() as capture:
-        for part in markdown(table).replace("<u>", "*").replace("</u>", "*").strip().split("\n\n"):
-            rows = [line.split("|")[1:-1] for line in part.split("\n") if line.startswith("|")]
-            label, *numbers = [max(map(len, column)) for column in zip(*rows, strict=True)] or [0]
-            console.width = max(width, min(label, NARROWEST) + sum(numbers))
-            console.print(Markdown(part) if rows else Group("", Markdown(part)))
+        console.print(_Markdown(markdown(table).replace("<u>", "*").replace("</u>", "*")), crop=False)
     return capture.get()
 
 

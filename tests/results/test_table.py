@@ -195,6 +195,13 @@ def test_a_terminal_folds_labels_and_crops_no_number(monkeypatch, benchmarks, wi
     assert max(len(line) for line in text.splitlines() if "eighty" in line) <= 80
 
 
+def test_the_papers_own_table_fits_eighty_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = FORMATS["terminal"](paper_table(8))
+    assert max(map(len, text.splitlines())) == 80
+    assert re.search(r"◆ RPG-REINFORCE-URKL +0\.8531 +0\.8531 +0\.1208 +0\.1500 +0\.0813 +0\.0938", text)
+
+
 HOSTILE = r"a|b <script>x</script> $\frac$ [l](x) & 50%" + "\nnext\u2028line\x1b[0m"
 
 
