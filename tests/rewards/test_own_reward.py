@@ -209,9 +209,10 @@ def test_a_function_that_fails_costs_one_response(tmp_path: Path) -> None:
         "time.sleep(60)": "took more than 0.5 s",
         "9 ** 9 ** 9": "took more than 0.5 s",  # holds Python's lock: no thread could be stopped
     }.items():
+        limit = 0.5 if "took more" in why else 60  # on a busy machine an exception, too, takes a second
         with pytest.raises(RewardError, match=why):
-            score(file, truth=call, reward_limit=0.5)
-        assert score(file, truth="0.5", reward_limit=5)["score"] == 0.5
+            score(file, truth=call, reward_limit=limit)
+        assert score(file, truth="0.5", reward_limit=60)["score"] == 0.5
 
 
 def test_math_verifys_own_limit_counts_as_wrong(tmp_path: Path) -> None:
