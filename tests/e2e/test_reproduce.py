@@ -30,11 +30,11 @@ SMALL = [
 
 
 def checkout(directory: Path) -> Path:
-    """Return a copy of the packages in which one row's script names a missing training file."""
+    """Return a copy of the packages in which one row's method names a missing training file."""
     for name in ("rpg", "recipe"):
         shutil.copytree(ROOT / name, directory / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    script = directory / "recipe/rpg/cpu/run_dapo_cpu.sh"
-    script.write_text(script.read_text().replace('"$@"', 'data.train_files=/nowhere.parquet "$@"'))
+    with open(directory / "recipe/rpg/config/method/dapo.yaml", "a") as method:
+        method.write("data:\n  train_files: /nowhere.parquet\n")
     return directory
 
 
