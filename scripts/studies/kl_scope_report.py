@@ -20,7 +20,8 @@ ARMS = {  # directories of kl_scope.sh: label and colour
 }
 BETAS = {"0.1": "o", "0.3": "s"}  # and markers
 CELLS = [f"{arm}_{beta}" for arm, beta in product(ARMS, BETAS)]
-OUTCOMES = {"J": 3, "score": 3, "kl": 2}
+KL = "KL (nats)"
+OUTCOMES = {"J": 3, "score": 3, KL: 2}
 CONTRASTS = (("response", "token"), ("reward", "response"), ("reward", "token"))
 
 
@@ -30,7 +31,8 @@ def main() -> None:
     responses = pandas.read_csv(Path(sys.argv[1]) / "responses.csv")
     runs = complete_seeds(runs.join(responses.set_index("run"), how="inner"), CELLS)
     runs["beta"] = runs.arm.str.rpartition("_")[2]
-    runs["J"] = runs.score - runs.beta.astype(float) * runs.kl
+    runs = runs.rename(columns={"kl": KL})
+    runs["J"] = runs.score - runs.beta.astype(float) * runs[KL]
     write(out / "runs.md", *table(runs))
     draw(runs, out / "kl_scope.png")
 
@@ -51,12 +53,12 @@ def table(runs: pandas.DataFrame) -> list[str]:
             name = f"{ARMS[plus][0]} minus {ARMS[minus][0]}"
             rows.append([name, " and ".join(betas), *(cell for one in estimates for cell in one.cells())])
     summary = (
-        f"{len(runs)} runs, {runs.seed.nunique()} seeds of each cell. Score, accuracy and KL (nats) are of 2,048 "
+        f"{len(runs)} runs, {runs.seed.nunique()} seeds of each cell. Score, accuracy and KL are of 2,048 "
         "responses of the last checkpoint to the 512 test problems; J is the score less beta times the KL."
     )
     explained = "Each difference is blocked by seed, ± one standard error, from the runs of its beta or of both."
     head = ["difference", "beta", *(text for outcome in OUTCOMES for text in (outcome, "90 % power"))]
-    return ["# The runs with a KL of responses", summary, markdown(["beta", "KL", *shown()], cells, 2), explained,
+    return ["# The runs with a KL of responses", summary, markdown(["beta", "form", *shown()], cells, 2), explained,
             markdown(head, rows, 2)]  # fmt: skip
 
 
@@ -71,15 +73,15 @@ def draw(runs: pandas.DataFrame, path: Path) -> None:
         for axis, (beta, marker) in zip(axes, BETAS.items(), strict=True):
             for arm, (label, colour) in ARMS.items():
                 own = runs[runs.arm == f"{arm}_{beta}"]
-                axis.plot(own.kl, own.score, marker, color=colour, alpha=0.4, markersize=6)
-                axis.plot(own.kl.mean(), own.score.mean(), marker, color=colour, markersize=12, markeredgecolor="black",
-                          label=f"{label}: J {own.J.mean():.3f}")  # fmt: skip
-            axis.autoscale(False)
+                axis.plot(own[KL], own.score, marker, color=colour, alpha=0.4, markersize=6)
+                mean = {"color": colour, "markeredgecolor": "black", "label": f"{label}: J {own.J.mean():.3f}"}
+                axis.plot(own[KL].mean(), own.score.mean(), marker, markersize=10, **mean)
+            axis.set(xlim=axis.get_xlim(), ylim=axis.get_ylim())
             for level in range(-20, 21):
                 axis.axline((0, level / 20), slope=float(beta), color="#cccccc", linewidth=0.7, zorder=0)
             axis.set_title(f"beta {beta} (grey: equal J, 0.05 apart)", loc="left")
             axis.set_xlabel("KL of responses to the reference (nats)")
-            axis.legend(fontsize=9, loc="lower right")
+            axis.legend(fontsize=9, loc="upper left")
         axes[0].set_ylabel("score")
 
 

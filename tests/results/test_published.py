@@ -21,6 +21,7 @@ REPORTS = (
     ("stability_report.py", "docs/results/stability", "stability/runs.md"),
     ("factors_report.py", "docs/results/factors", "factors/runs.md"),
     ("dynamics_report.py", "docs/results/dynamics", "dynamics/runs.md"),
+    ("kl_scope_report.py", "docs/results/kl_scope", "kl_scope/runs.md"),
     ("paper_report.py", None, "paper.md"),
 )
 PAGES = ("docs/results/README.md", "docs/results/laboratory.md", "docs/off-policy.md", "README.md")
@@ -147,6 +148,11 @@ def facts_of_large_steps():
     yield f"({urkl} and {ufkl} against {none})"
 
 
+def facts_of_the_kl_of_responses():
+    power = value("kl_scope/runs.md", "90 % power", "response minus per token", "0.1 and 0.3")
+    yield f"90 % power: {power:.3f}"
+
+
 def facts_of_stale_rollouts():
     made, row = "off_policy/runs.md", "RPG-REINFORCE-URKL (no clip)"
     ends = {
@@ -168,6 +174,7 @@ def facts_of_all():
     runs = {path.parent.name: len(path.read_text().splitlines()) - 1 for path in RESULTS.glob("*/runs.csv")}
     yield f"[{runs['dynamics']} runs](dynamics/runs.md)"
     yield f"[{runs['stability']} runs](stability/runs.md)"
+    yield f"[{runs['kl_scope']} runs](kl_scope/runs.md)"
     yield f"[{runs['off_policy']} runs](off_policy/runs.md)"
     headings = re.findall(r"(\d+) of (\d+) true", (RESULTS / "expectations.md").read_text())
     true, expected = (sum(map(int, numbers)) for numbers in zip(*headings, strict=True))
@@ -180,6 +187,7 @@ FACTS = (
     facts_of_the_factors,
     facts_of_the_longer_runs,
     facts_of_large_steps,
+    facts_of_the_kl_of_responses,
     facts_of_stale_rollouts,
     facts_of_the_papers_tables,
     facts_of_all,
