@@ -27,6 +27,7 @@ from rpg.objectives import LOSS_NAMES, LossSpec, token_loss_summary
 from rpg.objectives.tokens import compiled as compiled_summary
 from rpg.verl_plugin import register
 from rpg.verl_plugin.config import RPGPolicyLossConfig
+from rpg.verl_plugin.policy_loss import MICRO_BATCH, MicroBatch
 
 ROWS, TOKENS = 32, 8192
 BASE = "vanilla + k3"  # verl's vanilla loss and its k3 loss, as in GRPO
@@ -127,6 +128,7 @@ def step(name: str, data: dict[str, torch.Tensor], compiled: bool = False) -> No
     config, mask = actor_config(compiled), data["response_mask"]
     log_prob = data["log_prob"].detach().requires_grad_()
     loss_mode, plus, _ = name.partition(" + ")
+    MICRO_BATCH.set(MicroBatch(ref_log_prob=data["ref_log_prob"]))  # as our actor loss does; verl's losses do not look
     loss, _ = core_algos.get_policy_loss_fn(loss_mode)(
         old_log_prob=data["old_log_prob"],
         log_prob=log_prob,
@@ -135,7 +137,6 @@ def step(name: str, data: dict[str, torch.Tensor], compiled: bool = False) -> No
         loss_agg_mode="token-mean",
         config=config,
         rollout_is_weights=None,
-        **({"ref_log_prob": data["ref_log_prob"]} if loss_mode in LOSS_NAMES else {}),
     )
     if plus:
         kl = core_algos.kl_penalty(log_prob, data["ref_log_prob"], "low_var_kl")
