@@ -266,7 +266,7 @@ def test_results_of_runs(installed, tmp_path):
     installed.run(tmp_path, "rpg", "compare", *runs)
     installed.run(tmp_path, "rpg", "plot", *runs)
     assert (tmp_path / "plots/index.html").is_file()
-    assert "grpo_cpu  2/30" in installed.run(tmp_path, "rpg", "watch", "--once", *runs)
+    assert "seed1  2/30" in installed.run(tmp_path, "rpg", "watch", "--once", *runs)
 
 
 @pytest.mark.slow
