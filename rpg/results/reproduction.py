@@ -1,5 +1,6 @@
 """The planned runs of a table of the paper, their progress, read from their directories, and their execution."""
 
+import contextlib
 import copy
 import os
 import shlex
@@ -268,7 +269,8 @@ def run_missing(planned: Sequence[PlannedRun], logs: Path, parallel: int, childr
                     active[children.start(command, log)] = one, log
             time.sleep(POLL_SECONDS)
             if not bar.disable:
-                steps |= {one.name: one.step() for one, _ in active.values()}
+                with contextlib.suppress(ResultsError, OSError):  # of a log being written; it is read again at the end
+                    steps |= {one.name: one.step() for one, _ in active.values()}
                 bar.n = sum(steps.values())
                 bar.refresh()
             for process in [process for process in active if process.poll() is not None]:
