@@ -243,8 +243,8 @@ def run_missing(planned: Sequence[PlannedRun], logs: Path, parallel: int, childr
 
     In a terminal a bar counts the steps of all runs; its time left assumes that the coming steps take as long.
     """
-    waiting, active, failures = deque(run for run in planned if not run.finished()), {}, []
     steps = {run.name: run.step() for run in planned}
+    waiting, active, failures = deque(run for run in planned if steps[run.name] < run.steps), {}, []
     total, initial = sum(run.steps for run in planned), sum(steps.values())
     with tqdm(
         total=total, initial=initial, desc="all runs", unit="step", smoothing=0, dynamic_ncols=True, disable=None
@@ -275,8 +275,9 @@ def run_missing(planned: Sequence[PlannedRun], logs: Path, parallel: int, childr
                 bar.refresh()
             for process in [process for process in active if process.poll() is not None]:
                 one, log = active.pop(process)
-                say(f"{one.name}: {'done' if one.finished() else 'not done'}")
-                if not one.finished() and not children.stopped:
+                done = one.finished()
+                say(f"{one.name}: {'done' if done else 'not done'}")
+                if not done and not children.stopped:
                     code = shell_code(process.returncode)
                     failures.append(f"{one.name}: ended at step {one.step()} with exit code {code}; {log}")
     return failures
