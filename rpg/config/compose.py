@@ -18,21 +18,19 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from rpg.config import machine, secrets, types
 from rpg.config.check import Refused
+from rpg.config.contradictions import custom_name, differences
 from rpg.config.external_lib import set_external_lib
 from rpg.config.gpu_host import visible
 from rpg.config.overrides import BadSetting, check_text, in_shell, override
 from rpg.config.own_reward import set_own_reward
-from rpg.config.reward import is_ours
 from rpg.config.run_config import RunConfig, leaves
 from rpg.registry import scripts
-from rpg.registry.methods import OVERLONG
 from rpg.registry.recipe import RECIPE, Script, home
 from rpg.verl_plugin.version import INSTALL
 
 CONFIG_DIR = RECIPE.resolve() / "config"
 # verl's groups that choose an engine
 FSDP_GROUPS = {"model_engine": "dp", "actor": "dp_actor", "ref": "dp_ref", "critic": "dp_critic"}
-SET_BY_OWN_REWARD = {OVERLONG: False, scripts.JUDGE: None}
 PATHS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME")  # variables that end up in the configuration
 
 
@@ -88,18 +86,15 @@ def compare_with_name(config: DictConfig, overrides: list[str], notes: list[str]
     script_overrides = scripts.overrides(name)
     if overrides == script_overrides:
         return
-    differences = scripts.differences(name, compose_config([override("rpg.script", script), *script_overrides]), config)
-    if not is_ours(config.reward.custom_reward_function.path):
-        for key, value in SET_BY_OWN_REWARD.items():
-            if key in differences and differences[key][1] == value:
-                del differences[key]
-    if not differences:
+    expected = compose_config([override("rpg.script", script), *script_overrides])
+    contradictions = differences(name, expected, config)
+    if not contradictions:
         return
     trainer = config.trainer
     if trainer.experiment_name == script:
-        trainer.experiment_name = scripts.custom_name(script, differences)
+        trainer.experiment_name = custom_name(script, contradictions)
     notes.append(f"warning: overrides contradict the script name {script}; the run is called {trainer.experiment_name}")
-    notes += [f"  {key} = {value} (the name says {named})" for key, (named, value) in differences.items()]
+    notes += [f"  {key} = {value} (the name says {named})" for key, (named, value) in contradictions.items()]
 
 
 def resolve(config: DictConfig, notes: tuple[str, ...] = ()) -> RunConfig:

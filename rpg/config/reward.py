@@ -7,6 +7,7 @@ from typing import Any
 
 from rpg.config.check import check
 from rpg.config.run_config import RunConfig
+from rpg.config.settings import FUNCTION
 from rpg.data.diagnostics import Diagnostic
 from rpg.data.readers import DataError, read_file
 from rpg.rewards import JUDGES, OPTIONS, OURS, check_options
@@ -21,10 +22,8 @@ from rpg.rewards.user_reward import (
     shown_score,
 )
 
-FUNCTION = "reward.custom_reward_function"
 KWARGS = f"{FUNCTION}.reward_kwargs"
 FILTER = "algorithm.filter_groups"
-EXTERNAL = "actor_rollout_ref.model.external_lib"
 TRIAL_LIMIT = 60.0  # seconds of the trial call
 
 

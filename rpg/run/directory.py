@@ -14,6 +14,7 @@ from typing import Any
 
 from rpg.config import fingerprint
 from rpg.config.check import Refused
+from rpg.config.contradictions import JUDGE
 from rpg.config.gpu_host import visible
 from rpg.config.run_config import RunConfig
 from rpg.config.secrets import without_login
@@ -23,7 +24,6 @@ from rpg.files.integrity import TRACKER
 from rpg.files.lock import RUN, Held, take
 from rpg.registry import recipe
 from rpg.registry.labels import method_of_config
-from rpg.registry.scripts import JUDGE
 
 PACKAGES = (
     "rpg-verl", "verl", "torch", "vllm", "ray", "transformers", "flash-attn", "tensordict", "TransferQueue",

@@ -6,19 +6,10 @@ import pytest
 from omegaconf import OmegaConf
 
 from rpg.config.compose import compose_config
+from rpg.config.contradictions import DEFAULTS, DEFINING, DEFINING_ON_GPU, LONGEST, custom_name, differences
 from rpg.objectives import LOSS_NAMES, LossSpec
 from rpg.registry.labels import LABELS
-from rpg.registry.scripts import (
-    DEFAULTS,
-    DEFINING,
-    DEFINING_ON_GPU,
-    LONGEST,
-    UnknownName,
-    custom_name,
-    differences,
-    overrides,
-    parse,
-)
+from rpg.registry.scripts import UnknownName, overrides, parse
 from rpg.run.start import start
 
 LR, LOSS = "actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.policy_loss.loss_mode"
@@ -100,7 +91,9 @@ def test_every_setting_that_a_name_stands_for_is_compared(named):
 
 @pytest.mark.parametrize(("path", "is_other"), [("/models/Qwen2.5-Math-7B", False), ("Qwen/Qwen2.5-7B-Instruct", True)])
 def test_a_model_is_known_by_its_last_part(path, is_other):
-    own, config = (OmegaConf.create({"actor_rollout_ref": {"model": {"path": "Qwen/Qwen2.5-Math-7B"}}}) for _ in "ab")
+    model = {"actor_rollout_ref": {"model": {"path": "Qwen/Qwen2.5-Math-7B"}}}
+    reward = {"reward": {"custom_reward_function": {"path": "pkg://rpg.rewards"}}}
+    own, config = (OmegaConf.create({**model, **reward}) for _ in "ab")
     config.actor_rollout_ref.model.path = path
     assert bool(differences(parse("dapo_7b"), own, config)) is is_other
 
