@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+from rpg import cli
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
 from rpg.toy.demo import GAIN, accuracy_by_step
@@ -92,8 +93,7 @@ def test_demo_learns_in_half_of_its_steps(start):
     assert list((directory / "global_step_15" / "actor").glob("model_world_size_1_rank_0.pt"))
 
     assert list(build_table(*load_runs([directory])).rows) == ["RPG-REINFORCE-URKL"]
-    exported = start(command=[sys.executable, "-m", "rpg.cli", "export", str(directory / "global_step_15")])
-    assert exported.wait() == 0, exported.text()
+    assert cli.main(["export", str(directory / "global_step_15")]) == 0
     loaded = load_file(directory / "global_step_15/hf/model.safetensors")
     for name, tensor in load_file(TOY / "model" / "model.safetensors").items():
         assert loaded[name].shape == tensor.shape

@@ -48,6 +48,7 @@ def test_the_losses_without_verl_ray_vllm_and_transformers(tmp_path):
     assert "| exact gradients, float64 | ok |" in table.stdout
 
 
+@pytest.mark.full  # importing verl's engines alone takes ten seconds
 def test_the_engine_without_vllm_and_ray_s_cluster():
     modes = ["bfloat16", "schedule-free, offloaded", "LoRA"]
     found = report("gpu_engine.py", "vllm,sglang,flash_attn", "--checks", *modes)

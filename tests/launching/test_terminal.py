@@ -174,7 +174,7 @@ def test_the_toy_model(terminal):
 
 @pytest.mark.slow
 def test_the_laboratory(terminal):
-    lab = terminal(*CLI, "lab", "--quick", "--only", "identity", "stability")
+    lab = terminal(*CLI, "lab", "--quick", "--seeds", "2", "--only", "identity", "stability")
     lab.wait_for("1/")
     lab.press_ctrl_c()
     assert lab.wait() == 130

@@ -108,7 +108,9 @@ def test_a_run_that_fails_is_named_and_the_rest_is_done(interpreter, tmp_path, m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (None, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGKILL, -9), (None, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.full)]
+)
 def test_ended_in_the_middle_and_started_again(interpreter, tmp_path, monkeypatch, number, code):
     monkeypatch.setenv("STAND_IN_SECONDS", "1")
     out, run = tmp_path / "out", tmp_path / "out/runs/grpo_cpu-seed1"
