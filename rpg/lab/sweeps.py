@@ -52,9 +52,12 @@ OLD_FORMS: Axis = {
     "URKL, response": REVERSE_FORMS["URKL, response"],
     "UFKL, per token": UFKL,
 }
-KLS_ALONE: Axis = {
-    f"{d.upper()}, beta {beta:g}": {"loss": f"rpg_rf_{d}", "kl_coef": beta}
-    for d in DIVERGENCES
+KLS_ALONE: Axis = {  # to pi_old, where UFKL is exact for responses
+    f"{label}, beta {beta:g}": {**form, "kl_coef": beta}
+    for label, form in {
+        **{d.upper(): {"loss": f"rpg_rf_{d}"} for d in DIVERGENCES},
+        "URKL of responses": {**URKL, **RESPONSE},
+    }.items()
     for beta in (0.01, 0.03, 0.1, 0.3)
 }
 KLS: Axis = {
