@@ -1,7 +1,10 @@
 """Diagnostics of checks on rows, settings and machine, and their grouping per file."""
 
 import json
-from collections.abc import Iterator
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -46,6 +49,16 @@ def shown(value: Any) -> str:
     if isinstance(value, list):
         return f"[{','.join(map(shown, value))}]"
     return str(value)
+
+
+def fitted(lines: Iterable[str], indent: int) -> Iterator[str]:
+    """Yield the lines as a terminal shows them: a long one goes on below, indented; unchanged outside a terminal."""
+    if not sys.stdout.isatty():
+        yield from lines
+        return
+    width, below = shutil.get_terminal_size().columns, " " * indent
+    for line in (part for text in lines for part in text.split("\n")):
+        yield textwrap.fill(line, width, subsequent_indent=below, break_on_hyphens=False, break_long_words=False)
 
 
 @dataclass

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from rpg.data.build import digest
 from rpg.data.concatenation import REMEDY, misfits
-from rpg.data.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, shown
+from rpg.data.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, fitted, shown
 from rpg.data.prompts import PromptTokenizer
 from rpg.data.published import problem_text
 from rpg.data.readers import DataError, read_file
@@ -105,7 +105,7 @@ def check_files(
         print(json.dumps({"files": files, "errors": errors, "warnings": warnings}, indent=2))
     else:
         for check in checks:
-            print(check.summary(), *check.diagnostics.lines(), sep="\n")
+            print(*fitted([check.summary()], 2), *fitted(check.diagnostics.lines(), 6), sep="\n")
         verdict = "not ready to train on" if errors else "can be trained on"
         print(f"{len(checks)} files, {errors} errors, {warnings} warnings: {verdict}")
     return 1 if errors else 0

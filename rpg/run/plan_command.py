@@ -5,14 +5,12 @@ It computes with rpg/plan/memory.py and estimate.py, needs no GPU, and has not b
 
 import argparse
 import json
-import shutil
 import sys
-import textwrap
-from collections.abc import Iterator
 
 from rpg.config import types
 from rpg.config.check import Refused
 from rpg.config.compose import of_script
+from rpg.data.diagnostics import fitted
 from rpg.plan.estimate import GB, GPUS
 from rpg.plan.run_plan import INDENT, as_json, chosen, lines, made_for
 from rpg.registry import recipe
@@ -48,12 +46,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(as_json(plan), indent=2))
     else:
-        print(*fitted("\n".join(lines(plan))), sep="\n")
+        print(*fitted(lines(plan), INDENT), sep="\n")
     return 0 if plan.fits else 1
-
-
-def fitted(text: str) -> Iterator[str]:
-    """Yield the text's lines; in a terminal long ones go on below the numbers."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    for line in text.split("\n"):
-        yield textwrap.fill(line, width, subsequent_indent=" " * INDENT, break_on_hyphens=False)

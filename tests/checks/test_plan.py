@@ -12,8 +12,9 @@ from omegaconf import OmegaConf
 
 from rpg.cli import main
 from rpg.config.compose import compose_config, resolve
+from rpg.data.diagnostics import fitted
 from rpg.plan import estimate, memory
-from rpg.run.plan_command import fitted
+from rpg.plan.run_plan import INDENT
 
 SMALL = {"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 1000,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 10240}  # fmt: skip
@@ -207,7 +208,7 @@ def test_eighty_columns_fold_between_terms(monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     terms = " + ".join(f"{number} of a term" for number in range(12))
-    first, *rest = next(fitted(f"  update{' ' * 18}31 GB = {terms}\nfits")).split("\n")
+    first, *rest = next(fitted([f"  update{' ' * 18}31 GB = {terms}\nfits"], INDENT)).split("\n")
     assert rest
     assert all(line[:26].isspace() and not line[26].isspace() for line in rest)
     assert " ".join(" ".join([first, *rest]).split()) == f"update 31 GB = {terms}"

@@ -1,6 +1,7 @@
 """`rpg data check`: accepts built files; names row, column and remedy of every corruption."""
 
 import copy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,17 @@ def test_corrupt_file(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert code == 1
     assert "error: all rows, file: " in out
     assert "\n    -> " in out
+
+
+def test_a_terminal_gets_whole_words(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    path = write_rows(tmp_path / "x.parquet", [*good_rows(), {**good_rows()[0], "data_source": "my own set"}], SCHEMA)
+    _, piped = check(capsys, path)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    _, out = check(capsys, path)
+    assert out.split() == piped.split()
+    assert max(map(len, piped.splitlines())) > 120
+    assert [line for line in out.splitlines() if len(line) > 60 and str(path) not in line] == []
 
 
 def two_answers() -> Rows:
