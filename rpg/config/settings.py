@@ -7,7 +7,7 @@ rest. pydantic is strict: "300" is not a number, true is not 1.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -171,7 +171,7 @@ class Settings:
     val_before_train: bool = at("trainer.val_before_train")
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> "Settings":
+    def of(cls, config: Mapping[str, Any]) -> Self:
         """Return the view of nested dictionaries whose types are valid (types.py)."""
         return cls(**{name: value_at(config, key) for name, key in KEYS.items()})
 

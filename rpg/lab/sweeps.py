@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from rpg.lab.train import Setting
 from rpg.names import DIVERGENCES, REVERSE
@@ -112,7 +112,7 @@ class Grid:
         cells = ({**row, **column} for row in self.rows.values() for column in self.columns.values())
         return [Setting(**{"loss": CLIPPED, **self.base, **cell}) for cell in cells]
 
-    def quick(self) -> "Grid":
+    def quick(self) -> Self:
         """Return the grid with the first and the last column, and fewer batches."""
         base = dict(self.base)
         if "batches" in base:

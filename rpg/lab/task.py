@@ -9,6 +9,7 @@ Policies are tensors of log-probs, (seeds, prompts, vocabulary, positions, state
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -30,9 +31,7 @@ class Task:
     goal: Tensor
 
     @classmethod
-    def make(
-        cls, prompts: int = 12, vocabulary: int = 4, positions: int = 6, states: int = 16, seed: int = 7
-    ) -> "Task":
+    def make(cls, prompts: int = 12, vocabulary: int = 4, positions: int = 6, states: int = 16, seed: int = 7) -> Self:
         """Return a random task; the goal of a prompt is the reachable state of median probability."""
         generator = torch.Generator().manual_seed(seed)
         moves = [[torch.randperm(states, generator=generator) for _ in range(vocabulary)] for _ in range(positions)]

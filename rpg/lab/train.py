@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -101,7 +101,7 @@ class Batch(NamedTuple):
     weights: Tensor | None
     kl_baseline: Tensor | None = None
 
-    def part(self, part: slice) -> "Batch":
+    def part(self, part: slice) -> Self:
         """Return a mini-batch: these responses of each seed."""
         return Batch(*(None if tensor is None else tensor[:, part] for tensor in self))  # type: ignore[arg-type]
 

@@ -6,7 +6,7 @@ example (batch, tokens). `detach` is the paper's SG. Only log_prob receives a gr
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from torch import Tensor
 
@@ -38,7 +38,7 @@ class Ratios(NamedTuple):
     later: Tensor | float = 0.0
     prefix: Tensor | float = 1.0
 
-    def detach(self) -> "Ratios":
+    def detach(self) -> Self:
         """All quantities without gradients, the paper's SG."""
         return Ratios(*(value if isinstance(value, float) else value.detach() for value in self))  # type: ignore
 

@@ -3,7 +3,7 @@
 import difflib
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, KL_SCOPES, LOSSES, REVERSE
 
@@ -71,7 +71,7 @@ class LossSpec:
             )
 
     @classmethod
-    def parse(cls, name: str, **settings: Any) -> "LossSpec":
+    def parse(cls, name: str, **settings: Any) -> Self:
         """The spec of one of the sixteen loss names; `settings` are the remaining fields.
 
         Raises:

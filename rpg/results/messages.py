@@ -5,6 +5,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from rpg.config.check import Refused
 from rpg.config.overrides import BadSetting
@@ -24,7 +25,7 @@ class Note:
     text: str
     left_out: bool = False
 
-    def about(self, name: str) -> "Note":
+    def about(self, name: str) -> Self:
         """Return the note with its subject in front."""
         return replace(self, text=f"{name}: {self.text}")
 
