@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple, Self
 
+import torch
 from torch import Tensor
 
 from rpg.names import DIVERGENCES as NAMES
@@ -105,14 +106,14 @@ def ratios(
     return Ratios(log_prob, log_w, log_rho, w, rho, log_w - log_rho)
 
 
-def log_prefix_rho(log_rho: Tensor) -> Tensor:
-    """Sum over s < t of log rho_s along the last dimension."""
-    return log_rho.cumsum(-1).sub_(log_rho)
+def sum_earlier(values: Tensor) -> Tensor:
+    """Sum over s < t along the last dimension; without a subtraction, in which an extreme value rounds others away."""
+    return torch.cat([torch.zeros_like(values[..., :1]), values[..., :-1]], -1).cumsum(-1)
 
 
 def sum_later(values: Tensor) -> Tensor:
-    """Sum over s > t along the last dimension, from its end: an extreme value does not round away later sums."""
-    return values.flip(-1).cumsum_(-1).flip(-1).sub_(values)
+    """Sum over s > t along the last dimension, from its end."""
+    return sum_earlier(values.flip(-1)).flip(-1)
 
 
 def add_later(r: Ratios) -> Ratios:

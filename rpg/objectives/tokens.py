@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rpg.names import REVERSE
-from rpg.objectives.losses import DIVERGENCES, Ratios, differentiable_loss, log_prefix_rho, ratios, reinforce_loss
+from rpg.objectives.losses import DIVERGENCES, Ratios, differentiable_loss, ratios, reinforce_loss, sum_earlier
 from rpg.objectives.spec import LossSpec
 
 
@@ -101,7 +101,7 @@ def token_loss(
         r = r._replace(later=-baseline if ignored is None else baseline.masked_fill(ignored, 0.0).neg_())
     rho_held = torch.zeros((), dtype=torch.bool, device=x.device).expand_as(x)
     if spec.has_prefix and ref:
-        log_prefix = log_prefix_rho(r.log_rho)  # type: ignore[arg-type]  # a tensor, since there is a reference
+        log_prefix = sum_earlier(r.log_rho)  # type: ignore[arg-type]  # a tensor, since there is a reference
         bounded = log_prefix.clamp(-spec.rho_bound, spec.rho_bound)
         rho_held = bounded != log_prefix
         r = r._replace(prefix=bounded.exp_())

@@ -177,8 +177,8 @@ MUTATIONS = {
     "no later terms": ("sum_later", torch.zeros_like),
     "the token itself twice": ("sum_later", lambda v: v.flip(-1).cumsum(-1).flip(-1)),
     "earlier tokens": ("sum_later", lambda v: v.cumsum(-1) - v),
-    "no prefix": ("log_prefix_rho", torch.zeros_like),
-    "the token in its prefix": ("log_prefix_rho", lambda log_rho: log_rho.cumsum(-1)),
+    "no prefix": ("sum_earlier", torch.zeros_like),
+    "the token in its prefix": ("sum_earlier", lambda v: v.cumsum(-1)),
 }
 
 
@@ -326,6 +326,14 @@ def test_an_extreme_token_does_not_round_away_the_sums_after_it():
     # differences of float32 numbers near 30 have an error of 2e-6
     assert log_prob.grad is not None
     assert log_prob.grad[0, 1:].tolist() == pytest.approx(expected, rel=5e-4)
+
+
+def test_sums_of_others_do_not_contain_the_token_itself():
+    """float32: 1e8 + 3 is 1e8, from which 3 cannot be taken again; and a batch without tokens is one."""
+    values = torch.tensor([[1e8, 1.0, 2.0, -1e8]])
+    assert losses.sum_earlier(values).tolist() == [[0.0, 1e8, 1e8, 1e8]]
+    assert losses.sum_later(values[:, :3]).tolist() == [[3.0, 2.0, 0.0]]
+    assert losses.sum_later(torch.zeros(2, 0)).shape == (2, 0)
 
 
 def test_a_baseline_belongs_to_a_reverse_kl():
