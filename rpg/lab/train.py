@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rpg.lab.task import Task
+from rpg.names import RHO_BOUND
 from rpg.objectives import LossSpec, group_mean_advantages, later_kl_baseline, token_loss
 from rpg.objectives.pi_old import old_policy
 from rpg.verl_plugin.verl_losses import verl_kl_loss, verl_loss
@@ -154,7 +155,7 @@ def make_loss(setting: Setting) -> Callable[[Tensor, Batch], Tensor]:
 
         return loss_of_verl
     beta = 0.0 if setting.kl_in_reward else setting.kl_coef
-    spec = LossSpec.parse(setting.loss, kl_coef=beta, kl_scope=setting.kl_scope, **clip)
+    spec = LossSpec.parse(setting.loss, kl_coef=beta, kl_scope=setting.kl_scope, rho_bound=RHO_BOUND, **clip)
 
     def loss(log_prob: Tensor, batch: Batch) -> Tensor:
         losses, _ = token_loss(

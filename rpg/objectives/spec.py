@@ -48,7 +48,7 @@ class LossSpec:
     clip_branch: str = "psi"
     z_old: float = 1.0
     kl_scope: str = "token"
-    rho_bound: float = 20.0  # the clamp of all log-ratios: exact for near policies; runs take RPGPolicyLossConfig's
+    rho_bound: float = 20.0  # the clamp of all log-ratios: exact for near policies; runs take RHO_BOUND
 
     def __post_init__(self) -> None:
         if (self.divergence, self.estimator, self.clip) not in _NAME_OF:
