@@ -22,6 +22,7 @@ REPORTS = (
     ("factors_report.py", "docs/results/factors", "factors/runs.md"),
     ("dynamics_report.py", "docs/results/dynamics", "dynamics/runs.md"),
     ("kl_scope_report.py", "docs/results/kl_scope", "kl_scope/runs.md"),
+    ("clip_or_kl_report.py", "docs/results/clip_or_kl", "clip_or_kl/runs.md"),
     ("paper_report.py", None, "paper.md"),
 )
 PAGES = ("docs/results/README.md", "docs/results/laboratory.md", "docs/off-policy.md", "README.md")
@@ -153,6 +154,11 @@ def facts_of_the_kl_of_responses():
     yield f"90 % power: {power:.3f}"
 
 
+def facts_of_the_kl_or_the_clip():
+    row = "URKL 1, no clip minus RPG-Style (0.2, 0.28)"
+    yield f"90 % power: {value('clip_or_kl/runs.md', '90 % power', row):.3f}"
+
+
 def facts_of_stale_rollouts():
     made, row = "off_policy/runs.md", "RPG-REINFORCE-URKL (no clip)"
     ends = {
@@ -175,6 +181,7 @@ def facts_of_all():
     yield f"[{runs['dynamics']} runs](dynamics/runs.md)"
     yield f"[{runs['stability']} runs](stability/runs.md)"
     yield f"[{runs['kl_scope']} runs](kl_scope/runs.md)"
+    yield f"[{runs['clip_or_kl']} more runs](clip_or_kl/runs.md)"
     yield f"[{runs['off_policy']} runs](off_policy/runs.md)"
     headings = re.findall(r"(\d+) of (\d+) true", (RESULTS / "expectations.md").read_text())
     true, expected = (sum(map(int, numbers)) for numbers in zip(*headings, strict=True))
@@ -188,6 +195,7 @@ FACTS = (
     facts_of_the_longer_runs,
     facts_of_large_steps,
     facts_of_the_kl_of_responses,
+    facts_of_the_kl_or_the_clip,
     facts_of_stale_rollouts,
     facts_of_the_papers_tables,
     facts_of_all,
