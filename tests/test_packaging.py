@@ -195,7 +195,8 @@ def test_base_alone(wheel, tmp_path):
     """The losses need torch; other commands and the launch scripts name the extra."""
     base = Installed(wheel, tmp_path / "base", "")
     assert '"failed": []' in base.run(tmp_path, "rpg", "verify", "--json", "--policies", "20")
-    for command in sorted(COMMANDS.keys() - {"verify", "lab"}):
+    assert "rpg_cpu_urkl1e-4" in base.run(tmp_path, "rpg", "list", "--size", "cpu")
+    for command in sorted(COMMANDS.keys() - {"verify", "lab", "list"}):
         (said,) = base.run(tmp_path, "rpg", command, code=2).splitlines()
         assert said.startswith(f"rpg {command}: No module named ")
         assert f"pip install 'rpg-verl[system]'; {base.bin.parent} lacks aiohttp, " in said
