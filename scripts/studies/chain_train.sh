@@ -1,7 +1,7 @@
-# Sourced by stability.sh, factors.sh, dynamics.sh and kl_scope.sh: `train` makes one run on the study's task, with
-# batches of 32 prompts and 8 responses each, 16 optimizer steps per batch, and 8 answers to each of 128 problems at the
-# end. A finished run is kept, an interrupted one resumes. Needs $rate (learning rate), $runs (directory) and $seed;
-# $steps: batches.
+# Sourced by stability.sh, factors.sh, dynamics.sh, kl_scope.sh and clip_or_kl.sh: `train` makes one run on the study's
+# task, with batches of 32 prompts and 8 responses each, 16 optimizer steps per batch, and 8 answers to each of 128
+# problems at the end. A finished run is kept, an interrupted one resumes. Needs $rate (learning rate), $runs
+# (directory) and $seed; $steps: batches.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 steps=12
 rpg=$root/.venv/bin/rpg

@@ -15,6 +15,7 @@ from report import (
     complete_seeds,
     difference,
     digits,
+    error_of_mean,
     load,
     markdown,
     name_rows,
@@ -81,7 +82,7 @@ def table(runs: pandas.DataFrame) -> list[str]:
 def draw(runs: pandas.DataFrame, metrics: pandas.DataFrame, path: Path) -> None:
     """Draw the accuracy of each run by loss, and the training score by batch (means with bands of one error)."""
     with picture(path, 1, 2, figsize=(12.5, 5)) as axes:
-        reach = difference(runs, "arm", [BASE], ["sapo"], ACCURACY).reach / 2**0.5
+        reach = error_of_mean(runs, ACCURACY).reach
         for place, (arm, (_, colour)) in enumerate(ARMS.items()):
             points(axes[0], runs[ACCURACY][runs.arm == arm], place, reach, colour)
         name_rows(axes[0], [label for label, _ in ARMS.values()])

@@ -106,6 +106,12 @@ def fit(runs: pandas.DataFrame, by: str, block: str, outcome: str) -> tuple[list
     return list(cells), design, fitted, ((values - design @ fitted) ** 2).sum() / freedom, freedom
 
 
+def error_of_mean(runs: pandas.DataFrame, outcome: str) -> Estimate:
+    """Return the standard error of an arm's mean, from the residual of arm and seed effects."""
+    _, _, _, variance, freedom = fit(runs, "arm", "seed", outcome)
+    return Estimate(0.0, (variance / runs.seed.nunique()) ** 0.5, freedom)
+
+
 def complete_seeds(runs: pandas.DataFrame, arms: Iterable[str]) -> pandas.DataFrame:
     """Return the runs of these arms, for seeds that are finished in all of them."""
     runs = runs[runs.arm.isin(list(arms))]

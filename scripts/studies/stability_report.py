@@ -10,7 +10,7 @@ of batches 5 to 7.
 from pathlib import Path
 
 import pandas
-from report import SCORE, Estimate, bands, complete_seeds, fit, load, markdown, name_rows, picture, points, write
+from report import SCORE, bands, complete_seeds, error_of_mean, load, markdown, name_rows, picture, points, write
 
 OUTCOME, LARGEST, LOWEST, ACCURACY = "end less halfway", "largest KL", "lowest ess", "accuracy"
 BASE = "rpg_style_0.2_0.28"
@@ -34,12 +34,6 @@ def main() -> None:
     runs = complete_seeds(runs, ARMS)
     write(out / "runs.md", *table(runs))
     draw(runs, metrics, out / "stability.png")
-
-
-def error_of_mean(runs: pandas.DataFrame, outcome: str) -> Estimate:
-    """Return the standard error of an arm's mean, from the residual of arm and seed effects."""
-    _, _, _, variance, freedom = fit(runs, "arm", "seed", outcome)
-    return Estimate(0.0, (variance / runs.seed.nunique()) ** 0.5, freedom)
 
 
 def table(runs: pandas.DataFrame) -> list[str]:
