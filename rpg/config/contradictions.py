@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from rpg.config.reward import KWARGS, is_ours
+from rpg.config.reward import JUDGE, is_ours
 from rpg.config.settings import ACTOR, CORRECTION, MODEL, OPTIM
 from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, KL_SCOPES
 from rpg.registry.methods import (
@@ -22,7 +22,7 @@ from rpg.registry.methods import (
 from rpg.registry.scripts import ScriptName
 
 LONGEST = 120  # characters of a run's name; in longer ones, a digest replaces the overrides
-JUDGE, MODEL_PATH = f"{KWARGS}.judge", f"{MODEL}.path"
+MODEL_PATH = f"{MODEL}.path"
 # values of keys that a configuration may lack (rpg.objectives.LossSpec)
 DEFAULTS = {
     f"{ACTOR}.policy_loss.clip_scope": CLIP_SCOPES[0],

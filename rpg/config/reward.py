@@ -23,6 +23,7 @@ from rpg.rewards.user_reward import (
 )
 
 KWARGS = f"{FUNCTION}.reward_kwargs"
+JUDGE = f"{KWARGS}.judge"
 FILTER = "algorithm.filter_groups"
 TRIAL_LIMIT = 60.0  # seconds of the trial call
 
@@ -58,7 +59,7 @@ def judge(run: RunConfig) -> Iterator[Diagnostic]:
     if not is_ours(path):
         if options.get("judge") in JUDGES:
             wrong = f"is for {OURS}, and {FUNCTION}.path={path} is another function"
-            yield Diagnostic(f"{KWARGS}.judge", options["judge"], wrong, f"add '~{KWARGS}.judge' to the overrides")
+            yield Diagnostic(JUDGE, options["judge"], wrong, f"add '~{JUDGE}' to the overrides")
         return
     unknown = sorted(set(options) - set(OPTIONS))
     for name in unknown:

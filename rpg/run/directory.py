@@ -14,8 +14,8 @@ from typing import Any
 
 from rpg.config import fingerprint
 from rpg.config.check import Refused
-from rpg.config.contradictions import JUDGE
 from rpg.config.gpu_host import visible
+from rpg.config.reward import JUDGE
 from rpg.config.run_config import RunConfig
 from rpg.config.secrets import without_login
 from rpg.data.diagnostics import Diagnostic
