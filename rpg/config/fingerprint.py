@@ -66,6 +66,7 @@ FREE = (
     "actor_rollout_ref.rollout.trace", "actor_rollout_ref.rollout.profiler", "actor_rollout_ref.actor.profiler",
     "actor_rollout_ref.ref.profiler", "global_profiler",
 )  # fmt: skip
+MODEL_FILE = "actor_rollout_ref.model.path (config.json)"
 # settings that older versions lacked, with the value that acted then
 ADDED = {"rpg.kl_scope": "token", "rpg.rho_bound": 2.0}
 ADDED_TO_LOSS = {f"{ACTOR}.policy_loss.{key.removeprefix('rpg.')}": value for key, value in ADDED.items()}
@@ -97,7 +98,7 @@ def defining(run: RunConfig) -> dict[str, Any]:
         if file := source(name):
             values.setdefault(f"{EXTERNAL} ({file.name}, content)", []).append(_content(file))  # names may repeat
     config = run.model / "config.json"
-    values["actor_rollout_ref.model.path (config.json)"] = _content(config) if config.is_file() else None
+    values[MODEL_FILE] = _content(config) if config.is_file() else run.get("actor_rollout_ref.model.path")  # a hub name
     return values
 
 
@@ -120,6 +121,8 @@ def compare(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]]:
         key: value for key, value in recorded.items() if not below(key, FREE)
     }  # an older version may have had fewer settings
     recorded, current = map(through_adapter, (of_today(recorded), of_today(json.loads(json.dumps(defining(run))))))
+    if recorded.get(MODEL_FILE) is None:  # of a hub model, by an older version
+        recorded[MODEL_FILE] = current.get(MODEL_FILE)
     return {
         key: (recorded.get(key, "(not there)"), current.get(key, "(not there)"))
         for key in sorted({*recorded, *current})

@@ -81,7 +81,7 @@ def environment(config: dict[str, Any]) -> dict[str, str]:
 
 def wandb_environment(config: dict[str, Any]) -> dict[str, str]:
     """Return W&B's variables: files go to the run's directory; without a key W&B is offline."""
-    if "wandb" not in config["trainer"]["logger"]:
+    if not machine.logs_to_wandb(config["trainer"]["logger"]):
         return {}
     variables = {"WANDB_DIR": config["trainer"]["default_local_dir"]}
     if "WANDB_MODE" not in os.environ and not machine.has_wandb_key():  # the preflight warns

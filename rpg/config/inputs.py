@@ -207,17 +207,13 @@ def _prompts(name: str, key: str) -> Iterator[Any]:
     "model directory", "a local model is complete: config.json, tokenizer, weights that can be opened", subject="files"
 )
 def model_directory(run: RunConfig) -> Iterator[Diagnostic]:
-    """Skips a hub name, unless the hub is switched off."""
-    key, path, directory = f"{MODEL}.path", str(run.get(f"{MODEL}.path")), run.model
-    if elsewhere(path):
+    """Skips a hub name, unless the hub is switched off: then its files in the hub's cache are looked at."""
+    key, path = f"{MODEL}.path", str(run.get(f"{MODEL}.path"))
+    directory = _model_here(run)
+    if directory is None:
         return
-    if not os.path.isdir(directory):  # also False if no file can have this name
-        looks_local = path.startswith(("/", "./", "../", "~")) or os.path.exists(directory)
-        if looks_local or _hub_is_off(run):
-            wrong = "is a file, not a directory" if os.path.exists(directory) else "no such directory"
-            yield Diagnostic(
-                key, path, wrong, "set MODEL_PATH to a Hugging Face model directory; `rpg demo` makes the toy model"
-            )
+    if isinstance(directory, Diagnostic):
+        yield directory
         return
     try:
         model_config = json.loads((directory / "config.json").read_bytes())
@@ -242,8 +238,38 @@ def model_directory(run: RunConfig) -> Iterator[Diagnostic]:
         yield Diagnostic(key, path, f"{shard} is missing, which the index of the weights names", "copy the model again")
 
 
+def _model_here(run: RunConfig) -> Path | Diagnostic | None:
+    """Return the model's directory, what is wrong with the path, or None for a model that is loaded from elsewhere."""
+    path, directory = str(run.get(f"{MODEL}.path")), run.model
+    if os.path.isdir(directory):  # also False if no file can have this name
+        return directory
+    looks_local = path.startswith(("/", "./", "../", "~")) or os.path.exists(directory)
+    if elsewhere(path) or (not looks_local and not _hub_is_off(run)):
+        return None
+    if not looks_local and (cached := _in_hub_cache(path)):
+        return cached
+    wrong = "is a file, not a directory" if os.path.exists(directory) else "no such directory"
+    if not looks_local:
+        wrong += ", nor a model in the hub's cache (HF_HUB_OFFLINE is set)"
+    remedy = "set MODEL_PATH to a Hugging Face model directory; `rpg demo` makes the toy model"
+    return Diagnostic(f"{MODEL}.path", path, wrong, remedy)
+
+
 def _hub_is_off(run: RunConfig) -> bool:
-    return str(os.environ.get("HF_HUB_OFFLINE", run.get("rpg.env", {}).get("HF_HUB_OFFLINE", ""))) == "1"
+    value = os.environ.get("HF_HUB_OFFLINE", run.get("rpg.env", {}).get("HF_HUB_OFFLINE", ""))
+    return str(value).lower() in ("1", "true", "yes", "on")  # as huggingface_hub reads it
+
+
+def _in_hub_cache(name: str) -> Path | None:
+    """Return the directory of a hub model's files in the hub's cache, or None."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        file = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:  # not a name of the hub
+        return None
+    return Path(file).parent if isinstance(file, str) else None
 
 
 def broken_weights(file: Path) -> str | None:

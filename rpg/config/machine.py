@@ -277,11 +277,15 @@ def has_wandb_key() -> bool:
     return bool(os.environ.get("WANDB_API_KEY") or get_netrc_auth(server))
 
 
+def logs_to_wandb(loggers: str | list[str]) -> bool:
+    """Return whether W&B is among the values of trainer.logger."""
+    return "wandb" in ([loggers] if isinstance(loggers, str) else loggers)
+
+
 @check("W&B", "a run that logs to W&B has a key or is offline", subject="machine")
 def wandb(run: RunConfig) -> Iterator[Diagnostic]:
     """Without a key W&B would wait for input; the run logs offline instead."""
-    loggers = run.get("trainer.logger")
-    is_on = "wandb" in ([loggers] if isinstance(loggers, str) else loggers) and not os.environ.get("WANDB_MODE")
+    is_on = logs_to_wandb(run.get("trainer.logger")) and not os.environ.get("WANDB_MODE")
     if is_on and not has_wandb_key():
         wrong = "no W&B key in WANDB_API_KEY or ~/.netrc: W&B logs offline"
         remedy = "`wandb login` before, or `wandb sync` after the run"

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg import rewards
-from rpg.config import preflight, reward, types
+from rpg.config import inputs, preflight, reward, types
 from rpg.config.check import CHEAP_OR_VERL, Refused
 from rpg.config.compose import compose
 from rpg.config.run_config import RunConfig
@@ -209,3 +210,20 @@ def test_a_model_directory_that_is_not_whole(toy, toy_config, name, content, sai
     text = refusal(run)
     assert said in text
     assert f"actor_rollout_ref.model.path={toy / 'model'}" in text
+
+
+@pytest.mark.parametrize("offline", ["1", "TRUE", "on"])
+def test_a_hub_model_without_the_hub_is_looked_for_in_its_cache(toy, toy_config, tmp_path, monkeypatch, offline):
+    """A downloaded model is used by its hub name, as on a cluster without network; without it, verl would retry."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", offline)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    run = RunConfig(copy.deepcopy(toy_config.config))
+    run.config["actor_rollout_ref"]["model"]["path"] = "maker/sums"
+    assert "nor a model in the hub's cache" in refusal(run)
+    snapshot = tmp_path / "models--maker--sums" / "snapshots" / "1a2b"
+    shutil.copytree(toy / "model", snapshot)
+    (tmp_path / "models--maker--sums" / "refs").mkdir()
+    (tmp_path / "models--maker--sums" / "refs" / "main").write_text("1a2b")
+    assert list(inputs.model_directory(run)) == []
+    (snapshot / "model.safetensors").unlink()  # downloaded in part
+    assert "no weights" in refusal(run)

@@ -113,6 +113,16 @@ def test_a_file_is_known_by_its_content(tmp_path, key, named):
     assert list(fingerprint.compare(tmp_path, run)) == [named]
 
 
+def test_a_hub_model_is_known_by_its_name(tmp_path):
+    run, other = (config(tmp_path, actor_rollout_ref__model__path=f"Qwen/{name}") for name in ("Qwen3-4B", "Qwen3-4C"))
+    fingerprint.record(tmp_path, run, 0, {})
+    assert fingerprint.compare(tmp_path, run) == {}
+    assert fingerprint.compare(tmp_path, other) == {fingerprint.MODEL_FILE: ("Qwen/Qwen3-4B", "Qwen/Qwen3-4C")}
+    file = tmp_path / fingerprint.NAME
+    file.write_text(json.dumps({**json.loads(file.read_text()), fingerprint.MODEL_FILE: None}))  # an older version's
+    assert fingerprint.compare(tmp_path, other) == {}
+
+
 def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path):
     """Including checkpoints, from which a run killed before its first checkpoint would otherwise resume."""
     rundir.put_aside(tmp_path)
