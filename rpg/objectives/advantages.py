@@ -55,6 +55,7 @@ def later_kl_baseline(
 
     The mean is of the part of a response's later terms that is known when the batch is sampled, the sum over its later
     tokens of log pi_old - log pi_ref = -log rho; a response that has ended counts as 0. A group of one has baseline 0.
+    A response with NaN or Inf at a valid token is left out of its group: the loss skips its mini-batch, not others.
 
     Args:
         old_log_prob, ref_log_prob: (batch, tokens); the tokens of a response in order. NaN is possible where masked.
@@ -74,11 +75,12 @@ def later_kl_baseline(
         raise ValueError(f"{len(index)} group labels for {len(mask)} responses")
     dtype = torch.promote_types(torch.promote_types(old_log_prob.dtype, ref_log_prob.dtype), torch.float32)
     log_u = (old_log_prob.detach().to(dtype) - ref_log_prob.detach().to(dtype)).masked_fill(mask == 0, 0.0)
-    to_go = sum_later(log_u)
+    finite = log_u.isfinite().all(-1, keepdim=True)
+    to_go = sum_later(log_u.masked_fill(~finite, 0.0))
     codes = _codes(index, mask.device)
-    sizes = torch.bincount(codes)
-    sums = to_go.new_zeros(len(sizes), to_go.shape[-1]).index_add_(0, codes, to_go)
-    means = (sums / sizes.unsqueeze(-1)).masked_fill((sizes == 1).unsqueeze(-1), 0.0)
+    sizes = to_go.new_zeros(len(index), 1).index_add_(0, codes, finite.to(dtype))  # at most a group per response
+    sums = to_go.new_zeros(len(index), to_go.shape[-1]).index_add_(0, codes, to_go)
+    means = (sums / sizes).masked_fill(sizes <= 1, 0.0)
     return means[codes].masked_fill(mask == 0, 0.0)
 
 

@@ -176,7 +176,8 @@ def differentiable_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[
         case "regularized":  # Algorithm 1: one clip around reward and KL together
             stopped = r.detach()
             regularized = advantages + beta * divergence.weight(stopped) / stopped.w
-            return dual_clip(r.w, regularized, spec), regularized
+            w = stopped.w * (1 + (r.x - stopped.x))  # has the gradient w grad log pi_theta also where log w is clamped
+            return dual_clip(w, regularized, spec), regularized
         case rule:
             raise NotImplementedError(f"no differentiable loss has the clip {rule!r}")
 

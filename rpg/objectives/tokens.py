@@ -56,7 +56,7 @@ def token_loss(
 
     Args:
         spec: which loss.
-        log_prob: log pi_theta, the only input with a gradient.
+        log_prob: log pi_theta, the only input that gets a gradient.
         old_log_prob: log pi_old.
         advantages: A.
         ref_log_prob: log pi_ref; None means pi_ref = pi_old.
@@ -90,7 +90,8 @@ def token_loss(
     tensors = [tensor for tensor in (log_prob, old_log_prob, advantages, ref_log_prob) if tensor is not None]
     dtype = torch.float64 if any(tensor.dtype == torch.float64 for tensor in tensors) else torch.float32
     ignored = None if mask is None else mask == 0
-    x, old, advantages, *ref = (tensor.to(dtype) for tensor in tensors)
+    x, *others = (tensor.to(dtype) for tensor in tensors)
+    old, advantages, *ref = (tensor.detach() for tensor in others)
     if log_prob.dtype == torch.float16:
         x = _SaturatedGradient.apply(log_prob)
     if ignored is not None:

@@ -52,6 +52,19 @@ def loss_and_gradient(spec, inputs, mask=None):
     return loss.detach(), inputs["log_prob"].grad, stats
 
 
+@pytest.mark.parametrize("spec", SPECS, ids=spec_id)
+def test_only_log_prob_gets_a_gradient(spec):
+    """pi_old, pi_ref and A are constants, also where they are computed with a gradient, as log_prob on-policy is."""
+    inputs = random_inputs()
+    _, expected, _ = loss_and_gradient(spec, {**inputs, "old_log_prob": inputs["log_prob"]})
+    constants = {name: tensor.clone().requires_grad_() for name, tensor in inputs.items() if name != "log_prob"}
+    x = inputs["log_prob"].clone().requires_grad_()
+    loss, _ = token_loss(spec, log_prob=x, **{**constants, "old_log_prob": x})
+    loss.sum().backward()
+    assert torch.equal(x.grad, expected)
+    assert [name for name, tensor in constants.items() if tensor.grad is not None] == []
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 @pytest.mark.parametrize("spec", SPECS, ids=spec_id)
 def test_extreme_values_stay_finite(spec, dtype):

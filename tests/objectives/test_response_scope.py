@@ -369,6 +369,21 @@ def test_the_baseline_by_loop():
         later_kl_baseline(old, ref[:, :1], mask, labels)
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_response_with_nan_leaves_its_group_s_baseline(value):
+    """Its own loss is NaN, for which the mini-batch is skipped; the group's other responses are in other ones."""
+    generator = torch.Generator().manual_seed(0)
+    old, ref = (-torch.rand(5, 4, generator=generator) for _ in range(2))
+    mask, labels = torch.ones(5, 4), ["a", "a", "b", "a", "b"]
+    dirty = ref.clone()
+    dirty[1, 2] = dirty[2, 0] = value
+    found, others = later_kl_baseline(old, dirty, mask, labels), [0, 3, 4]
+    expected = later_kl_baseline(old[others], ref[others], mask[others], ["a", "a", "b"])
+    torch.testing.assert_close(found[others], expected, rtol=0, atol=1e-6)
+    assert found[4].tolist() == [0.0] * 4  # alone now
+    assert found.isfinite().all()
+
+
 def test_the_baseline_reduces_the_noise():
     """Groups of 8 responses of 20 tokens, 0.3 nats a token from the reference: the mean removes log rho's drift."""
     groups, size, length = 50, 8, 20
