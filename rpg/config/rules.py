@@ -275,6 +275,15 @@ def bounds_of_the_loss(run: RunConfig) -> Found:
     yield run.settings.wrong("loss", wrong, remedy, "warning")
 
 
+@check("constant of the loss", "a loss divided by a length has that length as a constant (a warning)")
+def constant_of_the_loss(run: RunConfig) -> Found:
+    """Without it the gradient depends on how a mini-batch is split."""
+    aggregation, factor = run.get(f"{ACTOR}.loss_agg_mode"), f"{ACTOR}.loss_scale_factor"
+    if aggregation == "seq-mean-token-sum-norm" and run.get(factor) is None:
+        wrong = f"with {ACTOR}.loss_agg_mode={aggregation}: verl divides by each micro-batch's longest response"
+        yield Diagnostic(factor, None, wrong, f"set it, for example to {run.settings.response}", "warning")
+
+
 @check("LoRA", "the adapter is trained, and the rollouts use it")
 def lora(run: RunConfig) -> Found:
     """verl's FSDP engine reads only lora_rank; trainer and rollouts also read lora.rank."""

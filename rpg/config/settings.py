@@ -59,6 +59,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 OrMinusOne = Annotated[int, Field(ge=-1)]
 Bounds = Annotated[str, Field(pattern=r"^[\d.e-]+_[\d.e-]+$")]  # LOWER_UPPER
 Thresholds = Annotated[str, Field(pattern=r"^[\d.e+\-_, ]+$")]  # one per criterion
+RhoBound = Annotated[float, Field(gt=0, le=20)]  # exp(20 + 20), with a token's own rho, is far from overflow
 Port = Annotated[int, Field(ge=1, le=65535)]
 Logger = Literal["console", "file", "wandb", "tensorboard", "mlflow", "swanlab", "clearml", "trackio", "vemlp_wandb",
                  "rl_insight"]  # fmt: skip
@@ -214,8 +215,9 @@ RANGES: dict[str, TypeAdapter[Any]] = {
         **_each(list[Line], "rpg.preload.early", "rpg.preload.late"),
         **_each(dict[str, PositiveInt], "rpg.max_num_seqs"),
         **_each(PositiveInt, "rpg.nonfinite_limit"),
-        **_each(PositiveFloat, "rpg.poll_interval", "rpg.gpu_memory", "rpg.rho_bound"),
-        **_each(PositiveFloat | None, f"{ACTOR}.policy_loss.rho_bound"),
+        **_each(PositiveFloat, "rpg.poll_interval", "rpg.gpu_memory"),
+        **_each(RhoBound, "rpg.rho_bound"),
+        **_each(RhoBound | None, f"{ACTOR}.policy_loss.rho_bound"),
         **_each(PositiveFloat | None, "rpg.reward_limit", "rpg.stall_limit", "rpg.time_limit"),
         **_each(Fraction, "rpg.left_out_limit"),
         **_each(bool, "rpg.resume_changed"),

@@ -84,7 +84,7 @@ def submit(run: str, name: str | None, overrides: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - Ray raises ConnectionError, RuntimeError and its own; all are shown
         print(
             f"error: RAY_ADDRESS={address}: {str(error).strip()}\nSet it to the dashboard's address, http://HEAD:8265; "
-            "a cluster of Ray 2.60 also needs RAY_AUTH_MODE=token and its token (recipe/rpg/README.md)",
+            "if the cluster has a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (docs/cluster.md)",
             file=sys.stderr,
         )
         return signals.REFUSED

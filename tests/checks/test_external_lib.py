@@ -154,6 +154,9 @@ def _with(variables: dict[str, str]) -> dict[str, str]:
     return {**os.environ, **variables}
 
 
+NORM = f"{A}.loss_agg_mode=seq-mean-token-sum-norm"
+
+
 @pytest.mark.parametrize(
     ("chosen", "said"),
     [
@@ -172,3 +175,11 @@ def _with(variables: dict[str, str]) -> dict[str, str]:
 def test_foreign_bounds_are_warned_of(toy, chosen, said):
     warnings = [found for found in preflight.refuse(run_of(toy, *chosen), ["cheap"]) if "authors" in found.wrong]
     assert [said in found.wrong for found in warnings] == [True] * (said is not None)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "warned"), [(["method=dr_grpo"], 0), (["method=rpg"], 0), (["method=rpg", NORM], 1)]
+)
+def test_a_loss_divided_by_a_length_of_each_micro_batch_is_warned_of(toy, chosen, warned):
+    found = preflight.refuse(run_of(toy, *chosen), ["cheap"])
+    assert [item.key for item in found if "longest response" in item.wrong] == [f"{A}.loss_scale_factor"] * warned

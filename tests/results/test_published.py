@@ -120,8 +120,8 @@ def facts_of_the_study():
 def facts_of_the_identity():
     identity = pandas.read_csv(RESULTS / "lab/identity.csv")
     most = math.ceil(identity[["divergences", "rows"]].max(axis=None) * 1e4) / 1e4
-    yield f"differ by {most} of the token gradient at most"
-    yield f"below {most} of the token gradient"
+    yield f"differ by at most {most} of the token gradient"
+    yield f"by {most} of the token gradient |"
 
 
 def facts_of_the_factors():
