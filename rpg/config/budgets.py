@@ -9,7 +9,7 @@ import psutil
 
 from rpg.config.check import check
 from rpg.config.gpu_host import visible
-from rpg.config.machine import RUN_DIR
+from rpg.config.machine import RUN_DIR, nearest
 from rpg.config.run_config import RunConfig
 from rpg.config.settings import ACTOR, BUCKET, MODEL, ROLLOUT
 from rpg.data.diagnostics import ABSENT, Diagnostic, Level
@@ -128,7 +128,7 @@ def checkpoints_fit(run: RunConfig, shape: Shape) -> Iterator[Diagnostic]:
     config = run.config
     size, most = checkpoint_bytes(shape, config), checkpoints_at_once(config)
     target = Path(run.get(RUN_DIR)).expanduser().absolute()
-    place = next(folder for folder in (target, *target.parents) if folder.exists())
+    place = nearest(target)
     free = shutil.disk_usage(place).free
     saved = 0
     if run.get("trainer.resume_mode") != "disable" and run.get("trainer.max_actor_ckpt_to_keep"):

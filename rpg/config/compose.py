@@ -124,6 +124,8 @@ def compose_config(overrides: list[str]) -> DictConfig:
     if verl is None or not verl.submodule_search_locations:
         raise ModuleNotFoundError(f"verl is not installed; run bash scripts/setup.sh or {INSTALL}")
     for text, parsed_override in zip(overrides, parsed, strict=True):
+        if parsed_override.key_or_group.startswith(("hydra.", "hydra/")):
+            raise BadSetting(f"{text}: has no effect, as Hydra's launcher does not start the run; remove it")
         fsdp = FSDP_GROUPS.get(parsed_override.key_or_group)
         if fsdp and parsed_override.value() != fsdp:
             wrong = f"must be {fsdp}: our worker and reference are written for FSDP"

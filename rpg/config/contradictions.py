@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from rpg.config.reward import JUDGE, is_ours
+from rpg.config.reward import FUNCTION, JUDGE, is_ours
 from rpg.config.settings import ACTOR, CORRECTION, MODEL, OPTIM
 from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, KL_SCOPES
 from rpg.registry.methods import (
@@ -52,7 +52,7 @@ def differences(name: ScriptName, script_config: DictConfig, config: DictConfig)
     script_config: the configuration of the script without other overrides. Compares the keys that a name stands for; a
     model by the last part of its path, so that a local copy is the same model.
     """
-    follows = {} if is_ours(config.reward.custom_reward_function.path) else SET_BY_OWN_REWARD
+    follows = {} if is_ours(OmegaConf.select(config, f"{FUNCTION}.path")) else SET_BY_OWN_REWARD
     contradictions = {}
     for key in (*DEFINING, *(() if name.size == "cpu" else DEFINING_ON_GPU)):
         expected, actual = (

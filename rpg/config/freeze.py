@@ -13,10 +13,16 @@ from rpg.config import machine, types
 from rpg.config.check import Refused
 from rpg.config.overrides import check_text
 from rpg.config.run_config import RunConfig
+from rpg.config.settings import MODEL, RAY, value_at
+from rpg.data.diagnostics import Diagnostic
 from rpg.files.integrity import newest_complete
 from rpg.verl_plugin import external
 from rpg.verl_plugin.patches import job_queue
 
+PATHS = (  # that verl opens
+    f"{MODEL}.path", f"{MODEL}.tokenizer_path", f"{MODEL}.hf_config_path", "data.train_files", "data.val_files",
+    "trainer.resume_from_path",
+)  # fmt: skip
 # arguments of ray.init that start a Ray; a running Ray rejects them
 OF_A_NEW_RAY = ("num_cpus", "num_gpus", "include_dashboard", "dashboard_host", "dashboard_port")
 # Servers of a local run listen on the loopback interface only. The address of Ray's node determines that of Ray's
@@ -38,7 +44,12 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
     """
     if errors := list(types.types(run)):
         raise Refused(errors)
-    config = run.copy()
+    config, notes = run.copy(), list(run.notes)
+    for key in PATHS:
+        section, name = key.rsplit(".", 1)
+        holder = value_at(config, section)
+        if isinstance(path := holder.get(name), str | list):
+            holder[name] = _local(path) if isinstance(path, str) else [_local(part) for part in path]
     trainer = config["trainer"]
     directory = os.path.abspath(os.path.expanduser(trainer["default_local_dir"]))
     check_text("trainer.default_local_dir", directory)
@@ -56,11 +67,23 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
     if os.environ.get("RAY_ADDRESS"):
         for key in OF_A_NEW_RAY:
             init.pop(key, None)
-    else:
-        init["address"] = "local"  # also if another Ray runs on this machine
+    elif init.setdefault("address", "local") != "local":  # also if another Ray runs on this machine
+        wrong = "is not read: a run without RAY_ADDRESS starts its own Ray"
+        raise Refused([Diagnostic(f"{RAY}.address", init["address"], wrong, "set RAY_ADDRESS, or remove it")])
     init["runtime_env"] = {**(init.get("runtime_env") or {})}
-    init["runtime_env"]["env_vars"] = {**(init["runtime_env"].get("env_vars") or {}), **environment(config)}
-    return RunConfig(config, choice, run.notes)
+    own = init["runtime_env"].get("env_vars") or {}
+    if wrong := [name for name, value in own.items() if not isinstance(value, str)]:
+        key, value = f"{RAY}.runtime_env.env_vars.{wrong[0]}", own[wrong[0]]
+        raise Refused([Diagnostic(key, value, "must be text for Ray", f"quote it: \"{key}='{value}'\"")])
+    init["runtime_env"]["env_vars"] = {**own, **environment(config)}
+    if "WANDB_MODE" not in os.environ and "WANDB_MODE" in wandb_environment(config):
+        notes.append(f"warning: {machine.NO_WANDB_KEY}; {machine.WANDB_REMEDY}")
+    return RunConfig(config, choice, tuple(notes))
+
+
+def _local(path: str) -> str:
+    """Return a path as verl and its libraries can open it: without ~ and without a / at its end."""
+    return path if "://" in path else os.path.expanduser(path).rstrip("/") or path
 
 
 def environment(config: dict[str, Any]) -> dict[str, str]:
@@ -68,7 +91,7 @@ def environment(config: dict[str, Any]) -> dict[str, str]:
 
     Excludes the variables that Ray sets in a cluster job, because Ray rejects one that is set twice.
     """
-    defaults = {**config["rpg"]["env"], **wandb_environment(config)}
+    defaults = {**wandb_environment(config), **config["rpg"]["env"]}
     variables = {name: os.environ.get(name, str(value)) for name, value in defaults.items()}
     variables["VERL_FILE_LOGGER_PATH"] = os.path.join(config["trainer"]["default_local_dir"], "metrics.jsonl")
     variables[job_queue.OWN] = "1"
@@ -84,7 +107,7 @@ def wandb_environment(config: dict[str, Any]) -> dict[str, str]:
     if not machine.logs_to_wandb(config["trainer"]["logger"]):
         return {}
     variables = {"WANDB_DIR": config["trainer"]["default_local_dir"]}
-    if "WANDB_MODE" not in os.environ and not machine.has_wandb_key():  # the preflight warns
+    if "WANDB_MODE" not in {*os.environ, *config["rpg"]["env"]} and not machine.has_wandb_key():
         variables["WANDB_MODE"] = "offline"
     return variables
 

@@ -19,7 +19,8 @@ from rpg.data.row_checks import check_file, check_overlap
 BUILD = "build it with `rpg data build` (scripts/prepare_data.sh: all of the 7b and 4b scripts; `rpg demo`: the toy's)"
 BATCH, LIMIT, FILTERED = "data.train_batch_size", "data.max_prompt_length", "data.filter_overlong_prompts"
 # a data set class of the user's, or tools, make other prompts
-OTHER_PROMPTS = ("data.custom_cls.path", "data.tool_config_path", "data.function_tool_path")
+CUSTOM = "data.custom_cls.path"
+OTHER_PROMPTS = (CUSTOM, "data.tool_config_path", "data.function_tool_path")
 
 
 def elsewhere(path: str) -> bool:
@@ -28,7 +29,9 @@ def elsewhere(path: str) -> bool:
 
 
 def _data_files(run: RunConfig) -> list[tuple[str, str]]:
-    """Return key and name of every local parquet file of the run."""
+    """Return key and name of every local parquet file of the run; none if a class of the user's reads the data."""
+    if run.get(CUSTOM):
+        return []
     splits = (("data.train_files", run.files("train")), ("data.val_files", run.files("val")))
     return [(key, name) for key, names in splits for name in names if not elsewhere(name)]
 
@@ -64,7 +67,10 @@ def data_files(run: RunConfig) -> Iterator[Diagnostic]:
             continue
         if path.suffix != ".parquet":
             yield Diagnostic(
-                key, name, "the name does not end in .parquet, by which verl chooses the reader", "rename or rebuild it"
+                key,
+                name,
+                "is not a .parquet file, which the checks and our commands need",
+                f"rpg data build --from {name}",
             )
             continue
         try:
@@ -132,8 +138,16 @@ def enough_rows(run: RunConfig) -> Iterator[Diagnostic]:
     if rows < batch:
         wrong = f"is more than the {rows} rows of data.train_files"
         yield Diagnostic(BATCH, batch, wrong, "lower it or give more data")
-    elif 0 < (most := run.get("data.train_max_samples")) < batch:
+        return
+    if 0 < (most := run.get("data.train_max_samples")) < batch:
         yield Diagnostic("data.train_max_samples", most, f"is below {BATCH}={batch}", "raise it, or lower the batch")
+        return
+    wanted, epochs = run.get("trainer.total_training_steps"), run.get("trainer.total_epochs")
+    steps = epochs * ((min(rows, most) if most > 0 else rows) // batch)
+    if wanted is not None and steps < wanted:
+        wrong = f"is more than the {steps} steps of trainer.total_epochs={epochs}: verl would end before its last"
+        remedy = "raise trainer.total_epochs, or set this to null"
+        yield Diagnostic("trainer.total_training_steps", wanted, f"{wrong} checkpoint and validation", remedy)
 
 
 @check("prompts fit", "the chat template takes every prompt, and none is longer than data.max_prompt_length unless "
@@ -217,7 +231,8 @@ def model_directory(run: RunConfig) -> Iterator[Diagnostic]:
         return
     try:
         model_config = json.loads((directory / "config.json").read_bytes())
-        maps = [json.loads(index.read_bytes())["weight_map"] for index in directory.glob("*.index.json")]
+        kind = ".safetensors" if any(directory.glob("*.safetensors")) else ""  # which are loaded if there are both
+        maps = [json.loads(index.read_bytes())["weight_map"] for index in directory.glob(f"*{kind}.index.json")]
     except (OSError, ValueError, LookupError, TypeError) as error:
         wrong = f"config.json or the index of the weights cannot be read ({error})"
         yield Diagnostic(key, path, wrong, "is this a Hugging Face model directory?")
@@ -243,7 +258,7 @@ def _model_here(run: RunConfig) -> Path | Diagnostic | None:
     path, directory = str(run.get(f"{MODEL}.path")), run.model
     if os.path.isdir(directory):  # also False if no file can have this name
         return directory
-    looks_local = path.startswith(("/", "./", "../", "~")) or os.path.exists(directory)
+    looks_local = path.startswith(("/", "./", "../", "~")) or path.count("/") > 1 or os.path.exists(directory)
     if elsewhere(path) or (not looks_local and not _hub_is_off(run)):
         return None
     if not looks_local and (cached := _in_hub_cache(path)):
@@ -256,7 +271,8 @@ def _model_here(run: RunConfig) -> Path | Diagnostic | None:
 
 
 def _hub_is_off(run: RunConfig) -> bool:
-    value = os.environ.get("HF_HUB_OFFLINE", run.get("rpg.env", {}).get("HF_HUB_OFFLINE", ""))
+    variables = {**(run.get("rpg.env") or {}), **os.environ}
+    value = variables.get("HF_HUB_OFFLINE") or variables.get("TRANSFORMERS_OFFLINE")
     return str(value).lower() in ("1", "true", "yes", "on")  # as huggingface_hub reads it
 
 
@@ -276,6 +292,8 @@ def broken_weights(file: Path) -> str | None:
     """Return what is wrong with a weights file, judging by size and header, or None."""
     from safetensors import SafetensorError, safe_open
 
+    if not file.exists():
+        return "is a link to nothing"
     if file.stat().st_size == 0:
         return "is empty"
     if file.suffix == ".safetensors":
@@ -293,6 +311,8 @@ def rows(run: RunConfig) -> Iterator[Diagnostic]:
     """Runs `rpg data check`; `prompts fit` counts the tokens."""
     checked = []
     own_reward = not is_ours(run.get("reward.custom_reward_function.path"))
+    if run.get(CUSTOM):
+        return
     for name in dict.fromkeys([*run.files("train"), *run.files("val")]):
         path = Path(name).expanduser()
         if path.is_file():

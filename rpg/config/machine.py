@@ -114,6 +114,11 @@ def ports(run: RunConfig) -> Iterator[Diagnostic]:
                 yield Diagnostic(key, port, str(error.strerror), "set it to a free port or remove it")
 
 
+def nearest(path: Path) -> Path:
+    """Return the path or its nearest parent that exists, as far as this user may look."""
+    return next(folder for folder in (path, *path.parents) if os.path.exists(folder))
+
+
 @check("directories", "the output directories can be created", subject="machine")
 def directories(run: RunConfig) -> Iterator[Diagnostic]:
     """Creates nothing."""
@@ -125,7 +130,7 @@ def directories(run: RunConfig) -> Iterator[Diagnostic]:
             wrong = f"Ray would read it as {os.path.expandvars(path)}"
             yield Diagnostic(key, run.get(key), wrong, "use a directory without $ in its name (CKPTS_DIR)")
             continue
-        place = next(folder for folder in (path, *path.parents) if folder.exists())
+        place = nearest(path)
         if not place.is_dir():
             yield Diagnostic(key, run.get(key), f"{place} is a file", "set CKPTS_DIR elsewhere")
         elif not os.access(place, os.W_OK | os.X_OK):
@@ -135,6 +140,7 @@ def directories(run: RunConfig) -> Iterator[Diagnostic]:
 TEMPORARY = 200_000_000  # bytes; a run of two steps of the toy task on a CPU took 151 MB, kernels and logs included
 LONGEST_SOCKET = 107  # bytes of a Unix socket's path
 RAYS_SOCKET = "ray/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store"
+VLLMS_SOCKET = "rpg-run-00000000/00000000-0000-0000-0000-000000000000"
 
 
 @check("temporary files", "the directory for temporary files (RAY_TMPDIR, TMPDIR) can be written to and has space; its "
@@ -146,16 +152,23 @@ def temporary_files(run: RunConfig) -> Iterator[Diagnostic]:
     variables = {name: value for name in ("RAY_TMPDIR", "TMPDIR") if (value := os.environ.get(name))}
     for name, path in (variables or {"TMPDIR": "/tmp"}).items():
         target = Path(path).absolute()
-        place = next(folder for folder in (target, *target.parents) if folder.exists())
+        place = nearest(target)
         remedy = f"set {name} to a directory on a larger disk"
         if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
             yield Diagnostic(name, path, f"{place} cannot be written to", f"set {name} elsewhere, or unset it")
         elif (free := shutil.disk_usage(place).free) < TEMPORARY:
             wrong = f"has {free / 1e6:.0f} MB free, and Ray's logs and sockets need {TEMPORARY / 1e6:.0f}"
             yield Diagnostic(name, path, wrong, remedy)
-        if name == next(iter(variables), "") and len(os.fsencode(target / RAYS_SOCKET)) > LONGEST_SOCKET:
-            most = LONGEST_SOCKET - len(RAYS_SOCKET) - 1
-            wrong = f"has {len(os.fsencode(target))} bytes, and Ray's sockets below it need a path of at most {most}"
+        sockets = {"Ray": RAYS_SOCKET} if name == next(iter(variables), "") else {}
+        if name == "TMPDIR":
+            sockets["vLLM"] = VLLMS_SOCKET
+        for owner, socket_name in sockets.items():
+            most = LONGEST_SOCKET - len(socket_name) - 1
+            if len(os.fsencode(target)) <= most:
+                continue
+            wrong = (
+                f"has {len(os.fsencode(target))} bytes, and {owner}'s sockets below it need a path of at most {most}"
+            )
             yield Diagnostic(name, path, wrong, f"set {name} to a shorter path, such as /tmp")
 
 
@@ -269,6 +282,10 @@ def _newest(run: RunConfig) -> Iterator[Diagnostic]:
         yield Diagnostic(RUN_DIR, where, f"{name} {UNCHECKED}", level="warning")
 
 
+NO_WANDB_KEY = "no W&B key in WANDB_API_KEY or ~/.netrc: W&B logs offline"
+WANDB_REMEDY = "`wandb login` before, or `wandb sync` after the run"
+
+
 def has_wandb_key() -> bool:
     """Return whether W&B has a key for its server, in the environment or in ~/.netrc (`wandb login`)."""
     from requests.utils import get_netrc_auth
@@ -287,6 +304,4 @@ def wandb(run: RunConfig) -> Iterator[Diagnostic]:
     """Without a key W&B would wait for input; the run logs offline instead."""
     is_on = logs_to_wandb(run.get("trainer.logger")) and not os.environ.get("WANDB_MODE")
     if is_on and not has_wandb_key():
-        wrong = "no W&B key in WANDB_API_KEY or ~/.netrc: W&B logs offline"
-        remedy = "`wandb login` before, or `wandb sync` after the run"
-        yield Diagnostic("trainer.logger", ABSENT, wrong, remedy, "warning")
+        yield Diagnostic("trainer.logger", ABSENT, NO_WANDB_KEY, WANDB_REMEDY, "warning")

@@ -30,6 +30,7 @@ THEN: tuple[Check, ...] = (
     rules.dynamic_sampling,
     rules.resumption,
     rules.saving,
+    rules.metrics_file,
     rules.validation,
     rules.loss_name,
     rules.estimator_name,

@@ -123,14 +123,27 @@ def resumption(run: RunConfig) -> Found:
         yield s.wrong("resume_path", f"does not agree with {s.shown('resume_mode')}", remedy)
 
 
-@check("saving", "checkpoints are saved as verl's FSDP does: neither asynchronously nor to HDFS")
+@check("saving", "checkpoints have the weights; they are saved as verl's FSDP does: neither asynchronously nor to HDFS")
 def saving(run: RunConfig) -> Found:
     s = run.settings
+    for name in ("save_contents", "load_contents"):
+        contents = run.get(f"{ACTOR}.checkpoint.{name}")
+        if isinstance(contents, list) and "model" not in contents:
+            wrong = "lacks model: a run would resume at a later step with the initial weights"
+            yield Diagnostic(f"{ACTOR}.checkpoint.{name}", contents, wrong, "add model")
     if s.saves_async is True:
         wrong = "is of Megatron: FSDP saves at once all the same, and verl then writes no tracker of the last"
         yield s.wrong("saves_async", f"{wrong} checkpoint", "remove it")
     if s.hdfs_directory is not None:
         yield s.wrong("hdfs_directory", "is not read by FSDP: verl copies no checkpoint there", "remove it")
+
+
+@check("metrics file", "the run logs to metrics.jsonl, from which its progress and the stall limit are read")
+def metrics_file(run: RunConfig) -> Found:
+    loggers = run.get("trainer.logger")
+    if "file" not in ([loggers] if isinstance(loggers, str) else loggers):
+        wrong = "lacks file: without metrics.jsonl rpg.stall_limit would end the run"
+        yield Diagnostic("trainer.logger", loggers, wrong, "add file")
 
 
 @check("validation", "a run with val_only has val_before_train")

@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+CONFIG = "config.yaml"  # a run's resolved configuration
+ENVIRONMENT = "environment.json"  # versions and devices of its last start
 FINGERPRINT = "fingerprint.json"  # the settings that define a training
 LEFT_OUT = "left_out.jsonl"  # responses without a reward
 SKIPPED = "skipped_steps.jsonl"  # optimizer steps whose gradient was not finite

@@ -2,16 +2,18 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import tempfile
 import time
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import FileLock, SoftFileLock, Timeout
 
 RUN = "run.lock"  # in a run's directory
 PREFIX, SCRATCH = "rpg-", "lock"  # prefix of a scratch directory's name; the lock file in it
+SCRATCH_NAME = re.compile(rf"{PREFIX}[a-z]+-[a-z0-9_]{{8}}")
 
 
 class Held(Exception):
@@ -25,6 +27,8 @@ def take(file: Path) -> FileLock:
         lock.acquire()
     except Timeout:
         raise Held(_holder(file)) from None
+    if isinstance(lock, SoftFileLock):  # without flock (some Lustre): by its own record the next one sees a dead owner
+        return lock
     holder = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     file.write_text(json.dumps(holder) + "\n")
     return lock
@@ -46,7 +50,7 @@ def _holder(file: Path) -> str:
         holder = json.loads(file.read_bytes())
         return f"in use by process {holder['pid']} on {holder['host']}, since {holder['since']}"
     except (OSError, ValueError, KeyError, TypeError):  # the owner has not written it yet, or has just removed it
-        return "in use by another process"
+        return f"in use by another process ({file})"
 
 
 class Scratch:
@@ -70,11 +74,14 @@ class Scratch:
 def remove_dead_scratch() -> list[Path]:
     """Remove and return the scratch directories of killed processes."""
     dead = []
-    for file in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{SCRATCH}"):
+    for file in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*/{SCRATCH}"):
         try:
+            status = file.lstat()
+            if not SCRATCH_NAME.fullmatch(file.parent.name) or status.st_uid != os.getuid():
+                continue
             with FileLock(file, blocking=False):
                 shutil.rmtree(file.parent)
             dead.append(file.parent)
-        except (Timeout, FileNotFoundError, PermissionError):  # alive, just removed, or another user's
+        except (Timeout, OSError):  # alive, just removed, or another user's
             continue
     return dead

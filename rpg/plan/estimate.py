@@ -152,10 +152,13 @@ def checkpoint_bytes(shape: Shape, config: dict[str, Any]) -> float:
 
 
 def checkpoints_at_once(config: dict[str, Any]) -> int:
-    """Return the maximal number of checkpoints on the disk; 2 for a run without a last step that keeps all."""
+    """Return the maximal number of checkpoints on the disk; 2 for a run without a last step that keeps all.
+
+    A run that only validates saves none.
+    """
     trainer = config["trainer"]
     steps, every, kept = trainer["total_training_steps"], trainer["save_freq"], trainer.get("max_actor_ckpt_to_keep")
-    if every <= 0:
+    if every <= 0 or trainer.get("val_only"):
         return 0
     most = max(kept, 2) if kept else None  # the old one stays until the next is complete
     if steps is None:

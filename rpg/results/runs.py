@@ -14,6 +14,7 @@ import pandas as pd
 import yaml
 
 from rpg.config.fingerprint import HISTORY
+from rpg.files.atomic import CONFIG, ENVIRONMENT
 from rpg.registry.datasets import benchmark_of
 from rpg.registry.labels import method_of_config, method_of_name
 from rpg.results.messages import Note, ResultsError
@@ -21,8 +22,6 @@ from rpg.results.run_settings import setting
 from rpg.run import measures
 
 METRICS = "metrics.jsonl"
-CONFIG = "config.yaml"
-ENVIRONMENT = "environment.json"
 
 Record = tuple[int, dict[str, float]]  # step, metrics
 Filter = Callable[[str], bool]  # selects the metrics to read by name

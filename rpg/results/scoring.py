@@ -19,9 +19,10 @@ import pandas as pd
 import yaml
 
 from rpg.config.reward import FUNCTION
+from rpg.files.atomic import CONFIG, ENVIRONMENT
 from rpg.results.messages import Note, ResultsError
 from rpg.results.run_settings import put, setting
-from rpg.results.runs import CONFIG, ENVIRONMENT, METRICS, RunLog, read_mapping
+from rpg.results.runs import METRICS, RunLog, read_mapping
 from rpg.results.samples import read_samples, rows_of
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
 from rpg.rewards.user_reward import as_score

@@ -6,8 +6,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 
+from rpg.files.atomic import CONFIG
 from rpg.results.messages import ResultsError, refusing, show_notes
-from rpg.results.runs import CONFIG, METRICS, find_logs, not_of_one_kind
+from rpg.results.runs import METRICS, find_logs, not_of_one_kind
 from rpg.results.watching import Watched, show
 from rpg.run.measures import ACCURACY, TRAINING_REWARD
 

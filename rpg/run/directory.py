@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from rpg.config import fingerprint
 from rpg.config.check import Refused
 from rpg.config.gpu_host import visible
@@ -19,7 +21,7 @@ from rpg.config.reward import JUDGE
 from rpg.config.run_config import RunConfig
 from rpg.config.secrets import without_login
 from rpg.data.diagnostics import Diagnostic
-from rpg.files.atomic import LEFT_OUT, SKIPPED, write_whole
+from rpg.files.atomic import CONFIG, ENVIRONMENT, FINGERPRINT, LEFT_OUT, SKIPPED, write_whole
 from rpg.files.integrity import TRACKER
 from rpg.files.lock import RUN, Held, take
 from rpg.registry import recipe
@@ -39,14 +41,16 @@ class NotWritten(Exception):
 def held(run: RunConfig) -> Iterator[None]:
     """Lock the run's directory, reject another training in it, and prepare it for the run.
 
-    Writes config.yaml, environment.json, fingerprint and history, and cuts the log to the checkpoint; with
-    trainer.resume_mode=disable, log and checkpoints of an earlier run are moved aside.
+    Writes config.yaml, environment.json, fingerprint and history, and cuts the log to the checkpoint. Without one, or
+    with trainer.resume_mode=disable, log and checkpoints of an earlier run are moved aside.
 
     Raises:
-        Refused: another process holds it, it cannot be created or written to, or it holds another training.
+        Refused: another process holds it, it cannot be created or written to, it holds another training, or a training
+            and the run only validates.
         NotWritten: the disk is full or read-only.
     """
     with locked(run.directory):
+        refuse_validation(run)
         prepare(run, fingerprint.refuse_another(run.directory, run))
         yield
 
@@ -60,7 +64,7 @@ def locked(directory: Path) -> Iterator[None]:
     Raises:
         Refused: another process holds it, or it cannot be created or written to.
     """
-    new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    new = [folder for folder in (directory, *directory.parents) if not os.path.exists(folder)]
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = take(directory / RUN)
@@ -83,21 +87,35 @@ def locked(directory: Path) -> Iterator[None]:
         lock.release()
 
 
+def refuse_validation(run: RunConfig) -> None:
+    """Raise Refused if the run only validates and its directory holds a training, whose files it would rewrite."""
+    file = run.directory / CONFIG
+    if (
+        run.get("trainer.val_only")
+        and file.is_file()
+        and not OmegaConf.select(OmegaConf.load(file), "trainer.val_only")
+    ):
+        wrong = f"would rewrite configuration and log of the training in {run.directory}"
+        remedy = "validate by `rpg eval NAME --checkpoint DIRECTORY`, or set another trainer.default_local_dir"
+        raise Refused([Diagnostic("trainer.val_only", True, wrong, remedy)])
+
+
 def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
     """Write the run's files and cut or move what is there; changed: settings that differ from the resumed run's.
 
     Raises NotWritten.
     """
-    directory, step = run.directory, resumed_step(run)
+    directory, step, made_with = run.directory, resumed_step(run), environment(run)
     metrics = directory / "metrics.jsonl"
     try:
-        write_whole(directory / "config.yaml", run.yaml())
-        write_whole(directory / "environment.json", json.dumps(environment(run), indent=2) + "\n")
-        fingerprint.record(directory, run, step, changed)
-        if run.get("trainer.resume_mode") == "disable":
+        if run.get("trainer.resume_mode") == "disable" or (step == 0 and last_step(metrics) > 0):
             put_aside(directory)
         elif metrics.is_file():
             cut_metrics(metrics, step)
+        write_whole(directory / CONFIG, run.yaml())
+        write_whole(directory / ENVIRONMENT, json.dumps(made_with, indent=2) + "\n")
+        of_start = {key: made_with[key] for key in ("git_commit", "versions")}
+        fingerprint.record(directory, run, step, changed, **of_start)
     except OSError as error:
         raise NotWritten(f"{error.filename}: {error.strerror}") from error
 
@@ -105,7 +123,8 @@ def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
 def put_aside(directory: Path) -> None:
     """Rename logs and checkpoints of an earlier run in the directory; the new names contain the date of the last one.
 
-    Otherwise, after a kill before the first checkpoint, the new run would resume from the earlier run.
+    The files that describe the run go with its checkpoints. Otherwise, after a kill before the first checkpoint, the
+    new run would resume from the earlier run.
     """
     metrics, tracker = directory / "metrics.jsonl", directory / TRACKER
     checkpoints = sorted(directory.glob("global_step_*"))
@@ -115,12 +134,14 @@ def put_aside(directory: Path) -> None:
     until = f"until-{time.strftime('%Y%m%d-%H%M%S', time.localtime(max(dates)))}"
     for log in (metrics, directory / LEFT_OUT, directory / SKIPPED):
         if log.is_file():
-            log.rename(directory / f"{log.stem}.{until}.jsonl")
+            aside = log.rename(directory / f"{log.stem}.{until}.jsonl")
+            print(f"note: moved the {log.name} of an earlier run to {aside}", file=sys.stderr)
     saved = [path for path in (*checkpoints, tracker) if path.exists()]
     if saved:
         aside = directory / f"checkpoints.{until}"
         aside.mkdir(exist_ok=True)
-        for path in saved:
+        described = [path for name in (CONFIG, ENVIRONMENT, FINGERPRINT) if (path := directory / name).exists()]
+        for path in (*saved, *described):
             path.rename(aside / path.name)
         print(f"note: moved {len(checkpoints)} checkpoints of an earlier run to {aside}", file=sys.stderr)
 
@@ -136,17 +157,27 @@ def resumed_step(run: RunConfig) -> int:
     return int(tracker.read_text()) if tracker.is_file() else 0
 
 
+def last_step(metrics: Path) -> int:
+    """Return the largest step of a log, 0 without one."""
+    return max((_step(line) or 0 for line in _lines(metrics)), default=0)
+
+
+def _lines(metrics: Path) -> list[bytes]:
+    return metrics.read_bytes().splitlines(keepends=True) if metrics.is_file() else []
+
+
+def _step(line: bytes) -> int | None:
+    """Return the step of a line, None for one that is incomplete or no record."""
+    try:
+        return int(json.loads(line)["step"]) if line.endswith(b"\n") else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 def cut_metrics(metrics: Path, step: int) -> None:
     """Remove incomplete lines and the records after a step, which the run will repeat. Raises OSError (write_whole)."""
-
-    def is_kept(line: bytes) -> bool:
-        try:
-            return line.endswith(b"\n") and json.loads(line)["step"] <= step
-        except (ValueError, KeyError, TypeError):
-            return False
-
-    lines = metrics.read_bytes().splitlines(keepends=True)
-    kept = [line for line in lines if is_kept(line)]
+    lines = _lines(metrics)
+    kept = [line for line in lines if (of_line := _step(line)) is not None and of_line <= step]
     if removed := len(lines) - len(kept):
         write_whole(metrics, b"".join(kept))
         message = f"removed {removed} incomplete lines and lines after the checkpoint of step {step}"

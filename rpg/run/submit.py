@@ -21,8 +21,9 @@ from rpg.run.signals import IN_JOB
 from rpg.verl_plugin.version import ALLOW
 
 PLUGIN = "rpg.verl_plugin.autoload"
+PATHS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE")
 FORWARDED = (
-    "MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "NNODES", "GPU_MEMORY_GB", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE",
+    *PATHS, "NNODES", "GPU_MEMORY_GB", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE",
     "WANDB_MODE", "WANDB_BASE_URL", "GLOO_SOCKET_IFNAME", ALLOW,
 )  # fmt: skip
 # not forwarded, like URLs with a password, because the dashboard shows a job's environment
@@ -55,6 +56,7 @@ def runtime_env() -> dict[str, Any]:
             "CKPTS_DIR": os.path.abspath(os.environ.get("CKPTS_DIR", "checkpoints")),
             "VERL_USE_EXTERNAL_MODULES": ",".join([*plugins, PLUGIN]),
             **{name: os.environ[name] for name in names if name in os.environ and name not in withheld()},
+            **{name: os.path.abspath(path) for name in PATHS if os.path.exists(path := os.environ.get(name, ""))},
         },
     }
 
@@ -79,7 +81,7 @@ def submit(run: str, name: str | None, overrides: list[str]) -> int:
     try:
         client = JobSubmissionClient(address)
         entrypoint = shlex.join(["python3", "-m", "rpg.run", *([name] if name else []), *overrides])
-        running = _running(client, entrypoint, environment["env_vars"]["CKPTS_DIR"])
+        running = _running(client, entrypoint, environment["env_vars"])
         job = running or client.submit_job(entrypoint=entrypoint, runtime_env=environment, metadata={"name": run})
     except Exception as error:  # noqa: BLE001 - Ray raises ConnectionError, RuntimeError and its own; all are shown
         print(
@@ -104,11 +106,13 @@ def submit(run: str, name: str | None, overrides: list[str]) -> int:
     return signals.DONE if info.status == JobStatus.SUCCEEDED else info.driver_exit_code or signals.FAILED
 
 
-def _running(client: Any, entrypoint: str, parent: str) -> str | None:
-    """Return the unfinished job of the same command with the same parent directory of runs."""
+def _running(client: Any, entrypoint: str, variables: dict[str, str]) -> str | None:
+    """Return the unfinished job of the same command with the same variables, as CKPTS_DIR and MODEL_PATH."""
+    names = ("CKPTS_DIR", *FORWARDED)
     for job in client.list_jobs():
-        variables = (job.runtime_env or {}).get("env_vars", {})
-        if (job.entrypoint, variables.get("CKPTS_DIR")) == (entrypoint, parent) and not job.status.is_terminal():
+        of_job = (job.runtime_env or {}).get("env_vars", {})
+        same = job.entrypoint == entrypoint and all(of_job.get(name) == variables.get(name) for name in names)
+        if same and not job.status.is_terminal():
             return job.submission_id
     return None
 

@@ -212,12 +212,28 @@ def test_a_model_directory_that_is_not_whole(toy, toy_config, name, content, sai
     assert f"actor_rollout_ref.model.path={toy / 'model'}" in text
 
 
-@pytest.mark.parametrize("offline", ["1", "TRUE", "on"])
-def test_a_hub_model_without_the_hub_is_looked_for_in_its_cache(toy, toy_config, tmp_path, monkeypatch, offline):
+def test_weights_that_are_not_used_or_not_there(toy, toy_config):
+    run = RunConfig(copy.deepcopy(toy_config.config))
+    run.config["actor_rollout_ref"]["model"]["path"] = str(toy / "model")
+    (toy / "model/pytorch_model.bin.index.json").write_text('{"weight_map": {"w": "pytorch_model-1.bin"}}')  # left over
+    assert list(inputs.model_directory(run)) == []
+    (toy / "model/model.safetensors").unlink()
+    (toy / "model/model.safetensors").symlink_to("nothing")
+    assert "model.safetensors: is a link to nothing" in refusal(run)
+    run.config["actor_rollout_ref"]["model"]["path"] = "checkpoints/run/global_step_20/hf"  # no name of the hub
+    assert "no such directory" in refusal(run)
+
+
+@pytest.mark.parametrize(("variable", "offline"), [("HF_HUB_OFFLINE", "1"), ("TRANSFORMERS_OFFLINE", "TRUE")])
+def test_a_hub_model_without_the_hub_is_looked_for_in_its_cache(
+    toy, toy_config, tmp_path, monkeypatch, variable, offline
+):
     """A downloaded model is used by its hub name, as on a cluster without network; without it, verl would retry."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", offline)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setenv(variable, offline)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     run = RunConfig(copy.deepcopy(toy_config.config))
+    run.config["rpg"]["env"] = {}
     run.config["actor_rollout_ref"]["model"]["path"] = "maker/sums"
     assert "nor a model in the hub's cache" in refusal(run)
     snapshot = tmp_path / "models--maker--sums" / "snapshots" / "1a2b"

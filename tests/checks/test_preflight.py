@@ -95,6 +95,27 @@ def test_a_home_directory_is_what_it_says(toy, monkeypatch):
     assert run.get("trainer.validation_data_dir") == str(toy / "ck/validation")
 
 
+def test_paths_are_as_verl_can_open_them(toy, monkeypatch):
+    """verl asserts that a model's path does not end in /, and datasets does not know ~."""
+    monkeypatch.setenv("HOME", str(toy))
+    files = ["data.train_files=['~/train.parquet',/a.parquet]", "data.val_files='~/test.parquet'"]
+    run = freeze.freeze(run_of(toy, f"actor_rollout_ref.model.path={toy}/model/", *files))
+    assert run.get("actor_rollout_ref.model.path") == f"{toy}/model"
+    assert run.files("train") == [f"{toy}/train.parquet", "/a.parquet"]
+    assert run.files("val") == [f"{toy}/test.parquet"]
+
+
+def test_a_start_says_that_wandb_is_offline(toy, monkeypatch):
+    for name in ("WANDB_MODE", "WANDB_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(toy))
+    logger = "trainer.logger=[file,wandb]"
+    for more, notes in (([], 1), (["+rpg.env.WANDB_MODE=disabled"], 0)):
+        run = freeze.freeze(run_of(toy, logger, *more))
+        assert len([note for note in run.notes if "no W&B key" in note]) == notes
+    assert run.get("ray_kwargs.ray_init.runtime_env.env_vars.WANDB_MODE") == "disabled"
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [
@@ -102,6 +123,10 @@ def test_a_home_directory_is_what_it_says(toy, monkeypatch):
         ("method=none_such", "none_such"),
         ("trainer.default_local_dir=${oc.env:NO_SUCH_VARIABLE}", "NO_SUCH_VARIABLE"),
         ("trainer=5", "trainer"),
+        ("reward.custom_reward_function=null", "reward.custom_reward_function"),
+        ("hydra.run.dir=/elsewhere", "hydra.run.dir=/elsewhere: has no effect"),
+        ("+ray_kwargs.ray_init.address=10.0.0.1:6379", "set RAY_ADDRESS"),
+        ("+ray_kwargs.ray_init.runtime_env.env_vars.A=1", "env_vars.A='1'"),
     ],
 )
 def test_configuration_errors_have_exit_code_2(toy, override, said, capsys):

@@ -50,6 +50,16 @@ def test_directories_of_import_servers(tmp_path, monkeypatch):
     assert not Path(kept).exists()
 
 
+def test_only_directories_of_ours_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("rpg-results", "rpg-my-results", "rpg-run-abcd1234", "rpg-run-linked00"):
+        (tmp_path / name).mkdir()
+    for name in ("rpg-results", "rpg-my-results", "rpg-run-abcd1234"):
+        (tmp_path / name / "lock").touch()
+    (tmp_path / "rpg-run-linked00/lock").symlink_to(tmp_path)
+    assert cleanup.remove() == [tmp_path / "rpg-run-abcd1234"]
+
+
 def test_buffers_of_weights():
     name = f"{cleanup.WEIGHTS}test_{os.getpid()}"
     buffer = shared_memory.SharedMemory(name, create=True, size=4096)

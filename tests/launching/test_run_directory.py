@@ -123,6 +123,64 @@ def test_a_hub_model_is_known_by_its_name(tmp_path):
     assert fingerprint.compare(tmp_path, other) == {}
 
 
+def test_what_is_trained_on_is_known_by_its_content(tmp_path):
+    """Two models of one shape, another chat template and other code of the user's are other trainings."""
+    model, code = tmp_path / "model", tmp_path / "data.py"
+    model.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer_config.json"):
+        (model / name).write_text("{}")
+    code.write_text("pass")
+    run = config(tmp_path / "run", actor_rollout_ref__model__path=str(model), data__custom_cls__path=str(code))
+    (tmp_path / "run").mkdir()
+    fingerprint.record(tmp_path / "run", run, 0, {})
+    assert fingerprint.compare(tmp_path / "run", run) == {}
+    changed = []
+    for file in (model / "model.safetensors", model / "tokenizer_config.json", code):
+        before = file.read_text()
+        file.write_text("[]")  # of the same size
+        changed += fingerprint.compare(tmp_path / "run", run)
+        file.write_text(before)
+    assert changed == [fingerprint.WEIGHTS, fingerprint.TOKENIZER, "data.custom_cls.path (content)"]
+    recorded = tmp_path / "run" / fingerprint.NAME
+    older = {key: value for key, value in json.loads(recorded.read_text()).items() if key not in fingerprint.UNKNOWN}
+    recorded.write_text(json.dumps(older))
+    assert fingerprint.compare(tmp_path / "run", run) == {}  # of an older version, which did not record them
+
+
+def test_the_length_of_a_run_counts_where_the_learning_rate_follows_it(tmp_path):
+    key = "actor_rollout_ref__actor__optim"
+    for decays, changed in (({"lr_scheduler_type": "constant"}, []), ({"lr_scheduler_type": "cosine"}, [9])):
+        fingerprint.record(tmp_path, config(tmp_path, **{key: decays}), 0, {})
+        longer = config(tmp_path, trainer__total_training_steps=9, **{key: decays})
+        assert [new for _, new in fingerprint.compare(tmp_path, longer).values()] == changed
+
+
+@pytest.mark.parametrize(
+    ("mode", "steps", "kept"), [("auto", [0, 1, 2], True), ("auto", [0], False), ("disable", [0], True)]
+)
+def test_a_log_whose_run_left_no_checkpoint_is_kept(tmp_path, mode, steps, kept):
+    run = config(tmp_path, trainer__resume_mode=mode)
+    (tmp_path / "metrics.jsonl").write_bytes(b"".join(map(line, steps)))
+    rundir.prepare(run, {})
+    assert [path.read_bytes() for path in tmp_path.glob("metrics.until-*.jsonl")] == [b"".join(map(line, steps))] * kept
+    assert (tmp_path / "metrics.jsonl").exists() is not kept
+    start = json.loads((tmp_path / fingerprint.HISTORY).read_text())
+    assert start["versions"]["torch"]
+    assert "git_commit" in start
+
+
+def test_a_validation_alone_does_not_rewrite_a_training(tmp_path):
+    with rundir.held(config(tmp_path)):
+        pass
+    before = (tmp_path / "config.yaml").read_bytes()
+    with pytest.raises(Refused, match="rpg eval"), rundir.held(config(tmp_path, trainer__val_only=True)):
+        pytest.fail("it began")
+    assert (tmp_path / "config.yaml").read_bytes() == before
+    for _ in range(2):  # in a directory of its own also again
+        with rundir.held(config(tmp_path / "eval", trainer__val_only=True)):
+            pass
+
+
 def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path):
     """Including checkpoints, from which a run killed before its first checkpoint would otherwise resume."""
     rundir.put_aside(tmp_path)
@@ -131,11 +189,13 @@ def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path):
         (tmp_path / f"global_step_{step}/actor").mkdir(parents=True)
     (tmp_path / TRACKER).write_text("20")
     (tmp_path / "metrics.jsonl").write_bytes(line(20))
-    (tmp_path / "left_out.jsonl").write_text("{}")
+    for name in ("left_out.jsonl", "config.yaml", "environment.json", "fingerprint.json"):
+        (tmp_path / name).write_text("{}")
     os.utime(tmp_path / "metrics.jsonl", (2e9, 2e9))  # 2033-05-18
     rundir.put_aside(tmp_path)
     (aside,) = tmp_path.glob("checkpoints.until-203305*")
-    assert sorted(path.name for path in aside.iterdir()) == ["global_step_10", "global_step_20", TRACKER]
+    described = ["config.yaml", "environment.json", "fingerprint.json"]
+    assert sorted(path.name for path in aside.iterdir()) == [*described, "global_step_10", "global_step_20", TRACKER]
     kept = sorted(path.name.split(".")[0] for path in tmp_path.glob("*.until-203305*.jsonl"))
     assert kept == ["left_out", "metrics"]
     assert newest_complete(tmp_path).newest is None
@@ -195,4 +255,4 @@ def test_metrics_are_continued(tmp_path, monkeypatch):
     logger.finish()
     records = [json.loads(line) for line in metrics.read_text().splitlines()]
     assert [record["step"] for record in records] == [0, 1, 2, 3, 4]
-    assert records[3]["data"] == {"x": 3.0, "y": 1.0}
+    assert records[3]["data"] == {"x": 9.0, "y": 1.0}  # as the samples of the last validation, which verl overwrites

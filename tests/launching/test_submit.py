@@ -181,10 +181,12 @@ def test_wandb_without_a_key_is_offline(environment, netrc, mode, tmp_path):
     if netrc:
         (tmp_path / ".netrc").write_text(netrc)
         (tmp_path / ".netrc").chmod(0o600)
-    config = {"trainer": {"logger": ["console", "wandb"], "default_local_dir": "/runs/x"}}
+    config = {"trainer": {"logger": ["console", "wandb"], "default_local_dir": "/runs/x"}, "rpg": {"env": {}}}
     variables = wandb_environment(config)
     assert variables.get("WANDB_MODE") == mode
     assert variables["WANDB_DIR"] == "/runs/x"
+    config["rpg"]["env"]["WANDB_MODE"] = "disabled"  # the user's choice
+    assert "WANDB_MODE" not in wandb_environment(config)
 
 
 @pytest.mark.parametrize(
@@ -194,6 +196,7 @@ def test_wandb_without_a_key_is_offline(environment, netrc, mode, tmp_path):
         ({"entrypoint": "python3 -m rpg.run dapo_7b"}, False),
         ({"status": "FAILED"}, False),
         ({"runtime_env": {"env_vars": {"CKPTS_DIR": "/elsewhere"}}}, False),
+        ({"runtime_env": {"env_vars": {"CKPTS_DIR": os.path.abspath("checkpoints"), "MODEL_PATH": "/m"}}}, False),
     ],
 )
 def test_the_same_command_follows_its_job(client, monkeypatch, capsys, other, followed):

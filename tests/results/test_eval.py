@@ -97,6 +97,7 @@ def test_a_run_of_the_script_alone_adds_nothing(tmp_path, capsys):
         f"trainer.default_local_dir={tmp_path / 'eval-global_step_4'}",
         "trainer.resume_mode=resume_path",
         f"trainer.resume_from_path={checkpoint}",
+        "actor_rollout_ref.actor.checkpoint.load_contents=[model]",
     ]
 
 

@@ -20,7 +20,8 @@ class AppendingFileLogger:
     """verl's file logger, appending.
 
     A resumed run validates before it trains and logs that under the last step in the file; the new metrics are merged
-    into that step's record, so that every step has one line.
+    into that step's record, so that every step has one line. They replace those of the earlier validation, whose saved
+    samples verl overwrites.
     """
 
     def __init__(self, project_name: str, experiment_name: str):
@@ -29,10 +30,10 @@ class AppendingFileLogger:
         self._last_step = json.loads(lines[-1])["step"] if lines else None
 
     def log(self, data: dict[str, Any], step: int) -> None:
-        """Write a record; for the file's last step, add the metrics that its record lacks."""
+        """Write a record; for the file's last step, merge the metrics into its record."""
         if step == self._last_step:
             *lines, last = self._path.read_bytes().splitlines(keepends=True)
-            merged = self._line({**data, **json.loads(last)["data"]}, step)
+            merged = self._line({**json.loads(last)["data"], **data}, step)
             write_whole(self._path, b"".join([*lines, merged]))
         else:
             with open(self._path, "ab") as stream:
