@@ -159,17 +159,13 @@ def temporary_files(run: RunConfig) -> Iterator[Diagnostic]:
         elif (free := shutil.disk_usage(place).free) < TEMPORARY:
             wrong = f"has {free / 1e6:.0f} MB free, and Ray's logs and sockets need {TEMPORARY / 1e6:.0f}"
             yield Diagnostic(name, path, wrong, remedy)
-        sockets = {"Ray": RAYS_SOCKET} if name == next(iter(variables), "") else {}
-        if name == "TMPDIR":
-            sockets["vLLM"] = VLLMS_SOCKET
-        for owner, socket_name in sockets.items():
-            most = LONGEST_SOCKET - len(socket_name) - 1
-            if len(os.fsencode(target)) <= most:
-                continue
-            wrong = (
-                f"has {len(os.fsencode(target))} bytes, and {owner}'s sockets below it need a path of at most {most}"
-            )
-            yield Diagnostic(name, path, wrong, f"set {name} to a shorter path, such as /tmp")
+        sockets = [("Ray", RAYS_SOCKET)] if name == next(iter(variables), "") else []
+        for owner, socket_name in [*sockets, ("vLLM", VLLMS_SOCKET)] if name == "TMPDIR" else sockets:
+            length, most = len(os.fsencode(target)), LONGEST_SOCKET - len(socket_name) - 1
+            if length > most:
+                wrong = f"has {length} bytes, and {owner}'s sockets below it need a path of at most {most}"
+                yield Diagnostic(name, path, wrong, f"set {name} to a shorter path, such as /tmp")
+                break
 
 
 SHARDS = {"model": "model", "optimizer": "optim", "extra": "extra_state"}  # content -> kind in verl's file names

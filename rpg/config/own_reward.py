@@ -2,7 +2,7 @@
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from rpg.config.overrides import key_of
+from rpg.config.overrides import BadSetting, key_of
 from rpg.config.reward import FUNCTION, KWARGS, is_ours
 from rpg.config.settings import OVERLONG
 from rpg.rewards.user_reward import ADAPTER, RewardError, find_reward
@@ -31,6 +31,9 @@ def set_own_reward(config: DictConfig, overrides: list[str], notes: list[str]) -
             reward = find_reward(path, config.reward.custom_reward_function.name if NAME in overridden else None)
         except RewardError:
             return
+        for name in ("file", "function", "reward_limit"):
+            if isinstance(kwargs, DictConfig) and name in kwargs:
+                raise BadSetting(f"{KWARGS}.{name}: is set by the call of your function; give the keyword another name")
         OmegaConf.update(config, f"{FUNCTION}.path", ADAPTER)
         OmegaConf.update(config, NAME, "compute_score")
         OmegaConf.update(config, KWARGS, {"file": reward.file, "function": reward.function}, force_add=True)

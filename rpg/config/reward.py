@@ -16,6 +16,7 @@ from rpg.rewards.user_reward import (
     PACKAGE,
     USUAL_NAME,
     RewardError,
+    RewardTimeout,
     compute_score,
     example,
     find_reward,
@@ -91,10 +92,11 @@ def reward_function(run: RunConfig) -> Iterator[Diagnostic]:
 @check("reward trial", "an own reward function scores a response to the first training row, and has the filter's key",
        "thorough", "files")  # fmt: skip
 def reward_trial(run: RunConfig) -> Iterator[Diagnostic]:
-    """Calls the function once, as a run does; skips another kind of reward."""
+    """Calls the function once, as a run does."""
     options = run.get(KWARGS) or {}
     file = next((path for name in run.files("train") if (path := Path(name).expanduser()).is_file()), None)
     if run.get(f"{FUNCTION}.path") != ADAPTER or file is None or any(reward_function(run)):
+        yield Diagnostic(f"{FUNCTION}.path", run.get(f"{FUNCTION}.path"), "nothing to try", level="skip")
         return
     limit = min(run.get("rpg.reward_limit") or math.inf, TRIAL_LIMIT)
     key, remedy = f"{KWARGS}.file", f"try it: rpg score {file} --reward {options.get('file')}"
@@ -103,6 +105,11 @@ def reward_trial(run: RunConfig) -> Iterator[Diagnostic]:
         truth = row["reward_model"]["ground_truth"]
         arguments = (row["data_source"], example(truth), truth, row.get("extra_info"))
         score = compute_score(*arguments, **{**options, "reward_limit": limit})
+    except RewardTimeout as error:
+        wrong, level = f"the first training row: {error}", "error"
+        if limit != run.get("rpg.reward_limit"):
+            wrong, level = f"no score within {limit:g} s, after which a run still waits", "skip"
+        yield Diagnostic(key, options.get("file"), wrong, remedy, level)  # type: ignore[arg-type]
     except RewardError as error:
         yield Diagnostic(key, options.get("file"), f"the first training row: {error}", remedy)
     except (DataError, StopIteration, LookupError, TypeError) as error:  # other checks report the file

@@ -23,7 +23,9 @@ SETS = (TOY, *PUBLISHED, *sorted(WITH_SPLITS))
 REPEATED = ", ".join(f"{row.repeat} for {name}" for name, row in PUBLISHED.items() if row.repeat > 1)
 
 
-def _at_least(least: int) -> Any:
+def at_least(least: int) -> Any:
+    """Return an argparse type: an integer of this size or more."""
+
     def integer(text: str) -> int:
         value = int(text)
         if value < least:
@@ -46,14 +48,14 @@ OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
     "--template": ((OWN,), None, {"metavar": "FILE", "type": Path,
                    "help": "text with {question} (default: the paper's prompt)"}),
     "--keep": ((OWN,), [], {"metavar": "COLUMN", "nargs": "+", "help": "columns that your reward function reads"}),
-    "--test-rows": ((OWN,), None, {"metavar": "N", "type": _at_least(0),
+    "--test-rows": ((OWN,), None, {"metavar": "N", "type": at_least(0),
                     "help": "rows drawn for the test file if there is no test split (default: one in ten)"}),
-    "--repeat": ((ONE_FILE, TOY), None, {"metavar": "K", "type": _at_least(1),
+    "--repeat": ((ONE_FILE, TOY), None, {"metavar": "K", "type": at_least(1),
                  "help": f"rows of each problem (default: {REPEATED})"}),
     "--exclude": ((ONE_FILE, OWN), [], {"metavar": "FILE", "nargs": "+", "type": Path,
                   "help": "leave out the problems of these files, built or as published"}),
-    "--train-size": ((TOY,), 2048, {"type": _at_least(0), "help": "training problems (default: 2048)"}),
-    "--test-size": ((TOY,), 256, {"type": _at_least(0), "help": "test problems (default: 256)"}),
+    "--train-size": ((TOY,), 2048, {"type": at_least(0), "help": "training problems (default: 2048)"}),
+    "--test-size": ((TOY,), 256, {"type": at_least(0), "help": "test problems (default: 256)"}),
     "--seed": ((TOY, OWN), 0, {"type": int, "help": "selects the problems that are drawn (default: 0)"}),
     "--low": ((TOY,), 0, {"type": int, "help": "smallest operand (default: 0)"}),
     "--high": ((TOY,), 99, {"type": int, "help": "largest operand (default: 99)"}),
@@ -75,10 +77,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("files", nargs="+", type=Path, metavar="FILE")
     add("--json", action="store_true", help="print the report as JSON")
     add("--tokenizer", metavar="DIR", help="count the tokens of prompts with the tokenizer in this directory")
-    add("--reward", type=Path, metavar="FILE", help="your reward function: rpg's rules on answers are off")
+    add("--reward", metavar="FILE", help="your reward function: rpg's rules on answers are off")
     add(
         "--max-prompt-length",
-        type=_at_least(1),
+        type=at_least(1),
         metavar="N",
         help="in tokens, with --tokenizer (default: 2048)",
     )
@@ -97,6 +99,8 @@ def run(args: argparse.Namespace) -> int:
             elif kind not in kinds:
                 raise DataError(f"{flag} is for {' and '.join(kinds)} only; leave it out")
         {TOY: build_toy, ONE_FILE: build_published, OWN: build_own}[kind](args)
+    except BrokenPipeError:  # `| head`: cli.py ends quietly
+        raise
     except (ValueError, OSError, ModuleNotFoundError) as error:
         name = f" {args.name}" if args.action == "build" and args.name else ""
         print(f"rpg data {args.action}{name}: {error}", file=sys.stderr)
@@ -156,8 +160,8 @@ def build_own(args: argparse.Namespace) -> None:
         question=args.question or table.question,
         answer=args.answer or table.answer,
         data_source=_named(args.data_source, table.name) if args.data_source else table.data_source,
-        keep=tuple(args.keep),
-        template=args.template.read_text(encoding="utf-8") if args.template else None,
+        keep=tuple(dict.fromkeys(args.keep)),
+        template=args.template.read_text(encoding="utf-8-sig") if args.template else None,
     )
     report = user_data.build_own(
         table, origin or table.hub, args.out, test_rows=args.test_rows, seed=args.seed, exclude=_excluded(args)

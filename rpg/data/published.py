@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Collection
+from decimal import Decimal
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -108,9 +109,9 @@ def answer_text(answer: Any, place: str) -> str:
         return ""
     if isinstance(answer, (list, tuple)):  # OlympiadBench: one element per part of the answer
         return ", ".join(filter(None, (answer_text(part, place) for part in answer)))
-    if isinstance(answer, Real) and not isinstance(answer, Integral):
-        value = float(answer)
-        return str(int(value)) if value.is_integer() else repr(value)
+    if isinstance(answer, Real | Decimal) and not isinstance(answer, Integral):
+        text = f"{answer if isinstance(answer, Decimal) else Decimal(repr(float(answer))):f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
     if not isinstance(answer, (str, Integral)):
         raise DataError(f"{place}, answer: {answer!r:.80} is a {type(answer).__name__}; it must be text or a number")
     text = str(answer).strip()

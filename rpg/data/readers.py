@@ -7,6 +7,7 @@ value for an index and renames a repeated column, and pyarrow rejects mixed type
 import contextlib
 import csv
 import json
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 BATCH_ROWS = 1024
+csv.field_size_limit(1 << 30)  # characters; Python's own limit is 131,072
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
 
@@ -70,8 +72,9 @@ def require_distinct(path: Path, names: Sequence[str]) -> None:
 def _read_json(path: Path) -> Rows:
     """Read an array or one object per line, as in many published .json files."""
     with path.open("rb") as file:
-        is_array = file.read(64).lstrip().startswith(b"[")
-        file.seek(0)
+        begins = file.read(64)
+        is_array = begins.removeprefix(BOM_UTF8).lstrip().startswith(b"[")
+        file.seek(len(BOM_UTF8) if begins.startswith(BOM_UTF8) else 0)
         if is_array:
             rows = ((f"{path}, element {number}", row) for number, row in enumerate(_parse(file.read(), str(path))))
         else:
@@ -86,8 +89,9 @@ def _read_json(path: Path) -> Rows:
 def _parse(text: bytes, place: str) -> Any:
     try:
         return json.loads(text)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{place}: not JSON ({error}); correct it or leave it out") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        remedy = "a file is an array of objects, or has one object per line"
+        raise DataError(f"{place}: not JSON ({error}); correct it; {remedy}") from error
 
 
 READERS = {".parquet": _read_parquet, ".jsonl": _read_json, ".json": _read_json, ".csv": _read_csv}

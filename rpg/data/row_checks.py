@@ -157,6 +157,10 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptTokenizer | N
     extra, reward_model = (value if isinstance(value, dict) else {} for value in structs)
     check.sources[str(source)] += 1
     check.splits[str(extra.get("split") or "unknown")] += 1
+    for name, value in row.items():
+        if isinstance(value, list) and len({len(part) for part in value if isinstance(part, list)}) > 1:
+            what = "lists of different lengths, which verl cannot repeat for a group's responses"
+            check.add(name, what, "put the column into extra_info: rpg data build --keep", check.rows)
     text, truth = problem_text(row), reward_model.get("ground_truth")
     if not text or is_prompt_broken:
         return

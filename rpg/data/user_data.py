@@ -21,6 +21,7 @@ from rpg.rewards.extract import last_boxed
 HUB = "hub:"
 GSM8K_MARK = "####"  # the last line of GSM8K's answers: "#### 72"
 TEST_SHARE = 0.1
+OF_THE_ROW = ("question", "answer", "data_source")  # of the row that a reward function gets
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,9 @@ def to_problem(table: Table, row: dict[str, Any], split: str, place: str) -> Pro
     """Return the problem of a row, or the reason to leave it out. Raises DataError for an unknown column."""
     question = value_in(row, "--question", table.question, place)
     answer = answer_text(value_in(row, "--answer", table.answer, place), place)
-    if not isinstance(question, str) or not question.strip():
+    if question is not None and not isinstance(question, str):
+        return "question is not text"
+    if not question or not question.strip():
         return "empty question"
     if not answer:
         return "empty answer"
@@ -187,10 +190,13 @@ def schema_with(keep: tuple[str, ...], problems: list[Problem]) -> pa.Schema:
     extra = SCHEMA.field("extra_info")
     fields = list(extra.type)
     for name in keep:
-        if extra.type.get_field_index(name) >= 0:
-            raise DataError(f"--keep {name}: extra_info has a {name} of its own; rename the column")
+        if extra.type.get_field_index(name) >= 0 or name in OF_THE_ROW:
+            raise DataError(f"--keep {name}: the row has a {name} of its own; rename the column")
         try:
-            fields.append(pa.field(name, pa.array([problem.columns[name] for problem in problems]).type))
-        except pa.ArrowException as error:
-            raise DataError(f"--keep {name}: its values are of different types ({error}); make them text") from error
+            kind = pa.array([problem.columns[name] for problem in problems]).type
+        except (pa.ArrowException, OverflowError) as error:
+            raise DataError(f"--keep {name}: its values have no common type ({error}); make them text") from error
+        if pa.types.is_struct(kind) and not kind.num_fields:
+            raise DataError(f"--keep {name}: has no fields, which parquet cannot hold; leave it out")
+        fields.append(pa.field(name, kind))
     return SCHEMA.set(SCHEMA.get_field_index("extra_info"), pa.field("extra_info", pa.struct(fields)))

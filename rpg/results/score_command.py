@@ -9,6 +9,7 @@ verdicts go into a run directory (scoring.py).
 import argparse
 from pathlib import Path
 
+from rpg.data.data_command import at_least
 from rpg.results.formats import escape_md, show
 from rpg.results.messages import Note, ResultsError, exit_code, refusing
 from rpg.results.run_settings import put
@@ -26,10 +27,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=runs)
     scorer = parser.add_mutually_exclusive_group()
     scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md (default: the run's reward function)")
-    scorer.add_argument("--reward", type=Path, metavar="FILE", help="your reward function, tried on rows of a file")
+    scorer.add_argument("--reward", metavar="FILE", help="your reward function, tried on rows of a file")
+    parser.add_argument("--function", metavar="NAME", help="with --reward: its name (default: as in a run)")
+    keywords = "with --reward: its reward_kwargs"
+    parser.add_argument("--keywords", nargs="+", default=[], metavar="KEY=VALUE", help=keywords)
     responses = "with --reward: one a row, as JSON a line (default: made up)"
     parser.add_argument("--responses", type=Path, metavar="FILE", help=responses)
-    parser.add_argument("--rows", type=int, default=5, metavar="N", help="with --reward: rows tried (default: 5)")
+    parser.add_argument(
+        "--rows", type=at_least(1), default=5, metavar="N", help="with --reward: rows tried (default: 5)"
+    )
     files = "validation files (default: the run's data.val_files)"
     parser.add_argument("--files", nargs="+", type=Path, metavar="FILE", help=files)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: RUN/judge-J); one RUN only")
@@ -39,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Score every run and print a table of both; return 1 if input was left out, 2 if all was."""
     if args.reward:
-        return try_reward(args.reward, args.runs, args.responses, args.rows)
+        return try_reward(args.reward, args.runs, args.responses, args.rows, args.function, args.keywords)
     written: list[Path] = []
     before, notes = load_runs(args.runs, is_validation)
     if args.out and len(before) > 1:

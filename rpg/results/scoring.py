@@ -25,7 +25,7 @@ from rpg.results.run_settings import put, setting
 from rpg.results.runs import METRICS, RunLog, read_mapping
 from rpg.results.samples import read_samples, rows_of
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
-from rpg.rewards.user_reward import as_score
+from rpg.rewards.user_reward import ADAPTER, RewardError, as_score
 
 SCORED_FROM = "scored_from"  # key in environment.json: the scored run
 
@@ -81,9 +81,12 @@ def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, lis
     function = partial(compute_score, judge=judge) if judge else reward_of(run)
     rows = {} if judge or run.judge in JUDGES else rows_of(run, set(samples["input"]), f"by {run.judge}")
 
-    def score(answer: Any) -> Score:
+    def score(answer: Any) -> Score | str:
         extra = next((row["extra_info"] for row in rows.get(answer.input, []) if "extra_info" in row), None)
-        return as_score(function(answer.data_source, answer.output, answer.gts, extra), run.judge)
+        try:
+            return as_score(function(answer.data_source, answer.output, answer.gts, extra), run.judge)
+        except RewardError as error:  # as in a run, only this response has no score
+            return str(error)
 
     try:
         with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:
@@ -91,7 +94,15 @@ def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, lis
     except Exception as error:  # whatever a user's function raises
         hint = f"; without --judge {run.judge} scores them, as in the run" if judge and run.judge not in JUDGES else ""
         raise ResultsError(f"step {step}: {type(error).__name__}: {error}{hint}") from error
-    return samples.assign(**pd.DataFrame(verdicts, index=samples.index)), notes
+    failed = [verdict for verdict in verdicts if isinstance(verdict, str)]
+    if failed:
+        notes = [
+            *notes,
+            Note(f"step {step}: {len(failed)} of {len(verdicts)} samples without a score: {failed[0]}", True),
+        ]
+    has_score = [not isinstance(verdict, str) for verdict in verdicts]
+    samples, kept = samples[has_score], [verdict for verdict in verdicts if not isinstance(verdict, str)]
+    return samples.assign(**pd.DataFrame(kept, index=samples.index)), notes
 
 
 def reward_of(run: RunLog) -> Callable[..., Any]:
@@ -111,6 +122,8 @@ def reward_of(run: RunLog) -> Callable[..., Any]:
             raise ResultsError(f"{path}: {type(error).__name__}: {error}") from error
     else:  # a run of before the adapter
         function = partial(user_reward.compute_score, file=path, function=section["name"])
+    if path == ADAPTER or not path.startswith("pkg://"):
+        function = partial(function, reward_limit=setting(run.config, "rpg.reward_limit"))
     return partial(function, **section.get("reward_kwargs") or {})
 
 

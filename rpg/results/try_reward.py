@@ -2,6 +2,7 @@
 
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import yaml
 from rpg.config.compose import CONFIG_DIR
 from rpg.data.diagnostics import shown
 from rpg.data.readers import DataError, read_file
+from rpg.results.messages import ResultsError
 from rpg.results.runs import read_lines
 from rpg.rewards import Score
 from rpg.rewards.user_reward import RewardError, compute_score, example, find_reward, load, shown_score
@@ -20,30 +22,51 @@ SHOWN = 60  # shown characters of a response
 GIVEN = "given"  # the kind of a response from a file
 
 
-def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int) -> int:
+def try_reward(
+    file: str,
+    paths: list[Path],
+    responses: Path | None,
+    rows: int,
+    name: str | None = None,
+    keywords: Sequence[str] = (),
+) -> int:
     """Score responses to the first rows of each file as a run does; print what it would log, and the times.
 
-    responses: a JSONL file with one response per row, in order; default: each row's answer and a wrong one, both boxed.
-    Returns 1 if the file cannot be imported, or the function raised, returned no reward, or scored every wrong answer
-    like the right one, else 0.
+    file: as reward.custom_reward_function.path. responses: a JSONL file with one response per row, in order; default:
+    each row's answer and a wrong one, both boxed. name, keywords: of the function, and KEY=VALUE of its reward_kwargs.
+    Returns 1 if the file cannot be imported, or the function raised, returned no reward, or scored wrong answers like
+    right ones or above, else 0.
     Raises RewardError, DataError and ResultsError for files that cannot be used.
     """
-    reward = find_reward(file)
+    reward, options = find_reward(file, name), {}
+    for text in keywords:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ResultsError(f"--keywords {text}: write KEY=VALUE")
+        options[key] = yaml.safe_load(value)
     try:
         load(reward.file, reward.function)
     except RewardError as error:
         print(f"error: {error}")
         return 1
-    texts = read_lines(responses, response_of)[0] if responses else None
+    given = _given(responses, paths) if responses else None
     limit = yaml.safe_load((CONFIG_DIR / "rpg_trainer.yaml").read_text(encoding="utf-8"))["rpg"]["reward_limit"]
     failed, times = 0, []
     scores: dict[str, list[Score]] = defaultdict(list)
     for path in paths:
-        for number, (place, row) in enumerate(islice(read_file(path), len(texts) if texts else rows)):
+        for number, (place, row) in enumerate(islice(read_file(path), len(given) if given else rows)):
             if missing := {"data_source", "reward_model"} - set(row):
                 raise DataError(f"{path}: no column {', '.join(sorted(missing))}; build it with `rpg data build`")
+            if not isinstance(row["reward_model"], dict) or "ground_truth" not in row["reward_model"]:
+                raise DataError(f"{place}: no reward_model.ground_truth; build the file with `rpg data build`")
             key = row["reward_model"]["ground_truth"]
-            tried = {GIVEN: texts[number]} if texts else {"right": example(key), "wrong": example(WRONG)}
+            tried = {"right": example(key), "wrong": example(WRONG)}
+            if given:
+                text, truth = given[number]
+                if truth is not None and truth != key:
+                    wrong = f"is to a problem with the answer {truth!r}, and {place} has {key!r}"
+                    raise ResultsError(f"{responses}, response {number + 1}: {wrong}; give one a row, in their order")
+                tried = {GIVEN: text}
             for kind, response in tried.items():
                 begun = time.perf_counter()
                 try:
@@ -55,6 +78,7 @@ def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int)
                         file=reward.file,
                         function=reward.function,
                         reward_limit=limit,
+                        **options,
                     )
                 except RewardError as error:
                     failed += 1
@@ -63,16 +87,20 @@ def try_reward(file: Path, paths: list[Path], responses: Path | None, rows: int)
                     scores[kind].append(score)
                     result = shown_score(score)
                 times.append(time.perf_counter() - begun)
-                text = shown(" ".join(response.split()))[:SHOWN]
-                print(f"{place}, {kind} ({text}): {result}, {1000 * times[-1]:.1f} ms", flush=True)
+                begins = shown(" ".join(response.split()))[:SHOWN]
+                print(f"{place}, {kind} ({begins}): {result}, {1000 * times[-1]:.1f} ms", flush=True)
     print(f"{Path(reward.file).name}: {means(scores) or 'no score'}; {failed} raised")
-    if times:
-        mean = 1000 * sum(times) / len(times)
-        print(f"{mean:.1f} ms per response, slowest {1000 * max(times):.1f} ms; rpg.reward_limit is {limit:g} s")
-    if texts is None and scores["right"] and _values(scores["right"]) == _values(scores["wrong"]):
+    if not times or (given and len(times) < len(given)):
+        raise ResultsError(
+            f"{paths[0]}: has {len(times)} rows, and {len(given or ())} responses are given; give one a row"
+        )
+    mean = 1000 * sum(times) / len(times)
+    print(f"{mean:.1f} ms per response, slowest {1000 * max(times):.1f} ms; rpg.reward_limit is {limit:g} s")
+    right, wrong = (_values(scores[kind]) for kind in ("right", "wrong"))
+    if right and (right == wrong or sum(right) / len(right) < sum(wrong) / max(1, len(wrong))):
         print(
-            "error: wrong answers score like right ones. The responses tried end in \\boxed{ANSWER} and a line "
-            "Answer: ANSWER; give --responses FILE if the function reads another form"
+            "error: wrong answers score like right ones, or above. The responses tried end in \\boxed{ANSWER} and a "
+            "line Answer: ANSWER; give --responses FILE if the function reads another form"
         )
         return 1
     return 1 if failed else 0
@@ -92,6 +120,22 @@ def _values(scores: list[Score]) -> list[float]:
     return [score["score"] for score in scores]
 
 
-def response_of(line: Any) -> str:
-    """Return the response in a JSON line: a string, a validation sample, or an object with `response`."""
-    return line if isinstance(line, str) else str(line["response"] if "response" in line else line["output"])
+def _given(file: Path, paths: list[Path]) -> list[tuple[str, Any]]:
+    """Return the responses of a file, each with its ground truth if the line says it."""
+    given = read_lines(file, response_of)[0]
+    if not given:
+        raise ResultsError(f"{file}: no response in it")
+    if len(paths) > 1:
+        raise ResultsError(f"--responses {file}: is for one file of rows; {len(paths)} were given")
+    return given
+
+
+def response_of(line: Any) -> tuple[str, Any]:
+    """Return the response in a JSON line (a string, a validation sample, or an object with `response`), and its truth.
+
+    Raises TypeError for a response that is not text.
+    """
+    text = line if isinstance(line, str) else line["response"] if "response" in line else line["output"]
+    if not isinstance(text, str):
+        raise TypeError(f"the response {text!r:.60} is not text")
+    return text, None if isinstance(line, str) else line.get("gts")

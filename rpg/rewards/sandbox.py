@@ -22,6 +22,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -35,6 +36,8 @@ SERVE = "import sys; from rpg.rewards.sandbox import serve; serve(*sys.argv[1:])
 READY = b"ready"
 MESSAGE = 10_000  # bytes of the message of a helper that could not start
 PR_SET_PDEATHSIG = 1
+# a fork hangs in OpenMP if its parent has used several threads; up to 16 children share the processors
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 MEMORY_LIMIT = 1 << 30  # bytes of address space beyond the helper's
 
 
@@ -131,22 +134,30 @@ class Sandbox:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             helper = subprocess.Popen(
-                [sys.executable, "-c", SERVE, str(theirs.fileno()), self.module, *self.arguments],
+                [sys.executable, "-P", "-c", SERVE, str(theirs.fileno()), self.module, *self.arguments],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+                env={**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(_search_path())},
                 stdin=subprocess.DEVNULL,
             )
         self.socket.settimeout(self.start_seconds)
         try:
             message = self.socket.recv(MESSAGE)
-        except TimeoutError:
+        except BaseException as error:
             helper.kill()
             helper.wait()
-            raise RuntimeError(f"{self.library} did not load within {self.start_seconds:.0f} s") from None
+            if isinstance(error, TimeoutError):
+                raise RuntimeError(f"{self.library} did not load within {self.start_seconds:.0f} s") from None
+            raise
         if message != READY:
             status = helper.wait()
             raise RuntimeError(message.decode() or f"the {self.library} helper ended with exit code {status}")
         self.helper = helper
+
+
+def _search_path() -> list[str]:
+    """Return this process's search path with the working directory, where any file may shadow a module, at its end."""
+    here = os.getcwd()
+    return [*(path for path in sys.path if path not in ("", here)), here]
 
 
 class Child(Connection):
@@ -182,24 +193,53 @@ def serve(descriptor: str, module_name: str, *arguments: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     forks = socket.socket(fileno=int(descriptor))
     try:
-        module = importlib.import_module(module_name)
-        module.warm_up(*arguments)
+        with _ending_with_parent():
+            module = importlib.import_module(module_name)
+            module.warm_up(*arguments)
     except Exception as error:  # noqa: BLE001  # whatever a library raises; the parent reports it
         forks.send(f"{type(error).__name__}: {error}".encode(errors="replace")[:MESSAGE])
         sys.exit(1)
+    if others := threading.active_count() - 1:
+        print(f"warning: {' '.join(arguments)}: its import started {others} threads, which its calls lack",
+              file=sys.stderr, flush=True)  # fmt: skip
     gc.collect()
     gc.freeze()  # children share the helper's pages instead of copying them
     forks.send(READY)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the children
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    children: list[int] = []
     while True:
         data, descriptors, _, _ = socket.recv_fds(forks, 16, 1)
         if not data:
-            return
+            break
         with Connection(descriptors[0]) as connection:
-            if os.fork() == 0:
+            children.append(os.fork())
+            if children[-1] == 0:
                 forks.close()
                 _answer(module, connection)
+    for child in children:  # with the processes that they started
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)
+    os._exit(0)  # also if the library's threads go on
+
+
+@contextlib.contextmanager
+def _ending_with_parent() -> Iterator[None]:
+    """End this process if its parent ends meanwhile: an import may take for ever. No thread of this is left."""
+    done, parent = threading.Event(), os.getppid()
+
+    def watch() -> None:
+        while not done.wait(1.0):
+            if os.getppid() != parent:
+                os._exit(1)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
 
 
 def _answer(module: Any, connection: Connection) -> None:
@@ -208,15 +248,18 @@ def _answer(module: Any, connection: Connection) -> None:
         os.setpgrp()  # killed with the processes that it starts
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # also inside a call
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        connection.send(os.getpid())
+        process = os.getpid()
+        connection.send(process)
         while True:
             processor_time, request = connection.recv()
             signal.setitimer(signal.ITIMER_PROF, processor_time)
             reply = module.answer(*request)
+            if os.getpid() != process:  # a function that forks has returned in its child, too
+                os._exit(0)
             signal.setitimer(signal.ITIMER_PROF, 0)
             connection.send(reply)
-    finally:  # connection closed, out of memory or recursion: exit without a traceback
-        os._exit(0)
+    finally:  # connection closed, out of memory or recursion: end without a traceback, with the started processes
+        os.killpg(0, signal.SIGKILL)
 
 
 def limit_resources() -> None:

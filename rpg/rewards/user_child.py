@@ -9,6 +9,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import os
 import signal
 import sys
 import traceback
@@ -45,7 +46,9 @@ def answer(
     except RewardError as error:
         return None, str(error)
     except BaseException as error:  # noqa: BLE001  # whatever a user's function raises, also SystemExit
-        place = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if where.startswith(f"{frame.filename}, ")]  # the user's file
+        place = (own or frames)[-1]
         return None, f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
 
 
@@ -69,22 +72,22 @@ def load(file: str, function: str) -> Callable[..., Any]:
         is_verls = set(VERL_PARAMETERS) <= {parameter.name for parameter in parameters} or all(
             parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) for parameter in parameters
         )
-    return called if is_verls else functools.partial(_call_short, called, _takes_row(called))
+    return called if is_verls else functools.partial(_call_short, called, _row_parameter(called))
 
 
 def _importable(file: str) -> str:
     """Return the name under which a file can be imported, here and in processes that it starts.
 
-    Its folder is put at the end of sys.path, so that its neighbours can be imported. A file whose name belongs to
-    another module gets a longer name.
+    Its folder is put at the end of sys.path, before the working directory, so that its neighbours can be imported. A
+    file whose name belongs to another module gets a longer name.
     """
     if file.startswith(PACKAGE):
         return file.removeprefix(PACKAGE)
     path = Path(file)
     if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
+        sys.path.insert(len(sys.path) - (sys.path[-1] == os.getcwd()), str(path.parent))
     try:
-        spec = importlib.util.find_spec(path.stem)
+        spec = None if "." in path.stem else importlib.util.find_spec(path.stem)  # it would import v of v.2
     except (ImportError, ValueError):  # no name of a module, or a module without a file
         spec = None
     if spec is not None and spec.origin is not None and Path(spec.origin).resolve() == path:
@@ -102,18 +105,20 @@ def _importable(file: str) -> str:
     return name
 
 
-def _takes_row(function: Callable[..., Any]) -> bool:
-    """Return whether a function of the short form has a third parameter."""
-    try:
-        inspect.signature(function).bind_partial(None, None, None)
-    except TypeError:
-        return False
-    return True
+def _row_parameter(function: Callable[..., Any]) -> str | None:
+    """Return the name of the parameter that takes the row, the third if it has no default or a usual name, or None."""
+    parameters = list(inspect.signature(function).parameters.values())
+    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    if len(positional) < 3:
+        rest = [one for one in parameters if one.kind == one.VAR_POSITIONAL]
+        return rest[0].name if rest else None
+    third = positional[2]
+    return third.name if third.default is third.empty or third.name in ("row", "extra_info") else None
 
 
 def _call_short(
     function: Callable[..., Any],
-    takes_row: bool,
+    row_parameter: str | None,
     data_source: str,
     solution_str: str,
     ground_truth: Any,
@@ -121,7 +126,7 @@ def _call_short(
     **options: Any,
 ) -> Any:
     arguments: list[Any] = [solution_str, ground_truth]
-    if takes_row:
+    if row_parameter is not None and row_parameter not in options:
         extra = dict(extra_info or {})
         question = extra.pop("raw_problem", None)
         arguments.append({**extra, "data_source": data_source, "question": question, "answer": ground_truth})

@@ -37,6 +37,10 @@ class RewardError(ValueError):
     """A reward file that cannot be used, or a value that is not a reward; the message names it and the remedy."""
 
 
+class RewardTimeout(RewardError):
+    """The function did not return within the limit."""
+
+
 @dataclass(frozen=True)
 class Reward:
     """A reward function: its file or pkg://MODULE, its name, and whether it has verl's form, if its source says so."""
@@ -96,6 +100,8 @@ def _source(file: str) -> tuple[Path, str]:
     path = Path(file.removeprefix("file://")).expanduser().resolve()
     if not path.is_file():
         raise RewardError(f"{file}: no such file; name a Python file with a reward function")
+    if path.suffix != ".py":
+        raise RewardError(f"{file}: is not a Python file; its name must end in .py")
     return path, str(path)
 
 
@@ -150,16 +156,17 @@ def compute_score(
 ) -> Score:
     """Score one response by the function in `file`; `file` and `function` come from reward_kwargs.
 
+    verl gives data_source as a text of numpy's, and {} for a row without extra_info: the function gets a str and {}.
     reward_limit: seconds for the call, without the wait for a process; rpg.reward_limit in a run.
     options: further reward_kwargs, passed to the function as keywords.
     Raises RewardError for a call that raises or exceeds the limit, and for a value that is not a reward.
     """
     load(file, function)
-    request = (data_source, solution_str, ground_truth, extra_info, options)
+    request = (str(data_source), solution_str, ground_truth, {} if extra_info is None else extra_info, options)
     try:
         score, error = sandbox_of(file, function).call(request, reward_limit)
     except TimeoutError:
-        raise RewardError(f"the reward took more than {reward_limit:g} s (rpg.reward_limit)") from None
+        raise RewardTimeout(f"the reward took more than {reward_limit:g} s (rpg.reward_limit)") from None
     except ConnectionError:
         raise RewardError(f"{file}, {function}: its process ended (killed, out of memory, os._exit)") from None
     if error:
@@ -175,7 +182,9 @@ def as_score(value: Any, where: str) -> Score:
     values = dict(value) if isinstance(value, Mapping) else {"score": value}
     pred = values.pop("pred", None)
     for key in values:
-        if not isinstance(key, str) or key in VERL_COLUMNS:
+        if not isinstance(key, str):
+            raise RewardError(f"{where}: returns the key {key!r}, which is not text; choose a name")
+        if key in VERL_COLUMNS:
             raise RewardError(f"{where}: returns the key {key!r}, which verl uses itself; choose another name")
     numbers = {"score": values.get("score"), "acc": values.get("acc", values.get("score")), **values}
     checked = {key: _number(number, f"{where}: {key}") for key, number in numbers.items()}

@@ -1,6 +1,7 @@
 """The checks of `rpg doctor`: plugin and versions of this environment, and those of a launch script's run."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,6 +50,8 @@ def check_all(script: str | None, overrides: list[str], ray: bool) -> Iterator[t
         try:
             configuration = of_script(recipe.find(script), overrides)
             yield "ok", f"configuration: {script} resolves"
+            for name, value in configuration.get("rpg.env").items():  # as in the run's processes
+                os.environ.setdefault(name, str(value))
         except ValueError as error:
             yield "error", f"configuration: {error}"
     for diagnostic in versions(configuration and configuration.get("trainer.device")):

@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 
 from rpg.config import fingerprint
 from rpg.config.compose import compose
+from rpg.config.overrides import BadSetting
 from rpg.rewards.user_reward import ADAPTER, RewardError, as_score, compute_score, find_reward, sandbox_of
 
 VERLS = "def {name}(data_source, solution_str, ground_truth, extra_info=None, **kwargs):\n    return 1.0\n"
@@ -213,6 +214,63 @@ def test_a_function_that_fails_costs_one_response(tmp_path: Path) -> None:
         with pytest.raises(RewardError, match=why):
             score(file, truth=call, reward_limit=limit)
         assert score(file, truth="0.5", reward_limit=60)["score"] == 0.5
+
+
+CALLED = """
+import os, queue, subprocess
+def reward(response, answer, strict=False):
+    if response == "fork":
+        os.fork()  # and return in both processes
+    if response == "process":
+        return subprocess.Popen(["sleep", "987"]).pid
+    if response == "threads":
+        return int(os.environ["OMP_NUM_THREADS"])
+    if response == "error":
+        return os.environ["NO_SUCH_NAME"]
+    return float(bool(strict)) if answer == "strict" else float(answer)
+"""
+
+
+def test_the_call_of_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A default stays, a fork shifts no score, what it starts ends with it; the working directory shadows nothing."""
+    (tmp_path / "queue.py").write_text("raise RuntimeError('not the library')")
+    (tmp_path / "named").mkdir()
+    (tmp_path / "named/reward.py").write_text("raise RuntimeError('old')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    file = str(write(tmp_path / "named/reward.v2.py", CALLED))
+
+    def score(response: str, answer: str = "0", **options: Any) -> float:
+        return compute_score(np.str_("x"), response, answer, None, file=file, function="reward", **options)["score"]
+
+    assert [score("", "strict"), score("", "strict", strict=True), score("threads")] == [0, 1, 1]
+    assert [score("fork", "1"), score("", "2"), score("fork", "3"), score("", "4")] == [1, 2, 3, 4]
+    with pytest.raises(RewardError, match=r"NO_SUCH_NAME.*reward\.v2\.py, line 11"):
+        score("error")
+    started = psutil.Process(int(score("process")))
+    sandbox = sandbox_of(file, "reward")
+    sandbox.socket.close()  # as when this process ends
+    assert sandbox.helper is not None
+    assert sandbox.helper.wait(20) == 0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        started.wait(20)
+
+
+def test_what_verl_passes_is_plain(tmp_path: Path) -> None:
+    """verl's data_source is a text of numpy's, and rows without extra_info give {}; `rpg score` gives None."""
+    source = (
+        "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+        "    return float(type(data_source) is str and extra_info.get('level', 1))"
+    )
+    call = {"file": str(write(tmp_path / "mine.py", source)), "function": "compute_score"}
+    assert [compute_score(name, "", "", extra, **call)["score"] for name in ("x", np.str_("x")) for extra in (None, {})]
+
+
+@pytest.mark.parametrize("name", ["file", "function", "reward_limit"])
+def test_keywords_of_the_call_are_refused(tmp_path: Path, name: str) -> None:
+    file = write(tmp_path / "mine.py", SHORT.format(name="reward"))
+    with pytest.raises(BadSetting, match=f"reward_kwargs.{name}"):
+        compose(None, [*TOY, f"{FUNCTION}.path={file}", f"+{FUNCTION}.reward_kwargs.{name}=1"])
 
 
 def test_math_verifys_own_limit_counts_as_wrong(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ bounded by the sizes that are read.
 """
 
 from rpg.rewards.extract import MAX_ANSWER_CHARS, extract_answer
+from rpg.rewards.number import DECIMAL, decimal
 from rpg.rewards.verified.formula import as_number
 from rpg.rewards.verified.normalize import normalize
 from rpg.rewards.verified.structure import read
@@ -30,12 +31,12 @@ def judge_response(
 def _is_same(answer: str, truth: str, integers_only: bool) -> bool:
     if not answer:
         return False
+    if integers_only:
+        value = quantity(answer.rsplit("=", 1)[-1].strip()).value.strip()
+        return DECIMAL.fullmatch(value) is not None and decimal(value) == as_number(truth)
     number, truth_number = as_number(answer), as_number(truth)
     if number is not None and truth_number is not None:  # the fast path for most answers of the integer sets
         return numbers_match(number, truth_number, "." in answer or "." in truth)
-    if integers_only:
-        number = as_number(quantity(answer.rsplit("=", 1)[-1].strip()).value)
-        return number is not None and number == truth_number
     if compact(answer) == compact(truth):
         return True
     from rpg.rewards.verified.equality import same  # imports mpmath, which integer sets do not need

@@ -24,7 +24,7 @@ TOKEN = re.compile(
     r"\*\*|[-+*/^_(){}\[\]|!',])"
 )
 SHORTHANDS = (  # of whole answers
-    (re.compile(rf"({DECIMAL.pattern})[eE]([+-]?[0-9]{{1,3}})"), r"\1\\cdot 10^{\2}"),
+    (re.compile(rf"({DECIMAL.pattern})[eE]([+-]?)0*([0-9]{{1,3}})"), r"\1\\cdot 10^{\2\3}"),
     (re.compile(rf"({DECIMAL.pattern})\s*x\s*(10\s*(?:\^|\*\*).*)"), r"\1\\cdot \2"),
     (re.compile(r"([+-]?[0-9]+) +([0-9]+)/([0-9]+)"), r"\1\\frac{\2}{\3}"),
 )

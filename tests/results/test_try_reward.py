@@ -1,0 +1,75 @@
+"""`rpg score FILE --reward`: what it tries, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rpg.cli import main
+from rpg.data.parquet import repeated_rows, write_parquet
+from rpg.data.toy import toy_problems
+
+SCALED = """
+def first(response, answer, scale=1):
+    return scale * (answer in response)
+def second(response, answer):
+    return -float(answer in response)
+"""
+
+
+@pytest.fixture
+def tried(tmp_path, capsys):
+    """Return a function that tries a reward on rows, and returns exit code and output."""
+    rows = tmp_path / "rows.parquet"
+    write_parquet(repeated_rows(toy_problems("train", seed=0, count=3)), rows)
+    (tmp_path / "mine.py").write_text(SCALED)
+
+    def call(*options: object) -> tuple[int, str]:
+        code = main(["score", str(rows), "--reward", str(tmp_path / "mine.py"), *map(str, options)])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    return call
+
+
+def responses(tmp_path: Path, *lines: object) -> Path:
+    file = tmp_path / "responses.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file
+
+
+def test_name_and_keywords_are_those_of_a_run(tried):
+    code, said = tried("--function", "first", "--keywords", "scale=2.5")
+    assert code == 0
+    assert "mean score of right 2.5" in said
+
+
+def test_wrong_answers_above_right_ones_are_an_error(tried):
+    code, said = tried("--function", "second")
+    assert code == 1
+    assert "or above" in said
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([], "no response in it"),
+        ([{"response": None}], "the response None is not text"),
+        (["a", "b", "c", "d"], "has 3 rows, and 4 responses are given"),
+        ([{"output": "a", "gts": "no such answer"}], "is to a problem with the answer 'no such answer'"),
+    ],
+)
+def test_responses_that_are_not_to_the_rows_are_refused(tried, tmp_path, lines, said):
+    code, output = tried("--function", "first", "--responses", responses(tmp_path, *lines))
+    assert code == 2
+    assert said in output
+
+
+def test_a_file_without_rows_tried_nothing(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text("def reward(response, answer):\n    return 1.0\n")
+    write_parquet([], tmp_path / "empty.parquet")
+    assert main(["score", str(tmp_path / "empty.parquet"), "--reward", str(tmp_path / "mine.py")]) == 2
+    with pytest.raises(SystemExit):
+        main(["score", str(tmp_path / "empty.parquet"), "--reward", str(tmp_path / "mine.py"), "--rows", "0"])
+    assert main(["score", str(tmp_path / "empty.parquet"), "--reward", "pkg://no.such.module"]) == 2
+    assert "pkg://no.such.module: no such module" in capsys.readouterr().err
