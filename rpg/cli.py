@@ -6,6 +6,7 @@ which does the work and returns the exit code.
 
 import argparse
 import difflib
+import errno
 import importlib
 import io
 import os
@@ -51,8 +52,25 @@ def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; the exit code is the subcommand's, or 2 if it needs an extra of this package."""
     argv = sys.argv[1:] if argv is None else argv
     os.environ.setdefault(version.SAID, "1")  # the line about the tier is for plain verl; commands check the version
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # until this process ends
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        print("rpg: the current directory was removed; change to another", file=sys.stderr)
+        return 2
     try:
         return _main(argv)
+    except KeyboardInterrupt:
+        print(f"{' '.join(['rpg', *argv[:1]])}: interrupted", file=sys.stderr)
+        return 130
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO):
+            raise
+        print(f"rpg: the output cannot be written: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except ImportError as error:
         if (message := version.missing_extra(error)) is None:
             raise
@@ -69,8 +87,11 @@ def _main(argv: list[str]) -> int:
     shtab.add_argument_to(parser, "--print-completion", help="print this shell's completion script")
     every = bool(argv) and argv[0].startswith("--print-completion")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    made = {}
     for name, (_, does, example) in COMMANDS.items():
-        subparser = subparsers.add_parser(name, help=does, description=f"{does}.", epilog=f"example: {example}")
+        made[name] = subparser = subparsers.add_parser(
+            name, help=does, description=f"{does}.", epilog=f"example: {example}"
+        )
         if every or name in argv[:1]:  # importing torch for `rpg --help` would cost seconds
             command(name).configure(subparser)
     if not argv:
@@ -79,21 +100,28 @@ def _main(argv: list[str]) -> int:
     if not argv[0].startswith("-") and argv[0] not in COMMANDS:
         near = difflib.get_close_matches(argv[0], COMMANDS, n=1)
         parser.error(f"unknown command {argv[0]!r}" + (f"; did you mean {near[0]!r}?" if near else "; see rpg --help"))
+    if argv[0].startswith("-") and not any(argv[0].startswith(option) for option in parser._option_string_actions):
+        parser.error(_unknown(argv[0], parser))
     args, rest = parser.parse_known_args(argv)
-    if not hasattr(args, "overrides") or any(text.startswith("-") for text in rest):
-        args = parser.parse_args(argv)  # argparse then names the unknown option
-    else:
+    subparser = made[args.command]
+    if unknown := [text for text in rest if text.startswith("-")]:
+        subparser.error(_unknown(unknown[0].partition("=")[0], subparser))
+    if rest and not hasattr(args, "overrides"):
+        subparser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
         args.overrides += rest  # argparse accepts no positional overrides after an option
     try:
         code = command(args.command).run(args)
         sys.stdout.flush()  # report a closed pipe here, not at exit
         return code
-    except KeyboardInterrupt:
-        print(f"rpg {args.command}: interrupted", file=sys.stderr)
-        return 130
     except BrokenPipeError:  # the reader (head, less) has ended: discard the rest
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+
+
+def _unknown(option: str, parser: argparse.ArgumentParser) -> str:
+    near = difflib.get_close_matches(option, parser._option_string_actions, n=1)
+    return f"unknown option {option}" + (f"; did you mean {near[0]}?" if near else "")
 
 
 if __name__ == "__main__":

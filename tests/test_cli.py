@@ -6,12 +6,15 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from rpg import cli
 from rpg.objectives import verify_command
 from rpg.registry import recipe
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_ctrl_c_is_one_line_and_130(monkeypatch, capsys):
@@ -48,6 +51,69 @@ def test_list_in_a_terminal(height):
     assert (lines[-1] == header) == (height == 20)
     names = [line.split()[0] for line in lines if line != header]
     assert names == [name for name, path in recipe.paths().items() if path.parent.name == "cpu"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["train", "grpo_cpu", "--modle", "x"], "rpg train: error: unknown option --modle; did you mean --model?"),
+        (["plan", "grpo_7b", "--gup=a100"], "rpg plan: error: unknown option --gup; did you mean --gpu?"),
+        (["table", "--papr", "8"], "rpg table: error: unknown option --papr; did you mean --paper?"),
+        (["--versoin"], "rpg: error: unknown option --versoin; did you mean --version?"),
+        (["list", "x"], "rpg list: error: unrecognized arguments: x"),
+        (["train"], "the following arguments are required: NAME\n"),
+        (["verify", "--policies", "1"], "1 is not between 2 and"),
+        (["verify", "--kl-coef", "nan"], "nan is not finite"),
+        (["verify", "--plot", "x.xyz"], "x.xyz: name a .png"),
+        (["reproduce", "8", "--steps", "0"], "0 is not 1 or more"),
+    ],
+)
+def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(argv)
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["score", "x", "--rows", "3"], "--rows goes with --reward"),
+        (["score", "x", "--reward", "r.py", "--out", "y"], "--out goes not with --reward"),
+        (["demo", "foo=1"], "foo=1: no such setting"),
+        (["demo", "--prepare-only", "data.seed=1"], "data.seed=1: is for the run"),
+        (["list", "--task", "foo"], "--task foo: no such script"),
+        (["reproduce", "8", "--methods", "DAPOO"], "did you mean DAPO?"),
+        (
+            ["train", "grpo_cpu", "method=dapoo"],
+            "method=dapoo: no such entry; did you mean dapo? There are cispo, dapo,",
+        ),
+        (["data", "check", "x.parquet", "--tokenizer", "nope"], "--tokenizer nope: no such directory"),
+    ],
+)
+def test_what_would_do_nothing_is_refused_at_once(argv, said, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(argv) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shell", "code", "said"),
+    [
+        ("mkdir gone; cd gone; rmdir ../gone; {rpg} list", 2, "the current directory was removed"),
+        ("{rpg} list > /dev/full", 1, "the output cannot be written: No space left"),
+        ("{rpg} list >&-", 0, "scripts:"),
+        ("{rpg} lab --only identity --out .", 2, "holds mine.txt"),
+    ],
+)
+def test_a_broken_place_is_one_line(tmp_path, shell, code, said):
+    (tmp_path / "mine.txt").touch()
+    command = shell.format(rpg=f"{sys.executable} -m rpg.cli")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (code, 1)
+    assert said in done.stderr
 
 
 def test_a_run_on_the_cpu_has_no_plan(capsys):

@@ -137,6 +137,10 @@ def compose_config(overrides: list[str]) -> DictConfig:
         except ConfigCompositionException as error:
             known = known_keys(hydra.compose("rpg_trainer", overrides=[search]))
             for text, parsed_override in zip(overrides, parsed, strict=True):
+                entries = [file.stem for file in (CONFIG_DIR / parsed_override.key_or_group).glob("*.yaml")]
+                if entries and parsed_override.value() not in entries:
+                    near = types.did_you_mean(str(parsed_override.value()), entries)
+                    raise BadSetting(f"{text}: no such entry; {near} There are {', '.join(sorted(entries))}") from error
                 if not parsed_override.is_add() and parsed_override.key_or_group not in known:
                     near = (
                         types.did_you_mean(parsed_override.key_or_group, known) or "`rpg train --help` lists the groups"

@@ -44,7 +44,7 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
     """
     if errors := list(types.types(run)):
         raise Refused(errors)
-    config, notes = run.copy(), list(run.notes)
+    config = run.copy()
     for key in PATHS:
         section, name = key.rsplit(".", 1)
         holder = value_at(config, section)
@@ -76,9 +76,7 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
         key, value = f"{RAY}.runtime_env.env_vars.{wrong[0]}", own[wrong[0]]
         raise Refused([Diagnostic(key, value, "must be text for Ray", f"quote it: \"{key}='{value}'\"")])
     init["runtime_env"]["env_vars"] = {**own, **environment(config)}
-    if "WANDB_MODE" not in os.environ and "WANDB_MODE" in wandb_environment(config):
-        notes.append(f"warning: {machine.NO_WANDB_KEY}; {machine.WANDB_REMEDY}")
-    return RunConfig(config, choice, tuple(notes))
+    return RunConfig(config, choice, run.notes)
 
 
 def _local(path: str) -> str:
@@ -112,9 +110,14 @@ def wandb_environment(config: dict[str, Any]) -> dict[str, str]:
     return variables
 
 
-def export(run: RunConfig) -> None:
-    """Set the run's variables in this process; its children inherit them without Ray."""
+def export(run: RunConfig) -> list[str]:
+    """Set the run's variables in this process; its children inherit them without Ray. Return what the user should know.
+
+    The check of W&B's key would then see the variable that this sets.
+    """
+    offline = "WANDB_MODE" in wandb_environment(run.config)
     os.environ.update(run.get("ray_kwargs.ray_init.runtime_env.env_vars"))
     if not run.cluster:
         for name, value in LOOPBACK.items():
             os.environ.setdefault(name, value)
+    return [f"warning: {machine.NO_WANDB_KEY}; {machine.WANDB_REMEDY}"] if offline else []

@@ -113,6 +113,8 @@ def _check(args: argparse.Namespace) -> int:
 
     if args.max_prompt_length and not args.tokenizer:
         raise DataError("--max-prompt-length counts tokens; give --tokenizer DIR with it")
+    if args.tokenizer and not Path(args.tokenizer).expanduser().is_dir():
+        raise DataError(f"--tokenizer {args.tokenizer}: no such directory; give the model's")
     if args.reward:
         find_reward(args.reward)
     length = args.max_prompt_length or MAX_PROMPT_LENGTH

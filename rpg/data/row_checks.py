@@ -119,6 +119,9 @@ def check_file(
 ) -> FileCheck:
     """Check one file; errors on reading it become diagnostics. own_reward: as in check_files."""
     check = FileCheck(path, own_reward, 0 if length else None)
+    if path.is_dir():
+        check.add("file", "is a folder", "name its parquet files")
+        return check
     if path.suffix != ".parquet":
         remedy = f"build one: rpg data build --from {path} --question COLUMN --answer COLUMN"
         check.add("file", f"name ends in {path.suffix!r}", remedy)

@@ -39,11 +39,13 @@ def run(args: argparse.Namespace) -> int:
     quick, seed, out = args.quick, args.seed, args.out
     present = {path.name for path in out.iterdir()} if out.is_dir() else set()
     written = {f"{part}.{kind}" for part in PARTS for kind in ("csv", "png")}
-    if present & written and present - written:
-        foreign = min(present - written)
-        print(f"rpg lab: --out {out} holds {foreign}, which is not a file of `rpg lab`; give another", file=sys.stderr)
+    try:
+        if foreign := present - written:
+            raise FileExistsError(f"holds {min(foreign)}, which is not a file of `rpg lab`")
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"rpg lab: --out {out}: {error.strerror or error}; give another", file=sys.stderr)
         return 2
-    out.mkdir(parents=True, exist_ok=True)
     if _begins("identity", args.only):
         write_whole(out / "identity.csv", identity_table().to_csv(index=False, float_format="%.2g"))
     if _begins("gradient", args.only):

@@ -2,6 +2,9 @@
 
 import argparse
 import json
+import math
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 from rpg.objectives.exact import corrected_grpo_loss, grpo_loss
@@ -18,21 +21,67 @@ from rpg.objectives.verify import (
     scope_label,
 )
 
+PICTURES = (".png", ".svg", ".pdf")
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the subcommand."""
-    parser.add_argument("--policies", type=int, default=200, help="random policies per loss (default 200)")
-    parser.add_argument("--outcomes", type=int, default=12, help="outcomes of each policy (default 12)")
-    parser.add_argument("--kl-coef", type=float, default=0.1, help="beta; large, so that the KL shows (0.1)")
+    parser.add_argument("--policies", type=_between(2, 100_000), default=200, help="random policies per loss (200)")
+    parser.add_argument("--outcomes", type=_between(2, 1000), default=12, help="outcomes of each policy (12)")
+    parser.add_argument("--kl-coef", type=_finite, default=0.1, help="beta; large, so that the KL shows (0.1)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="error, bias and std of every loss and KL scope as JSON")
-    parser.add_argument("--plot", type=Path, metavar="PATH", help="draw loss coefficient against w to PATH")
+    parser.add_argument("--plot", type=_picture, metavar="PATH", help="draw loss coefficient against w to PATH")
+
+
+def _between(least: int, most: int) -> Callable[[str], int]:
+    def integer(text: str) -> int:
+        if not least <= (value := int(text)) <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not between {least} and {most}")
+        return value
+
+    return integer
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise argparse.ArgumentTypeError(f"{text} is not finite")
+    return value
+
+
+def _picture(text: str) -> Path:
+    path = Path(text).absolute()
+    place = next(folder for folder in path.parents if folder.exists())
+    if path.suffix not in PICTURES or not os.access(place, os.W_OK):
+        raise argparse.ArgumentTypeError(
+            f"{text}: name a {', '.join(PICTURES)} file in a folder that can be written to"
+        )
+    return path
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table; 1 if a loss that must be exact is off by more than TOLERANCE, else 0."""
+    if args.plot:
+        plot(args.plot)
     problems = make_problems(args.policies, args.outcomes, args.kl_coef, args.seed)
-    measured = [(row, measure(row, problems)) for row in rows(args.kl_coef)]
+    if not args.json:
+        print(
+            f"{args.policies} random policies over {args.outcomes} outcomes, float64, beta = {args.kl_coef:g};\n"
+            "half with pi_ref = pi_old, half with another reference\n"
+            "error: largest component of |gradient of the expected loss + grad J|\n"
+            "bias: mean of |error| / |grad J|   std: noise of one sample\n"
+        )
+        print(f"{'loss':<35}{'objective':<10}{'must be':<7} {'error':>8} {'bias':>8} {'std':>7}", flush=True)
+    measured = []
+    for row in rows(args.kl_coef):
+        result = measure(row, problems)
+        measured.append((row, result))
+        if not args.json:
+            print(
+                f"{row.label:<35}{row.divergence:<10}{'exact' if row.exact else 'biased':<7} "
+                f"{result.error:8.1e} {result.bias:8.1e} {result.std:7.3f}",
+                flush=True,
+            )
     failures = [row.label for row, result in measured if row.fails(result)]
     responses = max(2, args.policies // 16)
     scopes = measure_scopes(responses, args.seed)
@@ -45,18 +94,6 @@ def run(args: argparse.Namespace) -> int:
         kl_scopes = [row._asdict() for row in scopes]
         print(json.dumps({"losses": losses, "kl_scopes": kl_scopes, "failed": failures}, indent=2))
         return 1 if failures else 0
-    print(
-        f"{args.policies} random policies over {args.outcomes} outcomes, float64, beta = {args.kl_coef:g};\n"
-        "half with pi_ref = pi_old, half with another reference\n"
-        "error: largest component of |gradient of the expected loss + grad J|\n"
-        "bias: mean of |error| / |grad J|   std: noise of one sample\n"
-    )
-    print(f"{'loss':<35}{'objective':<10}{'must be':<7} {'error':>8} {'bias':>8} {'std':>7}")
-    for row, result in measured:
-        print(
-            f"{row.label:<35}{row.divergence:<10}{'exact' if row.exact else 'biased':<7} "
-            f"{result.error:8.1e} {result.bias:8.1e} {result.std:7.3f}"
-        )
     uncorrected, corrected = (kl_term_bias(loss, problems) for loss in (grpo_loss, corrected_grpo_loss))
     print(
         "\nThe KL term alone, off-policy, on average: GRPO's k3 without importance weight\n"
@@ -65,7 +102,6 @@ def run(args: argparse.Namespace) -> int:
     print_scopes(scopes, responses)
     failures += print_choices_of_pi_old(max(2, args.policies // 4), args.outcomes, args.kl_coef, args.seed)
     if args.plot:
-        plot(args.plot)
         print(f"Loss coefficients drawn to {args.plot}")
     if failures:
         print(f"\nFAILED (error above {TOLERANCE:g}): {', '.join(failures)}")

@@ -35,7 +35,8 @@ def run(args: argparse.Namespace) -> int:
             rows.append(row)
             sizes[name.size] += 1
     if not rows:
-        print("rpg list: no script of this size, method and task", file=sys.stderr)
+        asked = " ".join(f"--{name} {value}" for name in ("size", "method", "task") if (value := getattr(args, name)))
+        print(f"rpg list: {asked}: no such script; without options it lists all", file=sys.stderr)
         return 2
     if sys.stdout.isatty():
         print(*columns(rows, shutil.get_terminal_size().lines), sep="\n")

@@ -4,6 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
+from rpg.data.data_command import at_least
 from rpg.results.comparison import compare, load_side, show, side_by_side
 from rpg.results.messages import exit_code, refusing, show_notes
 from rpg.results.run_settings import differing, settings
@@ -14,7 +15,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("first", type=Path, metavar="A", help="run directory, or folder with the runs of seeds")
     parser.add_argument("others", nargs="+", type=Path, metavar="B", help="likewise; each is compared with A")
     parser.add_argument(
-        "--answers", type=int, default=2, metavar="N", help="show N problems that only one side solves (default: 2)"
+        "--answers",
+        type=at_least(0),
+        default=2,
+        metavar="N",
+        help="show N problems that only one side solves (default: 2)",
     )
     parser.add_argument("--json", action="store_true", help="everything as one JSON object")
 
@@ -38,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
         texts = list(dict.fromkeys(note.text for note in notes))
         print(json.dumps({"comparisons": reports, "notes": texts}, indent=2))
         return exit_code(notes)
-    for report in reports:
+    for number, report in enumerate(reports):
+        print("\n" * (number > 0), end="")
         show(report)
     return show_notes(notes)

@@ -80,6 +80,8 @@ def compare(first_side: Side, second_side: Side) -> tuple[list[dict[str, Any]], 
         means = [[float(series.loc[steps].mean()) for series in side] for side in rewards]
         differences.append({"outcome": TRAINING_REWARD, **difference(first, second, means)})
     runs = [*first, *second]
+    if {run.path.resolve() for run in first} & {run.path.resolve() for run in second}:
+        notes.append(Note("A and B share a run"))
     if not differences:
         raise ResultsError(f"{first[0].path} and {second[0].path}: no benchmark and no training reward in common")
     if len({run.last_step for run in runs}) > 1:
@@ -90,7 +92,7 @@ def compare(first_side: Side, second_side: Side) -> tuple[list[dict[str, Any]], 
         notes += unlike
         for outcome in differences:
             outcome["clear"] &= not (unlike and outcome["outcome"].endswith(number))
-    if single:
+    if single and any(outcome["interval"] for outcome in differences):
         notes.append(Note("one run per side: an interval over problems does not cover other seeds"))
     return differences, notes
 
@@ -162,7 +164,8 @@ def show(report: dict[str, Any]) -> None:
     """Print one comparison: differences (bold if the interval excludes 0), settings, answers."""
     console = Console(highlight=False, markup=False, emoji=False)
     console.print(f"A  {printable(report['first'])}\nB  {printable(report['second'])}\n")
-    table = Table("", "A", "B", "B - A", "95% interval", box=None, pad_edge=False)
+    heads = [Column("", overflow="fold"), *(Column(head, no_wrap=True) for head in ("A", "B", "B - A"))]
+    table = Table(*heads, Column("95% interval", overflow="fold"), box=None, pad_edge=False)
     for outcome in report["differences"]:
         means = [f"{outcome[side]:.4f}" for side in ("first", "second")]
         value = Text(f"{outcome['difference']:+.4f}", style="bold" if outcome["clear"] else "")
@@ -173,7 +176,8 @@ def show(report: dict[str, Any]) -> None:
     console.print(table)
     if report["settings"]:
         console.print("\nsettings that differ")
-        table = Table(*(Column(head, overflow="fold") for head in ("", "A", "B")), box=None, pad_edge=False)
+        heads = [Column("", no_wrap=True), *(Column(head, overflow="fold") for head in ("A", "B"))]
+        table = Table(*heads, box=None, pad_edge=False)
         for key, values in report["settings"].items():
             table.add_row(key, *(printable(value or "–") for value in values))
         console.print(table)

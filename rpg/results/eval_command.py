@@ -20,12 +20,13 @@ from rpg.results.table import build_table
 from rpg.rewards import JUDGES
 from rpg.run.measures import is_validation
 from rpg.run.processes import call
+from rpg.run.start import dry_run
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg eval`."""
     parser.add_argument("script", metavar="NAME", help="a script of recipe/rpg, or its path: that of the training")
-    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="further Hydra overrides")
+    parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="further Hydra overrides")
     which = "run directory (its newest complete checkpoint) or global_step_N in it (default: the untrained model)"
     parser.add_argument("--checkpoint", type=Path, metavar="DIR", help=which)
     default = "(default: the run's, without a checkpoint the script's)"
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     print(shlex.join(command), flush=True)
     if args.only_print:
         return 0
-    if code := call(command):
+    if (code := call(command)) or dry_run():
         return code
     table = build_table(*load_runs([out], is_validation))
     show(table)

@@ -110,7 +110,7 @@ class _FittingTable(TableElement):
         for column in numbers:
             column.width = max(map(cell_len, [*str(column.header).split(), *map(str, column.cells)]))
             taken += column.width + 2
-        label.width = max(options.max_width - taken, NARROWEST)
+        label.width, label.overflow = max(options.max_width - taken, NARROWEST), "fold"
         yield from console.render(table, options.update(width=taken + label.width))
 
 

@@ -9,24 +9,30 @@ import os
 import sys
 from pathlib import Path
 
+from rpg.data.data_command import at_least
 from rpg.results.messages import ResultsError, printable, refusing
 from rpg.results.reproduction import choose, cluster, plan_runs, report, rows_of, run_missing, show_plan
 from rpg.run.processes import Children
 from rpg.run.signals import ENDS
+from rpg.run.start import dry_run
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg reproduce`."""
     parser.add_argument("table", type=int, metavar="TABLE", help="the paper's table: 3, 5, 6, 7 or 8")
-    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="for every script; before the options")
+    parser.add_argument(
+        "overrides", nargs="*", default=[], metavar="OVERRIDE", help="for every script; before the options"
+    )
     parser.add_argument(
         "--methods", nargs="+", default=["paper"], metavar="METHOD", help="rows, by their names in the table; "
         "paper (default): all of the paper's; all: also the newer methods (rpg list)"
     )  # fmt: skip
     parser.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="N", help="default: 1")
     parser.add_argument("--profile", choices=["gpu", "cpu"], default="gpu", help="cpu: the same rows on the toy task")
-    parser.add_argument("--steps", type=int, metavar="N", help="training steps (default: the scripts')")
-    parser.add_argument("--parallel", type=int, default=1, metavar="N", help="runs at a time; needs RAY_ADDRESS")
+    parser.add_argument("--steps", type=at_least(1), metavar="N", help="training steps (default: the scripts')")
+    parser.add_argument(
+        "--parallel", type=at_least(1), default=1, metavar="N", help="runs at a time; needs RAY_ADDRESS"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: checkpoints/table<TABLE>[-cpu]")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
 
@@ -38,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
     Returns 0 if all is done; 1 if a run or a part of the table is missing; 2 if the command is rejected without
     changes; 130, 143, 129 after a signal. A dry run returns 1 if a row is refused, else 0.
     """
+    if dry_run():
+        raise ResultsError("DRY_RUN is for a script; --dry-run prints the plan of a table")
     if args.parallel != 1 and not cluster():
         raise ResultsError(f"--parallel {args.parallel}: this machine runs one at a time; set RAY_ADDRESS")
     default = Path("checkpoints", f"table{args.table}" + ("-cpu" if args.profile == "cpu" else ""))

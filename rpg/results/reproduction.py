@@ -18,6 +18,7 @@ from rpg.config.check import Refused
 from rpg.config.compose import of_script
 from rpg.config.overrides import key_of, override
 from rpg.config.run_config import RunConfig
+from rpg.config.types import did_you_mean
 from rpg.files.atomic import write_whole
 from rpg.files.lock import RUN, held_by
 from rpg.registry import recipe
@@ -82,8 +83,10 @@ def choose(rows: list[Row], methods: list[str]) -> list[Row]:
     """
     wanted = {ALIASES.get(method.lower(), method).lower() for method in methods}
     if unknown := wanted - {row.method.lower() for row in rows} - {"paper", "all"}:
-        known = ", ".join(row.method for row in rows)
-        raise ResultsError(f"--methods {min(unknown)}: no row of table {rows[0].table}; there are {known}, paper, all")
+        asked = next(method for method in methods if method.lower() in unknown)
+        known = [*(row.method for row in rows), "paper", "all"]
+        near = did_you_mean(asked.upper(), known)
+        raise ResultsError(f"--methods {asked}: no row of table {rows[0].table}; {near} There are {', '.join(known)}")
     return [
         row for row in rows if "all" in wanted or ("paper" in wanted and row.printed) or row.method.lower() in wanted
     ]

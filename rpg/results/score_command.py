@@ -33,9 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keywords", nargs="+", default=[], metavar="KEY=VALUE", help=keywords)
     responses = "with --reward: one a row, as JSON a line (default: made up)"
     parser.add_argument("--responses", type=Path, metavar="FILE", help=responses)
-    parser.add_argument(
-        "--rows", type=at_least(1), default=5, metavar="N", help="with --reward: rows tried (default: 5)"
-    )
+    parser.add_argument("--rows", type=at_least(1), metavar="N", help="with --reward: rows tried (default: 5)")
     files = "validation files (default: the run's data.val_files)"
     parser.add_argument("--files", nargs="+", type=Path, metavar="FILE", help=files)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: RUN/judge-J); one RUN only")
@@ -44,8 +42,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 @refusing
 def run(args: argparse.Namespace) -> int:
     """Score every run and print a table of both; return 1 if input was left out, 2 if all was."""
+    for flag in ("files", "out") if args.reward else ("responses", "rows", "function", "keywords"):
+        if getattr(args, flag):
+            raise ResultsError(f"--{flag} goes {'not ' if args.reward else ''}with --reward; leave it out")
     if args.reward:
-        return try_reward(args.reward, args.runs, args.responses, args.rows, args.function, args.keywords)
+        return try_reward(args.reward, args.runs, args.responses, args.rows or 5, args.function, args.keywords)
+    if missing := [file for file in args.files or () if not file.is_file()]:
+        raise ResultsError(f"--files {missing[0]}: no such file")
     written: list[Path] = []
     before, notes = load_runs(args.runs, is_validation)
     if args.out and len(before) > 1:

@@ -25,8 +25,8 @@ ERRATA = {
 }
 # Columns of Table.cells besides pass@k; unknown values are None or NaN.
 #   method, benchmark: the row's label and the column; rank_last, rank_best: 1 for the best value, 2 for the second
-#   clear_last, clear_best: whether the value leads the next lower one by more than 1.96 standard errors of both, and is
-#   bold or underlined; always for the paper's numbers, which have no error
+#   clear_last, clear_best: whether the value is above another and differs from every other one by more than 1.96
+#   standard errors of both: it is then bold or underlined; always for the paper's numbers, which have no error
 #   last_se, best_se: standard error over seeds; last_low, last_high: 95% interval over problems for a single run
 #   paper_*, difference_*: the paper's values, and ours minus the paper's
 COLUMNS = (
@@ -100,10 +100,13 @@ def _marks(line: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> dict[str, A
     for column in ("last", "best"):
         rank = 1 + len({rival[column] for rival in rivals if rival[column] > line[column]})
         marks[f"rank_{column}"] = rank if rank <= 2 and len(rivals) > 1 else None
-        marks[f"clear_{column}"] = "judge" not in line or all(  # the paper's tables have none
-            line[column] - rival[column] > 1.96 * math.hypot(_error(line, column), _error(rival, column))
-            for rival in rivals
-            if rival[column] < line[column]
+        others = [rival for rival in rivals if rival[column] != line[column]]
+        marks[f"clear_{column}"] = "judge" not in line or (  # the paper's tables have none
+            any(rival[column] < line[column] for rival in others)
+            and all(
+                abs(line[column] - rival[column]) > 1.96 * math.hypot(_error(line, column), _error(rival, column))
+                for rival in others
+            )
         )
     return marks
 
@@ -186,7 +189,7 @@ def _labels(groups: list[list[RunLog]]) -> list[str]:
         distinct = {(key.rpartition(".")[2], *row): key for key, row in reversed(differing(rivals).items())}
         ends = [end for end, *_ in distinct]
         named = sorted((key, end if ends.count(end) == 1 else key) for (end, *_), key in distinct.items())
-        details = [f"{name} {group_settings.get(key, 'unset')}" for key, name in named]
+        details = [_detail(name, group_settings.get(key)) for key, name in named]
         if len(rivals) > 1 and not (group_settings and 0 < len(details) <= MOST_DIFFERING):
             details = [group[0].name + (f" and {len(group) - 1} more" if len(group) > 1 else "")]
         judge = f"judge {group[0].judge}"
@@ -194,6 +197,12 @@ def _labels(groups: list[list[RunLog]]) -> list[str]:
             details.append(judge)
         labels.append(f"{method} ({', '.join(details)})" if details else method)
     return labels
+
+
+def _detail(name: str, value: str | None) -> str:
+    if name == "scored_again":  # by `rpg score`, with the judge that it had
+        return "as logged" if value is None else "scored again"
+    return f"{name} {'unset' if value is None else value}"
 
 
 def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[Note]]:

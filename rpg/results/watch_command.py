@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.live import Live
 
 from rpg.files.atomic import CONFIG
-from rpg.results.messages import ResultsError, refusing, show_notes
+from rpg.results.messages import Note, ResultsError, exit_code, refusing, show_notes
 from rpg.results.runs import METRICS, find_logs, not_of_one_kind
-from rpg.results.watching import Watched, show
+from rpg.results.watching import Watched, screen, show
 from rpg.run.measures import ACCURACY, TRAINING_REWARD
 
 
@@ -22,7 +22,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @refusing
 def run(args: argparse.Namespace) -> int:
-    """Show the runs until all have logged their last step; return 2 without a run. Ctrl-C does not end the runs."""
+    """Show the runs until all have logged their last step. Ctrl-C does not end the runs.
+
+    Returns 1 if a run was left out, 2 without a run.
+    """
     if not args.every > 0:
         raise ResultsError(f"--every {args.every}: must be a positive number of seconds")
     waiting = [run for run in args.runs if (run / CONFIG).is_file() and not (run / METRICS).exists()]
@@ -33,9 +36,13 @@ def run(args: argparse.Namespace) -> int:
     runs = [(watched.name, watched.run) for watched in map(Watched, logs) if watched.read() and watched.run]
     show_notes([*notes, *(note for number in (ACCURACY, TRAINING_REWARD) for note in not_of_one_kind(number, runs))])
     console = Console()
-    if args.once or not console.is_terminal or console.is_dumb_terminal:
+    if not console.is_terminal or console.is_dumb_terminal:
         show(all_watched, args.once, args.every)
+    elif args.once:
+        for watched in all_watched:
+            watched.read()
+        console.print(screen(all_watched, console.width))
     else:
         with Live(console=console, auto_refresh=False) as live:
             show(all_watched, False, args.every, live)
-    return 0
+    return exit_code([*notes, *(Note("", left_out=True) for watched in all_watched if watched.unreadable)])

@@ -45,6 +45,7 @@ class Watched:
     path: Path
     run: RunLog | None = None
     problem: str = "no step yet"
+    unreadable: bool = False
     stamp: tuple[int, int] = (-1, -1)
 
     def read(self) -> bool:
@@ -57,8 +58,9 @@ class Watched:
         try:
             run = load_run(self.path, lambda name: name in READ or is_validation(name)) if status else None
             self.run = run if run and len(run.metrics.index) else None
+            self.unreadable = False
         except (ResultsError, OSError) as error:
-            self.problem = printable(str(error))
+            self.problem, self.unreadable = printable(str(error)), True
         return True
 
     @property
@@ -113,10 +115,11 @@ def names(all_watched: Sequence[Watched]) -> list[str]:
             for watched in all_watched]  # fmt: skip
 
 
-def screen(all_watched: Sequence[Watched], width: int) -> RenderableType:
+def screen(all_watched: Sequence[Watched], width: int, height: int | None = None) -> RenderableType:
     """Return one row per run, with sparklines below the values if the width allows.
 
     In a narrow terminal a run's name and progress have a line of their own, and columns that do not fit are left out.
+    More runs than fit into the height have their name and progress alone.
     """
     runs = list(zip(names(all_watched), [watched.state() for watched in all_watched], strict=True))
     values = [watched.values() for watched in all_watched]
@@ -128,6 +131,8 @@ def screen(all_watched: Sequence[Watched], width: int) -> RenderableType:
     if sum(max(map(len, texts)) + GAP for texts in zip(*runs, strict=True)) + sum(widths.values()) <= width:
         whole = [{"run": Text(name), "step": Text(state), **row} for (name, state), row in zip(runs, rows, strict=True)]
         return _table(["run", "step", *widths], whole, widths)
+    if height is not None and 3 * len(runs) + 2 > height:
+        return Group(*(Text("  ".join(run), overflow="ellipsis", no_wrap=True) for run in runs))
     ends = zip(widths, itertools.accumulate(widths.values()), strict=True)
     shown = [label for label, end in ends if end <= width]
     parts: list[RenderableType] = [_table(shown, [], widths)]
@@ -157,7 +162,7 @@ def show(all_watched: list[Watched], once: bool, every: float, live: Live | None
     while True:
         changed = [watched.read() for watched in all_watched]
         if live:
-            live.update(screen(all_watched, live.console.width), refresh=True)
+            live.update(screen(all_watched, *live.console.size), refresh=True)
         else:
             for one, name in itertools.compress(zip(all_watched, names(all_watched), strict=True), changed):
                 values = (f"{label} {value}" for label, (value, _) in one.values().items())

@@ -8,13 +8,16 @@ import json
 from collections import Counter
 
 from rpg.config.check import MARKS
+from rpg.data.diagnostics import fitted
 from rpg.run.doctor import check_all
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg doctor`."""
     parser.add_argument("script", nargs="?", help="a launch script, by name or path")
-    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides, as for the script")
+    parser.add_argument(
+        "overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, as for the script"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="also list the checks that passed or were not run")
     parser.add_argument("--json", action="store_true", help="every check as JSON")
     parser.add_argument("--ray", action="store_true", help="also ask a Ray worker (RAY_ADDRESS, or a Ray started here)")
@@ -26,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     for level, message in check_all(args.script, args.overrides, args.ray):
         results.append({"level": level, "message": message})
         if not args.json and (args.verbose or level in ("error", "warning")):
-            print(f"{MARKS[level]}  {message}", flush=True)
+            print(*fitted([f"{MARKS[level]}  {message}"], 6), sep="\n", flush=True)
     counts = Counter(result["level"] for result in results)
     if args.json:
         print(json.dumps({"checks": results, "failed": counts["error"]}, indent=2))

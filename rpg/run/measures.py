@@ -43,6 +43,7 @@ SETTINGS = {
     "clipped tokens": (FILTER,),
     "effective sample size": (FILTER, "algorithm.rollout_correction.rollout_is"),
 }  # fmt: skip
+OF_THE_PENALTY = (f"{OVERLONG}.len", f"{OVERLONG}.penalty_factor")
 METRICS = {  # of the numbers that are not of validations
     TRAINING_REWARD: BATCH, "entropy": "actor/entropy", "response length": "response_length/mean",
     "clipped tokens": "actor/pg_clipfrac", "effective sample size": "training/off_policy/ess",
@@ -84,7 +85,7 @@ def measured_by(number: str, config: dict[str, Any], logged: Collection[str]) ->
     run = RunConfig(config)
     keys = SETTINGS[number]
     if not run.get(f"{OVERLONG}.enable"):
-        keys = [key for key in keys if key not in (f"{OVERLONG}.len", f"{OVERLONG}.penalty_factor")]
+        keys = [key for key in keys if key not in OF_THE_PENALTY]
     settings = {key: run.get(key) for key in keys}
     if number in (ACCURACY, TRAINING_REWARD):
         settings["reward function"] = judge_of_config(config)
@@ -113,9 +114,11 @@ def different(number: str, measured: Iterable[tuple[str, dict[str, str]]]) -> li
     known = [(label, settings) for label, settings in measured if settings]
     sentences = []
     for key in dict.fromkeys(key for _, settings in known for key in settings):
+        if key in OF_THE_PENALTY and not all(key in settings for _, settings in known):
+            continue  # it is switched off in some, which is said
         rows: dict[str, list[str]] = {}
         for label, settings in known:
-            rows.setdefault(settings.get(key, "-"), []).append(label)
+            rows.setdefault(settings.get(key, "not set"), []).append(label)
         if len(rows) > 1:
             values = "; ".join(f"{value} ({', '.join(dict.fromkeys(labels))})" for value, labels in rows.items())
             sentences.append(f"{number} is not of one kind: {key} is {values}")

@@ -19,7 +19,9 @@ from rpg.registry import recipe
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plan`."""
     parser.add_argument("script", help="a launch script, by name or path")
-    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides, as for the script")
+    parser.add_argument(
+        "overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, as for the script"
+    )
     parser.add_argument("--gpu", choices=list(GPUS), help="default: h100")
     parser.add_argument("--memory", type=float, metavar="GB", help="of a GPU unknown to --gpu, or of a part of one")
     parser.add_argument("--nodes", type=int, metavar="N", help="nodes (default: the script's, NNODES)")

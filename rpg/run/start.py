@@ -32,7 +32,7 @@ def start(name: str | None, overrides: list[str]) -> int:
         if remote:
             tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, ["cheap"], ["settings"]))
             return show(run) if only_show else submit.submit(run.get("trainer.experiment_name"), name, overrides)
-        freeze.export(run)
+        tell(freeze.export(run))
         with imports(run) as server:  # beside the checks, of which some import verl
             tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, subjects=SUBJECTS))
             with directory.held(run), cleanup.temporary_files():

@@ -22,7 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"Groups that an override may choose:\n{groups}"
     )
     parser.add_argument("script", metavar="NAME", help="a script of recipe/rpg, as rpg_7b_urkl1e-4_rf, or its path")
-    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides, as for the script")
+    parser.add_argument(
+        "overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, as for the script"
+    )
     parser.add_argument("--model", metavar="M", help="model directory or hub name (MODEL_PATH)")
     parser.add_argument("--train", metavar="FILE", help="parquet file, or [a,b] (TRAIN_FILE)")
     parser.add_argument("--test", metavar="FILE", help="parquet file, or [a,b] (TEST_FILE)")

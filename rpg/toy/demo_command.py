@@ -7,9 +7,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from rpg.config.check import Refused
+from rpg.config.compose import of_script
 from rpg.config.overrides import BadSetting, check_text, override
+from rpg.config.types import types
 from rpg.registry import recipe
 from rpg.run.processes import call
+from rpg.run.start import dry_run
 from rpg.toy.demo import GAIN, SCRIPT, SETTINGS, accuracy_by_step, check_overrides, draw, prepare, show
 
 
@@ -17,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg demo`."""
     parser.add_argument("--dir", type=Path, metavar="DIR", help="of model, data and run; default: runs/toy")
     parser.add_argument("--prepare-only", action="store_true", help="stop when model and data are there")
-    parser.add_argument("overrides", nargs="*", help="Hydra overrides for the run")
+    parser.add_argument("overrides", nargs="*", default=[], help="Hydra overrides for the run")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,8 +36,12 @@ def run(args: argparse.Namespace) -> int:
     try:
         check_text("--dir", str(directory))
         check_overrides(args.overrides)
+        if args.prepare_only and args.overrides:
+            raise BadSetting(f"{args.overrides[0]}: is for the run, and --prepare-only starts none; leave it out")
+        if wrong := list(types(of_script(recipe.find(SCRIPT), [*SETTINGS, *args.overrides]))):
+            raise Refused(wrong)
         directory.mkdir(parents=True, exist_ok=True)
-    except (BadSetting, OSError) as error:
+    except (BadSetting, Refused, OSError) as error:
         return _fail(error, 2)
     try:
         prepare(directory, console)
@@ -51,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
         override("data.train_files", directory / "toy_train.parquet"),
         override("data.val_files", directory / "toy_test.parquet"),
     ]
-    if code := call(["bash", str(recipe.paths()[SCRIPT]), *settings, *SETTINGS, *args.overrides]):
+    code = call(["bash", str(recipe.paths()[SCRIPT]), *settings, *SETTINGS, *args.overrides])
+    if code or dry_run():
         return code
     metrics = run_dir / "metrics.jsonl"
     curve = accuracy_by_step(metrics) if metrics.is_file() else []

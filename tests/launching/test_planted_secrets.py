@@ -74,7 +74,8 @@ def test_a_job_that_would_show_one(monkeypatch, capsys):
 
 
 def test_a_local_run_is_on_the_loopback_and_a_cluster_is_not():
-    run = RunConfig({"ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": {}}}}})
+    variables = {"ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": {}}}}}
+    run = RunConfig({**variables, "trainer": {"logger": ["file"]}})
     for address, expected in (("10.0.0.1:6379", (None, None)), ("", ("0", "lo"))):
         os.environ["RAY_ADDRESS"] = address
         freeze.export(RunConfig(run.config))

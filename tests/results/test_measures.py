@@ -56,7 +56,7 @@ def test_a_filtered_run_is_compared_by_its_score_before_filtering(tmp_path, caps
 @pytest.mark.parametrize(
     ("settings", "outcome", "said"),
     [
-        ({"algorithm__filter_groups": {"enable": True}}, "training reward", "groups is - (A); kept by algorithm"),
+        ({"algorithm__filter_groups": {"enable": True}}, "training reward", "groups is not set (A); kept by algorithm"),
         ({"reward__reward_kwargs__overlong_buffer_cfg": {"enable": True}}, "training reward", f"{OVERLONG}.enable is"),
         ({"data__train_files": ["/x/other.parquet"]}, "training reward", "data.train_files is None (A); other.parquet"),
         ({"actor_rollout_ref__rollout__temperature": 0.7}, "training reward", "rollout.temperature is None (A); 0.7"),
@@ -66,7 +66,7 @@ def test_a_filtered_run_is_compared_by_its_score_before_filtering(tmp_path, caps
         ({"actor_rollout_ref__rollout__val_kwargs__n": 4}, "toy accuracy", "val_kwargs.n is None (A); 4 (B)"),
         ({f"{FUNCTION}__path": "/x/mine.py"}, "toy accuracy", "reward function is release (A); mine.py (B)"),
         ({f"{FUNCTION}__path": "/x/mine.py"}, "training reward", "reward function is release (A); mine.py (B)"),
-        ({f"{FUNCTION}__reward_kwargs": {"scale": 2}}, "training reward", f"{FUNCTION}.reward_kwargs.scale is -"),
+        ({f"{FUNCTION}__reward_kwargs": {"scale": 2}}, "training reward", f"{FUNCTION}.reward_kwargs.scale is not set"),
     ],
 )
 def test_a_difference_in_what_is_measured_is_said_and_not_bold(tmp_path, capsys, settings, outcome, said):

@@ -236,7 +236,7 @@ def test_bold_only_where_the_lead_exceeds_the_noise(tmp_path):
     assert "**0." not in markdown(build_table(*load_runs([tmp_path / "1"])))
     table = build_table(*load_runs([tmp_path]))
     assert "**0.8200**" in markdown(table)
-    assert list(table.cells["clear_last"]) == [True, True]  # nothing is below the last one
+    assert list(table.cells["clear_last"]) == [True, False]  # nothing is below the last one
 
 
 def test_a_table_built_twice_is_the_same(tmp_path):
