@@ -48,6 +48,6 @@ def test_a_fixed_reference_is_the_base_model(tmp_path):
     metrics = short_run.run(tmp_path / "run", 3, *ADAPTER, *more, "trainer.save_freq=3")
     assert all(record["timing_s/ref"] > 0 for record in metrics)
     distances = [record["actor/rpg_kl"] for record in metrics]
-    assert distances == sorted(distances)  # from the base model, which the adapter leaves behind
+    assert min(distances[1:]) > 2 * distances[0]  # from the base model, which the adapter leaves behind
     assert distances[2] > 10 * distances[0]
     assert not (tmp_path / "run/global_step_3/reference").exists()
