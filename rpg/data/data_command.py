@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rpg.data import toy, user_data
+from rpg.data.arguments import at_least
 from rpg.data.build import SPLITS, Report, write_splits
 from rpg.data.diagnostics import shown
 from rpg.data.published import build, problem_keys
@@ -21,18 +22,6 @@ SAFE_NAME = re.compile(r"[\w.-]+")
 TOY, ONE_FILE, OWN = "toy", "published sets", f"your own data, {' and '.join(sorted(WITH_SPLITS))}"
 SETS = (TOY, *PUBLISHED, *sorted(WITH_SPLITS))
 REPEATED = ", ".join(f"{row.repeat} for {name}" for name, row in PUBLISHED.items() if row.repeat > 1)
-
-
-def at_least(least: int) -> Any:
-    """Return an argparse type: an integer of this size or more."""
-
-    def integer(text: str) -> int:
-        value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{text} is not {least} or more")
-        return value
-
-    return integer
 
 
 # option: kinds of sets that accept it, default, further arguments for argparse

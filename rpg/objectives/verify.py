@@ -89,7 +89,7 @@ def print_choices_of_pi_old(policies: int, outcomes: int, kl_coef: float, seed: 
             exact = promised or staleness == 0.0  # then behaviour and anchor are one policy
             (error, bias, std), clip_bias, silenced = measure_choice(name, problems)
             print(
-                f"{staleness:4g} {distance:5.3f}  {name:<22} {'exact' if exact else '':<7}{error:8.1e}{bias:8.1e}"
+                f"{staleness:4g} {distance:5.3f}  {name:<22} {'exact' if exact else '-':<7}{error:8.1e}{bias:8.1e}"
                 f"{std:6.3f}{clip_bias:7.1%}{silenced:9.1%}"
             )
             if exact and not error <= TOLERANCE:
