@@ -122,9 +122,15 @@ def reward_of(run: RunLog) -> Callable[..., Any]:
             raise ResultsError(f"{path}: {type(error).__name__}: {error}") from error
     else:  # a run of before the adapter
         function = partial(user_reward.compute_score, file=path, function=section["name"])
+    keywords = section.get("reward_kwargs") or {}
     if path == ADAPTER or not path.startswith("pkg://"):
+        name = user_reward.USUAL_NAME if path == ADAPTER else section["name"]
+        try:
+            user_reward.load(keywords.get("file", path), keywords.get("function", name))
+        except RewardError as error:
+            raise ResultsError(str(error)) from error
         function = partial(function, reward_limit=setting(run.config, "rpg.reward_limit"))
-    return partial(function, **section.get("reward_kwargs") or {})
+    return partial(function, **keywords)
 
 
 def _config(run: RunLog, judge: str | None, out: Path) -> dict[str, Any]:
