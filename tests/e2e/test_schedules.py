@@ -7,6 +7,7 @@ that more are in progress than training waits for: these continue with the next 
 import json
 import os
 import signal
+import time
 from collections import Counter
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ import torch
 
 from rpg.files import manifest
 from tests.e2e import sampled
-from tests.e2e.conftest import ROOT
+from tests.e2e.conftest import PATIENCE, ROOT
 
 pytestmark = pytest.mark.e2e
 
@@ -62,8 +63,10 @@ def test_asynchronous_killed_and_started_again(start, tmp_path):
     ]
     first = start(command=command)
     first.directory = directory
-    first.wait_for_step(1)
     own = [directory / name for name in ("config.yaml", "environment.json", "fingerprint.json")]
+    until = time.monotonic() + PATIENCE
+    while not own[-1].is_file() and time.monotonic() < until:  # then it holds the directory
+        time.sleep(0.1)
     before = [path.read_bytes() for path in own]
     second = start(command=command)
     assert second.wait() == 2  # the directory is in use
