@@ -71,7 +71,7 @@ def test_asynchronous_killed_and_started_again(start, tmp_path):
     second = start(command=command)
     assert second.wait() == 2  # the directory is in use
     assert str(first.process.pid) in second.text()
-    first.wait_for_step(2)
+    first.wait_for_step(3)
     os.kill(first.process.pid, signal.SIGKILL)
     first.process.wait()
     assert first.survivors() == []
