@@ -12,7 +12,7 @@ from typing import Any
 from rpg.config import machine, types
 from rpg.config.check import Refused
 from rpg.config.overrides import check_text
-from rpg.config.run_config import RunConfig
+from rpg.config.run_config import RunConfig, logs_to
 from rpg.config.settings import MODEL, RAY, value_at
 from rpg.data.diagnostics import Diagnostic
 from rpg.files.integrity import newest_complete
@@ -102,7 +102,7 @@ def environment(config: dict[str, Any]) -> dict[str, str]:
 
 def wandb_environment(config: dict[str, Any]) -> dict[str, str]:
     """Return W&B's variables: files go to the run's directory; without a key W&B is offline."""
-    if not machine.logs_to_wandb(config["trainer"]["logger"]):
+    if not logs_to(config["trainer"]["logger"], "wandb"):
         return {}
     variables = {"WANDB_DIR": config["trainer"]["default_local_dir"]}
     if "WANDB_MODE" not in {*os.environ, *config["rpg"]["env"]} and not machine.has_wandb_key():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rpg.config import installed
 from rpg.config.check import check
-from rpg.config.run_config import RunConfig
+from rpg.config.run_config import RunConfig, logs_to
 from rpg.config.settings import ACTOR, MODEL, ROLLOUT
 from rpg.data.diagnostics import ABSENT, Diagnostic, shown
 from rpg.files.atomic import FINGERPRINT
@@ -290,14 +290,9 @@ def has_wandb_key() -> bool:
     return bool(os.environ.get("WANDB_API_KEY") or get_netrc_auth(server))
 
 
-def logs_to_wandb(loggers: str | list[str]) -> bool:
-    """Return whether W&B is among the values of trainer.logger."""
-    return "wandb" in ([loggers] if isinstance(loggers, str) else loggers)
-
-
 @check("W&B", "a run that logs to W&B has a key or is offline", subject="machine")
 def wandb(run: RunConfig) -> Iterator[Diagnostic]:
     """Without a key W&B would wait for input; the run logs offline instead."""
-    is_on = logs_to_wandb(run.get("trainer.logger")) and not os.environ.get("WANDB_MODE")
+    is_on = logs_to(run.get("trainer.logger"), "wandb") and not os.environ.get("WANDB_MODE")
     if is_on and not has_wandb_key():
         yield Diagnostic("trainer.logger", ABSENT, NO_WANDB_KEY, WANDB_REMEDY, "warning")

@@ -9,7 +9,7 @@ from math import ceil
 
 from rpg.config.check import check
 from rpg.config.reward import is_ours
-from rpg.config.run_config import RunConfig
+from rpg.config.run_config import RunConfig, logs_to
 from rpg.config.settings import ACTOR, CORRECTION, KEYS, MODEL, OPTIM, OVERLONG, SAMPLER, Settings
 from rpg.data.diagnostics import Diagnostic
 from rpg.names import ADVANTAGES, KL_SCOPES, LOSSES, MOVING_REFERENCES
@@ -141,7 +141,7 @@ def saving(run: RunConfig) -> Found:
 @check("metrics file", "the run logs to metrics.jsonl, from which its progress and the stall limit are read")
 def metrics_file(run: RunConfig) -> Found:
     loggers = run.get("trainer.logger")
-    if "file" not in ([loggers] if isinstance(loggers, str) else loggers):
+    if not logs_to(loggers, "file"):
         wrong = "lacks file: without metrics.jsonl rpg.stall_limit would end the run"
         yield Diagnostic("trainer.logger", loggers, wrong, "add file")
 

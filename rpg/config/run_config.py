@@ -30,6 +30,11 @@ def below(key: str, sections: Iterable[str]) -> bool:
     return any(key == section or key.startswith(f"{section}.") for section in sections)
 
 
+def logs_to(loggers: str | list[str], name: str) -> bool:
+    """Return whether a logger is among the values of trainer.logger."""
+    return name in ([loggers] if isinstance(loggers, str) else loggers)
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """A run's resolved configuration.

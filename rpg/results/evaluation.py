@@ -12,12 +12,12 @@ from rpg.config.overrides import key_of, override
 from rpg.config.own_reward import JUDGE
 from rpg.config.reward import FUNCTION, KWARGS
 from rpg.config.run_config import RunConfig, below, leaves
+from rpg.config.settings import ACTOR, MODEL, REF, ROLLOUT
 from rpg.data.diagnostics import ABSENT
 from rpg.files.atomic import CONFIG
 from rpg.registry.recipe import Script
 from rpg.results.runs import read_mapping
 
-MODEL, ROLLOUT = "actor_rollout_ref.model", "actor_rollout_ref.rollout"
 # settings that may change on a resume, and that an evaluation needs
 EVALUATED = (
     f"{MODEL}.path", f"{MODEL}.tokenizer_path", f"{MODEL}.hf_config_path", "data.train_files", "data.val_files",
@@ -25,7 +25,7 @@ EVALUATED = (
     # what the run's machine needed; the checkpoint is loaded by as many ranks as saved it
     "trainer.nnodes", "trainer.n_gpus_per_node", f"{ROLLOUT}.nnodes", f"{ROLLOUT}.n_gpus_per_node",
     f"{MODEL}.override_config.attn_implementation", f"{MODEL}.use_fused_kernels",
-    "actor_rollout_ref.actor.fsdp_config", "actor_rollout_ref.ref.fsdp_config", f"{ROLLOUT}.gpu_memory_utilization",
+    f"{ACTOR}.fsdp_config", f"{REF}.fsdp_config", f"{ROLLOUT}.gpu_memory_utilization",
     f"{ROLLOUT}.max_num_seqs", f"{ROLLOUT}.max_model_len", f"{ROLLOUT}.max_num_batched_tokens",
 )  # fmt: skip
 
@@ -76,7 +76,7 @@ def command_of(script: Script, checkpoint: Path | None, out: Path, overrides: li
         return [*command, "trainer.resume_mode=disable", *overrides]
     # the script's preflight verifies the checkpoint's contents
     command += ["trainer.resume_mode=resume_path", override("trainer.resume_from_path", checkpoint.absolute())]
-    command.append("actor_rollout_ref.actor.checkpoint.load_contents=[model]")  # no optimizer is needed
+    command.append(f"{ACTOR}.checkpoint.load_contents=[model]")  # no optimizer is needed
     config = checkpoint.parent / CONFIG
     if not config.is_file():
         print(f"note: {config} is missing: the settings are the script's, not the run's", file=sys.stderr)

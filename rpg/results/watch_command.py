@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.live import Live
 
 from rpg.files.atomic import CONFIG
-from rpg.results.messages import Note, ResultsError, exit_code, refusing, show_notes
+from rpg.results.messages import ResultsError, exit_code, refusing, show_notes
 from rpg.results.runs import METRICS, find_logs, not_of_one_kind
 from rpg.results.watching import Watched, screen, show
 from rpg.run.measures import ACCURACY, TRAINING_REWARD
@@ -45,4 +45,4 @@ def run(args: argparse.Namespace) -> int:
     else:
         with Live(console=console, auto_refresh=False) as live:
             show(all_watched, False, args.every, live)
-    return exit_code([*notes, *(Note("", left_out=True) for watched in all_watched if watched.unreadable)])
+    return 1 if any(watched.unreadable for watched in all_watched) else exit_code(notes)
