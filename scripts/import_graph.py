@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "CONTRIBUTING.md"
 BEGIN, END = "```mermaid\nflowchart TD\n", "```"
-FOUNDATION = {"rpg", "rpg.names"}  # below everything
+FOUNDATION = {"rpg", "rpg.arguments", "rpg.names"}  # below everything
 FILES = sorted(path for package in ("rpg", "recipe", "scripts") for path in (ROOT / package).rglob("*.py"))
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
 

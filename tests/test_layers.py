@@ -19,7 +19,7 @@ MODULES, imported, package, packages = (
 )  # fmt: skip
 
 LAYERS = (
-    {"rpg", "rpg.names"},
+    {"rpg", "rpg.arguments", "rpg.names"},
     {"rpg.objectives", "rpg.registry", "rpg.rewards", "rpg.data", "rpg.files", "rpg.plan"},
     {"rpg.verl_plugin"},
     {"rpg.config"},

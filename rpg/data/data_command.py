@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from rpg.arguments import at_least
 from rpg.data import toy, user_data
-from rpg.data.arguments import at_least
 from rpg.data.build import SPLITS, Report, write_splits
 from rpg.data.diagnostics import shown
 from rpg.data.published import build, problem_keys

@@ -4,9 +4,9 @@ import argparse
 import json
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 
+from rpg.arguments import at_least
 from rpg.objectives.exact import corrected_grpo_loss, grpo_loss
 from rpg.objectives.responses import measure_scopes
 from rpg.objectives.verify import (
@@ -26,21 +26,12 @@ PICTURES = (".png", ".svg", ".pdf")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the subcommand."""
-    parser.add_argument("--policies", type=_between(2, 100_000), default=200, help="random policies per loss (200)")
-    parser.add_argument("--outcomes", type=_between(2, 1000), default=12, help="outcomes of each policy (12)")
+    parser.add_argument("--policies", type=at_least(2, 100_000), default=200, help="random policies per loss (200)")
+    parser.add_argument("--outcomes", type=at_least(2, 1000), default=12, help="outcomes of each policy (12)")
     parser.add_argument("--kl-coef", type=_finite, default=0.1, help="beta; large, so that the KL shows (0.1)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="error, bias and std of every loss and KL scope as JSON")
     parser.add_argument("--plot", type=_picture, metavar="PATH", help="draw loss coefficient against w to PATH")
-
-
-def _between(least: int, most: int) -> Callable[[str], int]:
-    def integer(text: str) -> int:
-        if not least <= (value := int(text)) <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not between {least} and {most}")
-        return value
-
-    return integer
 
 
 def _finite(text: str) -> float:

@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from rpg.data.arguments import at_least
+from rpg.arguments import at_least
 from rpg.results.comparison import compare, load_side, show, side_by_side
 from rpg.results.messages import exit_code, refusing, show_notes
 from rpg.results.run_settings import differing, settings

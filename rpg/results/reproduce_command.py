@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from rpg.data.arguments import at_least
+from rpg.arguments import at_least
 from rpg.results.messages import ResultsError, printable, refusing
 from rpg.results.reproduction import choose, cluster, plan_runs, report, rows_of, run_missing, show_plan
 from rpg.run.processes import Children

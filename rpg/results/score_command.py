@@ -9,7 +9,7 @@ verdicts go into a run directory (scoring.py).
 import argparse
 from pathlib import Path
 
-from rpg.data.arguments import at_least
+from rpg.arguments import at_least
 from rpg.results.formats import escape_md, show
 from rpg.results.messages import Note, ResultsError, exit_code, refusing
 from rpg.results.run_settings import put
