@@ -11,14 +11,17 @@ RHO_BOUND = 2.0
 CLIP_SCOPES = ("reward", "regularized", "hard", "none")  # what the clip of a differentiable loss acts on
 CLIP_BRANCHES = ("psi", "advantage")  # what selects the two cases of RPG-Style Clip
 
-# Forms of a loss with divergence d: estimator, clip. "dual" is shaped further by clip_scope, "ppo" by clip_branch.
+# Forms of a loss with divergence d: estimator, clip. clip_scope shapes the differentiable "dual", clip_branch "ppo".
+# The paper calls three clips RPG-Style Clip: Algorithm 1 (clip_scope "regularized") with Eq. 4.1, its REINFORCE form;
+# Remark F.2; Algorithm 2, the one of the launch scripts.
 FORMS = {
     "rpg_{d}": ("differentiable", "dual"),
     "rpg_rf_{d}": ("reinforce", "none"),
-    "rpg_rf_{d}_clip_hard": ("reinforce", "hard"),
-    "rpg_rf_{d}_clip_ppo": ("reinforce", "ppo"),
+    "rpg_rf_{d}_clip_dual": ("reinforce", "dual"),  # Eq. 4.1
+    "rpg_rf_{d}_clip_hard": ("reinforce", "hard"),  # Remark F.2
+    "rpg_rf_{d}_clip_ppo": ("reinforce", "ppo"),  # Algorithm 2
 }
-# The sixteen losses: name -> divergence, estimator, clip. A name is looked up here and never taken apart.
+# The twenty losses: name -> divergence, estimator, clip. A name is looked up here and never taken apart.
 LOSSES = {form.format(d=d): (d, *parts) for form, parts in FORMS.items() for d in DIVERGENCES}
 
 ADVANTAGES = ("rpg", "rpg_batchmean")  # advantage estimators that the plugin adds to verl's

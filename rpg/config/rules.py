@@ -154,7 +154,7 @@ def validation(run: RunConfig) -> Found:
         yield s.wrong("val_before_train", wrong, "set it to true")
 
 
-@check("loss name", "a loss name that begins with rpg is one of the sixteen")
+@check("loss name", "a loss name that begins with rpg is one of the twenty")
 def loss_name(run: RunConfig) -> Found:
     s = run.settings
     if _misspelt(s.loss, LOSSES) and not run.get("rpg.external_lib"):
@@ -188,10 +188,13 @@ def total_mass(run: RunConfig) -> Found:
 @check("clip of the loss", "clip_scope and clip_branch are set only for a loss that reads them")
 def clip_of_the_loss(run: RunConfig) -> Found:
     s = run.settings
-    clip = LOSSES[s.loss][2] if s.loss in LOSSES else ""
-    readers = (("clip_scope", "dual", "rpg_DIVERGENCE"), ("clip_branch", "ppo", "rpg_rf_DIVERGENCE_clip_ppo"))
+    form = LOSSES[s.loss][1:] if s.loss in LOSSES else ()
+    readers = (
+        ("clip_scope", ("differentiable", "dual"), "rpg_DIVERGENCE"),
+        ("clip_branch", ("reinforce", "ppo"), "rpg_rf_DIVERGENCE_clip_ppo"),
+    )
     for name, reader, losses in readers:
-        if getattr(s, name) is not None and clip != reader:
+        if getattr(s, name) is not None and form != reader:
             yield s.wrong(name, f"is not read by {s.shown('loss')}", f"remove it, or choose a loss {losses}")
 
 

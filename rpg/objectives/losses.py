@@ -1,4 +1,4 @@
-"""The losses of the paper (Tables 1, 2 and 4, Algorithms 1 and 2): one row per divergence, one function per clip.
+"""The losses of the paper (Tables 1, 2, 4, Algorithms 1 and 2): one row per divergence, one function per clip.
 
 This file holds the formulas; tokens.py adds masks, precision and statistics. All tensors have the same shape, for
 example (batch, tokens). `detach` is the paper's SG. Only log_prob receives a gradient.
@@ -129,36 +129,40 @@ def clamp_ratio(r: Ratios, spec: LossSpec) -> Ratios:
     return r._replace(w=r.w.clamp(lo, hi), log_w=log_w, log_u=log_w - r.log_rho)
 
 
+def hold_ratio(w: Tensor, upper: Tensor, spec: LossSpec) -> Tensor:
+    """Bound w as a dual clip does: min(w, hi) where `upper`, else clip(w, lo, c)."""
+    lo, hi = spec.bounds
+    return w.clamp(max=hi).where(upper, w.clamp(lo, spec.clip_c))
+
+
 def dual_clip(w: Tensor, signal: Tensor, spec: LossSpec) -> Tensor:
     """Dual clip of -w s (Algorithm 1); the signal s is the advantage or the regularised advantage.
 
     s >= 0: max(-w s, -clip(w, lo, hi) s)                   = -min(w, hi) s
     s <  0: min(max(-w s, -clip(w, lo, hi) s), -c s)        = -clip(w, lo, c) s
     """
-    lo, hi = spec.bounds
-    return -w.clamp(max=hi).where(signal >= 0, w.clamp(lo, spec.clip_c)) * signal
+    return -hold_ratio(w, signal >= 0, spec) * signal
 
 
-def rpg_style_clip(weight: Tensor, upper: Tensor, r: Ratios, spec: LossSpec) -> Tensor:
-    """RPG-Style Clip (Algorithm 2): psi SG(w) inside the bounds, a constant outside.
+def rpg_style_clip(weight: Tensor, upper: Tensor, r: Ratios, advantages: Tensor, spec: LossSpec) -> Tensor:
+    """RPG-Style Clip of Algorithm 2: psi SG(w) inside the bounds, a constant outside.
 
     weight is w A + C, upper the branch psi >= 0 (or A >= 0), l = -log pi_theta, psi = A' l with A' = weight / w.
 
-    | branch | condition  | loss         | gradient                      |
-    | upper  | w <  hi    | psi SG(w)    | -weight grad log pi_theta     |
-    | upper  | w >= hi    | psi hi       | 0                             |
-    | lower  | w <= lo    | psi lo       | 0                             |
-    | lower  | lo < w < c | psi SG(w)    | -weight grad log pi_theta     |
-    | lower  | w >= c     | psi c        | 0                             |
+    | branch | condition  | loss           | gradient                      |
+    | upper  | w <  hi    | psi SG(w)      | -weight grad log pi_theta     |
+    | upper  | w >= hi    | (A hi + C) l   | 0                             |
+    | lower  | w <= lo    | (A lo + C) l   | 0                             |
+    | lower  | lo < w < c | psi SG(w)      | -weight grad log pi_theta     |
+    | lower  | w >= c     | (A c + C) l    | 0                             |
 
-    The paper does not give the constants; psi times the bound keeps the loss continuous.
+    The constants are those of Algorithm 2, lines 21 to 34.
     """
     lo, hi = spec.bounds
     w = r.w.detach()
-    held = w.clamp(max=hi).where(upper, w.clamp(lo, spec.clip_c))
     inside = (upper & (w < hi)) | (~upper & (w > lo) & (w < spec.clip_c))
-    slope = -weight / w * held  # psi held = slope x: the value everywhere, the gradient only inside the bounds
-    return slope * r.x.detach() + slope.where(inside, 0.0) * (r.x - r.x.detach())
+    held = weight + (hold_ratio(w, upper, spec) - w) * advantages  # A b + C; inside the bounds b = w
+    return -held * r.x.detach() - weight.where(inside, 0.0) * (r.x - r.x.detach())
 
 
 def differentiable_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[Tensor, Tensor]:
@@ -185,10 +189,10 @@ def differentiable_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[
 def reinforce_weight(spec: LossSpec, r: Ratios, advantages: Tensor) -> Tensor:
     """w A + C, the weight of grad log pi_theta in grad J (Table 2, Appendix F).
 
-    RPG-Style Clip uses the clamped ratio in C only (docs/mathematics.md, "Clipping"); the hard clip uses it in both
-    parts.
+    Algorithm 2 uses the clamped ratio in C only (docs/mathematics.md, "Clipping"), Remark F.2 in both parts, Eq. 4.1 in
+    neither.
     """
-    clamped = r if spec.rule == "none" else clamp_ratio(r, spec)
+    clamped = r if spec.rule in ("none", "dual") else clamp_ratio(r, spec)
     if spec.has_later:
         clamped = add_later(clamped)
     reward_ratio = clamped.w if spec.rule == "hard" else r.w
@@ -196,14 +200,17 @@ def reinforce_weight(spec: LossSpec, r: Ratios, advantages: Tensor) -> Tensor:
 
 
 def reinforce_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[Tensor, Tensor]:
-    """-SG(w A + C) log pi_theta (Table 2, Algorithm 2), clipped by spec.rule. Also returns the weight w A + C."""
+    """-SG(w A + C) log pi_theta (Table 2), clipped by spec.rule. Also returns the weight w A + C."""
     weight = reinforce_weight(spec, r.detach(), advantages)
     match spec.rule:
         case "none" | "hard":
             return -weight * r.x, weight
+        case "dual":  # Eq. 4.1: A' = weight / w times the bounded ratio; no token loses its gradient
+            w = r.w.detach()
+            return -weight / w * hold_ratio(w, weight >= 0, spec) * r.x, weight
         case "psi":  # psi = weight l / w has the sign of the weight: w > 0 and l >= 0
-            return rpg_style_clip(weight, weight >= 0, r, spec), weight
+            return rpg_style_clip(weight, weight >= 0, r, advantages, spec), weight
         case "advantage":
-            return rpg_style_clip(weight, advantages >= 0, r, spec), weight
+            return rpg_style_clip(weight, advantages >= 0, r, advantages, spec), weight
         case rule:
             raise NotImplementedError(f"no REINFORCE loss has the clip {rule!r}")

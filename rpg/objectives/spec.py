@@ -17,14 +17,15 @@ class LossSpec:
     Attributes:
         divergence: fkl, rkl, ufkl or urkl (the paper's Tables 1, 2 and 4).
         estimator: "differentiable" (loss differentiated through w) or "reinforce" (weight detached).
-        clip: "dual" for differentiable losses; "none", "hard" or "ppo" (RPG-Style Clip, the paper's
-            Algorithm 2) for REINFORCE losses.
+        clip: "dual" for differentiable losses; for REINFORCE losses "none" or one of the paper's RPG-Style Clips:
+            "dual" (the weight w A' with w dual-clipped, Eq. 4.1), "hard" (the clamped ratio wherever w stands,
+            Remark F.2) or "ppo" (Algorithm 2).
         kl_coef: beta, the coefficient of the divergence in J = E[A] - beta D.
         clip_low, clip_high: w is clipped to [1 - clip_low, 1 + clip_high].
         clip_c: upper bound of w where the clipped quantity is negative (dual clip), above 1.
-        clip_scope: what "dual" clips: "reward" (the reward term; the KL loss stays exact, as the release
-            ran), "regularized" (the regularised advantage, the paper's Algorithm 1), "hard" (the ratio
-            wherever it occurs) or "none" (nothing: the exact loss).
+        clip_scope: what the clip of a differentiable loss acts on: "reward" (the reward term; the KL loss stays
+            exact, as the release ran), "regularized" (the regularised advantage, the paper's Algorithm 1),
+            "hard" (the ratio wherever it occurs) or "none" (nothing: the exact loss).
         clip_branch: what selects the two cases of "ppo": "psi" (Algorithm 2) or "advantage"
             (as the release's unused function did).
         z_old: Z_old, total mass of pi_old. Enters UFKL and URKL only: FKL and RKL are defined between
@@ -72,7 +73,7 @@ class LossSpec:
 
     @classmethod
     def parse(cls, name: str, **settings: Any) -> Self:
-        """The spec of one of the sixteen loss names; `settings` are the remaining fields.
+        """The spec of one of the twenty loss names; `settings` are the remaining fields.
 
         Raises:
             ValueError: the name is unknown (the message holds the nearest one) or a setting is invalid.
@@ -104,8 +105,8 @@ class LossSpec:
 
     @property
     def rule(self) -> str:
-        """The one clipping rule in force: none, hard, reward, regularized, psi or advantage."""
-        if self.clip == "dual":
+        """The one clipping rule in force: none, dual, hard, psi or advantage; differentiable: clip_scope."""
+        if self.estimator == "differentiable":
             return self.clip_scope
         return self.clip_branch if self.clip == "ppo" else self.clip
 

@@ -67,7 +67,8 @@ def token_loss(
         All tensors have the same shape, e.g. (batch, tokens).
 
     Returns:
-        loss of that shape, float64 if any log-prob or advantage is float64, else float32; and TokenStats.
+        loss of that shape, float64 if any log-prob or advantage is float64, else float32; and TokenStats. Loss and
+        gradient are NaN at an unmasked token with NaN or Inf in an input.
 
     Raises:
         ValueError: shapes differ, or kl_baseline with FKL or UFKL.
@@ -111,8 +112,12 @@ def token_loss(
     mass = 1.0 if DIVERGENCES[spec.divergence].normalized else spec.z_old
     if mass != 1.0:
         loss = mass * loss
-    if ignored is not None:
-        loss = loss.masked_fill(ignored, 0.0)
+    # Clamped ratios would turn an infinite input into a finite loss: 0 where all inputs are finite, else NaN.
+    nothing = functools.reduce(torch.add, (0.0 * tensor for tensor in (x.detach(), old, advantages, *ref)))
+    if ignored is None:
+        loss = loss + nothing * x
+    else:
+        loss = (loss + nothing.masked_fill(ignored, 0.0) * x).masked_fill(ignored, 0.0)
     with torch.no_grad():
         return loss, statistics(spec, r.detach(), signal, advantages, mass, rho_held, ignored)
 
@@ -151,7 +156,7 @@ def statistics(
             high = low = c = torch.zeros_like(w, dtype=torch.bool)
         case "hard":
             high, low, c = w > hi, w < lo, torch.zeros_like(w, dtype=torch.bool)
-        case "reward" | "regularized":
+        case "reward" | "regularized" | "dual":
             high, low, c = (signal > 0) & (w > hi), (signal < 0) & (w < lo), (signal < 0) & (w > spec.clip_c)
         case _:
             upper, nonzero = (signal if spec.rule == "psi" else advantages) >= 0, signal != 0

@@ -25,6 +25,7 @@ from rpg.objectives.responses import DISTANCES, LENGTH, MOVE, VOCABULARY, ScopeR
 from rpg.objectives.staleness import CHOICES, STALENESS, mean_kl, measure_choice, stale_problems
 
 TOLERANCE = 1e-10
+CLIPS = {"dual": "Eq. 4.1", "hard": "Remark F.2", "ppo": "Algorithm 2"}  # where the paper states a REINFORCE clip
 
 
 class Row(NamedTuple):
@@ -105,6 +106,7 @@ def rows(kl_coef: float) -> list[Row]:
         for scope in scopes:
             spec = LossSpec.parse(name, kl_coef=kl_coef, clip_scope=scope)
             label = f"{name} (clip_scope={scope})" if estimator == "differentiable" else name
+            label += f" ({CLIPS[clip]})" if estimator == "reinforce" and clip in CLIPS else ""
             table.append(Row(label, divergence, spec_loss(spec), scope == "none" or clip == "none"))
     for name in ("rpg_ufkl", "rpg_urkl", "rpg_rf_ufkl", "rpg_rf_urkl"):
         spec = LossSpec.parse(name, kl_coef=kl_coef, clip_scope="none", z_old=1.7)
@@ -160,10 +162,11 @@ def plot(path: Path) -> None:
     w = torch.logspace(-1, 1.3, 2000, dtype=torch.float64)
     curves: dict[str, dict] = {
         "rpg_rf_urkl": {"label": "REINFORCE, unclipped", "color": "0.6", "linestyle": ":"},
-        "rpg_rf_urkl_clip_hard": {"label": "REINFORCE, hard clip", "color": "tab:green", "linestyle": "-."},
+        "rpg_rf_urkl_clip_hard": {"label": "REINFORCE, Remark F.2", "color": "tab:green", "linestyle": "-."},
+        "rpg_rf_urkl_clip_dual": {"label": "REINFORCE, Eq. 4.1", "color": "tab:orange", "linestyle": "-"},
         "rpg_urkl": {"label": "differentiable, dual clip", "color": "black", "linestyle": "--", "linewidth": 1},
         "rpg_rf_urkl_clip_ppo": {
-            "label": "REINFORCE, RPG-Style Clip",
+            "label": "REINFORCE, Algorithm 2",
             "color": "tab:blue",
             "linewidth": 5,
             "alpha": 0.4,

@@ -96,9 +96,8 @@ def policy_loss(
         return losses.sum(), metrics
     info = config.get("global_batch_info") or {}
     loss = agg_loss(loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode, **info)
-    # log w is clamped, so that an infinite one may not show in the loss
-    finite = loss.detach().isfinite() & (on_device.not_finite == 0)
-    return loss * torch.where(finite, 1.0, math.nan), metrics  # FSDP: verl skips the step on all ranks
+    # FSDP: verl skips the step on all ranks
+    return loss * torch.where(loss.detach().isfinite(), 1.0, math.nan), metrics
 
 
 def spec_from_actor_config(name: str, config: Any) -> LossSpec:

@@ -60,15 +60,50 @@ def test_rpg_style_clip_is_algorithm_2(divergence, branch):
             else:
                 passes, held = LO < w < C, min(max(w, LO), C)
             case = f"{spec.name} beta={beta} log_rho={log_rho} A={advantage} log_w={log_w}"
+            constant = (advantage * held + weight - w * advantage) * -(OLD + log_w)  # (A b + C) l
             # two evaluation orders of a handful of float64 operations: 1e-13 relative is rounding
             assert slope == pytest.approx(-weight if passes else 0.0, rel=1e-13, abs=1e-15), case
-            assert loss == pytest.approx(psi * held, rel=1e-12, abs=1e-13), case
+            assert loss == pytest.approx(psi * w if passes else constant, rel=1e-12, abs=1e-13), case
             if weight != 0:
                 assert flags == [upper and not passes, not upper and w <= LO, not upper and w >= C], case
 
 
+def test_the_constant_of_algorithm_2_by_hand():
+    """w = 20, A = -1, l = 2, bounds (0.2, 0.28), c = 10, URKL at beta 0.1: psi < 0 and w >= c, line 34.
+
+    C = -0.1 * 1.28 * log 1.28 = -0.0316 with the clamped ratio; (A c + C) l = (-10 - 0.0316) * 2 = -20.06.
+    """
+    spec = LossSpec.parse("rpg_rf_urkl_clip_ppo", kl_coef=0.1)
+    x = torch.tensor([-2.0], dtype=torch.float64, requires_grad=True)
+    loss, _ = token_loss(spec, log_prob=x, old_log_prob=x - math.log(20), advantages=torch.tensor([-1.0]))
+    assert loss.item() == pytest.approx(-20.0632, abs=1e-4)
+    (slope,) = torch.autograd.grad(loss.sum(), x)
+    assert slope.item() == 0.0
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_equation_4_1_bounds_the_ratio_of_the_whole_weight(divergence):
+    """-SG(C(w, A')) log pi with A' = A + C/w: no token without a gradient, and Table 2's inside the bounds."""
+    for beta, log_rho in itertools.product(BETAS, LOG_RHOS):
+        spec = LossSpec.parse(f"rpg_rf_{divergence}_clip_dual", kl_coef=beta, **CLIP)
+        results = evaluate_all(spec, TOKENS, log_rho)
+        for (log_w, advantage), (loss, slope, flags) in zip(TOKENS, results, strict=True):
+            w = torch.tensor(log_w, dtype=torch.float64).exp().item()
+            regularized = advantage + beta * c_component(divergence, w, log_rho) / w
+            if regularized >= 0:
+                weight = min(w * regularized, min(max(w, LO), HI) * regularized)
+            else:
+                weight = max(min(w * regularized, min(max(w, LO), HI) * regularized), C * regularized)
+            assert slope == pytest.approx(-weight, rel=1e-12, abs=1e-14)
+            assert loss == pytest.approx(-weight * (OLD + log_w), rel=1e-12, abs=1e-13)
+            if regularized != 0:
+                sign = regularized > 0
+                assert flags == [sign and w > HI, not sign and w < LO, not sign and w > C]
+
+
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 def test_hard_clip_clamps_the_ratio_in_the_whole_weight(divergence):
+    """Remark F.2."""
     for beta, log_rho in itertools.product(BETAS, LOG_RHOS):
         spec = LossSpec.parse(f"rpg_rf_{divergence}_clip_hard", kl_coef=beta, **CLIP)
         results = evaluate_all(spec, TOKENS, log_rho)

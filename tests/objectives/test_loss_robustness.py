@@ -131,14 +131,18 @@ def test_a_baseline_at_a_masked_position_is_ignored(spec, garbage):
     assert all(map(torch.equal, *results))
 
 
-@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.kl_scope == "response"], ids=spec_id)
-def test_a_nan_in_a_response_is_in_the_loss(spec):
-    for name in ("log_prob", "old_log_prob", "ref_log_prob"):
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("spec", SPECS, ids=spec_id)
+def test_what_is_not_finite_is_nan_in_loss_and_gradient(spec, value):
+    """Also where a clamped ratio would hide it; other responses keep theirs."""
+    for name in ("log_prob", "old_log_prob", "advantages", "ref_log_prob"):
         inputs = random_inputs()
-        inputs[name][1, 7] = float("nan")
-        loss, _, _ = loss_and_gradient(spec, inputs)
-        assert loss[1].sum().isnan()
-        assert loss[[0, 2, 3]].isfinite().all()
+        inputs[name][1, 7] = value
+        loss, gradient, _ = loss_and_gradient(spec, inputs)
+        assert loss[1, 7].isnan(), name
+        assert gradient[1, 7].isnan(), name
+        for tensor in (loss, gradient):
+            assert tensor[[0, 2, 3]].isfinite().all(), name
 
 
 @pytest.mark.parametrize("scope", KL_SCOPES)

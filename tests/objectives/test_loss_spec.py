@@ -9,7 +9,7 @@ from rpg.objectives import LOSS_NAMES, LossSpec
 def test_the_names_are_those_of_the_design():
     assert {"fkl", "rkl", "ufkl", "urkl"} <= {*DIVERGENCES}
     assert {*LOSS_NAMES} == {f"rpg_{d}" for d in DIVERGENCES} | {
-        f"rpg_rf_{d}{clip}" for d in DIVERGENCES for clip in ("", "_clip_hard", "_clip_ppo")
+        f"rpg_rf_{d}{clip}" for d in DIVERGENCES for clip in ("", "_clip_dual", "_clip_hard", "_clip_ppo")
     }
     for name in LOSS_NAMES:
         spec = LossSpec.parse(name, kl_coef=0.5, clip_low=0.1, clip_high=0.2, clip_c=3.0)

@@ -13,7 +13,9 @@ from rpg.verl_plugin.config import RPGPolicyLossConfig
 torch.set_num_threads(1)
 
 AGG_MODES = ["token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
-DUAL_CLIPPED = [name for name, parts in LOSS_NAMES.items() if parts[2] in ("dual", "ppo")]
+DUAL_CLIPPED = [
+    name for name, parts in LOSS_NAMES.items() if parts[1:] in (("differentiable", "dual"), ("reinforce", "ppo"))
+]
 
 
 def actor_config(kl_coef=0.0, policy_loss=None, **settings):
