@@ -24,7 +24,7 @@ PREFIX = TOKENS @ _PLACE.view(-1, 1) // (_PLACE * VOCABULARY) + (VOCABULARY ** t
     VOCABULARY - 1
 )
 DISTANCES = (0.5, 1.0, 2.0)  # standard deviation of the logits of pi_ref less those of pi_old
-MOVE = 0.1  # of pi_theta less pi_old, where samples are not fresh
+MOVES = (0.0, 0.1, 0.5, 1.0)  # of pi_theta less pi_old
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class ScopeResult(NamedTuple):
 
     Attributes:
         divergence, scope: names.
-        fresh: whether pi_theta = pi_old.
+        move: standard deviation of the logits of pi_theta less those of pi_old.
         exact: whether the expected gradient must be that of the KL of responses.
         error: largest component of |gradient of the expected loss + grad -D|.
         bias: mean of |error| / |grad D|, per reference of DISTANCES.
@@ -88,7 +88,7 @@ class ScopeResult(NamedTuple):
 
     divergence: str
     scope: str
-    fresh: bool
+    move: float
     exact: bool
     error: float
     bias: Sequence[float]
@@ -96,11 +96,11 @@ class ScopeResult(NamedTuple):
 
 
 def measure_scopes(number: int, seed: int) -> list[ScopeResult]:
-    """Compare every divergence and scope, fresh and moved, over `number` policies per reference."""
+    """Compare every divergence, scope and move, over `number` policies per reference."""
     results = []
     for divergence in DIVERGENCES:
-        for fresh in (True, False):
-            policies = [draw(number, seed, distance, 0.0 if fresh else MOVE) for distance in DISTANCES]
+        for move in MOVES:
+            policies = [draw(number, seed, distance, move) for distance in DISTANCES]
             exact = [[policy.kl_gradient(divergence) for policy in of_distance] for of_distance in policies]
             for scope in KL_SCOPES:
                 # the prefix's rho is below exp(100) at these distances, so that no bound holds it
@@ -117,6 +117,6 @@ def measure_scopes(number: int, seed: int) -> list[ScopeResult]:
                     for of_distance, gradients in zip(policies, exact, strict=True)
                 ]
                 error, bias, std = zip(*measured, strict=True)
-                must = scope == "response" and (fresh or divergence not in REVERSE)
-                results.append(ScopeResult(divergence, scope, fresh, must, max(error), bias, std))
+                must = scope == "response" and (move == 0 or divergence not in REVERSE)
+                results.append(ScopeResult(divergence, scope, move, must, max(error), bias, std))
     return results

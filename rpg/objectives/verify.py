@@ -21,7 +21,7 @@ from rpg.objectives.exact import (
     spec_loss,
 )
 from rpg.objectives.losses import DIVERGENCES
-from rpg.objectives.responses import DISTANCES, LENGTH, MOVE, VOCABULARY, ScopeResult
+from rpg.objectives.responses import DISTANCES, LENGTH, VOCABULARY, ScopeResult
 from rpg.objectives.staleness import CHOICES, STALENESS, mean_kl, measure_choice, stale_problems
 
 TOLERANCE = 1e-10
@@ -48,24 +48,24 @@ def print_scopes(scopes: list[ScopeResult], policies: int) -> None:
     print(
         f"\nThe KL of responses, by enumeration: {LENGTH} tokens, vocabulary {VOCABULARY}; {policies} policies for\n"
         f"each std of the logits of pi_ref less pi_old ({distances}).\n"
-        f"Not fresh: pi_theta less pi_old has std {MOVE:g}.\n"
+        "move: std of the logits of pi_theta less pi_old, which sampled\n"
         "Unclipped losses of both estimators, beta = 1 and no reward, against the\n"
         "gradient of the KL.   std: noise of one response\n"
     )
     heads = "".join(f"{f'bias {distance:g}':>9}" for distance in DISTANCES)
     heads += "".join(f"{'std':>6}" for _ in DISTANCES)
-    print(f"{'KL':<4} {'kl_scope':<8} {'fresh':<5} {'must be':<7}{'error':>8}{heads}")
+    print(f"{'KL':<4} {'kl_scope':<8} {'move':<5} {'must be':<7}{'error':>8}{heads}")
     for row in scopes:
         cells = "".join(f"{bias:9.1e}" for bias in row.bias) + "".join(f"{std:6.2f}" for std in row.std)
         print(
-            f"{row.divergence:<4} {row.scope:<8} {'yes' if row.fresh else 'no':<5} "
+            f"{row.divergence:<4} {row.scope:<8} {row.move:<5g} "
             f"{'exact' if row.exact else 'biased':<7}{row.error:8.1e}{cells}"
         )
 
 
 def scope_label(row: ScopeResult) -> str:
     """Return the name of a row in the list of failures."""
-    return f"{row.divergence} with kl_scope={row.scope}, {'fresh' if row.fresh else 'moved'} samples"
+    return f"{row.divergence} with kl_scope={row.scope}, move {row.move:g}"
 
 
 def print_choices_of_pi_old(policies: int, outcomes: int, kl_coef: float, seed: int) -> list[str]:

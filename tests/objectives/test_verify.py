@@ -20,9 +20,9 @@ def test_passes_lists_every_loss_and_draws(tmp_path, capsys):
         assert re.search(rf"^{name}\b", printed, re.MULTILINE), name
     exact = [line for line in printed.splitlines() if re.search(r"\bexact\b", line)]
     # of each divergence the differentiable and the REINFORCE loss, 4 with Z_old, corrected GRPO; two choices of pi_old
-    # at three distances, and all four where behaviour and anchor are one policy; kl_scope=response with fresh samples,
-    # and off-policy for the two forward divergences
-    assert len(exact) == 2 * len(losses.DIVERGENCES) + 5 + 2 * 3 + 4 + len(losses.DIVERGENCES) + 2
+    # at three distances, and all four where behaviour and anchor are one policy; kl_scope=response where pi_theta has
+    # not moved, and at three moves for the two forward divergences
+    assert len(exact) == 2 * len(losses.DIVERGENCES) + 5 + 2 * 3 + 4 + len(losses.DIVERGENCES) + 2 * 3
     assert max(map(len, printed.splitlines()[:-1])) <= 80  # the last line has the path
     share = re.search(r"misses the gradient of UKL by ([\d.]+)%", printed)
     assert share is not None
@@ -49,6 +49,6 @@ def test_a_wrong_sum_over_the_response_makes_it_fail(monkeypatch, capsys):
     monkeypatch.setattr(losses, "sum_later", torch.zeros_like)
     assert cli.main(["verify", "--policies", "4", "--outcomes", "5", "--json"]) == 1
     result = json.loads(capsys.readouterr().out)
-    assert result["failed"] == [f"{d} with kl_scope=response, fresh samples" for d in ("rkl", "urkl")]
-    bias = {(row["divergence"], row["scope"], row["fresh"]): row["bias"] for row in result["kl_scopes"]}
-    assert bias["rkl", "response", True] == pytest.approx(bias["rkl", "token", True])
+    assert result["failed"] == [f"{d} with kl_scope=response, move 0" for d in ("rkl", "urkl")]
+    bias = {(row["divergence"], row["scope"], row["move"]): row["bias"] for row in result["kl_scopes"]}
+    assert bias["rkl", "response", 0.0] == pytest.approx(bias["rkl", "token", 0.0])
