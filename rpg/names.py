@@ -28,3 +28,8 @@ ADVANTAGES = ("rpg", "rpg_batchmean")  # advantage estimators that the plugin ad
 PI_OLD = ("recomputed", "behavior", "decoupled")  # choices of pi_old for rollouts older than the batch
 MOVING_REFERENCES = ("every_k", "kl_target")  # pi_ref is a model of its own that is renewed
 REFERENCES = ("old", "fixed", *MOVING_REFERENCES)
+
+# Numbers of tables and plots whose meaning depends on settings (`measures` in rpg/config/keys.py).
+ACCURACY, BEST, TRAINING_REWARD = "accuracy", "Best", "training reward"
+ENTROPY, RESPONSE_LENGTH = "entropy", "response length"
+CLIPPED_TOKENS, EFFECTIVE_SAMPLE_SIZE = "clipped tokens", "effective sample size"

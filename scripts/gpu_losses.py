@@ -19,7 +19,7 @@ import torch
 from gpu_report import Figures, Report, process_group, require, within
 from torch import Tensor
 
-from rpg.config import gpu_host
+from rpg import gpu_host
 from rpg.objectives import LOSS_NAMES, LossSpec, exact, token_loss_summary, tokens
 from rpg.objectives.losses import DIVERGENCES
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from rpg.config import gpu_host
+from rpg import gpu_host
 
 Figures = dict[str, Any]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
+from rpg.config.keys import KEYS
 from rpg.names import DIVERGENCES
 from rpg.registry.datasets import DATASETS, PUBLISHED, DataSet, validation_files
 from rpg.registry.methods import BETAS, ROWS, Method
@@ -58,8 +59,8 @@ def group_entry(method: Method) -> str:
     config = OmegaConf.create()
     if method.groups:
         config.defaults = [{f"override /{group}": entry} for group, entry in method.groups.items()]
-    for key, value in method.settings.items():
-        OmegaConf.update(config, key, value, force_add=True)
+    for name, value in method.settings.items():
+        OmegaConf.update(config, KEYS[name], value, force_add=True)
     about = textwrap.indent(method.about, "# ")
     return f"# @package _global_\n{about}\n# Made by scripts/make_recipe.py.\n{OmegaConf.to_yaml(config)}"
 

@@ -3,9 +3,11 @@
 Does not import verl, torch or Ray: a dry run takes a second.
 """
 
+import hashlib
 import importlib.util
 import math
 import os
+from pathlib import PurePath
 from typing import Any
 
 import hydra
@@ -13,103 +15,160 @@ import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException, HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from rpg.config import machine, secrets, types
-from rpg.config.check import Refused
-from rpg.config.contradictions import custom_name, differences
-from rpg.config.external_lib import set_external_lib
-from rpg.config.gpu_host import visible
-from rpg.config.overrides import BadSetting, check_text, in_shell, override
-from rpg.config.own_reward import set_own_reward
-from rpg.config.run_config import RunConfig, leaves
+from rpg import secrets
+from rpg.config.keys import KEYS, ROWS
+from rpg.config.run_config import RunConfig, did_you_mean
+from rpg.config.user_code import is_ours, library_settings, reward_settings
+from rpg.diagnostics import ABSENT, BadSetting, Refused, shown
+from rpg.dotted import leaves
+from rpg.gpu_host import visible
+from rpg.overrides import check_text, in_shell, key_of, override
 from rpg.registry import scripts
 from rpg.registry.recipe import RECIPE, Script, home
-from rpg.verl_plugin.version import INSTALL
+from rpg.verl_plugin import version
 
 CONFIG_DIR = RECIPE.resolve() / "config"
 # verl's groups that choose an engine
 FSDP_GROUPS = {"model_engine": "dp", "actor": "dp_actor", "ref": "dp_ref", "critic": "dp_critic"}
-PATHS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME")  # variables that end up in the configuration
+VARIABLES = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME", "NNODES")  # read by the configuration
+LONGEST = 120  # characters of a run's name; in longer ones, a digest replaces the overrides
 
 
-def compose(name: str | None, overrides: list[str]) -> RunConfig:
-    """Return a run's resolved configuration.
+def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[str, ...]]:
+    """Return a run's resolved configuration and notes for the user.
 
     name: of the launch script, or None. overrides: Hydra's, the script's own first.
 
     Raises:
         BadSetting: an override or environment variable cannot be read, or the configuration cannot be composed.
-        Refused: another verl, a variable with a wrong value, a secret in the configuration.
+        Refused: another verl, a secret in the configuration, a wrong type or range.
     """
-    for early in (machine.environment_variables, machine.verl_version):
-        if errors := [diagnostic for diagnostic in early(RunConfig({})) if diagnostic.level == "error"]:
-            raise Refused(errors)
-    for variable in PATHS:
-        check_text(variable, os.environ.get(variable, ""))
-    notes: list[str] = []
+    notes = [f"warning: {problem}" for problem in version.unsupported()]
+    for variable in VARIABLES:
+        check_variable(variable, os.environ.get(variable))
     try:
         config = compose_config(overrides if name is None else [override("rpg.script", name), *overrides])
         for section in ("trainer", "rpg"):
             if not isinstance(config.get(section), DictConfig):
                 raise BadSetting(f"{section}: must be a mapping; set its keys one by one, as {section}.KEY=VALUE")
-        set_own_reward(config, overrides, notes)
-        set_external_lib(config)
-        compare_with_name(config, overrides, notes)
-        run = resolve(config, tuple(notes))
+        plain: dict[str, Any] = OmegaConf.to_container(config)  # type: ignore[assignment]
+        reward = reward_settings(plain, {key_of(text) for text in overrides})
+        if KEYS["overlong"] in reward:
+            path, key = OmegaConf.select(config, KEYS["reward"]), KEYS["overlong"]
+            notes.append(f"note: {key}=false, as the reward function is {path}; {key}=true adds the overlong penalty")
+        config = changed(config, {**reward, **library_settings(plain)})
+        config, contradictions = named(config, name)
+        resolved = resolve(config)
     except (HydraException, OmegaConfBaseException) as error:
         raise _bad_configuration(error) from error
-    if diagnostics := list(secrets.secrets(run)):  # before anything else may show a value
+    if diagnostics := list(
+        secrets.in_configuration(resolved, [KEYS[name] for name in ("env", "ray", "ray_env")])
+    ):  # before anything else may show a value
         raise Refused(diagnostics)
-    return run
+    return RunConfig(resolved), (*notes, *contradictions)
 
 
 def of_script(script: Script, overrides: list[str]) -> RunConfig:
     """Return the configuration of a launch script with these overrides. Raises ValueError as `compose` does."""
-    return compose(script.name, [*script.overrides, *overrides])
+    return compose(script.name, [*script.overrides, *overrides])[0]
 
 
-def compare_with_name(config: DictConfig, overrides: list[str], notes: list[str]) -> None:
-    """Note where config contradicts its launch script's name, and rename the run.
+def check_variable(name: str, text: str | None) -> None:
+    """Raise BadSetting for a variable that is empty or whose text a configuration cannot hold."""
+    if text is not None and not text.strip():
+        raise BadSetting(f"{name} is set to nothing; give it a value, or unset it")
+    check_text(name, text or "")
 
-    Keeps a name that the user gave by trainer.experiment_name. What set_own_reward sets is no contradiction.
+
+def changed(config: DictConfig, changes: dict[str, Any]) -> DictConfig:
+    """Return a copy of a configuration with these values by dotted key; ABSENT removes a key."""
+    made = config.copy()
+    for key, value in changes.items():
+        if value is ABSENT:
+            section, _, name = key.rpartition(".")
+            with open_dict(holder := OmegaConf.select(made, section)):
+                holder.pop(name)
+        else:
+            OmegaConf.update(made, key, value, force_add=True)
+    return made
+
+
+def named(config: DictConfig, script: str | None) -> tuple[DictConfig, list[str]]:
+    """Return the configuration, renamed where it contradicts its launch script's name, and notes about that.
+
+    A name that the user gave by trainer.experiment_name stays.
     """
-    script = config.rpg.script
-    if not isinstance(script, str):
-        return
+    if script is None:
+        return config, []
     try:
         name = scripts.parse(script)
     except scripts.UnknownName as error:
-        notes.append(f"note: {error}; the configuration was not compared with it")
-        return
-    script_overrides = scripts.overrides(name)
-    if overrides == script_overrides:
-        return
-    expected = compose_config([override("rpg.script", script), *script_overrides])
-    contradictions = differences(name, expected, config)
-    if not contradictions:
-        return
-    trainer = config.trainer
-    if trainer.experiment_name == script:
-        trainer.experiment_name = custom_name(script, contradictions)
-    notes.append(f"warning: overrides contradict the script name {script}; the run is called {trainer.experiment_name}")
-    notes += [f"  {key} = {value} (the name says {named})" for key, (named, value) in contradictions.items()]
+        return config, [f"note: {error}; the configuration was not compared with it"]
+    differences = contradictions(name, config)
+    if not differences:
+        return config, []
+    run_name = OmegaConf.select(config, KEYS["run_name"])
+    outcome = f"the run keeps its name {run_name}"
+    if run_name == script:
+        run_name = custom_name(script, differences)
+        config, outcome = changed(config, {KEYS["run_name"]: run_name}), f"run renamed to {run_name}"
+    notes = [f"warning: overrides contradict the script name {script}; {outcome}"]
+    return config, notes + [
+        f"  {key} = {shown(value)} (the name says {shown(expected)})" for key, (expected, value) in differences.items()
+    ]
 
 
-def resolve(config: DictConfig, notes: tuple[str, ...] = ()) -> RunConfig:
-    """Return a configuration without interpolations, with these notes.
+def contradictions(name: scripts.ScriptName, config: DictConfig) -> dict[str, tuple[Any, Any]]:
+    """Return where a configuration contradicts a launch script's name: key -> (value by the name, value in config).
+
+    A model is compared by the last part of its path, so that a local copy is the same model; MODEL_PATH and what
+    reward_settings changes contradict no name.
+    """
+    stands_for, found = scripts.stands_for(name), {}
+    own_reward = not is_ours(OmegaConf.select(config, KEYS["reward"]))
+    if path := os.environ.get("MODEL_PATH"):
+        stands_for["model"] = path
+    for row in ROWS.values():
+        expected = stands_for.get(row.name, row.named)
+        if expected is ABSENT or (name.size == "cpu" and row.name in scripts.NOT_SAID_ON_A_CPU):
+            continue
+        actual = OmegaConf.select(config, row.key, default=row.named)
+        if row.name == "model" and PurePath(str(expected)).name == PurePath(str(actual)).name:
+            continue
+        if own_reward and (row.name, actual) in (("overlong", False), ("judge", None)):
+            continue
+        if row.name == "ahead_colocated" and stands_for["schedule"] == "sync":
+            continue
+        if expected != actual:
+            found[row.key] = (expected, actual)
+    return found
+
+
+def custom_name(text: str, differences: dict[str, tuple[Any, Any]]) -> str:
+    """Return the name of a run whose settings contradict its script's name: NAME-custom-key=value,..."""
+    parts = (f"{key.split('.')[-1]}={PurePath(str(actual)).name}" for key, (_, actual) in differences.items())
+    suffix = ",".join(parts)
+    if len(text) + len(suffix) > LONGEST:
+        suffix = hashlib.sha256(suffix.encode()).hexdigest()[:12]
+    return f"{text}-custom-{suffix}"
+
+
+def resolve(config: DictConfig) -> dict[str, Any]:
+    """Return a configuration without interpolations.
 
     Raises OmegaConfBaseException, which names the key, and BadSetting for text that would become an interpolation.
     Keys that verl leaves at ??? stay missing; only the run's name is required.
     """
-    if config.trainer.experiment_name is None:
-        raise MissingMandatoryValue("trainer.experiment_name: give the run a name")
+    if OmegaConf.select(config, KEYS["run_name"]) is None:
+        raise MissingMandatoryValue(f"{KEYS['run_name']}: give the run a name")
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     for key, value in leaves(plain, into_lists=True):
         if isinstance(value, str):
             check_text(key, value)
-    return RunConfig(plain, notes=notes)
+    return plain
 
 
 def compose_config(overrides: list[str]) -> DictConfig:
@@ -122,7 +181,7 @@ def compose_config(overrides: list[str]) -> DictConfig:
         OmegaConf.register_new_resolver(f"rpg.{name}", function, replace=True)
     verl = importlib.util.find_spec("verl")  # does not import verl
     if verl is None or not verl.submodule_search_locations:
-        raise ModuleNotFoundError(f"verl is not installed; run bash scripts/setup.sh or {INSTALL}")
+        raise ModuleNotFoundError(f"verl is not installed; run bash scripts/setup.sh or {version.INSTALL}")
     for text, parsed_override in zip(overrides, parsed, strict=True):
         if parsed_override.key_or_group.startswith(("hydra.", "hydra/")):
             raise BadSetting(f"{text}: has no effect, as Hydra's launcher does not start the run; remove it")
@@ -139,12 +198,10 @@ def compose_config(overrides: list[str]) -> DictConfig:
             for text, parsed_override in zip(overrides, parsed, strict=True):
                 entries = [file.stem for file in (CONFIG_DIR / parsed_override.key_or_group).glob("*.yaml")]
                 if entries and parsed_override.value() not in entries:
-                    near = types.did_you_mean(str(parsed_override.value()), entries)
+                    near = did_you_mean(str(parsed_override.value()), entries)
                     raise BadSetting(f"{text}: no such entry; {near} There are {', '.join(sorted(entries))}") from error
                 if not parsed_override.is_add() and parsed_override.key_or_group not in known:
-                    near = (
-                        types.did_you_mean(parsed_override.key_or_group, known) or "`rpg train --help` lists the groups"
-                    )
+                    near = did_you_mean(parsed_override.key_or_group, known) or "`rpg train --help` lists the groups"
                     raise BadSetting(f"{text}: no such setting or group; {near}") from error
             raise _bad_configuration(error) from error
         except (HydraException, OmegaConfBaseException, ValueError, TypeError, AttributeError, AssertionError) as error:

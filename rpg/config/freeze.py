@@ -9,20 +9,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from rpg.config import machine, types
-from rpg.config.check import Refused
-from rpg.config.overrides import check_text
+from rpg.config.keys import KEYS, ROWS
 from rpg.config.run_config import RunConfig, logs_to
-from rpg.config.settings import MODEL, RAY, value_at
-from rpg.data.diagnostics import Diagnostic
+from rpg.diagnostics import Diagnostic, Refused
+from rpg.dotted import value_at
 from rpg.files.integrity import newest_complete
+from rpg.overrides import check_text
 from rpg.verl_plugin import external
 from rpg.verl_plugin.patches import job_queue
 
-PATHS = (  # that verl opens
-    f"{MODEL}.path", f"{MODEL}.tokenizer_path", f"{MODEL}.hf_config_path", "data.train_files", "data.val_files",
-    "trainer.resume_from_path",
-)  # fmt: skip
 # arguments of ray.init that start a Ray; a running Ray rejects them
 OF_A_NEW_RAY = ("num_cpus", "num_gpus", "include_dashboard", "dashboard_host", "dashboard_port")
 # Servers of a local run listen on the loopback interface only. The address of Ray's node determines that of Ray's
@@ -40,19 +35,19 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
     Has no side effects; reads a checkpoint that may be resumed from. contents: whether to verify its checksums.
 
     Raises:
-        Refused: types or ranges are wrong. BadSetting: the directory's name cannot be in a configuration.
+        Refused: an argument of Ray that has no effect. BadSetting: the directory's name cannot be in a configuration.
     """
-    if errors := list(types.types(run)):
-        raise Refused(errors)
     config = run.copy()
-    for key in PATHS:
-        section, name = key.rsplit(".", 1)
+    for row in ROWS.values():
+        if not row.opens:
+            continue
+        section, name = row.key.rsplit(".", 1)
         holder = value_at(config, section)
         if isinstance(path := holder.get(name), str | list):
             holder[name] = _local(path) if isinstance(path, str) else [_local(part) for part in path]
     trainer = config["trainer"]
     directory = os.path.abspath(os.path.expanduser(trainer["default_local_dir"]))
-    check_text("trainer.default_local_dir", directory)
+    check_text(KEYS["directory"], directory)
     trainer["default_local_dir"] = directory
     if trainer["validation_data_dir"] is None:  # `rpg table` computes intervals and pass@k from the samples
         trainer["validation_data_dir"] = os.path.join(directory, "validation")
@@ -69,14 +64,14 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
             init.pop(key, None)
     elif init.setdefault("address", "local") != "local":  # also if another Ray runs on this machine
         wrong = "is not read: a run without RAY_ADDRESS starts its own Ray"
-        raise Refused([Diagnostic(f"{RAY}.address", init["address"], wrong, "set RAY_ADDRESS, or remove it")])
+        raise Refused([Diagnostic(KEYS["ray_address"], init["address"], wrong, "set RAY_ADDRESS, or remove it")])
     init["runtime_env"] = {**(init.get("runtime_env") or {})}
     own = init["runtime_env"].get("env_vars") or {}
     if wrong := [name for name, value in own.items() if not isinstance(value, str)]:
-        key, value = f"{RAY}.runtime_env.env_vars.{wrong[0]}", own[wrong[0]]
+        key, value = f"{KEYS['ray_env']}.{wrong[0]}", own[wrong[0]]
         raise Refused([Diagnostic(key, value, "must be text for Ray", f"quote it: \"{key}='{value}'\"")])
     init["runtime_env"]["env_vars"] = {**own, **environment(config)}
-    return RunConfig(config, choice, run.notes)
+    return RunConfig(config, choice)
 
 
 def _local(path: str) -> str:
@@ -105,19 +100,29 @@ def wandb_environment(config: dict[str, Any]) -> dict[str, str]:
     if not logs_to(config["trainer"]["logger"], "wandb"):
         return {}
     variables = {"WANDB_DIR": config["trainer"]["default_local_dir"]}
-    if "WANDB_MODE" not in {*os.environ, *config["rpg"]["env"]} and not machine.has_wandb_key():
+    if "WANDB_MODE" not in {*os.environ, *config["rpg"]["env"]} and not has_wandb_key():
         variables["WANDB_MODE"] = "offline"
     return variables
 
 
-def export(run: RunConfig) -> list[str]:
-    """Set the run's variables in this process; its children inherit them without Ray. Return what the user should know.
+NO_WANDB_KEY = (
+    "no W&B key in WANDB_API_KEY or ~/.netrc: W&B logs offline; `wandb login` before, or `wandb sync` after the run"
+)
 
-    The check of W&B's key would then see the variable that this sets.
-    """
+
+def has_wandb_key() -> bool:
+    """Return whether W&B has a key for its server, in the environment or in ~/.netrc (`wandb login`)."""
+    from requests.utils import get_netrc_auth
+
+    server = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
+    return bool(os.environ.get("WANDB_API_KEY") or get_netrc_auth(server))
+
+
+def export(run: RunConfig) -> list[str]:
+    """Set the run's variables in this process, whose children inherit them without Ray; return notes for the user."""
     offline = "WANDB_MODE" in wandb_environment(run.config)
-    os.environ.update(run.get("ray_kwargs.ray_init.runtime_env.env_vars"))
+    os.environ.update(run.settings.ray_env)
     if not run.cluster:
         for name, value in LOOPBACK.items():
             os.environ.setdefault(name, value)
-    return [f"warning: {machine.NO_WANDB_KEY}; {machine.WANDB_REMEDY}"] if offline else []
+    return [f"warning: {NO_WANDB_KEY}"] if offline else []

@@ -11,9 +11,9 @@ from typing import Any
 from rpg.arguments import at_least
 from rpg.data import toy, user_data
 from rpg.data.build import SPLITS, Report, write_splits
-from rpg.data.diagnostics import shown
 from rpg.data.published import build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub
+from rpg.diagnostics import shown
 from rpg.registry.datasets import OF_SPELLING, PUBLISHED, WITH_SPLITS
 from rpg.rewards import is_known
 from rpg.rewards.user_reward import find_reward

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 
 from rpg.data.build import digest
 from rpg.data.concatenation import REMEDY, misfits
-from rpg.data.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, fitted, shown
 from rpg.data.prompts import PromptTokenizer
 from rpg.data.published import problem_text
 from rpg.data.readers import DataError, read_file
 from rpg.data.row_model import row_diagnostics, score_remedy, short
+from rpg.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, fitted, shown
 from rpg.rewards import is_known
 
 MAX_PROMPT_LENGTH = 2048  # default of the launch scripts

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from rpg.data.diagnostics import ABSENT, Diagnostic, Level
 from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.template import PREFIX, is_templated, strip_prompt
+from rpg.diagnostics import ABSENT, Diagnostic, Level
 from rpg.registry.datasets import OF_SPELLING, of_source
 from rpg.rewards import is_known, release, verified
 from rpg.rewards.extract import ANSWER_MARK, BOX, MAX_ANSWER_CHARS

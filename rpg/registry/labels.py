@@ -2,26 +2,15 @@
 
 import itertools
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, get_args
 
 from rpg.names import DIVERGENCES
 from rpg.registry import scripts
-from rpg.registry.methods import (
-    AGGREGATION,
-    DIVERGENCE_COLOURS,
-    DIVIDED,
-    ESTIMATOR,
-    FILTER_GROUPS,
-    KL_IN_REWARD,
-    LOSS,
-    ROWS,
-    Dash,
-    Look,
-    Method,
-)
+from rpg.registry.methods import DIVERGENCE_COLOURS, ROWS, Dash, Look, Method
 
 # what a method's settings leave out, where leaving it out says something
-USUAL = {DIVIDED: True, KL_IN_REWARD: False}
+USUAL = {"divided": True, "kl_in_reward": False}
 
 # every label and its divergence, in the order of tables
 LABELS: dict[str, tuple[Method, str | None]] = {
@@ -63,30 +52,26 @@ def order_of(label: str) -> tuple[int, str]:
     return (METHODS.index(base) if base in METHODS else len(METHODS), label)
 
 
-def _value(config: dict[str, Any], key: str) -> Any:
-    for part in key.split("."):
-        config = config.get(part) if isinstance(config, dict) else None  # type: ignore[assignment]
-    return config
-
-
-def method_of_config(config: dict[str, Any]) -> str | None:
-    """Return the label of a resolved configuration's method, or None if no method of the table fits.
+def method_of(settings: Mapping[str, Any]) -> str | None:
+    """Return the label of a configuration's method, or None if no method of the table fits.
 
     A method fits by its loss, estimator, filter, and what else tells it from another. Without such a method the first
     with this loss and estimator counts, then that with this RPG loss.
+
+    settings: by the names of rpg/config/keys.py; None for a key that the configuration lacks.
     """
-    loss, filtered = (LOSS, ESTIMATOR), (LOSS, ESTIMATOR, FILTER_GROUPS)
-    exact = (*filtered, DIVIDED, AGGREGATION, KL_IN_REWARD)
-    actual = {key: _value(config, key) for key in exact}
-    actual[LOSS] = actual[LOSS] or "vanilla"
-    for key, usual in USUAL.items():
-        if actual[key] is None:
-            actual[key] = usual
-    for keys in (exact, filtered, loss, (LOSS,)):
+    loss, filtered = ("loss", "estimator"), ("loss", "estimator", "filters")
+    exact = (*filtered, "divided", "aggregation", "kl_in_reward")
+    actual = {name: settings.get(name) for name in exact}
+    actual["loss"] = actual["loss"] or "vanilla"
+    for name, usual in USUAL.items():
+        if actual[name] is None:
+            actual[name] = usual
+    for names in (exact, filtered, loss, ("loss",)):
         for label, (row, divergence) in LABELS.items():
-            settings = {**(USUAL if keys == exact else {}), **row.resolved_settings(divergence)}
-            fits = all(settings.get(key, actual[key]) == actual[key] for key in keys)
-            if fits and (len(keys) > 1 or row.has_divergence):
+            has = {**(USUAL if names == exact else {}), **row.resolved_settings(divergence=divergence)}
+            fits = all(has.get(name, actual[name]) == actual[name] for name in names)
+            if fits and (len(names) > 1 or row.has_divergence):
                 return label
     return None
 

@@ -12,16 +12,6 @@ from rpg.names import DIVERGENCES
 
 Dash = Literal["-", "--", ":", "-."]
 
-ACTOR = "actor_rollout_ref.actor"
-ESTIMATOR = "algorithm.adv_estimator"
-FILTER_GROUPS = "algorithm.filter_groups.enable"
-OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg.enable"
-USE_KL_LOSS = f"{ACTOR}.use_kl_loss"
-KL_IN_REWARD = "algorithm.use_kl_in_reward"
-DIVIDED = "algorithm.norm_adv_by_std_in_grpo"  # whether GRPO's advantages are divided by the group's deviation
-AGGREGATION = f"{ACTOR}.loss_agg_mode"
-LOSS = f"{ACTOR}.policy_loss.loss_mode"
-
 
 @dataclass(frozen=True)
 class Look:
@@ -46,6 +36,11 @@ EVERY_SIZE = ("7b", "4b", "1gpu", "cpu")
 BETAS = ("1e-4", "1e-3")  # the first is the paper's, others are ablations
 
 
+# interpolations of the recipe's YAML: inputs of a method's settings
+DIVERGENCE, BETA, RESPONSE = "${rpg.divergence}", "${rpg.kl_coef}", "${data.max_response_length}"
+INPUTS = {"divergence": DIVERGENCE, "beta": BETA, "response": RESPONSE}
+
+
 @dataclass(frozen=True)
 class Method:
     """One method: an entry of the Hydra group `method`.
@@ -56,7 +51,7 @@ class Method:
         label: the paper's name in tables. {D} is the divergence. Parentheses contain a variant, which is drawn like the
             method without it.
         about: description and source of the numbers; lines of at most 118 characters.
-        settings: dotted key -> value, as in config/method/<name>.yaml.
+        settings: name of the setting (rpg/config/keys.py) -> value, as in config/method/<name>.yaml.
         groups: entries of other Hydra groups that it selects.
         look: colour and dash; with divergences the colour is the divergence's.
         betas: values of beta in its script names; empty if beta is not in the name.
@@ -91,33 +86,38 @@ class Method:
         """Whether the method has one variant per divergence."""
         return "{D}" in self.label
 
-    def resolved_settings(self, divergence: str | None = None, kl_coef: float | None = None) -> dict[str, Any]:
-        """Return `settings` with ${rpg.divergence} and ${rpg.kl_coef} resolved, without these two keys."""
-        settings = {"rpg.divergence": divergence, "rpg.kl_coef": kl_coef, **self.settings}
-        inputs = {f"${{{key}}}": settings.pop(key) for key in ("rpg.divergence", "rpg.kl_coef")}
-        settings[LOSS] = settings.get(LOSS, "vanilla").replace("${rpg.divergence}", inputs["${rpg.divergence}"] or "")
-        return {key: inputs.get(value, value) if isinstance(value, str) else value for key, value in settings.items()}
+    def resolved_settings(self, **inputs: Any) -> dict[str, Any]:
+        """Return `settings` with the inputs resolved, without the inputs themselves.
+
+        inputs: divergence, beta and response; the method's own win over None. Interpolations of others stay.
+        """
+        given = {name: value for name, value in inputs.items() if value is not None}
+        made = {name: value for name, value in self.settings.items() if name not in INPUTS}
+        given = {**{name: value for name, value in self.settings.items() if name in INPUTS}, **given}
+        texts = {text: given.get(name) for name, text in INPUTS.items()}
+        made["loss"] = made.get("loss", "vanilla").replace(DIVERGENCE, given.get("divergence") or "")
+        return {name: texts.get(value, value) if isinstance(value, str) else value for name, value in made.items()}
 
 
 # KL to the initial policy by verl's k1 estimator (the release's run_rfpp*.sh). Its gradient is that of log pi_theta
 # for any reference, so verl's fixed reference trains like the release's moving one.
-K1_LOSS = {USE_KL_LOSS: True, f"{ACTOR}.kl_loss_type": "kl", f"{ACTOR}.kl_loss_coef": "${rpg.kl_coef}"}
+K1_LOSS = {"kl_loss": True, "kl_loss_kind": "kl", "kl_loss_coef": BETA}
 # group-mean advantages (the paper, Section 5); KL in the loss only
 RPG_LOSS = {
-    ESTIMATOR: "rpg",
-    f"{ACTOR}.policy_loss._target_": "rpg.verl_plugin.config.RPGPolicyLossConfig",
-    f"{ACTOR}.policy_loss.kl_coef": "${rpg.kl_coef}",
-    f"{ACTOR}.policy_loss.kl_scope": "${rpg.kl_scope}",
-    f"{ACTOR}.policy_loss.rho_bound": "${rpg.rho_bound}",
+    "estimator": "rpg",
+    "loss_config": "rpg.verl_plugin.config.RPGPolicyLossConfig",
+    "kl_coef": BETA,
+    "loss_kl_scope": "${rpg.kl_scope}",
+    "loss_rho_bound": "${rpg.rho_bound}",
 }
 # no filter and no overlong penalty, which come from DAPO
-PLAIN = {FILTER_GROUPS: False, OVERLONG: False}
+PLAIN = {"filters": False, "overlong": False}
 # Dr. GRPO (2503.20783, Section 3): no division by the deviation, a constant instead of the number of tokens
 DR_GRPO = {
-    ESTIMATOR: "grpo",
-    DIVIDED: False,
-    AGGREGATION: "seq-mean-token-sum-norm",
-    f"{ACTOR}.loss_scale_factor": "${data.max_response_length}",
+    "estimator": "grpo",
+    "divided": False,
+    "aggregation": "seq-mean-token-sum-norm",
+    "loss_scale": RESPONSE,
 }
 
 
@@ -158,12 +158,12 @@ ROWS = (  # in the order of tables
         about="GRPO: group mean and standard deviation, k3 to the initial policy, symmetric clip, no group filtering.\n"
         "Numbers of the release's run_grpo_*.sh; the paper's Appendix H has clip (0.1, 0.1).",
         settings={
-            ESTIMATOR: "grpo",
-            FILTER_GROUPS: False,
-            USE_KL_LOSS: True,
-            f"{ACTOR}.kl_loss_type": "low_var_kl",
-            f"{ACTOR}.kl_loss_coef": 1e-3,
-            OVERLONG: False,
+            "estimator": "grpo",
+            "filters": False,
+            "kl_loss": True,
+            "kl_loss_kind": "low_var_kl",
+            "kl_loss_coef": 1e-3,
+            "overlong": False,
         },
         groups={"clip": "0.2_0.2"},
         look=Look("#7f7f7f", "-."),
@@ -177,13 +177,13 @@ ROWS = (  # in the order of tables
         "to the initial policy (docs/mathematics.md); known as DeepSeek-V3.2's unbiased KL (arXiv 2512.02556).\n"
         "Everything else as in GRPO.",
         settings={
-            "rpg.divergence": "urkl",
-            "rpg.kl_coef": 1e-3,
+            "divergence": "urkl",
+            "beta": 1e-3,
             **RPG_LOSS,
-            ESTIMATOR: "grpo",
-            FILTER_GROUPS: False,
-            LOSS: "rpg_${rpg.divergence}",
-            OVERLONG: False,
+            "estimator": "grpo",
+            "filters": False,
+            "loss": f"rpg_{DIVERGENCE}",
+            "overlong": False,
         },
         groups={"clip": "0.2_0.2", "reference": "fixed"},
         look=Look("#00868b", "-."),
@@ -195,7 +195,7 @@ ROWS = (  # in the order of tables
         name="rfpp",
         label="REINFORCE++",
         about="REINFORCE++: returns whitened over the batch, k1 to a reference (the release's run_rfpp*.sh).",
-        settings={ESTIMATOR: "reinforce_plus_plus", **K1_LOSS},
+        settings={"estimator": "reinforce_plus_plus", **K1_LOSS},
         look=Look("#b5a642", "-."),
         betas=BETAS,
     ),
@@ -203,7 +203,7 @@ ROWS = (  # in the order of tables
         name="rfppb",
         label="REINFORCE++-Baseline",
         about="REINFORCE++-Baseline: the group mean as baseline, then whitened over the batch; KL as in REINFORCE++.",
-        settings={ESTIMATOR: "reinforce_plus_plus_baseline", **K1_LOSS},
+        settings={"estimator": "reinforce_plus_plus_baseline", **K1_LOSS},
         look=Look("#8c564b", "-."),
         betas=BETAS,
     ),
@@ -211,7 +211,7 @@ ROWS = (  # in the order of tables
         name="dapo",
         label="DAPO",
         about="DAPO: GRPO's advantages, no KL, asymmetric clip, group filtering (even if the data set turns it off).",
-        settings={ESTIMATOR: "grpo", FILTER_GROUPS: True},
+        settings={"estimator": "grpo", "filters": True},
         look=Look("#111111", ":"),
         sizes=EVERY_SIZE,
         asynchronous=True,
@@ -231,7 +231,7 @@ ROWS = (  # in the order of tables
         label="GSPO",
         about="GSPO (arXiv 2507.18071, Section 5.1): one ratio per response, clipped to (3e-4, 4e-4); GRPO's\n"
         "advantages, mean over tokens of a response, then over responses; no KL, no group filtering.",
-        settings={ESTIMATOR: "grpo", LOSS: "gspo", AGGREGATION: "seq-mean-token-mean", **PLAIN},
+        settings={"estimator": "grpo", "loss": "gspo", "aggregation": "seq-mean-token-mean", **PLAIN},
         groups={"clip": "3e-4_4e-4"},
         look=Look("#31a354", "-."),
         **NEWER,
@@ -242,7 +242,7 @@ ROWS = (  # in the order of tables
         about="CISPO (MiniMax-M1, arXiv 2506.13585, Section 3.1): w A grad log pi with the weight w clipped and\n"
         "without gradient. No lower bound; MiniMax-M1 does not print the upper one; 5 is ScaleRL's (2510.13786).\n"
         "GRPO's advantages, mean over tokens, DAPO's group filtering and overlong penalty, as in MiniMax-M1.",
-        settings={ESTIMATOR: "grpo", LOSS: "cispo", FILTER_GROUPS: True},
+        settings={"estimator": "grpo", "loss": "cispo", "filters": True},
         groups={"clip": "1_4"},
         look=Look("#d6a400", "-."),
         **NEWER,
@@ -253,7 +253,7 @@ ROWS = (  # in the order of tables
         about="DPPO-Binary-TV (arXiv 2602.04879): drops a token whose probability has moved by more than 0.15 in the\n"
         "direction of its advantage. Numbers of the authors' script: Dr. GRPO's advantages and aggregation, weights\n"
         "not truncated (clip_ratio_c). The authors also take pi_old=behavior, the policy that sampled.",
-        settings={LOSS: "dppo_tv", **DR_GRPO, f"{ACTOR}.clip_ratio_c": 1e4, **PLAIN},
+        settings={"loss": "dppo_tv", **DR_GRPO, "clip_c": 1e4, **PLAIN},
         groups={"clip": "0.15_0.15"},
         look=Look("#5c6bc0", "-."),
         **NEWER,
@@ -264,11 +264,11 @@ ROWS = (  # in the order of tables
         about="SAPO (arXiv 2511.20347): a sigmoid of the ratio instead of a clip, temperatures 1.0 for positive and\n"
         "1.05 for other advantages; GRPO's advantages, mean over tokens of a response, then over responses; no KL.",
         settings={
-            ESTIMATOR: "grpo",
-            LOSS: "sapo",
-            f"{ACTOR}.tau_pos": 1.0,
-            f"{ACTOR}.tau_neg": 1.05,
-            AGGREGATION: "seq-mean-token-mean",
+            "estimator": "grpo",
+            "loss": "sapo",
+            "tau_pos": 1.0,
+            "tau_neg": 1.05,
+            "aggregation": "seq-mean-token-mean",
             **PLAIN,
         },
         look=Look("#ad1457", "-."),
@@ -280,10 +280,10 @@ ROWS = (  # in the order of tables
         about="k1 to the initial policy in the reward, which is unbiased (arXiv 2512.21852); advantages are the\n"
         "reward less the group's mean; PPO's clip (0.2, 0.2), no group filtering, which would drop the KL of a group.",
         settings={
-            ESTIMATOR: "rpg",
-            KL_IN_REWARD: True,
-            "algorithm.kl_penalty": "kl",
-            "algorithm.kl_ctrl.kl_coef": "${rpg.kl_coef}",
+            "estimator": "rpg",
+            "kl_in_reward": True,
+            "kl_in_reward_kind": "kl",
+            "kl_in_reward_coef": BETA,
             **PLAIN,
         },
         groups={"clip": "0.2_0.2"},
@@ -296,7 +296,7 @@ ROWS = (  # in the order of tables
         label="RPG-{D}",
         about="RPG, differentiable: dual-clipped reward term and unclipped KL loss, as the release ran. The paper's\n"
         "Algorithm 1 clips both together: +actor_rollout_ref.actor.policy_loss.clip_scope=regularized.",
-        settings={**RPG_LOSS, LOSS: "rpg_${rpg.divergence}"},
+        settings={**RPG_LOSS, "loss": f"rpg_{DIVERGENCE}"},
         look=Look("", "--"),
         betas=BETAS,
         sizes=EVERY_SIZE,
@@ -306,7 +306,7 @@ ROWS = (  # in the order of tables
         name="rpg_rf_clip_ppo",
         label="RPG-REINFORCE-{D}",
         about="RPG-REINFORCE with RPG-Style Clip (the paper's Algorithm 2).",
-        settings={**RPG_LOSS, LOSS: "rpg_rf_${rpg.divergence}_clip_ppo"},
+        settings={**RPG_LOSS, "loss": f"rpg_rf_{DIVERGENCE}_clip_ppo"},
         look=Look("", "-"),
         betas=BETAS,
         clips=("0.2_0.28", "0.1_0.1"),
@@ -315,10 +315,22 @@ ROWS = (  # in the order of tables
         lr_7b="5e-7",
     ),
     Method(
+        name="rpg_rf_clip_dual",
+        label="RPG-REINFORCE-{D} (dual-clip weight)",
+        about="RPG-REINFORCE with the dual-clipped importance weight (the paper's Eq. 4.1), which silences no token.",
+        settings={**RPG_LOSS, "loss": f"rpg_rf_{DIVERGENCE}_clip_dual"},
+        look=Look("", "-"),
+        betas=BETAS,
+        clips=("0.2_0.28", "0.1_0.1"),
+        sizes=(),
+        lr_7b="5e-7",
+    ),
+    Method(
         name="rpg_rf_clip_hard",
         label="RPG-REINFORCE-{D} (hard clip)",
-        about="RPG-REINFORCE with the importance weight clipped to [1 - clip_low, 1 + clip_high] wherever it stands.",
-        settings={**RPG_LOSS, LOSS: "rpg_rf_${rpg.divergence}_clip_hard"},
+        about="RPG-REINFORCE with the importance weight clipped to [1 - clip_low, 1 + clip_high] wherever it stands\n"
+        "(the paper's Remark F.2).",
+        settings={**RPG_LOSS, "loss": f"rpg_rf_{DIVERGENCE}_clip_hard"},
         look=Look("", "-"),
         betas=BETAS,
         clips=("0.2_0.28", "0.1_0.1"),
@@ -329,7 +341,7 @@ ROWS = (  # in the order of tables
         name="rpg_rf",
         label="RPG-REINFORCE-{D} (no clip)",
         about="RPG-REINFORCE without clipping: the gradient is exact per token (the paper's Table 2).",
-        settings={**RPG_LOSS, LOSS: "rpg_rf_${rpg.divergence}"},
+        settings={**RPG_LOSS, "loss": f"rpg_rf_{DIVERGENCE}"},
         look=Look("", "-"),
         betas=BETAS,
         sizes=("7b", "cpu"),

@@ -15,16 +15,12 @@ import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from rpg.names import DIVERGENCES
-from rpg.registry.methods import (
-    ACTOR,
-    BETAS,
-    IN_4B,
-    METHODS,
-    TABLES,
-    Method,
-)
+from rpg.registry.methods import BETAS, IN_4B, METHODS, TABLES, Method
+
+ACTOR = "actor_rollout_ref.actor"  # in the text of launch scripts
 
 # parts of a name after B, by size: part -> the fields of ScriptName that it sets
 OPTIM = {"": {}, "schedulefree": {"optim": "schedulefree"}}
@@ -72,6 +68,10 @@ CPU = {
 CPU_LR = {"toy": "3e-4", "smollm2": "1e-5"}
 
 LORA_RANK, LORA_LR = 32, 1e-5  # as in config/adapter/lora.yaml
+NOT_SAID_ON_A_CPU = ("lr", "response")  # settings about which the names of the cpu scripts say nothing
+USUAL_CLIP = "0.2_0.28"  # as in config/rpg_trainer.yaml
+RESPONSE_LENGTHS = {"7b": 2048, "2k": 2048, "4k": 4096, "8k": 8192, "1gpu": 1024}  # tokens, by context or size
+CPU_DIRECTORIES = {"toy": "model", "smollm2": "SmolLM2-135M-Instruct"}
 
 
 class UnknownName(ValueError):
@@ -214,6 +214,35 @@ def table_script(label: str, table: int, size: str | None = None) -> str:
         if all(getattr(name, field) == value for field, value in fields.items()):
             return f"{folder}/run_{text}.sh"
     raise KeyError(f"table {table}: no script of {label}")
+
+
+def stands_for(name: ScriptName) -> dict[str, Any]:
+    """Return the settings that the name stands for, by the names of rpg/config/keys.py, besides its defaults there.
+
+    `model` is a hub name, or for a CPU the name of the model's directory.
+    """
+    row = name.row
+    unnamed = UNNUMBERED_CLIP if row.clips else USUAL_CLIP
+    low, high = map(float, (name.clip or row.groups.get("clip", unnamed)).split("_"))
+    response = RESPONSE_LENGTHS.get(name.context or name.size, RESPONSE_LENGTHS["7b"])
+    made: dict[str, Any] = {
+        "clip_low": low,
+        "clip_high": high,
+        "model": name.hub_model if name.size != "cpu" else CPU_DIRECTORIES[name.model or PLAIN_MODEL["cpu"]],
+        "reference": name.reference or row.groups.get("reference", "old"),
+        "optimizer": "AdamWScheduleFree" if name.optim == "schedulefree" else "AdamW",
+        "lora_rank": LORA_RANK if name.adapter else 0,
+        "schedule": "sync" if name.schedule == "sync" else "colocate_async",
+        "ahead_colocated": 1,
+        "bypass": name.pi_old == "behavior",
+        "weight": "token" if name.pi_old == "decoupled" else None,
+        "filters": name.size != "cpu",  # the toy task's data sets turn it off
+    }
+    if name.size != "cpu":  # elsewhere names say nothing about them
+        made |= {"lr": name.lr, "response": response}
+    beta = None if name.beta is None else float(name.beta)
+    settings = row.resolved_settings(divergence=name.divergence, beta=beta, response=response)
+    return made | {key: value for key, value in settings.items() if not str(value).startswith("${")}
 
 
 def overrides(name: ScriptName) -> list[str]:

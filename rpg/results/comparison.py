@@ -13,13 +13,14 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from rpg.config.run_config import leaves
+from rpg.dotted import leaves
+from rpg.logged import REWARDS, is_validation
+from rpg.names import ACCURACY, TRAINING_REWARD
 from rpg.registry.datasets import benchmark_of
 from rpg.results.messages import Note, ResultsError, printable
 from rpg.results.run_settings import differing, settings
 from rpg.results.runs import RunLog, load_runs, not_of_one_kind
 from rpg.results.samples import read_samples
-from rpg.run.measures import ACCURACY, REWARDS, TRAINING_REWARD, is_validation
 
 LEVEL = 0.95
 PROBLEM = ["input", "gts"]  # columns of verl's samples that identify a problem

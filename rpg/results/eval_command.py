@@ -9,7 +9,9 @@ import argparse
 import shlex
 from pathlib import Path
 
-from rpg.config.overrides import override
+from rpg.config.keys import KEYS
+from rpg.logged import is_validation
+from rpg.overrides import override
 from rpg.registry import recipe
 from rpg.results.checkpoints import find_checkpoint
 from rpg.results.evaluation import command_of
@@ -18,7 +20,6 @@ from rpg.results.messages import ResultsError, exit_code, refusing
 from rpg.results.runs import METRICS, load_runs
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES
-from rpg.run.measures import is_validation
 from rpg.run.processes import call
 from rpg.run.start import dry_run
 
@@ -54,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
         raise ResultsError(f"{out}: is already a run; give a new directory (--out)")
     overrides = [f"judge={args.judge}"] if args.judge else []
     if args.samples is not None:
-        overrides.append(f"actor_rollout_ref.rollout.val_kwargs.n={args.samples}")
+        overrides.append(f"{KEYS['val_n']}={args.samples}")
     if args.files:
-        overrides.append(override("data.val_files", [file.absolute() for file in args.files]))
+        overrides.append(override(KEYS["val_files"], [file.absolute() for file in args.files]))
     command = command_of(script, checkpoint, out, [*overrides, *args.overrides])
     print(shlex.join(command), flush=True)
     if args.only_print:

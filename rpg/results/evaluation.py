@@ -7,27 +7,20 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from rpg.config.compose import compose_config, of_script
-from rpg.config.fingerprint import FREE
-from rpg.config.overrides import key_of, override
-from rpg.config.own_reward import JUDGE
-from rpg.config.reward import FUNCTION, KWARGS
-from rpg.config.run_config import RunConfig, below, leaves
-from rpg.config.settings import ACTOR, MODEL, REF, ROLLOUT
-from rpg.data.diagnostics import ABSENT
+from rpg.config.keys import FUNCTION, KEYS, row_of
+from rpg.config.run_config import RunConfig
+from rpg.config.user_code import JUDGE_GROUP
+from rpg.diagnostics import ABSENT
+from rpg.dotted import below, leaves, value_at
 from rpg.files.atomic import CONFIG
+from rpg.overrides import key_of, override
 from rpg.registry.recipe import Script
 from rpg.results.runs import read_mapping
 
-# settings that may change on a resume, and that an evaluation needs
-EVALUATED = (
-    f"{MODEL}.path", f"{MODEL}.tokenizer_path", f"{MODEL}.hf_config_path", "data.train_files", "data.val_files",
-    "data.val_max_samples", f"{ROLLOUT}.val_kwargs", "trainer.experiment_name", "trainer.logger", "rpg.env",
-    # what the run's machine needed; the checkpoint is loaded by as many ranks as saved it
-    "trainer.nnodes", "trainer.n_gpus_per_node", f"{ROLLOUT}.nnodes", f"{ROLLOUT}.n_gpus_per_node",
-    f"{MODEL}.override_config.attn_implementation", f"{MODEL}.use_fused_kernels",
-    f"{ACTOR}.fsdp_config", f"{REF}.fsdp_config", f"{ROLLOUT}.gpu_memory_utilization",
-    f"{ROLLOUT}.max_num_seqs", f"{ROLLOUT}.max_model_len", f"{ROLLOUT}.max_num_batched_tokens",
-)  # fmt: skip
+
+def is_taken_over(key: str) -> bool:
+    """Return whether an evaluation takes a setting from the run: it defines the training, or its row says so."""
+    return (row := row_of(key)).role == "defines" or row.evaluation
 
 
 def overrides_of_run(script: Script, config: dict[str, Any], user_overrides: list[str]) -> list[str]:
@@ -40,15 +33,16 @@ def overrides_of_run(script: Script, config: dict[str, Any], user_overrides: lis
     Raises:
         BadSetting or Refused: the script cannot be composed.
     """
-    wanted = {key: value for key, value in leaves(config) if below(key, EVALUATED) or not below(key, FREE)}
-    plain = OmegaConf.to_container(compose_config([override("rpg.script", script.name), *script.overrides]))
+    wanted = {key: value for key, value in leaves(config) if is_taken_over(key)}
+    plain = OmegaConf.to_container(compose_config([override(KEYS["script"], script.name), *script.overrides]))
     derived = {key for key, value in leaves(plain) if isinstance(value, str) and "${" in value}
     made = _changes(of_script(script, []), {key: value for key, value in wanted.items() if key not in derived})
-    has = RunConfig(config).get(KWARGS) or {}
-    made += [f"~{KWARGS}.{key}" for key in RunConfig(plain).get(KWARGS) or {} if key not in has]  # type: ignore[arg-type]
+    options = KEYS["reward_options"]
+    has = value_at(config, options) or {}
+    made += [f"~{options}.{key}" for key in value_at(plain, options) or {} if key not in has]
     made += _changes(of_script(script, made), wanted)
     keys = {key_of(text) for text in user_overrides}
-    if any(below(key, [FUNCTION, JUDGE]) for key in keys):  # another reward function has other keywords
+    if any(below(key, [FUNCTION, JUDGE_GROUP]) for key in keys):  # another reward function has other keywords
         keys.add(FUNCTION)
     return [text for text in made if not below(key_of(text), keys)]
 
@@ -70,13 +64,13 @@ def command_of(script: Script, checkpoint: Path | None, out: Path, overrides: li
         ResultsError: the configuration of the checkpoint's run cannot be read.
         BadSetting or Refused: a setting that a configuration cannot hold, or a script that cannot be composed.
     """
-    command = ["bash", str(script.path), "trainer.val_only=True", "trainer.val_before_train=True"]
-    command.append(override("trainer.default_local_dir", out.absolute()))
+    command = ["bash", str(script.path), f"{KEYS['val_only']}=True", f"{KEYS['val_before_train']}=True"]
+    command.append(override(KEYS["directory"], out.absolute()))
     if checkpoint is None:
-        return [*command, "trainer.resume_mode=disable", *overrides]
+        return [*command, f"{KEYS['resume_mode']}=disable", *overrides]
     # the script's preflight verifies the checkpoint's contents
-    command += ["trainer.resume_mode=resume_path", override("trainer.resume_from_path", checkpoint.absolute())]
-    command.append(f"{ACTOR}.checkpoint.load_contents=[model]")  # no optimizer is needed
+    command += [f"{KEYS['resume_mode']}=resume_path", override(KEYS["resume_path"], checkpoint.absolute())]
+    command.append(f"{KEYS['load_contents']}=[model]")  # no optimizer is needed
     config = checkpoint.parent / CONFIG
     if not config.is_file():
         print(f"note: {config} is missing: the settings are the script's, not the run's", file=sys.stderr)

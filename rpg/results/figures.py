@@ -20,10 +20,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from rpg.logged import ALL_GROUPS, REWARDS, is_validation
 from rpg.registry.methods import Look
 from rpg.results.messages import printable
 from rpg.results.table import Table
-from rpg.run.measures import ALL_GROUPS, REWARDS, is_validation
 
 # panels after the benchmarks': title, metric of verl's log; omitted if no run has the metric or it is always 0, like
 # the staleness of synchronous runs

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from rpg.config.check import Refused
-from rpg.config.overrides import BadSetting
 from rpg.data.readers import DataError
+from rpg.diagnostics import BadSetting, Refused
 from rpg.registry.recipe import UnknownScript
 from rpg.rewards.user_reward import RewardError
 

@@ -7,17 +7,17 @@ import jinja2
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-from rpg.config.run_config import below, leaves
-from rpg.config.secrets import HIDDEN, names_a_secret, without_login
+from rpg.dotted import leaves
 from rpg.files.atomic import write_whole
 from rpg.registry.labels import looks_of
 from rpg.registry.methods import Look
 from rpg.results import figures
 from rpg.results.formats import markdown
 from rpg.results.messages import ResultsError, printable
-from rpg.results.run_settings import INCIDENTAL, differing
+from rpg.results.run_settings import differing, distinguishes
 from rpg.results.samples import sample_answers
 from rpg.results.table import Table
+from rpg.secrets import HIDDEN, names_a_secret, without_login
 
 CREATOR = "rpg plot"  # metadata of each file
 DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
@@ -74,7 +74,7 @@ def make_page(table: Table, panels: list[figures.Panel], looks: dict[str, Look],
         panels=[Markup(_panel(number, panel, looks)) for number, panel in enumerate(panels)],
         table=Markup(MarkdownIt().enable("table").render(markdown(table))),
         configured=configured,
-        differing={key: [x or "–" for x in row] for key, row in several.items() if not below(key, INCIDENTAL)},
+        differing={key: [x or "–" for x in row] for key, row in several.items() if distinguishes(key)},
         shared={key: x for key, x in all_settings[0].items() if key not in several} if configured else {},
         runs=[(run, shown(run.environment), sample_answers(run)) for run in runs],
     )

@@ -13,14 +13,17 @@ from typing import Any, Literal
 
 from tqdm import tqdm
 
-from rpg.config import fingerprint, preflight
-from rpg.config.check import Refused
+from rpg.checks import preflight
+from rpg.config import fingerprint
 from rpg.config.compose import of_script
-from rpg.config.overrides import key_of, override
-from rpg.config.run_config import RunConfig
-from rpg.config.types import did_you_mean
+from rpg.config.keys import KEYS
+from rpg.config.run_config import RunConfig, did_you_mean
+from rpg.diagnostics import Refused
+from rpg.dotted import put
 from rpg.files.atomic import write_whole
 from rpg.files.lock import RUN, held_by
+from rpg.logged import is_validation
+from rpg.overrides import key_of, override
 from rpg.registry import recipe
 from rpg.registry.datasets import validation_files
 from rpg.registry.labels import ALIASES
@@ -30,10 +33,9 @@ from rpg.results import figures
 from rpg.results.formats import comma_separated, markdown, show
 from rpg.results.messages import Note, ResultsError, exit_code, printable
 from rpg.results.page import plot
-from rpg.results.run_settings import put, setting
+from rpg.results.run_settings import setting
 from rpg.results.runs import METRICS, load_runs, read_metrics
 from rpg.results.table import build_table, paper_table
-from rpg.run.measures import is_validation
 from rpg.run.processes import Children, brief
 from rpg.run.processes import exit_code as shell_code
 
@@ -41,10 +43,10 @@ Profile = Literal["gpu", "cpu"]
 POLL_SECONDS = 0.5
 LOCK_SECONDS = 180.0  # for a run of an earlier start to end
 # set by --seeds: order of the problems, vLLM's sampling, shuffling of mini-batches
-SEEDS = ("data.seed", "actor_rollout_ref.rollout.seed", "actor_rollout_ref.actor.data_loader_seed")
-NAME, DIRECTORY, STEPS = "trainer.experiment_name", "trainer.default_local_dir", "trainer.total_training_steps"
+SEEDS = tuple(KEYS[name] for name in ("data_seed", "rollout_seed", "loader_seed"))
+NAME, DIRECTORY, STEPS = (KEYS[name] for name in ("run_name", "directory", "steps"))
 # set by the command; overrides are rejected
-OWN = {*SEEDS, NAME, DIRECTORY, STEPS, "trainer.total_epochs", "trainer.val_only"}
+OWN = {*SEEDS, NAME, DIRECTORY, STEPS, KEYS["epochs"], KEYS["val_only"]}
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class PlannedRun:
     @property
     def steps(self) -> int:
         """Number of training steps."""
-        return setting(self.config, STEPS)
+        return setting(self.config, "steps")
 
     def step(self) -> int:
         """Return the last step in the log, 0 without a log. Raises ResultsError if the log cannot be read."""
@@ -130,7 +132,7 @@ class PlannedRun:
         validates before training, which is logged as that step.
         """
         last = (self.directory / f"global_step_{self.steps}").is_dir()
-        overrides = [*self.overrides, "trainer.val_before_train=true"] if last else self.overrides
+        overrides = [*self.overrides, f"{KEYS['val_before_train']}=true"] if last else self.overrides
         return ["bash", str(self.script), override(DIRECTORY, self.directory), *overrides]
 
 
@@ -151,7 +153,7 @@ def plan_runs(
     common = [] if total is None else [f"{STEPS}={total}"]
     benchmarks = paper_table(rows[0].table).benchmarks if profile == "gpu" else []
     if files := [f"${{rpg.data_dir}}/{file}" for file in validation_files(benchmarks)]:
-        common.append(f"data.val_files=[{','.join(files)}]")
+        common.append(f"{KEYS['val_files']}=[{','.join(files)}]")
     common += more
     configs: dict[Row, dict[str, Any]] = {}
     refused: dict[str, str] = {}
@@ -202,7 +204,7 @@ def refusal(run: PlannedRun) -> str | None:
     For a cluster job it checks only the settings, because files and machine are the cluster's.
     """
     config = copy.deepcopy(run.config)
-    put(config, "trainer.resume_mode", "disable")  # otherwise all bytes of its checkpoints would be read
+    put(config, KEYS["resume_mode"], "disable")  # otherwise all bytes of its checkpoints would be read
     try:
         preflight.refuse(RunConfig(config), ["cheap"], ["settings"] if cluster() else preflight.SUBJECTS)
     except Refused as refused:
@@ -235,7 +237,7 @@ def show_plan(planned: Sequence[PlannedRun], refused: dict[str, str]) -> list[Pl
     for reasons in dict.fromkeys(refused.values()):
         names = [name for name, why in refused.items() if why == reasons]
         print(f"  refused: {', '.join(names)}", *(f"    {printable(line)}" for line in reasons.splitlines()), sep="\n")
-    on_gpus = [one for one in planned if setting(one.config, "trainer.device") == "cuda"]
+    on_gpus = [one for one in planned if setting(one.config, "device") == "cuda"]
     hint = f"; `rpg plan {on_gpus[0].row.name()}` estimates the time of a run" if on_gpus else ""
     print(f"{done} of {len(planned)} runs done, {left} steps left{hint}", flush=True)
     return possible

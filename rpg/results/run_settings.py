@@ -5,57 +5,56 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-from rpg.config.fingerprint import HOW_FAST, HOW_OFTEN, of_today
-from rpg.config.run_config import RunConfig, below, leaves
-from rpg.run.measures import judge_of_config
+from rpg.config.fingerprint import of_today
+from rpg.config.keys import ACTOR, DISTINGUISHING, KEYS, REF, row_of
+from rpg.dotted import below, leaves, value_at
+from rpg.rewards import OURS
 
 
-def setting(config: dict[str, Any], key: str) -> Any:
-    """Return the value of a dotted key, or None."""
-    return RunConfig(config).get(key)
+def setting(config: dict[str, Any], name: str) -> Any:
+    """Return the value of a setting by its name in keys.py, or None; of any configuration, also an older run's."""
+    return value_at(config, KEYS[name])
 
 
-def put(config: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; values on the way to it that are not mappings are replaced by mappings."""
-    *parents, name = key.split(".")
-    for parent in parents:
-        if not isinstance(config.get(parent), dict):
-            config[parent] = {}
-        config = config[parent]
-    config[name] = value
+def judge_of_config(config: dict[str, Any]) -> str | None:
+    """Return the judge that scored a run: release, verified, or the name of another reward function's file.
+
+    None without a configuration.
+    """
+    if not config:
+        return None
+    path = setting(config, "reward_file") or value_at(config, KEYS["reward"], OURS)
+    if path == OURS:
+        return setting(config, "judge") or "release"  # compute_score's default
+    return PurePath(path).name if path else "verl's own"
 
 
-# settings that do not distinguish experiments: paths, speed, names, output, saving. Validation frequency is not among
-# them, because Best depends on it.
-INCIDENTAL = (
-    *HOW_OFTEN, *HOW_FAST, "global_profiler", "rpg.console", "rpg.data_dir", "rpg.script",
-    "actor_rollout_ref.rollout.trace", "trainer.default_local_dir", "trainer.experiment_name", "trainer.logger",
-    "trainer.project_name", "trainer.rollout_data_dir", "trainer.validation_data_dir",
-    "reward.custom_reward_function.reward_kwargs.judge",  # reported as `judge`, also for older configurations
-)  # fmt: skip
+def distinguishes(key: str) -> bool:
+    """Return whether a dotted key tells experiments apart: its role, and `judge` is reported by itself."""
+    return row_of(key).role in DISTINGUISHING and key != KEYS["judge"]
 
 
 # settings of the training, which an untrained model has not had
-TRAINED_WITH = ("actor_rollout_ref.actor", "actor_rollout_ref.ref", "algorithm", "rpg", "data.train_batch_size")
+TRAINED_WITH = (ACTOR, REF, "algorithm", "rpg", KEYS["batch"])
 UNTRAINED = "untrained"
 
 
 def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
-    """Return the settings that distinguish experiments: all but INCIDENTAL, and seeds unless requested.
+    """Return the settings that distinguish experiments, without seeds unless requested.
 
     Adds `judge` and, for an evaluation, `checkpoint`; an evaluation of the untrained model has none of TRAINED_WITH.
     """
     kept = {
         key: repr(value)
         for key, value in of_today(dict(leaves(config))).items()
-        if (seeds or not key.endswith("seed")) and not below(key, INCIDENTAL) and value != {}
+        if (seeds or not key.endswith("seed")) and distinguishes(key) and value != {}
     }
     if config:
         kept["judge"] = judge_of_config(config) or ""
-    if setting(config, "trainer.val_only"):
-        checkpoint = PurePath(setting(config, "trainer.resume_from_path") or "").name
+    if setting(config, "val_only"):
+        checkpoint = PurePath(setting(config, "resume_path") or "").name
         evaluated = {"disable": UNTRAINED, "resume_path": checkpoint}
-        kept["checkpoint"] = evaluated.get(setting(config, "trainer.resume_mode"), "latest")
+        kept["checkpoint"] = evaluated.get(setting(config, "resume_mode"), "latest")
         if kept["checkpoint"] == UNTRAINED:
             return {key: value for key, value in kept.items() if not below(key, TRAINED_WITH)}
     return kept

@@ -14,12 +14,14 @@ import pandas as pd
 import yaml
 
 from rpg.config.fingerprint import HISTORY
+from rpg.config.keys import by_name
 from rpg.files.atomic import CONFIG, ENVIRONMENT
+from rpg.logged import VALIDATED, training_reward
 from rpg.registry.datasets import benchmark_of
-from rpg.registry.labels import method_of_config, method_of_name
+from rpg.registry.labels import method_of, method_of_name
+from rpg.results import measures
 from rpg.results.messages import Note, ResultsError
-from rpg.results.run_settings import setting
-from rpg.run import measures
+from rpg.results.run_settings import judge_of_config, setting
 
 METRICS = "metrics.jsonl"
 
@@ -110,12 +112,14 @@ class RunLog:
     @property
     def method(self) -> str:
         """The paper's name of the method, else the run's name."""
-        return self.environment.get("method") or method_of_config(self.config) or method_of_name(self.name) or self.name
+        return (
+            self.environment.get("method") or method_of(by_name(self.config)) or method_of_name(self.name) or self.name
+        )
 
     @property
     def judge(self) -> str:
         """The verifier that scored its answers (docs/judges.md); "not recorded" without a configuration."""
-        return measures.judge_of_config(self.config) or "not recorded"
+        return judge_of_config(self.config) or "not recorded"
 
     @property
     def last_step(self) -> int:
@@ -125,12 +129,12 @@ class RunLog:
     @property
     def planned_steps(self) -> int | None:
         """trainer.total_training_steps; None without a configuration."""
-        return setting(self.config, "trainer.total_training_steps")
+        return setting(self.config, "steps")
 
     @property
     def stopped_early(self) -> bool:
         """Whether steps are missing at the end; a run that only validates has none."""
-        if setting(self.config, "trainer.val_only") or self.planned_steps is None:
+        if setting(self.config, "val_only") or self.planned_steps is None:
             return False
         return self.last_step < self.planned_steps
 
@@ -144,11 +148,11 @@ class RunLog:
     @property
     def training_reward(self) -> pd.Series:
         """The mean reward of training responses by step, of all groups if it is logged; may be empty."""
-        return self.series(measures.training_reward(self.metrics))
+        return self.series(training_reward(self.metrics))
 
     def validations(self, variable: Literal["acc", "reward"]) -> dict[str, str]:
         """Return metric of the log -> data_source, for the metrics val-core/<data_source>/<variable>/mean@k."""
-        matches = {name: measures.VALIDATED.fullmatch(name) for name in self.metrics}
+        matches = {name: VALIDATED.fullmatch(name) for name in self.metrics}
         return {
             name: match["data_source"] for name, match in matches.items() if match and match["variable"] == variable
         }
@@ -178,7 +182,7 @@ class RunLog:
 
 
 def not_of_one_kind(number: str, runs: Sequence[tuple[str, RunLog]]) -> list[Note]:
-    """Return notes on the settings in which labelled runs differ behind a number of measures.SETTINGS."""
+    """Return notes on the settings in which labelled runs differ behind a number of measures.NUMBERS."""
     metric = measures.METRICS.get(number)
     if metric and not any(metric in run.metrics for _, run in runs):
         return []
@@ -243,7 +247,7 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
     )
     if not config:
         notes.append(Note("no config.yaml beside it: the method is read from the name, the planned steps are unknown"))
-    name = setting(config, "trainer.experiment_name") or directory.resolve().name
+    name = setting(config, "run_name") or directory.resolve().name
     if (history := directory / HISTORY).exists():  # changed settings of a resume (rpg.resume_changed)
         for step, changed in read_lines(history, lambda start: (start["after_step"], start["changed"].items()))[0]:
             notes += [Note(f"after step {step}: {key} {before!r} -> {after!r}") for key, (before, after) in changed]

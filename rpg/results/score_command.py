@@ -10,15 +10,16 @@ import argparse
 from pathlib import Path
 
 from rpg.arguments import at_least
+from rpg.config.keys import KEYS
+from rpg.dotted import put
+from rpg.logged import is_validation
 from rpg.results.formats import escape_md, show
 from rpg.results.messages import Note, ResultsError, exit_code, refusing
-from rpg.results.run_settings import put
 from rpg.results.runs import load_runs
 from rpg.results.scoring import score_run
 from rpg.results.table import build_table
 from rpg.results.try_reward import try_reward
 from rpg.rewards import JUDGES
-from rpg.run.measures import is_validation
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         raise ResultsError(f"--out {args.out}: for one run; {len(before)} were given. Leave it out")
     for log in before:
         if args.files:
-            put(log.config, "data.val_files", [str(file) for file in args.files])
+            put(log.config, KEYS["val_files"], [str(file) for file in args.files])
         out = args.out or log.directory / f"judge-{args.judge or log.judge}"
         try:
             notes += [note.about(log.name) for note in score_run(log, args.judge, out)]

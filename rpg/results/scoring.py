@@ -18,10 +18,11 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from rpg.config.reward import FUNCTION
+from rpg.config.keys import KEYS
+from rpg.dotted import put
 from rpg.files.atomic import CONFIG, ENVIRONMENT
 from rpg.results.messages import Note, ResultsError
-from rpg.results.run_settings import put, setting
+from rpg.results.run_settings import setting
 from rpg.results.runs import METRICS, RunLog, read_mapping
 from rpg.results.samples import read_samples, rows_of
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
@@ -110,26 +111,25 @@ def reward_of(run: RunLog) -> Callable[..., Any]:
 
     Raises ResultsError if it cannot be imported, or if the configuration names none.
     """
-    section = setting(run.config, FUNCTION) or {}
-    path = section.get("path")
+    path = setting(run.config, "reward")
     if not path:
         raise ResultsError(f"{run.directory}: no reward function in {CONFIG}; give --judge")
-    section = {"name": "compute_score", **section}
+    name = setting(run.config, "reward_function") or "compute_score"
     if path.startswith("pkg://"):
         try:
-            function = getattr(importlib.import_module(path.removeprefix("pkg://")), section["name"])
+            function = getattr(importlib.import_module(path.removeprefix("pkg://")), name)
         except (ImportError, AttributeError) as error:
             raise ResultsError(f"{path}: {type(error).__name__}: {error}") from error
     else:  # a run of before the adapter
-        function = partial(user_reward.compute_score, file=path, function=section["name"])
-    keywords = section.get("reward_kwargs") or {}
+        function = partial(user_reward.compute_score, file=path, function=name)
+    keywords = setting(run.config, "reward_options") or {}
     if path == ADAPTER or not path.startswith("pkg://"):
-        name = user_reward.USUAL_NAME if path == ADAPTER else section["name"]
+        name = user_reward.USUAL_NAME if path == ADAPTER else name
         try:
             user_reward.load(keywords.get("file", path), keywords.get("function", name))
         except RewardError as error:
             raise ResultsError(str(error)) from error
-        function = partial(function, reward_limit=setting(run.config, "rpg.reward_limit"))
+        function = partial(function, reward_limit=setting(run.config, "reward_limit"))
     return partial(function, **keywords)
 
 
@@ -137,10 +137,10 @@ def _config(run: RunLog, judge: str | None, out: Path) -> dict[str, Any]:
     """Return the run's configuration with a new name and the judge."""
     config = copy.deepcopy(run.config)
     if judge:
-        put(config, f"{FUNCTION}.path", OURS)
-        put(config, f"{FUNCTION}.reward_kwargs", {"judge": judge})
-    put(config, "trainer.experiment_name", f"{run.name}_judge_{judge or run.judge}")
-    put(config, "trainer.validation_data_dir", str(out / "validation"))
+        put(config, KEYS["reward"], OURS)
+        put(config, KEYS["reward_options"], {"judge": judge})
+    put(config, KEYS["run_name"], f"{run.name}_judge_{judge or run.judge}")
+    put(config, KEYS["samples_dir"], str(out / "validation"))
     if judge in (None, run.judge):  # the same judge in another version still makes a second row
         put(config, "rpg.scored_again", True)
     return config

@@ -9,13 +9,14 @@ from typing import Any, cast
 
 import pandas as pd
 
+from rpg.names import ACCURACY
 from rpg.registry.datasets import BENCHMARKS, benchmark_of
 from rpg.registry.labels import order_of
+from rpg.results import measures
 from rpg.results.messages import Note, ResultsError
 from rpg.results.run_settings import differing, settings
 from rpg.results.runs import RunLog, not_of_one_kind
 from rpg.results.samples import Samples, read_samples, samples_of_problems
-from rpg.run import measures
 
 PAPER_JUDGE = "release"
 MOST_DIFFERING = 3  # settings in a row's label; if more differ, the label is the run's name
@@ -143,7 +144,7 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[Note] = (), paper: Table
     if len(ends) > 1:
         kept.append(Note(f"Last is of different steps ({', '.join(map(str, ends))}): not the same length of training"))
     labelled_runs = [(label, run) for label, group in rows.items() for run in group]
-    kept += [note for number in measures.SETTINGS for note in not_of_one_kind(number, labelled_runs)]
+    kept += [note for number in measures.NUMBERS for note in not_of_one_kind(number, labelled_runs)]
     if len(table.judges) > 1:
         text = (
             f"scored by different judges ({', '.join(table.judges)}), whose numbers do not compare; "
@@ -210,7 +211,7 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
     lines, notes = [], []
     if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
         notes.append(Note(f"{label}: runs with the same seed among them; what they differ by is no seed"))
-    measured = measures.measured_by(measures.ACCURACY, group[0].config, group[0].metrics)
+    measured = measures.measured_by(ACCURACY, group[0].config, group[0].metrics)
     accuracies = [run.accuracies() for run in group]
     samples = []
     for run, curves in zip(group, accuracies, strict=True):

@@ -3,11 +3,11 @@
 import argparse
 from pathlib import Path
 
+from rpg.logged import is_validation
 from rpg.results.formats import FORMATS, default
 from rpg.results.messages import ResultsError, exit_code, refusing, show_notes
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table, paper_table
-from rpg.run.measures import is_validation
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

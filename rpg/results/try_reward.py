@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from rpg.config.compose import CONFIG_DIR
-from rpg.data.diagnostics import shown
 from rpg.data.readers import DataError, read_file
+from rpg.diagnostics import shown
 from rpg.results.messages import ResultsError
 from rpg.results.runs import read_lines
 from rpg.rewards import Score

@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.live import Live
 
 from rpg.files.atomic import CONFIG
+from rpg.names import ACCURACY, TRAINING_REWARD
 from rpg.results.messages import ResultsError, exit_code, refusing, show_notes
 from rpg.results.runs import METRICS, find_logs, not_of_one_kind
 from rpg.results.watching import Watched, screen, show
-from rpg.run.measures import ACCURACY, TRAINING_REWARD
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

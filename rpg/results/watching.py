@@ -14,9 +14,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from rpg.logged import REWARDS, is_validation
 from rpg.results.messages import ResultsError, printable
 from rpg.results.runs import RunLog, load_run
-from rpg.run.measures import REWARDS, is_validation
 from rpg.run.time_left import STEP_TIME, duration, time_left
 
 # label, metrics (the first that a run has is shown), format

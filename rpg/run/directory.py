@@ -15,17 +15,16 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from rpg.config import fingerprint
-from rpg.config.check import Refused
-from rpg.config.gpu_host import visible
-from rpg.config.reward import JUDGE
+from rpg.config.keys import KEYS, by_name
 from rpg.config.run_config import RunConfig
-from rpg.config.secrets import without_login
-from rpg.data.diagnostics import Diagnostic
+from rpg.diagnostics import Diagnostic, Refused
 from rpg.files.atomic import CONFIG, ENVIRONMENT, FINGERPRINT, LEFT_OUT, SKIPPED, write_whole
 from rpg.files.integrity import TRACKER
 from rpg.files.lock import RUN, Held, take
+from rpg.gpu_host import visible
 from rpg.registry import recipe
-from rpg.registry.labels import method_of_config
+from rpg.registry.labels import method_of
+from rpg.secrets import without_login
 
 PACKAGES = (
     "rpg-verl", "verl", "torch", "vllm", "ray", "transformers", "flash-attn", "tensordict", "TransferQueue",
@@ -73,7 +72,7 @@ def locked(directory: Path) -> Iterator[None]:
         if isinstance(error, Held):
             wrong = str(error)
             remedy = "wait for it, stop it, or use another directory (CKPTS_DIR, trainer.experiment_name)"
-        raise Refused([Diagnostic("trainer.default_local_dir", str(directory), wrong, remedy)]) from None
+        raise Refused([Diagnostic(KEYS["directory"], str(directory), wrong, remedy)]) from None
     try:
         yield
     except Refused:
@@ -90,14 +89,10 @@ def locked(directory: Path) -> Iterator[None]:
 def refuse_validation(run: RunConfig) -> None:
     """Raise Refused if the run only validates and its directory holds a training, whose files it would rewrite."""
     file = run.directory / CONFIG
-    if (
-        run.get("trainer.val_only")
-        and file.is_file()
-        and not OmegaConf.select(OmegaConf.load(file), "trainer.val_only")
-    ):
+    if run.settings.val_only and file.is_file() and not OmegaConf.select(OmegaConf.load(file), KEYS["val_only"]):
         wrong = f"would rewrite configuration and log of the training in {run.directory}"
-        remedy = "validate by `rpg eval NAME --checkpoint DIRECTORY`, or set another trainer.default_local_dir"
-        raise Refused([Diagnostic("trainer.val_only", True, wrong, remedy)])
+        remedy = f"validate by `rpg eval NAME --checkpoint DIRECTORY`, or set another {KEYS['directory']}"
+        raise Refused([run.settings.error("val_only", wrong, remedy)])
 
 
 def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
@@ -108,7 +103,7 @@ def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
     directory, step, made_with = run.directory, resumed_step(run), environment(run)
     metrics = directory / "metrics.jsonl"
     try:
-        if run.get("trainer.resume_mode") == "disable" or (step == 0 and last_step(metrics) > 0):
+        if run.settings.resume_mode == "disable" or (step == 0 and last_step(metrics) > 0):
             put_aside(directory)
         elif metrics.is_file():
             cut_metrics(metrics, step)
@@ -148,12 +143,12 @@ def put_aside(directory: Path) -> None:
 
 def resumed_step(run: RunConfig) -> int:
     """Return the step of the checkpoint that verl will load, 0 for none."""
-    mode = run.get("trainer.resume_mode")
+    mode = run.settings.resume_mode
     if mode == "resume_path":
-        return int(run.get("trainer.resume_from_path").rpartition("global_step_")[2])
+        return int(str(run.settings.resume_path).rpartition("global_step_")[2])
     if mode != "auto":
         return 0
-    tracker = Path(run.get("trainer.default_local_dir")) / TRACKER
+    tracker = run.directory / TRACKER
     return int(tracker.read_text()) if tracker.is_file() else 0
 
 
@@ -200,9 +195,9 @@ def environment(run: RunConfig) -> dict[str, Any]:
         "platform": platform.platform(),
         "host_cpus": os.cpu_count(),
         "devices": devices or ["cpu"],
-        "script": run.get("rpg.script"),
-        "method": method_of_config(run.config),
-        "judge": run.get(JUDGE),
+        "script": run.settings.script,
+        "method": method_of(by_name(run.config)),
+        "judge": run.settings.judge,
         "ray_address": without_login(os.environ.get("RAY_ADDRESS", "local")),
         "git_commit": _git_commit(),
         "versions": versions,

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from rpg.config.run_config import RunConfig
+from rpg.logged import VALIDATED, training_reward
 from rpg.run.directory import resumed_step
 from rpg.run.lost_workers import LostWorkers
-from rpg.run.measures import VALIDATED, training_reward
 from rpg.run.signals import FAILED, TIMED_OUT
 from rpg.run.time_left import STEP_TIME, duration, time_left
 
@@ -54,8 +54,8 @@ class Monitor(threading.Thread):
         self.metrics = metrics
         self.verdict: Verdict | None = None
         self._lost_workers = LostWorkers()
-        self._stall, self._limit = run.get("rpg.stall_limit"), run.get("rpg.time_limit")
-        self._total = run.get("trainer.total_training_steps")
+        self._stall, self._limit = run.settings.stall_limit, run.settings.time_limit
+        self._total = run.settings.steps
         self._step = resumed_step(run)
         earlier = [json.loads(line)["data"] for line in self._lines()]  # of the resumed run
         self._seen = len(earlier)
@@ -65,7 +65,7 @@ class Monitor(threading.Thread):
         self._ended = threading.Event()
         self._preload_failure = preload_failure
         self._terminal = terminal
-        self._shown = run.get("rpg.console") == "progress"
+        self._shown = run.settings.console == "progress"
         console = Console(file=terminal)
         self._has_bar = self._shown and terminal.isatty() and not console.is_dumb_terminal
         self._progress = Progress(

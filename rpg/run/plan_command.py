@@ -7,10 +7,9 @@ import argparse
 import json
 import sys
 
-from rpg.config import types
-from rpg.config.check import Refused
 from rpg.config.compose import of_script
-from rpg.data.diagnostics import fitted
+from rpg.config.keys import KEYS
+from rpg.diagnostics import fitted
 from rpg.plan.estimate import GB, GPUS
 from rpg.plan.run_plan import INDENT, as_json, chosen, lines, made_for
 from rpg.registry import recipe
@@ -32,13 +31,11 @@ def run(args: argparse.Namespace) -> int:
     """Print the plan; return 2 without an estimate, 1 if a phase or the KV cache does not fit the GPU, else 0."""
     try:
         gpu = chosen(args.gpu, args.memory)
-        more = [f"rpg.gpu_memory={gpu.memory / GB:g}"]
+        more = [f"{KEYS['gpu_memory']}={gpu.memory / GB:g}"]
         if args.nodes is not None:
-            more.append(f"trainer.nnodes={args.nodes}")
+            more.append(f"{KEYS['nodes']}={args.nodes}")
         configuration = of_script(recipe.find(args.script), [*args.overrides, *more])
-        if diagnostics := list(types.types(configuration)):
-            raise Refused(diagnostics)
-        if configuration.get("trainer.device") == "cpu":
+        if configuration.settings.device == "cpu":
             remedy = f"`rpg doctor {args.script}` checks this machine, docs/cpu.md has time and memory"
             raise ValueError(f"{args.script} runs on the CPU, and the estimates are for GPUs; {remedy}")
         plan = made_for(configuration.config, gpu)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
-from rpg.config import freeze, preflight
-from rpg.config.check import SUBJECTS, Refused
+from rpg.checks import preflight
+from rpg.config import freeze
 from rpg.config.compose import compose
-from rpg.config.overrides import BadSetting
 from rpg.config.run_config import RunConfig
+from rpg.diagnostics import BadSetting, Refused
 from rpg.run import cleanup, directory, signals, submit
 
 if TYPE_CHECKING:
@@ -27,14 +27,15 @@ def start(name: str | None, overrides: list[str]) -> int:
     try:
         only_show = dry_run()
         remote = only_show or submit.to_cluster()  # files and machine are the cluster's
-        run = freeze.freeze(compose(name, overrides), contents=not remote)
-        tell(run.notes)
+        composed, notes = compose(name, overrides)
+        tell(notes)
+        run = freeze.freeze(composed, contents=not remote)
         if remote:
             tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, ["cheap"], ["settings"]))
-            return show(run) if only_show else submit.submit(run.get("trainer.experiment_name"), name, overrides)
+            return show(run) if only_show else submit.submit(run.settings.run_name, name, overrides)
         tell(freeze.export(run))
         with imports(run) as server:  # beside the checks, of which some import verl
-            tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, subjects=SUBJECTS))
+            tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run))
             with directory.held(run), cleanup.temporary_files():
                 from rpg.run.train import train
 
@@ -76,12 +77,12 @@ def imports(run: RunConfig) -> Iterator["Preloaded | None"]:
 
     Yields None if nothing is preloaded.
     """
-    if not run.get("rpg.preload.late") or run.cluster:
+    if not run.settings.preload_late or run.cluster:
         yield None
         return
     from rpg.verl_plugin.cpu.preload import Preloaded
 
-    server = Preloaded(run.get("rpg.preload.early"), run.get("rpg.preload.late"))
+    server = Preloaded(run.settings.preload_early, run.settings.preload_late)
     signals.before_exit.callback(server.close)
     try:
         yield server

@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rpg.config.check import Refused
-from rpg.config.secrets import has_login, in_variables
+from rpg.diagnostics import Refused
 from rpg.registry.recipe import home
 from rpg.run import signals
 from rpg.run.signals import IN_JOB
+from rpg.secrets import has_login, in_variables
 from rpg.verl_plugin.version import ALLOW
 
 PLUGIN = "rpg.verl_plugin.autoload"

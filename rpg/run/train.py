@@ -43,7 +43,7 @@ def train(run: RunConfig, server: "Preloaded | None") -> int:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signals.raise_from_now()
     signal.signal(INTERRUPT, signal.default_int_handler)
-    log = run.directory / "run.log" if run.get("rpg.console") == "progress" else None
+    log = run.directory / "run.log" if run.settings.console == "progress" else None
     if log:
         print(f"run.log, metrics and checkpoints: {brief(run.directory)}", file=sys.stderr, flush=True)
     with redirected(log) as terminal:
@@ -141,10 +141,10 @@ def _clean_up(run: RunConfig, actors: list[Any]) -> None:
 
 def next_start(run: RunConfig) -> str:
     """Say where the same command begins after this run has ended."""
-    if run.get("trainer.resume_mode") == "disable":
+    if run.settings.resume_mode == "disable":
         return "the same command begins again (trainer.resume_mode=disable)"
     if not run.resumes_by_choice:
-        return f"the same command resumes from {run.get('trainer.resume_from_path')}"
+        return f"the same command resumes from {run.settings.resume_path}"
     for step, directory in steps(run.directory):
         if verify(directory, contents=False).complete:  # reading the contents takes minutes for a large model
             return f"the same command resumes from the checkpoint of step {step}"

@@ -5,7 +5,8 @@ import os
 import sys
 from pathlib import Path
 
-from rpg.config.overrides import override
+from rpg.config.keys import KEYS
+from rpg.overrides import override
 from rpg.registry import recipe
 
 VARIABLES = {"model": "MODEL_PATH", "train": "TRAIN_FILE", "test": "TEST_FILE"}
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         overrides = [*script.overrides]
         if args.reward:
             path = args.reward if args.reward.startswith("pkg://") else Path(args.reward).expanduser().absolute()
-            overrides.append(override("reward.custom_reward_function.path", path))
+            overrides.append(override(KEYS["reward"], path))
     except ValueError as error:
         print(f"rpg train: {error}", file=sys.stderr)
         return 2

@@ -7,9 +7,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from rpg.config.overrides import BadSetting, key_of
+from rpg.config.keys import KEYS
 from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import SIZES, toy_problems
+from rpg.diagnostics import BadSetting
+from rpg.overrides import key_of
 
 SCRIPT = "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28"
 ANSWERS = 4  # answers to each of the 256 held-out problems
@@ -21,19 +23,13 @@ GAIN = 0.30
 # A decaying learning rate ends with less noise than the script's constant one. At 1e-4 thirty steps are too few
 # (+0.339); at 4e-4 the gain depends on the initial model (0.33 to 0.47).
 SETTINGS = [
-    f"actor_rollout_ref.rollout.val_kwargs.n={ANSWERS}",
-    "actor_rollout_ref.actor.optim.lr=2e-4",
-    "actor_rollout_ref.actor.optim.lr_scheduler_type=cosine",
-    "trainer.test_freq=15",
+    f"{KEYS['val_n']}={ANSWERS}",
+    f"{KEYS['lr']}=2e-4",
+    f"{KEYS['lr_schedule']}=cosine",
+    f"{KEYS['test_freq']}=15",
 ]
 # set by the demo, which reads these files afterwards and shows the curve of one run from its start
-OWN = (
-    "trainer.default_local_dir",
-    "trainer.resume_mode",
-    "actor_rollout_ref.model.path",
-    "data.train_files",
-    "data.val_files",
-)
+OWN = (*(KEYS[name] for name in ("directory", "resume_mode", "model", "train_files", "val_files")),)
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from rpg.config.check import Refused
 from rpg.config.compose import of_script
-from rpg.config.overrides import BadSetting, check_text, override
-from rpg.config.types import types
+from rpg.config.keys import KEYS
+from rpg.diagnostics import BadSetting, Refused
+from rpg.overrides import check_text, override
 from rpg.registry import recipe
 from rpg.run.processes import call
 from rpg.run.start import dry_run
@@ -38,8 +38,7 @@ def run(args: argparse.Namespace) -> int:
         check_overrides(args.overrides)
         if args.prepare_only and args.overrides:
             raise BadSetting(f"{args.overrides[0]}: is for the run, and --prepare-only starts none; leave it out")
-        if wrong := list(types(of_script(recipe.find(SCRIPT), [*SETTINGS, *args.overrides]))):
-            raise Refused(wrong)
+        of_script(recipe.find(SCRIPT), [*SETTINGS, *args.overrides])
         directory.mkdir(parents=True, exist_ok=True)
     except (BadSetting, Refused, OSError) as error:
         return _fail(error, 2)
@@ -53,11 +52,11 @@ def run(args: argparse.Namespace) -> int:
     console.rule("training: verl, Ray, FSDP2 and vLLM on this CPU, 5 minutes")
     run_dir = directory / "demo"
     settings = [
-        override("trainer.default_local_dir", run_dir),
-        "trainer.resume_mode=disable",
-        override("actor_rollout_ref.model.path", directory / "model"),
-        override("data.train_files", directory / "toy_train.parquet"),
-        override("data.val_files", directory / "toy_test.parquet"),
+        override(KEYS["directory"], run_dir),
+        f"{KEYS['resume_mode']}=disable",
+        override(KEYS["model"], directory / "model"),
+        override(KEYS["train_files"], directory / "toy_train.parquet"),
+        override(KEYS["val_files"], directory / "toy_test.parquet"),
     ]
     code = call(["bash", str(recipe.paths()[SCRIPT]), *settings, *SETTINGS, *args.overrides])
     if code or dry_run():

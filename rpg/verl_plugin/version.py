@@ -10,6 +10,8 @@ import sys
 from importlib import metadata
 from types import ModuleType
 
+from rpg.diagnostics import ABSENT, Diagnostic, Refused
+
 VERL = "0.9.1"  # the version of requirement.txt and requirements/cpu.txt, with which everything is tested
 SYSTEM = ">=0.9,<0.10"  # as in the extra [system] of pyproject.toml
 INSTALL = f"pip install verl=={VERL}"
@@ -39,6 +41,26 @@ def has_system(version: str | None) -> bool:
 def allowed() -> bool:
     """Return whether the system may be tried on another version."""
     return os.environ.get(ALLOW) == "1"
+
+
+def unsupported() -> list[Diagnostic]:
+    """Return a warning about an allowed version outside SYSTEM, [] for one inside.
+
+    Another verl is refused because its changes may act silently; scripts/check_verl.py compares it with what the plugin
+    relies on.
+
+    Raises:
+        Refused: verl is missing, or its version is neither in SYSTEM nor allowed.
+    """
+    verl = installed()
+    if verl is None:
+        raise Refused([Diagnostic("verl", ABSENT, "is not installed", f"bash scripts/setup.sh, or {INSTALL}")])
+    if has_system(verl):
+        return []
+    message = f"is not {SYSTEM}, the versions on which whole runs work; elsewhere docs/plain_verl.md"
+    if not allowed():
+        raise Refused([Diagnostic("verl", verl, message, f"{INSTALL}, or set {ALLOW}=1 to try it")])
+    return [Diagnostic("verl", verl, message, "python scripts/check_verl.py lists the differences", "warning")]
 
 
 def missing_extra(error: ImportError) -> str | None:

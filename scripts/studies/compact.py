@@ -15,7 +15,7 @@ from typing import Any
 import pandas
 import yaml
 
-from rpg.config.run_config import leaves
+from rpg.dotted import leaves
 from rpg.results.run_settings import put
 from rpg.results.runs import load_runs
 

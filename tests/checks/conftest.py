@@ -14,7 +14,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from rpg.config import preflight
-from rpg.config.check import Refused
+from rpg.diagnostics import Refused
 from rpg.config.compose import compose_config, resolve
 from rpg.config.run_config import RunConfig
 from rpg.data.parquet import repeated_rows, write_parquet

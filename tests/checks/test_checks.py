@@ -18,7 +18,7 @@ from rpg.config import inputs, preflight, reward, types
 from rpg.config.check import CHEAP_OR_VERL, Refused
 from rpg.config.compose import compose
 from rpg.config.run_config import RunConfig
-from rpg.data.diagnostics import ABSENT, shown
+from rpg.diagnostics import ABSENT, shown
 from rpg.data.parquet import SCHEMA as COLUMNS
 from rpg.files import manifest
 from rpg.results.run_settings import put

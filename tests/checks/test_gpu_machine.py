@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rpg.config import gpu_host
+from rpg import gpu_host
 from rpg.config.compose import detected_memory
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +117,7 @@ def test_setup_stops_before_the_download(tmp_path):
 def test_a_python_without_headers(tmp_path):
     """PYTHONHOME with the standard library alone."""
     (tmp_path / "lib").symlink_to(Path(sysconfig.get_paths()["stdlib"]).parent)
-    command = [sys.executable, "-m", "rpg.config.gpu_host"]
+    command = [sys.executable, "-m", "rpg.gpu_host"]
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONHOME": str(tmp_path)}, capture_output=True,
                           text=True, check=False)  # fmt: skip
     release = f"python{sys.version_info.major}.{sys.version_info.minor}"

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from rpg.cli import main
 from rpg.config.compose import compose_config, resolve
-from rpg.data.diagnostics import fitted
+from rpg.diagnostics import fitted
 from rpg.plan import estimate, memory
 from rpg.plan.run_plan import INDENT
 

@@ -11,7 +11,7 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 
 import rpg.run.train
 from rpg.config import inputs
-from rpg.data.diagnostics import Diagnostic
+from rpg.diagnostics import Diagnostic
 from rpg.data.parquet import SCHEMA, Problem, make_row
 from rpg.run import start
 from tests.checks.conftest import overrides, run_of

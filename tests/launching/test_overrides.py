@@ -5,7 +5,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rpg.config.overrides import BadSetting, override
+from rpg.diagnostics import BadSetting
+from rpg.overrides import override
 
 TEXT = st.text(st.sampled_from("ab_/.-'\"\\ ,=()[]{}$ü1\n") | st.characters(exclude_categories=["Cs"])).filter(
     lambda text: "${" not in text

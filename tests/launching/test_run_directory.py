@@ -11,7 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rpg.config import fingerprint
-from rpg.config.check import Refused
+from rpg.diagnostics import Refused
 from rpg.config.run_config import RunConfig
 from rpg.files.atomic import write_whole
 from rpg.files.integrity import TRACKER, newest_complete

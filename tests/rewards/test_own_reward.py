@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 from rpg.config import fingerprint
 from rpg.config.compose import compose
-from rpg.config.overrides import BadSetting
+from rpg.diagnostics import BadSetting
 from rpg.rewards.user_reward import ADAPTER, RewardError, as_score, compute_score, find_reward, sandbox_of
 
 VERLS = "def {name}(data_source, solution_str, ground_truth, extra_info=None, **kwargs):\n    return 1.0\n"

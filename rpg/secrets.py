@@ -2,11 +2,11 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from rpg.config.check import check
-from rpg.config.run_config import RunConfig, leaves
-from rpg.data.diagnostics import ABSENT, Diagnostic
+from rpg.diagnostics import ABSENT, Diagnostic
+from rpg.dotted import leaves, value_at
 
 # last word of the names of secrets, such as WANDB_API_KEY, HF_TOKEN, RAY_AUTH_TOKEN, AWS_SECRET_ACCESS_KEY
 LAST_WORDS = frozenset({"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS"})
@@ -37,21 +37,22 @@ def in_environment(environment: Mapping[str, str] | None = None) -> dict[str, st
     return {name: value for name, value in variables.items() if names_a_secret(name) and len(value) >= SHORTEST}
 
 
-# sections whose keys are names of variables or secrets; keys elsewhere can end in these words (data.prompt_key)
-NAMED = ("rpg.env", "ray_kwargs.ray_init", "ray_kwargs.ray_init.runtime_env.env_vars")
 ELSEWHERE = "a local run's processes inherit it, those of a cluster what `ray start` was given"
 
 
-@check("secrets", "the configuration, which is stored on disk, has no token, password or URL with a login")
-def secrets(run: RunConfig) -> Iterator[Diagnostic]:
-    """config.yaml, run.log, W&B and plots show the configuration. The diagnostics do not show the value."""
+def in_configuration(config: dict[str, Any], sections: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield the secrets in a configuration, which config.yaml, run.log, W&B and plots would show.
+
+    sections: of variables, the first of environment variables; elsewhere keys may end in a secret's word
+    (data.prompt_key). The diagnostics do not show the value.
+    """
     known = in_environment()
-    for key, value in leaves(run.config, into_lists=True):
-        yield from _secret(key, str(value), key.startswith(tuple(f"{section}." for section in NAMED)), known)
-    env = run.get("rpg.env")
-    if isinstance(env, dict):  # an existing variable overrides rpg.env and would be written in its place
+    for key, value in leaves(config, into_lists=True):
+        yield from _secret(key, str(value), key.startswith(tuple(f"{section}." for section in sections)), known)
+    env = value_at(config, sections[0])
+    if isinstance(env, dict):  # an existing variable overrides the section and would be written in its place
         already = {name: os.environ[name] for name in env if name in os.environ and not names_a_secret(name)}
-        yield from in_variables("rpg.env", {name: text for name, text in already.items() if text != str(env[name])})
+        yield from in_variables(sections[0], {name: text for name, text in already.items() if text != str(env[name])})
 
 
 def in_variables(where: str, variables: Mapping[str, str]) -> Iterator[Diagnostic]:

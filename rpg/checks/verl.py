@@ -10,23 +10,21 @@ import io
 import types
 import typing
 import warnings
-from collections.abc import Iterator
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import TypeAdapter
 
-from rpg.config.check import check
-from rpg.config.external_lib import EXTERNAL, libraries
-from rpg.config.rules import SEPARATE, SOCKETS
-from rpg.config.run_config import RunConfig
-from rpg.config.settings import KEYS, RANGES, STRICT
-from rpg.config.types import did_you_mean, faults, is_read, verl_defaults
-from rpg.data.diagnostics import ABSENT, Diagnostic
+from rpg.checks.settings import SEPARATE
+from rpg.config.keys import ACTOR, KEYS, RANGES, ROLLOUT, STRICT
+from rpg.config.run_config import RunConfig, did_you_mean, faults, is_read, verl_defaults
+from rpg.config.user_code import SOCKETS
+from rpg.diagnostics import ABSENT, Diagnostic, Findings
 
 
-@check("registered with verl", "loss, estimator, reward manager and checkpoint engine are known to verl", "verl")
-def registered(run: RunConfig) -> Iterator[Diagnostic]:
-    """Names must be registered by verl, the plugin, or the user's external_lib, which is imported here as in a run.
+def registered(run: RunConfig) -> Findings:
+    """Loss, estimator, reward manager and checkpoint engine are known to verl.
+
+    Names must be registered by verl, the plugin, or the user's external_lib, which is imported here as in a run.
 
     verl registers the checkpoint engines whose packages are installed.
     """
@@ -36,11 +34,14 @@ def registered(run: RunConfig) -> Iterator[Diagnostic]:
 
     from rpg.verl_plugin import external, register
 
-    for name in libraries(run):
+    s = run.settings
+    for name in s.libraries or []:
         try:
             external.load(name)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a user's file raises
-            yield Diagnostic(EXTERNAL, name, f"cannot be imported: {type(error).__name__}: {error}", "correct it")
+            yield Diagnostic(
+                KEYS["external_lib"], name, f"cannot be imported: {type(error).__name__}: {error}", "correct it"
+            )
             return
     try:
         register()
@@ -48,26 +49,27 @@ def registered(run: RunConfig) -> Iterator[Diagnostic]:
         yield Diagnostic("rpg.verl_plugin", ABSENT, str(error), "remove the other package that registers it")
         return
     registries: dict[str, Any] = {KEYS["loss"]: POLICY_LOSS_REGISTRY, KEYS["estimator"]: ADV_ESTIMATOR_REGISTRY}
-    if run.get("reward.reward_manager.source", "register") == "register":
+    if s.manager_source in (None, "register"):
         registries[KEYS["manager"]] = managers.REWARD_MANAGER
     for key, registry in registries.items():
         name, known = run.get(key), sorted(map(str, registry))
         if name not in registry:
             remedy = f"{did_you_mean(name, known)} known: {', '.join(known)}".strip()
             yield Diagnostic(key, name, "is not registered with verl", remedy)
-    s = run.settings
-    if s.schedule == SEPARATE and s.engine_module in (None, SOCKETS):
-        if s.engine_module:
-            importlib.import_module(s.engine_module)
+    if s.schedule == SEPARATE and s.transfer_module in (None, SOCKETS):
+        if s.transfer_module:
+            importlib.import_module(s.transfer_module)
         try:
-            CheckpointEngineRegistry.get(s.engine)
+            CheckpointEngineRegistry.get(s.transfer_engine)
         except ValueError as error:  # the message names the missing package
-            yield s.wrong("engine", str(error))
+            yield s.error("transfer_engine", str(error))
 
 
-@check("rejection criteria", "verl can parse rollout_rs and its thresholds", "verl")
-def rejection(run: RunConfig) -> Iterator[Diagnostic]:
-    """verl would parse them only after the first batch's rollouts."""
+def rejection(run: RunConfig) -> Findings:
+    """Verl can parse rollout_rs and its thresholds.
+
+    verl would parse them only after the first batch's rollouts.
+    """
     from verl.trainer.ppo.rollout_corr_helper import SUPPORTED_ROLLOUT_RS_OPTIONS, _parse_rollout_rs_thresholds
 
     s = run.settings
@@ -77,21 +79,23 @@ def rejection(run: RunConfig) -> Iterator[Diagnostic]:
     criteria = [name.strip() for name in named.split(",") if name.strip()]
     if unknown := [name for name in criteria or [named] if name not in SUPPORTED_ROLLOUT_RS_OPTIONS]:
         wrong = f"names {unknown[0]}, and verl's criteria are {', '.join(sorted(SUPPORTED_ROLLOUT_RS_OPTIONS))}"
-        yield s.wrong("rejection", wrong, did_you_mean(unknown[0], SUPPORTED_ROLLOUT_RS_OPTIONS))
+        yield s.error("rejection", wrong, did_you_mean(unknown[0], SUPPORTED_ROLLOUT_RS_OPTIONS))
         return
     try:
         _parse_rollout_rs_thresholds(criteria, limits)
     except (ValueError, TypeError, ZeroDivisionError) as error:
-        yield s.wrong("rejection_threshold", str(error))
+        yield s.error("rejection_threshold", str(error))
 
 
-@check("verl's dataclasses", "settings of verl's dataclasses are fields of them and have their types", "verl")
-def verl_types(run: RunConfig) -> Iterator[Diagnostic]:
-    """Finds keys that no dataclass field reads, and wrong types of fields without a default."""
+def verl_types(run: RunConfig) -> Findings:
+    """Settings of verl's dataclasses are fields of them and have their types.
+
+    Finds keys that no dataclass field reads, and wrong types of fields without a default.
+    """
     yield from _section("", run.config, verl_defaults())
 
 
-def _section(section: str, settings: dict[str, Any], defaults: Any) -> Iterator[Diagnostic]:
+def _section(section: str, settings: dict[str, Any], defaults: Any) -> Findings:
     defaults = defaults if isinstance(defaults, dict) else {}
     owner = _dataclass(settings)
     if settings.get("_target_") and owner is None and defaults.get("_target_"):
@@ -134,13 +138,11 @@ def _simple(annotation: Any) -> bool:
     return annotation in (int, float, bool, str, list, dict, tuple, type(None), Any)
 
 
-@check(
-    "verl's own validation",
-    "verl builds its dataclasses from the configuration, and its validate_config passes",
-    "verl",
-)
-def verl_validation(run: RunConfig) -> Iterator[Diagnostic]:
-    """Reports verl's message under the key of its section."""
+def verl_validation(run: RunConfig) -> Findings:
+    """Verl builds its dataclasses from the configuration, and its validate_config passes.
+
+    Reports verl's message under the key of its section.
+    """
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
@@ -149,7 +151,7 @@ def verl_validation(run: RunConfig) -> Iterator[Diagnostic]:
 
     refusals = (HydraException, OmegaConfBaseException, AssertionError, ValueError, TypeError, LookupError)
     refused = False
-    for section in ("actor_rollout_ref.actor", "actor_rollout_ref.rollout"):
+    for section in (ACTOR, ROLLOUT):
         try:
             omega_conf_to_dataclass(OmegaConf.create(run.get(section)))  # type: ignore[arg-type]
         except refusals as error:

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterator
 from importlib import metadata
 
-from rpg.config import freeze, gpu_machine
+from rpg import gpu_host
+from rpg.checks.preflight import ask, name_of, rule_of
+from rpg.config import freeze
 from rpg.config.compose import of_script
-from rpg.config.preflight import ask
 from rpg.config.run_config import RunConfig
-from rpg.data.diagnostics import ABSENT, Diagnostic, Level
+from rpg.diagnostics import ABSENT, Diagnostic, Level, Refused
 from rpg.names import ADVANTAGES
 from rpg.names import LOSSES as LOSS_NAMES
 from rpg.registry import recipe
@@ -50,21 +51,36 @@ def check_all(script: str | None, overrides: list[str], ray: bool) -> Iterator[t
         try:
             configuration = of_script(recipe.find(script), overrides)
             yield "ok", f"configuration: {script} resolves"
-            for name, value in configuration.get("rpg.env").items():  # as in the run's processes
+            for name, value in configuration.settings.env.items():  # as in the run's processes
                 os.environ.setdefault(name, str(value))
+        except Refused as refusal:
+            for diagnostic in refusal.diagnostics:
+                yield "error", f"configuration: {diagnostic}"
         except ValueError as error:
             yield "error", f"configuration: {error}"
-    for diagnostic in versions(configuration and configuration.get("trainer.device")):
+    for diagnostic in versions(configuration and configuration.settings.device):
         yield diagnostic.level, str(diagnostic)
     if configuration is None:
-        for diagnostic in gpu_machine.of_this_machine():
+        for diagnostic in gpu_tools():
             yield diagnostic.level, str(diagnostic)
         return
     for check, diagnostics in ask(configuration, ("cheap", "verl", "thorough")):
         for diagnostic in diagnostics:
-            yield diagnostic.level, f"{check.name}: {diagnostic}"
+            yield diagnostic.level, f"{name_of(check)}: {diagnostic}"
         if not diagnostics:
-            yield "ok", f"{check.name}: {check.rule}"
+            yield "ok", f"{name_of(check)}: {rule_of(check)}"
+
+
+def gpu_tools() -> Iterator[Diagnostic]:
+    """Check driver and build tools of this machine without a run, if torch is built for CUDA."""
+    import torch
+
+    if torch.version.cuda is None:
+        return
+    if old := gpu_host.old_driver(int(torch.version.cuda.partition(".")[0])):
+        yield Diagnostic("NVIDIA driver", old[0], old[1], gpu_host.UPDATE)
+    for tool, message, remedy in gpu_host.build_tools():
+        yield Diagnostic(tool, ABSENT, message, remedy)
 
 
 def plugin(name: str, probe: str) -> Diagnostic:

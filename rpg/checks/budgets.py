@@ -1,50 +1,43 @@
 """Checks that compare the estimated memory and disk of the settings with the machine."""
 
 import math
+import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 
-from rpg.config.check import check
-from rpg.config.gpu_host import visible
-from rpg.config.machine import RUN_DIR, nearest
+from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
-from rpg.config.settings import ACTOR, BUCKET, MODEL, ROLLOUT
-from rpg.data.diagnostics import ABSENT, Diagnostic, Level
+from rpg.diagnostics import ABSENT, Diagnostic, Findings, Level
 from rpg.files.integrity import steps
+from rpg.gpu_host import visible
 from rpg.plan import memory as device_memory
 from rpg.plan.estimate import GB, MIB, Shape, bytes_of, checkpoint_bytes, checkpoints_at_once, shape_of
-
-SHAPE = f"{MODEL}.path"
 
 
 def _shape(run: RunConfig) -> Shape | None:
     """Return the model's shape, or None if it is unknown (the check `memory` then reports it)."""
     try:
-        return shape_of(str(run.get(SHAPE)))
+        return shape_of(run.settings.model)
     except ValueError:
         return None
 
 
-@check(
-    "memory",
-    "training, rollout and KV cache fit into GPU memory, offloaded state into the host's",
-    "thorough",
-    "machine",
-)
-def memory(run: RunConfig) -> Iterator[Diagnostic]:
-    """Yields estimates with their terms; they do not replace a trial of a few steps."""
+def memory(run: RunConfig) -> Findings:
+    """Training, rollout and KV cache fit into GPU memory, offloaded state into the host's.
+
+    Yields estimates with their terms; they do not replace a trial of a few steps.
+    """
     try:
-        shape = shape_of(str(run.get(SHAPE)))
+        shape = shape_of(run.settings.model)
     except ValueError as error:
-        yield Diagnostic(SHAPE, run.get(SHAPE), str(error), level="warning")
+        yield run.settings.finding("model", str(error), "", "warning")
         return
     gpus = [] if run.cluster or run.logical else visible()
     if shape is None:
         wrong = "its shape is unknown"
-        yield Diagnostic(SHAPE, run.get(SHAPE), wrong, "set MODEL_PATH to a local directory", "skip")
+        yield run.settings.finding("model", wrong, "set MODEL_PATH to a local directory", "skip")
     elif not gpus:
         yield Diagnostic("GPU", ABSENT, "no GPU here; `rpg plan` estimates for one", level="skip")
     else:
@@ -52,7 +45,7 @@ def memory(run: RunConfig) -> Iterator[Diagnostic]:
         yield host_needs(run, shape, host_limit())
 
 
-def needs(run: RunConfig, shape: Shape, device: float) -> Iterator[Diagnostic]:
+def needs(run: RunConfig, shape: Shape, device: float) -> Findings:
     """Compare every phase and the KV cache of a model of this shape with a device's bytes."""
     config = run.config
     for phase in device_memory.phases(shape, config, run.devices, device):
@@ -61,9 +54,9 @@ def needs(run: RunConfig, shape: Shape, device: float) -> Iterator[Diagnostic]:
         estimate = f"about {phase}; there are {device / GB:.3g} GB a device"
         yield Diagnostic(phase.name, ABSENT, estimate, remedy, "ok" if fits else "error")
     count = device_memory.kv_tokens(shape, config, device)
-    length = run.get("data.max_prompt_length") + run.get("data.max_response_length")
+    length = run.settings.prompt + run.settings.response
     estimate, fits = f"{count:.0f} tokens: {count / length:.0f} sequences of full length at once", count >= length
-    remedy = "" if fits else "more memory for vLLM, or a smaller data.max_response_length"
+    remedy = "" if fits else f"more memory for vLLM, or a smaller {KEYS['response']}"
     yield Diagnostic("KV cache", ABSENT, estimate, remedy, "ok" if fits else "error")
 
 
@@ -88,50 +81,60 @@ def host_needs(run: RunConfig, shape: Shape, limit: float) -> Diagnostic:
     return Diagnostic(phase.name, ABSENT, estimate, remedy, "ok" if fits else "error")
 
 
-@check("context", "the model's context holds prompt plus response")
-def context(run: RunConfig) -> Iterator[Diagnostic]:
-    """vLLM would reject it only after minutes."""
-    shape, key = _shape(run), f"{ROLLOUT}.max_model_len"
-    length = run.get(key)
-    if shape is not None and shape.positions is not None and length is not None and length > shape.positions:
+def context(run: RunConfig) -> Findings:
+    """The model's context holds prompt plus response.
+
+    vLLM would reject it only after minutes.
+    """
+    s, shape = run.settings, _shape(run)
+    if shape is not None and shape.positions is not None and s.context is not None and s.context > shape.positions:
         wrong = f"is beyond the {shape.positions} tokens of the model's context (max_position_embeddings)"
-        yield Diagnostic(key, length, wrong, "lower data.max_response_length, or use another model")
+        yield s.error("context", wrong, f"lower {KEYS['response']}, or use another model")
 
 
-@check("weight bucket", "without CUDA: the bucket holds the largest weight, /dev/shm one per rank", subject="machine")
-def weight_bucket(run: RunConfig) -> Iterator[Diagnostic]:
-    """verl would fail at the first synchronisation, and writing beyond /dev/shm kills the process without a message."""
-    shape = _shape(run)
-    if shape is None or run.get("trainer.device") != "cpu":
+def weight_bucket(run: RunConfig) -> Findings:
+    """Without CUDA: the bucket holds the largest weight, /dev/shm one per rank.
+
+    verl would fail at the first synchronisation, and writing beyond /dev/shm kills the process without a message.
+    """
+    s, shape = run.settings, _shape(run)
+    if shape is None or s.device != "cpu":
         return
-    number, bucket = bytes_of(run.get(f"{ACTOR}.fsdp_config.model_dtype")), run.get(BUCKET)
+    number, bucket = bytes_of(s.model_dtype), s.bucket
     size = shape.largest * number
     if size > bucket * MIB:
         wrong = f"does not hold the model's largest weight, {size / MIB:.0f} MiB"
-        yield Diagnostic(BUCKET, bucket, wrong, f"set it to {math.ceil(size / MIB)} or more")
-    need = run.get("trainer.n_gpus_per_node") * min(bucket * MIB, shape.parameters * number)
+        yield s.error("bucket", wrong, f"set it to {math.ceil(size / MIB)} or more")
+    need = s.gpus * min(bucket * MIB, shape.parameters * number)
     free = shutil.disk_usage("/dev/shm").free
     if need > free and not run.cluster:
         wrong = f"/dev/shm has {free / MIB:.0f} MiB free, and the buckets of all ranks need {need / MIB:.0f}"
-        yield Diagnostic(BUCKET, bucket, wrong, "give the container more (docker run --shm-size)")
+        yield s.error("bucket", wrong, "give the container more (docker run --shm-size)")
 
 
-@check("disk", "two checkpoints fit on the disk; a warning if the others to keep do not", subject="machine")
-def disk(run: RunConfig) -> Iterator[Diagnostic]:
-    """Without space for two, a failure while the second is written could leave none."""
+def nearest(path: Path) -> Path:
+    """Return the path or its nearest parent that exists, as far as this user may look."""
+    return next(folder for folder in (path, *path.parents) if os.path.exists(folder))
+
+
+def disk(run: RunConfig) -> Findings:
+    """Two checkpoints fit on the disk; a warning if the others to keep do not.
+
+    Without space for two, a failure while the second is written could leave none.
+    """
     if (shape := _shape(run)) is not None:
         yield from checkpoints_fit(run, shape)
 
 
-def checkpoints_fit(run: RunConfig, shape: Shape) -> Iterator[Diagnostic]:
+def checkpoints_fit(run: RunConfig, shape: Shape) -> Findings:
     """Compare the size of the run's checkpoints with the free space; it reuses the space of earlier ones."""
     config = run.config
     size, most = checkpoint_bytes(shape, config), checkpoints_at_once(config)
-    target = Path(run.get(RUN_DIR)).expanduser().absolute()
+    s, target = run.settings, run.directory.absolute()
     place = nearest(target)
     free = shutil.disk_usage(place).free
     saved = 0
-    if run.get("trainer.resume_mode") != "disable" and run.get("trainer.max_actor_ckpt_to_keep"):
+    if s.resume_mode != "disable" and s.kept:
         saved = min(len(steps(target)), most)
     result = f"{most} at once of {size / GB:.3g} GB; there are {free / GB:.3g} GB free at {place}"
     if saved:
@@ -139,5 +142,5 @@ def checkpoints_fit(run: RunConfig, shape: Shape) -> Iterator[Diagnostic]:
     level: Level = "ok"
     if most * size > free + saved * size:
         level = "error" if min(most, 2) * size > free + saved * size else "warning"
-    remedy = "" if level == "ok" else "set CKPTS_DIR elsewhere, or trainer.max_actor_ckpt_to_keep=2"
+    remedy = "" if level == "ok" else f"set CKPTS_DIR elsewhere, or {KEYS['kept']}=2"
     yield Diagnostic("checkpoints", ABSENT, result, remedy, level)

@@ -9,11 +9,9 @@ from typing import Any
 
 from hydra.core.override_parser.types import Quote, QuotedString
 
+from rpg.diagnostics import BadSetting
+
 PLAIN = re.compile(r"/[A-Za-z0-9_./+-]*|[A-Za-z]+_[A-Za-z0-9_.-]*")  # Hydra reads this as text without quotes
-
-
-class BadSetting(ValueError):
-    """A setting that cannot be read; the message names key, value and remedy."""
 
 
 def override(key: str, value: Any) -> str:

@@ -7,9 +7,9 @@ import argparse
 import json
 from collections import Counter
 
-from rpg.config.check import MARKS
-from rpg.data.diagnostics import fitted
-from rpg.run.doctor import check_all
+from rpg.checks.doctor import check_all
+from rpg.checks.preflight import CHECKS, name_of, rule_of
+from rpg.diagnostics import MARKS, fitted
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,12 +19,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, as for the script"
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="also list the checks that passed or were not run")
+    parser.add_argument("--list", action="store_true", help="list the checks of a run and what each wants; run none")
     parser.add_argument("--json", action="store_true", help="every check as JSON")
     parser.add_argument("--ray", action="store_true", help="also ask a Ray worker (RAY_ADDRESS, or a Ray started here)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print failed checks and how many passed; return 1 if a check failed, else 0."""
+    if args.list:
+        for (cost, subject), checks in CHECKS.items():
+            print(f"{subject}, {cost}:")
+            print(*fitted([f"  {name_of(check)}: {rule_of(check)}" for check in checks], 4), sep="\n")
+        return 0
     results: list[dict[str, str]] = []
     for level, message in check_all(args.script, args.overrides, args.ray):
         results.append({"level": level, "message": message})

@@ -1,4 +1,4 @@
-"""Diagnostics of checks on rows, settings and machine, and their grouping per file."""
+"""What a check finds on rows, settings and machine, how it is shown, and the refusal of a run."""
 
 import json
 import shutil
@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 Level = Literal["error", "warning", "ok", "skip"]
 ABSENT = type("Absent", (), {"__repr__": lambda self: "absent"})()
+MARKS = {"ok": "ok  ", "warning": "warn", "error": "FAIL", "skip": "skip"}
 SHOWN_ROWS = 5
 
 
@@ -20,14 +21,14 @@ class Diagnostic:
     Attributes:
         key: a key of the configuration, a column, an environment variable, or another subject.
         value: its value; ABSENT if no value is wrong.
-        wrong: the problem; for level ok or skip, the result.
+        message: the problem; for level ok or skip, the result.
         remedy: what to do.
         level: error (the run cannot work, or would do something else), warning, ok or skip (not checked).
     """
 
     key: str
     value: Any
-    wrong: str
+    message: str
     remedy: str = ""
     level: Level = "error"
 
@@ -37,7 +38,19 @@ class Diagnostic:
     @property
     def statement(self) -> str:
         """The message without the remedy."""
-        return f"{self.key if self.value is ABSENT else f'{self.key}={shown(self.value)}'}: {self.wrong}"
+        return f"{self.key if self.value is ABSENT else f'{self.key}={shown(self.value)}'}: {self.message}"
+
+
+class Refused(ValueError):
+    """The run cannot work; `diagnostics` has the reasons and remedies."""
+
+    def __init__(self, diagnostics: list[Diagnostic]):
+        super().__init__("\n".join(map(str, diagnostics)))
+        self.diagnostics = diagnostics
+
+
+class BadSetting(ValueError):
+    """A setting that cannot be read; the message names key, value and remedy."""
 
 
 def shown(value: Any) -> str:
@@ -59,6 +72,9 @@ def fitted(lines: Iterable[str], indent: int) -> Iterator[str]:
     width, below = shutil.get_terminal_size().columns, " " * indent
     for line in (part for text in lines for part in text.split("\n")):
         yield textwrap.fill(line, width, subsequent_indent=below, break_on_hyphens=False, break_long_words=False)
+
+
+Findings = Iterator[Diagnostic]
 
 
 @dataclass

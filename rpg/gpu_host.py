@@ -1,7 +1,7 @@
 """What a machine with NVIDIA GPUs has besides Python packages: GPUs, driver, Python headers, compiler.
 
 Asks nvidia-smi and libcuda without a CUDA context, which would hold GPU memory as long as its process. Imports the
-standard library only: scripts/setup_gpu.sh runs it before it installs anything. `python -m rpg.config.gpu_host` prints
+standard library only: scripts/setup_gpu.sh runs it before it installs anything. `python -m rpg.gpu_host` prints
 what is wrong; exit code 1 if anything is.
 """
 

@@ -1,0 +1,160 @@
+"""Checks of loss, advantages, KL and reference, whose faults would silently train something else."""
+
+from collections.abc import Collection
+
+from rpg.checks.settings import nearest
+from rpg.config.keys import KEYS
+from rpg.config.run_config import RunConfig
+from rpg.diagnostics import Findings
+from rpg.names import ADVANTAGES, KL_SCOPES, LOSSES, MOVING_REFERENCES
+from rpg.registry.methods import BOUNDS
+
+USUAL_BETA = 1e-4  # rpg_trainer.yaml's default; methods with another coefficient do not change it
+
+
+def loss_name(run: RunConfig) -> Findings:
+    """A loss name that begins with rpg is one of the twenty."""
+    s = run.settings
+    if _misspelt(s.loss, LOSSES) and not s.libraries:
+        yield s.error("loss", "is not an RPG loss", nearest(s.loss, [*LOSSES]))
+
+
+def estimator_name(run: RunConfig) -> Findings:
+    """An estimator name that begins with rpg is rpg or rpg_batchmean."""
+    s = run.settings
+    if _misspelt(s.estimator, ADVANTAGES) and not s.libraries:
+        yield s.error("estimator", "is not registered", nearest(s.estimator, ADVANTAGES))
+
+
+def _misspelt(name: str, known: Collection[str]) -> bool:
+    """Return whether a name that begins with rpg is unknown; verl_validation.py looks up others and the user's own."""
+    return name.lower().startswith("rpg") and name not in known
+
+
+def total_mass(run: RunConfig) -> Findings:
+    """Z_old differs from 1 only with an unnormalised divergence."""
+    s = run.settings
+    if s.z_old not in (None, 1.0) and s.loss in LOSSES and LOSSES[s.loss][0] in ("fkl", "rkl"):
+        wrong = f"has no meaning for {s.loss}, defined between normalised policies"
+        yield s.error("z_old", wrong, "set it to 1.0, or choose a ufkl or urkl loss")
+
+
+def clip_of_the_loss(run: RunConfig) -> Findings:
+    """Clip_scope and clip_branch are set only for a loss that reads them."""
+    s = run.settings
+    form = LOSSES[s.loss][1:] if s.loss in LOSSES else ()
+    readers = (
+        ("clip_scope", ("differentiable", "dual"), "rpg_DIVERGENCE"),
+        ("clip_branch", ("reinforce", "ppo"), "rpg_rf_DIVERGENCE_clip_ppo"),
+    )
+    for name, reader, losses in readers:
+        if getattr(s, name) is not None and form != reader:
+            yield s.error(name, f"is not read by {s.shown('loss')}", f"remove it, or choose a loss {losses}")
+
+
+def kl_counted_once(run: RunConfig) -> Findings:
+    """Verl's KL loss and KL in the reward are off, or have coefficient 0, beside an RPG loss."""
+    s = run.settings
+    remedy = f"set it to false; the strength of the KL is {KEYS['kl_coef']}"
+    for name in ("kl_loss", "kl_in_reward"):
+        if s.loss in LOSSES and getattr(s, name) and getattr(s, f"{name}_coef") != 0:
+            beside = f"with {s.shown(f'{name}_coef')} beside {s.shown('loss')}"
+            yield s.error(name, f"{beside} counts the KL twice: the RPG loss contains its own", remedy)
+
+
+def beta_reaches_the_loss(run: RunConfig) -> Findings:
+    """A changed rpg.kl_coef is the coefficient that the loss uses."""
+    s = run.settings
+    if s.loss in LOSSES:
+        used = s.kl_coef
+        if used is None:
+            wrong = f"is set, and {s.shown('beta')} does not reach it: the loss would take {USUAL_BETA}"
+            yield s.error("loss", wrong, "choose the loss by method=rpg, rpg_rf or rpg_rf_clip_ppo")
+    else:
+        used = s.kl_loss_coef if s.kl_loss else s.kl_in_reward_coef if s.kl_in_reward else 0
+    if s.beta not in (USUAL_BETA, used):
+        wrong = (
+            f"reaches no KL: an RPG loss takes {s.shown('kl_coef')}, another {s.shown('kl_loss_coef')} if "
+            f"{KEYS['kl_loss']}, or {s.shown('kl_in_reward_coef')} if {KEYS['kl_in_reward']}"
+        )
+        yield s.finding("beta", wrong, "remove it, or set that key", "warning")
+
+
+def scope_of_the_kl(run: RunConfig) -> Findings:
+    """A changed rpg.kl_scope reaches an RPG loss, and the KL of responses has z_old 1."""
+    s = run.settings
+    used = s.loss_kl_scope or KL_SCOPES[0] if s.loss in LOSSES else None
+    if s.kl_scope not in (KL_SCOPES[0], used):
+        reason = "choose an rpg method" if used is None else f"set it by {KEYS['kl_scope']} alone"
+        yield s.error("kl_scope", f"reaches no loss: {s.shown('loss')} takes {used or 'none'}", reason)
+    if used == "response" and s.z_old not in (None, 1.0):
+        yield s.error("z_old", "has no meaning for the KL of responses, between normalised policies", "set it to 1.0")
+
+
+def reference(run: RunConfig) -> Findings:
+    """The settings of pi_ref agree: mode, trigger, engine, adapter."""
+    s = run.settings
+    mode = f"with {s.shown('reference')}"
+    for name, wanted in (("every_k", "a number of optimizer steps"), ("kl_target", "nats per token")):
+        if s.reference == name and getattr(s, name) is None:
+            yield s.error(name, f"must be {wanted} {mode}")
+        if s.reference != name and getattr(s, name) is not None:
+            yield s.error(name, f"is not read {mode}", f"remove it, or use reference={name}")
+    if s.reference == "old":
+        return
+    for name in ("strategy", "ref_strategy"):
+        if getattr(s, name) != "fsdp2":
+            yield s.error(name, f"must be fsdp2 {mode}")
+    if s.ref_fsdp_size != s.fsdp_size:
+        wrong = f"must be the actor's {s.fsdp_size} {mode}: each rank copies its own shards"
+        yield s.error("ref_fsdp_size", wrong)
+    if s.reference in MOVING_REFERENCES and s.lora_rank:
+        wrong = f"{mode}: pi_ref of an adapter is the base model, which cannot be renewed"
+        yield s.error("lora_rank", wrong, f"set it to 0, or {KEYS['reference']} to old or fixed")
+    if s.lora_path:
+        wrong = f"{mode}: pi_ref would be the base model, and the run begins with this adapter"
+        yield s.error("lora_path", wrong, f"merge it into the model, or set {KEYS['reference']}=old")
+    if not s.actor_packs and s.ref_micro_batch is None:
+        yield s.error("ref_micro_batch", f"must be a number of sequences {mode}, as {KEYS['actor_packs']} is false")
+
+
+def loss_sees_the_reference(run: RunConfig) -> Findings:
+    """The loss takes ref_log_prob if pi_ref is a separate model.
+
+    verl's own losses do not take it.
+    """
+    s = run.settings
+    if s.reference != "old" and s.loss not in LOSSES:
+        wrong = f"needs a loss that sees the reference, and {s.shown('loss')} does not"
+        yield s.error("reference", wrong, f"choose an rpg loss, or set {KEYS['reference']}=old")
+
+
+def bounds_of_the_loss(run: RunConfig) -> Findings:
+    """A loss of verl has its authors' bounds (a warning).
+
+    verl's losses share clip_ratio_low and clip_ratio_high, which bound a different quantity in each.
+    """
+    bounds = BOUNDS.get(run.settings.loss)
+    if bounds is None:
+        return
+    s = run.settings
+    if (s.clip_low, s.clip_high) == (bounds.low, bounds.high):
+        return
+    wrong = (
+        f"with {s.shown('clip_low')} and {s.shown('clip_high')}, which bound {bounds.meaning}: its authors use "
+        f"{bounds.low:g} and {bounds.high:g} ({bounds.source})"
+    )
+    by_hand = f"set {KEYS['clip_low']}={bounds.low:g} and {KEYS['clip_high']}={bounds.high:g}"
+    remedy = f"take method={bounds.method} with all of its settings, or {by_hand}" if bounds.method else by_hand
+    yield s.finding("loss", wrong, remedy, "warning")
+
+
+def constant_of_the_loss(run: RunConfig) -> Findings:
+    """A loss divided by a length has that length as a constant (a warning).
+
+    Without it the gradient depends on how a mini-batch is split.
+    """
+    s = run.settings
+    if s.aggregation == "seq-mean-token-sum-norm" and s.loss_scale is None:
+        wrong = f"with {s.shown('aggregation')}: verl divides by each micro-batch's longest response"
+        yield s.finding("loss_scale", wrong, f"set it, for example to {s.response}", "warning")

@@ -1,0 +1,98 @@
+"""Checks of the model's directory."""
+
+import json
+import os
+from pathlib import Path
+
+from rpg.checks.data import elsewhere
+from rpg.config.keys import KEYS
+from rpg.config.run_config import RunConfig
+from rpg.diagnostics import Diagnostic, Findings
+
+
+def model_directory(run: RunConfig) -> Findings:
+    """A local model is complete: config.json, tokenizer, weights that can be opened.
+
+    Skips a hub name, unless the hub is switched off: then its files in the hub's cache are looked at.
+    """
+    s, again = run.settings, "copy the model again"
+    directory = _model_here(run)
+    if directory is None:
+        return
+    if isinstance(directory, Diagnostic):
+        yield directory
+        return
+    try:
+        model_config = json.loads((directory / "config.json").read_bytes())
+        kind = ".safetensors" if any(directory.glob("*.safetensors")) else ""  # which are loaded if there are both
+        maps = [json.loads(index.read_bytes())["weight_map"] for index in directory.glob(f"*{kind}.index.json")]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        wrong = f"config.json or the index of the weights cannot be read ({error})"
+        yield s.error("model", wrong, "is this a Hugging Face model directory?")
+        return
+    if not isinstance(model_config, dict) or "model_type" not in model_config:
+        yield s.error("model", "config.json has no model_type", "is this a Hugging Face model directory?")
+    if not any(directory.glob("tokenizer*")) and s.tokenizer is None:
+        yield s.error("model", "no tokenizer files", f"save the tokenizer there, or set {KEYS['tokenizer']}")
+    weights = [*directory.glob("*.safetensors"), *directory.glob("pytorch_model*.bin")]
+    if not weights:
+        yield s.error("model", "no weights (*.safetensors or pytorch_model*.bin)", again)
+    for file in weights:
+        if wrong := broken_weights(file):
+            yield s.error("model", f"{file.name}: {wrong}", again)
+    for shard in sorted(
+        {name for weight_map in maps for name in weight_map.values()} - {file.name for file in weights}
+    ):
+        yield s.error("model", f"{shard} is missing, which the index of the weights names", again)
+
+
+def _model_here(run: RunConfig) -> Path | Diagnostic | None:
+    """Return the model's directory, what is wrong with the path, or None for a model that is loaded from elsewhere."""
+    path, directory = run.settings.model, run.model
+    if os.path.isdir(directory):  # also False if no file can have this name
+        return directory
+    looks_local = path.startswith(("/", "./", "../", "~")) or path.count("/") > 1 or os.path.exists(directory)
+    if elsewhere(path) or (not looks_local and not _hub_is_off(run)):
+        return None
+    if not looks_local and (cached := _in_hub_cache(path)):
+        return cached
+    wrong = "is a file, not a directory" if os.path.exists(directory) else "no such directory"
+    if not looks_local:
+        wrong += ", nor a model in the hub's cache (HF_HUB_OFFLINE is set)"
+    remedy = "set MODEL_PATH to a Hugging Face model directory; `rpg demo` makes the toy model"
+    return run.settings.error("model", wrong, remedy)
+
+
+def _hub_is_off(run: RunConfig) -> bool:
+    variables = {**run.settings.env, **os.environ}
+    value = variables.get("HF_HUB_OFFLINE") or variables.get("TRANSFORMERS_OFFLINE")
+    return str(value).lower() in ("1", "true", "yes", "on")  # as huggingface_hub reads it
+
+
+def _in_hub_cache(name: str) -> Path | None:
+    """Return the directory of a hub model's files in the hub's cache, or None."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        file = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:  # not a name of the hub
+        return None
+    return Path(file).parent if isinstance(file, str) else None
+
+
+def broken_weights(file: Path) -> str | None:
+    """Return what is wrong with a weights file, judging by size and header, or None."""
+    from safetensors import SafetensorError, safe_open
+
+    if not file.exists():
+        return "is a link to nothing"
+    if file.stat().st_size == 0:
+        return "is empty"
+    if file.suffix == ".safetensors":
+        try:
+            with safe_open(file, "numpy"):
+                pass
+        except SafetensorError as error:
+            return f"is incomplete or damaged ({error})"
+    return None

@@ -1,0 +1,107 @@
+"""Checks of pi_old and the asynchronous schedules (docs/off-policy.md)."""
+
+from math import ceil
+
+from rpg.checks.settings import SEPARATE
+from rpg.config.keys import KEYS, Settings
+from rpg.config.run_config import RunConfig
+from rpg.diagnostics import Findings
+from rpg.names import LOSSES
+
+UNWEIGHTED = ("bypass_mode",)  # the loss of verl that has its own weights and ignores rollout_is_weights
+
+
+def pi_old_of(s: Settings) -> str:
+    """Return the pi_old that verl's keys select, regardless of rpg.pi_old."""
+    return "behavior" if s.bypass else "recomputed" if s.weight is None else "decoupled"
+
+
+def pi_old(run: RunConfig) -> Findings:
+    """Rpg.pi_old agrees with verl's keys, and the importance weights reach the loss.
+
+    verl silently skips weights without log-probs or threshold (PPOTrainer._compute_advantage).
+    """
+    s = run.settings
+    selected = pi_old_of(s)
+    if s.pi_old not in (None, selected):
+        wrong = f"is not what {s.shown('bypass')} with {s.shown('weight')} do"
+        yield s.error("pi_old", wrong, f"use the group, pi_old={s.pi_old}")
+    if s.bypass and s.weight is not None:
+        wrong = f"is not read with {s.shown('bypass')}: the ratio to the rollout policy already is the weight"
+        yield s.error("weight", wrong, "use pi_old=behavior or pi_old=decoupled")
+    if not s.keeps_log_probs and selected != "recomputed":
+        wrong = "leaves pi_old without the log-probs of the rollout policy"
+        yield s.error("keeps_log_probs", wrong, "set it to true")
+    if s.weight_threshold is None and selected == "decoupled":
+        wrong = f"with {s.shown('weight')} leaves the weights out: verl computes none without a threshold"
+        remedy = "set it to 2.0, or a large number for weights that are never truncated"
+        yield s.error("weight_threshold", wrong, remedy)
+    if s.loss in UNWEIGHTED and selected == "decoupled":
+        wrong = f"does not multiply with the weights of {s.shown('weight')}"
+        yield s.error("loss", wrong, f"choose another loss, or set {KEYS['weight']}=null")
+
+
+def rejection_sampling(run: RunConfig) -> Findings:
+    """Rollout_rs has a threshold and takes effect."""
+    s = run.settings
+    if s.rejection is None:
+        return
+    if s.rejection_threshold is None:
+        remedy = "set one for all criteria, or one for each, separated by commas"
+        yield s.error("rejection_threshold", f"is needed by {s.shown('rejection')}", remedy)
+    if s.bypass:
+        wrong = f"is not read with {KEYS['bypass']}=true: there is no second policy to compare with the"
+        yield s.error("rejection", f"{wrong} rollout policy", "use pi_old=recomputed or pi_old=decoupled")
+    elif not s.keeps_log_probs:
+        wrong = f"leaves {s.shown('rejection')} out: verl lacks the log-probs of the rollout policy"
+        yield s.error("keeps_log_probs", wrong, "set it to true")
+
+
+def asynchronous_pi_old(run: RunConfig) -> Findings:
+    """An RPG loss on asynchronous rollouts uses recomputed only if that is set.
+
+    Otherwise the weight from rollout policy to recomputed policy is silently missing.
+    """
+    s = run.settings
+    if s.schedule != "sync" and s.pi_old != "recomputed" and pi_old_of(s) == "recomputed":
+        wrong = (
+            f"trains on samples of older policies with pi_old recomputed: the gradient of {s.loss} would be biased in "
+            "proportion to their age (docs/off-policy.md)"
+        )
+        remedy = (
+            "choose pi_old=behavior (the rollout policy; without a clip), pi_old=decoupled (recomputed, weighted; "
+            "with a clip), pi_old=recomputed by that name, or schedule=sync"
+        )
+        yield s.finding("schedule", wrong, remedy, "error" if s.loss in LOSSES else "warning")
+
+
+def staleness(run: RunConfig) -> Findings:
+    """The age limit of responses allows for the batches that rollouts are ahead.
+
+    verl counts the step that requested a prompt and the step that trains on it (ReplayBufferAsync).
+    """
+    s = run.settings
+    for name, mode in (("ahead_colocated", "colocate_async"), ("ahead_separate", SEPARATE)):
+        drops = s.schedule == mode and s.too_old == "drop" and s.oldest is not None
+        if drops and ceil(getattr(s, name)) + 1 > s.oldest:  # type: ignore[operator]
+            wrong = f"makes every response older than {s.shown('oldest')} when it is trained on: all would be dropped"
+            yield s.error(name, wrong, f"lower it, or raise {KEYS['oldest']}")
+
+
+def separate_rollouts(run: RunConfig) -> Findings:
+    """Rollouts use all of their own GPUs; actor and reference share one fsdp2 process.
+
+    verl asserts the other conditions after Ray has started (PPOTrainerSeparateAsync.__init__).
+    """
+    s = run.settings
+    if s.schedule != SEPARATE:
+        return
+    separately, replica = f"with {s.shown('schedule')}", s.tensor_parallel * s.data_parallel
+    if s.rollout_gpus % replica and replica % max(1, s.rollout_gpus):
+        wrong = f"is not a whole number of vLLM replicas of {s.tensor_parallel} x {s.data_parallel} GPUs"
+        yield s.error("rollout_gpus", f"{wrong} ({KEYS['tensor_parallel']}, {KEYS['data_parallel']})")
+    if s.strategy != "fsdp2":
+        yield s.error("strategy", f"must be fsdp2 {separately}")
+    if s.hybrid is False and s.reference != "old":
+        wrong = f"{separately} puts the reference into another process than the actor ({s.shown('reference')})"
+        yield s.error("hybrid", wrong, f"set it to true, or {KEYS['reference']}=old")

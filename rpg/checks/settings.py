@@ -1,0 +1,186 @@
+"""Checks of settings that are valid on their own but inconsistent together: batches, lengths, saving, optimizer.
+
+A check is a function that preflight.py calls; the first sentence of its docstring is what must hold.
+"""
+
+import difflib
+from collections.abc import Sequence
+
+from rpg.config.keys import KEYS, Settings
+from rpg.config.run_config import RunConfig, logs_to
+from rpg.config.user_code import SOCKETS, is_ours
+from rpg.diagnostics import Findings
+from rpg.verl_plugin.schedule_free import OPTIMIZER, PACKAGE, asked_for
+
+METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl's name of the reward
+SEPARATE = "separate_async"
+PADS = "verl would pad the batch with made-up samples"
+
+
+def mini_batches(run: RunConfig) -> Findings:
+    """The mini-batch divides the batch; otherwise verl pads it with made-up samples."""
+    s = run.settings
+    if s.batch % s.mini_batch:
+        remedy = "make one a multiple of the other, the mini-batch the smaller"
+        yield s.error("mini_batch", f"does not divide {s.shown('batch')}; {PADS}", remedy)
+
+
+def ranks(run: RunConfig) -> Findings:
+    """The ranks divide the responses of a mini-batch; the sequence-parallel size divides the ranks."""
+    s = run.settings
+    devices = s.gpus * s.nodes
+    if devices % s.sequence_parallel:
+        yield s.error("sequence_parallel", f"does not divide {_devices(s)}")
+    elif s.mini_batch * s.n % (devices // s.sequence_parallel):
+        what = f"times {s.shown('n')} responses are not divided by the ranks ({s.gpus} x {s.nodes} GPUs / "
+        yield s.error("mini_batch", f"{what}{s.sequence_parallel}); {PADS}", "raise it, or use fewer GPUs")
+
+
+def rollout_replicas(run: RunConfig) -> Findings:
+    """Tensor times data parallel size of a vLLM replica divides the GPUs."""
+    s = run.settings
+    if s.gpus * s.nodes % (s.tensor_parallel * s.data_parallel):
+        yield s.error("tensor_parallel", f"x data_parallel_size={s.data_parallel} does not divide {_devices(s)}")
+
+
+def _devices(s: Settings) -> str:
+    return f"the {s.gpus} x {s.nodes} GPUs of {KEYS['gpus']} x {KEYS['nodes']}"
+
+
+def rollout_sockets(run: RunConfig) -> Findings:
+    """Actor and rollout use one socket name; otherwise each waits for the other."""
+    s = run.settings
+    if s.transfer_module == SOCKETS != s.external_lib:
+        yield s.error("external_lib", f"must be {SOCKETS}, as {KEYS['transfer_module']} is", "set both or neither")
+    if s.schedule == SEPARATE and s.external_lib == SOCKETS != s.transfer_module:
+        wrong = f"must be {SOCKETS} with {s.shown('schedule')}, as {KEYS['external_lib']} is"
+        yield s.error("transfer_module", wrong, "keep the recipe's value, or import that module in yours and set both")
+
+
+def token_budgets(run: RunConfig) -> Findings:
+    """Prompt plus response fits into every token budget."""
+    s = run.settings
+    length = s.prompt + s.response
+    short = f"is below {KEYS['prompt']} + {KEYS['response']} = {s.prompt} + {s.response} tokens"
+    budgets = (
+        ("context", True, s.context),
+        ("batched_tokens", not s.chunked_prefill, s.batched_tokens),
+        ("actor_tokens", s.actor_packs, s.actor_tokens * s.sequence_parallel),
+        ("log_prob_tokens", s.log_prob_packs, s.log_prob_tokens * s.sequence_parallel),
+    )
+    for name, applies, tokens in budgets:
+        if applies and tokens is not None and tokens < length:
+            yield s.error(name, short, "raise it, or shorten the lengths")
+
+
+def overlong_shaping(run: RunConfig) -> Findings:
+    """The overlong buffer is complete, shorter than the response, and has the manager dapo."""
+    s = run.settings
+    if not s.overlong:
+        return
+    off = f"set {KEYS['overlong']}=false"
+    if s.manager != "dapo":
+        yield s.error("manager", f"does not read {KEYS['overlong']}", f"use dapo, or {off}")
+    elif s.longest != s.response:
+        wrong = f"must be {s.shown('response')}, or the penalty begins at another length"
+        yield s.error("longest", wrong, "remove the override")
+    for name in ("overlong_len", "overlong_factor", "overlong_log"):
+        if getattr(s, name) is None:
+            yield s.error(name, "is needed by the overlong buffer")
+    if s.overlong_len is not None and s.overlong_len >= s.response:
+        wrong = f"is not below {s.shown('response')}: every response would be penalised"
+        yield s.error("overlong_len", wrong, f"shorten it, or {off}")
+
+
+def dynamic_sampling(run: RunConfig) -> Findings:
+    """Filtering has a metric that the reward returns, and groups of two responses or more."""
+    s = run.settings
+    if not s.filters:
+        return
+    if s.filter_metric is None:
+        yield s.error("filter_metric", "is required for group filtering", "set it to acc")
+    elif is_ours(s.reward) and s.filter_metric not in METRICS:
+        wrong = f"is not returned by rpg.rewards, which returns {', '.join(METRICS[:2])}"
+        yield s.error("filter_metric", wrong, nearest(s.filter_metric, METRICS))
+    if s.n == 1:
+        wrong = f"with {s.shown('filters')} drops every group: one response has no variance"
+        yield s.error("n", wrong, "use 2 or more responses, or disable the filter")
+
+
+def resumption(run: RunConfig) -> Findings:
+    """Resume_from_path is set if, and only if, resume_mode is resume_path; verl ignores it otherwise."""
+    s = run.settings
+    if (s.resume_mode == "resume_path") != (s.resume_path is not None):
+        remedy = f"set {KEYS['resume_mode']}=resume_path and name a run's global_step_N directory, or remove both"
+        yield s.error("resume_path", f"does not agree with {s.shown('resume_mode')}", remedy)
+
+
+def saving(run: RunConfig) -> Findings:
+    """Checkpoints have the weights; they are saved as verl's FSDP does: neither asynchronously nor to HDFS."""
+    s = run.settings
+    for name in ("save_contents", "load_contents"):
+        contents = getattr(s, name)
+        if isinstance(contents, list) and "model" not in contents:
+            wrong = "lacks model: a run would resume at a later step with the initial weights"
+            yield s.error(name, wrong, "add model")
+    if s.saves_async is True:
+        wrong = "is of Megatron: FSDP saves at once all the same, and verl then writes no tracker of the last"
+        yield s.error("saves_async", f"{wrong} checkpoint", "remove it")
+    if s.hdfs_directory is not None:
+        yield s.error("hdfs_directory", "is not read by FSDP: verl copies no checkpoint there", "remove it")
+
+
+def metrics_file(run: RunConfig) -> Findings:
+    """The run logs to metrics.jsonl, from which its progress and the stall limit are read."""
+    s = run.settings
+    if not logs_to(s.loggers, "file"):
+        yield s.error(
+            "loggers", f"lacks file: without metrics.jsonl {KEYS['stall_limit']} would end the run", "add file"
+        )
+
+
+def validation(run: RunConfig) -> Findings:
+    """A run with val_only has val_before_train."""
+    s = run.settings
+    if s.val_only and not s.val_before_train:
+        wrong = f"with {s.shown('val_only')} would train: verl ends the run after that validation"
+        yield s.error("val_before_train", wrong, "set it to true")
+
+
+def lora(run: RunConfig) -> Findings:
+    """The adapter is trained, and the rollouts use it.
+
+    verl's FSDP engine reads only lora_rank; trainer and rollouts also read lora.rank.
+    """
+    s = run.settings
+    if s.megatron_rank:
+        wrong = f"is Megatron's key: with {s.strategy} no adapter would be trained"
+        yield s.error("megatron_rank", wrong, f"set {KEYS['lora_rank']}")
+    if s.lora_path and not s.lora_rank:
+        yield s.error("lora_path", "is not loaded without a rank", f"set {KEYS['lora_rank']} to the adapter's")
+    if s.lora_rank and not s.merges_lora and s.schedule == SEPARATE:
+        wrong = f"with {SEPARATE} reaches no rollout: verl sends the base model without the adapter"
+        yield s.error("lora_rank", wrong, f"set {KEYS['merges_lora']}=true")
+
+
+def schedule_free(run: RunConfig) -> Findings:
+    """Schedule-free AdamW runs with fsdp2 and without a second warm-up."""
+    s = run.settings
+    if not asked_for(s.optimizer_package):
+        if s.optimizer == OPTIMIZER:
+            wrong = f"needs optimizer_impl={PACKAGE}, and it is {s.optimizer_package}"
+            yield s.error("optimizer", wrong, "take optim=schedulefree")
+        return
+    for name, wanted in (("optimizer", OPTIMIZER), ("strategy", "fsdp2"), ("lr_schedule", "constant")):
+        if getattr(s, name) != wanted:
+            yield s.error(name, f"must be {wanted} with optimizer_impl={PACKAGE}")
+    for name, nothing in (("warmup_steps", "0"), ("warmup_ratio", "0.0")):
+        if getattr(s, name) > 0:
+            wrong = f"is verl's learning-rate warm-up, and {OPTIMIZER} has its own"
+            warm_up = f"the warm-up is {KEYS['optimizer_warmup']}"
+            yield s.error(name, wrong, f"set it to {nothing}; {warm_up}")
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Return a question with the known name that is nearest."""
+    return f"did you mean {difflib.get_close_matches(name.lower(), known, n=1, cutoff=0)[0]}?"

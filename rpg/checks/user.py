@@ -1,0 +1,119 @@
+"""Checks of what the user brings as code: reward function, judge, losses and estimators."""
+
+import ast
+import math
+from pathlib import Path
+
+from rpg.config.keys import KEYS
+from rpg.config.run_config import RunConfig
+from rpg.config.user_code import is_ours, source
+from rpg.data.readers import DataError, read_file
+from rpg.diagnostics import Diagnostic, Findings
+from rpg.rewards import JUDGES, OPTIONS, OURS, check_options
+from rpg.rewards.user_reward import (
+    ADAPTER,
+    USUAL_NAME,
+    RewardError,
+    RewardTimeout,
+    compute_score,
+    example,
+    find_reward,
+    shown_score,
+)
+from rpg.verl_plugin.external import FILE
+
+TRIAL_LIMIT = 60.0  # seconds of the trial call
+
+
+def judge(run: RunConfig) -> Findings:
+    """Reward_kwargs are keywords of rpg.rewards; a custom reward function gets no judge.
+
+    Checks the judge and its options.
+    """
+    s, key = run.settings, KEYS["reward_options"]
+    options = s.reward_options or {}
+    if not isinstance(options, dict):
+        yield s.error("reward_options", "must be a mapping", "judge=release or judge=verified sets the judge")
+        return
+    if not is_ours(s.reward):
+        if s.judge in JUDGES:
+            wrong = f"is for {OURS}, and {s.shown('reward')} is another function"
+            yield s.error("judge", wrong, f"add '~{KEYS['judge']}' to the overrides")
+        return
+    unknown = sorted(set(options) - set(OPTIONS))
+    for name in unknown:
+        yield Diagnostic(f"{key}.{name}", options[name], f"rpg.rewards takes {', '.join(OPTIONS)}", "remove it")
+    try:
+        check_options(**{name: value for name, value in options.items() if name in OPTIONS})
+    except ValueError as error:
+        named, _, wrong = str(error).partition(" ")
+        name, _, value = named.partition("=")
+        yield Diagnostic(f"{key}.{name}", value, wrong, "judge=release or judge=verified sets the judge")
+
+
+def reward_function(run: RunConfig) -> Findings:
+    """The file or module of the reward function exists and defines it.
+
+    Reads the source; importing it is left to `rpg doctor` and the reward workers, because it may take long.
+    """
+    s, named = run.settings, "reward"
+    if s.reward is None:
+        return
+    path, name = s.reward, s.reward_function
+    if path == ADAPTER:
+        path, name, named = s.reward_file or "", s.reward_file_function or USUAL_NAME, "reward_file"
+    try:
+        find_reward(path, name)
+    except RewardError as error:
+        yield s.error("reward_function" if is_ours(path) else named, str(error).removeprefix(f"{path}: "))
+
+
+def reward_trial(run: RunConfig) -> Findings:
+    """An own reward function scores a response to the first training row, and has the filter's key.
+
+    Calls the function once, as a run does.
+    """
+    s = run.settings
+    file = next((path for name in run.files("train") if (path := Path(name).expanduser()).is_file()), None)
+    if s.reward != ADAPTER or file is None or any(reward_function(run)):
+        yield s.finding("reward", "nothing to try", "", "skip")
+        return
+    limit = min(s.reward_limit or math.inf, TRIAL_LIMIT)
+    remedy = f"try it: rpg score {file} --reward {s.reward_file}"
+    try:
+        _, row = next(iter(read_file(file)))
+        truth = row["reward_model"]["ground_truth"]
+        arguments = (row["data_source"], example(truth), truth, row.get("extra_info"))
+        score = compute_score(*arguments, **{**(s.reward_options or {}), "reward_limit": limit})
+    except RewardTimeout as error:
+        if limit == s.reward_limit:
+            yield s.error("reward_file", f"the first training row: {error}", remedy)
+        else:
+            message = f"no score within {limit:g} s, after which a run still waits"
+            yield s.finding("reward_file", message, remedy, "skip")
+    except RewardError as error:
+        yield s.error("reward_file", f"the first training row: {error}", remedy)
+    except (DataError, StopIteration, LookupError, TypeError) as error:  # other checks report the file
+        yield s.finding("reward_file", f"no row to try it on ({error})", "", "skip")
+    else:
+        yield s.finding("reward_file", f"the first training row has {shown_score(score)}", "", "ok")
+        numbers = [name for name in score if name != "pred"]
+        if s.filters and s.filter_metric not in (*numbers, "reward"):  # verl's name of the reward
+            yield s.error("filter_metric", f"the function returns {', '.join(numbers)}", "set it to acc")
+
+
+def external_library(run: RunConfig) -> Findings:
+    """Every file or module of external_lib exists and can be parsed.
+
+    Reads the source; checks/verl.py imports it.
+    """
+    for name in run.settings.libraries or []:
+        path = source(name)
+        if path is None:
+            remedy = f"name a file that ends in {FILE}, valid on every node, or a module that Python finds"
+            yield Diagnostic(KEYS["external_lib"], name, "no such file or module", remedy)
+            continue
+        try:
+            ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError, OSError) as error:
+            yield Diagnostic(KEYS["external_lib"], name, f"cannot be read as Python ({error})", "correct it")

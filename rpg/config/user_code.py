@@ -1,0 +1,100 @@
+"""The user's reward function, losses and estimators: which settings they change, and where their source is.
+
+`reward.custom_reward_function.path=FILE` and `actor_rollout_ref.model.external_lib=FILE` are the only overrides that
+they need.
+"""
+
+import importlib.util
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import rpg.rewards
+from rpg.config.keys import KEYS
+from rpg.diagnostics import ABSENT, BadSetting
+from rpg.dotted import value_at
+from rpg.rewards import OURS
+from rpg.rewards.user_reward import ADAPTER, RewardError, find_reward
+from rpg.verl_plugin.external import FILE
+
+JUDGE_GROUP = "judge"  # the Hydra group, and the keyword of rpg.rewards
+SOCKETS = "rpg.verl_plugin.rollout"  # verl's external_lib of every run: keeps the weight transfers of two runs apart
+CALLED_WITH = ("file", "function", "reward_limit")  # keywords with which verl calls the adapter
+
+
+def is_ours(path: str | None) -> bool:
+    """Return whether the reward function is rpg.rewards, in either spelling that verl accepts."""
+    return path == OURS or (bool(path) and Path(str(path)).expanduser().resolve() == Path(rpg.rewards.__file__))
+
+
+def reward_settings(config: dict[str, Any], overridden: Collection[str]) -> dict[str, Any]:
+    """Return the settings that a reward function other than rpg.rewards changes: dotted key -> value, ABSENT removes.
+
+    The function is looked up in the file, and verl calls it through rpg.rewards.user_reward. The keyword `judge` is
+    dropped. The overlong penalty is switched off: it would be added to a reward of another range. Settings that the
+    user overrides stay. An unusable file changes nothing; the checks reject it.
+
+    Args:
+        config: nested dictionaries. overridden: the keys and groups that the user overrides.
+
+    Raises:
+        BadSetting: a keyword of the user's that the adapter needs.
+    """
+    path, options = value_at(config, KEYS["reward"]), value_at(config, KEYS["reward_options"])
+    if not isinstance(path, str) or is_ours(path):
+        return {}
+    changes: dict[str, Any] = {}
+    if isinstance(options, dict) and JUDGE_GROUP in options and not {JUDGE_GROUP, KEYS["judge"]} & {*overridden}:
+        changes[KEYS["judge"]] = ABSENT
+    if path != ADAPTER:
+        named = value_at(config, KEYS["reward_function"]) if KEYS["reward_function"] in overridden else None
+        try:
+            reward = find_reward(path, named)
+        except RewardError:
+            return changes
+        if taken := [name for name in CALLED_WITH if isinstance(options, dict) and name in options]:
+            key = f"{KEYS['reward_options']}.{taken[0]}"
+            raise BadSetting(f"{key}: is set by the call of your function; give the keyword another name")
+        changes |= {
+            KEYS["reward"]: ADAPTER,
+            KEYS["reward_function"]: "compute_score",
+            KEYS["reward_file"]: reward.file,
+            KEYS["reward_file_function"]: reward.function,
+        }
+    penalty = KEYS["overlong"]
+    if value_at(config, penalty) and not any(penalty == key or penalty.startswith(f"{key}.") for key in overridden):
+        changes[penalty] = False
+    return changes
+
+
+def library_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that the user's modules and files change: they move from verl's external_lib to ours.
+
+    verl's key takes one name or a list. verl could import modules only, and rejects a list in some of its processes;
+    rpg.verl_plugin.external imports them all. Values of another type stay for the checks.
+    """
+    named, stored = value_at(config, KEYS["external_lib"]), value_at(config, KEYS["libraries"])
+    names = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+    modules = [*(stored if isinstance(stored, list) else []), *(name for name in names if name != SOCKETS)]
+    if not modules or not all(isinstance(name, str) for name in modules):
+        return {}
+    changes: dict[str, Any] = {KEYS["libraries"]: [*dict.fromkeys(map(_absolute, modules))]}
+    if names and names != [SOCKETS]:
+        changes[KEYS["external_lib"]] = SOCKETS
+    return changes
+
+
+def _absolute(name: str) -> str:
+    return os.path.abspath(os.path.expanduser(name)) if name.endswith(FILE) else name
+
+
+def source(name: str) -> Path | None:
+    """Return the file of a module or file, or None without one."""
+    if name.endswith(FILE):
+        return Path(name) if Path(name).is_file() else None
+    try:
+        spec: Any = importlib.util.find_spec(name)  # imports its parents but not the module
+    except (ImportError, ValueError):
+        return None
+    return Path(spec.origin) if spec and spec.has_location else None

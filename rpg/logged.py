@@ -1,0 +1,18 @@
+"""Names of metrics in a run's log, metrics.jsonl: verl's, as commands and the progress line look for them."""
+
+import re
+from collections.abc import Collection
+
+# the training reward: over all groups, logged by runs with filter_groups only; over the groups of the batch
+ALL_GROUPS, BATCH = REWARDS = ("critic/score_before_filtering/mean", "critic/score/mean")
+VALIDATED = re.compile(r"val-core/(?P<data_source>.+)/(?P<variable>acc|reward)/mean@\d+", re.DOTALL)
+
+
+def is_validation(metric: str) -> bool:
+    """Return whether a metric is a mean over a validation: of accuracies, or of scores if no accuracy is logged."""
+    return VALIDATED.fullmatch(metric) is not None
+
+
+def training_reward(logged: Collection[str]) -> str:
+    """Return the metric of the training reward among the logged ones."""
+    return ALL_GROUPS if ALL_GROUPS in logged else BATCH

@@ -1,0 +1,79 @@
+"""What the numbers of a log measure: settings that change a number's meaning.
+
+Two numbers of one name are of one kind only if these settings are equal; commands that show both say the difference.
+"""
+
+from collections.abc import Collection, Iterable
+from pathlib import PurePath
+from typing import Any
+
+from rpg.config.keys import KEYS, ROWS
+from rpg.dotted import leaves
+from rpg.logged import ALL_GROUPS, BATCH
+from rpg.names import (
+    ACCURACY,
+    BEST,
+    CLIPPED_TOKENS,
+    EFFECTIVE_SAMPLE_SIZE,
+    ENTROPY,
+    RESPONSE_LENGTH,
+    TRAINING_REWARD,
+)
+from rpg.results.run_settings import judge_of_config, setting
+
+# numbers whose settings are compared; accuracy and training reward also depend on the reward function
+NUMBERS = (BEST, ACCURACY, TRAINING_REWARD, ENTROPY, RESPONSE_LENGTH, CLIPPED_TOKENS, EFFECTIVE_SAMPLE_SIZE)
+OF_THE_PENALTY = (KEYS["overlong_len"], KEYS["overlong_factor"])
+METRICS = {  # of the numbers that are not of validations
+    TRAINING_REWARD: BATCH, ENTROPY: "actor/entropy", RESPONSE_LENGTH: "response_length/mean",
+    CLIPPED_TOKENS: "actor/pg_clipfrac", EFFECTIVE_SAMPLE_SIZE: "training/off_policy/ess",
+}  # fmt: skip
+
+
+def measured_by(number: str, config: dict[str, Any], logged: Collection[str]) -> dict[str, str]:
+    """Return the settings behind a run's number of NUMBERS, by dotted key; {} without a configuration.
+
+    logged: the names of the run's metrics.
+    """
+    if not config:
+        return {}
+    rows = [row for row in ROWS.values() if number in row.measures]
+    if not setting(config, "overlong"):
+        rows = [row for row in rows if row.key not in OF_THE_PENALTY]
+    settings = {row.key: setting(config, row.name) for row in rows}
+    if number in (ACCURACY, TRAINING_REWARD):
+        settings["reward function"] = judge_of_config(config)
+        settings |= {
+            f"{KEYS['reward_options']}.{key}": value
+            for key, value in leaves(setting(config, "reward_options") or {})
+            if key not in ("", "file", "function", "judge")
+        }
+    if number == TRAINING_REWARD and setting(config, "filters") and ALL_GROUPS not in logged:
+        settings["groups"] = "kept by algorithm.filter_groups"
+    return {key: _shown(value) for key, value in settings.items()}
+
+
+def _shown(value: Any) -> str:
+    """Return the text of a value; of files only the names, because a data set may lie in several places."""
+    values = value if isinstance(value, list) else [value]
+    texts = [PurePath(item).name if isinstance(item, str) and "/" in item else str(item) for item in values]
+    return ", ".join(texts)
+
+
+def different(number: str, measured: Iterable[tuple[str, dict[str, str]]]) -> list[str]:
+    """Return a sentence for each setting in which runs' `measured_by` of a number differ.
+
+    measured: labels of rows or sides, each with the settings of one of its runs. Runs without settings are left out.
+    """
+    known = [(label, settings) for label, settings in measured if settings]
+    sentences = []
+    for key in dict.fromkeys(key for _, settings in known for key in settings):
+        if key in OF_THE_PENALTY and not all(key in settings for _, settings in known):
+            continue  # it is switched off in some, which is said
+        rows: dict[str, list[str]] = {}
+        for label, settings in known:
+            rows.setdefault(settings.get(key, "not set"), []).append(label)
+        if len(rows) > 1:
+            values = "; ".join(f"{value} ({', '.join(dict.fromkeys(labels))})" for value, labels in rows.items())
+            sentences.append(f"{number} is not of one kind: {key} is {values}")
+    return sentences
