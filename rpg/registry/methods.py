@@ -277,8 +277,9 @@ ROWS = (  # in the order of tables
     Method(
         name="kl_in_reward",
         label="KL in reward",
-        about="k1 to the initial policy in the reward, which is unbiased (arXiv 2512.21852); advantages are the\n"
-        "reward less the group's mean; PPO's clip (0.2, 0.2), no group filtering, which would drop the KL of a group.",
+        about="k1 to the initial policy in the reward (arXiv 2512.21852): unbiased for samples of the trained policy,\n"
+        "biased in the later updates of a batch. Advantages are the reward less the group's mean; PPO's clip\n"
+        "(0.2, 0.2); no group filtering, which would drop the KL of a group.",
         settings={
             ESTIMATOR: "rpg",
             KL_IN_REWARD: True,
