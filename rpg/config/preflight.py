@@ -42,7 +42,7 @@ THEN: tuple[Check, ...] = (
     rules.reference,
     rules.loss_sees_the_reference,
     rules.bounds_of_the_loss,
-    rules.constant_of_the_loss,
+    rules.aggregation_of_the_loss,
     rules.lora,
     rules.schedule_free,
     rules.pi_old,

@@ -13,12 +13,13 @@ from rpg.config.run_config import RunConfig, logs_to
 from rpg.config.settings import ACTOR, CORRECTION, KEYS, MODEL, OPTIM, OVERLONG, SAMPLER, Settings
 from rpg.data.diagnostics import Diagnostic
 from rpg.names import ADVANTAGES, KL_SCOPES, LOSSES, MOVING_REFERENCES
-from rpg.registry.methods import BOUNDS
+from rpg.registry.methods import AGGREGATION, BOUNDS
 from rpg.verl_plugin.schedule_free import OPTIMIZER, PACKAGE, asked_for
 
 USUAL_BETA = 1e-4  # rpg_trainer.yaml's default; methods with another coefficient do not change it
 METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl's name of the reward
 UNWEIGHTED = ("bypass_mode",)  # the loss of verl that has its own weights and ignores rollout_is_weights
+BY_RESPONSE = ("sapo", "geo_mean")  # losses of verl that ignore loss_agg_mode: they average over responses
 SEPARATE = "separate_async"
 SOCKETS = "rpg.verl_plugin.rollout"  # keeps the weight transfers of two runs on one machine apart
 PADS = "verl would pad the batch with made-up samples"
@@ -291,13 +292,17 @@ def bounds_of_the_loss(run: RunConfig) -> Found:
     yield run.settings.wrong("loss", wrong, remedy, "warning")
 
 
-@check("constant of the loss", "a loss divided by a length has that length as a constant (a warning)")
-def constant_of_the_loss(run: RunConfig) -> Found:
-    """Without it the gradient depends on how a mini-batch is split."""
-    aggregation, factor = run.get(f"{ACTOR}.loss_agg_mode"), f"{ACTOR}.loss_scale_factor"
-    if aggregation == "seq-mean-token-sum-norm" and run.get(factor) is None:
-        wrong = f"with {ACTOR}.loss_agg_mode={aggregation}: verl divides by each micro-batch's longest response"
-        yield Diagnostic(factor, None, wrong, f"set it, for example to {run.settings.response}", "warning")
+@check("aggregation of the loss", "the loss reads loss_agg_mode; divided by a length, it has a constant one (warnings)")
+def aggregation_of_the_loss(run: RunConfig) -> Found:
+    """Without a constant the gradient depends on how a mini-batch is split."""
+    s = run.settings
+    aggregation, factor = run.get(AGGREGATION), f"{ACTOR}.loss_scale_factor"
+    if s.loss in BY_RESPONSE and aggregation != "seq-mean-token-mean":
+        wrong = f"is not read by {s.shown('loss')}, which verl averages over responses, each with the same weight"
+        yield Diagnostic(AGGREGATION, aggregation, wrong, "set it to seq-mean-token-mean", "warning")
+    elif aggregation == "seq-mean-token-sum-norm" and run.get(factor) is None:
+        wrong = f"with {AGGREGATION}={aggregation}: verl divides by each micro-batch's longest response"
+        yield Diagnostic(factor, None, wrong, f"set it, for example to {s.response}", "warning")
 
 
 @check("LoRA", "the adapter is trained, and the rollouts use it")

@@ -178,6 +178,20 @@ def test_foreign_bounds_are_warned_of(toy, chosen, said):
 
 
 @pytest.mark.parametrize(
+    ("chosen", "warned"),
+    [
+        (["method=sapo"], 0),
+        (["method=sapo", f"{A}.loss_agg_mode=token-mean"], 1),
+        (["method=dapo", f"{L}=geo_mean"], 1),
+        (["method=gspo", f"{A}.loss_agg_mode=token-mean"], 0),
+    ],
+)
+def test_an_aggregation_that_the_loss_ignores_is_warned_of(toy, chosen, warned):
+    found = preflight.refuse(run_of(toy, *chosen), ["cheap"])
+    assert [item.key for item in found if "is not read by" in item.wrong] == [f"{A}.loss_agg_mode"] * warned
+
+
+@pytest.mark.parametrize(
     ("chosen", "warned"), [(["method=dr_grpo"], 0), (["method=rpg"], 0), (["method=rpg", NORM], 1)]
 )
 def test_a_loss_divided_by_a_length_of_each_micro_batch_is_warned_of(toy, chosen, warned):
