@@ -17,7 +17,7 @@ from rpg.names import DIVERGENCES
 from rpg.registry.datasets import DATASETS, PUBLISHED, DataSet, validation_files
 from rpg.registry.methods import BETAS, ROWS, Method
 from rpg.registry.scripts import UNNUMBERED_CLIP, ScriptName, overrides, scripts
-from rpg.results.reproduction import rows_of
+from rpg.results.rows import rows_of
 from rpg.results.table import ERRATA, paper_table
 
 RECIPE = Path(__file__).resolve().parents[1] / "recipe" / "rpg"
@@ -78,9 +78,8 @@ def methods() -> str:
             written = f"rpg_<size>_<d><beta>{row.name.removeprefix('rpg')}{'[_<clip>]' if row.clips else ''}"
         else:
             written = f"{row.name}_<size>{'_<beta>' if row.betas else ''}"
-        entry = f"`method={row.name}`" + (f" or `{row.alias}`" if row.alias else "")
-        lines.append(f"| `{written}` | {row.label} | {entry} | {', '.join(row.sizes) or '-'} |")
-    clips = dict.fromkeys(clip for row in ROWS for clip in row.clips)
+        lines.append(f"| `{written}` | {row.label} | `method={row.name}` | {', '.join(row.sizes) or '-'} |")
+    clips = dict.fromkeys(clip for row in ROWS for clip in (*row.clips, *row.rare_clips))
     values = {"d": DIVERGENCES, "beta": BETAS, "clip": clips}
     listed = "; ".join(f"`<{part}>`: {', '.join(words)}" for part, words in values.items())
     return "\n".join([*lines, "", f"{listed}. {{D}} is `<d>` in capitals.", ""])

@@ -61,6 +61,7 @@ class Method:
         look: colour and dash; with divergences the colour is the divergence's.
         betas: values of beta in its script names; empty if beta is not in the name.
         clips: entries of the group `clip` in its script names, the paper's first; empty if names have no clip.
+        rare_clips: entries in names without a script.
         sizes: folders with its scripts; of divergences, `1gpu` has URKL only.
         asynchronous: whether it has asynchronous scripts (with URKL).
         pi_old: entry of the group `pi_old` for these: decoupled with a clip, behavior without (docs/off-policy.md).
@@ -77,6 +78,7 @@ class Method:
     look: Look
     groups: Mapping[str, str] = field(default_factory=dict)
     betas: tuple[str, ...] = ()
+    rare_clips: tuple[str, ...] = ()
     clips: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ("7b", "4b", "cpu")
     asynchronous: bool = False
@@ -308,6 +310,7 @@ ROWS = (  # in the order of tables
         label="RPG-REINFORCE-{D}",
         about="RPG-REINFORCE with RPG-Style Clip (the paper's Algorithm 2).",
         settings={**RPG_LOSS, LOSS: "rpg_rf_${rpg.divergence}_clip_ppo"},
+        rare_clips=("0.28_0.28",),  # of Figure 8's legend (E21)
         look=Look("", "-"),
         betas=BETAS,
         clips=("0.2_0.28", "0.1_0.1"),
@@ -341,10 +344,27 @@ ROWS = (  # in the order of tables
 )
 METHODS = {method.name: method for method in ROWS}
 
-# the paper's tables of results: size of the scripts, and further parts of their names; rows are identified by labels
-TABLES = {
+# the paper's tables of results and figures of ablations: size of the scripts, and further parts of their names; rows
+# are identified by labels
+TABLES: dict[int | str, tuple[str, dict[str, str]]] = {
     3: ("4b", {"context": "8k"}),
     5: ("4b", {"context": "4k"}),
+    "figure8": ("4b", {"context": "2k"}),
+    "figure9": ("4b", {"context": "4k"}),
+}
+_ABLATED = {"beta": BETAS[0], "clip": "0.2_0.28", "reference": None}
+# the lines of the figures: label -> parts of the script's name in which lines differ
+FIGURES: dict[int | str, dict[str, dict[str, str | None]]] = {
+    "figure8": {
+        f"RPG-REINFORCE-{divergence} (clip {clip})": _ABLATED | {"clip": clip}
+        for clip in ("0.1_0.1", "0.2_0.28")
+        for divergence in ("UFKL", "URKL")
+    },
+    "figure9": {
+        "RPG-REINFORCE-UFKL (beta 1e-4)": _ABLATED,
+        "RPG-REINFORCE-UFKL (beta 1e-3)": _ABLATED | {"beta": "1e-3"},
+        "RPG-REINFORCE-UFKL (beta 1e-3 noiterref)": _ABLATED | {"beta": "1e-3", "reference": "fixed"},
+    },
     6: ("4b", {"context": "2k"}),
     7: ("4b", {"context": "4k"}),
     8: ("7b", {"model": "qwen2.5-7b-instruct"}),

@@ -24,6 +24,14 @@ OVERRIDES = {  # as the release's names were read before there was a table
     "rpg_4b_ufkl1e-4_noiterref_4k": (
         "model=qwen3-4b optim=adamw context=4k method=rpg rpg.divergence=ufkl rpg.kl_coef=1e-4 reference=fixed"
     ),
+    "rpg_4b_ufkl1e-3_rf_clip_ppo_0.2_0.28_noiterref_4k": (  # Figure 9
+        "model=qwen3-4b optim=adamw context=4k method=rpg_rf_clip_ppo rpg.divergence=ufkl rpg.kl_coef=1e-3 "
+        "clip=0.2_0.28 reference=fixed"
+    ),
+    "rpg_4b_urkl1e-4_rf_clip_ppo_0.28_0.28_2k": (  # Figure 8's legend; has no script
+        "model=qwen3-4b optim=adamw context=2k method=rpg_rf_clip_ppo rpg.divergence=urkl rpg.kl_coef=1e-4 "
+        "clip=0.28_0.28"
+    ),
     "rpg_4b_urkl1e-4_rf_clip_ppo_0.2_0.28_4k_async": (
         "model=qwen3-4b optim=adamw context=4k method=rpg_rf_clip_ppo rpg.divergence=urkl rpg.kl_coef=1e-4 "
         "clip=0.2_0.28 schedule=async pi_old=decoupled"
@@ -40,6 +48,7 @@ NO_NAMES = [
     "rpg_7b_urkl1e-4_clip_ppo_0.2_0.28",  # only REINFORCE losses have RPG-Style Clip
     "rpg_7b_urkl1e-4_7binstruct_schedulefree",  # the other way round
     "rpg_4b_urkl1e-4",  # no context
+    "rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref",  # of 4b and cpu only
     "grpo_corrected_4b_noiterref_4k",  # its reference is fixed anyway
 ]
 
@@ -116,6 +125,7 @@ RPG = ["rpg.script=rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28", "actor_rollout_ref.act
     ("script", "given", "changed"),
     [
         (DAPO, ["clip=0.1_0.1", "trainer.total_training_steps=5"], "clip_ratio_low=0.1,clip_ratio_high=0.1"),
+        (RPG, ["clip=0.28_0.28"], "clip_ratio_low=0.28"),
         (DAPO, [f"{JUDGE}=verified"], "judge=verified"),
         (DAPO, ["actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean"], "loss_agg_mode=seq-mean-token-mean"),
         (DAPO, ["schedule=async", "pi_old=decoupled"], "trainer_mode=colocate_async,rollout_is=token"),

@@ -165,7 +165,9 @@ def test_verl_accepts_it(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["dapo_7binstruct", "rpg_cpu_urkl1e-4"])
+@pytest.mark.parametrize(
+    "name", ["dapo_7binstruct", "rpg_4b_ufkl1e-3_rf_clip_ppo_0.2_0.28_noiterref_4k", "rpg_cpu_urkl1e-4"]
+)
 def test_executed_as_a_process(name, tmp_path):
     done = subprocess.run(
         ["bash", str(SCRIPTS[name])],
