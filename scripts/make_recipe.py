@@ -64,12 +64,6 @@ def group_entry(method: Method) -> str:
     return f"# @package _global_\n{about}\n# Made by scripts/make_recipe.py.\n{OmegaConf.to_yaml(config)}"
 
 
-def alias_entry(method: Method) -> str:
-    """Return config/method/<alias>.yaml."""
-    about = f"# @package _global_\n# Another name of {method.name}.\n# Made by scripts/make_recipe.py.\n"
-    return f"{about}defaults:\n- {method.name}\n"
-
-
 def methods() -> str:
     """Return the table of names by method."""
     lines = ["| A and B | method | settings | scripts in |", "|---|---|---|---|"]
@@ -134,7 +128,6 @@ def files() -> dict[Path, str]:
     return {
         **{RECIPE / name.size / f"run_{text}.sh": script(name) for text, name in scripts().items()},
         **{RECIPE / "config" / "method" / f"{row.name}.yaml": group_entry(row) for row in ROWS},
-        **{RECIPE / "config" / "method" / f"{row.alias}.yaml": alias_entry(row) for row in ROWS if row.alias},
         page: readme(page.read_text(), parts),
         data: readme(data.read_text(), {"data sets": data_sets()}),
     }

@@ -31,6 +31,8 @@ from rpg.verl_plugin.version import INSTALL
 CONFIG_DIR = RECIPE.resolve() / "config"
 # verl's groups that choose an engine
 FSDP_GROUPS = {"model_engine": "dp", "actor": "dp_actor", "ref": "dp_ref", "critic": "dp_critic"}
+# what to write instead of an entry that one may look for
+REMEDIES = {"method=deepseek_v32": "method=grpo_corrected has its KL term, and GRPO's advantages, mean and clip."}
 PATHS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME")  # variables that end up in the configuration
 
 
@@ -139,7 +141,7 @@ def compose_config(overrides: list[str]) -> DictConfig:
             for text, parsed_override in zip(overrides, parsed, strict=True):
                 entries = [file.stem for file in (CONFIG_DIR / parsed_override.key_or_group).glob("*.yaml")]
                 if entries and parsed_override.value() not in entries:
-                    near = types.did_you_mean(str(parsed_override.value()), entries)
+                    near = REMEDIES.get(text) or types.did_you_mean(str(parsed_override.value()), entries)
                     raise BadSetting(f"{text}: no such entry; {near} There are {', '.join(sorted(entries))}") from error
                 if not parsed_override.is_add() and parsed_override.key_or_group not in known:
                     near = (

@@ -68,7 +68,6 @@ class Method:
         lr_7b: learning rate of its 7b scripts if the release's differs from the paper's 1e-6.
         beside: whether `rpg reproduce` offers it in addition to the paper's rows.
         newer: whether it is from another paper: of `7b` it has only table 8's model, of `1gpu` no LoRA.
-        alias: another entry of the group `method` for it.
     """
 
     name: str
@@ -78,15 +77,14 @@ class Method:
     look: Look
     groups: Mapping[str, str] = field(default_factory=dict)
     betas: tuple[str, ...] = ()
-    rare_clips: tuple[str, ...] = ()
     clips: tuple[str, ...] = ()
+    rare_clips: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ("7b", "4b", "cpu")
     asynchronous: bool = False
     pi_old: str = "decoupled"
     lr_7b: str | None = None
     beside: bool = False
     newer: bool = False
-    alias: str = ""
 
     @property
     def has_divergence(self) -> bool:
@@ -176,8 +174,8 @@ ROWS = (  # in the order of tables
         name="grpo_corrected",
         label="GRPO-corrected",
         about="GRPO with its KL term weighted by the importance ratio, w k3(pi_ref / pi_theta): the gradient of URKL\n"
-        "to the initial policy (docs/mathematics.md); known as DeepSeek-V3.2's unbiased KL (arXiv 2512.02556).\n"
-        "Everything else as in GRPO.",
+        "to the initial policy (docs/mathematics.md), the KL term of DeepSeek-V3.2 (arXiv 2512.02556, Section 3.1).\n"
+        "Everything else as in GRPO, not as in DeepSeek-V3.2.",
         settings={
             "rpg.divergence": "urkl",
             "rpg.kl_coef": 1e-3,
@@ -191,7 +189,6 @@ ROWS = (  # in the order of tables
         look=Look("#00868b", "-."),
         sizes=EVERY_SIZE,
         beside=True,
-        alias="deepseek_v32",
     ),
     Method(
         name="rfpp",
@@ -310,10 +307,10 @@ ROWS = (  # in the order of tables
         label="RPG-REINFORCE-{D}",
         about="RPG-REINFORCE with RPG-Style Clip (the paper's Algorithm 2).",
         settings={**RPG_LOSS, LOSS: "rpg_rf_${rpg.divergence}_clip_ppo"},
-        rare_clips=("0.28_0.28",),  # of Figure 8's legend (E21)
         look=Look("", "-"),
         betas=BETAS,
         clips=("0.2_0.28", "0.1_0.1"),
+        rare_clips=("0.28_0.28",),  # of Figure 8's legend (E21)
         sizes=EVERY_SIZE,
         asynchronous=True,
         lr_7b="5e-7",
@@ -349,6 +346,9 @@ METHODS = {method.name: method for method in ROWS}
 TABLES: dict[int | str, tuple[str, dict[str, str]]] = {
     3: ("4b", {"context": "8k"}),
     5: ("4b", {"context": "4k"}),
+    6: ("4b", {"context": "2k"}),
+    7: ("4b", {"context": "4k"}),
+    8: ("7b", {"model": "qwen2.5-7b-instruct"}),
     "figure8": ("4b", {"context": "2k"}),
     "figure9": ("4b", {"context": "4k"}),
 }
@@ -365,7 +365,4 @@ FIGURES: dict[int | str, dict[str, dict[str, str | None]]] = {
         "RPG-REINFORCE-UFKL (beta 1e-3)": _ABLATED | {"beta": "1e-3"},
         "RPG-REINFORCE-UFKL (beta 1e-3 noiterref)": _ABLATED | {"beta": "1e-3", "reference": "fixed"},
     },
-    6: ("4b", {"context": "2k"}),
-    7: ("4b", {"context": "4k"}),
-    8: ("7b", {"model": "qwen2.5-7b-instruct"}),
 }
