@@ -38,7 +38,7 @@ COMMANDS = {  # name: package, what it does, an example
     "plot": ("results", "plots and one self-contained page of runs", "rpg plot checkpoints/* --out plots"),
     "eval": ("results", "validate a checkpoint without training", "rpg eval NAME --checkpoint checkpoints/a"),
     "score": ("results", "score saved answers again", "rpg score checkpoints/a --judge verified"),
-    "reproduce": ("results", "run a whole table of the paper", "rpg reproduce 8 --seeds 1 2 3 --dry-run"),
+    "reproduce": ("results", "run a table or figure of the paper", "rpg reproduce 8 --seeds 1 2 3 --dry-run"),
     "export": ("results", "convert a checkpoint to Hugging Face's format", "rpg export checkpoints/a --out model"),
 }  # fmt: skip
 

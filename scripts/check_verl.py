@@ -23,8 +23,9 @@ from typing import Any
 
 import yaml
 
-from rpg.config import types, verl_validation
+from rpg.checks.verl import verl_types
 from rpg.config.compose import compose_config, resolve
+from rpg.config.run_config import RunConfig, type_errors
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTRACT = ROOT / "tests/verl_plugin/verl_contract.yaml"
@@ -117,8 +118,8 @@ def _squeezed(text: str) -> str:
 
 def unknown_keys() -> Iterator[str]:
     """Yield settings of the recipe that verl lacks or has with another type."""
-    run = resolve(compose_config(["rpg.script=x"]))
-    yield from map(str, (*types.types(run), *verl_validation.verl_types(run)))
+    config = resolve(compose_config(["rpg.script=x"]))
+    yield from map(str, (*type_errors(config), *verl_types(RunConfig(config))))
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ from rpg.names import DIVERGENCES
 from rpg.registry.datasets import DATASETS, PUBLISHED, DataSet, validation_files
 from rpg.registry.methods import BETAS, ROWS, Method
 from rpg.registry.scripts import UNNUMBERED_CLIP, ScriptName, overrides, scripts
-from rpg.results.reproduction import rows_of
+from rpg.results.rows import rows_of
 from rpg.results.table import ERRATA, paper_table
 
 RECIPE = Path(__file__).resolve().parents[1] / "recipe" / "rpg"
@@ -65,12 +65,6 @@ def group_entry(method: Method) -> str:
     return f"# @package _global_\n{about}\n# Made by scripts/make_recipe.py.\n{OmegaConf.to_yaml(config)}"
 
 
-def alias_entry(method: Method) -> str:
-    """Return config/method/<alias>.yaml."""
-    about = f"# @package _global_\n# Another name of {method.name}.\n# Made by scripts/make_recipe.py.\n"
-    return f"{about}defaults:\n- {method.name}\n"
-
-
 def methods() -> str:
     """Return the table of names by method."""
     lines = ["| A and B | method | settings | scripts in |", "|---|---|---|---|"]
@@ -79,9 +73,8 @@ def methods() -> str:
             written = f"rpg_<size>_<d><beta>{row.name.removeprefix('rpg')}{'[_<clip>]' if row.clips else ''}"
         else:
             written = f"{row.name}_<size>{'_<beta>' if row.betas else ''}"
-        entry = f"`method={row.name}`" + (f" or `{row.alias}`" if row.alias else "")
-        lines.append(f"| `{written}` | {row.label} | {entry} | {', '.join(row.sizes) or '-'} |")
-    clips = dict.fromkeys(clip for row in ROWS for clip in row.clips)
+        lines.append(f"| `{written}` | {row.label} | `method={row.name}` | {', '.join(row.sizes) or '-'} |")
+    clips = dict.fromkeys(clip for row in ROWS for clip in (*row.clips, *row.rare_clips))
     values = {"d": DIVERGENCES, "beta": BETAS, "clip": clips}
     listed = "; ".join(f"`<{part}>`: {', '.join(words)}" for part, words in values.items())
     return "\n".join([*lines, "", f"{listed}. {{D}} is `<d>` in capitals.", ""])
@@ -136,7 +129,6 @@ def files() -> dict[Path, str]:
     return {
         **{RECIPE / name.size / f"run_{text}.sh": script(name) for text, name in scripts().items()},
         **{RECIPE / "config" / "method" / f"{row.name}.yaml": group_entry(row) for row in ROWS},
-        **{RECIPE / "config" / "method" / f"{row.alias}.yaml": alias_entry(row) for row in ROWS if row.alias},
         page: readme(page.read_text(), parts),
         data: readme(data.read_text(), {"data sets": data_sets()}),
     }

@@ -29,7 +29,7 @@ if [[ $PYTHON_FROM == PATH || $PYTHON_FROM == .venv-gpu ]]; then
 fi
 fits "$PYTHON" || stop "$PYTHON ($PYTHON_FROM) is Python $(version "$PYTHON"); verl and vLLM want 3.11 or 3.12." \
     "Activate an environment of one, or deactivate this one: .venv-gpu is then made"
-lacks=$("$PYTHON" -m rpg.config.gpu_host) || stop "before the download of 5 GB: $lacks"
+lacks=$("$PYTHON" -m rpg.gpu_host) || stop "before the download of 5 GB: $lacks"
 say "into $("$PYTHON" -c 'import sys; print(sys.prefix)') ($PYTHON_FROM)"
 
 if "$PYTHON" -m pip --version >/dev/null 2>&1; then

@@ -286,7 +286,7 @@ def test_runs_start_from_the_wheel(installed, tmp_path):
         assert config["data"]["train_files"] == str(tmp_path / "runs/toy/toy_train.parquet")
     code = (
         "from pathlib import Path\n"
-        "from rpg.results.reproduction import rows_of\n"
+        "from rpg.results.rows import rows_of\n"
         "print(*(row.script(profile).is_file() for row in rows_of(8) for profile in ('gpu', 'cpu')))\n"
     )
     assert set(installed.run(tmp_path, "python", "-c", code).split()) == {"True"}

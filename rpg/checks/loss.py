@@ -9,6 +9,7 @@ from rpg.diagnostics import Findings
 from rpg.names import ADVANTAGES, KL_SCOPES, LOSSES, MOVING_REFERENCES
 from rpg.registry.methods import BOUNDS
 
+BY_RESPONSE = ("sapo", "geo_mean")  # losses of verl that ignore loss_agg_mode: they average over responses
 USUAL_BETA = 1e-4  # rpg_trainer.yaml's default; methods with another coefficient do not change it
 
 
@@ -149,12 +150,15 @@ def bounds_of_the_loss(run: RunConfig) -> Findings:
     yield s.finding("loss", wrong, remedy, "warning")
 
 
-def constant_of_the_loss(run: RunConfig) -> Findings:
-    """A loss divided by a length has that length as a constant (a warning).
+def aggregation_of_the_loss(run: RunConfig) -> Findings:
+    """The loss reads loss_agg_mode; divided by a length, it has a constant one (warnings).
 
-    Without it the gradient depends on how a mini-batch is split.
+    Without a constant the gradient depends on how a mini-batch is split.
     """
     s = run.settings
-    if s.aggregation == "seq-mean-token-sum-norm" and s.loss_scale is None:
-        wrong = f"with {s.shown('aggregation')}: verl divides by each micro-batch's longest response"
-        yield s.finding("loss_scale", wrong, f"set it, for example to {s.response}", "warning")
+    if s.loss in BY_RESPONSE and s.aggregation != "seq-mean-token-mean":
+        message = f"is not read by {s.shown('loss')}, which verl averages over responses, each with the same weight"
+        yield s.finding("aggregation", message, "set it to seq-mean-token-mean", "warning")
+    elif s.aggregation == "seq-mean-token-sum-norm" and s.loss_scale is None:
+        message = f"with {s.shown('aggregation')}: verl divides by each micro-batch's longest response"
+        yield s.finding("loss_scale", message, f"set it, for example to {s.response}", "warning")

@@ -20,7 +20,6 @@ LABELS: dict[str, tuple[Method, str | None]] = {
 }
 BASELINES = tuple(label for label, (row, _) in LABELS.items() if not row.has_divergence)
 METHODS = tuple(label for label in LABELS if "(" not in label)  # without variants
-ALIASES = {row.alias: row.label for row in ROWS if row.alias}  # other names of a method -> its label
 DASHES: tuple[Dash, ...] = get_args(Dash)
 OTHER_COLOURS = ("#17becf", "#bcbd22", "#e377c2", "#393b79", "#637939", "#843c39")
 

@@ -19,8 +19,7 @@ COLUMNS = ("name (rpg train NAME)", "size", "method", "model", "task")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg list`."""
     parser.add_argument("--size", choices=recipe.SIZES, help="folder of recipe/rpg")
-    names = [name for row in METHODS.values() for name in (row.name, row.alias) if name]
-    parser.add_argument("--method", metavar="M", help=f"one of {', '.join(names)}, or words of a label, as RPG-URKL")
+    parser.add_argument("--method", metavar="M", help=f"one of {', '.join(METHODS)}, or words of a label, as RPG-URKL")
     parser.add_argument("--task", metavar="T", help="what it trains on, as gsm8k")
 
 
@@ -63,15 +62,12 @@ def cells(name: ScriptName) -> list[str]:
     model = (name.hub_model or "toy").rpartition("/")[2]
     entry = dict(text.split("=", 1) for text in overrides(name)).get("dataset", DEFAULT_ENTRY)
     task = BY_ENTRY[entry].task if entry in BY_ENTRY else entry.replace("_", " ")
-    label = f"{name.label} ({name.row.alias})" if name.row.alias else name.label
-    return [name.size, label, f"{model} + LoRA" if name.adapter else model, task]
+    return [name.size, name.label, f"{model} + LoRA" if name.adapter else model, task]
 
 
 def has_method(name: ScriptName, method: str | None) -> bool:
     """Return whether a script has this method, or a label with all of these words."""
-    if method is None or method in (name.method, name.row.alias):
-        return True
-    if method in METHODS:
-        return False
+    if method is None or method in METHODS:
+        return method in (None, name.method)
     words, label = (set(re.findall(r"\w+\+*", text.lower())) for text in (method, name.label))  # such as REINFORCE++
     return words <= label

@@ -56,13 +56,13 @@ class Method:
         look: colour and dash; with divergences the colour is the divergence's.
         betas: values of beta in its script names; empty if beta is not in the name.
         clips: entries of the group `clip` in its script names, the paper's first; empty if names have no clip.
+        rare_clips: entries in names without a script.
         sizes: folders with its scripts; of divergences, `1gpu` has URKL only.
         asynchronous: whether it has asynchronous scripts (with URKL).
         pi_old: entry of the group `pi_old` for these: decoupled with a clip, behavior without (docs/off-policy.md).
         lr_7b: learning rate of its 7b scripts if the release's differs from the paper's 1e-6.
         beside: whether `rpg reproduce` offers it in addition to the paper's rows.
         newer: whether it is from another paper: of `7b` it has only table 8's model, of `1gpu` no LoRA.
-        alias: another entry of the group `method` for it.
     """
 
     name: str
@@ -73,13 +73,13 @@ class Method:
     groups: Mapping[str, str] = field(default_factory=dict)
     betas: tuple[str, ...] = ()
     clips: tuple[str, ...] = ()
+    rare_clips: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ("7b", "4b", "cpu")
     asynchronous: bool = False
     pi_old: str = "decoupled"
     lr_7b: str | None = None
     beside: bool = False
     newer: bool = False
-    alias: str = ""
 
     @property
     def has_divergence(self) -> bool:
@@ -174,8 +174,8 @@ ROWS = (  # in the order of tables
         name="grpo_corrected",
         label="GRPO-corrected",
         about="GRPO with its KL term weighted by the importance ratio, w k3(pi_ref / pi_theta): the gradient of URKL\n"
-        "to the initial policy (docs/mathematics.md); known as DeepSeek-V3.2's unbiased KL (arXiv 2512.02556).\n"
-        "Everything else as in GRPO.",
+        "to the initial policy (docs/mathematics.md), the KL term of DeepSeek-V3.2 (arXiv 2512.02556, Section 3.1).\n"
+        "Everything else as in GRPO, not as in DeepSeek-V3.2.",
         settings={
             "divergence": "urkl",
             "beta": 1e-3,
@@ -189,7 +189,6 @@ ROWS = (  # in the order of tables
         look=Look("#00868b", "-."),
         sizes=EVERY_SIZE,
         beside=True,
-        alias="deepseek_v32",
     ),
     Method(
         name="rfpp",
@@ -277,8 +276,9 @@ ROWS = (  # in the order of tables
     Method(
         name="kl_in_reward",
         label="KL in reward",
-        about="k1 to the initial policy in the reward, which is unbiased (arXiv 2512.21852); advantages are the\n"
-        "reward less the group's mean; PPO's clip (0.2, 0.2), no group filtering, which would drop the KL of a group.",
+        about="k1 to the initial policy in the reward (arXiv 2512.21852): unbiased for samples of the trained policy,\n"
+        "biased in the later updates of a batch. Advantages are the reward less the group's mean; PPO's clip\n"
+        "(0.2, 0.2); no group filtering, which would drop the KL of a group.",
         settings={
             "estimator": "rpg",
             "kl_in_reward": True,
@@ -310,6 +310,7 @@ ROWS = (  # in the order of tables
         look=Look("", "-"),
         betas=BETAS,
         clips=("0.2_0.28", "0.1_0.1"),
+        rare_clips=("0.28_0.28",),  # of Figure 8's legend (E21)
         sizes=EVERY_SIZE,
         asynchronous=True,
         lr_7b="5e-7",
@@ -352,11 +353,28 @@ ROWS = (  # in the order of tables
 )
 METHODS = {method.name: method for method in ROWS}
 
-# the paper's tables of results: size of the scripts, and further parts of their names; rows are identified by labels
-TABLES = {
+# the paper's tables of results and figures of ablations: size of the scripts, and further parts of their names; rows
+# are identified by labels
+TABLES: dict[int | str, tuple[str, dict[str, str]]] = {
     3: ("4b", {"context": "8k"}),
     5: ("4b", {"context": "4k"}),
     6: ("4b", {"context": "2k"}),
     7: ("4b", {"context": "4k"}),
     8: ("7b", {"model": "qwen2.5-7b-instruct"}),
+    "figure8": ("4b", {"context": "2k"}),
+    "figure9": ("4b", {"context": "4k"}),
+}
+_ABLATED = {"beta": BETAS[0], "clip": "0.2_0.28", "reference": None}
+# the lines of the figures: label -> parts of the script's name in which lines differ
+FIGURES: dict[int | str, dict[str, dict[str, str | None]]] = {
+    "figure8": {
+        f"RPG-REINFORCE-{divergence} (clip {clip})": _ABLATED | {"clip": clip}
+        for clip in ("0.1_0.1", "0.2_0.28")
+        for divergence in ("UFKL", "URKL")
+    },
+    "figure9": {
+        "RPG-REINFORCE-UFKL (beta 1e-4)": _ABLATED,
+        "RPG-REINFORCE-UFKL (beta 1e-3)": _ABLATED | {"beta": "1e-3"},
+        "RPG-REINFORCE-UFKL (beta 1e-3 noiterref)": _ABLATED | {"beta": "1e-3", "reference": "fixed"},
+    },
 }

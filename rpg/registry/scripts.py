@@ -3,7 +3,7 @@
 name = A "_7b" ["_" B] ["_schedulefree"] ["_7binstruct"] ["_async"]
      | A "_4b" ["_" B] ["_noiterref"] ["_schedulefree"] "_" ("2k" | "4k" | "8k") ["_async"]
      | A "_" MODEL ["_" B] ["_lora"]
-     | A "_cpu" ["_" B] ["_schedulefree"] ["_smollm2"] ["_async"]
+     | A "_cpu" ["_" B] ["_noiterref"] ["_schedulefree"] ["_smollm2"] ["_async"]
 
 A is a method (`rpg` for all with a divergence), B its divergence, beta, form and clip (rpg/registry/methods.py).
 MODEL is one of SMALL, the models for one GPU.
@@ -18,23 +18,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpg.names import DIVERGENCES
-from rpg.registry.methods import BETAS, IN_4B, METHODS, TABLES, Method
+from rpg.registry.methods import BETAS, FIGURES, IN_4B, METHODS, TABLES, Method
 
 ACTOR = "actor_rollout_ref.actor"  # in the text of launch scripts
 
 # parts of a name after B, by size: part -> the fields of ScriptName that it sets
 OPTIM = {"": {}, "schedulefree": {"optim": "schedulefree"}}
 SCHEDULE = {"": {}, "async": {"schedule": "async"}}
+REFERENCE = {"": {}, "noiterref": {"reference": "fixed"}}
 PARTS: dict[str, list[dict[str, dict[str, str]]]] = {
     "7b": [OPTIM, {"": {}, "7binstruct": {"model": "qwen2.5-7b-instruct"}}, SCHEDULE],
     "4b": [
-        {"": {}, "noiterref": {"reference": "fixed"}},
+        REFERENCE,
         OPTIM,
         {context: {"context": context} for context in ("2k", "4k", "8k")},
         SCHEDULE,
     ],
     "1gpu": [{"": {}, "lora": {"adapter": "lora"}}],
-    "cpu": [OPTIM, {"": {}, "smollm2": {"model": "smollm2"}}, SCHEDULE],
+    "cpu": [REFERENCE, OPTIM, {"": {}, "smollm2": {"model": "smollm2"}}, SCHEDULE],
 }
 SHORT = {"dapo_7b_7binstruct": "dapo_7binstruct"}  # the release's shorter name of this script
 UNNUMBERED_CLIP = "0.1_0.1"  # for names like rpg_7b_urkl1e-4_rf_clip_ppo, as in the release
@@ -144,7 +145,8 @@ def _objectives(method: Method) -> Iterator[tuple[str, dict[str, str]]]:
     for divergence, beta in itertools.product(DIVERGENCES, method.betas):
         fields = {"divergence": divergence, "beta": beta}
         yield f"{divergence}{beta}{form}", fields
-        yield from ((f"{divergence}{beta}{form}_{clip}", {**fields, "clip": clip}) for clip in method.clips)
+        clips = (*method.clips, *method.rare_clips)
+        yield from ((f"{divergence}{beta}{form}_{clip}", {**fields, "clip": clip}) for clip in clips)
 
 
 @functools.cache
@@ -185,7 +187,9 @@ def _has_script(name: ScriptName) -> bool:
     if name.schedule == "async":
         main = name.ablations == 0 and name.divergence in (None, "urkl") and name.context in (None, "4k")
         return row.asynchronous and plain and main
-    if name.size not in row.sizes:
+    if any(_fits(name, label, figure, name.size) for figure in FIGURES for label in FIGURES[figure]):
+        return True
+    if name.size not in row.sizes or name.clip in row.rare_clips:
         return False
     if name.size == "7b":  # the release's grid; of newer methods the rows of table 8
         of_table_8 = name.optim == "adamw" and name.model is not None
@@ -196,24 +200,32 @@ def _has_script(name: ScriptName) -> bool:
     if name.size == "1gpu":
         allowed = name.adapter is None or not row.newer
         return allowed and name.ablations == 0 and name.divergence in (None, "urkl")
+    if name.reference:
+        return False
     if not plain:  # the paper's method, once with each
         main = name.label == "RPG-REINFORCE-URKL" and name.clip == row.clips[0] and name.beta == BETAS[0]
         return main and (name.optim == "adamw" or name.model is None)
     return name.beta in (None, "0", BETAS[0]) and (not row.clips or name.clip is not None)
 
 
-def table_script(label: str, table: int, size: str | None = None) -> str:
-    """Return the script of a row in a table of the paper, such as 4b/run_grpo_4b_2k.sh; size cpu: its toy run.
+def _fits(name: ScriptName, label: str, table: int | str, size: str | None) -> bool:
+    """Return whether a name is that of a row; size cpu: of its toy run."""
+    folder, fields = ("cpu", {}) if size == "cpu" else TABLES[table]
+    line = FIGURES[table][label] if table in FIGURES else {"ablations": 0}
+    plain = {"model": None, "optim": "adamw", "schedule": "sync", "label": label.split(" (")[0]}
+    wanted = {**plain, **line, "size": folder, **fields}
+    return all(getattr(name, field) == value for field, value in wanted.items())
+
+
+def table_script(label: str, table: int | str, size: str | None = None) -> str:
+    """Return the script of a row in a table or figure of the paper, such as 4b/run_grpo_4b_2k.sh; cpu: its toy run.
 
     Raises KeyError for a label or table without scripts.
     """
-    folder, fields = ("cpu", {}) if size == "cpu" else TABLES[table]
-    plain = {"model": None, "optim": "adamw", "schedule": "sync", "ablations": 0}
-    fields = {**plain, "size": folder, "label": label, **fields}
     for text, name in scripts().items():
-        if all(getattr(name, field) == value for field, value in fields.items()):
-            return f"{folder}/run_{text}.sh"
-    raise KeyError(f"table {table}: no script of {label}")
+        if _fits(name, label, table, size):
+            return f"{name.size}/run_{text}.sh"
+    raise KeyError(f"{table}: no script of {label}")
 
 
 def stands_for(name: ScriptName) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from matplotlib.ticker import MaxNLocator
 from rpg.logged import ALL_GROUPS, REWARDS, is_validation
 from rpg.registry.methods import Look
 from rpg.results.messages import printable
+from rpg.results.samples import pass_by_step
 from rpg.results.table import Table
 
 # panels after the benchmarks': title, metric of verl's log; omitted if no run has the metric or it is always 0, like
@@ -73,13 +74,18 @@ def is_drawn(metric: str) -> bool:
     return metric in DRAWN or is_validation(metric)
 
 
-def make_panels(table: Table) -> list[Panel]:
-    """Return panels: benchmarks in the table's order, then the logged metrics of training and off-policy training."""
+def make_panels(table: Table, pass_at: int | None = None) -> list[Panel]:
+    """Return panels: benchmarks in the table's order, then the logged metrics of training and off-policy training.
+
+    pass_at: k of pass@k by step, a panel more for each benchmark; the table gets notes on samples that are left out.
+    """
     panels = []
     accuracies = {label: [run.accuracies() for run in runs] for label, runs in table.rows.items()}
     for name in table.benchmarks:
         rows = {label: [curves[name] for curves in runs if name in curves] for label, runs in accuracies.items()}
         panels.append(Panel(f"{name} accuracy", rows, is_validation=True))
+    if pass_at is not None:
+        panels += _pass_panels(table, pass_at)
     for title, metric in PANELS.items():
         logged = {
             label: [run.training_reward if metric == ALL_GROUPS else run.series(metric) for run in runs]
@@ -89,6 +95,22 @@ def make_panels(table: Table) -> list[Panel]:
         if any(series.any() for members in rows.values() for series in members):
             panels.append(Panel(title, rows))
     return panels
+
+
+def _pass_panels(table: Table, k: int) -> list[Panel]:
+    rows: dict[str, dict[str, list[pd.Series]]] = {name: {} for name in table.benchmarks}
+    for label, runs in table.rows.items():
+        for run in runs:
+            curves, notes = pass_by_step(run, k)
+            table.notes += [note.about(run.name) for note in dict.fromkeys(notes)]
+            for name, points in curves.items():
+                rows[name].setdefault(label, []).append(points)
+    # every panel has all rows, because a line's number is its row's
+    return [
+        Panel(f"{name} pass@{k}", {label: lines.get(label, []) for label in table.rows}, is_validation=True)
+        for name, lines in rows.items()
+        if lines
+    ]
 
 
 def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:

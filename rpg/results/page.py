@@ -23,13 +23,15 @@ CREATOR = "rpg plot"  # metadata of each file
 DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
 
 
-def plot(table: Table, out: Path, title: str) -> list[Path]:
+def plot(table: Table, out: Path, title: str, pass_at: int | None = None) -> list[Path]:
     """Draw the runs of a table into `out` and return the paths. Overwrites only files of `rpg plot`.
+
+    pass_at: as for `figures.make_panels`.
 
     Raises:
         ResultsError: none of the runs logged a metric that the panels show, or a file is another program's.
     """
-    panels = figures.make_panels(table)
+    panels = figures.make_panels(table, pass_at)
     if not panels:
         notes = (note.text for note in table.notes)
         raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *notes]))

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from rpg.arguments import at_least
 from rpg.results import figures
 from rpg.results.messages import printable, refusing, show_notes
 from rpg.results.page import plot
@@ -15,6 +16,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="as for `rpg table`")
     parser.add_argument("--out", type=Path, default=Path("plots"), metavar="DIR", help="default: plots")
     parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N beside ours on the page")
+    parser.add_argument(
+        "--pass-at", type=at_least(1), metavar="K", help="also pass@K by step, from the samples of all validations"
+    )
     parser.add_argument("--title", default="RPG runs", help="title of the page")
 
 
@@ -23,6 +27,6 @@ def run(args: argparse.Namespace) -> int:
     """Write panels.png, panels.svg and index.html; return 1 if input was left out, 2 if nothing is left."""
     paper = None if args.paper is None else paper_table(args.paper)
     table = build_table(*load_runs(args.runs, figures.is_drawn), paper)
-    for path in plot(table, args.out, args.title):
+    for path in plot(table, args.out, args.title, args.pass_at):
         print(printable(str(path)))
     return show_notes(table.notes)

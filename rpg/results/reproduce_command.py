@@ -1,4 +1,4 @@
-"""`rpg reproduce TABLE`: run what is missing of a table of the paper, and write the table.
+"""`rpg reproduce TABLE`: run what is missing of a table or figure of the paper, and write the table.
 
 It skips finished runs and resumes started ones, judging by their directories, so that the same command continues after
 Ctrl-C or a kill, and shows the same table when all runs are done.
@@ -11,7 +11,8 @@ from pathlib import Path
 
 from rpg.arguments import at_least
 from rpg.results.messages import ResultsError, printable, refusing
-from rpg.results.reproduction import choose, cluster, plan_runs, report, rows_of, run_missing, show_plan
+from rpg.results.reproduction import cluster, plan_runs, report, run_missing, show_plan
+from rpg.results.rows import choose, rows_of, title
 from rpg.run.processes import Children
 from rpg.run.signals import ENDS
 from rpg.run.start import dry_run
@@ -19,13 +20,15 @@ from rpg.run.start import dry_run
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg reproduce`."""
-    parser.add_argument("table", type=int, metavar="TABLE", help="the paper's table: 3, 5, 6, 7 or 8")
+    parser.add_argument(
+        "table", type=_of_the_paper, metavar="TABLE", help="3, 5, 6, 7 or 8, figure8 (clip), figure9 (beta, reference)"
+    )
     parser.add_argument(
         "overrides", nargs="*", default=[], metavar="OVERRIDE", help="for every script; before the options"
     )
     parser.add_argument(
         "--methods", nargs="+", default=["paper"], metavar="METHOD", help="rows, by their names in the table; "
-        "paper (default): all of the paper's; all: also the newer methods (rpg list)"
+        "paper (default): all of the paper's; all: with a table also the newer methods (rpg list)"
     )  # fmt: skip
     parser.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="N", help="default: 1")
     parser.add_argument("--profile", choices=["gpu", "cpu"], default="gpu", help="cpu: the same rows on the toy task")
@@ -33,8 +36,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--parallel", type=at_least(1), default=1, metavar="N", help="runs at a time; needs RAY_ADDRESS"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="default: checkpoints/table<TABLE>[-cpu]")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="default: checkpoints/table8, figure8, table8-cpu, ...")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
+
+
+def _of_the_paper(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text.lower()
 
 
 @refusing
@@ -48,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         raise ResultsError("DRY_RUN is for a script; --dry-run prints the plan of a table")
     if args.parallel != 1 and not cluster():
         raise ResultsError(f"--parallel {args.parallel}: this machine runs one at a time; set RAY_ADDRESS")
-    default = Path("checkpoints", f"table{args.table}" + ("-cpu" if args.profile == "cpu" else ""))
+    default = Path("checkpoints", title(args.table).replace(" ", "") + ("-cpu" if args.profile == "cpu" else ""))
     out = Path(os.path.abspath(args.out or default))
     rows = choose(rows_of(args.table), args.methods)
     planned, refused = plan_runs(rows, args.profile, list(dict.fromkeys(args.seeds)), args.steps, out, args.overrides)

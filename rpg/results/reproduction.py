@@ -1,4 +1,4 @@
-"""The planned runs of a table of the paper, their progress, read from their directories, and their execution."""
+"""The planned runs of a paper's table or figure, their progress, read from their directories, and their execution."""
 
 import contextlib
 import copy
@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tqdm import tqdm
 
@@ -17,7 +17,7 @@ from rpg.checks import preflight
 from rpg.config import fingerprint
 from rpg.config.compose import of_script
 from rpg.config.keys import KEYS
-from rpg.config.run_config import RunConfig, did_you_mean
+from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Refused
 from rpg.dotted import put
 from rpg.files.atomic import write_whole
@@ -26,20 +26,17 @@ from rpg.logged import is_validation
 from rpg.overrides import key_of, override
 from rpg.registry import recipe
 from rpg.registry.datasets import validation_files
-from rpg.registry.labels import ALIASES
-from rpg.registry.methods import ROWS
-from rpg.registry.scripts import table_script
 from rpg.results import figures
 from rpg.results.formats import comma_separated, markdown, show
 from rpg.results.messages import Note, ResultsError, exit_code, printable
 from rpg.results.page import plot
+from rpg.results.rows import Profile, Row, paper, title
 from rpg.results.run_settings import setting
 from rpg.results.runs import METRICS, load_runs, read_metrics
-from rpg.results.table import build_table, paper_table
+from rpg.results.table import build_table
 from rpg.run.processes import Children, brief
 from rpg.run.processes import exit_code as shell_code
 
-Profile = Literal["gpu", "cpu"]
 POLL_SECONDS = 0.5
 LOCK_SECONDS = 180.0  # for a run of an earlier start to end
 # set by --seeds: order of the problems, vLLM's sampling, shuffling of mini-batches
@@ -47,51 +44,6 @@ SEEDS = tuple(KEYS[name] for name in ("data_seed", "rollout_seed", "loader_seed"
 NAME, DIRECTORY, STEPS = (KEYS[name] for name in ("run_name", "directory", "steps"))
 # set by the command; overrides are rejected
 OWN = {*SEEDS, NAME, DIRECTORY, STEPS, KEYS["epochs"], KEYS["val_only"]}
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of a table. method: the paper's name; printed: whether the paper's table has it."""
-
-    table: int
-    method: str
-    printed: bool
-
-    def script(self, profile: Profile = "gpu") -> Path:
-        """Return the launch script, for GPUs or the toy task."""
-        return recipe.RECIPE / table_script(self.method, self.table, profile)
-
-    def name(self, profile: Profile = "gpu") -> str:
-        """Return the launch script's name of the run."""
-        return self.script(profile).stem.removeprefix("run_")
-
-
-def rows_of(table: int) -> list[Row]:
-    """Return the rows of a table in the paper's order, then additional ones.
-
-    Raises:
-        ResultsError: the paper has no such table of results.
-    """
-    printed = list(paper_table(table).rows)
-    beside = [method.label for method in ROWS if method.beside]
-    return [Row(table, label, label in printed) for label in [*printed, *beside]]
-
-
-def choose(rows: list[Row], methods: list[str]) -> list[Row]:
-    """Return the selected rows in table order, by case-insensitive method names, `paper` or `all`.
-
-    Raises:
-        ResultsError: an unknown method.
-    """
-    wanted = {ALIASES.get(method.lower(), method).lower() for method in methods}
-    if unknown := wanted - {row.method.lower() for row in rows} - {"paper", "all"}:
-        asked = next(method for method in methods if method.lower() in unknown)
-        known = [*(row.method for row in rows), "paper", "all"]
-        near = did_you_mean(asked.upper(), known)
-        raise ResultsError(f"--methods {asked}: no row of table {rows[0].table}; {near} There are {', '.join(known)}")
-    return [
-        row for row in rows if "all" in wanted or ("paper" in wanted and row.printed) or row.method.lower() in wanted
-    ]
 
 
 @dataclass(frozen=True)
@@ -151,7 +103,8 @@ def plan_runs(
         if key_of(text) in OWN:
             raise ResultsError(f"{text}: the command sets this key (--seeds, --steps, --out); leave the override out")
     common = [] if total is None else [f"{STEPS}={total}"]
-    benchmarks = paper_table(rows[0].table).benchmarks if profile == "gpu" else []
+    in_print = paper(rows[0].table)
+    benchmarks = in_print.benchmarks if in_print and profile == "gpu" else []
     if files := [f"${{rpg.data_dir}}/{file}" for file in validation_files(benchmarks)]:
         common.append(f"{KEYS['val_files']}=[{','.join(files)}]")
     common += more
@@ -301,12 +254,12 @@ def wait_until_free(directory: Path, children: Children) -> str | None:
     return None
 
 
-def report(number: int, profile: Profile, finished: Sequence[PlannedRun], failures: Sequence[str], out: Path) -> int:
+def report(of: int | str, profile: Profile, finished: Sequence[PlannedRun], failures: Sequence[str], out: Path) -> int:
     """Write table.md, table.csv, panels and page; print the table."""
     missing = [Note(f"not in this table: {failure}", left_out=True) for failure in failures]
     runs, notes = load_runs([run.directory for run in finished], figures.is_drawn)
-    table = build_table(runs, [*missing, *notes], paper_table(number))
-    written = plot(table, out, f"Table {number}, profile {profile}")
+    table = build_table(runs, [*missing, *notes], paper(of))
+    written = plot(table, out, f"{title(of).capitalize()}, profile {profile}")
     for file, content in ((out / "table.md", markdown(table)), (out / "table.csv", comma_separated(table))):
         write_whole(file, content)
         written.append(file)

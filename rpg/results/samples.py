@@ -102,6 +102,35 @@ def read_samples(run: RunLog, step: int) -> tuple[pd.DataFrame, list[Note]]:
     return samples, notes
 
 
+def samples_at(run: RunLog, step: int) -> tuple[dict[str, Samples], list[Note]]:
+    """Return benchmark -> samples of the validation at `step`, and notes on unusable ones."""
+    try:
+        samples, notes = read_samples(run, step)
+    except (ResultsError, OSError) as error:
+        return {}, [Note(f"{error}; no interval, no pass@k", left_out=True)]
+    groups = samples.groupby("data_source", sort=False)
+    return {benchmark_of(str(source)): samples_of_problems(group) for source, group in groups}, notes
+
+
+def pass_by_step(run: RunLog, k: int) -> tuple[dict[str, pd.Series], list[Note]]:
+    """Return benchmark -> pass@k by step, of k or more samples per problem that are right or wrong, and notes.
+
+    From the samples: verl logs best@k only for validations with rollout.val_kwargs.n above 1, and as a bootstrap with
+    replacement, which is below pass@k.
+    """
+    by_benchmark: dict[str, dict[int, float]] = {}
+    notes: list[Note] = []
+    for step in sorted({int(step) for points in run.accuracies().values() for step in points.index}):
+        found, own_notes = samples_at(run, step)
+        notes += own_notes
+        for name, samples in found.items():
+            if samples.binary and samples.k >= k:
+                by_benchmark.setdefault(name, {})[step] = samples.pass_at(k)
+    if not by_benchmark:
+        notes.append(Note(f"no pass@{k}: no validation has {k} samples of every problem", left_out=True))
+    return {name: pd.Series(points) for name, points in by_benchmark.items()}, notes
+
+
 def _sources(file: Path, inputs: set[str], logged: set[str], run: RunLog) -> dict[str, str]:
     """Return sample input -> the logged data_source whose validation file contains the problem."""
     rows = rows_of(run, inputs, f"to tell the samples of {', '.join(sorted(logged))} apart")

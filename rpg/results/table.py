@@ -10,13 +10,13 @@ from typing import Any, cast
 import pandas as pd
 
 from rpg.names import ACCURACY
-from rpg.registry.datasets import BENCHMARKS, benchmark_of
+from rpg.registry.datasets import BENCHMARKS
 from rpg.registry.labels import order_of
 from rpg.results import measures
 from rpg.results.messages import Note, ResultsError
 from rpg.results.run_settings import differing, settings
 from rpg.results.runs import RunLog, not_of_one_kind
-from rpg.results.samples import Samples, read_samples, samples_of_problems
+from rpg.results.samples import Samples, samples_at
 
 PAPER_JUDGE = "release"
 MOST_DIFFERING = 3  # settings in a row's label; if more differ, the label is the run's name
@@ -249,14 +249,7 @@ def _last_samples(run: RunLog, accuracies: dict[str, pd.Series]) -> tuple[dict[s
     kept: dict[str, Samples] = {}
     notes: list[Note] = []
     for step in sorted({int(points.index[-1]) for points in accuracies.values()}):
-        try:
-            samples, left_out = read_samples(run, step)
-        except (ResultsError, OSError) as error:
-            notes.append(Note(f"{error}; no interval, no pass@k", left_out=True))
-            continue
+        found, left_out = samples_at(run, step)
         notes += left_out
-        for source, group in samples.groupby("data_source", sort=False):
-            name = benchmark_of(str(source))
-            if accuracies[name].index[-1] == step:
-                kept[name] = samples_of_problems(group)
+        kept |= {name: samples for name, samples in found.items() if accuracies[name].index[-1] == step}
     return kept, notes

@@ -15,7 +15,7 @@ class RPGPolicyLossConfig(PolicyLossConfig):
     The clip bounds are verl's own: actor.clip_ratio_low, clip_ratio_high, clip_ratio_c.
 
     Attributes:
-        kl_coef: beta; 1e-4 in all runs of the paper.
+        kl_coef: beta; 1e-4 in the paper's tables, also 1e-3 in its Figure 9.
         clip_scope: reward, regularized, hard or none (for rpg_<d>).
         clip_branch: psi or advantage (for rpg_rf_<d>_clip_ppo).
         z_old: total mass of pi_old; 1 for a softmax policy.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Can a KL replace the clip, and what is wrong with the hard clip? stability.sh's task and rate: UFKL and URKL without a
 # clip at three betas, the hard clip with one bound, and CISPO, DPPO-TV and SAPO with their authors' bounds. All share
-# advantages, overlong shaping, token-mean, batches and validation; the arm that they are compared with is run anew.
+# advantages, overlong shaping, batches and validation, and token-mean but for SAPO, whose mean over responses verl
+# fixes; the arm that they are compared with is run anew.
 #   bash scripts/studies/clip_or_kl.sh [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/clip_or_kl.sh
 # Two and a half minutes per run on two cores. A finished run is kept, an interrupted one resumes. Expectations:

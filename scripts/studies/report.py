@@ -15,10 +15,10 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
+from rpg.logged import is_validation
 from rpg.results import figures
 from rpg.results.comparison import t_quantile
 from rpg.results.formats import grid
-from rpg.run.measures import is_validation
 
 SCORE = "training score"
 

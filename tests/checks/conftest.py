@@ -13,12 +13,12 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from rpg.config import preflight
-from rpg.diagnostics import Refused
+from rpg.checks import preflight
 from rpg.config.compose import compose_config, resolve
 from rpg.config.run_config import RunConfig
 from rpg.data.parquet import repeated_rows, write_parquet
 from rpg.data.toy import toy_problems
+from rpg.diagnostics import Refused
 
 CPU = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experiment_name=t"]
 
@@ -81,7 +81,7 @@ def run_of(toy: Path, *more: str) -> RunConfig:
         for override in parsed:
             if override not in groups:
                 OmegaConf.update(config, override.key_or_group, override.value(), force_add=override.is_add())
-    return resolve(config)
+    return RunConfig(resolve(config))
 
 
 def refusal(run: RunConfig) -> str:

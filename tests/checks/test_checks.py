@@ -1,11 +1,8 @@
 """Every preflight check rejects its cases with key, value and remedy; a valid run passes all."""
 
 import contextlib
-import copy
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
@@ -14,15 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg import rewards
-from rpg.config import inputs, preflight, reward, types
-from rpg.config.check import CHEAP_OR_VERL, Refused
+from rpg.checks import model, preflight, user
+from rpg.checks.preflight import CHEAP_OR_VERL
 from rpg.config.compose import compose
-from rpg.config.run_config import RunConfig
-from rpg.diagnostics import ABSENT, shown
+from rpg.config.keys import RANGES
+from rpg.config.run_config import SECTIONS, RunConfig
 from rpg.data.parquet import SCHEMA as COLUMNS
+from rpg.diagnostics import ABSENT, Refused, shown
+from rpg.dotted import put
 from rpg.files import manifest
-from rpg.results.run_settings import put
-from tests.checks.cases import CASES, KWARGS, RS, A
+from tests.checks.cases import CASES, KWARGS, RS, TYPES, A
 from tests.checks.conftest import make_toy, overrides, refusal, run_of, safetensors
 from tests.files.written import write_complete, write_verl
 
@@ -58,23 +56,36 @@ def test_what_a_check_refuses(furnished, name, overrides, blamed, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     overrides, blamed = ([item.replace("{toy}", str(furnished)) for item in items] for items in (overrides, blamed))
     run = run_of(furnished, *overrides)
-    [asked] = [check for check in preflight.CHECKS if check.name == name]
-    refused = dict(preflight.ask(run, ["cheap"]))
-    if asked.cost == "verl":
-        assert not [diagnostic for found in refused.values() for diagnostic in found if diagnostic.level == "error"]
-        refused = dict(preflight.ask(run, ["verl"]))
-    errors = [diagnostic for diagnostic in refused[asked] if diagnostic.level == "error"]
+    [(cost, asked)] = [
+        (cost, check) for (cost, _), checks in preflight.CHECKS.items() for check in checks if check.__name__ == name
+    ]
+    findings = dict(preflight.ask(run, ["cheap"]))
+    if cost == "verl":
+        assert not [diagnostic for found in findings.values() for diagnostic in found if diagnostic.level == "error"]
+        findings = dict(preflight.ask(run, ["verl"]))
+    assert_blamed([found for found in findings[asked] if found.level == "error"], overrides, blamed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("overrides", "blamed"), TYPES, ids=[str(o) for o, _ in TYPES])
+def test_a_configuration_of_wrong_types_cannot_be_made(furnished, overrides, blamed):
+    with pytest.raises(Refused) as refusal:
+        run_of(furnished, *overrides)
+    assert_blamed(refusal.value.diagnostics, overrides, blamed)
+
+
+def assert_blamed(errors, overrides, blamed):
     found = dict.fromkeys(f.key if f.value is ABSENT else f"{f.key}={shown(f.value)}" for f in errors)
     expected = blamed or [overrides[-1].lstrip("+")]
     assert [item.replace("'", "") for item in found] == [item.replace("'", "") for item in expected]
 
 
-def test_the_page_of_checks_is_current():
-    root = Path(__file__).parents[2]
-    listed = subprocess.run(
-        [sys.executable, str(root / "scripts/list_checks.py")], capture_output=True, text=True, check=True
-    )
-    assert listed.stdout == (root / "docs/checks.md").read_text(), "python scripts/list_checks.py > docs/checks.md"
+def test_every_check_says_what_must_hold():
+    checks = [check for checks in preflight.CHECKS.values() for check in checks]
+    assert len({check.__name__ for check in checks}) == len(checks)
+    for check in checks:
+        assert preflight.rule_of(check).endswith("."), check.__name__
+    assert {name for name, _, _ in CASES} <= {check.__name__ for check in checks}
 
 
 ODD = (
@@ -95,7 +106,7 @@ ODD = (
     ["abc", None],
     {"a": 1},
 )
-KEYS = sorted({*types.RANGES, *types.SECTIONS})
+KEYS = sorted({*RANGES, *SECTIONS})
 
 
 @pytest.mark.slow
@@ -106,10 +117,10 @@ def test_no_check_stumbles_over_an_odd_value(toy_config, part, monkeypatch):
     random = Random(part)
     for key in KEYS[part::4]:
         for value in random.sample(ODD, 3):
-            changed = RunConfig(toy_config.copy())
-            put(changed.config, key, value)
+            changed = toy_config.copy()
+            put(changed, key, value)
             with contextlib.suppress(Refused):
-                preflight.refuse(changed, ["cheap"], ["settings", "files"])
+                preflight.refuse(RunConfig(changed), ["cheap"], ["settings", "files"])
 
 
 @pytest.mark.slow
@@ -168,11 +179,11 @@ def test_a_reward_function_of_ones_own(furnished, monkeypatch):
 def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
     (tmp_path / "mine.py").write_text(f"def reward(response, answer):\n  {body}\n")
     path = f"reward.custom_reward_function.path={tmp_path / 'mine.py'}"
-    run = compose(None, [*overrides(furnished), path, "rpg.reward_limit=0.5"])
-    (found,) = reward.reward_trial(run)
+    run, _ = compose(None, [*overrides(furnished), path, "rpg.reward_limit=0.5"])
+    (found,) = user.reward_trial(run)
     assert found.level == level
-    assert re.search(said, found.wrong)
-    assert [nothing.level for nothing in reward.reward_trial(run_of(furnished))] == ["skip"]
+    assert re.search(said, found.message)
+    assert [nothing.level for nothing in user.reward_trial(run_of(furnished))] == ["skip"]
 
 
 def test_doctor_finds_a_filter_on_a_key_that_an_own_reward_lacks(furnished, tmp_path):
@@ -180,13 +191,19 @@ def test_doctor_finds_a_filter_on_a_key_that_an_own_reward_lacks(furnished, tmp_
     path = f"reward.custom_reward_function.path={tmp_path / 'mine.py'}"
     for metric, errors in (("acc", []), ("format", []), ("reward", []), ("formt", ["algorithm.filter_groups.metric"])):
         chosen = ["algorithm.filter_groups.enable=true", f"algorithm.filter_groups.metric={metric}"]
-        findings = reward.reward_trial(compose(None, [*overrides(furnished), path, *chosen]))
+        findings = user.reward_trial(compose(None, [*overrides(furnished), path, *chosen])[0])
         assert [found.key for found in findings if found.level == "error"] == errors
 
 
 @pytest.fixture(scope="module")
 def toy_config(tmp_path_factory) -> RunConfig:
     return run_of(make_toy(tmp_path_factory.mktemp("config")))
+
+
+def with_model(run: RunConfig, path: Path | str) -> RunConfig:
+    config = run.copy()
+    config["actor_rollout_ref"]["model"]["path"] = str(path)
+    return RunConfig(config)
 
 
 @pytest.mark.parametrize(
@@ -205,23 +222,21 @@ def toy_config(tmp_path_factory) -> RunConfig:
 def test_a_model_directory_that_is_not_whole(toy, toy_config, name, content, said):
     path = toy / "model" / name
     path.unlink() if content is None else path.write_bytes(content)
-    run = RunConfig(copy.deepcopy(toy_config.config))
-    run.config["actor_rollout_ref"]["model"]["path"] = str(toy / "model")
+    run = with_model(toy_config, toy / "model")
     text = refusal(run)
     assert said in text
     assert f"actor_rollout_ref.model.path={toy / 'model'}" in text
 
 
 def test_weights_that_are_not_used_or_not_there(toy, toy_config):
-    run = RunConfig(copy.deepcopy(toy_config.config))
-    run.config["actor_rollout_ref"]["model"]["path"] = str(toy / "model")
+    run = with_model(toy_config, toy / "model")
     (toy / "model/pytorch_model.bin.index.json").write_text('{"weight_map": {"w": "pytorch_model-1.bin"}}')  # left over
-    assert list(inputs.model_directory(run)) == []
+    assert list(model.model_directory(run)) == []
     (toy / "model/model.safetensors").unlink()
     (toy / "model/model.safetensors").symlink_to("nothing")
     assert "model.safetensors: is a link to nothing" in refusal(run)
-    run.config["actor_rollout_ref"]["model"]["path"] = "checkpoints/run/global_step_20/hf"  # no name of the hub
-    assert "no such directory" in refusal(run)
+    no_hub_name = with_model(toy_config, "checkpoints/run/global_step_20/hf")
+    assert "no such directory" in refusal(no_hub_name)
 
 
 @pytest.mark.parametrize(("variable", "offline"), [("HF_HUB_OFFLINE", "1"), ("TRANSFORMERS_OFFLINE", "TRUE")])
@@ -232,14 +247,14 @@ def test_a_hub_model_without_the_hub_is_looked_for_in_its_cache(
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.setenv(variable, offline)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    run = RunConfig(copy.deepcopy(toy_config.config))
-    run.config["rpg"]["env"] = {}
-    run.config["actor_rollout_ref"]["model"]["path"] = "maker/sums"
+    config = toy_config.copy()
+    config["rpg"]["env"] = {}
+    run = with_model(RunConfig(config), "maker/sums")
     assert "nor a model in the hub's cache" in refusal(run)
     snapshot = tmp_path / "models--maker--sums" / "snapshots" / "1a2b"
     shutil.copytree(toy / "model", snapshot)
     (tmp_path / "models--maker--sums" / "refs").mkdir()
     (tmp_path / "models--maker--sums" / "refs" / "main").write_text("1a2b")
-    assert list(inputs.model_directory(run)) == []
+    assert list(model.model_directory(run)) == []
     (snapshot / "model.safetensors").unlink()  # downloaded in part
     assert "no weights" in refusal(run)

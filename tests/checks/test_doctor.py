@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from rpg.checks import budgets, data, doctor, machine, preflight
 from rpg.cli import main
-from rpg.config import budgets, inputs, machine
 from rpg.config.compose import compose_config, resolve
+from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.names import ADVANTAGES
 from rpg.plan import estimate, memory
-from rpg.run import doctor
 from tests.checks.conftest import make_toy, run_of
 
 ROOT = Path(__file__).parents[2]
@@ -25,15 +25,16 @@ R = "actor_rollout_ref.rollout"
 def test_memory_against_a_device(memory, wrong):
     """Qwen3-4B on one device, offloaded between updates."""
     fsdp = "actor_rollout_ref.actor.fsdp_config"
-    made = resolve(compose_config(["model=qwen3-4b", "context=2k", "rpg.script=x", "trainer.n_gpus_per_node=1",
-                                   f"{fsdp}.param_offload=true", f"{fsdp}.optimizer_offload=true"]))  # fmt: skip
+    chosen = ["model=qwen3-4b", "context=2k", "rpg.script=x", "trainer.n_gpus_per_node=1"]
+    offloaded = [f"{fsdp}.param_offload=true", f"{fsdp}.optimizer_offload=true"]
+    made = RunConfig(resolve(compose_config([*chosen, *offloaded])))
     found = budgets.needs(made, estimate.MODELS["Qwen/Qwen3-4B"], memory)
     assert [diagnostic.key for diagnostic in found if diagnostic.level == "error"] == wrong
 
 
 def test_memory_of_the_host():
     """8 ranks that each read Qwen3-4B in float32, 129 GB (docs/gpu.md)."""
-    made = resolve(compose_config(["model=qwen3-4b", "rpg.script=x"]))
+    made = RunConfig(resolve(compose_config(["model=qwen3-4b", "rpg.script=x"])))
     shape = estimate.MODELS["Qwen/Qwen3-4B"]
     assert [budgets.host_needs(made, shape, size).level for size in (128e9, 130e9)] == ["error", "ok"]
     assert 1e9 < budgets.host_limit() < 1e14
@@ -43,7 +44,7 @@ def test_memory_of_the_host():
 @pytest.mark.parametrize(("model", "length"), [("qwen2.5-math-7b", 2), ("qwen2.5-7b-instruct", 4), ("qwen3-4b", 8)])
 def test_the_numbers_of_each_context_follow_from_the_arithmetic(model, length):
     """config/context and config/model as in docs/settings.md: the cache holds max_num_seqs half-complete sequences."""
-    run = resolve(compose_config([f"model={model}", f"context={length}k", "rpg.script=x"]))
+    run = RunConfig(resolve(compose_config([f"model={model}", f"context={length}k", "rpg.script=x"])))
     shape = estimate.shape_of(run.get("actor_rollout_ref.model.path"))
     assert shape is not None
     assert run.get(f"{R}.max_model_len") == 2048 + length * 1024
@@ -68,8 +69,8 @@ def test_a_bucket_that_shared_memory_does_not_hold(tmp_path, monkeypatch, free, 
     there = SimpleNamespace(free=free * 2**20)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: {"/dev/shm": there}[path])
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    run = run_of(toy, f"{budgets.BUCKET}={bucket}", f"trainer.n_gpus_per_node={ranks}")
-    assert sum("/dev/shm" in found.wrong for found in budgets.weight_bucket(run)) == is_short
+    run = run_of(toy, f"{KEYS['bucket']}={bucket}", f"trainer.n_gpus_per_node={ranks}")
+    assert sum("/dev/shm" in found.message for found in budgets.weight_bucket(run)) == is_short
     assert not list(budgets.weight_bucket(run_of(toy, "trainer.device=cuda")))  # CUDA's own way
 
 
@@ -80,7 +81,7 @@ def shape_of_size(parameters: float) -> estimate.Shape:
 
 def test_disk(tmp_path):
     """Uses the real disk: how many checkpoints of 12 bytes per parameter fit; before Ray starts."""
-    assert budgets.disk.cost == "cheap"
+    assert budgets.disk in preflight.CHECKS["cheap", "machine"]
     toy = make_toy(tmp_path)
     kept = ["trainer.max_actor_ckpt_to_keep=3", "trainer.total_training_steps=400", "trainer.save_freq=20"]
 
@@ -88,7 +89,7 @@ def test_disk(tmp_path):
         """Return the level for a disk with space for this many."""
         shape = shape_of_size(shutil.disk_usage(tmp_path).free / checkpoints / 12)
         [diagnostic] = budgets.checkpoints_fit(run_of(toy, *kept, *more), shape)
-        assert str(tmp_path) in diagnostic.wrong
+        assert str(tmp_path) in diagnostic.message
         return diagnostic.level
 
     assert [level(held) for held in (3.5, 2.5, 1.5)] == ["ok", "warning", "error"]
@@ -114,9 +115,11 @@ def test_wandb(content, warned, monkeypatch, tmp_path):
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     if content is not None:
         (tmp_path / "netrc").write_text(content)
-    logged = RunConfig({"trainer": {"logger": ["console", "wandb"]}})
+    (tmp_path / "toy").mkdir()
+    toy = make_toy(tmp_path / "toy")
+    logged = run_of(toy, "trainer.logger=[file,wandb]")
     assert [diagnostic.level for diagnostic in machine.wandb(logged)] == ["warning"] * warned
-    assert not list(machine.wandb(RunConfig({"trainer": {"logger": ["console"]}})))
+    assert not list(machine.wandb(run_of(toy)))
     monkeypatch.setenv("WANDB_MODE", "offline")
     assert not list(machine.wandb(logged))
 
@@ -127,10 +130,13 @@ def test_data(tmp_path):
     write_parquet(repeated_rows(good), tmp_path / "train.parquet")
     write_parquet(repeated_rows(test), tmp_path / "test.parquet")
     files = {"train_files": str(tmp_path / "train.parquet"), "val_files": [str(tmp_path / "test.parquet")]}
-    run = RunConfig({"data": {**files, "max_prompt_length": 64}, "actor_rollout_ref": {"model": {"path": "/none"}}})
-    assert [diagnostic.level for diagnostic in inputs.rows(run)] == ["ok", "ok"]
+    (tmp_path / "toy").mkdir()
+    config = run_of(make_toy(tmp_path / "toy")).copy()
+    config["data"] |= files
+    run = RunConfig(config)
+    assert [diagnostic.level for diagnostic in data.rows(run)] == ["ok", "ok"]
     write_parquet(repeated_rows([Problem("toy_sum", good[0].text, "1", "test")]), tmp_path / "test.parquet")
-    assert [diagnostic.level for diagnostic in inputs.rows(run)] == ["ok", "error"]
+    assert [diagnostic.level for diagnostic in data.rows(run)] == ["ok", "error"]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +161,7 @@ def test_versions(monkeypatch):
     monkeypatch.setattr(doctor.metadata, "version", lambda name: "5.6.0" if name == "transformers" else real(name))
     first, second = doctor.versions(None)
     assert (first.level, second.level) == ("error", "warning")  # a version that requirements/cpu.txt does not name
-    assert "transformers 5.6.0, wanted" in first.wrong
+    assert "transformers 5.6.0, wanted" in first.message
 
 
 @pytest.mark.full
@@ -173,22 +179,3 @@ def test_on_a_launch_script(capsys, tmp_path, monkeypatch):
 @pytest.mark.full
 def test_plugin_in_a_ray_worker():
     assert doctor.plugin("plugin in a Ray worker", doctor.RAY_PROBE).level == "ok"
-
-
-@pytest.mark.parametrize(
-    ("free", "folder", "said"),
-    [
-        (2e6, "/tmp", "has 2 MB free, and Ray's logs and sockets need 200"),
-        (1e12, "/tmp/" + "x" * 60, "has 65 bytes, and Ray's sockets below it need a path of at most 39"),
-        (1e12, "/tmp", None),
-        (1e12, "/dev/null/x", "/dev/null cannot be written to"),
-    ],
-)
-@pytest.mark.parametrize("variable", ["TMPDIR", "RAY_TMPDIR"])
-def test_the_directory_for_temporary_files(free, folder, said, variable, monkeypatch):
-    for name in ("TMPDIR", "RAY_TMPDIR", "RAY_ADDRESS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv(variable, folder)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
-    found = [(diagnostic.key, diagnostic.wrong) for diagnostic in machine.temporary_files(RunConfig({}))]
-    assert found == ([(variable, said)] if said else [])

@@ -9,10 +9,14 @@ from unittest.mock import patch
 import pytest
 from verl.trainer.ppo import core_algos
 
-from rpg.config import external_lib, fingerprint, freeze, preflight
-from rpg.config.check import CHEAP_OR_VERL, Refused
+from rpg.checks import preflight
+from rpg.checks.preflight import CHEAP_OR_VERL
+from rpg.config import fingerprint, freeze
 from rpg.config.compose import compose
+from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
+from rpg.config.user_code import SOCKETS
+from rpg.diagnostics import Refused
 from rpg.verl_plugin.external import VARIABLE
 from tests.checks.cases import A, L, M
 from tests.checks.conftest import overrides, run_of
@@ -52,24 +56,24 @@ def written(file: Path, text: str) -> Path:
 
 
 def composed(toy: Path, *more: str) -> RunConfig:
-    return compose(None, [*overrides(toy), "method=dapo", *more])
+    return compose(None, [*overrides(toy), "method=dapo", *more])[0]
 
 
 def refused(run: RunConfig) -> list[str]:
     try:
         preflight.refuse(run, CHEAP_OR_VERL)
     except Refused as refusal:
-        return [f"{found.key}={found.value}: {found.wrong}" for found in refusal.diagnostics]
+        return [f"{found.key}={found.value}: {found.message}" for found in refusal.diagnostics]
     return []
 
 
 def test_files_and_modules_stand_beside_ours(toy, monkeypatch):
     monkeypatch.chdir(toy)
-    run = composed(toy, f"{M}.external_lib=[mine.py,{external_lib.SOCKETS},a.module,{toy}/mine.py]")
-    assert run.get(f"{M}.external_lib") == external_lib.SOCKETS
-    assert run.get("actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module") == external_lib.SOCKETS
-    assert run.get(external_lib.OWN) == [str(toy / "mine.py"), "a.module"]
-    assert json.loads(freeze.environment(run.config)[VARIABLE]) == run.get(external_lib.OWN)
+    run = composed(toy, f"{M}.external_lib=[mine.py,{SOCKETS},a.module,{toy}/mine.py]")
+    assert run.get(f"{M}.external_lib") == SOCKETS
+    assert run.get("actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module") == SOCKETS
+    assert run.get(KEYS["libraries"]) == [str(toy / "mine.py"), "a.module"]
+    assert json.loads(freeze.environment(run.config)[VARIABLE]) == run.get(KEYS["libraries"])
     assert VARIABLE not in freeze.environment(composed(toy).config)
 
 
@@ -139,7 +143,7 @@ def test_a_worker_imports_it(toy):
     written(toy / "beside.py", "NAME = 'mine'\n")
     code = (
         "import importlib; from verl.trainer.ppo.core_algos import get_policy_loss_fn; "
-        f"importlib.import_module({external_lib.SOCKETS!r}); print(get_policy_loss_fn('mine').__name__)"
+        f"importlib.import_module({SOCKETS!r}); print(get_policy_loss_fn('mine').__name__)"
     )
     environment = freeze.environment(composed(toy, f"{M}.external_lib={file}").config)
     done = subprocess.run(
@@ -173,8 +177,22 @@ NORM = f"{A}.loss_agg_mode=seq-mean-token-sum-norm"
     ],
 )
 def test_foreign_bounds_are_warned_of(toy, chosen, said):
-    warnings = [found for found in preflight.refuse(run_of(toy, *chosen), ["cheap"]) if "authors" in found.wrong]
-    assert [said in found.wrong for found in warnings] == [True] * (said is not None)
+    warnings = [found for found in preflight.refuse(run_of(toy, *chosen), ["cheap"]) if "authors" in found.message]
+    assert [said in found.message for found in warnings] == [True] * (said is not None)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "warned"),
+    [
+        (["method=sapo"], 0),
+        (["method=sapo", f"{A}.loss_agg_mode=token-mean"], 1),
+        (["method=dapo", f"{L}=geo_mean"], 1),
+        (["method=gspo", f"{A}.loss_agg_mode=token-mean"], 0),
+    ],
+)
+def test_an_aggregation_that_the_loss_ignores_is_warned_of(toy, chosen, warned):
+    found = preflight.refuse(run_of(toy, *chosen), ["cheap"])
+    assert [item.key for item in found if "is not read by" in item.wrong] == [f"{A}.loss_agg_mode"] * warned
 
 
 @pytest.mark.parametrize(

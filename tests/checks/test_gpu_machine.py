@@ -17,11 +17,10 @@ ROOT = Path(__file__).parents[2]
 # index, UUID, name, MiB, driver
 LINES = ["0, GPU-aaaa1111, NVIDIA H100 80GB HBM3, 81559, {0}", "1, GPU-bbbb2222, NVIDIA RTX 4090, 24564, {0}"]
 CHECK = """
-import sys
-from rpg.config import gpu_machine
-from rpg.config.run_config import RunConfig
-run = RunConfig({{"trainer": {{"device": "{device}", "n_gpus_per_node": 1}}}})
-print(*gpu_machine.{check}(run), sep="\\n")
+from rpg.checks import machine
+from rpg.config.compose import compose
+run, _ = compose(None, ["trainer.experiment_name=t", "trainer.device={device}", "trainer.n_gpus_per_node=1"])
+print(*machine.{check}(run), sep="\\n")
 """
 
 
@@ -149,21 +148,3 @@ def test_64_megabytes_of_shared_memory():
         pytest.skip("this machine allows no mount namespace")
     text = said("shared_memory", "mount -t tmpfs -o size=64m none /dev/shm", start=here)
     assert text.startswith("/dev/shm: has 67 MB free, and NCCL, data loaders and vLLM need 1242; docker run")
-
-
-def test_limits():
-    assert said("limits", "ulimit -Sn 256") == ""  # Ray raises it
-    assert said("limits", "ulimit -n 1024").startswith(
-        "ulimit -n=1024: open files (hard limit 1024); Ray needs 4096 or more; docker run --ulimit nofile=65536"
-    )
-    assert said("limits", "ulimit -v 8000000").startswith("ulimit -v=8000000: KiB of address space")
-    assert said("limits", "ulimit -n 1024", device="cpu") == ""
-
-
-def test_limit_of_processes():
-    """Which root does not have."""
-    start = ("unshare", "--user") if os.geteuid() == 0 else ()
-    if start and subprocess.run([*start, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this machine allows no user namespace")
-    text = said("limits", "ulimit -u 2000", start=start)
-    assert text.startswith("ulimit -u=2000: processes and threads; Ray and vLLM can need 4096; ulimit -u 65536")

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from rpg.config.installed import ATTENTION, FUSED, cross_entropy, flash_attention, gpu_builds
-from rpg.config.machine import devices
+from rpg.checks.machine import devices
+from rpg.checks.packages import cross_entropy, flash_attention, gpu_builds
+from rpg.config.keys import KEYS
 from tests.checks.conftest import run_of
 
 GPU = ["trainer.device=cuda", "ray_kwargs.ray_init.num_gpus=null"]
@@ -32,7 +33,7 @@ def test_the_cpu_environment_is_named(toy, monkeypatch):
     run = run_of(toy, *GPU)
     (diagnostic,) = gpu_builds(run)
     assert diagnostic.level == "error"
-    assert f"in {sys.prefix}: torch {torch.__version__} and vllm " in diagnostic.wrong
+    assert f"in {sys.prefix}: torch {torch.__version__} and vllm " in diagnostic.message
     assert "scripts/setup_gpu.sh" in diagnostic.remedy
     assert not list(devices(run))
     monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")  # whose nodes have environments of their own
@@ -41,7 +42,7 @@ def test_the_cpu_environment_is_named(toy, monkeypatch):
 
 def test_a_vllm_for_cpus_is_named(toy, tmp_path, monkeypatch):
     installed(tmp_path, monkeypatch, "0.24.0+cpu")
-    assert "vllm 0.24.0+cpu" in next(gpu_builds(run_of(toy, *GPU))).wrong
+    assert "vllm 0.24.0+cpu" in next(gpu_builds(run_of(toy, *GPU))).message
     assert not list(gpu_builds(run_of(toy)))  # profile=cpu
 
 
@@ -54,12 +55,12 @@ def test_a_flash_attn_that_does_not_import(toy, tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "flash_attn"]:
         monkeypatch.delitem(sys.modules, name)
     said = "No module named 'flash_attn_2_cuda'"
-    (diagnostic,) = flash_attention(run_of(toy, f"{ATTENTION}=flash_attention_2"))
+    (diagnostic,) = flash_attention(run_of(toy, f"{KEYS['attention']}=flash_attention_2"))
     assert diagnostic.level == "error"
-    assert said in diagnostic.wrong
+    assert said in diagnostic.message
     assert "attention=sdpa" in diagnostic.remedy
-    (diagnostic,) = cross_entropy(run_of(toy, *GPU, f"{FUSED}=false"))
-    assert (diagnostic.level, diagnostic.key) == ("warning", FUSED)
-    assert said in diagnostic.wrong
-    assert not list(cross_entropy(run_of(toy, *GPU, f"{FUSED}=true")))
+    (diagnostic,) = cross_entropy(run_of(toy, *GPU, f"{KEYS['fused']}=false"))
+    assert (diagnostic.level, diagnostic.key) == ("warning", KEYS["fused"])
+    assert said in diagnostic.message
+    assert not list(cross_entropy(run_of(toy, *GPU, f"{KEYS['fused']}=true")))
     assert not list(cross_entropy(run_of(toy)))  # profile=cpu, whose vocabulary is small

@@ -10,9 +10,9 @@ from transformers import AutoTokenizer
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
 import rpg.run.train
-from rpg.config import inputs
-from rpg.diagnostics import Diagnostic
+from rpg.checks import data
 from rpg.data.parquet import SCHEMA, Problem, make_row
+from rpg.diagnostics import Diagnostic
 from rpg.run import start
 from tests.checks.conftest import overrides, run_of
 
@@ -37,7 +37,7 @@ def words(*counts: int) -> list[list[dict[str, str]]]:
 
 def found(toy: Path, prompts: list, *more: str) -> list[Diagnostic]:
     write(toy / "train.parquet", prompts)
-    return list(inputs.prompts_fit(run_of(toy, "data.train_batch_size=8", *more)))
+    return list(data.prompts_fit(run_of(toy, "data.train_batch_size=8", *more)))
 
 
 def test_a_start_is_refused_with_the_count_and_the_length_that_would_do(toy, capsys, monkeypatch):
@@ -66,16 +66,16 @@ def test_filtering_is_asked_for(toy):
     filtered = "data.filter_overlong_prompts=true"
     [diagnostic] = found(toy, words(*[20] * 38, 81, 100), filtered)
     assert diagnostic.level == "warning"
-    assert "leaves out 2 of 40 prompts" in diagnostic.wrong
+    assert "leaves out 2 of 40 prompts" in diagnostic.message
     [_, error] = found(toy, words(*[20] * 7, *[81] * 30), filtered)
     assert error.level == "error"
-    assert "leaves 7 rows of data.train_files, below data.train_batch_size=8" in error.wrong
+    assert "leaves 7 rows of data.train_files, below data.train_batch_size=8" in error.message
 
 
 def test_test_prompts_are_not_cut_either(toy):
     write(toy / "test.parquet", words(90), "test")
-    [diagnostic] = inputs.prompts_fit(run_of(toy))
-    assert "test.parquet" in diagnostic.wrong
+    [diagnostic] = data.prompts_fit(run_of(toy))
+    assert "test.parquet" in diagnostic.message
 
 
 @pytest.mark.parametrize("limit", [19, 20, 80])
@@ -83,25 +83,25 @@ def test_the_count_is_verls(toy, limit):
     """verl's own filter leaves as many rows; texts with ß and ∑ are longer in bytes than in characters."""
     prompts = [*words(19, 20, 21, 79, 80, 81), [{"role": "user", "content": "ß ∑ " * 30}]]
     (toy / "test.parquet").unlink()
-    longer = found(toy, prompts, f"data.max_prompt_length={limit}", "data.val_files=[]")
+    longer = found(toy, prompts, f"data.max_prompt_length={limit}", "data.val_files=[/none.parquet]")
     config = OmegaConf.create({
         "max_prompt_length": limit, "filter_overlong_prompts": True, "cache_dir": str(toy / "cache"),
         "filter_overlong_prompts_workers": 1,
     })  # fmt: skip
     kept = len(RLHFDataset(str(toy / "train.parquet"), AutoTokenizer.from_pretrained(toy / "model"), config))
-    assert f"{len(prompts) - kept} of {len(prompts)} prompts" in longer[0].wrong
+    assert f"{len(prompts) - kept} of {len(prompts)} prompts" in longer[0].message
 
 
 def test_the_template_is_the_runs(toy):
     (toy / "model/chat_template.jinja").unlink()
     [diagnostic] = found(toy, words(20))
     assert (diagnostic.key, diagnostic.level) == (f"{MODEL}.path", "error")
-    assert "no chat template" in diagnostic.wrong
+    assert "no chat template" in diagnostic.message
     assert TEMPLATE in diagnostic.remedy
     quoted = f"{TEMPLATE}='{ARGUMENT}'"
     assert not found(toy, words(83), f"+{quoted}")  # 80 words
     longer = found(toy, words(83), f"+{quoted}", "+data.apply_chat_template_kwargs.long=true")
-    assert "up to 88 tokens" in longer[0].wrong
+    assert "up to 88 tokens" in longer[0].message
 
 
 def test_the_tokenizer_is_the_runs(toy):
@@ -130,8 +130,8 @@ def test_a_prompt_that_has_no_text_is_named_with_its_row(toy, prompt, template, 
     fine = words(*[20] * 10)
     [diagnostic] = found(toy, [*fine, prompt] if template in (None, NO_SYSTEM) else [prompt], *more)[:1]
     assert (diagnostic.key, diagnostic.value) == ("data.train_files", str(toy / "train.parquet"))
-    assert said in diagnostic.wrong
-    assert diagnostic.wrong.startswith(f"row {10 if template in (None, NO_SYSTEM) else 0}: ")
+    assert said in diagnostic.message
+    assert diagnostic.message.startswith(f"row {10 if template in (None, NO_SYSTEM) else 0}: ")
 
 
 def test_a_hub_model_that_is_not_here_is_not_counted(toy, monkeypatch):

@@ -47,7 +47,7 @@ def test_every_published_set_has_test_rows() -> None:
 def test_an_entry_of_the_recipe_reads_the_files_of_its_set(entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("TRAIN_FILE", "TEST_FILE"):
         monkeypatch.delenv(variable, raising=False)
-    run = compose(None, ["profile=cpu", "model=toy", "optim=toy", f"dataset={entry}", "trainer.experiment_name=t"])
+    run, _ = compose(None, ["profile=cpu", "model=toy", "optim=toy", f"dataset={entry}", "trainer.experiment_name=t"])
     row = BY_ENTRY[SHARED.get(entry, entry)]
     validated = [file for other in DATASETS if other.is_validated for file in other.files]
     assert [Path(name).name for name in run.files("train")] == [row.files[0]]

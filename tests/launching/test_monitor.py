@@ -5,12 +5,13 @@ import signal
 
 import pytest
 
-from rpg.config.run_config import RunConfig
 from rpg.run.monitor import INTERRUPT, Monitor
 from rpg.run.signals import FAILED, TIMED_OUT
 from rpg.verl_plugin.cpu.preload import Preloaded
+from tests.run_configs import run_config
 
-LIMITS = {"stall_limit": None, "time_limit": None, "console": "progress"}
+LIMITS = {"rpg.stall_limit": None, "rpg.time_limit": None, "rpg.console": "progress"}
+NINE = {"trainer.total_training_steps": 9, "trainer.resume_mode": "disable"}
 
 
 @pytest.fixture
@@ -25,8 +26,8 @@ def interrupts():
     ("limits", "metrics", "code", "reason"),
     [
         ({}, "[]\n", FAILED, "TypeError"),
-        ({"stall_limit": 0.1}, "", TIMED_OUT, "rpg.stall_limit"),
-        ({"time_limit": 0.1}, "", TIMED_OUT, "rpg.time_limit"),
+        ({"rpg.stall_limit": 0.1}, "", TIMED_OUT, "rpg.stall_limit"),
+        ({"rpg.time_limit": 0.1}, "", TIMED_OUT, "rpg.time_limit"),
         ({}, None, FAILED, "broken_module"),
     ],
 )
@@ -35,7 +36,7 @@ def test_what_ends_a_run(interrupts, tmp_path, monkeypatch, limits, metrics, cod
     (tmp_path / "broken_module.py").write_text("import no_such_part\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     server = Preloaded(["json", "broken_module"], []) if metrics is None else None
-    run = RunConfig({"rpg": LIMITS | limits, "trainer": {"total_training_steps": 9, "resume_mode": "disable"}})
+    run = run_config({**LIMITS, **limits, **NINE})
     terminal = io.StringIO()
     monitor = Monitor(run, tmp_path / "metrics.jsonl", terminal, server.failure if server else lambda: None)
     monitor.start()
@@ -52,7 +53,7 @@ def test_what_ends_a_run(interrupts, tmp_path, monkeypatch, limits, metrics, cod
 
 
 def test_progress_without_a_terminal(tmp_path):
-    run = RunConfig({"rpg": LIMITS, "trainer": {"total_training_steps": 9, "resume_mode": "disable"}})
+    run = run_config({**LIMITS, **NINE})
     monitor = Monitor(run, tmp_path / "metrics.jsonl", terminal := io.StringIO(), lambda: None)
     (tmp_path / "metrics.jsonl").write_text(
         '{"step": 3, "data": {"critic/score/mean": 0.5, "val-core/x/acc/mean@1": 1}}\n'

@@ -15,6 +15,7 @@ from rpg.config.compose import compose_config, resolve
 from rpg.config.run_config import RunConfig
 from rpg.run import directory, start
 from tests.launching.test_submit import FakeClient
+from tests.run_configs import run_config
 
 PLANTED = {
     "WANDB_API_KEY": "planted-wandb-0123456789",
@@ -42,7 +43,8 @@ def assert_nowhere(directory: Path) -> None:
 
 def frozen_run(directory: Path, *overrides: str) -> RunConfig:
     directory_override = f"trainer.default_local_dir={directory}"
-    return freeze.freeze(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", directory_override, *overrides])))
+    composed = resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", directory_override, *overrides]))
+    return freeze.freeze(RunConfig(composed))
 
 
 @pytest.mark.slow
@@ -74,12 +76,11 @@ def test_a_job_that_would_show_one(monkeypatch, capsys):
 
 
 def test_a_local_run_is_on_the_loopback_and_a_cluster_is_not():
-    variables = {"ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": {}}}}}
-    run = RunConfig({**variables, "trainer": {"logger": ["file"]}})
+    run = run_config({"ray_kwargs.ray_init.runtime_env": {"env_vars": {}}, "trainer.logger": ["file"]})
     for address, expected in (("10.0.0.1:6379", (None, None)), ("", ("0", "lo"))):
         os.environ["RAY_ADDRESS"] = address
-        freeze.export(RunConfig(run.config))
+        freeze.export(run)
         assert (os.environ.get("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"), os.environ.get("GLOO_SOCKET_IFNAME")) == expected
     os.environ["GLOO_SOCKET_IFNAME"] = "eth0"
-    freeze.export(RunConfig(run.config))
+    freeze.export(run)
     assert os.environ["GLOO_SOCKET_IFNAME"] == "eth0"  # it was set by hand

@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
 from rpg.config import fingerprint
-from rpg.diagnostics import Refused
 from rpg.config.run_config import RunConfig
+from rpg.diagnostics import Refused
 from rpg.files.atomic import write_whole
 from rpg.files.integrity import TRACKER, newest_complete
 from rpg.run import directory as rundir
+from tests.run_configs import run_config
 
 HOLD = """
 import sys
@@ -59,15 +59,10 @@ def test_a_refused_run_leaves_no_directory(tmp_path):
 
 def config(tmp_path: Path, **changes) -> RunConfig:
     made = {
-        "trainer": {"default_local_dir": str(tmp_path), "resume_mode": "auto", "total_training_steps": 4, "nnodes": 1},
-        "data": {"train_files": [], "seed": 1},
-        "actor_rollout_ref": {"model": {"path": "/none"}, "rollout": {"n": 4, "val_kwargs": {"n": 1}}},
-        "rpg": {"resume_changed": False},
-    }
-    for key, value in changes.items():
-        OmegaConf.update(place := OmegaConf.create(made), key.replace("__", "."), value)
-        made = OmegaConf.to_container(place)
-    return RunConfig(made)
+        "trainer.default_local_dir": str(tmp_path), "trainer.total_training_steps": 4, "data.train_files": ["/none"],
+        "data.seed": 1, "actor_rollout_ref.model.path": "/none", "actor_rollout_ref.rollout.n": 4,
+    }  # fmt: skip
+    return run_config(made | {key.replace("__", "."): value for key, value in changes.items()})
 
 
 def test_a_run_is_not_continued_as_another(tmp_path):

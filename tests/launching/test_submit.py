@@ -152,7 +152,7 @@ def test_the_jobs_exit_code_is_ours(client, monkeypatch, status, code, expected)
 
 
 def frozen_run(*overrides) -> RunConfig:
-    return freeze(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", *overrides])))
+    return freeze(RunConfig(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", *overrides]))))
 
 
 def test_a_local_ray_is_described_and_a_cluster_is_not():

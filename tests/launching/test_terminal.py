@@ -23,7 +23,7 @@ CLI = [sys.executable, "-m", "rpg.cli"]
 DRIVER = """
 import json, os, subprocess, sys, time
 from pathlib import Path
-from rpg.config.run_config import RunConfig
+from tests.run_configs import run_config
 from rpg.run import train as launching
 
 directory, steps, ending = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -44,9 +44,9 @@ def train(run, monitor, actors, server):
 
 launching._train = train
 directory.mkdir(exist_ok=True)
-config = {"rpg": {"console": "progress", "stall_limit": None, "time_limit": None},
-          "trainer": {"total_training_steps": steps, "resume_mode": "auto", "default_local_dir": str(directory)}}
-sys.exit(launching.train(RunConfig(config), None))
+config = {"rpg.console": "progress", "rpg.stall_limit": None, "rpg.time_limit": None, "trainer.resume_mode": "auto",
+          "trainer.total_training_steps": steps, "trainer.default_local_dir": str(directory)}
+sys.exit(launching.train(run_config(config), None))
 """
 
 

@@ -8,6 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rpg.config.compose import compose_config, resolve
 from rpg.registry.recipe import SIZES
+from rpg.registry.scripts import parse
 
 RECIPE = Path(__file__).parents[2] / "recipe" / "rpg"
 SCRIPTS = {path.stem.removeprefix("run_"): path for size in SIZES for path in sorted((RECIPE / size).iterdir())}
@@ -25,4 +26,21 @@ def arguments(path: Path) -> list[str]:
 @functools.cache
 def composed(name: str) -> DictConfig:
     """Return the resolved configuration of a script; read-only."""
-    return OmegaConf.create(resolve(compose_config([f"rpg.script={name}", *arguments(SCRIPTS[name])])).config)
+    return OmegaConf.create(resolve(compose_config([f"rpg.script={name}", *arguments(SCRIPTS[name])])))
+
+
+def cover(names: list[str]) -> list[str]:
+    """Return names that cover every method and size, divergence, clip, model, optimizer, context and schedule."""
+    seen: set[tuple] = set()
+    chosen = []
+    for name in names:
+        run = parse(name)
+        objective, model = (run.method, run.divergence, run.clip, run.beta), (run.model, run.optim)
+        features = {(run.size, run.method), objective, model, (run.context, run.reference), (run.schedule, run.pi_old)}
+        if features - seen:
+            chosen.append(name)
+            seen |= features
+    return chosen
+
+
+COVER = cover(list(SCRIPTS))

@@ -5,14 +5,16 @@ import copy
 import pytest
 from omegaconf import OmegaConf
 
-from rpg.config.compose import compose_config
-from rpg.config.contradictions import DEFAULTS, DEFINING, DEFINING_ON_GPU, LONGEST, custom_name, differences
+from rpg.config.compose import LONGEST, compose_config, contradictions, custom_name
+from rpg.config.keys import ROWS
+from rpg.diagnostics import ABSENT
 from rpg.objectives import LOSS_NAMES, LossSpec
 from rpg.registry.labels import LABELS
-from rpg.registry.scripts import UnknownName, overrides, parse
+from rpg.registry.scripts import NOT_SAID_ON_A_CPU, UnknownName, overrides, parse
 from rpg.run.start import start
+from tests.recipe.launch_scripts import COVER
 
-LR, LOSS = "actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.policy_loss.loss_mode"
+LR = "actor_rollout_ref.actor.optim.lr"
 GPU_7B = "model=qwen2.5-math-7b optim=adamw"
 
 OVERRIDES = {  # as the release's names were read before there was a table
@@ -23,6 +25,14 @@ OVERRIDES = {  # as the release's names were read before there was a table
     ),
     "rpg_4b_ufkl1e-4_noiterref_4k": (
         "model=qwen3-4b optim=adamw context=4k method=rpg rpg.divergence=ufkl rpg.kl_coef=1e-4 reference=fixed"
+    ),
+    "rpg_4b_ufkl1e-3_rf_clip_ppo_0.2_0.28_noiterref_4k": (  # Figure 9
+        "model=qwen3-4b optim=adamw context=4k method=rpg_rf_clip_ppo rpg.divergence=ufkl rpg.kl_coef=1e-3 "
+        "clip=0.2_0.28 reference=fixed"
+    ),
+    "rpg_4b_urkl1e-4_rf_clip_ppo_0.28_0.28_2k": (  # Figure 8's legend; has no script
+        "model=qwen3-4b optim=adamw context=2k method=rpg_rf_clip_ppo rpg.divergence=urkl rpg.kl_coef=1e-4 "
+        "clip=0.28_0.28"
     ),
     "rpg_4b_urkl1e-4_rf_clip_ppo_0.2_0.28_4k_async": (
         "model=qwen3-4b optim=adamw context=4k method=rpg_rf_clip_ppo rpg.divergence=urkl rpg.kl_coef=1e-4 "
@@ -40,6 +50,7 @@ NO_NAMES = [
     "rpg_7b_urkl1e-4_clip_ppo_0.2_0.28",  # only REINFORCE losses have RPG-Style Clip
     "rpg_7b_urkl1e-4_7binstruct_schedulefree",  # the other way round
     "rpg_4b_urkl1e-4",  # no context
+    "rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref",  # of 4b and cpu only
     "grpo_corrected_4b_noiterref_4k",  # its reference is fixed anyway
 ]
 
@@ -57,14 +68,14 @@ def test_what_is_no_name_is_refused(name):
 
 def test_every_loss_has_a_method():
     """The loss does not depend on size, optimizer, context or schedule."""
-    losses = {row.resolved_settings(divergence)[LOSS] for row, divergence in LABELS.values()}
+    losses = {row.resolved_settings(divergence=divergence)["loss"] for row, divergence in LABELS.values()}
     assert losses == {*LOSS_NAMES, "vanilla", "gspo", "cispo", "dppo_tv", "sapo"}
 
 
 def test_defaults_of_absent_keys_are_the_losses():
     spec = LossSpec.parse("rpg_urkl")
-    fields = {key: key.rpartition(".")[2] for key in DEFAULTS}
-    assert {key: getattr(spec, name) for key, name in fields.items()} == DEFAULTS
+    fields = {"clip_scope": "clip_scope", "clip_branch": "clip_branch", "loss_kl_scope": "kl_scope", "z_old": "z_old"}
+    assert {name: ROWS[name].named for name in fields} == {name: getattr(spec, of) for name, of in fields.items()}
 
 
 @pytest.fixture(
@@ -77,25 +88,32 @@ def named(request):
 
 def test_every_setting_that_a_name_stands_for_is_compared(named):
     name, own = named
-    assert differences(name, own, own) == {}
-    keys = [*DEFINING, *(() if name.size == "cpu" else DEFINING_ON_GPU)]
-    for key in keys:
-        value = OmegaConf.select(own, key, default=DEFAULTS.get(key))
+    assert contradictions(name, own) == {}
+    left_out = {*NOT_SAID_ON_A_CPU} if name.size == "cpu" else set()
+    left_out |= set() if name.schedule == "async" else {"ahead_colocated"}
+    for row in ROWS.values():
+        if row.named is ABSENT or row.name in left_out:
+            continue
+        value = OmegaConf.select(own, row.key, default=row.named)
         config = copy.deepcopy(own)
         other = not value if isinstance(value, bool) else "other" if isinstance(value, str | None) else value + 1
-        OmegaConf.update(config, key, other, force_add=True)
-        changed = differences(name, own, config)
-        assert changed[key] == (value, other)
-        assert {*changed} <= {key, *DEFINING}  # other keys may follow from it
+        OmegaConf.update(config, row.key, other, force_add=True)
+        (expected, actual) = contradictions(name, config)[row.key]
+        assert actual == other
+        assert expected == value or row.name == "model"  # known by the last part of its path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COVER)
+def test_a_script_does_not_contradict_its_name(name):
+    """What a name stands for, by the registry, is what its overrides compose to, by the YAML."""
+    assert contradictions(parse(name), compose_config([f"rpg.script={name}", *overrides(parse(name))])) == {}
 
 
 @pytest.mark.parametrize(("path", "is_other"), [("/models/Qwen2.5-Math-7B", False), ("Qwen/Qwen2.5-7B-Instruct", True)])
 def test_a_model_is_known_by_its_last_part(path, is_other):
-    model = {"actor_rollout_ref": {"model": {"path": "Qwen/Qwen2.5-Math-7B"}}}
-    reward = {"reward": {"custom_reward_function": {"path": "pkg://rpg.rewards"}}}
-    own, config = (OmegaConf.create({**model, **reward}) for _ in "ab")
-    config.actor_rollout_ref.model.path = path
-    assert bool(differences(parse("dapo_7b"), own, config)) is is_other
+    given = ["rpg.script=dapo_7b", *overrides(parse("dapo_7b")), f"actor_rollout_ref.model.path={path}"]
+    assert bool(contradictions(parse("dapo_7b"), compose_config(given))) is is_other
 
 
 def test_a_custom_name_says_what_was_changed():
@@ -116,6 +134,7 @@ RPG = ["rpg.script=rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28", "actor_rollout_ref.act
     ("script", "given", "changed"),
     [
         (DAPO, ["clip=0.1_0.1", "trainer.total_training_steps=5"], "clip_ratio_low=0.1,clip_ratio_high=0.1"),
+        (RPG, ["clip=0.28_0.28"], "clip_ratio_low=0.28"),
         (DAPO, [f"{JUDGE}=verified"], "judge=verified"),
         (DAPO, ["actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean"], "loss_agg_mode=seq-mean-token-mean"),
         (DAPO, ["schedule=async", "pi_old=decoupled"], "trainer_mode=colocate_async,rollout_is=token"),

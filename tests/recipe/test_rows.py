@@ -9,7 +9,7 @@ from rpg.config.run_config import RunConfig
 from rpg.registry.scripts import parse
 from rpg.results import reproduction
 from rpg.results.messages import ResultsError
-from rpg.results.reproduction import choose, rows_of
+from rpg.results.rows import choose, rows_of
 from rpg.results.table import paper_table
 
 TABLES = (3, 5, 6, 7, 8)
@@ -36,7 +36,26 @@ def test_every_printed_row_has_its_script(table):
     assert [row.method for row in choose(rows_of(table), ["paper"])] == printed
     beside = ["GRPO-corrected", "Dr. GRPO", "GSPO", "CISPO", "DPPO-TV", "SAPO", "KL in reward"]
     assert [row.method for row in choose(rows_of(table), ["all"])] == [*printed, *beside]
-    assert [row.method for row in choose(rows_of(table), ["deepseek_v32"])] == ["GRPO-corrected"]
+
+
+CLIPS, BETAS = ["0.1_0.1", "0.2_0.28"], [("1e-4", None), ("1e-3", None), ("1e-3", "fixed")]
+
+
+@pytest.mark.parametrize(
+    ("figure", "context", "lines"),
+    [  # as the legends list them; (0.28, 0.28) of Figure 8 is (0.2, 0.28) in its text
+        ("figure8", "2k", [(d, "1e-4", clip, None) for clip in CLIPS for d in ("ufkl", "urkl")]),
+        ("figure9", "4k", [("ufkl", beta, "0.2_0.28", reference) for beta, reference in BETAS]),
+    ],
+)
+def test_the_lines_of_a_figure_of_ablations_have_scripts(figure, context, lines):
+    for profile, size in (("gpu", "4b"), ("cpu", "cpu")):
+        scripts = [row.name(profile) for row in choose(rows_of(figure), ["paper"])]
+        assert {*scripts} <= SCRIPTS.keys()
+        names = [parse(script) for script in scripts]
+        assert [(name.divergence, name.beta, name.clip, name.reference) for name in names] == lines
+        assert {(name.size, name.context) for name in names} == {(size, context if size == "4b" else None)}
+        assert {(name.method, name.model, name.schedule) for name in names} == {("rpg_rf_clip_ppo", None, "sync")}
 
 
 @pytest.mark.slow
@@ -48,7 +67,7 @@ def test_a_planned_run_is_what_its_script_would_resolve(tmp_path, monkeypatch):
     assert not refused
     name = row.name("cpu")
     given = [f"rpg.script={name}", *arguments(SCRIPTS[name]), *planned.command()[2:]]
-    resolved = resolve(compose_config(given)).config
+    resolved = resolve(compose_config(given))
     assert fingerprint.defining(RunConfig(planned.config)) == fingerprint.defining(RunConfig(resolved))
     assert resolved["trainer"]["experiment_name"] == f"{name}-seed7"
     assert resolved["data"]["seed"] == 7

@@ -10,14 +10,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from launch_scripts import RECIPE, SCRIPTS, arguments, composed
+from launch_scripts import COVER, RECIPE, SCRIPTS, arguments, composed, cover
 from omegaconf import OmegaConf
 
 from rpg.config.compose import compose_config, resolve
 from rpg.config.freeze import freeze
+from rpg.config.keys import by_name
+from rpg.config.run_config import RunConfig
 from rpg.names import DIVERGENCES
 from rpg.registry import recipe
-from rpg.registry.labels import method_of_config, method_of_name
+from rpg.registry.labels import method_of, method_of_name
 from rpg.registry.scripts import parse
 
 RELEASE = list(csv.DictReader(open(Path(__file__).with_name("release_settings.csv"))))  # noqa: SIM115
@@ -51,22 +53,7 @@ KEYS = {
 }
 
 
-def _cover(names: list[str]) -> list[str]:
-    """Return names that cover every method and size, divergence, clip, model, optimizer, context and schedule."""
-    seen: set[tuple] = set()
-    chosen = []
-    for name in names:
-        run = parse(name)
-        objective, model = (run.method, run.divergence, run.clip, run.beta), (run.model, run.optim)
-        features = {(run.size, run.method), objective, model, (run.context, run.reference), (run.schedule, run.pi_old)}
-        if features - seen:
-            chosen.append(name)
-            seen |= features
-    return chosen
-
-
-COVER = _cover(list(SCRIPTS))
-OF_THE_RELEASE = _cover(sorted(row["script"].removeprefix("run_").removesuffix(".sh") for row in RELEASE))
+OF_THE_RELEASE = cover(sorted(row["script"].removeprefix("run_").removesuffix(".sh") for row in RELEASE))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -96,7 +83,7 @@ def test_a_script_runs_what_its_name_says(name):
     assert config.trainer.experiment_name == name
     assert list(recipe.find(name).overrides) == arguments(SCRIPTS[name])  # the file says what the registry says
     label = parse(name).label
-    assert method_of_config(OmegaConf.to_container(config)) == label
+    assert method_of(by_name(OmegaConf.to_container(config))) == label
     assert method_of_name(name) == label
     function = config.reward.custom_reward_function
     assert (function.path, function.name) == ("pkg://rpg.rewards", "compute_score")
@@ -154,9 +141,7 @@ def test_settings_are_the_releases(name):
 @pytest.mark.parametrize("name", COVER)
 def test_verl_accepts_it(name):
     """All preflight checks of settings, including verl's own validation; 8 GPUs for 7b and 4b."""
-    from rpg.config.check import CHEAP_OR_VERL
-    from rpg.config.preflight import refuse
-    from rpg.config.run_config import RunConfig
+    from rpg.checks.preflight import CHEAP_OR_VERL, refuse
 
     config = composed(name)
     devices = {"cpu": 1, "1gpu": 1}.get(parse(name).size, 8)
@@ -165,7 +150,9 @@ def test_verl_accepts_it(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["dapo_7binstruct", "rpg_cpu_urkl1e-4"])
+@pytest.mark.parametrize(
+    "name", ["dapo_7binstruct", "rpg_4b_ufkl1e-3_rf_clip_ppo_0.2_0.28_noiterref_4k", "rpg_cpu_urkl1e-4"]
+)
 def test_executed_as_a_process(name, tmp_path):
     done = subprocess.run(
         ["bash", str(SCRIPTS[name])],
@@ -182,7 +169,7 @@ def test_executed_as_a_process(name, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RPG_HOME", str(RECIPE.parents[1]))
         patch.chdir(tmp_path)
-        wanted = freeze(resolve(compose_config([f"rpg.script={name}", *arguments(SCRIPTS[name])])))
+        wanted = freeze(RunConfig(resolve(compose_config([f"rpg.script={name}", *arguments(SCRIPTS[name])]))))
         assert OmegaConf.create(done.stdout) == OmegaConf.create(wanted.config)
     assert not list(tmp_path.iterdir())  # a dry run leaves nothing behind
 

@@ -44,7 +44,7 @@ def main() -> int:
     """Make the run and return its exit code."""
     signals.end_at_once()  # launch.sh blocked them
     script, *overrides = sys.argv[3:]
-    config = compose(script, overrides).config
+    config = compose(script, overrides)[0].config
     trainer = config["trainer"]
     directory, name = Path(trainer["default_local_dir"]), trainer["experiment_name"]
     directory.mkdir(parents=True, exist_ok=True)

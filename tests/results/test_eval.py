@@ -10,10 +10,10 @@ import pytest
 
 from rpg.cli import main
 from rpg.config.compose import of_script
-from rpg.config.fingerprint import FREE
-from rpg.config.run_config import RunConfig, below, leaves
+from rpg.config.run_config import RunConfig
+from rpg.dotted import leaves
 from rpg.registry import recipe
-from rpg.results.evaluation import EVALUATED
+from rpg.results.evaluation import is_taken_over
 from rpg.rewards.user_reward import ADAPTER
 from tests.files.written import write_complete, write_verl
 
@@ -57,7 +57,7 @@ def test_a_run_is_evaluated_with_its_own_settings(tmp_path, capsys, form):
     run, there = trained(tmp_path, form)
     _, here = printed(capsys, NAME, "--checkpoint", run)
     for key, value in leaves(there.config):
-        if below(key, EVALUATED) or not below(key, FREE):
+        if is_taken_over(key):
             assert here.get(key) == value, key
     assert here.get(f"{FUNCTION}.path") == ADAPTER
     assert "judge" not in (here.get(f"{FUNCTION}.reward_kwargs") or {})

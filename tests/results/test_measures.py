@@ -8,9 +8,9 @@ import pytest
 from synthetic import config, write_run
 
 from rpg.cli import main
-from rpg.config.run_config import RunConfig
-from rpg.results.run_settings import put
+from rpg.dotted import put
 from rpg.run.monitor import Monitor
+from tests.run_configs import run_config
 
 BEFORE, SCORE, ACCURACY = "critic/score_before_filtering/mean", "critic/score/mean", "val-core/toy/acc/mean@1"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
@@ -44,7 +44,7 @@ def test_a_filtered_run_is_compared_by_its_score_before_filtering(tmp_path, caps
     assert main(["watch", "--once", str(tmp_path)]) == 0
     assert capsys.readouterr().out.count("reward -0.290") == 2
     monitor = Monitor(
-        RunConfig({"rpg": {"console": "progress"}, "trainer": {"default_local_dir": "/none"}}),
+        run_config({"rpg.console": "progress"}),
         filtered / "metrics.jsonl",
         out := io.StringIO(),
         str,
@@ -113,7 +113,7 @@ def test_a_run_whose_reward_function_returned_no_acc_is_noted(tmp_path, capsys):
     assert main(["compare", str(tmp_path / "own"), str(tmp_path / "other")]) == 1
     assert said in capsys.readouterr().err
     monitor = Monitor(
-        RunConfig({"rpg": {"console": "progress"}, "trainer": {"default_local_dir": "/none"}}),
+        run_config({"rpg.console": "progress"}),
         tmp_path / "metrics.jsonl",
         out := io.StringIO(),
         str,

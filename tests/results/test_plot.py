@@ -10,7 +10,9 @@ from synthetic import config, records, write_run, write_samples
 
 from rpg.cli import main
 from rpg.registry.labels import METHODS, looks_of
-from rpg.results.figures import MOST_POINTS, band, thin
+from rpg.results.figures import MOST_POINTS, band, make_panels, thin
+from rpg.results.runs import load_runs
+from rpg.results.table import build_table
 
 LOSSES = {
     "rpg_cpu_urkl1e-4": "rpg_urkl",
@@ -113,6 +115,29 @@ def test_seeds_of_a_method_are_one_line_with_a_band(tmp_path):
     assert svg.count('id="run-1-band"') == svg.count('id="run-1"') > 1
     assert 'id="run-0-band"' not in svg
     assert 'id="run-2"' not in svg
+
+
+def test_pass_at_k_by_step(tmp_path, capsys):
+    """Two problems, two samples: at step 0 one problem has a right one, at step 2 both; verl logs no such metric."""
+    run = write_run(tmp_path / "r", records([0.25, 0.5]), config("r", steps=2))
+    for step, answers in ((0, {"p": (0, 1), "q": (0, 0)}), (2, {"p": (0, 1), "q": (1, 0)})):
+        samples = [
+            {"input": name, "gts": "4", "output": "", "acc": acc} for name, accs in answers.items() for acc in accs
+        ]
+        write_samples(run, step, samples)
+    other = write_run(tmp_path / "s", records([0.1, 0.2]), config("s", loss="vanilla"))  # without samples
+    table = build_table(*load_runs([run, other]))
+    (panel,) = [panel for panel in make_panels(table, 2) if "pass@" in panel.title]
+    assert panel.title == "AIME24 pass@2"
+    assert {label: [list(line.items()) for line in lines] for label, lines in panel.rows.items()} == {
+        "GRPO": [],
+        "RPG-URKL": [[(0, 0.5), (2, 1.0)]],
+    }
+    assert not [panel for panel in make_panels(table) if "pass@" in panel.title]
+    assert main(["plot", str(run), str(other), "--pass-at", "2", "--out", str(tmp_path / "p")]) == 1
+    assert "note: s: no pass@2: no validation has 2 samples of every problem" in capsys.readouterr().err
+    assert 'aria-label="AIME24 pass@2"' in (tmp_path / "p/index.html").read_text()
+    assert main(["plot", str(run), "--pass-at", "2", "--out", str(tmp_path / "q")]) == 0
 
 
 def test_the_page_shows_sample_answers_by_step_and_takes_no_name_for_markup(tmp_path):

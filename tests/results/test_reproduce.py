@@ -22,6 +22,7 @@ from rpg.files import manifest
 from rpg.registry import recipe
 from rpg.results import reproduction
 from rpg.results.messages import ResultsError
+from rpg.results.rows import choose, rows_of
 from tests.terminal import Terminal, assert_in_order
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,11 +136,23 @@ def test_ended_in_the_middle_and_started_again(interpreter, tmp_path, monkeypatc
     assert again in (1, 2)
 
 
+@pytest.mark.slow
+def test_a_figure_is_run_and_drawn(interpreter, tmp_path, monkeypatch):
+    """Without numbers of the paper; validation is on the scripts' sets."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "figure9", "--profile", "cpu", "--steps", "2"]) == 0
+    out = tmp_path / "checkpoints/figure9-cpu"
+    table = (out / "table.md").read_text()
+    assert len([line for line in table.splitlines() if "RPG-REINFORCE-UFKL (" in line]) == 3
+    assert "paper" not in table
+    assert "Figure9, profile cpu" in (out / "index.html").read_text()
+
+
 def planned(tmp_path, data: dict | None = None) -> reproduction.PlannedRun:
     """Return a planned run of two steps, with its directory."""
     (tmp_path / "r").mkdir(parents=True)
     settings = {"trainer": {"total_training_steps": 2}, "data": data or {}}
-    return reproduction.PlannedRun(reproduction.rows_of(8)[0], Path("s.sh"), "r", tmp_path / "r", settings, ())
+    return reproduction.PlannedRun(rows_of(8)[0], Path("s.sh"), "r", tmp_path / "r", settings, ())
 
 
 def test_progress_is_the_last_whole_line_of_the_log(tmp_path):
@@ -155,9 +168,9 @@ def test_progress_is_the_last_whole_line_of_the_log(tmp_path):
     assert "trainer.val_before_train=true" in run.command()
 
 
-@pytest.mark.parametrize("table", [3, 8])
+@pytest.mark.parametrize("table", [3, 8, "figure9"])
 def test_every_command_is_a_script_of_the_recipe(tmp_path, table):
-    rows = reproduction.rows_of(table)
+    rows = rows_of(table)
     for row in rows:
         for profile in ("gpu", "cpu"):
             run = replace(planned(tmp_path / row.method / profile), row=row, script=row.script(profile))
@@ -213,8 +226,28 @@ def test_the_plan_of_a_table_on_gpus(tmp_path, monkeypatch, capsys):
     assert "800 steps left" in shown
     assert "refused: DAPO\n    " in shown  # no data here
     assert not out.exists()
-    rows = reproduction.choose(reproduction.rows_of(7), ["dapo"])
+    rows = choose(rows_of(7), ["dapo"])
     (made,), refused = reproduction.plan_runs(rows, "gpu", [1], None, out, [])
     assert not refused
     names = [Path(name).name for name in made.config["data"]["val_files"]]
     assert names == ["minerva-math.parquet", "olympiadbench.parquet"]
+
+
+@pytest.mark.slow
+def test_the_plan_of_a_figure_on_gpus(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert main(["reproduce", "figure9", "--seeds", "1", "2", "--dry-run"]) == 1  # no data here
+    shown = capsys.readouterr().out
+    for beta in ("1e-4_rf_clip_ppo_0.2_0.28", "1e-3_rf_clip_ppo_0.2_0.28", "1e-3_rf_clip_ppo_0.2_0.28_noiterref"):
+        assert all(f"  rpg_4b_ufkl{beta}_4k-seed{seed}  RPG-REINFORCE-UFKL (" in shown for seed in (1, 2))
+    assert "0 of 6 runs done, 2400 steps left" in shown
+    rows = rows_of("figure9")
+    planned, refused = reproduction.plan_runs(rows, "gpu", [1], None, tmp_path, [])
+    assert not refused
+    configs = [run.config for run in planned]
+    assert [config["rpg"]["kl_coef"] for config in configs] == [1e-4, 1e-3, 1e-3]
+    assert [config["rpg"]["reference"]["mode"] for config in configs] == ["old", "old", "fixed"]
+    assert {len(config["data"]["val_files"]) for config in configs} == {3}
+    assert main(["reproduce", "figure7", "--dry-run"]) == 2
+    assert "figure8, figure9" in capsys.readouterr().err

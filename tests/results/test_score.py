@@ -11,12 +11,12 @@ from synthetic import config, records, write_run, write_samples
 from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
+from rpg.results.run_settings import judge_of_config
 from rpg.results.runs import load_runs
 from rpg.results.samples import read_samples, samples_of_problems
 from rpg.results.table import build_table, paper_table
 from rpg.rewards import compute_score, user_reward
 from rpg.rewards.user_reward import ADAPTER
-from rpg.run.measures import judge_of_config
 
 # answer, right by release, right by verified; one with a line end that is none in JSON
 ANSWERS = (

@@ -286,27 +286,27 @@ def test_a_file_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
 
 def test_one_override_is_all_that_a_run_needs(tmp_path: Path) -> None:
     short = write(tmp_path / "short.py", SHORT.format(name="reward"))
-    run = compose(None, [*TOY, f"{FUNCTION}.path={short}"])
+    run, notes = compose(None, [*TOY, f"{FUNCTION}.path={short}"])
     assert run.get(f"{FUNCTION}.path") == ADAPTER
     assert run.get(f"{FUNCTION}.reward_kwargs") == {"file": str(short), "function": "reward"}
     assert run.get(OVERLONG) is False
-    assert any(OVERLONG in note for note in run.notes)
+    assert any(OVERLONG in note for note in notes)
 
     verls = write(tmp_path / "verls.py", VERLS.format(name="mine"))
     scaled = [f"+{FUNCTION}.reward_kwargs.scale=2", f"{OVERLONG}=true"]
-    run = compose(None, [*TOY, f"{FUNCTION}.path={verls}", *scaled])
+    run, notes = compose(None, [*TOY, f"{FUNCTION}.path={verls}", *scaled])
     assert [run.get(f"{FUNCTION}.{key}") for key in ("path", "name")] == [ADAPTER, "compute_score"]
     assert run.get(f"{FUNCTION}.reward_kwargs") == {"file": str(verls), "function": "mine", "scale": 2}
     assert run.get(OVERLONG) is True
-    assert run.notes == ()
+    assert notes == ()
 
-    run = compose(None, TOY)
+    run, _ = compose(None, TOY)
     assert [run.get(f"{FUNCTION}.reward_kwargs.judge"), run.get(OVERLONG)] == ["release", True]
 
 
 def test_a_run_of_before_the_adapter_resumes(tmp_path: Path) -> None:
     file = write(tmp_path / "mine.py", VERLS.format(name="mine"))
-    run = compose(None, [*TOY, f"{FUNCTION}.path={file}"])
+    run, _ = compose(None, [*TOY, f"{FUNCTION}.path={file}"])
     fingerprint.record(tmp_path, run, 1, {})
     recorded = json.loads((tmp_path / fingerprint.NAME).read_text())
     kwargs = f"{FUNCTION}.reward_kwargs"
@@ -324,7 +324,7 @@ def test_verl_loads_it(tmp_path: Path) -> None:
     from verl.trainer.ppo.reward import get_custom_reward_fn
 
     file = write(tmp_path / "short.py", SHORT.format(name="reward"))
-    run = compose(None, [*TOY, f"{FUNCTION}.path={file}"])
+    run, _ = compose(None, [*TOY, f"{FUNCTION}.path={file}"])
     function = get_custom_reward_fn(OmegaConf.create(run.copy()))
     assert function is not None
     assert function(data_source="x", solution_str="7", ground_truth="7", extra_info={"level": "3"})["score"] == 1.0

@@ -2,7 +2,8 @@
 
 import torch
 
-from rpg.config.rules import UNWEIGHTED
+from rpg.checks.loss import BY_RESPONSE
+from rpg.checks.off_policy import UNWEIGHTED
 from rpg.lab.train import VERLS
 from rpg.names import LOSSES as LOSS_NAMES
 from rpg.verl_plugin import register
@@ -22,19 +23,24 @@ def gradient(loss, log_prob):
     return torch.autograd.grad(loss, log_prob)[0]
 
 
-def test_every_loss_but_those_that_are_refused_multiplies_with_the_weights():
-    """All registered losses of verl and ours; rules.py rejects the exceptions with pi_old=decoupled."""
-    from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
+def actor_config():
     from verl.workers.config import ActorConfig, PolicyLossConfig
 
-    register()
-    config = ActorConfig(
+    return ActorConfig(
         strategy="fsdp2",
         rollout_n=1,
         ppo_micro_batch_size_per_gpu=1,
         use_torch_compile=False,
         policy_loss=PolicyLossConfig(dro_beta=0.1),  # the one that has no default
     )
+
+
+def test_every_loss_but_those_that_are_refused_multiplies_with_the_weights():
+    """All registered losses of verl and ours; rules.py rejects the exceptions with pi_old=decoupled."""
+    from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
+
+    register()
+    config = actor_config()
     assert set(POLICY_LOSS_REGISTRY) >= {*LOSS_NAMES, *VERLS, *UNWEIGHTED}
     weighted = set()
     for name, loss in POLICY_LOSS_REGISTRY.items():
@@ -58,6 +64,33 @@ def test_every_loss_but_those_that_are_refused_multiplies_with_the_weights():
         else:
             assert torch.equal(*gradients), name
     assert set(POLICY_LOSS_REGISTRY) - weighted == set(UNWEIGHTED)
+
+
+def test_every_loss_but_those_that_are_warned_of_reads_the_aggregation():
+    """With responses of 5 and 2 tokens, a mean over tokens differs from one over responses."""
+    from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
+
+    register()
+    mask = torch.ones(6, 5)
+    mask[::2, 2:] = 0
+    ignoring = set()
+    for name, loss in POLICY_LOSS_REGISTRY.items():
+        gradients = []
+        for aggregation in ("token-mean", "seq-mean-token-mean"):
+            log_prob, old, advantages = batch()
+            torch.manual_seed(0)
+            value, _ = loss(
+                old_log_prob=old,
+                log_prob=log_prob,
+                advantages=advantages,
+                response_mask=mask,
+                loss_agg_mode=aggregation,
+                config=actor_config(),
+            )
+            gradients.append(gradient(value, log_prob))
+        if torch.equal(*gradients):
+            ignoring.add(name)
+    assert ignoring == set(BY_RESPONSE)
 
 
 def test_kl_loss_is_k3():

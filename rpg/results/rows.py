@@ -1,0 +1,74 @@
+"""The rows of the paper's tables of results, and the lines of its figures of ablations, with their launch scripts."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rpg.config.run_config import did_you_mean
+from rpg.registry import recipe
+from rpg.registry.methods import FIGURES, ROWS, TABLES
+from rpg.registry.scripts import table_script
+from rpg.results.messages import ResultsError
+from rpg.results.table import Table, paper_table
+
+Profile = Literal["gpu", "cpu"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table, or line of a figure. method: the paper's name; printed: whether the paper has it."""
+
+    table: int | str
+    method: str
+    printed: bool
+
+    def script(self, profile: Profile = "gpu") -> Path:
+        """Return the launch script, for GPUs or the toy task."""
+        return recipe.RECIPE / table_script(self.method, self.table, profile)
+
+    def name(self, profile: Profile = "gpu") -> str:
+        """Return the launch script's name of the run."""
+        return self.script(profile).stem.removeprefix("run_")
+
+
+def title(table: int | str) -> str:
+    """Return "table 8" or "figure8"."""
+    return table if isinstance(table, str) else f"table {table}"
+
+
+def paper(table: int | str) -> Table | None:
+    """Return the paper's table; None for a figure, whose numbers are not printed. Raises ResultsError for another."""
+    if isinstance(table, int):
+        return paper_table(table)
+    if table not in FIGURES:
+        raise ResultsError(f"{table}: tables of results and figures of ablations are {', '.join(map(str, TABLES))}")
+    return None
+
+
+def rows_of(table: int | str) -> list[Row]:
+    """Return the rows of a table in the paper's order, then additional ones; of a figure its lines.
+
+    Raises:
+        ResultsError: the paper has no such table of results, or figure of ablations.
+    """
+    in_print = paper(table)
+    printed = list(in_print.rows if in_print else FIGURES[table])
+    beside = [method.label for method in ROWS if method.beside and in_print]
+    return [Row(table, label, label in printed) for label in [*printed, *beside]]
+
+
+def choose(rows: list[Row], methods: list[str]) -> list[Row]:
+    """Return the selected rows in table order, by case-insensitive method names, `paper` or `all`.
+
+    Raises:
+        ResultsError: an unknown method.
+    """
+    wanted = {method.lower() for method in methods}
+    if unknown := wanted - {row.method.lower() for row in rows} - {"paper", "all"}:
+        asked = next(method for method in methods if method.lower() in unknown)
+        known = [*(row.method for row in rows), "paper", "all"]
+        near = did_you_mean(asked.upper(), known)
+        raise ResultsError(f"--methods {asked}: no row of {title(rows[0].table)}; {near} There are {', '.join(known)}")
+    return [
+        row for row in rows if "all" in wanted or ("paper" in wanted and row.printed) or row.method.lower() in wanted
+    ]
