@@ -23,10 +23,10 @@ COMMANDS = {  # name: package, what it does, an example
     "verify": ("objectives", "check every loss against the exact gradient of its objective", "rpg verify"),
     "data": ("data", "build and check training and evaluation files", "rpg data check data/*.parquet"),
     "demo": ("toy", "build the toy model and data, train on this machine, show the result", "rpg demo"),
-    "list": ("registry", "list launch scripts by size, method and task", "rpg list --size 1gpu --method RPG-URKL"),
+    "list": ("registry", "list names of runs by size, method and task", "rpg list --size 1gpu --method RPG-URKL"),
     "train": (
         "run",
-        "start a launch script by its name",
+        "start a run by its name",
         "rpg train grpo_qwen3-0.6b --train mine.parquet --reward reward.py data.train_batch_size=64",
     ),
     "doctor": ("run", "check whether a run will work", "rpg doctor rpg_7b_urkl1e-4"),

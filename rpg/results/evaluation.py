@@ -64,13 +64,13 @@ def _changes(composed: RunConfig, wanted: dict[str, Any]) -> list[str]:
 
 
 def command_of(script: Script, checkpoint: Path | None, out: Path, overrides: list[str]) -> list[str]:
-    """Return the launch script's command with overrides to validate once and stop; `overrides` win.
+    """Return the command of the script's run with overrides to validate once and stop; `overrides` win.
 
     Raises:
         ResultsError: the configuration of the checkpoint's run cannot be read.
         BadSetting or Refused: a setting that a configuration cannot hold, or a script that cannot be composed.
     """
-    command = ["bash", str(script.path), "trainer.val_only=True", "trainer.val_before_train=True"]
+    command = [*script.command, "trainer.val_only=True", "trainer.val_before_train=True"]
     command.append(override("trainer.default_local_dir", out.absolute()))
     if checkpoint is None:
         return [*command, "trainer.resume_mode=disable", *overrides]
