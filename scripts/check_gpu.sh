@@ -40,9 +40,9 @@ reported() { # NAME: run scripts/NAME.py, and keep its JSON
 }
 has() { "$PYTHON" -c 'import importlib.util, sys; sys.exit(any(importlib.util.find_spec(name) is None for name in sys.argv[1:]))' "$@"; }
 benchmark() {
-    "$PYTHON" scripts/bench_losses.py --rounds 11 --names rpg_urkl rpg_rf_urkl_clip_ppo "$@" | tee "$directory/bench_losses.txt"
+    "$PYTHON" scripts/bench.py losses --rounds 11 --names rpg_urkl rpg_rf_urkl_clip_ppo "$@" | tee "$directory/bench.txt"
     sed -n 's/^\(rpg_rf_urkl_clip_ppo\(, compiled\)\{0,1\}\)  *[0-9.]* *\([0-9.]*\) .*/figure: \1 takes \3 of vanilla + k3/p' \
-        "$directory/bench_losses.txt"
+        "$directory/bench.txt"
 }
 refusal() { # SCRIPT OVERRIDE...: on no GPU the launch script ends with 2 and names that
     local said code=0
