@@ -31,7 +31,7 @@ COMMANDS = {  # name: package, what it does, an example
     ),
     "doctor": ("run", "check whether a run will work", "rpg doctor rpg_7b_urkl1e-4"),
     "lab": ("lab", "exact experiments on a small problem", "rpg lab --quick"),
-    "plan": ("run", "memory, hours and disk of a run", "rpg plan rpg_7b_urkl1e-4 --gpu a100"),
+    "plan": ("run", "memory and disk of a run", "rpg plan rpg_7b_urkl1e-4 --gpu a100"),
     "watch": ("results", "show running runs as a live table", "rpg watch checkpoints/*"),
     "compare": ("results", "compare two runs or two groups of seeds", "rpg compare checkpoints/a checkpoints/b"),
     "table": ("results", "Last and Best of runs, beside the paper's numbers", "rpg table checkpoints/* --paper 8"),

@@ -14,8 +14,18 @@ from rpg.config.run_config import RunConfig
 from rpg.config.settings import ACTOR, BUCKET, MODEL, ROLLOUT
 from rpg.data.diagnostics import ABSENT, Diagnostic, Level
 from rpg.files.integrity import steps
-from rpg.plan import memory as device_memory
-from rpg.plan.estimate import GB, MIB, Shape, bytes_of, checkpoint_bytes, checkpoints_at_once, shape_of
+from rpg.plan import (
+    GB,
+    MIB,
+    Shape,
+    bytes_of,
+    checkpoint_bytes,
+    checkpoints_at_once,
+    device_bytes,
+    host_bytes,
+    kv_tokens,
+    shape_of,
+)
 
 SHAPE = f"{MODEL}.path"
 
@@ -35,7 +45,7 @@ def _shape(run: RunConfig) -> Shape | None:
     "machine",
 )
 def memory(run: RunConfig) -> Iterator[Diagnostic]:
-    """Yields estimates with their terms; they do not replace a trial of a few steps."""
+    """Yields estimates; they do not replace a trial of a few steps."""
     try:
         shape = shape_of(str(run.get(SHAPE)))
     except ValueError as error:
@@ -53,14 +63,13 @@ def memory(run: RunConfig) -> Iterator[Diagnostic]:
 
 
 def needs(run: RunConfig, shape: Shape, device: float) -> Iterator[Diagnostic]:
-    """Compare every phase and the KV cache of a model of this shape with a device's bytes."""
+    """Compare memory and KV cache of a model of this shape with a device's bytes."""
     config = run.config
-    for phase in device_memory.phases(shape, config, run.devices, device):
-        fits = phase.size <= device
-        remedy = "" if fits else "more devices, smaller token budgets, gpu_memory_utilization, or offloading"
-        estimate = f"about {phase}; there are {device / GB:.3g} GB a device"
-        yield Diagnostic(phase.name, ABSENT, estimate, remedy, "ok" if fits else "error")
-    count = device_memory.kv_tokens(shape, config, device)
+    phase, size = device_bytes(shape, config, run.devices, device)
+    remedy = "" if size <= device else "more devices, smaller token budgets, gpu_memory_utilization, or offloading"
+    estimate = f"about {size / GB:.3g} GB, in the {phase}; there are {device / GB:.3g} GB a device"
+    yield Diagnostic("GPU memory", ABSENT, estimate, remedy, "ok" if size <= device else "error")
+    count = kv_tokens(shape, config, device)
     length = run.get("data.max_prompt_length") + run.get("data.max_response_length")
     estimate, fits = f"{count:.0f} tokens: {count / length:.0f} sequences of full length at once", count >= length
     remedy = "" if fits else "more memory for vLLM, or a smaller data.max_response_length"
@@ -81,11 +90,10 @@ def host_limit() -> int:
 
 def host_needs(run: RunConfig, shape: Shape, limit: float) -> Diagnostic:
     """Compare loading and offloaded state, without Ray's and vLLM's processes, with the host's bytes."""
-    phase = device_memory.host(shape, run.config)
-    fits = phase.size <= limit
-    remedy = "" if fits else "docker run --memory, more nodes, or no offloading"
-    estimate = f"about {phase}; there are {limit / GB:.3g} GB"
-    return Diagnostic(phase.name, ABSENT, estimate, remedy, "ok" if fits else "error")
+    size = host_bytes(shape, run.config)
+    remedy = "" if size <= limit else "docker run --memory, more nodes, or no offloading"
+    estimate = f"about {size / GB:.3g} GB a node; there are {limit / GB:.3g} GB"
+    return Diagnostic("host memory", ABSENT, estimate, remedy, "ok" if size <= limit else "error")
 
 
 @check("context", "the model's context holds prompt plus response")
