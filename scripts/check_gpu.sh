@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Check one GPU (16 GB or more) in twenty minutes, without a download. First what needs little: gpu_losses.py (torch) and
-# gpu_engine.py (verl's worker). Then, with everything of scripts/setup_gpu.sh, train the toy task through profile=gpu with
-# vLLM's CUDA build, killed and resumed, synchronous and asynchronous. Prints a table to paste into an issue; exit code 1
-# if a line failed. Uses the environment of the launch scripts.
+# Check one GPU (16 GB or more) in twenty minutes, without a download, in the environment of scripts/setup_gpu.sh. First
+# the losses and verl's worker. Then train the toy task through profile=gpu with vLLM's CUDA build, killed and resumed,
+# synchronous and asynchronous. Prints a table to paste into an issue; exit code 1 if a line failed. Uses the environment
+# of the launch scripts.
 #
 #   bash scripts/check_gpu.sh               logs in runs/check_gpu
 #   bash scripts/check_gpu.sh DIRECTORY     logs there
 #
-# Without a GPU it runs the lines that need none, the first two on the CPU with small sizes, the launch script up to its
-# refusal, and exits with 1.
+# Without a GPU it runs the lines that need none, losses and worker on the CPU, the launch script up to its refusal, and
+# exits with 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RPG_HOME=$PWD
@@ -23,7 +23,7 @@ if ! cuda=$("$PYTHON" -c 'import torch; print(torch.version.cuda or "")') || [[ 
     exit 2
 fi
 gpus=$("$PYTHON" -c 'import torch; print(torch.cuda.device_count())')
-if ((gpus)); then sizes=(--device cuda); else sizes=(--device cpu --small); fi
+if ((gpus)); then device=cuda marker=gpu; else device=cpu marker=full; fi
 
 directory=${1:-runs/check_gpu}
 mkdir -p "$directory"
@@ -32,17 +32,11 @@ directory=$(cd "$directory" && pwd)
 
 versions() { "$PYTHON" -m tests.gpu.versions; }
 pytests() { "$PYTHON" -m pytest -p no:cacheprovider --timeout=900 -q -s "$@"; }
-reported() { # NAME: run scripts/NAME.py, and keep its JSON
-    local code=0
-    PYTHONPATH=. "$PYTHON" "scripts/$1.py" "${sizes[@]}" > "$directory/$1.json" || code=$?
-    [[ ! -s $directory/$1.json ]] || PYTHONPATH=. "$PYTHON" scripts/gpu_report.py "$directory/$1.json"
-    return "$code"
-}
 has() { "$PYTHON" -c 'import importlib.util, sys; sys.exit(any(importlib.util.find_spec(name) is None for name in sys.argv[1:]))' "$@"; }
 benchmark() {
-    "$PYTHON" scripts/bench_losses.py --rounds 11 --names rpg_urkl rpg_rf_urkl_clip_ppo "$@" | tee "$directory/bench_losses.txt"
+    "$PYTHON" scripts/bench.py losses --rounds 11 --names rpg_urkl rpg_rf_urkl_clip_ppo "$@" | tee "$directory/bench.txt"
     sed -n 's/^\(rpg_rf_urkl_clip_ppo\(, compiled\)\{0,1\}\)  *[0-9.]* *\([0-9.]*\) .*/figure: \1 takes \3 of vanilla + k3/p' \
-        "$directory/bench_losses.txt"
+        "$directory/bench.txt"
 }
 refusal() { # SCRIPT OVERRIDE...: on no GPU the launch script ends with 2 and names that
     local said code=0
@@ -52,19 +46,19 @@ refusal() { # SCRIPT OVERRIDE...: on no GPU the launch script ends with 2 and na
     grep -q 'n_gpus_per_node=1: this machine has 0' <<< "$said"
 }
 
-if has pytest; then try "machine and versions" versions; fi
-try "losses with torch alone: gpu_losses.json" reported gpu_losses
-if has verl transformers; then try "verl's worker without vLLM: gpu_engine.json" reported gpu_engine; fi
 if ! has verl transformers vllm ray pytest; then
-    echo "for the rest, bash scripts/setup_gpu.sh installs verl, vLLM, Ray and pytest"
-    exit 1
+    echo "check_gpu.sh: bash scripts/setup_gpu.sh installs verl, vLLM, Ray and pytest" >&2
+    exit 2
 fi
+try "machine and versions" versions
 try "rpg verify" "$PYTHON" -m rpg.cli verify
+try "losses on the device against float64 on the CPU" "$PYTHON" -m rpg.cli verify --device "$device"
+try "verl's worker without vLLM" pytests -m "$marker" tests/gpu/test_engine.py
 try "the plugin in a fresh process and in a Ray worker" "$PYTHON" -m rpg.cli doctor --ray
 try "toy models" "$PYTHON" -m tests.gpu.toys
 toy=recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh
 if ((gpus)); then
-    try "losses, CUDA against CPU" pytests tests/gpu/test_cuda.py
+    try "losses as verl calls them, CUDA against CPU" pytests tests/gpu/test_cuda.py
     try "timings of the losses" benchmark --device cuda
     try "Qwen2 toy: 30 steps, killed and resumed" pytests tests/gpu/test_gpu_stack.py -k qwen2
     try "Qwen3 toy: asynchronous" pytests tests/gpu/test_gpu_stack.py -k qwen3
@@ -83,5 +77,4 @@ if ! ((gpus)); then
     echo "there is no GPU here: CUDA tests, timings and training were not run ($SECONDS s)"
     exit 1
 fi
-echo "all $number passed, after $SECONDS s; figures for docs/gpu.md:"
-PYTHONPATH=. "$PYTHON" scripts/gpu_report.py "$directory"/gpu_{losses,engine}.json
+echo "all $number passed, after $SECONDS s"

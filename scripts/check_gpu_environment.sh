@@ -56,7 +56,8 @@ try "the plugin in a fresh process and in a Ray worker" "$env/bin/rpg" doctor --
 try "dry runs of 7b and 4b, with and without flash-attn" dry_runs
 try "a run refused for want of GPUs, and not of an environment" refusal
 try "the unit tests" tests -q -m 'not e2e and not full and not gpu' --numprocesses 2 --dist loadfile
-try "scripts/gpu_losses.py and gpu_engine.py, small, on the CPU" tests -q tests/gpu/test_small_checks.py
+try "the losses against float64 on the CPU" "$env/bin/rpg" verify --device cpu
+try "verl's worker in the modes of a GPU, on the CPU" tests -q -m full tests/gpu/test_engine.py
 try "verl's engine under the gpu profiles' settings, over gloo" tests -q -s -m full tests/verl_plugin/test_packing.py
 try "vLLM's arguments of 7b and of 4b at 8k, up to the device" tests -q -m full tests/gpu_environment/test_rollout_arguments.py
 if ((failed)); then

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Collect the wheels that scripts/gpu_engine.py needs on a Linux x86-64 machine that has torch and transformers and no
+# Collect the wheels that tests/gpu/test_engine.py needs on a Linux x86-64 machine that has torch and transformers and no
 # network. verl's worker imports Ray without starting it, so Ray's wheel goes without binaries of the cluster, jars and
 # libraries. On the machine:
 #
 #   bash scripts/gpu_wheels.sh DIRECTORY 3.12    here: DIRECTORY, for Python 3.12 (default: this Python)
 #   for wheel in DIRECTORY/*.whl; do python -m zipfile -e "$wheel" packages; done       there, with this checkout
-#   PYTHONPATH=.:packages python scripts/gpu_engine.py > engine.json
+#   PYTHONPATH=.:packages python -m pytest -s -m gpu tests/gpu/test_engine.py
 #
 # `packages` comes before the machine's own packages, of which none is replaced. 98 MB, of which pyarrow has 55, pandas 12
 # and Ray 17 (79 whole).
@@ -16,9 +16,10 @@ PYTHON=${PYTHON:-python3}
 release=${2:-$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')}
 packages=(
     accelerate annotated-doc annotated-types attrs charset-normalizer cloudpickle codetiming datasets dill fastapi
-    hydra-core jsonschema jsonschema-specifications msgpack multiprocess omegaconf orjson pandas peft pillow protobuf
-    psutil pyarrow pydantic pydantic-core python-dateutil pyvers ray referencing requests rpds-py schedulefree
-    starlette tensordict typing-inspection urllib3 uvicorn verl xxhash
+    hydra-core hypothesis iniconfig jsonschema jsonschema-specifications msgpack multiprocess omegaconf orjson pandas
+    peft pillow pluggy protobuf psutil pyarrow pydantic pydantic-core pygments pytest python-dateutil pyvers ray
+    referencing requests rpds-py schedulefree shtab sortedcontainers starlette tensordict typing-inspection urllib3
+    uvicorn verl xxhash
 )
 
 pin() { # NAME: as requirement.txt, else requirements/cpu.txt pins it

@@ -17,7 +17,7 @@ from rpg.config.keys import KEYS
 from rpg.names import DIVERGENCES
 from rpg.registry.datasets import DATASETS, PUBLISHED, DataSet, validation_files
 from rpg.registry.methods import BETAS, ROWS, Method
-from rpg.registry.scripts import UNNUMBERED_CLIP, ScriptName, overrides, scripts
+from rpg.registry.scripts import FOLDERS, UNNUMBERED_CLIP, ScriptName, listed, overrides
 from rpg.results.rows import rows_of
 from rpg.results.table import ERRATA, paper_table
 
@@ -38,16 +38,12 @@ def script(name: ScriptName) -> str:
         (name.hub_model or "").partition("/")[2] or "toy task",
         name.context and f"{name.context.upper()} context",
         name.size == "cpu" and "CPU profile",
-        name.size == "1gpu" and "GSM8K, one GPU",
-        name.adapter and "LoRA",
         name.optim == "schedulefree" and "schedule-free AdamW",
         name.schedule == "async" and "asynchronous",
     ]
     lines = ["#!/usr/bin/env bash", f"# {', '.join(filter(None, about))}; {', '.join(filter(None, where))}"]
     if name.size == "7b" and name.row.lr_7b:
         lines.append(f"# lr: {name.row.lr_7b} in the release's REINFORCE scripts, 1e-6 in the paper")
-    if name.size == "1gpu":
-        lines.append("# Never run on a GPU by its authors; `rpg plan` estimates its memory.")
     lines.append("""script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \\""")
     words = " ".join([*overrides(name), '"$@"'])
     wrapped = textwrap.wrap(words, 110, break_on_hyphens=False, break_long_words=False)
@@ -67,7 +63,7 @@ def group_entry(method: Method) -> str:
 
 def methods() -> str:
     """Return the table of names by method."""
-    lines = ["| A and B | method | settings | scripts in |", "|---|---|---|---|"]
+    lines = ["| A and B | method | settings | sizes |", "|---|---|---|---|"]
     for row in ROWS:
         if row.has_divergence:
             written = f"rpg_<size>_<d><beta>{row.name.removeprefix('rpg')}{'[_<clip>]' if row.clips else ''}"
@@ -125,9 +121,10 @@ def readme(page: str, parts: dict[str, str]) -> str:
 def files() -> dict[Path, str]:
     """Return every generated file and its content."""
     page, data = RECIPE / "README.md", RECIPE.parents[1] / "data" / "README.md"
+    with_script = {text: name for text, name in listed().items() if name.size in FOLDERS}
     parts = {"methods": methods(), "tables": "\n".join(map(section, TABLES))}
     return {
-        **{RECIPE / name.size / f"run_{text}.sh": script(name) for text, name in scripts().items()},
+        **{RECIPE / name.size / f"run_{text}.sh": script(name) for text, name in with_script.items()},
         **{RECIPE / "config" / "method" / f"{row.name}.yaml": group_entry(row) for row in ROWS},
         page: readme(page.read_text(), parts),
         data: readme(data.read_text(), {"data sets": data_sets()}),

@@ -81,7 +81,7 @@ def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
         (["score", "x", "--reward", "r.py", "--out", "y"], "--out goes not with --reward"),
         (["demo", "foo=1"], "foo=1: no such setting"),
         (["demo", "--prepare-only", "data.seed=1"], "data.seed=1: is for the run"),
-        (["list", "--task", "foo"], "--task foo: no such script"),
+        (["list", "--task", "foo"], "--task foo: no such name"),
         (["reproduce", "8", "--methods", "DAPOO"], "did you mean DAPO?"),
         (
             ["train", "grpo_cpu", "method=dapoo"],
@@ -104,7 +104,7 @@ def test_what_would_do_nothing_is_refused_at_once(argv, said, capsys, monkeypatc
     [
         ("mkdir gone; cd gone; rmdir ../gone; {rpg} list", 2, "the current directory was removed"),
         ("{rpg} list > /dev/full", 1, "the output cannot be written: No space left"),
-        ("{rpg} list >&-", 0, "scripts:"),
+        ("{rpg} list >&-", 0, "names:"),
         ("{rpg} lab --only identity --out .", 2, "holds mine.txt"),
     ],
 )

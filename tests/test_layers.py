@@ -1,5 +1,6 @@
 """The layers of the packages: no file imports from a layer above its own, and there are no import cycles."""
 
+import importlib
 import importlib.util
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -66,4 +67,14 @@ def test_nothing_imports_a_command():
     commands = {module for module in MODULES if module.endswith("_command")}
     assert len(commands) == len(COMMANDS)
     importers = {module: used for module, path in MODULES.items() if (used := imported(path) & commands)}
+    assert not importers
+
+
+def test_the_verifier_has_one_door():
+    """rpg.rewards.verified is a room: others call its one function."""
+    room = "rpg.rewards.verified"
+    assert importlib.import_module(room).__all__ == ["judge_response"]
+    inside = {module for module in MODULES if module.startswith(f"{room}.")}
+    outside = {module: path for module, path in MODULES.items() if module != room and module not in inside}
+    importers = {module: used for module, path in outside.items() if (used := imported(path) & inside)}
     assert not importers

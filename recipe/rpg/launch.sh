@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# launch.sh SCRIPT OVERRIDE...: start a run under the name of SCRIPT; each OVERRIDE is Hydra's.
+# launch.sh SCRIPT OVERRIDE...: start a run under the name of the file SCRIPT; each OVERRIDE is Hydra's.
+# launch.sh NAME OVERRIDE...: start a run of this name, with the name's own overrides first (`rpg list`; else none).
 # DRY_RUN=1 prints the resolved configuration instead. Environment: recipe/rpg/README.md.
 set -euo pipefail
 trap 'echo "interrupted before the run began" >&2; exit 130' INT
@@ -7,7 +8,7 @@ trap 'echo "terminated before the run began" >&2; exit 143' TERM
 trap 'echo "hung up before the run began" >&2; exit 129' HUP
 
 usage() {
-    echo "usage: bash run_NAME.sh [KEY=VALUE...]"
+    echo "usage: bash run_NAME.sh [KEY=VALUE...], or bash launch.sh NAME [KEY=VALUE...]"
     echo "Each KEY=VALUE is a Hydra override, as in trainer.total_training_steps=5. DRY_RUN=1 prints the configuration."
     echo "Environment: MODEL_PATH TRAIN_FILE TEST_FILE CKPTS_DIR NNODES RAY_ADDRESS (recipe/rpg/README.md)."
 }
@@ -38,7 +39,14 @@ if [[ $recipe == */recipe/rpg ]]; then
 else
     export RPG_HOME=${RPG_HOME:-$PWD}
 fi
-name=$(basename "$1" .sh)
+name=$(basename "$1" .sh) name=${name#run_} is_file=
+if [[ -f $1 ]]; then
+    is_file=1
+else
+    for script in "$recipe"/*/"run_$name.sh"; do
+        [[ ! -f $script ]] || exec bash "$script" "${@:2}"
+    done
+fi
 shift
 profile=gpu # rpg_trainer.yaml's; of several the last counts, as for Hydra
 for argument in "$@"; do
@@ -51,9 +59,14 @@ if [[ $profile != cpu ]]; then
 elif [[ -z $owner && $PYTHON_FROM != PYTHON && $PYTHON_FROM != .venv ]]; then
     echo "note: profile=cpu is for .venv, which bash scripts/setup.sh makes; without it: $(command -v "$PYTHON")" >&2
 fi
+if [[ -z $is_file ]]; then
+    own=$("$PYTHON" -m rpg.registry.recipe "$name")
+    mapfile -t own < <(printf '%s' "$own")
+    set -- "${own[@]}" "$@"
+fi
 
 # Signals wait until Python has answers to them (signals.py); where env is older than coreutils 8.31, one in its first
 # tenth of a second ends in a traceback. env alone would take a PYTHON with = in it for an assignment.
 hold=(env --block-signal=INT,TERM,HUP sh -c 'exec "$@"' sh)
 "${hold[@]}" true 2>/dev/null || hold=()
-exec "${hold[@]}" "$PYTHON" -m rpg.run "${name#run_}" "$@"
+exec "${hold[@]}" "$PYTHON" -m rpg.run "$name" "$@"

@@ -12,8 +12,18 @@ from rpg.config.run_config import RunConfig
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, Level
 from rpg.files.integrity import steps
 from rpg.gpu_host import visible
-from rpg.plan import memory as device_memory
-from rpg.plan.estimate import GB, MIB, Shape, bytes_of, checkpoint_bytes, checkpoints_at_once, shape_of
+from rpg.plan import (
+    GB,
+    MIB,
+    Shape,
+    bytes_of,
+    checkpoint_bytes,
+    checkpoints_at_once,
+    device_bytes,
+    host_bytes,
+    kv_tokens,
+    shape_of,
+)
 
 
 def _shape(run: RunConfig) -> Shape | None:
@@ -27,7 +37,7 @@ def _shape(run: RunConfig) -> Shape | None:
 def memory(run: RunConfig) -> Findings:
     """Training, rollout and KV cache fit into GPU memory, offloaded state into the host's.
 
-    Yields estimates with their terms; they do not replace a trial of a few steps.
+    Yields estimates; they do not replace a trial of a few steps.
     """
     try:
         shape = shape_of(run.settings.model)
@@ -46,14 +56,13 @@ def memory(run: RunConfig) -> Findings:
 
 
 def needs(run: RunConfig, shape: Shape, device: float) -> Findings:
-    """Compare every phase and the KV cache of a model of this shape with a device's bytes."""
+    """Compare memory and KV cache of a model of this shape with a device's bytes."""
     config = run.config
-    for phase in device_memory.phases(shape, config, run.devices, device):
-        fits = phase.size <= device
-        remedy = "" if fits else "more devices, smaller token budgets, gpu_memory_utilization, or offloading"
-        estimate = f"about {phase}; there are {device / GB:.3g} GB a device"
-        yield Diagnostic(phase.name, ABSENT, estimate, remedy, "ok" if fits else "error")
-    count = device_memory.kv_tokens(shape, config, device)
+    phase, size = device_bytes(shape, config, run.devices, device)
+    remedy = "" if size <= device else "more devices, smaller token budgets, gpu_memory_utilization, or offloading"
+    estimate = f"about {size / GB:.3g} GB, in the {phase}; there are {device / GB:.3g} GB a device"
+    yield Diagnostic("GPU memory", ABSENT, estimate, remedy, "ok" if size <= device else "error")
+    count = kv_tokens(shape, config, device)
     length = run.settings.prompt + run.settings.response
     estimate, fits = f"{count:.0f} tokens: {count / length:.0f} sequences of full length at once", count >= length
     remedy = "" if fits else f"more memory for vLLM, or a smaller {KEYS['response']}"
@@ -74,11 +83,10 @@ def host_limit() -> int:
 
 def host_needs(run: RunConfig, shape: Shape, limit: float) -> Diagnostic:
     """Compare loading and offloaded state, without Ray's and vLLM's processes, with the host's bytes."""
-    phase = device_memory.host(shape, run.config)
-    fits = phase.size <= limit
-    remedy = "" if fits else "docker run --memory, more nodes, or no offloading"
-    estimate = f"about {phase}; there are {limit / GB:.3g} GB"
-    return Diagnostic(phase.name, ABSENT, estimate, remedy, "ok" if fits else "error")
+    size = host_bytes(shape, run.config)
+    remedy = "" if size <= limit else "docker run --memory, more nodes, or no offloading"
+    estimate = f"about {size / GB:.3g} GB a node; there are {limit / GB:.3g} GB"
+    return Diagnostic("host memory", ABSENT, estimate, remedy, "ok" if size <= limit else "error")
 
 
 def context(run: RunConfig) -> Findings:

@@ -11,9 +11,10 @@ from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.template import PREFIX, is_templated, strip_prompt
 from rpg.diagnostics import ABSENT, Diagnostic, Level
 from rpg.registry.datasets import OF_SPELLING, of_source
-from rpg.rewards import is_known, release, verified
+from rpg.rewards import is_known, release
 from rpg.rewards.extract import ANSWER_MARK, BOX, MAX_ANSWER_CHARS
 from rpg.rewards.number import DECIMAL, plain_number
+from rpg.rewards.verified import judge_response
 
 NO_ANSWERS = frozenset(("nan", "none", "null", "n/a", "na", "unknown", "?", "-", "[invalid]"))
 BUILD = "build the file again with `rpg data build`"
@@ -162,7 +163,7 @@ def _integer(truth: str) -> int | None:
     """Return the integer that a truth states, also beside a unit that judge=verified lets a response omit."""
     truth = truth.replace("{,}", ",")  # LaTeX of 1,234
     number, first = plain_number(truth.strip("$ ")), DECIMAL.search(truth)
-    if number is None and first and "=" not in truth and verified.judge_response(f"Answer: {first[0]}", truth)[0]:
+    if number is None and first and "=" not in truth and judge_response(f"Answer: {first[0]}", truth)[0]:
         number = plain_number(first[0])
     return int(number) if number is not None and number.denominator == 1 else None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rpg.arguments import at_least
 from rpg.objectives.exact import corrected_grpo_loss, grpo_loss
+from rpg.objectives.on_device import print_device
 from rpg.objectives.responses import measure_scopes
 from rpg.objectives.verify import (
     TOLERANCE,
@@ -30,6 +31,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outcomes", type=at_least(2, 1000), default=12, help="outcomes of each policy (12)")
     parser.add_argument("--kl-coef", type=_finite, default=0.1, help="beta; large, so that the KL shows (0.1)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"),
+        help="instead: losses on this device, plain and compiled, against float64 on the CPU (minutes)",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="error, bias and std of every loss and KL scope as JSON")
     parser.add_argument("--plot", type=_picture, metavar="PATH", help="draw loss coefficient against w to PATH")
 
@@ -54,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
     """Print the table; 1 if a loss that must be exact is off by more than TOLERANCE, else 0."""
     if args.plot:
         plot(args.plot)
+    if args.device:
+        return print_device(args.device, args.json)
     problems = make_problems(args.policies, args.outcomes, args.kl_coef, args.seed)
     if not args.json:
         print(

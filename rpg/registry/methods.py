@@ -1,4 +1,4 @@
-"""The methods: settings, labels, looks and launch scripts of each.
+"""The methods: settings, labels, looks and names of each.
 
 The grammar of the script names, config/method, the launch scripts, the labels and colours of tables and plots, and the
 rows of `rpg reproduce` follow from this file. `python scripts/make_recipe.py` writes the files among them.
@@ -57,7 +57,7 @@ class Method:
         betas: values of beta in its script names; empty if beta is not in the name.
         clips: entries of the group `clip` in its script names, the paper's first; empty if names have no clip.
         rare_clips: entries in names without a script.
-        sizes: folders with its scripts; of divergences, `1gpu` has URKL only.
+        sizes: sizes with its names; of divergences, `1gpu` has URKL only.
         asynchronous: whether it has asynchronous scripts (with URKL).
         pi_old: entry of the group `pi_old` for these: decoupled with a clip, behavior without (docs/off-policy.md).
         lr_7b: learning rate of its 7b scripts if the release's differs from the paper's 1e-6.

@@ -1,7 +1,11 @@
-"""Where the recipe is, and its launch scripts by name."""
+"""Where the recipe is, and its names of runs with their launch scripts.
+
+`python -m rpg.registry.recipe NAME` prints a name's overrides, one a line, for launch.sh; nothing for an unknown name.
+"""
 
 import difflib
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,21 +16,29 @@ SIZES = tuple(scripts.PARTS)
 
 
 class UnknownScript(ValueError):
-    """No launch script has this name; the message has the nearest one."""
+    """No run has this name; the message has the nearest one."""
 
 
 @dataclass(frozen=True)
 class Script:
-    """A launch script.
+    """A name of a run, with its launch script if it has one.
 
     Attributes:
-        name: the run's name, which is the file's without run_ and .sh.
+        name: without run_ and .sh.
+        path: the launch script; None for a size without a folder.
         overrides: Hydra's, as in the file.
     """
 
     name: str
-    path: Path
+    path: Path | None
     overrides: tuple[str, ...]
+
+    @property
+    def command(self) -> list[str]:
+        """The command that starts the run, to which overrides may be added."""
+        if self.path is None:
+            return [sys.executable, "-m", "rpg.cli", "train", self.name]
+        return ["bash", str(self.path)]
 
 
 def checkout() -> Path | None:
@@ -42,7 +54,8 @@ def home() -> Path:
 
 def paths() -> dict[str, Path]:
     """Return every launch script of the recipe by its name."""
-    return {text: RECIPE / name.size / f"run_{text}.sh" for text, name in scripts.scripts().items()}
+    with_script = {text: name.size for text, name in scripts.listed().items() if name.size in scripts.FOLDERS}
+    return {text: RECIPE / size / f"run_{text}.sh" for text, size in with_script.items()}
 
 
 def find(script: str | Path) -> Script:
@@ -50,12 +63,17 @@ def find(script: str | Path) -> Script:
 
     Raises UnknownScript.
     """
-    path, known = Path(script), paths()
+    path, known = Path(script), scripts.listed()
     name = path.name.removeprefix("run_").removesuffix(".sh")
     if name in known and path.parent.name in ("", *SIZES):
-        return Script(name, known[name], tuple(scripts.overrides(scripts.parse(name))))
+        return Script(name, paths().get(name), tuple(scripts.overrides(known[name])))
     if path.is_file():
         raise UnknownScript(f"{script}: is not a script of recipe/rpg; start your own script with bash")
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.3)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise UnknownScript(f"{script}: not a script of recipe/rpg (rpg list){hint}")
+
+
+if __name__ == "__main__":
+    named = scripts.names().get(sys.argv[1])
+    print(*(scripts.overrides(named) if named else []), sep="\n")

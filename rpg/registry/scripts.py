@@ -1,4 +1,4 @@
-"""Names of launch scripts: their grammar, the overrides of each script, and the settings that a name fixes.
+"""Names of runs: their grammar, the overrides of each name, and the settings that a name fixes.
 
 name = A "_7b" ["_" B] ["_schedulefree"] ["_7binstruct"] ["_async"]
      | A "_4b" ["_" B] ["_noiterref"] ["_schedulefree"] "_" ("2k" | "4k" | "8k") ["_async"]
@@ -7,6 +7,7 @@ name = A "_7b" ["_" B] ["_schedulefree"] ["_7binstruct"] ["_async"]
 
 A is a method (`rpg` for all with a divergence), B its divergence, beta, form and clip (rpg/registry/methods.py).
 MODEL is one of SMALL, the models for one GPU.
+`rpg train NAME` starts a name. Those of FOLDERS also have a launch script.
 All names are enumerated, so a name is looked up, not parsed.
 """
 
@@ -37,10 +38,11 @@ PARTS: dict[str, list[dict[str, dict[str, str]]]] = {
     "1gpu": [{"": {}, "lora": {"adapter": "lora"}}],
     "cpu": [REFERENCE, OPTIM, {"": {}, "smollm2": {"model": "smollm2"}}, SCHEDULE],
 }
+FOLDERS = ("7b", "4b", "cpu")  # sizes with launch scripts, recipe/rpg/<size>/run_<name>.sh
 SHORT = {"dapo_7b_7binstruct": "dapo_7binstruct"}  # the release's shorter name of this script
 UNNUMBERED_CLIP = "0.1_0.1"  # for names like rpg_7b_urkl1e-4_rf_clip_ppo, as in the release
 
-SMALL = {  # models of the folder 1gpu: entry of the Hydra group `model` -> name on the hub
+SMALL = {  # models of the size 1gpu: entry of the Hydra group `model` -> name on the hub
     "qwen3-0.6b": "Qwen/Qwen3-0.6B",
     "qwen3-1.7b": "Qwen/Qwen3-1.7B",
     "qwen2.5-0.5b": "Qwen/Qwen2.5-0.5B",
@@ -81,7 +83,7 @@ class UnknownName(ValueError):
 
 @dataclass(frozen=True)
 class ScriptName:
-    """The parts of a script's name, as entries of the Hydra groups; None for a missing part.
+    """The parts of a name, as entries of the Hydra groups; None for a missing part.
 
     beta: rpg.kl_coef as written, "0" for RPG without KL.
     """
@@ -169,7 +171,7 @@ def names() -> dict[str, ScriptName]:
 
 
 def parse(text: str) -> ScriptName:
-    """Return the parts of the name run_<text>.sh. Raises UnknownName if the grammar lacks it."""
+    """Return the parts of a name. Raises UnknownName if the grammar lacks it."""
     if text not in names():
         nearest = difflib.get_close_matches(text, names(), n=1, cutoff=0.0)[0]
         raise UnknownName(f"{text!r} is not a script name of recipe/rpg/README.md; the nearest is {nearest!r}")
@@ -177,12 +179,12 @@ def parse(text: str) -> ScriptName:
 
 
 @functools.cache
-def scripts() -> dict[str, ScriptName]:
-    """Return the names with a launch script, recipe/rpg/<size>/run_<name>.sh."""
-    return {text: name for text, name in names().items() if text not in SHORT and _has_script(name)}
+def listed() -> dict[str, ScriptName]:
+    """Return the names that `rpg list` lists and `rpg train` starts."""
+    return {text: name for text, name in names().items() if text not in SHORT and _is_listed(name)}
 
 
-def _has_script(name: ScriptName) -> bool:
+def _is_listed(name: ScriptName) -> bool:
     row, plain = name.row, name.optim == "adamw" and name.model is None
     if name.schedule == "async":
         main = name.ablations == 0 and name.divergence in (None, "urkl") and name.context in (None, "4k")
@@ -222,7 +224,7 @@ def table_script(label: str, table: int | str, size: str | None = None) -> str:
 
     Raises KeyError for a label or table without scripts.
     """
-    for text, name in scripts().items():
+    for text, name in listed().items():
         if _fits(name, label, table, size):
             return f"{name.size}/run_{text}.sh"
     raise KeyError(f"{table}: no script of {label}")
@@ -258,7 +260,7 @@ def stands_for(name: ScriptName) -> dict[str, Any]:
 
 
 def overrides(name: ScriptName) -> list[str]:
-    """Return the Hydra overrides of the script."""
+    """Return the Hydra overrides of a name."""
     model = name.model or PLAIN_MODEL.get(name.size, "")
     lr, optim = name.row.lr_7b if name.size == "7b" else None, name.optim
     if name.size == "1gpu":

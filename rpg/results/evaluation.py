@@ -58,13 +58,13 @@ def _changes(composed: RunConfig, wanted: dict[str, Any]) -> list[str]:
 
 
 def command_of(script: Script, checkpoint: Path | None, out: Path, overrides: list[str]) -> list[str]:
-    """Return the launch script's command with overrides to validate once and stop; `overrides` win.
+    """Return the command of the script's run with overrides to validate once and stop; `overrides` win.
 
     Raises:
         ResultsError: the configuration of the checkpoint's run cannot be read.
         BadSetting or Refused: a setting that a configuration cannot hold, or a script that cannot be composed.
     """
-    command = ["bash", str(script.path), f"{KEYS['val_only']}=True", f"{KEYS['val_before_train']}=True"]
+    command = [*script.command, f"{KEYS['val_only']}=True", f"{KEYS['val_before_train']}=True"]
     command.append(override(KEYS["directory"], out.absolute()))
     if checkpoint is None:
         return [*command, f"{KEYS['resume_mode']}=disable", *overrides]

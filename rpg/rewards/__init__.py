@@ -9,7 +9,8 @@ from numbers import Integral, Real
 from typing import TypedDict
 
 from rpg.registry.datasets import OF_SPELLING, DataSet, of_source
-from rpg.rewards import chain_sum, release, verified
+from rpg.rewards import chain_sum, release
+from rpg.rewards.verified import judge_response
 
 KNOWN_DATA_SOURCES = frozenset(OF_SPELLING)
 OURS = "pkg://rpg.rewards"  # this module as reward.custom_reward_function.path
@@ -64,9 +65,7 @@ def compute_score(
         value, pred = chain_sum.judge_response(solution_str, truth)
         return {"score": value, "acc": float(value == 1.0), "pred": utf8(pred)}
     if judge == "verified":
-        correct, pred = verified.judge_response(
-            solution_str, truth, boxed_fallback is not False, integers_only=rule == "sum"
-        )
+        correct, pred = judge_response(solution_str, truth, boxed_fallback is not False, integers_only=rule == "sum")
     elif rule != "expression":
         correct, pred = release.judge_text(solution_str, truth)
     else:

@@ -1,49 +1,84 @@
-"""`rpg plan SCRIPT [--gpu h100] [--memory GB] [--nodes N]`: estimate memory, disk and time of a run.
+"""`rpg plan NAME [--gpu h100] [--memory GB] [--nodes N]`: estimate memory and disk of a run.
 
-It computes with rpg/plan/memory.py and estimate.py, needs no GPU, and has not been compared with one.
+It computes with rpg/plan.py, needs no GPU, and has not been compared with one.
 """
 
 import argparse
 import json
 import sys
 
+from rpg import plan
 from rpg.config.compose import of_script
 from rpg.config.keys import KEYS
-from rpg.diagnostics import fitted
-from rpg.plan.estimate import GB, GPUS
-from rpg.plan.run_plan import INDENT, as_json, chosen, lines, made_for
 from rpg.registry import recipe
+
+GPUS = {"h100": 80, "h200": 141, "a100": 80, "a100-40": 40, "l40s": 48, "a6000": 48, "4090": 24}  # GB
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plan`."""
-    parser.add_argument("script", help="a launch script, by name or path")
+    parser.add_argument("script", metavar="NAME", help="a name of `rpg list`, or the path of its script")
     parser.add_argument(
         "overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, as for the script"
     )
-    parser.add_argument("--gpu", choices=list(GPUS), help="default: h100")
+    parser.add_argument("--gpu", choices=list(GPUS), default="h100", help="default: h100")
     parser.add_argument("--memory", type=float, metavar="GB", help="of a GPU unknown to --gpu, or of a part of one")
     parser.add_argument("--nodes", type=int, metavar="N", help="nodes (default: the script's, NNODES)")
-    parser.add_argument("--json", action="store_true", help="the plan as JSON, in bytes and seconds")
+    parser.add_argument("--json", action="store_true", help="the plan as JSON, in bytes and tokens")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the plan; return 2 without an estimate, 1 if a phase or the KV cache does not fit the GPU, else 0."""
+    """Print the plan; return 2 without an estimate, 1 if a step or the KV cache does not fit the GPU, else 0."""
     try:
-        gpu = chosen(args.gpu, args.memory)
-        more = [f"{KEYS['gpu_memory']}={gpu.memory / GB:g}"]
+        memory = GPUS[args.gpu] if args.memory is None else args.memory
+        if not 0 < memory < 1e6:
+            raise ValueError(f"--memory {memory:g}: must be a positive number of GB")
+        more = [f"{KEYS['gpu_memory']}={memory:g}"]
         if args.nodes is not None:
             more.append(f"{KEYS['nodes']}={args.nodes}")
         configuration = of_script(recipe.find(args.script), [*args.overrides, *more])
         if configuration.settings.device == "cpu":
             remedy = f"`rpg doctor {args.script}` checks this machine, docs/cpu.md has time and memory"
             raise ValueError(f"{args.script} runs on the CPU, and the estimates are for GPUs; {remedy}")
-        plan = made_for(configuration.config, gpu)
+        path = str(configuration.get("actor_rollout_ref.model.path"))
+        shape = plan.shape_of(path)
+        if shape is None:
+            remedy = "set MODEL_PATH to a local directory"
+            raise ValueError(f"actor_rollout_ref.model.path={path}: has no config.json; {remedy}")
     except ValueError as error:
         print(f"rpg plan: {error}", file=sys.stderr)
         return 2
-    if args.json:
-        print(json.dumps(as_json(plan), indent=2))
-    else:
-        print(*fitted(lines(plan), INDENT), sep="\n")
-    return 0 if plan.fits else 1
+    config, data = configuration.config, configuration.config["data"]
+    phase, size = plan.device_bytes(shape, config, configuration.devices, memory * plan.GB)
+    length = data["max_prompt_length"] + data["max_response_length"]
+    cache = plan.kv_tokens(shape, config, memory * plan.GB)
+    numbers = {
+        "run": config["trainer"]["experiment_name"],
+        "gpus": configuration.devices,
+        "gpu_memory": memory * plan.GB,
+        "parameters": shape.parameters,
+        "phase": phase,
+        "memory": size,
+        "kv_tokens": round(cache),
+        "host_memory": plan.host_bytes(shape, config),
+        "checkpoint": plan.checkpoint_bytes(shape, config),
+        "checkpoints": plan.checkpoints_at_once(config),
+        "fits": size <= memory * plan.GB and cache >= length,  # vLLM requires a cache for one sequence
+    }
+    print(json.dumps(numbers, indent=2) if args.json else text(numbers, length))
+    return 0 if numbers["fits"] else 1
+
+
+def text(numbers: dict, length: int) -> str:
+    """Return the plan as lines. length: of a prompt and response, in tokens."""
+    bytes_of = ("gpu_memory", "memory", "host_memory", "checkpoint")
+    size = {name: f"{numbers[name] / plan.GB:.3g} GB" for name in bytes_of}
+    tokens = numbers["kv_tokens"]
+    return "\n".join((
+        f"{numbers['run']}: {numbers['parameters'] / 1e9:.3g}e9 parameters on {numbers['gpus']} GPUs",
+        f"  GPU memory   {size['memory']} of {size['gpu_memory']}, in the {numbers['phase']}",
+        f"  KV cache     {tokens} tokens a GPU: {tokens // length} sequences of full length",
+        f"  host memory  {size['host_memory']} a node",
+        f"  disk         {numbers['checkpoints']} checkpoints at once of {size['checkpoint']}",
+        "fits" if numbers["fits"] else "DOES NOT FIT",
+    ))  # fmt: skip

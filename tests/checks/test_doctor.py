@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from rpg import plan
 from rpg.checks import budgets, data, doctor, machine, preflight
 from rpg.cli import main
 from rpg.config.compose import compose_config, resolve
@@ -14,28 +15,27 @@ from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.names import ADVANTAGES
-from rpg.plan import estimate, memory
 from tests.checks.conftest import make_toy, run_of
 
 ROOT = Path(__file__).parents[2]
 R = "actor_rollout_ref.rollout"
 
 
-@pytest.mark.parametrize(("memory", "wrong"), [(90e9, []), (80e9, ["update"])])
+@pytest.mark.parametrize(("memory", "wrong"), [(90e9, []), (80e9, ["GPU memory"])])
 def test_memory_against_a_device(memory, wrong):
     """Qwen3-4B on one device, offloaded between updates."""
     fsdp = "actor_rollout_ref.actor.fsdp_config"
     chosen = ["model=qwen3-4b", "context=2k", "rpg.script=x", "trainer.n_gpus_per_node=1"]
     offloaded = [f"{fsdp}.param_offload=true", f"{fsdp}.optimizer_offload=true"]
     made = RunConfig(resolve(compose_config([*chosen, *offloaded])))
-    found = budgets.needs(made, estimate.MODELS["Qwen/Qwen3-4B"], memory)
+    found = budgets.needs(made, plan.MODELS["Qwen/Qwen3-4B"], memory)
     assert [diagnostic.key for diagnostic in found if diagnostic.level == "error"] == wrong
 
 
 def test_memory_of_the_host():
     """8 ranks that each read Qwen3-4B in float32, 129 GB (docs/gpu.md)."""
     made = RunConfig(resolve(compose_config(["model=qwen3-4b", "rpg.script=x"])))
-    shape = estimate.MODELS["Qwen/Qwen3-4B"]
+    shape = plan.MODELS["Qwen/Qwen3-4B"]
     assert [budgets.host_needs(made, shape, size).level for size in (128e9, 130e9)] == ["error", "ok"]
     assert 1e9 < budgets.host_limit() < 1e14
 
@@ -45,10 +45,10 @@ def test_memory_of_the_host():
 def test_the_numbers_of_each_context_follow_from_the_arithmetic(model, length):
     """config/context and config/model as in docs/settings.md: the cache holds max_num_seqs half-complete sequences."""
     run = RunConfig(resolve(compose_config([f"model={model}", f"context={length}k", "rpg.script=x"])))
-    shape = estimate.shape_of(run.get("actor_rollout_ref.model.path"))
+    shape = plan.shape_of(run.get("actor_rollout_ref.model.path"))
     assert shape is not None
     assert run.get(f"{R}.max_model_len") == 2048 + length * 1024
-    held = memory.kv_tokens(shape, run.config, 80e9) / (256 + length * 512)
+    held = plan.kv_tokens(shape, run.config, 80e9) / (256 + length * 512)
     most = run.get(f"{R}.max_num_seqs")
     assert most <= held
     assert held < most + 8 or most == 512  # above, vLLM has no CUDA graph
@@ -74,9 +74,9 @@ def test_a_bucket_that_shared_memory_does_not_hold(tmp_path, monkeypatch, free, 
     assert not list(budgets.weight_bucket(run_of(toy, "trainer.device=cuda")))  # CUDA's own way
 
 
-def shape_of_size(parameters: float) -> estimate.Shape:
+def shape_of_size(parameters: float) -> plan.Shape:
     """Return a shape with about `parameters` parameters in one embedding."""
-    return estimate.Shape(int(parameters / 1000), 0, 1, 1, 1, 1, 1000, True)
+    return plan.Shape(int(parameters / 1000), 0, 1, 1, 1, 1, 1000, True)
 
 
 def test_disk(tmp_path):

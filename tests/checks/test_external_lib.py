@@ -192,7 +192,7 @@ def test_foreign_bounds_are_warned_of(toy, chosen, said):
 )
 def test_an_aggregation_that_the_loss_ignores_is_warned_of(toy, chosen, warned):
     found = preflight.refuse(run_of(toy, *chosen), ["cheap"])
-    assert [item.key for item in found if "is not read by" in item.wrong] == [f"{A}.loss_agg_mode"] * warned
+    assert [item.key for item in found if "is not read by" in item.message] == [f"{A}.loss_agg_mode"] * warned
 
 
 @pytest.mark.parametrize(
@@ -200,4 +200,4 @@ def test_an_aggregation_that_the_loss_ignores_is_warned_of(toy, chosen, warned):
 )
 def test_a_loss_divided_by_a_length_of_each_micro_batch_is_warned_of(toy, chosen, warned):
     found = preflight.refuse(run_of(toy, *chosen), ["cheap"])
-    assert [item.key for item in found if "longest response" in item.wrong] == [f"{A}.loss_scale_factor"] * warned
+    assert [item.key for item in found if "longest response" in item.message] == [f"{A}.loss_scale_factor"] * warned

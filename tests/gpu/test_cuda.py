@@ -1,4 +1,4 @@
-"""Compares computations on the device with the CPU."""
+"""The losses as verl calls them on the device, against the CPU; `rpg verify --device cuda` has the losses alone."""
 
 import pytest
 import torch
@@ -8,23 +8,11 @@ from verl.workers.config import FSDPActorConfig
 from rpg.objectives import LOSS_NAMES
 from rpg.verl_plugin import register
 from rpg.verl_plugin.config import RPGPolicyLossConfig
-from tests.objectives.test_loss_robustness import SPECS, loss_and_gradient, random_inputs, spec_id
+from tests.objectives.test_loss_robustness import random_inputs
 
 pytestmark = pytest.mark.gpu
 
 DEVICE = "cuda"
-
-
-@pytest.mark.parametrize("spec", SPECS, ids=spec_id)
-def test_token_loss(spec):
-    inputs = random_inputs((16, 300))
-    mask = torch.rand(16, 300) > 0.3
-    loss, gradient, _ = loss_and_gradient(spec, inputs, mask)
-    on_gpu = {key: tensor.to(DEVICE) for key, tensor in inputs.items()}
-    gpu_loss, gpu_gradient, _ = loss_and_gradient(spec, on_gpu, mask.to(DEVICE))
-    # exp differs in the last bits between devices
-    torch.testing.assert_close(gpu_loss.cpu(), loss, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(gpu_gradient.cpu(), gradient, rtol=1e-5, atol=1e-6)
 
 
 def policy_loss(name: str, device: str, compiled: bool = False) -> tuple[torch.Tensor, torch.Tensor, dict]:

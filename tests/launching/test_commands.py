@@ -1,4 +1,4 @@
-"""`rpg list`, `rpg train`: scripts by name or path, overrides, and the resulting configuration."""
+"""`rpg list`, `rpg train`: runs by name or path, overrides, and the resulting configuration."""
 
 import pytest
 import yaml
@@ -7,6 +7,7 @@ from rpg.cli import main
 from rpg.config.compose import of_script
 from rpg.config.freeze import freeze
 from rpg.registry import recipe
+from rpg.registry.scripts import listed as all_names
 
 OWN = 'exec bash "/any/launch.sh" "$0" method=dapo \\\n    trainer.project_name=mine "$@"\n'
 FILES = {"MODEL_PATH": "/m", "TRAIN_FILE": "a.parquet", "TEST_FILE": "[b.parquet,c.parquet]"}
@@ -24,12 +25,12 @@ def test_scripts_by_size_method_and_task(capsys, options, name):
     assert main(["list", *options.split()]) == 0
     listed = [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
     assert name in listed
-    assert len(listed) < len(recipe.paths())
+    assert len(listed) < len(all_names())
 
 
 def test_all_scripts_and_none(capsys):
     assert main(["list"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(recipe.paths())
+    assert len(capsys.readouterr().out.splitlines()) == len(all_names())
     assert main(["list", "--method", "grop"]) == 2
 
 

@@ -1,4 +1,4 @@
-"""The launch scripts, their arguments, and their configurations."""
+"""The launch scripts, their arguments, and the configurations of all listed names."""
 
 import functools
 import shlex
@@ -7,11 +7,10 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from rpg.config.compose import compose_config, resolve
-from rpg.registry.recipe import SIZES
-from rpg.registry.scripts import parse
+from rpg.registry.scripts import FOLDERS, listed, overrides, parse
 
 RECIPE = Path(__file__).parents[2] / "recipe" / "rpg"
-SCRIPTS = {path.stem.removeprefix("run_"): path for size in SIZES for path in sorted((RECIPE / size).iterdir())}
+SCRIPTS = {path.stem.removeprefix("run_"): path for size in FOLDERS for path in sorted((RECIPE / size).iterdir())}
 
 
 def arguments(path: Path) -> list[str]:
@@ -25,8 +24,9 @@ def arguments(path: Path) -> list[str]:
 
 @functools.cache
 def composed(name: str) -> DictConfig:
-    """Return the resolved configuration of a script; read-only."""
-    return OmegaConf.create(resolve(compose_config([f"rpg.script={name}", *arguments(SCRIPTS[name])])))
+    """Return the resolved configuration of a listed name; read-only."""
+    own = arguments(SCRIPTS[name]) if name in SCRIPTS else overrides(listed()[name])
+    return OmegaConf.create(resolve(compose_config([f"rpg.script={name}", *own])))
 
 
 def cover(names: list[str]) -> list[str]:
@@ -43,4 +43,4 @@ def cover(names: list[str]) -> list[str]:
     return chosen
 
 
-COVER = cover(list(SCRIPTS))
+COVER = cover(list(listed()))

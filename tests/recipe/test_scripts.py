@@ -7,6 +7,7 @@ import csv
 import importlib.util
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from rpg.config.run_config import RunConfig
 from rpg.names import DIVERGENCES
 from rpg.registry import recipe
 from rpg.registry.labels import method_of, method_of_name
-from rpg.registry.scripts import parse
+from rpg.registry.scripts import FOLDERS, listed, parse
 
 RELEASE = list(csv.DictReader(open(Path(__file__).with_name("release_settings.csv"))))  # noqa: SIM115
 ACTOR = "actor_rollout_ref.actor"
@@ -74,6 +75,9 @@ def test_the_made_files_are_those_of_the_table():
     pages = {RECIPE / "README.md", RECIPE.parents[1] / "data/README.md"}
     assert {*SCRIPTS.values(), *(RECIPE / "config/method").iterdir()} == made.keys() - pages
     assert all(os.access(path, os.X_OK) for path in SCRIPTS.values())
+    assert (
+        {name for name, parts in listed().items() if parts.size in FOLDERS} == SCRIPTS.keys() == recipe.paths().keys()
+    )
 
 
 @pytest.mark.slow
@@ -81,7 +85,8 @@ def test_the_made_files_are_those_of_the_table():
 def test_a_script_runs_what_its_name_says(name):
     config = composed(name)
     assert config.trainer.experiment_name == name
-    assert list(recipe.find(name).overrides) == arguments(SCRIPTS[name])  # the file says what the registry says
+    if name in SCRIPTS:
+        assert list(recipe.find(name).overrides) == arguments(SCRIPTS[name])  # the file says what the registry says
     label = parse(name).label
     assert method_of(by_name(OmegaConf.to_container(config))) == label
     assert method_of_name(name) == label
@@ -180,3 +185,25 @@ def test_usage(script, given, code):
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ended.returncode == code
     assert "usage: bash run_NAME.sh" in ended.stdout + ended.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "override", "script"),
+    [
+        ("grpo_qwen3-0.6b_lora", "data.train_batch_size=64", "grpo_qwen3-0.6b_lora"),  # without a file
+        ("grpo_cpu", "trainer.total_training_steps=5", "grpo_cpu"),  # with one
+        ("mine_7b", "method=dapo", "mine_7b"),  # not in the registry
+    ],
+)
+def test_a_run_by_name_has_the_overrides_of_the_name(name, override, script, tmp_path, monkeypatch):
+    monkeypatch.setenv("RPG_HOME", str(RECIPE.parents[1]))
+    monkeypatch.setenv("GPU_MEMORY_GB", "24")
+    monkeypatch.chdir(tmp_path)
+    command = ["bash", str(RECIPE / "launch.sh"), name, override]
+    environment = {**os.environ, "DRY_RUN": "1", "PYTHON": sys.executable}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    own = recipe.find(name).overrides if name in listed() else []
+    wanted = freeze(resolve(compose_config([f"rpg.script={script}", *own, override])))
+    assert OmegaConf.create(ended.stdout) == OmegaConf.create(wanted.config)

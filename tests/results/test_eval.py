@@ -4,6 +4,7 @@ tests/e2e/test_evaluation.py evaluates real checkpoints.
 """
 
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,14 @@ def test_a_run_of_the_script_alone_adds_nothing(tmp_path, capsys):
         f"trainer.resume_from_path={checkpoint}",
         "actor_rollout_ref.actor.checkpoint.load_contents=[model]",
     ]
+
+
+def test_a_name_without_a_script_is_evaluated_by_rpg_train(capsys):
+    name = "grpo_qwen3-0.6b"
+    assert main(["eval", name, "--print"]) == 0
+    words = shlex.split(capsys.readouterr().out)
+    assert words[:5] == [sys.executable, "-m", "rpg.cli", "train", name]
+    assert of_script(recipe.find(name), words[5:]).get("trainer.val_only") is True
 
 
 def test_the_untrained_model_needs_no_directory(capsys):

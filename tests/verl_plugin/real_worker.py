@@ -17,7 +17,7 @@ def build_worker(
     prepare: Callable[[Any], None] = lambda section: None,
     platform: str = "cpu",
 ) -> Any:
-    """Build the worker. prepare: changes the settings first. platform: cpu, or nvidia (scripts/gpu_engine.py)."""
+    """Build the worker. prepare: changes the settings first. platform: cpu, or nvidia (tests/gpu/test_engine.py)."""
     ranks = {"RANK": torch.distributed.get_rank(), "WORLD_SIZE": torch.distributed.get_world_size()}
     # verl's worker reads address and port, though the group is there
     os.environ.update(VERL_PLATFORM=platform, RPG_HOME=str(ROOT), MASTER_ADDR="127.0.0.1", MASTER_PORT="0")

@@ -13,11 +13,13 @@ from rpg.rewards.verified.normalize import normalize
 from rpg.rewards.verified.structure import read
 from rpg.rewards.verified.values import compact, numbers_match, quantity
 
+__all__ = ["judge_response"]  # the room's one door (tests/test_layers.py)
+
 
 def judge_response(
     response: str, truth: str, boxed_fallback: bool = True, integers_only: bool = False
 ) -> tuple[bool, str]:
-    """Whether the answer that a response states says what `truth` says, and that answer.
+    """Return whether the response's answer equals `truth` in meaning, and that answer.
 
     boxed_fallback: whether the last \boxed{} counts where there is no "Answer:".
     integers_only: nothing but the number itself counts, as for the toy task: no 27 + 48.

@@ -1,5 +1,0 @@
-#!/usr/bin/env bash
-# GRPO-corrected; Qwen2.5-1.5B, GSM8K, one GPU, LoRA
-# Never run on a GPU by its authors; `rpg plan` estimates its memory.
-script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
-    profile=one_gpu model=qwen2.5-1.5b dataset=gsm8k optim=adamw method=grpo_corrected adapter=lora "$@"

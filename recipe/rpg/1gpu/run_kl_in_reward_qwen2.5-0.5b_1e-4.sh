@@ -1,5 +1,0 @@
-#!/usr/bin/env bash
-# KL in reward, beta 1e-4; Qwen2.5-0.5B, GSM8K, one GPU
-# Never run on a GPU by its authors; `rpg plan` estimates its memory.
-script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
-    profile=one_gpu model=qwen2.5-0.5b dataset=gsm8k optim=adamw method=kl_in_reward rpg.kl_coef=1e-4 "$@"

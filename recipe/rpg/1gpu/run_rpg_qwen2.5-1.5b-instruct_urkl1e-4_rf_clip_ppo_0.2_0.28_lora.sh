@@ -1,6 +1,0 @@
-#!/usr/bin/env bash
-# RPG-REINFORCE-URKL, beta 1e-4, clip (0.2, 0.28); Qwen2.5-1.5B-Instruct, GSM8K, one GPU, LoRA
-# Never run on a GPU by its authors; `rpg plan` estimates its memory.
-script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
-    profile=one_gpu model=qwen2.5-1.5b-instruct dataset=gsm8k optim=adamw method=rpg_rf_clip_ppo \
-    rpg.divergence=urkl rpg.kl_coef=1e-4 clip=0.2_0.28 adapter=lora "$@"

@@ -1,1 +1,0 @@
-"""Estimates of memory, disk and time, from a model's shape and the run's settings."""

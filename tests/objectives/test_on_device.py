@@ -1,0 +1,61 @@
+"""`rpg verify --device`: it passes on the CPU, and fails for a wrong loss or one that is not compiled."""
+
+import json
+
+import pytest
+import torch
+
+from rpg import cli
+from rpg.objectives import losses, on_device
+
+torch.set_num_threads(1)
+NAME = "rpg_rf_urkl_clip_ppo"
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def one_compiled_loss(monkeypatch):
+    """Compile one loss, in a fresh compiler."""
+    measure, clear = on_device.measure, on_device.tokens.compiled.cache_clear
+    monkeypatch.setattr(on_device, "measure", lambda device: measure(device, [NAME]))
+    clear()
+    torch._dynamo.reset()
+    yield
+    clear()
+    torch._dynamo.reset()
+
+
+@pytest.mark.slow
+def test_passes(capsys):
+    assert cli.main(["verify", "--device", "cpu"]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.split()[:3] == ["float32,", "compiled", "1"]
+
+
+def test_a_loss_of_a_lower_precision_or_uncompiled_fails(monkeypatch, capsys):
+    right = losses.DIVERGENCES["urkl"]
+    rounded = right._replace(weight=lambda r: right.weight(r).half().to(r.w.dtype))
+    monkeypatch.setitem(losses.DIVERGENCES, "urkl", rounded)
+    real = on_device.evaluate
+
+    def evaluate(loss, spec, data, mask, device):
+        if data["advantages"].dtype == torch.float64:  # the expected numbers
+            with monkeypatch.context() as patch:
+                patch.setitem(losses.DIVERGENCES, "urkl", right)
+                return real(loss, spec, data, mask, device)
+        return real(loss, spec, data, mask, device)
+
+    monkeypatch.setattr(on_device, "evaluate", evaluate)
+    monkeypatch.setattr(on_device.tokens, "compiled", lambda device: on_device.token_loss_summary)
+    assert cli.main(["verify", "--device", "cpu", "--json"]) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert result["failed"] == [
+        "float32, kl_scope=token", "float32, kl_scope=response", "float32, compiled",
+    ]  # fmt: skip
+    assert result["device"][-1]["problem"] == "only 0 graphs were compiled"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="has a GPU")
+def test_no_gpu_is_one_line(capsys):
+    assert cli.main(["verify", "--device", "cuda"]) == 2
+    assert capsys.readouterr().err == "rpg verify: --device cuda: torch sees no GPU; rpg doctor says why\n"
