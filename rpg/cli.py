@@ -20,7 +20,7 @@ import shtab
 from rpg.verl_plugin import version
 
 COMMANDS = {  # name: package, what it does, an example
-    "verify": ("objectives", "check every loss against the exact gradient of its objective", "rpg verify"),
+    "verify": ("objectives.proofs", "check every loss against the exact gradient of its objective", "rpg verify"),
     "data": ("data", "build and check training and evaluation files", "rpg data check data/*.parquet"),
     "demo": ("toy", "build the toy model and data, train on this machine, show the result", "rpg demo"),
     "list": ("registry", "list launch scripts by size, method and task", "rpg list --size 1gpu --method RPG-URKL"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rpg import cli
-from rpg.objectives import verify_command
+from rpg.objectives.proofs import verify_command
 from rpg.registry import recipe
 
 ROOT = Path(__file__).parents[1]

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from rpg.names import DIVERGENCES
-from rpg.objectives.exact import Estimate, Problem, Result, compare, loss_gradient, objective_gradient, spec_loss
 from rpg.objectives.pi_old import old_policy
+from rpg.objectives.proofs.exact import Estimate, Problem, Result, compare, loss_gradient, objective_gradient, spec_loss
 from rpg.objectives.spec import LossSpec
 from rpg.objectives.tokens import token_loss
 

@@ -7,8 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpg.objectives import LossSpec, staleness, token_loss, verify
+from rpg.objectives import LossSpec, staleness, token_loss
 from rpg.objectives.pi_old import old_policy
+from rpg.objectives.proofs import verify
 from tests.objectives.formulas import DEFINITIONS
 
 torch.set_num_threads(1)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 
 from rpg.objectives import LOSS_NAMES, LossSpec, token_loss
-from rpg.objectives.exact import (
+from rpg.objectives.losses import DIVERGENCES
+from rpg.objectives.proofs.exact import (
     PerSampleLoss,
     Problem,
     Result,
@@ -20,8 +21,7 @@ from rpg.objectives.exact import (
     random_problem,
     spec_loss,
 )
-from rpg.objectives.losses import DIVERGENCES
-from rpg.objectives.responses import DISTANCES, LENGTH, VOCABULARY, ScopeResult
+from rpg.objectives.proofs.responses import DISTANCES, LENGTH, VOCABULARY, ScopeResult
 from rpg.objectives.staleness import CHOICES, STALENESS, mean_kl, measure_choice, stale_problems
 
 TOLERANCE = 1e-10

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rpg.names import DIVERGENCES, KL_SCOPES, REVERSE
-from rpg.objectives.exact import Estimate, compare, divergence_value
+from rpg.objectives.proofs.exact import Estimate, compare, divergence_value
 from rpg.objectives.spec import LossSpec
 from rpg.objectives.tokens import token_loss
 

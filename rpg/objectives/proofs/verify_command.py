@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 
 from rpg.arguments import at_least
-from rpg.objectives.exact import corrected_grpo_loss, grpo_loss
-from rpg.objectives.responses import measure_scopes
-from rpg.objectives.verify import (
+from rpg.objectives.proofs.exact import corrected_grpo_loss, grpo_loss
+from rpg.objectives.proofs.responses import measure_scopes
+from rpg.objectives.proofs.verify import (
     TOLERANCE,
     kl_term_bias,
     make_problems,

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpg.objectives import LossSpec, token_loss
-from rpg.objectives import exact as enumerated
 from rpg.objectives.losses import DIVERGENCES
+from rpg.objectives.proofs import exact as enumerated
 from tests.objectives.formulas import DEFINITIONS, NORMALIZED
 
 torch.set_num_threads(1)
@@ -44,7 +44,7 @@ def problems(draw):
 
 
 def exact_minus_grad_j(problem, name):
-    """Return -grad J by autograd, with J written independently of rpg.objectives.exact."""
+    """Return -grad J by autograd, with J written independently of rpg.objectives.proofs.exact."""
     theta = problem.logits.clone().requires_grad_()
     p = torch.softmax(theta, 0)
     q = problem.log_ref.exp()
