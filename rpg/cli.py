@@ -30,7 +30,6 @@ COMMANDS = {  # name: package, what it does, an example
         "rpg train grpo_qwen3-0.6b --train mine.parquet --reward reward.py data.train_batch_size=64",
     ),
     "doctor": ("run", "check whether a run will work", "rpg doctor rpg_7b_urkl1e-4"),
-    "lab": ("lab", "exact experiments on a small problem", "rpg lab --quick"),
     "plan": ("run", "memory, hours and disk of a run", "rpg plan rpg_7b_urkl1e-4 --gpu a100"),
     "watch": ("results", "show running runs as a live table", "rpg watch checkpoints/*"),
     "compare": ("results", "compare two runs or two groups of seeds", "rpg compare checkpoints/a checkpoints/b"),
@@ -41,6 +40,9 @@ COMMANDS = {  # name: package, what it does, an example
     "reproduce": ("results", "run a whole table of the paper", "rpg reproduce 8 --seeds 1 2 3 --dry-run"),
     "export": ("results", "convert a checkpoint to Hugging Face's format", "rpg export checkpoints/a --out model"),
 }  # fmt: skip
+RETIRED = {  # name of a command that is gone: what to use instead
+    "lab": "the laboratory is not part of the package; in a checkout: python -m scripts.studies.lab",
+}
 
 
 def command(name: str) -> ModuleType:
@@ -96,6 +98,9 @@ def _main(argv: list[str]) -> int:
             command(name).configure(subparser)
     if not argv:
         parser.print_help(sys.stderr)
+        return 2
+    if argv[0] in RETIRED:
+        print(f"rpg {argv[0]}: {RETIRED[argv[0]]}", file=sys.stderr)
         return 2
     if not argv[0].startswith("-") and argv[0] not in COMMANDS:
         near = difflib.get_close_matches(argv[0], COMMANDS, n=1)

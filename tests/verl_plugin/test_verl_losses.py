@@ -1,12 +1,10 @@
-"""verl's losses as called by the laboratory."""
+"""verl's losses: which multiply with the weights of rollout_is."""
 
 import torch
 
 from rpg.config.rules import UNWEIGHTED
-from rpg.lab.train import VERLS
 from rpg.names import LOSSES as LOSS_NAMES
 from rpg.verl_plugin import register
-from rpg.verl_plugin.verl_losses import verl_kl_loss
 
 torch.set_num_threads(1)
 
@@ -35,7 +33,7 @@ def test_every_loss_but_those_that_are_refused_multiplies_with_the_weights():
         use_torch_compile=False,
         policy_loss=PolicyLossConfig(dro_beta=0.1),  # the one that has no default
     )
-    assert set(POLICY_LOSS_REGISTRY) >= {*LOSS_NAMES, *VERLS, *UNWEIGHTED}
+    assert set(POLICY_LOSS_REGISTRY) >= {*LOSS_NAMES, *UNWEIGHTED}
     weighted = set()
     for name, loss in POLICY_LOSS_REGISTRY.items():
         log_prob, old, advantages = batch()
@@ -58,9 +56,3 @@ def test_every_loss_but_those_that_are_refused_multiplies_with_the_weights():
         else:
             assert torch.equal(*gradients), name
     assert set(POLICY_LOSS_REGISTRY) - weighted == set(UNWEIGHTED)
-
-
-def test_kl_loss_is_k3():
-    log_prob, old, _ = batch()
-    y = old - log_prob
-    torch.testing.assert_close(verl_kl_loss(log_prob, old), y.exp() - 1 - y)

@@ -22,7 +22,6 @@ from rpg.objectives.proofs.exact import (
     spec_loss,
 )
 from rpg.objectives.proofs.responses import DISTANCES, LENGTH, VOCABULARY, ScopeResult
-from rpg.objectives.staleness import CHOICES, STALENESS, mean_kl, measure_choice, stale_problems
 
 TOLERANCE = 1e-10
 CLIPS = {"dual": "Eq. 4.1", "hard": "Remark F.2", "ppo": "Algorithm 2"}  # where the paper states a REINFORCE clip
@@ -66,36 +65,6 @@ def print_scopes(scopes: list[ScopeResult], policies: int) -> None:
 def scope_label(row: ScopeResult) -> str:
     """Return the name of a row in the list of failures."""
     return f"{row.divergence} with kl_scope={row.scope}, move {row.move:g}"
-
-
-def print_choices_of_pi_old(policies: int, outcomes: int, kl_coef: float, seed: int) -> list[str]:
-    """Print error, bias and noise of each choice of pi_old with older samples; returns the failed choices."""
-    print(
-        f"\nSamples of an older policy: behaviour (samples), anchor (the batch starts from\n"
-        f"it), present; {policies} of each, under the three choices of pi_old\n"
-        "age: std of the logits between behaviour and anchor\n"
-        "error, bias, std: of the eight unclipped losses\n"
-        "clip: bias of rpg_rf_urkl_clip_ppo\n"
-        "silenced: share of samples that the clip leaves no gradient\n"
-    )
-    print(
-        f"{'age':>4} {'KL':>5}  {'pi_old':<22} {'must be':<7}{'error':>8}{'bias':>8}{'std':>6}"
-        f"{'clip':>7}{'silenced':>9}"
-    )
-    failures = []
-    for staleness in STALENESS:
-        problems = stale_problems(policies, outcomes, kl_coef, seed, staleness)
-        distance = mean_kl(problems)
-        for name, (_, _, promised) in CHOICES.items():
-            exact = promised or staleness == 0.0  # then behaviour and anchor are one policy
-            (error, bias, std), clip_bias, silenced = measure_choice(name, problems)
-            print(
-                f"{staleness:4g} {distance:5.3f}  {name:<22} {'exact' if exact else '-':<7}{error:8.1e}{bias:8.1e}"
-                f"{std:6.3f}{clip_bias:7.1%}{silenced:9.1%}"
-            )
-            if exact and not error <= TOLERANCE:
-                failures.append(f"pi_old={name} at staleness {staleness:g}")
-    return failures
 
 
 def rows(kl_coef: float) -> list[Row]:

@@ -15,7 +15,6 @@ from rpg.objectives.proofs.verify import (
     make_problems,
     measure,
     plot,
-    print_choices_of_pi_old,
     print_scopes,
     rows,
     scope_label,
@@ -91,7 +90,6 @@ def run(args: argparse.Namespace) -> int:
         f"misses the gradient of UKL by {uncorrected:.1%}, w * k3 by {corrected:.1e}."
     )
     print_scopes(scopes, responses)
-    failures += print_choices_of_pi_old(max(2, args.policies // 4), args.outcomes, args.kl_coef, args.seed)
     if args.plot:
         print(f"Loss coefficients drawn to {args.plot}")
     if failures:

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from rpg.names import DIVERGENCES
-from rpg.objectives.pi_old import old_policy
 from rpg.objectives.proofs.exact import Estimate, Problem, Result, compare, loss_gradient, objective_gradient, spec_loss
+from rpg.objectives.proofs.verify import TOLERANCE
 from rpg.objectives.spec import LossSpec
 from rpg.objectives.tokens import token_loss
+from scripts.studies.lab.pi_old import old_policy
 
 STALENESS = (0.0, 0.1, 0.3, 1.0)  # standard deviation of log pi_behaviour - log pi_anchor, before normalisation
 # name in the table: choice, threshold of the weight, whether it must be exact without a clip
@@ -120,3 +121,33 @@ def measure_choice(name: str, problems: Sequence[Stale]) -> tuple[Result, float,
 def mean_kl(problems: Sequence[Stale]) -> float:
     """KL(behaviour, anchor), averaged."""
     return statistics.fmean((p.log_behavior.exp() * (p.log_behavior - p.log_anchor)).sum().item() for p in problems)
+
+
+def print_choices_of_pi_old(policies: int, outcomes: int, kl_coef: float, seed: int) -> list[str]:
+    """Print error, bias and noise of each choice of pi_old with older samples; returns the failed choices."""
+    print(
+        f"\nSamples of an older policy: behaviour (samples), anchor (the batch starts from\n"
+        f"it), present; {policies} of each, under the three choices of pi_old\n"
+        "age: std of the logits between behaviour and anchor\n"
+        "error, bias, std: of the eight unclipped losses\n"
+        "clip: bias of rpg_rf_urkl_clip_ppo\n"
+        "silenced: share of samples that the clip leaves no gradient\n"
+    )
+    print(
+        f"{'age':>4} {'KL':>5}  {'pi_old':<22} {'must be':<7}{'error':>8}{'bias':>8}{'std':>6}"
+        f"{'clip':>7}{'silenced':>9}"
+    )
+    failures = []
+    for staleness in STALENESS:
+        problems = stale_problems(policies, outcomes, kl_coef, seed, staleness)
+        distance = mean_kl(problems)
+        for name, (_, _, promised) in CHOICES.items():
+            exact = promised or staleness == 0.0  # then behaviour and anchor are one policy
+            (error, bias, std), clip_bias, silenced = measure_choice(name, problems)
+            print(
+                f"{staleness:4g} {distance:5.3f}  {name:<22} {'exact' if exact else '-':<7}{error:8.1e}{bias:8.1e}"
+                f"{std:6.3f}{clip_bias:7.1%}{silenced:9.1%}"
+            )
+            if exact and not error <= TOLERANCE:
+                failures.append(f"pi_old={name} at staleness {staleness:g}")
+    return failures

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpg.objectives import LossSpec, staleness, token_loss
-from rpg.objectives.pi_old import old_policy
-from rpg.objectives.proofs import verify
+from rpg.objectives import LossSpec, token_loss
+from scripts.studies.lab import staleness
+from scripts.studies.lab.pi_old import old_policy
 from tests.objectives.formulas import DEFINITIONS
 
 torch.set_num_threads(1)
@@ -72,7 +72,7 @@ def test_exact_for_every_unclipped_loss(choice, problem):
         gradient, log_ref = expected_gradient(problem, choice, name)
         expected = minus_grad_j(problem.logits, log_ref, problem.advantages, problem.kl_coef, divergence)
         assert (gradient - expected).abs().max().item() <= TOLERANCE, name
-        # and what `rpg verify` measures is the same
+        # and what the laboratory measures is the same
         estimate, ours = problem.gradient(choice, LossSpec.parse(name, kl_coef=problem.kl_coef, clip_scope="none"))
         assert (estimate.mean - gradient).abs().max().item() <= TOLERANCE
         assert (ours + expected).abs().max().item() <= TOLERANCE
@@ -109,15 +109,15 @@ def test_the_weights_are_verls(level, threshold):
     assert ours.log_prob is anchor
 
 
-def test_verify_prints_the_choices_and_fails_when_one_that_must_be_exact_is_not(monkeypatch, capsys):
-    assert verify.print_choices_of_pi_old(2, 4, 0.1, seed=0) == []
+def test_the_table_lists_the_choices_and_fails_when_one_that_must_be_exact_is_not(monkeypatch, capsys):
+    assert staleness.print_choices_of_pi_old(2, 4, 0.1, seed=0) == []
     printed = capsys.readouterr().out.splitlines()
     for name in staleness.CHOICES:
         row = re.compile(rf"  {re.escape(name)} +(exact|-) ")
         assert sum(bool(row.search(line)) for line in printed) == len(staleness.STALENESS), name
     # without the weight, decoupled is recomputed
     monkeypatch.setattr(staleness, "old_policy", lambda choice, **given: old_policy("recomputed", **given))
-    failed = verify.print_choices_of_pi_old(2, 4, 0.1, seed=0)
+    failed = staleness.print_choices_of_pi_old(2, 4, 0.1, seed=0)
     assert "pi_old=behavior at staleness 0.1" in failed
     assert "pi_old=decoupled at staleness 1" in failed
     assert not any(name.endswith("staleness 0") for name in failed)

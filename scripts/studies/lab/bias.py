@@ -9,13 +9,13 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rpg.lab.measure import over_seeds
-from rpg.lab.sweeps import CHOICES
-from rpg.lab.task import Task
-from rpg.lab.train import Policy, Setting, at, make_loss, sample_batch
 from rpg.names import DIVERGENCES, REVERSE
 from rpg.objectives import LossSpec, token_loss
-from rpg.objectives.pi_old import old_policy
+from scripts.studies.lab.measure import over_seeds
+from scripts.studies.lab.pi_old import old_policy
+from scripts.studies.lab.sweeps import CHOICES
+from scripts.studies.lab.task import Task
+from scripts.studies.lab.train import Policy, Setting, at, make_loss, sample_batch
 
 AGES = (0, 1, 4, 8, 16, 32)  # optimizer steps between the sampling policy and the current one
 NOISE_AGES, NOISE_BETAS = (0, 32), (1e-4, 0.1, 1.0)
@@ -118,7 +118,7 @@ class Responses:
         Args:
             spec: the loss.
             sampler, present: (prompts, vocabulary, positions, states), log-probs.
-            choice: pi_old, level, threshold, as in rpg.lab.train.Setting.
+            choice: pi_old, level, threshold, as in scripts.studies.lab.train.Setting.
         """
         sampler, present = sampler.double().log_softmax(1), present.double().log_softmax(1)
         behavior, anchor = sampler.flatten()[self.places], present.flatten()[self.places]

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from rpg.lab.identity import SPREADS, differences
-from rpg.verl_plugin.verl_losses import verl_kl_loss
+from scripts.studies.lab.identity import SPREADS, differences
+from scripts.studies.lab.verl_losses import verl_kl_loss
 
 torch.set_num_threads(1)
 

@@ -6,12 +6,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rpg.lab.measure import over_seeds
-from rpg.lab.task import Task
-from rpg.lab.train import Measured, Policy, Record, k3_loss
 from rpg.names import DIVERGENCES
 from rpg.objectives import LossSpec, token_loss
-from rpg.verl_plugin.verl_losses import verl_kl_loss
+from scripts.studies.lab.measure import over_seeds
+from scripts.studies.lab.task import Task
+from scripts.studies.lab.train import Measured, Policy, Record, k3_loss
+from scripts.studies.lab.verl_losses import verl_kl_loss
 
 OF_RESPONSES = ("RKL of responses", "FKL of responses")  # normalised and unnormalised are one
 FORMS = (*(d.upper() for d in DIVERGENCES), "k3", "verl's k3", *OF_RESPONSES)

@@ -1,4 +1,4 @@
-"""`rpg lab`: the same numbers for the same seed and any number of processes; CSV and pictures."""
+"""The laboratory: the same numbers for the same seed and any number of processes; CSV and pictures."""
 
 import csv
 from pathlib import Path
@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 import torch
 
-from rpg import cli
-from rpg.lab import report
-from rpg.lab.measure import measure
-from rpg.lab.sweeps import SWEEPS, unique_settings
-from rpg.lab.train import Measured, Scale, Setting
+from scripts.studies.lab import report
+from scripts.studies.lab.__main__ import main
+from scripts.studies.lab.measure import measure
+from scripts.studies.lab.sweeps import SWEEPS, unique_settings
+from scripts.studies.lab.train import Measured, Scale, Setting
 
 torch.set_num_threads(1)
 LAB = Path(__file__).resolve().parents[2] / "docs" / "results" / "lab"
@@ -20,8 +20,8 @@ LAB = Path(__file__).resolve().parents[2] / "docs" / "results" / "lab"
 @pytest.mark.slow
 def test_command(tmp_path, capsys):
     """Two worker processes and one give the same files."""
-    arguments = ["lab", "--quick", "--only", "lr", "--seeds", "2", "--workers", "2", "--out", str(tmp_path)]
-    assert cli.main(arguments) == 0
+    arguments = ["--quick", "--only", "lr", "--seeds", "2", "--workers", "2", "--out", str(tmp_path)]
+    assert main(arguments) == 0
     assert "24 settings, 2 seeds each, in 2 processes" in capsys.readouterr().out
     rows = list(csv.DictReader((tmp_path / "lr.csv").open()))
     assert len(rows) == 24
@@ -37,17 +37,17 @@ def test_command(tmp_path, capsys):
 def test_files_of_others_are_not_replaced(tmp_path, capsys):
     for name in ("identity.csv", "thesis.tex"):
         (tmp_path / name).write_text("mine")
-    assert cli.main(["lab", "--only", "identity", "--out", str(tmp_path)]) == 2
+    assert main(["--only", "identity", "--out", str(tmp_path)]) == 2
     assert "thesis.tex" in capsys.readouterr().err
     assert (tmp_path / "identity.csv").read_text() == "mine"
     (tmp_path / "thesis.tex").unlink()
-    assert cli.main(["lab", "--only", "identity", "--out", str(tmp_path)]) == 0
+    assert main(["--only", "identity", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "identity.csv").read_text() != "mine"
 
 
 def test_the_error_is_the_standard_error_over_seeds(monkeypatch):
     per_seed = torch.tensor([0.1, 0.2, 0.6])
-    monkeypatch.setattr("rpg.lab.measure.train", lambda *_: Measured(*[per_seed] * len(Measured._fields)))
+    monkeypatch.setattr("scripts.studies.lab.measure.train", lambda *_: Measured(*[per_seed] * len(Measured._fields)))
     row = measure(Setting("cispo"), Scale())
     assert row["reward"] == pytest.approx(0.3)
     assert row["reward_se"] == pytest.approx(per_seed.double().std().item() / 3**0.5)
@@ -55,7 +55,7 @@ def test_the_error_is_the_standard_error_over_seeds(monkeypatch):
 
 def test_a_number_that_is_none_is_an_error(monkeypatch):
     broken = Measured(*[torch.tensor([0.1, float("nan")])] * len(Measured._fields))
-    monkeypatch.setattr("rpg.lab.measure.train", lambda *_: broken)
+    monkeypatch.setattr("scripts.studies.lab.measure.train", lambda *_: broken)
     with pytest.raises(FloatingPointError, match=r"^reward, .* of Setting\(loss='cispo'"):
         measure(Setting("cispo"), Scale())
 

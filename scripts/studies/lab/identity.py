@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rpg.names import DIVERGENCES
 from rpg.objectives import LossSpec, token_loss
-from rpg.verl_plugin.verl_losses import verl_loss
+from scripts.studies.lab.verl_losses import verl_loss
 
 SPREADS = (0.01, 0.03, 0.1, 0.15, 0.3, 1.0)  # standard deviations of log w before it is normalised; runs: 0.15
 POLICIES, VOCABULARY = 512, 16

@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rpg.files.atomic import write_whole
-from rpg.lab.bias import ROWS
-from rpg.lab.sweeps import Grid, unique_settings
 from rpg.names import DIVERGENCES
 from rpg.results.figures import OWN_LABELS_STYLE, save
+from scripts.studies.lab.bias import ROWS
+from scripts.studies.lab.sweeps import Grid, unique_settings
 
 CELL, LINE = 0.62, 0.4  # width and height of a cell in inches
 LETTER = 0.083  # width of a letter of a row's label in inches

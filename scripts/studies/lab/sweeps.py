@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from rpg.lab.train import Setting
 from rpg.names import DIVERGENCES, REVERSE
+from scripts.studies.lab.train import Setting
 
 Axis = Mapping[str, Mapping[str, Any]]  # label: fields of Setting
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 import yaml
 
-from rpg.lab.measure import measure
-from rpg.lab.sweeps import SWEEPS, unique_settings
-from rpg.lab.train import Scale, Setting
 from rpg.names import RHO_BOUND
 from rpg.registry.recipe import RECIPE
+from scripts.studies.lab.measure import measure
+from scripts.studies.lab.sweeps import SWEEPS, unique_settings
+from scripts.studies.lab.train import Scale, Setting
 
 LAB = Path(__file__).resolve().parents[2] / "docs/results/lab"
 PROBES = {  # beside the cheapest: a forward KL of responses, whose product of rho is bounded

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from rpg.lab.task import Task
+from scripts.studies.lab.task import Task
 
 torch.set_num_threads(1)
 

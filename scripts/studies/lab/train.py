@@ -8,11 +8,11 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from rpg.lab.task import Task
 from rpg.names import RHO_BOUND
 from rpg.objectives import LossSpec, group_mean_advantages, later_kl_baseline, token_loss
-from rpg.objectives.pi_old import old_policy
-from rpg.verl_plugin.verl_losses import verl_kl_loss, verl_loss
+from scripts.studies.lab.pi_old import old_policy
+from scripts.studies.lab.task import Task
+from scripts.studies.lab.verl_losses import verl_kl_loss, verl_loss
 
 RANK = 4  # rank of the logits over prompts, below the number of prompts, so that prompts share parameters
 GROUP = 8  # responses per prompt
@@ -38,7 +38,7 @@ class Setting:
         lr: Adam's learning rate.
         steps: optimizer steps per batch, each on its own mini-batch.
         staleness: age in batches of the sampling policy; 0: the policy at the beginning of the batch.
-        pi_old, level, threshold: see rpg.objectives.pi_old.
+        pi_old, level, threshold: see scripts.studies.lab.pi_old.
         kl_coef: beta. For verl's losses the coefficient of GRPO's k3, which needs a reference other than "old".
         reference: "old": pi_old; "fixed": the uniform policy at the start of training; "every_k": replaced by the
             current policy every `renew` batches; "kl_target": replaced, per seed, if a batch begins with a

@@ -1,4 +1,7 @@
-"""`rpg lab`: exact off-policy experiments on a small problem (docs/off-policy.md)."""
+"""Exact off-policy experiments on a small problem (docs/off-policy.md).
+
+python -m scripts.studies.lab --quick    in a checkout; the exit code is 1 if an exact choice of pi_old is not exact
+"""
 
 import argparse
 import os
@@ -7,14 +10,21 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from rpg.lab.sweeps import SWEEPS, unique_settings
-from rpg.lab.train import Scale
+import torch
 
-PARTS = ("identity", "gradient", "noise", "fixed_point", *SWEEPS)  # the first four without sampling
+from rpg.files.atomic import write_whole
+from scripts.studies.lab import bias, fixed_point, report
+from scripts.studies.lab.identity import identity_table
+from scripts.studies.lab.measure import measure_all
+from scripts.studies.lab.staleness import print_choices_of_pi_old
+from scripts.studies.lab.sweeps import SWEEPS, unique_settings
+from scripts.studies.lab.train import Scale
+
+PARTS = ("pi_old", "identity", "gradient", "noise", "fixed_point", *SWEEPS)  # the first five without sampling
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `rpg lab`."""
+    """Add the arguments."""
     parser.add_argument("--quick", action="store_true", help="fewer values and less training: a minute or two")
     parser.add_argument(
         "--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=f"of {', '.join(PARTS)}"
@@ -27,13 +37,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write tables and pictures into --out; return 2 if --out has other files with such names."""
-    import torch
-
-    from rpg.files.atomic import write_whole
-    from rpg.lab import bias, fixed_point, report
-    from rpg.lab.identity import identity_table
-    from rpg.lab.measure import measure_all
-
     torch.set_num_threads(1)
     started = time.monotonic()
     quick, seed, out = args.quick, args.seed, args.out
@@ -41,11 +44,12 @@ def run(args: argparse.Namespace) -> int:
     written = {f"{part}.{kind}" for part in PARTS for kind in ("csv", "png")}
     try:
         if foreign := present - written:
-            raise FileExistsError(f"holds {min(foreign)}, which is not a file of `rpg lab`")
+            raise FileExistsError(f"holds {min(foreign)}, which is not one of the laboratory")
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        print(f"rpg lab: --out {out}: {error.strerror or error}; give another", file=sys.stderr)
+        print(f"--out {out}: {error.strerror or error}; give another", file=sys.stderr)
         return 2
+    failures = print_choices_of_pi_old(50, 12, 0.1, seed) if _begins("pi_old", args.only) else []
     if _begins("identity", args.only):
         write_whole(out / "identity.csv", identity_table().to_csv(index=False, float_format="%.2g"))
     if _begins("gradient", args.only):
@@ -67,7 +71,9 @@ def run(args: argparse.Namespace) -> int:
         for name, grids in chosen.items():
             report.write(out, name, report.sweep_table(grids, results), report.sweep_figure(grids, results))
     print(f"{out}: {', '.join(args.only)}, in {time.monotonic() - started:.0f} s")
-    return 0
+    if failures:
+        print(f"FAILED: {', '.join(failures)}")
+    return 1 if failures else 0
 
 
 def _begins(part: str, chosen: Collection[str]) -> bool:
@@ -82,3 +88,14 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value}: must be at least 1")
     return value
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Parse the arguments and run."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.studies.lab", description=__doc__)
+    configure(parser)
+    return run(parser.parse_args(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

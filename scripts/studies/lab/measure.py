@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from rpg.lab.train import Scale, Setting, train
+from scripts.studies.lab.train import Scale, Setting, train
 
 
 def measure(setting: Setting, scale: Scale) -> dict[str, float]:

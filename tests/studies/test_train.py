@@ -10,10 +10,10 @@ import torch
 from verl.trainer.config import AlgoConfig
 from verl.trainer.ppo import core_algos
 
-from rpg.lab import train as lab
-from rpg.lab.task import Task
-from rpg.lab.train import VERLS, Batch, Scale, Setting, make_loss, train
 from rpg.names import KL_SCOPES, PI_OLD
+from scripts.studies.lab import train as lab
+from scripts.studies.lab.task import Task
+from scripts.studies.lab.train import VERLS, Batch, Scale, Setting, make_loss, train
 
 torch.set_num_threads(1)
 

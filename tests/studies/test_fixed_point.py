@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from rpg.lab.fixed_point import FORMS, OF_RESPONSES, fixed_point, kl_losses
-from rpg.lab.task import Task
+from scripts.studies.lab.fixed_point import FORMS, OF_RESPONSES, fixed_point, kl_losses
+from scripts.studies.lab.task import Task
 
 torch.set_num_threads(1)
 

@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
-from rpg.lab.bias import ROWS, Responses, bias_table, noise_table
-from rpg.lab.task import Task
+from scripts.studies.lab.bias import ROWS, Responses, bias_table, noise_table
+from scripts.studies.lab.task import Task
 
 torch.set_num_threads(1)
 
