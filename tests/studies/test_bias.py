@@ -83,12 +83,8 @@ def test_the_table():
 
 def test_the_noise_of_the_divergences():
     """Where samples are fresh log w is 0: the weight of URKL and UFKL is A, of RKL A - beta, of FKL A + beta."""
-    noise = noise_table(seeds=1, ages=(0,), betas=(1.0,)).set_index("label")["noise"]
+    noise = noise_table(seeds=1).query("beta == 1").set_index("label")["noise"]
     for divergence in ("FKL", "RKL", "UFKL", "URKL"):
         assert noise[f"RPG {divergence}"] == pytest.approx(noise[f"RPG-REINFORCE {divergence}"], rel=1e-6)
     assert noise["RPG URKL"] == pytest.approx(noise["RPG UFKL"], rel=1e-6)
-    for method in ("RPG", "RPG-REINFORCE"):  # and with pi_ref = pi_old there is no later KL yet
-        for divergence in ("RKL", "URKL"):
-            expected = noise[f"{method} {divergence}"]
-            assert noise[f"{method} {divergence} of responses"] == pytest.approx(expected, rel=1e-6)
     assert noise["RPG URKL"] < 0.7 * min(noise["RPG RKL"], noise["RPG FKL"])

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from scripts.studies.lab.fixed_point import verls_k3
 from scripts.studies.lab.identity import SPREADS, differences
-from scripts.studies.lab.verl_losses import verl_kl_loss
 
 torch.set_num_threads(1)
 
@@ -35,5 +35,5 @@ def test_at_a_large_beta_the_divergences_differ_and_the_two_kinds_do_not():
 def test_verls_clamp_ends_the_gradient_of_a_token_that_became_rare(log_ratio, pulled):
     """k3 = r - log r - 1 is 9.9 at log r = 2.6 and 11.2 at 2.7; verl clamps it at 10."""
     present = torch.full((1, 1), -2.0 - log_ratio, requires_grad=True)
-    verl_kl_loss(present, torch.full((1, 1), -2.0)).backward()
+    verls_k3(present, torch.full((1, 1), -2.0)).backward()
     assert (present.grad.item() != 0) == pulled

@@ -1,14 +1,12 @@
 """Samples of an older policy: `behavior` and `decoupled` are exact, `recomputed` has a known bias."""
 
-import re
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpg.objectives import LossSpec, token_loss
-from scripts.studies.lab import staleness
+from scripts.studies.lab import pi_old
 from scripts.studies.lab.pi_old import old_policy
 from tests.objectives.formulas import DEFINITIONS
 
@@ -28,7 +26,7 @@ def problems(draw):
         return torch.tensor(draw(st.lists(logit, min_size=n, max_size=n)), dtype=torch.float64)
 
     log_ref = vector().log_softmax(0) if draw(st.booleans()) else None
-    return staleness.Stale(
+    return pi_old.Stale(
         vector(), vector().log_softmax(0), vector().log_softmax(0), log_ref, vector(), draw(st.floats(0, 2))
     )
 
@@ -67,7 +65,7 @@ def expected_gradient(problem, choice, name):
 @settings(max_examples=100, deadline=None)
 @given(problem=problems())
 def test_exact_for_every_unclipped_loss(choice, problem):
-    for name in staleness.UNCLIPPED:
+    for name in pi_old.UNCLIPPED:
         divergence = LossSpec.parse(name).divergence
         gradient, log_ref = expected_gradient(problem, choice, name)
         expected = minus_grad_j(problem.logits, log_ref, problem.advantages, problem.kl_coef, divergence)
@@ -83,7 +81,7 @@ def test_exact_for_every_unclipped_loss(choice, problem):
 def test_recomputed_has_the_gradient_of_another_objective(problem):
     """Its objective is sum_x (mu / anchor)(x) [pi A - beta d(pi, ref)](x), with mu / anchor fixed."""
     ratio = (problem.log_behavior - problem.log_anchor).exp()
-    for name in staleness.UNCLIPPED:
+    for name in pi_old.UNCLIPPED:
         gradient, log_ref = expected_gradient(problem, "recomputed", name)
         divergence = LossSpec.parse(name).divergence
         of_that = minus_grad_j(problem.logits, log_ref, problem.advantages, problem.kl_coef, divergence, ratio)
@@ -109,16 +107,12 @@ def test_the_weights_are_verls(level, threshold):
     assert ours.log_prob is anchor
 
 
-def test_the_table_lists_the_choices_and_fails_when_one_that_must_be_exact_is_not(monkeypatch, capsys):
-    assert staleness.print_choices_of_pi_old(2, 4, 0.1, seed=0) == []
-    printed = capsys.readouterr().out.splitlines()
-    for name in staleness.CHOICES:
-        row = re.compile(rf"  {re.escape(name)} +(exact|-) ")
-        assert sum(bool(row.search(line)) for line in printed) == len(staleness.STALENESS), name
+def test_what_must_be_exact_is_exact_in_the_table_and_not_without_its_weight(monkeypatch):
+    table = pi_old.choice_table(2, 4)
+    assert len(table) == len(pi_old.CHOICES) * len(pi_old.STALENESS)
+    assert (table.error[table.exact] <= TOLERANCE).all()
     # without the weight, decoupled is recomputed
-    monkeypatch.setattr(staleness, "old_policy", lambda choice, **given: old_policy("recomputed", **given))
-    failed = staleness.print_choices_of_pi_old(2, 4, 0.1, seed=0)
-    assert "pi_old=behavior at staleness 0.1" in failed
-    assert "pi_old=decoupled at staleness 1" in failed
-    assert not any(name.endswith("staleness 0") for name in failed)
-    assert not any("recomputed" in name for name in failed)
+    monkeypatch.setattr(pi_old, "old_policy", lambda choice, **given: old_policy("recomputed", **given))
+    wrong = pi_old.choice_table(2, 4).query("exact and error > @TOLERANCE")
+    assert set(wrong.label) == {"behavior", "decoupled"}
+    assert set(wrong.staleness) == set(pi_old.STALENESS) - {0.0}

@@ -64,24 +64,6 @@ def test_the_maximum_is_reached_by_the_tilted_policy_and_by_no_other(beta):
     assert (TASK.expected_reward(p).mean(1) - beta * TASK.kl(p, uniform) < TASK.best(beta)).all()
 
 
-@pytest.mark.parametrize("beta", [0.05, 0.3, 2.0])
-def test_the_maximum_with_a_forward_kl(beta):
-    """By bisection for the multiplier m of uniform(y) beta / (m - R(y)), response by response."""
-    uniform = torch.full((SEEDS, *TASK.shape), -math.log(VOCABULARY), dtype=torch.float64)
-    values = []
-    for prompt in range(PROMPTS):
-        log_u, rewards = listed(uniform, 0, prompt)
-        low, high = 1.0, 1.0 + beta
-        for _ in range(200):
-            m = (low + high) / 2
-            low, high = (m, high) if (log_u.exp() * beta / (m - rewards)).sum() > 1 else (low, m)
-        best = log_u.exp() * beta / (high - rewards)
-        values.append((best * rewards).sum().item() - beta * (log_u.exp() * (log_u - best.log())).sum().item())
-    assert TASK.best_forward(beta) == pytest.approx(math.fsum(values) / PROMPTS, abs=1e-9)
-    p = random_policy(2)
-    assert (TASK.expected_reward(p).mean(1) - beta * TASK.kl(uniform, p) < TASK.best_forward(beta)).all()
-
-
 def test_samples_come_from_the_policy():
     p, rows = random_policy(3).float(), 20_000
     asked = torch.arange(PROMPTS).repeat_interleave(rows).expand(SEEDS, -1)

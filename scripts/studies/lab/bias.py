@@ -9,32 +9,38 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rpg.names import DIVERGENCES, REVERSE
+from rpg.names import DIVERGENCES
 from rpg.objectives import LossSpec, token_loss
-from scripts.studies.lab.measure import over_seeds
 from scripts.studies.lab.pi_old import old_policy
-from scripts.studies.lab.sweeps import CHOICES
+from scripts.studies.lab.policy import over_seeds, trained
 from scripts.studies.lab.task import Task
-from scripts.studies.lab.train import Policy, Setting, at, make_loss, sample_batch
 
 AGES = (0, 1, 4, 8, 16, 32)  # optimizer steps between the sampling policy and the current one
-NOISE_AGES, NOISE_BETAS = (0, 32), (1e-4, 0.1, 1.0)
+NOISE_BETAS = (1e-4, 0.1, 1.0)
 TRAINED = 64  # optimizer steps to the current policy: in the middle of training
 LR = 0.05
+Choice = Mapping[str, Any]  # choice, level and threshold of old_policy
+CHOICES: Mapping[str, Choice] = {
+    "recomputed": {"choice": "recomputed"},
+    "behavior": {"choice": "behavior"},
+    "decoupled, token": {"choice": "decoupled"},
+    "decoupled, token, at most 2": {"choice": "decoupled", "threshold": 2.0},
+    "decoupled, sequence": {"choice": "decoupled", "level": "sequence"},
+    "decoupled, sequence, at most 2": {"choice": "decoupled", "level": "sequence", "threshold": 2.0},
+}
 # at the start of a batch w is 1, so that a clip acts only under `behavior`
 EXACT = LossSpec.parse("rpg_rf_urkl", kl_coef=0.0)
-ROWS: dict[str, tuple[LossSpec, Mapping[str, Any]]] = {
+ROWS: dict[str, tuple[LossSpec, Choice]] = {
     "recomputed": (EXACT, CHOICES["recomputed"]),
     "behavior, RPG-Style Clip": (LossSpec.parse("rpg_rf_urkl_clip_ppo", kl_coef=0.0), CHOICES["behavior"]),
     "behavior, no clip": (EXACT, CHOICES["behavior"]),
-    **{name: (EXACT, fields) for name, fields in CHOICES.items() if fields["pi_old"] == "decoupled"},
+    **{name: (EXACT, fields) for name, fields in CHOICES.items() if name.startswith("decoupled")},
 }
-ESTIMATORS = {
-    f"{method} {d.upper()}{label}": LossSpec.parse(f"{prefix}_{d}", clip_scope="none", kl_scope=scope)
-    for label, scope, divergences in (("", "token", DIVERGENCES), (" of responses", "response", REVERSE))
+UNCLIPPED = {
+    f"{method} {d.upper()}": LossSpec.parse(f"{prefix}_{d}", clip_scope="none")
     for method, prefix in (("RPG-REINFORCE", "rpg_rf"), ("RPG", "rpg"))
-    for d in divergences
-}  # all unclipped
+    for d in DIVERGENCES
+}
 
 
 class Gradient(NamedTuple):
@@ -56,23 +62,21 @@ def bias_table(seeds: int, seed: int = 0, ages: Sequence[int] = AGES) -> pd.Data
     return _table({(label, 0.0): row for label, row in ROWS.items()}, seeds, seed, ages)
 
 
-def noise_table(
-    seeds: int, seed: int = 0, ages: Sequence[int] = NOISE_AGES, betas: Sequence[float] = NOISE_BETAS
-) -> pd.DataFrame:
-    """Return every unclipped loss at every beta and age; pi_ref and pi_old are the sampling policy."""
+def noise_table(seeds: int, seed: int = 0) -> pd.DataFrame:
+    """Return every unclipped loss at every beta, on fresh samples; pi_ref and pi_old are the sampling policy."""
     rows = {
         (label, beta): (dataclasses.replace(spec, kl_coef=beta), CHOICES["behavior"])
-        for label, spec in ESTIMATORS.items()
-        for beta in betas
+        for label, spec in UNCLIPPED.items()
+        for beta in NOISE_BETAS
     }
-    return _table(rows, seeds, seed, ages).drop(columns=["bias", "bias_se", "cosine", "cosine_se"])
+    return _table(rows, seeds, seed, [0]).drop(columns=["bias", "bias_se", "cosine", "cosine_se"])
 
 
 def _table(
-    rows: Mapping[tuple[str, float], tuple[LossSpec, Mapping[str, Any]]], seeds: int, seed: int, ages: Sequence[int]
+    rows: Mapping[tuple[str, float], tuple[LossSpec, Choice]], seeds: int, seed: int, ages: Sequence[int]
 ) -> pd.DataFrame:
     task = Task.make()
-    policies, responses = trained(task, seeds, seed), Responses(task)
+    policies, responses = trained(task, seeds, TRAINED, LR, seed), Responses(task)
     table = []
     for ((label, beta), (spec, choice)), age in itertools.product(rows.items(), ages):
         samplers, presents = policies[TRAINED - age], policies[TRAINED]
@@ -80,20 +84,6 @@ def _table(
         measured = dict(zip(Gradient._fields, torch.tensor(gradients).T, strict=True))
         table.append({"label": label, "beta": beta, "age": age, **over_seeds(measured)})
     return pd.DataFrame(table)
-
-
-def trained(task: Task, seeds: int, seed: int) -> list[Tensor]:
-    """Return the policies of on-policy training after 0, 1, ..., TRAINED optimizer steps."""
-    setting = Setting("rpg_rf_urkl", lr=LR)
-    generator = torch.Generator().manual_seed(seed)
-    policy, loss = Policy(task, seeds, setting.lr, generator), make_loss(setting)
-    policies = []
-    for _ in range(TRAINED):
-        present = policy.log_probs()
-        policies.append(present.detach())
-        places, batch = sample_batch(setting, task, policies[-1], policies[-1], policies[0], generator)
-        policy.step(loss(at(present, places), batch))
-    return [*policies, policy.log_probs().detach()]
 
 
 class Responses:
@@ -112,18 +102,17 @@ class Responses:
         self.places = torch.stack(places, -1)  # (prompts, responses, positions)
         self.rewards = (state == task.goal.unsqueeze(1)).double()
 
-    def gradient(self, spec: LossSpec, sampler: Tensor, present: Tensor, choice: Mapping[str, Any]) -> Gradient:
+    def gradient(self, spec: LossSpec, sampler: Tensor, present: Tensor, choice: Choice) -> Gradient:
         """Return the Gradient of a loss with pi_ref = pi_old, for samples of `sampler` and a batch from `present` on.
 
         Args:
             spec: the loss.
             sampler, present: (prompts, vocabulary, positions, states), log-probs.
-            choice: pi_old, level, threshold, as in scripts.studies.lab.train.Setting.
+            choice: arguments of old_policy.
         """
         sampler, present = sampler.double().log_softmax(1), present.double().log_softmax(1)
         behavior, anchor = sampler.flatten()[self.places], present.flatten()[self.places]
-        named: dict = {"choice" if name == "pi_old" else name: value for name, value in choice.items()}
-        old, weights = old_policy(behavior=behavior, anchor=anchor, **named)
+        old, weights = old_policy(behavior=behavior, anchor=anchor, **choice)
         chance = behavior.sum(-1).exp()  # (prompts, responses)
         advantages = self.rewards - (chance * self.rewards).sum(1, keepdim=True)
         log_prob = anchor.clone().requires_grad_()

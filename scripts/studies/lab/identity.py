@@ -10,7 +10,6 @@ from torch import Tensor
 
 from rpg.names import DIVERGENCES
 from rpg.objectives import LossSpec, token_loss
-from scripts.studies.lab.verl_losses import verl_loss
 
 SPREADS = (0.01, 0.03, 0.1, 0.15, 0.3, 1.0)  # standard deviations of log w before it is normalised; runs: 0.15
 POLICIES, VOCABULARY = 512, 16
@@ -52,8 +51,7 @@ def differences(spread: float, kl_coef: float = KL_COEF, seed: int = 0) -> Diffe
         for form in ("rpg_{}", "rpg_rf_{}_clip_ppo")
         for name in map(form.format, DIVERGENCES)
     }
-    vanilla = verl_loss("vanilla", **clip)
-    dapo = _slope(lambda *tensors: vanilla(*tensors, None) * present.numel(), present, old, advantages)
+    dapo = _slope(_dapo_loss(**clip), present, old, advantages)
     weight = old.exp()
     pairs = [(unclipped["rpg_", d], unclipped["rpg_rf_", d]) for d in DIVERGENCES]
     return Difference(
@@ -73,6 +71,37 @@ def _token_loss(name: str, **settings: Any) -> Loss:
 
     def loss(log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor) -> Tensor:
         return token_loss(spec, log_prob=log_prob, old_log_prob=old_log_prob, advantages=advantages)[0]
+
+    return loss
+
+
+def _dapo_loss(clip_low: float, clip_high: float, clip_c: float) -> Loss:
+    """Return the sum over tokens of verl's `vanilla`."""
+    from verl.trainer.ppo.core_algos import get_policy_loss_fn
+    from verl.workers.config import ActorConfig
+
+    function: Any = get_policy_loss_fn("vanilla")  # verl's type has no parameter names
+    config = ActorConfig(
+        strategy="fsdp2",
+        rollout_n=1,
+        ppo_micro_batch_size_per_gpu=1,
+        use_torch_compile=False,
+        clip_ratio_low=clip_low,
+        clip_ratio_high=clip_high,
+        clip_ratio_c=clip_c,
+    )
+
+    def loss(log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor) -> Tensor:
+        mean, _ = function(
+            old_log_prob=old_log_prob,
+            log_prob=log_prob,
+            advantages=advantages,
+            response_mask=torch.ones_like(log_prob),
+            loss_agg_mode="token-mean",
+            config=config,
+            rollout_is_weights=None,
+        )
+        return mean * log_prob.numel()
 
     return loss
 

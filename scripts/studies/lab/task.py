@@ -88,17 +88,6 @@ class Task:
         # log(1 - c + c exp(1 / beta)), factoring out the larger exponent
         return float((1 + beta * (chance + (1 - chance) * math.exp(-1 / beta)).log()).mean())
 
-    def best_forward(self, beta: float) -> float:
-        """Return max J, with J = E[R] - beta KL(uniform, pi) of responses; beta above 0; mean over prompts.
-
-        The maximiser is beta uniform / (m - R) with the multiplier m > 1 that makes it a policy.
-        """
-        uniform = torch.full((1, *self.shape), -math.log(self.shape[1]), dtype=torch.float64)
-        chance = self.expected_reward(uniform)
-        excess = (beta - 1) / 2 + ((beta - 1) ** 2 / 4 + beta * chance).sqrt()  # m - 1: the probabilities add up to 1
-        kl = (1 - chance) * ((1 + excess) / beta).log() + chance * (excess / beta).log()
-        return float((beta * chance / excess - beta * kl).mean())
-
     def sample(self, log_probs: Tensor, prompts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Sample responses to prompts (seeds, responses).
 
