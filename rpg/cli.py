@@ -20,7 +20,7 @@ import shtab
 from rpg.verl_plugin import version
 
 COMMANDS = {  # name: package, what it does, an example
-    "verify": ("objectives", "check every loss against the exact gradient of its objective", "rpg verify"),
+    "verify": ("objectives.proofs", "check every loss against the exact gradient of its objective", "rpg verify"),
     "data": ("data", "build and check training and evaluation files", "rpg data check data/*.parquet"),
     "demo": ("toy", "build the toy model and data, train on this machine, show the result", "rpg demo"),
     "list": ("registry", "list names of runs by size, method and task", "rpg list --size 1gpu --method RPG-URKL"),
@@ -29,8 +29,7 @@ COMMANDS = {  # name: package, what it does, an example
         "start a run by its name",
         "rpg train grpo_qwen3-0.6b --train mine.parquet --reward reward.py data.train_batch_size=64",
     ),
-    "doctor": ("run", "check whether a run will work", "rpg doctor rpg_7b_urkl1e-4"),
-    "lab": ("lab", "exact experiments on a small problem", "rpg lab --quick"),
+    "doctor": ("checks", "check whether a run will work", "rpg doctor rpg_7b_urkl1e-4"),
     "plan": ("run", "memory and disk of a run", "rpg plan rpg_7b_urkl1e-4 --gpu a100"),
     "watch": ("results", "show running runs as a live table", "rpg watch checkpoints/*"),
     "compare": ("results", "compare two runs or two groups of seeds", "rpg compare checkpoints/a checkpoints/b"),
@@ -41,6 +40,9 @@ COMMANDS = {  # name: package, what it does, an example
     "reproduce": ("results", "run a table or figure of the paper", "rpg reproduce 8 --seeds 1 2 3 --dry-run"),
     "export": ("results", "convert a checkpoint to Hugging Face's format", "rpg export checkpoints/a --out model"),
 }  # fmt: skip
+RETIRED = {  # name of a command that is gone: what to use instead
+    "lab": "the laboratory is not part of the package; in a checkout: python -m scripts.studies.lab",
+}
 
 
 def command(name: str) -> ModuleType:
@@ -96,6 +98,9 @@ def _main(argv: list[str]) -> int:
             command(name).configure(subparser)
     if not argv:
         parser.print_help(sys.stderr)
+        return 2
+    if argv[0] in RETIRED:
+        print(f"rpg {argv[0]}: {RETIRED[argv[0]]}", file=sys.stderr)
         return 2
     if not argv[0].startswith("-") and argv[0] not in COMMANDS:
         near = difflib.get_close_matches(argv[0], COMMANDS, n=1)

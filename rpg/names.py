@@ -3,7 +3,7 @@
 DIVERGENCES = ("fkl", "rkl", "ufkl", "urkl")  # the paper's four, in its order
 REVERSE = ("rkl", "urkl")  # their expectation is under pi_theta, so that a token moves the KL of later tokens
 KL_SCOPES = ("token", "response")  # whether D is the KL of next tokens or of responses; the first is the default
-# Limit of the log of the product of rho over a prefix, in runs and the laboratory (kl_scope "response"). For policies
+# Limit of the log of the product of rho over a prefix, in runs (kl_scope "response"). For policies
 # of the laboratory, 0.1 to 4.6 nats from the reference, at 2 the noise of one response is 0.7 to 1.2 times that of
 # "token", the bias 0 to 0.3 instead of 0.1 to 1.4 times the gradient; at 5 the noise is up to 3.4 times. Mean of 8192
 # responses: the error is smallest at 1 to 4, there and for random policies.

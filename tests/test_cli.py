@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rpg import cli
-from rpg.objectives import verify_command
+from rpg.objectives.proofs import verify_command
 from rpg.registry import recipe
 
 ROOT = Path(__file__).parents[1]
@@ -105,7 +105,7 @@ def test_what_would_do_nothing_is_refused_at_once(argv, said, capsys, monkeypatc
         ("mkdir gone; cd gone; rmdir ../gone; {rpg} list", 2, "the current directory was removed"),
         ("{rpg} list > /dev/full", 1, "the output cannot be written: No space left"),
         ("{rpg} list >&-", 0, "names:"),
-        ("{rpg} lab --only identity --out .", 2, "holds mine.txt"),
+        ("{rpg} lab --quick", 2, "python -m scripts.studies.lab"),
     ],
 )
 def test_a_broken_place_is_one_line(tmp_path, shell, code, said):

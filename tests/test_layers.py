@@ -25,7 +25,7 @@ LAYERS = (
     {"rpg.verl_plugin"},
     {"rpg.config"},
     {"rpg.run"},
-    {"rpg.results", "rpg.toy", "rpg.lab"},
+    {"rpg.results", "rpg.toy"},
     {"rpg.cli", "recipe.rpg", "scripts"},
 )
 

@@ -172,16 +172,6 @@ def test_the_toy_model(terminal):
     assert "Traceback" not in demo.text()
 
 
-@pytest.mark.slow
-def test_the_laboratory(terminal):
-    lab = terminal(*CLI, "lab", "--quick", "--seeds", "2", "--only", "identity", "stability")
-    lab.wait_for("1/")
-    lab.press_ctrl_c()
-    assert lab.wait() == 130
-    assert_in_order(lab.text(), most=5)
-    assert "Traceback" not in lab.text()
-
-
 @pytest.fixture
 def waiting(tmp_path) -> dict[str, str]:
     """Return the environment of a run that waits for its model's config.json, a pipe that nobody writes."""

@@ -1,9 +1,11 @@
 """LossSpec: the table of names, and rejected values."""
 
 import pytest
+import yaml
 
-from rpg.names import DIVERGENCES
+from rpg.names import DIVERGENCES, RHO_BOUND
 from rpg.objectives import LOSS_NAMES, LossSpec
+from rpg.registry.recipe import RECIPE
 
 
 def test_the_names_are_those_of_the_design():
@@ -48,3 +50,7 @@ def test_the_kl_of_responses_has_no_z_old():
 def test_an_unknown_name_is_refused(name):
     with pytest.raises(ValueError, match="unknown loss name"):
         LossSpec.parse(name)
+
+
+def test_the_plugin_and_a_run_bound_rho_alike():
+    assert yaml.safe_load((RECIPE / "config/rpg_trainer.yaml").read_text())["rpg"]["rho_bound"] == RHO_BOUND

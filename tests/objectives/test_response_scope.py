@@ -133,6 +133,8 @@ def test_fresh_samples_give_the_gradient_for_responses(name, kind):
 def test_a_forward_kl_is_exact_off_policy_too(name, kind):
     for seed in range(3):
         assert error(name, "response", World(seed, **WORLDS[kind]), 0.7, 1.0, seed) <= TOLERANCE
+        # with pi_ref = pi_old per token as well
+        assert error(name, "token", World(seed, **WORLDS[kind]), 0.7, 0.0, seed) <= TOLERANCE
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ CHOSEN = r"[Bb]elow 0\.05|exceeded (0\.05|0\.1|1\.5)|above 0\.1|fell below 0\.5"
 
 
 def facts():
-    metrics = pandas.read_csv(ROOT / "docs/results/stability/metrics.csv")
+    metrics = pandas.read_parquet(ROOT / "docs/results/stability.parquet")
     trained = metrics[metrics.step > 0].set_index(["run", "step"])
     keys = {
         "score": "critic/score/mean", "kl": "training/off_policy/kl", "ess": "training/off_policy/ess",

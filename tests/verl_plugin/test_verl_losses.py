@@ -1,13 +1,11 @@
-"""verl's losses as called by the laboratory."""
+"""verl's losses: which multiply with the weights of rollout_is."""
 
 import torch
 
 from rpg.checks.loss import BY_RESPONSE
 from rpg.checks.off_policy import UNWEIGHTED
-from rpg.lab.train import VERLS
 from rpg.names import LOSSES as LOSS_NAMES
 from rpg.verl_plugin import register
-from rpg.verl_plugin.verl_losses import verl_kl_loss
 
 torch.set_num_threads(1)
 
@@ -36,12 +34,12 @@ def actor_config():
 
 
 def test_every_loss_but_those_that_are_refused_multiplies_with_the_weights():
-    """All registered losses of verl and ours; rules.py rejects the exceptions with pi_old=decoupled."""
+    """All registered losses of verl and ours; checks/off_policy.py refuses the exceptions with pi_old=decoupled."""
     from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
 
     register()
     config = actor_config()
-    assert set(POLICY_LOSS_REGISTRY) >= {*LOSS_NAMES, *VERLS, *UNWEIGHTED}
+    assert set(POLICY_LOSS_REGISTRY) >= {*LOSS_NAMES, *UNWEIGHTED}
     weighted = set()
     for name, loss in POLICY_LOSS_REGISTRY.items():
         log_prob, old, advantages = batch()
@@ -91,9 +89,3 @@ def test_every_loss_but_those_that_are_warned_of_reads_the_aggregation():
         if torch.equal(*gradients):
             ignoring.add(name)
     assert ignoring == set(BY_RESPONSE)
-
-
-def test_kl_loss_is_k3():
-    log_prob, old, _ = batch()
-    y = old - log_prob
-    torch.testing.assert_close(verl_kl_loss(log_prob, old), y.exp() - 1 - y)

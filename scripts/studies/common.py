@@ -1,0 +1,146 @@
+"""Code shared by the studies: runs with outcomes, least squares, Markdown tables, pictures."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy
+import pandas
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+
+from rpg.results import figures
+from rpg.results.comparison import t_quantile
+from rpg.results.formats import grid
+
+RESULTS = Path(__file__).resolve().parents[2] / "docs/results"
+SCORE, ACCURACY = "training score", "accuracy"
+UNTRAINED = "untrained model"
+
+
+def load(study: str) -> tuple[pandas.DataFrame, pandas.DataFrame]:
+    """Return runs and metrics of docs/results/<study>.parquet.
+
+    Runs: one line each with method, settings, arm (the directory without the seed), seed, training score (mean over
+    batches) and last accuracy. Metrics: indexed by run and step; NaN if not logged.
+    """
+    logged = pandas.read_parquet(RESULTS / f"{study}.parquet")
+    first = logged.groupby("run").first()
+    settings = pandas.json_normalize(first.pop("settings").map(json.loads).tolist(), max_level=0).set_index(first.index)
+    metrics = logged.set_index(["run", "step"]).drop(columns=["method", "settings"]).astype(float)
+    by_run = metrics.groupby("run")
+    outcomes = {
+        "method": first.method,
+        SCORE: by_run["critic/score/mean"].mean(),
+        ACCURACY: by_run["accuracy"].last(),
+    }
+    runs = pandas.DataFrame(outcomes).join(settings)
+    runs["arm"] = runs.index.str.rpartition("-seed").get_level_values(0)
+    return runs.rename(columns={"data.seed": "seed"}), metrics
+
+
+def untrained_accuracy() -> float:
+    """Return the mean accuracy over 512 problems before training, of the study's runs that validate it."""
+    return pandas.read_parquet(RESULTS / "study.parquet", filters=[("step", "==", 0)]).accuracy.mean()
+
+
+def first_score(score: pandas.Series, runs: Iterable[str]) -> float:
+    """Return the mean score of the first batches of these runs, which the untrained model samples."""
+    return score.unstack("step").loc[list(runs), 1].mean()
+
+
+class Estimate(NamedTuple):
+    """A difference, its standard error and the error's degrees of freedom."""
+
+    value: float
+    error: float
+    freedom: int
+
+    def __str__(self) -> str:
+        return f"{self.value:+.3f} ± {self.error:.3f}"
+
+    @property
+    def reach(self) -> float:
+        """Half the width of the 95 % interval."""
+        return t_quantile(0.975, self.freedom) * self.error
+
+    @property
+    def detectable(self) -> float:
+        """The true difference that a two-sided test at 5 % finds in 90 % of studies like this one."""
+        return self.reach + t_quantile(0.9, self.freedom) * self.error
+
+    def cells(self) -> list[str]:
+        """Table cells: the difference and its 90 % power."""
+        return [str(self), f"{self.detectable:.3f}"]
+
+
+def difference(
+    runs: pandas.DataFrame, by: str, plus: Sequence[str], minus: Sequence[str], outcome: str, times: int = 1
+) -> Estimate:
+    """Return `times` the mean effect of the cells `plus` minus that of `minus`, in a model of cell and seed effects."""
+    cells, design, fitted, variance, freedom = fit(runs, by, outcome)
+    weights = numpy.zeros(design.shape[1])
+    for side, sign in ((plus, times), (minus, -times)):
+        present = [name for name in side if name in cells]
+        for name in present:
+            weights[cells.index(name)] = sign / len(present)
+    error = (variance * weights @ numpy.linalg.inv(design.T @ design) @ weights) ** 0.5
+    return Estimate(weights @ fitted, error, freedom)
+
+
+def fit(runs: pandas.DataFrame, by: str, outcome: str) -> tuple[list[str], Any, Any, float, int]:
+    """Fit an outcome by least squares as the sum of the effects of the column `by` and of the seed.
+
+    Returns the cells of `by`, the design (cells first), its coefficients, the residual's variance and its degrees of
+    freedom.
+    """
+    cells = pandas.get_dummies(runs[by], dtype=float)
+    design = numpy.hstack([cells, pandas.get_dummies(runs.seed, drop_first=True, dtype=float)])
+    values = runs[outcome].to_numpy()
+    fitted, *_ = numpy.linalg.lstsq(design, values, rcond=None)
+    freedom = len(values) - design.shape[1]
+    return list(cells), design, fitted, ((values - design @ fitted) ** 2).sum() / freedom, freedom
+
+
+def complete_seeds(runs: pandas.DataFrame, arms: Iterable[str]) -> pandas.DataFrame:
+    """Return the runs of these arms, for seeds that are finished in all of them."""
+    runs = runs[runs.arm.isin(list(arms))]
+    return runs[runs.groupby("seed").arm.transform("nunique") == runs.arm.nunique()]
+
+
+def digits(values: Mapping[Any, float] | pandas.Series, decimals: Mapping[str, int]) -> list[str]:
+    """Return the values of these columns, rounded; a value that is missing is empty."""
+    return [f"{values[key]:.{places}f}" if key in values else "" for key, places in decimals.items()]
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
+    """Return a table; columns from the `texts`-th on are numbers and aligned to the right."""
+    return "\n".join(grid(head, rows, texts))
+
+
+@contextmanager
+def picture(path: Path, rows: int = 1, columns: int = 1, **options: Any) -> Iterator[Any]:
+    """Yield the axes of a figure and write it at the end."""
+    with pyplot.rc_context(figures.OWN_LABELS_STYLE):
+        figure, axes = pyplot.subplots(rows, columns, **options)
+        yield axes
+        figure.tight_layout()
+        figure.savefig(path, dpi=90)
+        pyplot.close(figure)
+
+
+def points(axis: Axes, values: pandas.Series, place: float, reach: float, colour: str) -> None:
+    """Draw runs as dots in a row, and their mean with an interval."""
+    axis.plot(values, [place] * len(values), "o", color=colour, alpha=0.45, markersize=5)
+    axis.errorbar(values.mean(), place, xerr=reach, fmt="D", color=colour, capsize=3, markersize=5)
+
+
+def name_rows(axis: Axes, labels: Sequence[str]) -> None:
+    """Label the rows, the first on top."""
+    axis.set_yticks(range(len(labels)), labels)
+    axis.set_ylim(len(labels) - 0.5, -0.5)

@@ -1,0 +1,107 @@
+"""Tables and picture of docs/results/lab.parquet."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from scripts.studies.common import RESULTS, markdown, picture
+
+BETAS = (0.1, 0.3)  # of the shown fixed points
+LOOKS = (  # colour and dash by label; the three in blue are nearly one line
+    ("#d62728", "-"),
+    ("#fd8d3c", "-"),
+    ("#08519c", "-"),
+    ("#2171b5", "--"),
+    ("#6baed6", ":"),
+    ("#006d2c", "-"),
+    ("#74c476", "-"),
+)
+
+
+def load(question: str) -> pd.DataFrame:
+    """Return the table of a question: identity, pi_old, gradient, noise or fixed_point."""
+    table = pd.read_parquet(RESULTS / "lab.parquet", filters=[("question", "==", question)])
+    return table.drop(columns="question").dropna(axis="columns", how="all").reset_index(drop=True)
+
+
+def tables() -> list[str]:
+    """Return Markdown: one table for each question; ± is the standard error over seeds."""
+    return [_identity(), _pi_old(), _gradient(), _noise(), _fixed_points()]
+
+
+def _identity() -> str:
+    rows = [[f"{row[key]:.2g}" for key in ("spread", "kinds", "divergences", "rows", "dapo")]
+            for _, row in load("identity").iterrows()]  # fmt: skip
+    head = ["std of log w", "differentiable and REINFORCE", "two divergences", "two of the eight rows", "URKL and DAPO"]
+    return markdown(head, rows)
+
+
+def _pi_old() -> str:
+    rows = []
+    for _, row in load("pi_old").iterrows():
+        distance = f"{row.staleness:g}, {row.kl:.3f}"
+        rows.append([distance, row.label, "0" if row.error < 1e-10 else _percent(row.bias), f"{row.noise:.3f}",
+                     _percent(row.clip_bias), _percent(row.silenced)])  # fmt: skip
+    return markdown(["staleness, KL(mu, a)", "pi_old", "bias", "noise of one sample", "clip bias", "silenced"], rows, 2)
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f} %"
+
+
+def _pivot(table: pd.DataFrame, columns: Sequence[tuple[str, float, int]], by: str) -> list[list[str]]:
+    """Return one row per label, with cells `mean ± error`; columns: measurement, value of `by`, decimals."""
+    rows = []
+    for label, own in table.groupby("label", sort=False):
+        lines = own.set_index(by)
+        cells = [f"{lines[key][x]:.{places}f} ± {lines[f'{key}_se'][x]:.{places}f}" for key, x, places in columns]
+        rows.append([str(label), *cells])
+    return rows
+
+
+def _gradient() -> str:
+    ages = (4, 8, 16)
+    columns = [("bias", 16, 2), *(("cosine", age, 2) for age in ages), ("noise", 16, 0)]
+    head = ["pi_old", "bias, 16 steps old", *(f"cosine, {age}" for age in ages), "noise, 16"]
+    return markdown(head, _pivot(load("gradient"), columns, "age"))
+
+
+def _noise() -> str:
+    return markdown(
+        ["loss", "beta 1e-4", "0.1", "1"], _pivot(load("noise"), [("noise", b, 1) for b in (1e-4, 0.1, 1)], "beta")
+    )
+
+
+def _fixed_points() -> str:
+    table = load("fixed_point")
+    table = table[~table.label.isin(["none", "FKL of responses"])].set_index(["label", "beta"])
+    best = []
+    rows = []
+    for label in table.index.unique("label"):
+        cells = []
+        for beta in BETAS:
+            row = table.loc[label, 0.0 if label == "untrained" else beta]
+            objective = row.reward - beta * row.kl_start
+            cells += [f"{row.reward:.3f}", f"{objective:.3f}", f"{row.entropy:.2f}"]
+            if label == "RKL":
+                best += ["", f"{objective + row.gap:.3f}", ""]
+        rows.append([str(label), *cells])
+    rows.append(["maximum of J", *best])
+    return markdown(["form", *(f"{name}, {beta}" for beta in BETAS for name in ("reward", "J", "entropy"))], rows)
+
+
+def draw(out: Path) -> None:
+    """Draw gradient.png: bias and cosine of the expected gradient by age of the samples and choice of pi_old."""
+    table = load("gradient")
+    titles = {"bias": "bias: |error| / |grad J|", "cosine": "cosine with grad J"}
+    with picture(out / "gradient.png", 1, 2, figsize=(12.5, 4.2), sharex=True) as axes:
+        for axis, (key, title) in zip(axes, titles.items(), strict=True):
+            for (label, own), (colour, dash) in zip(table.groupby("label", sort=False), LOOKS, strict=True):
+                look = {"marker": "o", "markersize": 4, "capsize": 2, "color": colour, "linestyle": dash}
+                axis.errorbar(own.age, own[key], own[f"{key}_se"], label=label, **look)
+            axis.set_title(title, loc="left")
+            axis.set_xlabel("age of the samples, optimizer steps")
+            axis.set_xscale("symlog", linthresh=1)
+            axis.set_xticks(sorted(set(table.age)), [f"{age:g}" for age in sorted(set(table.age))])
+        axes[0].legend(fontsize=9, frameon=False)

@@ -1,0 +1,74 @@
+"""Pack the finished runs of a study into one parquet file: python -m scripts.studies.pack RUNS FILE
+
+RUNS holds <any folders>/<run>/metrics.jsonl. The file has one line per run and step: run, method, METRICS, the
+accuracy of a validation, and `settings`, as JSON: the run's commit and what differs between runs. The settings that
+all runs share are the file's metadata.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pyarrow
+from pyarrow import parquet
+
+from rpg.config.run_config import leaves
+from rpg.results.runs import load_runs
+
+METRICS = (
+    "critic/score/mean",
+    "critic/score_before_filtering/mean",
+    "actor/entropy",
+    "actor/grad_norm",
+    "actor/pg_clipfrac",
+    "response_length/mean",
+    "training/off_policy/ess",
+    "training/off_policy/kl",
+    "training/filter_groups/evicted_samples",
+    "training/filter_groups/discarded_surplus_samples",
+)
+# paths on the machine that made a run
+NOT_SETTINGS = ("trainer.default_local_dir", "trainer.validation_data_dir", "trainer.rollout_data_dir", "ray_kwargs")
+
+
+def is_accuracy(metric: str) -> bool:
+    """Return whether a metric is the mean accuracy of a validation."""
+    return metric.startswith("val-core/") and "/acc/mean@" in metric
+
+
+def main() -> None:
+    """Write the file."""
+    source, target = map(Path, sys.argv[1:])
+    root = f"{Path.cwd()}/"
+    loaded, _ = load_runs([source], lambda metric: metric in METRICS or is_accuracy(metric))
+    lines, settings = [], {}
+    for run in sorted((run for run in loaded if not run.stopped_early), key=lambda run: str(run.directory)):
+        # `rpg reproduce` puts runs into folders named runs
+        name = "/".join(folder for folder in run.directory.relative_to(source).parts if folder != "runs")
+        environment = json.loads((run.directory / "environment.json").read_text())
+        settings[name] = {"commit": environment["git_commit"]} | {
+            key: value.replace(root, "") if isinstance(value, str) else value
+            for key, value in leaves(run.config)
+            if not key.startswith(NOT_SETTINGS)
+        }
+        metrics = run.metrics.rename(columns={key: "accuracy" for key in run.metrics if is_accuracy(str(key))})
+        lines += [{"run": name, "method": run.method, "step": step, **row} for step, row in metrics.iterrows()]
+    shared: dict[str, Any] = {
+        key: value
+        for key, value in next(iter(settings.values())).items()
+        if all(own.get(key) == value for own in settings.values())
+    }
+    table = pandas.DataFrame(lines)
+    differing = {run: {key: own[key] for key in own.keys() - shared.keys()} for run, own in settings.items()}
+    table["settings"] = table.run.map({run: json.dumps(own, sort_keys=True) for run, own in differing.items()})
+    numbers = table.columns.difference(["run", "method", "settings", "step"])
+    table[numbers] = table[numbers].astype("float32")
+    packed = pyarrow.Table.from_pandas(table, preserve_index=False)
+    packed = packed.replace_schema_metadata({"settings": json.dumps(shared)})
+    parquet.write_table(packed, target, compression="zstd", compression_level=19)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The studies: runs are packed and read again; the laboratory's published numbers are those of its code."""
+
+import json
+
+import pandas
+import pytest
+import torch
+from pyarrow import parquet
+
+from rpg.names import DIVERGENCES
+from scripts.studies import __main__ as studies
+from scripts.studies import common, pack
+from scripts.studies.lab import __main__ as lab
+from scripts.studies.lab import report
+from scripts.studies.lab.fixed_point import fixed_point
+from scripts.studies.lab.identity import identity_table
+from scripts.studies.lab.pi_old import choice_table
+from scripts.studies.lab.policy import over_seeds
+from tests.results.synthetic import config, records, write_run
+
+torch.set_num_threads(1)
+
+
+def test_packed_runs_are_read_again(tmp_path, monkeypatch):
+    for seed in (1, 2):
+        run = tmp_path / f"runs/urkl-seed{seed}"
+        write_run(run, records([0.2, 0.25 * seed, 0.5]), config("rpg_cpu_urkl1e-4", seed=seed))
+        (run / "environment.json").write_text(json.dumps({"git_commit": f"abc{seed}"}))
+    monkeypatch.setattr("sys.argv", ["pack", str(tmp_path / "runs"), str(tmp_path / "small.parquet")])
+    pack.main()
+    shared = json.loads(parquet.read_schema(tmp_path / "small.parquet").metadata[b"settings"])
+    assert shared["algorithm.adv_estimator"] == "rpg"
+    assert "data.seed" not in shared
+    monkeypatch.setattr(common, "RESULTS", tmp_path)
+    runs, metrics = common.load("small")
+    assert list(runs.index) == ["urkl-seed1", "urkl-seed2"]
+    assert set(runs.arm) == {"urkl"}
+    assert list(runs.seed) == [1, 2]
+    assert list(runs.commit) == ["abc1", "abc2"]
+    assert list(runs[common.ACCURACY]) == [0.5, 0.5]
+    # scores -0.4, -0.3, -0.2, -0.1 in batches 1 to 4
+    assert list(runs[common.SCORE]) == pytest.approx([-0.25, -0.25])
+    assert common.first_score(metrics["critic/score/mean"], runs.index) == pytest.approx(-0.4)
+
+
+@pytest.mark.parametrize("sides", [(["a"], ["b"]), (["b"], ["a"])])
+def test_a_difference_is_blocked_by_seed(sides):
+    """Arm b is 1 above a in every seed; seeds differ by 10. Errors +-0.1 leave a residual variance of 0.04 / 2."""
+    runs = pandas.DataFrame({"arm": ["a", "b"] * 3, "seed": [1, 1, 2, 2, 3, 3], "y": [0.1, 0.9, 9.9, 11.1, 20.0, 21.0]})
+    estimate = common.difference(runs, "arm", *sides, "y")
+    # differences 0.8, 1.2, 1.0: mean 1, standard error 0.2 / sqrt(3)
+    assert estimate.value == pytest.approx(1.0 if sides[0] == ["b"] else -1.0)
+    assert estimate.error == pytest.approx(0.2 / 3**0.5)
+    assert estimate.freedom == 2
+
+
+@pytest.mark.full
+def test_the_laboratory_and_every_table_and_picture(tmp_path, capsys):
+    assert lab.main(["--quick", "--out", str(tmp_path / "quick.parquet")]) == 0
+    quick = pandas.read_parquet(tmp_path / "quick.parquet")
+    assert set(quick.question) == {"identity", "pi_old", "gradient", "noise", "fixed_point"}
+    capsys.readouterr()
+    assert studies.main(["--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count("## ") == len(studies.STUDIES)
+    assert {path.name for path in tmp_path.glob("*.png")} == {"study.png", "stability.png", "gradient.png"}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("question", "compute"), [("identity", identity_table), ("pi_old", choice_table)])
+def test_enumerated_numbers_are_those_of_the_code(question, compute):
+    pandas.testing.assert_frame_equal(report.load(question), compute(), check_like=True, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("form", [DIVERGENCES[0].upper(), "k3", "verl's k3"])
+def test_a_fixed_point_is_that_of_the_code(form):
+    """Within a quarter of a standard error: another processor rounds otherwise."""
+    rows = report.load("fixed_point").set_index(["label", "beta"])
+    row = rows.loc[form, 0.1]
+    measured = over_seeds(fixed_point(form, 0.1, lab.SEEDS)._asdict())
+    for name in ("reward", "kl_start", "entropy"):
+        assert measured[name] == pytest.approx(row[name], abs=row[f"{name}_se"] / 4)
