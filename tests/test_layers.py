@@ -20,14 +20,16 @@ MODULES, imported, package, packages = (
 )  # fmt: skip
 
 LAYERS = (
-    {"rpg", "rpg.arguments", "rpg.names"},
+    {"rpg", "rpg.arguments", "rpg.diagnostics", "rpg.dotted", "rpg.gpu_host", "rpg.logged", "rpg.names",
+     "rpg.overrides", "rpg.secrets"},
     {"rpg.objectives", "rpg.registry", "rpg.rewards", "rpg.data", "rpg.files", "rpg.plan"},
-    {"rpg.verl_plugin"},
+    {"rpg.objectives.proofs", "rpg.verl_plugin"},
     {"rpg.config"},
+    {"rpg.checks"},
     {"rpg.run"},
     {"rpg.results", "rpg.toy"},
     {"rpg.cli", "recipe.rpg", "scripts"},
-)
+)  # fmt: skip
 
 
 def layer(module: str) -> int:
