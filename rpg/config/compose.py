@@ -62,7 +62,7 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
             path, key = OmegaConf.select(config, KEYS["reward"]), KEYS["overlong"]
             notes.append(f"note: {key}=false, as the reward function is {path}; {key}=true adds the overlong penalty")
         config = changed(config, {**reward, **library_settings(plain)})
-        config, contradictions = named(config, name)
+        config, about_the_name = named(config)
         resolved = resolve(config)
     except (HydraException, OmegaConfBaseException) as error:
         raise _bad_configuration(error) from error
@@ -70,7 +70,7 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
         secrets.in_configuration(resolved, [KEYS[name] for name in ("env", "ray", "ray_env")])
     ):  # before anything else may show a value
         raise Refused(diagnostics)
-    return RunConfig(resolved), (*notes, *contradictions)
+    return RunConfig(resolved), (*notes, *about_the_name)
 
 
 def of_script(script: Script, overrides: list[str]) -> RunConfig:
@@ -98,12 +98,13 @@ def changed(config: DictConfig, changes: dict[str, Any]) -> DictConfig:
     return made
 
 
-def named(config: DictConfig, script: str | None) -> tuple[DictConfig, list[str]]:
+def named(config: DictConfig) -> tuple[DictConfig, list[str]]:
     """Return the configuration, renamed where it contradicts its launch script's name, and notes about that.
 
     A name that the user gave by trainer.experiment_name stays.
     """
-    if script is None:
+    script = OmegaConf.select(config, KEYS["script"])
+    if not isinstance(script, str):
         return config, []
     try:
         name = scripts.parse(script)

@@ -141,7 +141,7 @@ def _sources(file: Path, inputs: set[str], logged: set[str], run: RunLog) -> dic
         candidates = sorted(source for source in logged if benchmark_of(source) in benchmarks)
         if len(candidates) != 1:
             where = f"of {' and of '.join(candidates)}" if candidates else "that is in none of data.val_files"
-            raise ResultsError(f"{file}: samples of a problem {where} ({setting(run.config, 'data.val_files')})")
+            raise ResultsError(f"{file}: samples of a problem {where} ({setting(run.config, 'val_files')})")
         sources[text] = candidates[0]
     return sources
 
@@ -151,7 +151,7 @@ def rows_of(run: RunLog, inputs: set[str], purpose: str) -> dict[str, list[dict[
 
     Raises ResultsError with the purpose if a file cannot be read.
     """
-    files = setting(run.config, "data.val_files") or []
+    files = setting(run.config, "val_files") or []
     problems: dict[str, list[dict[str, Any]]] = {}
     for name in [files] if isinstance(files, str) else files:
         try:

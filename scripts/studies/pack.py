@@ -14,7 +14,7 @@ import pandas
 import pyarrow
 from pyarrow import parquet
 
-from rpg.config.run_config import leaves
+from rpg.dotted import leaves
 from rpg.results.runs import load_runs
 
 METRICS = (

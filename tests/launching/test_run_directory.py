@@ -14,6 +14,7 @@ from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Refused
 from rpg.files.atomic import write_whole
 from rpg.files.integrity import TRACKER, newest_complete
+from rpg.rewards.user_reward import ADAPTER
 from rpg.run import directory as rundir
 from tests.run_configs import run_config
 
@@ -68,7 +69,7 @@ def config(tmp_path: Path, **changes) -> RunConfig:
 def test_a_run_is_not_continued_as_another(tmp_path):
     assert fingerprint.refuse_another(tmp_path, config(tmp_path)) == {}
     fingerprint.record(tmp_path, config(tmp_path), 0, {})
-    free = config(tmp_path, trainer__total_training_steps=9, actor_rollout_ref__rollout__val_kwargs={"n": 8})
+    free = config(tmp_path, trainer__total_training_steps=9, actor_rollout_ref__rollout__val_kwargs__n=8)
     assert fingerprint.refuse_another(tmp_path, free) == {}
     other = config(tmp_path, data__seed=2, actor_rollout_ref__rollout__n=8)
     with pytest.raises(Refused) as caught:
@@ -98,7 +99,8 @@ def test_a_run_is_not_continued_as_another(tmp_path):
 def test_a_file_is_known_by_its_content(tmp_path, key, named):
     file = tmp_path / "file"
     file.write_text("return 1.0")
-    run = config(tmp_path, **{key: [str(file)] if key.startswith("data") else str(file)})
+    adapter = {"reward__custom_reward_function__path": ADAPTER} if key.endswith("__file") else {}
+    run = config(tmp_path, **adapter, **{key: [str(file)] if key.startswith("data") else str(file)})
     fingerprint.record(tmp_path, run, 0, {})
     assert fingerprint.refuse_another(tmp_path, run) == {}
     if key.startswith("data"):
@@ -143,8 +145,8 @@ def test_what_is_trained_on_is_known_by_its_content(tmp_path):
 
 
 def test_the_length_of_a_run_counts_where_the_learning_rate_follows_it(tmp_path):
-    key = "actor_rollout_ref__actor__optim"
-    for decays, changed in (({"lr_scheduler_type": "constant"}, []), ({"lr_scheduler_type": "cosine"}, [9])):
+    key = "actor_rollout_ref__actor__optim__lr_scheduler_type"
+    for decays, changed in (("constant", []), ("cosine", [9])):
         fingerprint.record(tmp_path, config(tmp_path, **{key: decays}), 0, {})
         longer = config(tmp_path, trainer__total_training_steps=9, **{key: decays})
         assert [new for _, new in fingerprint.compare(tmp_path, longer).values()] == changed

@@ -23,6 +23,7 @@ from rpg.registry import recipe
 from rpg.results import reproduction
 from rpg.results.messages import ResultsError
 from rpg.results.rows import choose, rows_of
+from tests.run_configs import run_config
 from tests.terminal import Terminal, assert_in_order
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -151,7 +152,8 @@ def test_a_figure_is_run_and_drawn(interpreter, tmp_path, monkeypatch):
 def planned(tmp_path, data: dict | None = None) -> reproduction.PlannedRun:
     """Return a planned run of two steps, with its directory."""
     (tmp_path / "r").mkdir(parents=True)
-    settings = {"trainer": {"total_training_steps": 2}, "data": data or {}}
+    changes = {f"data.{key}": value for key, value in (data or {}).items()}
+    settings = run_config({"trainer.total_training_steps": 2, **changes}).config
     return reproduction.PlannedRun(rows_of(8)[0], Path("s.sh"), "r", tmp_path / "r", settings, ())
 
 
@@ -181,12 +183,12 @@ def test_every_command_is_a_script_of_the_recipe(tmp_path, table):
 def test_another_training_in_the_directory_is_refused(tmp_path):
     data = tmp_path / "train.parquet"
     data.write_text("0123")
-    run = planned(tmp_path, {"seed": 1, "train_batch_size": 8, "train_files": str(data)})
+    run = planned(tmp_path, {"seed": 1, "train_batch_size": 16, "train_files": str(data)})
     fingerprint.record(run.directory, RunConfig(run.config), 0, {})
     reproduction.refuse_another(run)
     for change, key in (
         ({"train_batch_size": 32}, "data.train_batch_size"),
-        ({"shuffle": False}, "data.shuffle"),  # a key that it did not have
+        ({"shuffle": False}, "data.shuffle"),
     ):
         other = replace(run, config={**run.config, "data": run.config["data"] | change})
         with pytest.raises(ResultsError, match=key):

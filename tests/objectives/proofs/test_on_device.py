@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from rpg import cli
-from rpg.objectives import losses, on_device
+from rpg.objectives import losses
+from rpg.objectives.proofs import on_device
 
 torch.set_num_threads(1)
 NAME = "rpg_rf_urkl_clip_ppo"
