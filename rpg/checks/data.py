@@ -101,7 +101,7 @@ def files_fit(run: RunConfig) -> Findings:
 
 
 def data_sources(run: RunConfig) -> Findings:
-    """Rpg.rewards has a rule for every data_source.
+    """rpg.rewards has a rule for every data_source.
 
     Skipped for a custom reward function.
     """

@@ -33,7 +33,7 @@ def _misspelt(name: str, known: Collection[str]) -> bool:
 
 
 def total_mass(run: RunConfig) -> Findings:
-    """Z_old differs from 1 only with an unnormalised divergence."""
+    """z_old differs from 1 only with an unnormalised divergence."""
     s = run.settings
     if s.z_old not in (None, 1.0) and s.loss in LOSSES and LOSSES[s.loss][0] in ("fkl", "rkl"):
         wrong = f"has no meaning for {s.loss}, defined between normalised policies"
@@ -41,7 +41,7 @@ def total_mass(run: RunConfig) -> Findings:
 
 
 def clip_of_the_loss(run: RunConfig) -> Findings:
-    """Clip_scope and clip_branch are set only for a loss that reads them."""
+    """clip_scope and clip_branch are set only for a loss that reads them."""
     s = run.settings
     form = LOSSES[s.loss][1:] if s.loss in LOSSES else ()
     readers = (

@@ -17,7 +17,7 @@ def pi_old_of(s: Settings) -> str:
 
 
 def pi_old(run: RunConfig) -> Findings:
-    """Rpg.pi_old agrees with verl's keys, and the importance weights reach the loss.
+    """rpg.pi_old agrees with verl's keys, and the importance weights reach the loss.
 
     verl silently skips weights without log-probs or threshold (PPOTrainer._compute_advantage).
     """
@@ -42,7 +42,7 @@ def pi_old(run: RunConfig) -> Findings:
 
 
 def rejection_sampling(run: RunConfig) -> Findings:
-    """Rollout_rs has a threshold and takes effect."""
+    """rollout_rs has a threshold and takes effect."""
     s = run.settings
     if s.rejection is None:
         return

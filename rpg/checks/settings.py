@@ -108,7 +108,7 @@ def dynamic_sampling(run: RunConfig) -> Findings:
 
 
 def resumption(run: RunConfig) -> Findings:
-    """Resume_from_path is set if, and only if, resume_mode is resume_path; verl ignores it otherwise."""
+    """resume_from_path is set if, and only if, resume_mode is resume_path; verl ignores it otherwise."""
     s = run.settings
     if (s.resume_mode == "resume_path") != (s.resume_path is not None):
         remedy = f"set {KEYS['resume_mode']}=resume_path and name a run's global_step_N directory, or remove both"

@@ -26,7 +26,7 @@ TRIAL_LIMIT = 60.0  # seconds of the trial call
 
 
 def judge(run: RunConfig) -> Findings:
-    """Reward_kwargs are keywords of rpg.rewards; a custom reward function gets no judge.
+    """reward_kwargs are keywords of rpg.rewards; a custom reward function gets no judge.
 
     Checks the judge and its options.
     """

@@ -66,7 +66,7 @@ def registered(run: RunConfig) -> Findings:
 
 
 def rejection(run: RunConfig) -> Findings:
-    """Verl can parse rollout_rs and its thresholds.
+    """verl can parse rollout_rs and its thresholds.
 
     verl would parse them only after the first batch's rollouts.
     """
@@ -139,7 +139,7 @@ def _simple(annotation: Any) -> bool:
 
 
 def verl_validation(run: RunConfig) -> Findings:
-    """Verl builds its dataclasses from the configuration, and its validate_config passes.
+    """verl builds its dataclasses from the configuration, and its validate_config passes.
 
     Reports verl's message under the key of its section.
     """
