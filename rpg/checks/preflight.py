@@ -24,6 +24,7 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
     ("cheap", "settings"): (
         settings.mini_batches,
         settings.ranks,
+        settings.ulysses,
         settings.rollout_replicas,
         settings.rollout_sockets,
         settings.token_budgets,

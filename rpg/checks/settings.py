@@ -27,13 +27,34 @@ def mini_batches(run: RunConfig) -> Findings:
 
 def ranks(run: RunConfig) -> Findings:
     """The ranks divide the responses of a mini-batch; the sequence-parallel size divides the ranks."""
-    s = run.settings
+    s, (name, size) = run.settings, sequence_parallel(run.settings)
     devices = s.gpus * s.nodes
-    if devices % s.sequence_parallel:
-        yield s.error("sequence_parallel", f"does not divide {_devices(s)}")
-    elif s.mini_batch * s.n % (devices // s.sequence_parallel):
+    if devices % size:
+        yield s.error(name, f"does not divide {_devices(s)}")
+    elif s.mini_batch * s.n % (devices // size):
         what = f"times {s.shown('n')} responses are not divided by the ranks ({s.gpus} x {s.nodes} GPUs / "
-        yield s.error("mini_batch", f"{what}{s.sequence_parallel}); {PADS}", "raise it, or use fewer GPUs")
+        yield s.error("mini_batch", f"{what}{size}); {PADS}", "raise it, or use fewer GPUs")
+
+
+def sequence_parallel(s: Settings) -> tuple[str, int]:
+    """Return the setting that verl reads for Ulysses, and its value: of its two keys the deprecated one above 1."""
+    name = "sequence_parallel_old" if s.sequence_parallel_old > 1 else "sequence_parallel"
+    return name, getattr(s, name)
+
+
+def ulysses(run: RunConfig) -> Findings:
+    """Sequence parallelism has flash attention and packed sequences.
+
+    verl exchanges heads in transformers' flash path alone. With sdpa each rank would attend to its own part of the
+    sequence: on two ranks log-probs were off by up to 2.4 nats.
+    """
+    s, (name, size) = run.settings, sequence_parallel(run.settings)
+    if size > 1 and s.attention not in ("flash_attention_2", "flash_attention_3"):
+        yield s.error(
+            name, f"with {s.shown('attention')} attends to parts of a sequence", "set it to 1, or use flash-attn"
+        )
+    elif size > 1 and not s.packs:
+        yield s.error(name, f"is not read with {s.shown('packs')}", "set it to 1, or pack the sequences")
 
 
 def rollout_replicas(run: RunConfig) -> Findings:
@@ -65,8 +86,8 @@ def token_budgets(run: RunConfig) -> Findings:
     budgets = (
         ("context", True, s.context),
         ("batched_tokens", not s.chunked_prefill, s.batched_tokens),
-        ("actor_tokens", s.actor_packs, s.actor_tokens * s.sequence_parallel),
-        ("log_prob_tokens", s.log_prob_packs, s.log_prob_tokens * s.sequence_parallel),
+        ("actor_tokens", s.actor_packs, s.actor_tokens * sequence_parallel(s)[1]),
+        ("log_prob_tokens", s.log_prob_packs, s.log_prob_tokens * sequence_parallel(s)[1]),
     )
     for name, applies, tokens in budgets:
         if applies and tokens is not None and tokens < length:

@@ -153,7 +153,8 @@ class Settings:
     ppo_epochs: PositiveInt = at(f"{ACTOR}.ppo_epochs", named=1)
     gpus: PositiveInt = at("trainer.n_gpus_per_node", "speed", evaluation=True)
     nodes: PositiveInt = at("trainer.nnodes", "speed", evaluation=True)
-    sequence_parallel: PositiveInt = at(f"{ACTOR}.ulysses_sequence_parallel_size")
+    sequence_parallel: PositiveInt = at(f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size")
+    sequence_parallel_old: PositiveInt = at(f"{ACTOR}.ulysses_sequence_parallel_size")  # deprecated; counts if above 1
     tensor_parallel: PositiveInt = at(f"{ROLLOUT}.tensor_model_parallel_size")
     data_parallel: PositiveInt = at(f"{ROLLOUT}.data_parallel_size")
     rollout_gpus: NonNegativeInt = at(f"{ROLLOUT}.n_gpus_per_node", "speed", evaluation=True)
@@ -168,6 +169,7 @@ class Settings:
     checkpointing: Verl = at(f"{MODEL}.enable_gradient_checkpointing", "speed")
     fused: Verl = at(f"{MODEL}.use_fused_kernels", "speed", evaluation=True)
     actor_fused: Verl = at(f"{ACTOR}.use_fused_kernels", "speed")
+    packs: Verl = at(f"{MODEL}.use_remove_padding")
     attention: Attention = at(f"{MODEL}.override_config.attn_implementation", "speed", evaluation=True)
     hybrid: bool = at("actor_rollout_ref.hybrid_engine")
     use_v1: Literal[True] = at("trainer.use_v1")  # the recipe always runs verl's V1 trainer

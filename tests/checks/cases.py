@@ -19,6 +19,17 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("mini_batches", [f"{A}.ppo_mini_batch_size=24"], []),
     ("ranks", ["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
     ("ranks", [f"{A}.ulysses_sequence_parallel_size=2"], []),
+    ("ranks", [f"{A}.fsdp_config.ulysses_sequence_parallel_size=2"], []),
+    ("ulysses", [f"{A}.ulysses_sequence_parallel_size=2"], []),
+    ("ulysses", [f"{A}.fsdp_config.ulysses_sequence_parallel_size=2"], []),
+    (
+        "ulysses",
+        [
+            f"{M}.override_config.attn_implementation=flash_attention_2",
+            f"{A}.fsdp_config.ulysses_sequence_parallel_size=2",
+        ],
+        [],
+    ),
     ("rollout_replicas", [f"{R}.tensor_model_parallel_size=3"], []),
     (
         "rollout_sockets",
