@@ -6,7 +6,9 @@ children would inherit that. A handler is not inherited.
 """
 
 import signal
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -14,3 +16,11 @@ settings.load_profile("repeatable")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda number, frame: None)
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    """Return a directory with the toy run's data and a fake model directory."""
+    from tests.builders.toy_run import make_toy  # tests/gpu also runs where verl is missing
+
+    return make_toy(tmp_path)

@@ -23,7 +23,7 @@ CLI = [sys.executable, "-m", "rpg.cli"]
 DRIVER = """
 import json, os, subprocess, sys, time
 from pathlib import Path
-from tests.run_configs import run_config
+from tests.builders.toy_run import run_config
 from rpg.run import train as launching
 
 directory, steps, ending = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]

@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 from rpg.config import freeze
 from rpg.registry import recipe
 from rpg.run import start
+from tests.builders.toy_run import overrides, run_of
 from tests.checks.cases import KWARGS
-from tests.checks.conftest import overrides, run_of
 
 
 def errors(text: str) -> list[str]:

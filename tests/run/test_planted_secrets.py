@@ -14,8 +14,8 @@ from rpg.config import freeze
 from rpg.config.compose import compose_config, resolve
 from rpg.config.run_config import RunConfig
 from rpg.run import directory, start
-from tests.launching.test_submit import FakeClient
-from tests.run_configs import run_config
+from tests.builders.toy_run import run_config
+from tests.run.test_submit import FakeClient
 
 PLANTED = {
     "WANDB_API_KEY": "planted-wandb-0123456789",

@@ -16,7 +16,7 @@ from rpg.files.atomic import write_whole
 from rpg.files.integrity import TRACKER, newest_complete
 from rpg.rewards.user_reward import ADAPTER
 from rpg.run import directory as rundir
-from tests.run_configs import run_config
+from tests.builders.toy_run import run_config
 
 HOLD = """
 import sys
