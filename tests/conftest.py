@@ -5,8 +5,11 @@ others. Signals reach the tests' children: a background job of a script ignores 
 children would inherit that. A handler is not inherited.
 """
 
+import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import settings
@@ -24,3 +27,12 @@ def toy(tmp_path: Path) -> Path:
     from tests.builders.toy_run import make_toy  # tests/gpu also runs where verl is missing
 
     return make_toy(tmp_path)
+
+
+@pytest.fixture
+def bare_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Leave PATH and LANG, with home and working directory in tmp_path; what a test sets is gone after it."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    monkeypatch.chdir(tmp_path)
+    with patch.dict(os.environ, {**kept, "HOME": str(tmp_path)}, clear=True):
+        yield

@@ -77,6 +77,15 @@ def run_config(changes: dict[str, Any] | None = None) -> RunConfig:
     return RunConfig(config)
 
 
+def small_run(directory: Path, **changes: Any) -> RunConfig:
+    """Return a run of four steps in this directory; changes: values by key, with __ for the dots."""
+    made = {
+        "trainer.default_local_dir": str(directory), "trainer.total_training_steps": 4, "data.train_files": ["/none"],
+        "data.seed": 1, "actor_rollout_ref.model.path": "/none", "actor_rollout_ref.rollout.n": 4,
+    }  # fmt: skip
+    return run_config(made | {key.replace("__", "."): value for key, value in changes.items()})
+
+
 def run_of(toy: Path, *more: str) -> RunConfig:
     """Return the toy run with further overrides."""
     parsed = [OverridesParser.create().parse_overrides([text])[0] for text in more]
