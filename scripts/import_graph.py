@@ -5,6 +5,7 @@ python scripts/import_graph.py    # writes the drawing into CONTRIBUTING.md
 """
 
 import ast
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +29,15 @@ def imported(path: Path) -> set[str]:
             inside = {f"{node.module}.{alias.name}" for alias in node.names} & MODULES.keys()
             found.update(inside or {node.module})
     return found & MODULES.keys()
+
+
+def named(module: str) -> set[str]:
+    """Return the modules that a module's texts name, such as those of child processes, but not its own packages."""
+    tree = ast.parse(MODULES[module].read_text())
+    docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = {node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    found = {name for node in texts - docstrings for name in re.findall(r"\brpg(?:\.\w+)+", str(node.value))}
+    return {name for name in found & MODULES.keys() if not f"{module}.".startswith(f"{name}.")}
 
 
 def package(module: str) -> str:

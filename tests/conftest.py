@@ -5,8 +5,13 @@ others. Signals reach the tests' children: a background job of a script ignores 
 children would inherit that. A handler is not inherited.
 """
 
+import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -14,3 +19,20 @@ settings.load_profile("repeatable")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda number, frame: None)
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    """Return a directory with the toy run's data and a fake model directory."""
+    from tests.builders.toy_run import make_toy  # tests/gpu also runs where verl is missing
+
+    return make_toy(tmp_path)
+
+
+@pytest.fixture
+def bare_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Leave PATH and LANG, with home and working directory in tmp_path; what a test sets is gone after it."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    monkeypatch.chdir(tmp_path)
+    with patch.dict(os.environ, {**kept, "HOME": str(tmp_path)}, clear=True):
+        yield

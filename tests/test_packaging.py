@@ -4,7 +4,6 @@ import ast
 import csv
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import tarfile
 import tomllib
 import zipfile
 from collections import defaultdict
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
@@ -24,12 +24,28 @@ from packaging.utils import canonicalize_name
 from rpg.cli import COMMANDS
 from rpg.toy.demo import MODEL_FILES
 from rpg.verl_plugin.version import SYSTEM as VERSIONS
+from tests.builders.runs import write_run
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SYSTEM = PROJECT["optional-dependencies"]["system"]
 # Imported in a training run only, which needs verl with the extra of an inference engine (rpg/config/installed.py).
 OF_A_RUN = {"transfer_queue", "vllm"}
+
+
+COMMANDS_OF_RPG = """
+import contextlib, io, json, shlex, sys
+from rpg.cli import main
+ended = []
+for line in sys.argv[1:]:
+    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
+        try:
+            code = main(shlex.split(line))
+        except SystemExit as left:
+            code = left.code or 0
+    ended.append((code, said.getvalue()))
+print(json.dumps(ended))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -89,17 +105,9 @@ def test_what_is_imported_is_declared():
     assert {path.parts[1] for name in OF_A_RUN for path in undeclared[name]} == {"verl_plugin"}
 
 
-@pytest.mark.parametrize("name", ["verl", "torch", "transformers", "numpy"])
-def test_an_installed_package_stays(name):
+def test_an_installed_package_stays():
     """pip replaces an installed package only for a version that a requirement excludes: base states none."""
-    requirements = {one.name: one for one in map(Requirement, PROJECT["dependencies"])}
-    assert name not in requirements or not (requirements[name].specifier or requirements[name].extras)
-    assert requirements.keys() <= {
-        "numpy",
-        "packaging",
-        "shtab",
-        "torch",
-    }
+    assert {*PROJECT["dependencies"]} == {"numpy", "packaging", "shtab", "torch"}  # no versions, no extras
 
 
 def test_the_extra_is_the_plugins_range():
@@ -162,6 +170,11 @@ class Installed:
         paths = [*self.site.iterdir(), *(self.site / "rpg").rglob("*"), *self.home.rglob("*")]
         return {path: (path.lstat().st_size, path.lstat().st_mtime_ns) for path in paths}
 
+    def commands(self, directory: Path, lines: Iterable[str], **environment: str) -> list[tuple[int, str]]:
+        """Run `rpg` with each of these arguments in one interpreter; return exit codes and outputs."""
+        printed = self.run(directory, "python", "-c", COMMANDS_OF_RPG, *lines, **environment)
+        return json.loads(printed.splitlines()[-1])
+
     def run(self, directory: Path, *command: str | Path, code: int = 0, **environment: str) -> str:
         """Run a command in a directory and return its output; nothing outside may change."""
         base = {
@@ -195,9 +208,12 @@ def test_base_alone(wheel, tmp_path):
     """The losses need torch; other commands and the launch scripts name the extra."""
     base = Installed(wheel, tmp_path / "base", "")
     assert '"failed": []' in base.run(tmp_path, "rpg", "verify", "--json", "--policies", "20")
-    assert "rpg_cpu_urkl1e-4" in base.run(tmp_path, "rpg", "list", "--size", "cpu")
-    for command in sorted(COMMANDS.keys() - {"verify", "list"}):
-        (said,) = base.run(tmp_path, "rpg", command, code=2).splitlines()
+    others = sorted(COMMANDS.keys() - {"verify", "list"})
+    (code, listed), *refused = base.commands(tmp_path, ["list --size cpu", *others])
+    assert code == 0
+    assert "rpg_cpu_urkl1e-4" in listed
+    for command, (code, said) in zip(others, refused, strict=True):
+        assert code == 2
         assert said.startswith(f"rpg {command}: No module named ")
         assert f"pip install 'rpg-verl[system]'; {base.bin.parent} lacks aiohttp, " in said
     launched = base.run(tmp_path, "bash", base.site / "rpg/recipe/cpu/run_grpo_cpu.sh", code=2)
@@ -215,59 +231,51 @@ def test_the_plugin(installed, tmp_path):
     installed.run(tmp_path, "python", "-c", code)
 
 
-TRIED = [  # arguments in an empty directory, exit code, a part of the output
+MINE = "data build --from mine.csv --question Q --answer A --data-source MATH --test-rows 4"
+RUNS = "checkpoints/seed1 checkpoints/seed2"
+TRIED = [  # arguments in a directory with a CSV, a reward and two runs; exit code, a part of the output
     ("--version", 0, PROJECT["version"]),
     ("list", 0, "grpo_7b_async"),
     ("plan rpg_7b_urkl1e-4 --json", 0, '"fits": true'),
-    ("verify --json --policies 20", 0, '"failed": []'),
     ("lab", 2, "python -m scripts.studies.lab"),
     ("doctor", 0, "checks passed"),
     ("doctor grpo_cpu", 1, "has no cachetools, fastapi, msgspec, transfer_queue, uvicorn, zmq, vllm; "),
-    ("train grpo_cpu", 2, "{empty}/runs/toy/model: no such directory; "),
+    ("train grpo_cpu", 2, "{here}/runs/toy/model: no such directory; "),
     ("reproduce 8 --dry-run --profile cpu --methods grpo", 1, "refused: GRPO\n"),
-    ("reproduce 7 --methods dapo", 2, "{empty}/data/minerva-math.parquet: no such file"),
-    ("eval {site}/rpg/recipe/cpu/run_grpo_cpu.sh --print --out x", 0, "trainer.default_local_dir={empty}/x "),
+    ("reproduce 7 --methods dapo", 2, "{here}/data/minerva-math.parquet: no such file"),
+    ("eval {site}/rpg/recipe/cpu/run_grpo_cpu.sh --print --out x", 0, "trainer.default_local_dir={here}/x "),
     ("export nowhere", 2, "nowhere: not a checkpoint"),
     ("table --paper 8", 0, "RPG-REINFORCE-URKL"),
+    (MINE, 0, "mine"),
+    ("data check data/mine_train.parquet data/mine_test.parquet", 0, ""),
+    ("score data/mine_train.parquet --reward reward.py", 0, ""),
+    (f"table {RUNS}", 0, "0.3000"),
+    (f"compare {RUNS}", 0, ""),
+    (f"plot {RUNS}", 0, ""),
+    (f"watch --once {RUNS}", 0, "seed1  2/30"),
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("arguments", "code", "part"), TRIED, ids=[" ".join(one[0].split()[:2]) for one in TRIED])
-def test_in_an_empty_directory(installed, tmp_path, arguments, code, part):
-    names = {"empty": str(tmp_path), "site": str(installed.site)}
-    said = installed.run(tmp_path, "rpg", *arguments.format(**names).split(), code=code)
-    assert part.format(**names) in said
-
-
-@pytest.mark.slow
-def test_data_and_reward(installed, tmp_path):
+def test_commands(installed, tmp_path):
+    """Each command once; test_base_alone tries `rpg verify`, test_runs_start_from_the_wheel `rpg demo`."""
+    assert {arguments.split()[0] for arguments, *_ in TRIED} >= COMMANDS.keys() - {"verify", "demo"}
     (tmp_path / "mine.csv").write_text("Q,A\n" + "".join(f"What is {n} + {n}?,{2 * n}\n" for n in range(20)))
     (tmp_path / "reward.py").write_text("def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
                                         "    return float(ground_truth in solution_str)\n")  # fmt: skip
-    build = ["--from", "mine.csv", "--question", "Q", "--answer", "A", "--data-source", "MATH", "--test-rows", "4"]
-    installed.run(tmp_path, "rpg", "data", "build", *build)
-    installed.run(tmp_path, "rpg", "data", "check", "data/mine_train.parquet", "data/mine_test.parquet")
-    installed.run(tmp_path, "rpg", "score", "data/mine_train.parquet", "--reward", "reward.py")
-
-
-@pytest.mark.slow
-def test_results_of_runs(installed, tmp_path):
     config = yaml.safe_load(installed.run(tmp_path, "rpg", "train", "grpo_cpu", DRY_RUN="1"))
     assert config["trainer"]["experiment_name"] == "grpo_cpu"
     for seed in (1, 2):
-        run = tmp_path / f"checkpoints/seed{seed}"
-        run.mkdir(parents=True)
         config["data"]["seed"] = seed
-        (run / "config.yaml").write_text(yaml.safe_dump(config))
         data = {"val-core/toy_sum/acc/mean@1": 0.3, "critic/score/mean": 0.1 * seed}
-        (run / "metrics.jsonl").write_text("".join(json.dumps({"step": n, "data": data}) + "\n" for n in range(3)))
-    runs = ["checkpoints/seed1", "checkpoints/seed2"]
-    assert "0.3000" in installed.run(tmp_path, "rpg", "table", *runs)
-    installed.run(tmp_path, "rpg", "compare", *runs)
-    installed.run(tmp_path, "rpg", "plot", *runs)
+        write_run(tmp_path / f"checkpoints/seed{seed}", [(step, data) for step in range(3)], config)
+    names = {"here": str(tmp_path), "site": str(installed.site)}
+    tried = [(arguments.format(**names), code, part.format(**names)) for arguments, code, part in TRIED]
+    for (arguments, *expected), (code, said) in zip(
+        tried, installed.commands(tmp_path, [arguments for arguments, *_ in tried]), strict=True
+    ):
+        assert (code, expected[1] in said) == (expected[0], True), f"rpg {arguments}: {said[-3000:]}"
     assert (tmp_path / "plots/index.html").is_file()
-    assert "seed1  2/30" in installed.run(tmp_path, "rpg", "watch", "--once", *runs)
 
 
 @pytest.mark.slow
@@ -299,12 +307,6 @@ def test_the_toy_model(installed, tmp_path):
     # the folder for temporary files is too long for Ray's sockets
     (missing,) = installed.run(tmp_path, "rpg", "train", "grpo_cpu", code=2, TMPDIR="/tmp").splitlines()
     assert "has no cachetools" in missing
-
-
-def test_every_command_is_tried():
-    text = Path(__file__).read_text()
-    tried = set(re.findall(r'"rpg", "(\w+)"', text)) | {arguments.split()[0] for arguments, _, _ in TRIED}
-    assert COMMANDS.keys() <= tried
 
 
 @pytest.mark.full

@@ -10,16 +10,8 @@ from rpg.config.user_code import is_ours, source
 from rpg.data.readers import DataError, read_file
 from rpg.diagnostics import Diagnostic, Findings
 from rpg.rewards import JUDGES, OPTIONS, OURS, check_options
-from rpg.rewards.user_reward import (
-    ADAPTER,
-    USUAL_NAME,
-    RewardError,
-    RewardTimeout,
-    compute_score,
-    example,
-    find_reward,
-    shown_score,
-)
+from rpg.rewards.user_function import USUAL_NAME, RewardError, find_reward
+from rpg.rewards.user_reward import ADAPTER, RewardTimeout, compute_score, example, shown_score
 from rpg.verl_plugin.external import FILE
 
 TRIAL_LIMIT = 60.0  # seconds of the trial call

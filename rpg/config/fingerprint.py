@@ -18,7 +18,8 @@ from rpg.diagnostics import ABSENT, Diagnostic, Refused, shown
 from rpg.dotted import below, leaves
 from rpg.files.atomic import FINGERPRINT as NAME
 from rpg.files.atomic import append_record, write_whole
-from rpg.rewards.user_reward import ADAPTER, PACKAGE
+from rpg.rewards.user_function import PACKAGE
+from rpg.rewards.user_reward import ADAPTER
 
 HISTORY = "history.jsonl"
 CODE = [row.key for row in ROWS.values() if row.code]

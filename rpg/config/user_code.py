@@ -15,7 +15,8 @@ from rpg.config.keys import KEYS
 from rpg.diagnostics import ABSENT, BadSetting
 from rpg.dotted import value_at
 from rpg.rewards import OURS
-from rpg.rewards.user_reward import ADAPTER, RewardError, find_reward
+from rpg.rewards.user_function import RewardError, find_reward
+from rpg.rewards.user_reward import ADAPTER
 from rpg.verl_plugin.external import FILE
 
 JUDGE_GROUP = "judge"  # the Hydra group, and the keyword of rpg.rewards

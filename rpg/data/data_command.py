@@ -16,7 +16,7 @@ from rpg.data.readers import DataError, read_file, read_hub
 from rpg.diagnostics import shown
 from rpg.registry.datasets import OF_SPELLING, PUBLISHED, WITH_SPLITS
 from rpg.rewards import is_known
-from rpg.rewards.user_reward import find_reward
+from rpg.rewards.user_function import find_reward
 
 SAFE_NAME = re.compile(r"[\w.-]+")
 TOY, ONE_FILE, OWN = "toy", "published sets", f"your own data, {' and '.join(sorted(WITH_SPLITS))}"

@@ -10,7 +10,7 @@ from typing import Self
 from rpg.data.readers import DataError
 from rpg.diagnostics import BadSetting, Refused
 from rpg.registry.recipe import UnknownScript
-from rpg.rewards.user_reward import RewardError
+from rpg.rewards.user_function import RewardError
 
 
 class ResultsError(ValueError):

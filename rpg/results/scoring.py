@@ -26,7 +26,8 @@ from rpg.results.run_settings import setting
 from rpg.results.runs import METRICS, RunLog, read_mapping
 from rpg.results.samples import read_samples, rows_of
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
-from rpg.rewards.user_reward import ADAPTER, RewardError, as_score
+from rpg.rewards.user_function import USUAL_NAME, RewardError, as_score
+from rpg.rewards.user_reward import ADAPTER
 
 SCORED_FROM = "scored_from"  # key in environment.json: the scored run
 
@@ -124,7 +125,7 @@ def reward_of(run: RunLog) -> Callable[..., Any]:
         function = partial(user_reward.compute_score, file=path, function=name)
     keywords = setting(run.config, "reward_options") or {}
     if path == ADAPTER or not path.startswith("pkg://"):
-        name = user_reward.USUAL_NAME if path == ADAPTER else name
+        name = USUAL_NAME if path == ADAPTER else name
         try:
             user_reward.load(keywords.get("file", path), keywords.get("function", name))
         except RewardError as error:

@@ -15,7 +15,8 @@ from rpg.diagnostics import shown
 from rpg.results.messages import ResultsError
 from rpg.results.runs import read_lines
 from rpg.rewards import Score
-from rpg.rewards.user_reward import RewardError, compute_score, example, find_reward, load, shown_score
+from rpg.rewards.user_function import RewardError, find_reward
+from rpg.rewards.user_reward import compute_score, example, load, shown_score
 
 WRONG = "no such answer"
 SHOWN = 60  # shown characters of a response

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rpg.rewards import Score
-from rpg.rewards.user_reward import PACKAGE, VERL_PARAMETERS, RewardError, as_score, find_reward
+from rpg.rewards.user_function import PACKAGE, VERL_PARAMETERS, RewardError, as_score, find_reward
 
 _loaded: list[tuple[str, Callable[..., Any]]] = []  # the only function of this process, and its name for messages
 

@@ -40,11 +40,11 @@ def run(args: argparse.Namespace) -> int:
         if configuration.settings.device == "cpu":
             remedy = f"`rpg doctor {args.script}` checks this machine, docs/cpu.md has time and memory"
             raise ValueError(f"{args.script} runs on the CPU, and the estimates are for GPUs; {remedy}")
-        path = str(configuration.get("actor_rollout_ref.model.path"))
+        path = configuration.settings.model
         shape = plan.shape_of(path)
         if shape is None:
             remedy = "set MODEL_PATH to a local directory"
-            raise ValueError(f"actor_rollout_ref.model.path={path}: has no config.json; {remedy}")
+            raise ValueError(f"{configuration.settings.shown('model')}: has no config.json; {remedy}")
     except ValueError as error:
         print(f"rpg plan: {error}", file=sys.stderr)
         return 2

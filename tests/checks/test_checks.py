@@ -20,9 +20,9 @@ from rpg.data.parquet import SCHEMA as COLUMNS
 from rpg.diagnostics import ABSENT, Refused, shown
 from rpg.dotted import put
 from rpg.files import manifest
+from tests.builders.checkpoints import write_complete, write_verl
+from tests.builders.toy_run import make_toy, overrides, refusal, run_of, safetensors
 from tests.checks.cases import CASES, KWARGS, RS, TYPES, A
-from tests.checks.conftest import make_toy, overrides, refusal, run_of, safetensors
-from tests.files.written import write_complete, write_verl
 
 
 @pytest.fixture(scope="module")

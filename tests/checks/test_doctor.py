@@ -15,7 +15,7 @@ from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.names import ADVANTAGES
-from tests.checks.conftest import make_toy, run_of
+from tests.builders.toy_run import make_toy, run_of
 
 ROOT = Path(__file__).parents[2]
 R = "actor_rollout_ref.rollout"

@@ -18,8 +18,8 @@ from rpg.config.run_config import RunConfig
 from rpg.config.user_code import SOCKETS
 from rpg.diagnostics import Refused
 from rpg.verl_plugin.external import VARIABLE
+from tests.builders.toy_run import overrides, run_of
 from tests.checks.cases import A, L, M
-from tests.checks.conftest import overrides, run_of
 
 LOSS = """
 from verl.trainer.ppo.core_algos import register_policy_loss

@@ -9,7 +9,7 @@ import torch
 from rpg.checks.machine import devices
 from rpg.checks.packages import cross_entropy, flash_attention, gpu_builds
 from rpg.config.keys import KEYS
-from tests.checks.conftest import run_of
+from tests.builders.toy_run import run_of
 
 GPU = ["trainer.device=cuda", "ray_kwargs.ray_init.num_gpus=null"]
 

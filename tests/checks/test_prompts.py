@@ -14,7 +14,7 @@ from rpg.checks import data
 from rpg.data.parquet import SCHEMA, Problem, make_row
 from rpg.diagnostics import Diagnostic
 from rpg.run import start
-from tests.checks.conftest import overrides, run_of
+from tests.builders.toy_run import overrides, run_of
 
 MODEL = "actor_rollout_ref.model"
 TEMPLATE = f"{MODEL}.custom_chat_template"

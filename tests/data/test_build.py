@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from published_files import AIME24, AIME24_MAXWELL, FLAT, dapo_problem, dapo_row, write_dapo, write_rows
 
 from rpg.cli import main
 from rpg.data.parquet import SCHEMA
@@ -17,6 +16,7 @@ from rpg.data.published import answer_text, as_integer_text
 from rpg.data.template import format_prompt
 from rpg.registry.datasets import BY_NAME, PUBLISHED
 from rpg.rewards import JUDGES, compute_score, is_known
+from tests.builders.published_files import AIME24, AIME24_MAXWELL, FLAT, dapo_problem, dapo_row, write_dapo, write_rows
 
 
 def test_the_paper_averages_over_32_responses() -> None:

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from published_files import FLAT, dapo_problem, dapo_row, write_dapo, write_rows
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -20,6 +19,7 @@ from rpg.data.parquet import SCHEMA, Problem, make_row
 from rpg.data.row_checks import FileCheck, check_repeats, check_row
 from rpg.data.row_model import row_diagnostics
 from rpg.data.template import PREFIX, SUFFIX, format_prompt
+from tests.builders.published_files import FLAT, dapo_problem, dapo_row, write_dapo, write_rows
 
 Rows = list[dict[str, Any]]
 Corruption = Callable[[dict[str, Any]], None]

@@ -11,7 +11,7 @@ import pytest
 from rpg.cli import main
 from rpg.data.concatenation import misfits
 from rpg.run import start
-from tests.checks.conftest import make_toy, overrides
+from tests.builders.toy_run import make_toy, overrides
 
 TEXT, LONG, NUMBER, NULL = pa.string(), pa.large_string(), pa.int64(), pa.null()
 INNER = [pa.struct([("i", NUMBER), ("level", kind)]) for kind in (TEXT, LONG, NUMBER, NULL)]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from published_files import AIME24, FLAT, dapo_problem, dapo_row, write_rows
+
+from tests.builders.published_files import AIME24, FLAT, dapo_problem, dapo_row, write_rows
 
 ROOT = Path(__file__).parents[2]
 FILES = {*(f"{name}.parquet" for name in FLAT), "dapo-math-17k-eng.parquet"}

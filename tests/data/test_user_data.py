@@ -11,7 +11,6 @@ from rpg.cli import main
 from rpg.rewards import compute_score, is_known
 
 QUESTION, ANSWER, LEVEL = "Frage (de)", "Lösung!", "level, 1-5"
-VERLS = ("data_source", "solution_str", "ground_truth", "extra_info")
 OWN = ["--question", QUESTION, "--answer", ANSWER]
 
 
@@ -180,46 +179,6 @@ def test_other_files_are_told_how_to_become_parquet(tmp_path: Path, capsys: pyte
 def test_a_range_that_would_hang_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert build("toy", "--high", 100000, "--out", tmp_path) == 2
     assert "--high" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("source", "code"),
-    [
-        ("def reward(response, answer, row):\n    return float(f'{{{answer}}}' in response)", 0),
-        (f"async def mine({', '.join(VERLS)}):\n    return ground_truth in solution_str", 0),
-        (
-            "from math_verify import parse, verify\n"
-            "def reward(response, answer):\n    return verify(parse(f'${answer}$'), parse(response))",
-            0,
-        ),
-        ("def reward(response, answer):\n    return 1.0", 1),  # a wrong answer scores like the right one
-        ("def reward(response, answer):\n    return 1 / 0", 1),
-        ("def reward(response, answer):\n    return 'yes'", 1),
-        ("def reward(response, answer):\n    return {'score': answer in response, 'format': {'box': 1}}", 1),
-        ("import no_such_module\ndef reward(response, answer):\n    return 1.0", 1),
-        ("def reward(response):\n    return 1.0", 2),
-    ],
-)
-def test_a_reward_is_tried_on_rows_before_a_run(tmp_path: Path, source: str, code: int) -> None:
-    (tmp_path / "mine.py").write_text(source)
-    assert build("--from", write_csv(tmp_path / "t.csv"), *OWN, "--out", tmp_path) == 0
-    rows = tmp_path / "t_train.parquet"
-    assert main(["score", "--reward", str(tmp_path / "mine.py"), str(rows)]) == code
-
-
-def test_a_reward_is_tried_on_responses_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    (tmp_path / "mine.py").write_text("def reward(response, answer):\n    return len(response)")
-    (tmp_path / "r.jsonl").write_text('{"response": "four"}\n"seven77"\n')
-    assert build("--from", write_csv(tmp_path / "t.csv"), *OWN, "--out", tmp_path) == 0
-    capsys.readouterr()
-    rows, responses = str(tmp_path / "t_train.parquet"), str(tmp_path / "r.jsonl")
-    assert main(["score", "--reward", str(tmp_path / "mine.py"), rows, "--responses", responses]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert ["score 4, acc 4" in lines[0], "score 7, acc 7" in lines[1], "row 2" in lines[2]] == [True, True, False]
-    assert lines[2] == "mine.py: mean score of given 5.5, mean acc of given 5.5; 0 raised"
-    assert lines[3].endswith("rpg.reward_limit is 300 s")
-    (tmp_path / "r.jsonl").write_text("{}")
-    assert main(["score", "--reward", str(tmp_path / "mine.py"), rows, "--responses", responses]) == 2
 
 
 @pytest.mark.parametrize(("rule", "answer"), [("MATH", "\\frac{1}{2}"), ("gsm8k", "3"), ("openai/gsm8k", "3")])

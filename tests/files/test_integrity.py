@@ -6,7 +6,7 @@ import pytest
 
 from rpg.files import integrity, manifest
 from rpg.files.integrity import newest_complete, verify
-from tests.files.written import write_complete, write_verl
+from tests.builders.checkpoints import write_complete, write_verl
 
 MODEL = "actor/model_world_size_2_rank_1.pt"
 OPTIMIZER = "actor/optim_world_size_2_rank_0.pt"

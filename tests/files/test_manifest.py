@@ -10,7 +10,7 @@ import pytest
 
 from rpg.files import manifest
 from rpg.files.integrity import verify
-from tests.files.written import write_complete, write_verl
+from tests.builders.checkpoints import write_complete, write_verl
 
 
 def test_it_lists_every_file_with_size_and_checksum(tmp_path):
@@ -42,7 +42,7 @@ def test_a_kill_while_the_manifest_is_written(tmp_path, moment):
 import os, signal
 from pathlib import Path
 from rpg.files import manifest
-from tests.files.written import write_verl
+from tests.builders.checkpoints import write_verl
 kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 directory = Path({str(tmp_path)!r}) / "global_step_4"
 manifest.begin(directory)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.published_files import FLAT, dapo_problem, dapo_row, write_rows
+from tests.builders.published_files import FLAT, dapo_problem, dapo_row, write_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = "recipe/rpg/7b/run_rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"

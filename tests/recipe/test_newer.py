@@ -1,10 +1,10 @@
 """Methods of other papers: their scripts' settings against the numbers that their authors print."""
 
 import pytest
-from launch_scripts import composed
 from omegaconf import OmegaConf
 
 from rpg.registry.methods import ROWS
+from tests.builders.launch_scripts import composed
 
 A = "actor_rollout_ref.actor"
 GRPO = {"algorithm.adv_estimator": "grpo", "algorithm.norm_adv_by_std_in_grpo": True}

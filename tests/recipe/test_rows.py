@@ -1,7 +1,6 @@
 """Every script in a row of the paper's tables trains that row's method."""
 
 import pytest
-from launch_scripts import RECIPE, SCRIPTS, arguments
 
 from rpg.config import fingerprint
 from rpg.config.compose import compose_config, resolve
@@ -11,6 +10,7 @@ from rpg.results import reproduction
 from rpg.results.messages import ResultsError
 from rpg.results.rows import choose, rows_of
 from rpg.results.table import paper_table
+from tests.builders.launch_scripts import RECIPE, SCRIPTS, arguments
 
 TABLES = (3, 5, 6, 7, 8)
 MODELS = {"Qwen3-4B": ("4b", None), "Qwen2.5-7B-Instruct": ("7b", "qwen2.5-7b-instruct")}

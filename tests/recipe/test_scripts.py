@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from launch_scripts import COVER, RECIPE, SCRIPTS, arguments, composed, cover
 from omegaconf import OmegaConf
 
 from rpg.config.compose import compose_config, resolve
@@ -22,6 +21,7 @@ from rpg.names import DIVERGENCES
 from rpg.registry import recipe
 from rpg.registry.labels import method_of, method_of_name
 from rpg.registry.scripts import FOLDERS, listed, parse
+from tests.builders.launch_scripts import COVER, RECIPE, SCRIPTS, arguments, composed, cover
 
 RELEASE = list(csv.DictReader(open(Path(__file__).with_name("release_settings.csv"))))  # noqa: SIM115
 ACTOR = "actor_rollout_ref.actor"

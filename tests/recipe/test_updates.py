@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from launch_scripts import SCRIPTS, composed
 
 from rpg.registry.scripts import parse
+from tests.builders.launch_scripts import SCRIPTS, composed
 
 pytestmark = pytest.mark.slow
 

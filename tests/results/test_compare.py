@@ -4,18 +4,18 @@ import json
 from pathlib import Path
 
 import pytest
-import synthetic
 
 from rpg.cli import main
+from tests.builders import runs
 
 
 def write_run(directory: Path, seed: int, correct: list[int], reward: float, loss: str = "rpg_urkl") -> Path:
     """Write a run with one validation of len(correct) problems, and rewards at steps 1 and 2."""
     accuracy = {"val-core/toy/acc/mean@1": sum(correct) / len(correct)}
     lines = [(1, {"critic/score/mean": reward - 0.5}), (2, {"critic/score/mean": reward + 0.5}), (10, accuracy)]
-    synthetic.write_run(directory, lines, synthetic.config(f"{loss}{seed}", loss=loss, seed=seed))
+    runs.write_run(directory, lines, runs.config(f"{loss}{seed}", loss=loss, seed=seed))
     samples = [{"input": f"problem {i}", "gts": "1", "output": f"{acc}", "acc": acc} for i, acc in enumerate(correct)]
-    synthetic.write_samples(directory, 10, samples)
+    runs.write_samples(directory, 10, samples)
     return directory
 
 

@@ -16,7 +16,7 @@ from rpg.dotted import leaves
 from rpg.registry import recipe
 from rpg.results.evaluation import is_taken_over
 from rpg.rewards.user_reward import ADAPTER
-from tests.files.written import write_complete, write_verl
+from tests.builders.checkpoints import write_complete, write_verl
 
 NAME = "rpg_cpu_urkl1e-4_rf"
 SHARD = "actor/model_world_size_2_rank_1.pt"

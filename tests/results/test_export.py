@@ -9,7 +9,7 @@ from rpg.files import manifest
 from rpg.files.integrity import UNCHECKED
 from rpg.results import checkpoints as export
 from rpg.results.checkpoints import find_checkpoint
-from tests.files.written import write_complete, write_verl
+from tests.builders.checkpoints import write_complete, write_verl
 
 SHARD = "actor/model_world_size_2_rank_1.pt"
 

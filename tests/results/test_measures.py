@@ -5,12 +5,12 @@ import json
 from pathlib import Path
 
 import pytest
-from synthetic import config, write_run
 
 from rpg.cli import main
 from rpg.dotted import put
 from rpg.run.monitor import Monitor
-from tests.run_configs import run_config
+from tests.builders.runs import config, write_run
+from tests.builders.toy_run import run_config
 
 BEFORE, SCORE, ACCURACY = "critic/score_before_filtering/mean", "critic/score/mean", "val-core/toy/acc/mean@1"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"

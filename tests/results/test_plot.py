@@ -6,13 +6,13 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic import config, records, write_run, write_samples
 
 from rpg.cli import main
 from rpg.registry.labels import METHODS, looks_of
 from rpg.results.figures import MOST_POINTS, band, make_panels, thin
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
+from tests.builders.runs import config, records, write_run, write_samples
 
 LOSSES = {
     "rpg_cpu_urkl1e-4": "rpg_urkl",

@@ -23,7 +23,7 @@ from rpg.registry import recipe
 from rpg.results import reproduction
 from rpg.results.messages import ResultsError
 from rpg.results.rows import choose, rows_of
-from tests.run_configs import run_config
+from tests.builders.toy_run import run_config
 from tests.terminal import Terminal, assert_in_order
 
 ROOT = Path(__file__).resolve().parents[2]

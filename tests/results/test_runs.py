@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from synthetic import config, records, write_run
 
 from rpg.results.messages import Note, ResultsError, exit_code
 from rpg.results.runs import frame, load_runs, read_metrics
+from tests.builders.runs import config, records, write_run
 
 LINES = records([0.1, 0.3, 0.25])  # validations at steps 0, 2, 4
 

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from synthetic import config, records, write_run, write_samples
 
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
 from rpg.data.template import format_prompt
@@ -12,6 +11,7 @@ from rpg.results.messages import ResultsError, exit_code
 from rpg.results.runs import load_runs
 from rpg.results.samples import Samples, pass_at_k, read_samples
 from rpg.results.table import build_table
+from tests.builders.runs import config, records, write_run, write_samples
 
 
 @pytest.mark.parametrize(("n", "c"), [(n, c) for n in range(1, 7) for c in range(n + 1)])

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from synthetic import config, records, write_run, write_samples
 
 from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, write_parquet
@@ -17,6 +16,7 @@ from rpg.results.samples import read_samples, samples_of_problems
 from rpg.results.table import build_table, paper_table
 from rpg.rewards import compute_score, user_reward
 from rpg.rewards.user_reward import ADAPTER
+from tests.builders.runs import config, records, write_run, write_samples
 
 # answer, right by release, right by verified; one with a line end that is none in JSON
 ANSWERS = (

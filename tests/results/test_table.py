@@ -7,13 +7,13 @@ import re
 from importlib import resources
 
 import pytest
-from synthetic import config, records, write_run, write_samples
 
 from rpg.cli import main
 from rpg.results.formats import FORMATS, markdown
 from rpg.results.messages import Note, exit_code, printable
 from rpg.results.runs import load_runs
 from rpg.results.table import Table, _cells, build_table, paper_table
+from tests.builders.runs import config, records, write_run, write_samples
 
 PRINTED = list(csv.DictReader(resources.files("rpg.results").joinpath("paper_tables.csv").read_text().splitlines()))
 

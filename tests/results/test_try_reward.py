@@ -24,7 +24,9 @@ def tried(tmp_path, capsys):
     write_parquet(repeated_rows(toy_problems("train", seed=0, count=3)), rows)
     (tmp_path / "mine.py").write_text(SCALED)
 
-    def call(*options: object) -> tuple[int, str]:
+    def call(*options: object, source: str = "") -> tuple[int, str]:
+        if source:
+            (tmp_path / "mine.py").write_text(source)
         code = main(["score", str(rows), "--reward", str(tmp_path / "mine.py"), *map(str, options)])
         captured = capsys.readouterr()
         return code, captured.out + captured.err
@@ -50,10 +52,47 @@ def test_wrong_answers_above_right_ones_are_an_error(tried):
     assert "or above" in said
 
 
+VERLS = "data_source, solution_str, ground_truth, extra_info"
+MATH_VERIFY = """
+from math_verify import parse, verify
+def reward(response, answer):
+    return verify(parse(f'${answer}$'), parse(response))
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        ("def reward(response, answer, row):\n    return float(f'{{{answer}}}' in response)", 0),
+        (f"async def mine({VERLS}):\n    return ground_truth in solution_str", 0),
+        (MATH_VERIFY, 0),
+        ("def reward(response, answer):\n    return 1.0", 1),  # a wrong answer scores like the right one
+        ("def reward(response, answer):\n    return 1 / 0", 1),
+        ("def reward(response, answer):\n    return 'yes'", 1),
+        ("def reward(response, answer):\n    return {'score': answer in response, 'format': {'box': 1}}", 1),
+        ("import no_such_module\ndef reward(response, answer):\n    return 1.0", 1),
+        ("def reward(response):\n    return 1.0", 2),
+    ],
+)
+def test_forms_and_faults_of_a_reward(tried, source, code):
+    assert tried(source=source)[0] == code
+
+
+def test_responses_of_a_file(tried, tmp_path):
+    given = responses(tmp_path, {"response": "four"}, "seven77")
+    code, said = tried("--responses", given, source="def reward(response, answer):\n    return len(response)")
+    lines = said.splitlines()
+    assert code == 0
+    assert ["score 4, acc 4" in lines[0], "score 7, acc 7" in lines[1], "row 2" in lines[2]] == [True, True, False]
+    assert lines[2] == "mine.py: mean score of given 5.5, mean acc of given 5.5; 0 raised"
+    assert lines[3].endswith("rpg.reward_limit is 300 s")
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
         ([], "no response in it"),
+        ([{}], "response"),
         ([{"response": None}], "the response None is not text"),
         (["a", "b", "c", "d"], "has 3 rows, and 4 responses are given"),
         ([{"output": "a", "gts": "no such answer"}], "is to a problem with the answer 'no such answer'"),

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from synthetic import config, write_run
 
 from rpg.cli import main
 from rpg.results.watching import Watched, screen
+from tests.builders.runs import config, write_run
 
 
 def write_config(directory: Path, steps: int) -> None:

@@ -17,7 +17,8 @@ from omegaconf import OmegaConf
 from rpg.config import fingerprint
 from rpg.config.compose import compose
 from rpg.diagnostics import BadSetting
-from rpg.rewards.user_reward import ADAPTER, RewardError, as_score, compute_score, find_reward, sandbox_of
+from rpg.rewards.user_function import RewardError, as_score, find_reward
+from rpg.rewards.user_reward import ADAPTER, compute_score, sandbox_of
 
 VERLS = "def {name}(data_source, solution_str, ground_truth, extra_info=None, **kwargs):\n    return 1.0\n"
 SHORT = "def {name}(response, answer, row):\n    return float(answer in response and row['level'] == '3')\n"

@@ -16,7 +16,7 @@ from scripts.studies.lab.fixed_point import fixed_point
 from scripts.studies.lab.identity import identity_table
 from scripts.studies.lab.pi_old import choice_table
 from scripts.studies.lab.policy import over_seeds
-from tests.results.synthetic import config, records, write_run
+from tests.builders.runs import config, records, write_run
 
 torch.set_num_threads(1)
 

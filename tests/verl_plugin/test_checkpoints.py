@@ -8,7 +8,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from rpg.files.integrity import newest_complete, verify
 from rpg.verl_plugin import checkpoints
-from tests.files.written import write_verl
+from tests.builders.checkpoints import write_verl
 
 
 class Workers:

@@ -1,168 +1,181 @@
-"""The trainer's counters and our replay buffer on verl's, without Ray: what is left out, failed, filtered, skipped."""
+"""Our trainer over verl's, built from the toy run without Ray: what is left out, failed, filtered, skipped.
+
+Both constructors and verl's replay buffers are real; `Verl` and `Queue` stand for what needs workers.
+"""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from omegaconf import OmegaConf
+from tensordict import NonTensorStack, TensorDict
+
+from tests.builders.toy_run import composed
 
 pytestmark = pytest.mark.slow  # importing verl's trainer takes ten seconds
-
-
-@pytest.fixture
-def trainer(monkeypatch):
-    """Return our trainer at step 7 with 4 prompts of 3 answers, and the calls of verl's part."""
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
-
-    from rpg.verl_plugin.trainer import RPGTrainer
-
-    asked = []
-    monkeypatch.setattr(PPOTrainer, "_add_prompts_to_generate", lambda self, number: asked.append(number) or number)
-    made = object.__new__(type("Trainer", (RPGTrainer, PPOTrainerSync), {}))
-    made.config = OmegaConf.create(
-        {
-            "rpg": {"left_out_limit": 0.5, "poll_interval": 0},
-            "trainer": {"default_local_dir": "runs/x"},
-            "data": {"train_batch_size": 4},
-            "algorithm": {"filter_groups": {"max_num_gen_batches": 3, "enable": True}},
-            "actor_rollout_ref": {"rollout": {"n": 3, "val_kwargs": {"n": 1}}},
-        }
-    )
-    made.global_steps, made._asked, made.asked = 7, (0, 0), asked
-    made._failed, made.filtered, made._of_step = set(), {}, {}
-    made.trainer_mode = "sync"
-    return made
-
-
-def test_groups_that_are_filtered_are_replaced_so_often(trainer):
-    for trainer.global_steps in (7, 8):
-        for _ in range(4):
-            trainer._refill(2)
-    with pytest.raises(RuntimeError, match="max_num_gen_batches=3"):
-        trainer._refill(1)
-    assert trainer.asked == 8 * [2]
-    trainer.config.algorithm.filter_groups.max_num_gen_batches = 0
-    trainer._refill(100)
-
 
 REWARDS = {f"{prompt}_{session}_0": torch.tensor([0.0, reward]) for prompt, rewards in
            {"a": (1, 1, 1), "b": (0, 0, 0), "c": (1, 0, 0), "d": (0, 1, 0), "e": (1, 1, 0), "f": (0, 0, 1)}.items()
            for session, reward in enumerate(rewards)}  # fmt: skip
 
 
-@pytest.fixture
-def metric(request):
-    """Return algorithm.filter_groups.metric; a test asks for another by its parameters."""
-    return getattr(request, "param", None)
+class Queue:
+    """TransferQueue as a dictionary: groups and their responses, and the fields that were put."""
+
+    def __init__(self):
+        self.rows: dict[str, dict] = {}
+        self.fields: Any = None
+        self.written: list[Any] = []
+
+    def finish(self, prompt: str, status: str = "finished") -> None:
+        """Add a group of three responses at step 7."""
+        self.rows[prompt] = {"is_prompt": True, "status": status, "global_steps": 7}
+        self.rows |= {f"{prompt}_{session}_0": {"status": "success"} for session in range(3)}
+
+    def kv_list(self):
+        return {"train": dict(self.rows)}
+
+    def kv_clear(self, *, keys, partition_id):
+        for key in keys:
+            del self.rows[key]
+
+    def kv_batch_get(self, *, keys, **_):
+        return self.fields if self.fields is not None else {"rm_scores": [REWARDS[key] for key in keys]}
+
+    def kv_batch_put(self, *, fields, **_):
+        self.written.append(fields)
 
 
 @pytest.fixture
-def buffer(trainer, metric, monkeypatch):
-    """Return our version of verl's asynchronous replay buffer, and its TransferQueue, a dict."""
-    from verl.trainer.ppo.v1 import replay_buffer
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+def queue(monkeypatch):
+    import transfer_queue
 
-    queue: dict[str, dict] = {}
-    monkeypatch.setattr(replay_buffer.tq, "kv_list", lambda: {"train": dict(queue)})
-    monkeypatch.setattr(replay_buffer.tq, "kv_clear", lambda *, keys, partition_id: [queue.pop(key) for key in keys])
-    monkeypatch.setattr(
-        replay_buffer.tq, "kv_batch_get", lambda *, keys, **_: {"rm_scores": [REWARDS[k] for k in keys]}
-    )
-    made = replay_buffer.ReplayBufferAsync(
-        "colocate_async", {}, 8, "drop", {}, refill_fn=trainer._add_prompts_to_generate, filter_groups_metric=metric
-    )
-    monkeypatch.setattr(PPOTrainer, "_build_replay_buffer", lambda self: made)
-    trainer.trainer_mode, made.queue = "colocate_async", queue
-    return trainer._build_replay_buffer()
+    made = Queue()
+    for name in ("kv_list", "kv_clear", "kv_batch_get", "kv_batch_put"):
+        monkeypatch.setattr(transfer_queue, name, getattr(made, name))
+    return made
 
 
-def put(queue, prompt, status, step=7):
-    queue[prompt] = {"is_prompt": True, "status": status, "global_steps": step}
-    queue |= {f"{prompt}_{session}_0": {"status": "success"} for session in range(3)}
+@pytest.fixture
+def build(queue):
+    """Return a function that makes our trainer at step 7, of 4 prompts with 3 responses, with these changes."""
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer, get_trainer_cls
+
+    from rpg.verl_plugin.trainer import RPGTrainer
+
+    class Verl(PPOTrainer):
+        """Steps of verl's trainer that need workers."""
+
+        def _add_prompts_to_generate(self, num_prompts):
+            self.asked.append(num_prompts)
+            return num_prompts
+
+        def _compute_metrics(self, batch, metrics):
+            pass
+
+        def _compute_advantage(self, batch, metrics):
+            return "verl's"
+
+        def _update_actor(self, batch, metrics):
+            metrics.update({"actor/reference/age": self.ages.pop(0), "actor/skipped_steps": 1.0})
+            return batch
+
+        def step(self, metrics, timing_raw):
+            for left_out in (3, 4):  # in two parts
+                keys = [f"{prompt}_{session}_0" for prompt in "abcd" for session in range(3)][left_out:]
+                self.count(keys, "train", 4)
+                self._update_actor(None, {})
+            metrics["reference/age"] = 3.0  # verl's average of the parts
+            return "batch"
+
+    def trainer(mode: str = "sync", **changes: Any) -> Any:
+        config = composed("method=dapo").copy()
+        OmegaConf.set_struct(config, False)
+        small = {"data.train_batch_size": 4, "actor_rollout_ref.rollout.n": 3, "rpg.left_out_limit": 0.5,
+                 "rpg.poll_interval": 1e-3, "algorithm.filter_groups.max_num_gen_batches": 3,
+                 "trainer.default_local_dir": "runs/x", "trainer.v1.trainer_mode": mode}  # fmt: skip
+        for key, value in (small | {key.replace("__", "."): value for key, value in changes.items()}).items():
+            OmegaConf.update(config, key, value)
+        made = type("Trainer", (RPGTrainer, Verl, get_trainer_cls(mode)), {"asked": [], "ages": [2, 4]})(config)
+        made.global_steps = 7
+        return made
+
+    return trainer
 
 
-def test_the_buffer_is_verls_and_ours(buffer):
+def test_groups_that_are_filtered_are_replaced_so_often(build):
+    trainer = build()
+    for trainer.global_steps in (7, 8):
+        for _ in range(4):
+            trainer.replay_buffer.refill_fn(2)
+    with pytest.raises(RuntimeError, match="max_num_gen_batches=3"):
+        trainer.replay_buffer.refill_fn(1)
+    assert trainer.asked == 8 * [2]
+    build(algorithm__filter_groups__max_num_gen_batches=0).replay_buffer.refill_fn(100)
+
+
+def test_the_buffer_is_verls_and_ours(build):
     from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
 
     from rpg.verl_plugin.trainer import CountingBuffer
 
+    buffer = build("colocate_async").replay_buffer
     assert isinstance(buffer, CountingBuffer)
     assert isinstance(buffer, ReplayBufferAsync)
-    assert buffer.poll_interval == 0  # rpg.poll_interval; verl's is 2 s
+    assert buffer.poll_interval == 1e-3  # rpg.poll_interval; verl's is 2 s
 
 
-@pytest.mark.parametrize("metric", ["reward"], indirect=True)
-def test_rewards_of_filtered_groups_enter_the_mean_once(trainer, buffer, monkeypatch):
+def test_rewards_of_filtered_groups_enter_the_mean_once(build, queue):
     """a and b have no variance and are dropped; verl looks at them more than once before it does."""
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-
+    trainer = build("colocate_async", algorithm__filter_groups__metric="reward")
     for prompt in "abcdef":
-        put(buffer.queue, prompt, "finished")
-    assert buffer.get_sampleable_count(7, "train") == 4
-    batch, _ = buffer.sample(global_steps=7, partition_id="train", batch_size=4)
+        queue.finish(prompt)
+    assert trainer.replay_buffer.get_sampleable_count(7, "train") == 4
+    batch, _ = trainer.replay_buffer.sample(global_steps=7, partition_id="train", batch_size=4)
     assert trainer.filtered == {"a": 1.0, "b": 0.0}
-    monkeypatch.setattr(PPOTrainer, "_compute_metrics", lambda self, batch, metrics: None)
     metrics = {"critic/score/mean": 5 / 12}
     trainer._compute_metrics(SimpleNamespace(keys=batch.keys, tags=batch.tags), metrics)
     assert metrics["critic/score_before_filtering/mean"] == pytest.approx((4 * 5 / 12 + 1 + 0) / 6)
     assert trainer.filtered == {}
 
 
-def test_padding_is_no_group_and_surplus_groups_are(trainer, monkeypatch):
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-
-    monkeypatch.setattr(PPOTrainer, "_compute_metrics", lambda self, batch, metrics: None)
+def test_padding_is_no_group_and_surplus_groups_are(build):
+    trainer = build()
     trainer.filtered = {"x": 1.0}
     keys, tags = ["a_0_0", "a_1_0", "b_0_0", "pad_0_0"], [{}, {}, {}, {"is_padding": True}]
     metrics = {"critic/score/mean": 0.5, "training/filter_groups/discarded_surplus_samples": 1}
     trainer._compute_metrics(SimpleNamespace(keys=keys, tags=tags), metrics)
     assert metrics["critic/score_before_filtering/mean"] == pytest.approx((3 * 0.5 + 1.0) / 4)
-    trainer.config.algorithm.filter_groups.enable = False
     metrics = {"critic/score/mean": 0.5}
-    trainer._compute_metrics(SimpleNamespace(keys=keys, tags=tags), metrics)
+    build(algorithm__filter_groups__enable=False)._compute_metrics(SimpleNamespace(keys=keys, tags=tags), metrics)
     assert metrics == {"critic/score/mean": 0.5}
 
 
-def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(trainer, buffer):
-    for prompt, status in {"a": "finished", "b": "failure", "c": "failure", "d": "finished", "e": "finished"}.items():
-        put(buffer.queue, prompt, status)
-    put(buffer.queue, "f", "finished")
-    batch, metrics = buffer.sample(global_steps=7, partition_id="train", batch_size=4)
+def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(build, queue):
+    trainer = build("colocate_async", algorithm__filter_groups__enable=False)
+    for prompt, status in zip("abcdef", ["finished", "failure", "failure", *["finished"] * 3], strict=True):
+        queue.finish(prompt, status)
+    batch, metrics = trainer.replay_buffer.sample(global_steps=7, partition_id="train", batch_size=4)
     assert sorted({key[0] for key in batch.keys}) == ["a", "d", "e", "f"]
     assert trainer.asked == [2]
     assert metrics["training/rollout_failure/evicted_samples"] == 2
-    assert trainer._of_step == {"training/left_out_responses": 0, "training/groups_of_one": 0}
-    put(buffer.queue, "g", "failure")
+    assert (metrics["training/left_out_responses"], metrics["training/groups_of_one"]) == (0, 0)
+    queue.finish("g", "failure")
     with pytest.raises(RuntimeError, match="left_out_limit"):
-        buffer.sample(global_steps=7, partition_id="train", batch_size=4)
+        trainer.replay_buffer.sample(global_steps=7, partition_id="train", batch_size=4)
 
 
-def test_of_a_batch_in_parts_counts_are_summed_and_the_reference_is_as_it_stands(trainer, monkeypatch):
+def test_of_a_batch_in_parts_counts_are_summed_and_the_reference_is_as_it_stands(build):
     """verl averages the parts' metrics under separate_async."""
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-
-    ages = iter([2, 4])
-
-    def update(self, batch, metrics):
-        metrics.update({"actor/reference/age": next(ages), "actor/skipped_steps": 1.0})
-        return batch
-
-    def step(self, metrics, timing_raw):
-        for _ in range(2):
-            self._add({"training/left_out_responses": 3})
-            self._update_actor(None, {})
-        metrics["reference/age"] = 3.0
-        return "batch"
-
-    monkeypatch.setattr(PPOTrainer, "_update_actor", update)
-    monkeypatch.setattr(PPOTrainer, "step", step)
     metrics = {}
-    assert trainer.step(metrics, {}) == "batch"
-    assert metrics == {"reference/age": 4, "actor/skipped_steps": 2.0, "training/left_out_responses": 6}
+    assert build().step(metrics, {}) == "batch"
+    assert metrics == {"reference/age": 4, "actor/skipped_steps": 2.0, "training/left_out_responses": 7,
+                       "training/groups_of_one": 0}  # fmt: skip
 
 
-def test_what_is_missing_is_counted(trainer):
+def test_what_is_missing_is_counted(build):
+    trainer = build()
     whole = [f"{prompt}_{session}_0" for prompt in "abcd" for session in range(3)]
     assert trainer.count(whole, "train", 4) == {"training/left_out_responses": 0, "training/groups_of_one": 0}
     assert trainer.count([*whole, "a_0_1"], "train", 4)["training/left_out_responses"] == 0  # two parts of one
@@ -179,39 +192,31 @@ def test_what_is_missing_is_counted(trainer):
     ("rpg_ufkl", "response", "fixed", False),
     ("rpg_urkl", "response", "old", False),
 ])  # fmt: skip
-def test_the_baseline_of_the_later_kl_terms_is_a_field_of_the_batch(trainer, monkeypatch, loss, scope, mode, put):
+def test_the_baseline_of_the_later_kl_terms_is_a_field_of_the_batch(build, queue, loss, scope, mode, put):
     """Two groups of two responses, of 2, 3, 1 and 2 tokens."""
-    import transfer_queue as tq
-    from tensordict import NonTensorStack, TensorDict
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-
     from rpg.objectives import later_kl_baseline
-    from rpg.verl_plugin.reference_settings import ReferenceSettings
 
     def nested(rows):
         return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
 
     old = [[-1.0, -2.0], [-0.5, -1.0, -0.25], [-2.0], [-1.5, -1.0]]
-    ref = [[-1.5, -1.0], [-0.5, -2.0, -1.25], [-1.0], [-1.0, -2.0]]
     fields = {
         "uid": NonTensorStack("a", "b", "a", "b"),
         "response_mask": nested([[1] * len(row) for row in old]),
         "old_log_probs": nested(old),
-        "ref_log_prob": nested(ref),
+        "ref_log_prob": nested([[-1.5, -1.0], [-0.5, -2.0, -1.25], [-1.0], [-1.0, -2.0]]),
     }
-    written = []
-    monkeypatch.setattr(tq, "kv_batch_get", lambda **_: TensorDict(fields, batch_size=4))
-    monkeypatch.setattr(tq, "kv_batch_put", lambda *, fields, **_: written.append(fields))
-    monkeypatch.setattr(PPOTrainer, "_compute_advantage", lambda self, batch, metrics: "verl's")
-    trainer.reference_settings = ReferenceSettings(mode)
-    trainer.config.actor_rollout_ref.actor = {"policy_loss": {"loss_mode": loss, "kl_scope": scope}}
-    batch = SimpleNamespace(keys=[1, 2, 3, 4], partition_id="train")
-    assert trainer._compute_advantage(batch, {}) == "verl's"
-    assert len(written) == put
+    queue.fields = TensorDict(fields, batch_size=4)
+    policy_loss = "actor_rollout_ref__actor__policy_loss"
+    trainer = build(
+        **{f"{policy_loss}__loss_mode": loss, f"{policy_loss}__kl_scope": scope, "rpg__reference__mode": mode}
+    )
+    assert trainer._compute_advantage(SimpleNamespace(keys=[1, 2, 3, 4], partition_id="train"), {}) == "verl's"
+    assert len(queue.written) == put
     if put:
         padded = [torch.nested.to_padded_tensor(fields[name], 0) for name in ("old_log_probs", "ref_log_prob")]
         mask = torch.nested.to_padded_tensor(fields["response_mask"], 0)
         expected = later_kl_baseline(*padded, mask, ["a", "b", "a", "b"])
         assert expected.abs().sum() > 0
-        for row, given in enumerate(written[0]["kl_baseline"].unbind()):
+        for row, given in enumerate(queue.written[0]["kl_baseline"].unbind()):
             torch.testing.assert_close(given, expected[row, : len(old[row])])

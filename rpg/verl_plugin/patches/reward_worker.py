@@ -23,7 +23,8 @@ from verl.experimental.reward_loop import reward_loop
 from verl.utils import hf_tokenizer
 
 from rpg.files.atomic import LEFT_OUT, append_record
-from rpg.rewards.user_reward import ADAPTER, USUAL_NAME, RewardError, load
+from rpg.rewards.user_function import USUAL_NAME, RewardError
+from rpg.rewards.user_reward import ADAPTER, load
 
 LONGEST = 2000  # characters of a problem or a reason
 

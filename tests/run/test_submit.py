@@ -1,4 +1,4 @@
-"""Submission to a cluster and the environment of a run; the real cluster is in tests/e2e/test_cluster.py."""
+"""Submission to a cluster; the real cluster is in tests/e2e/test_cluster.py."""
 
 import asyncio
 import os
@@ -10,20 +10,11 @@ import aiohttp
 import pytest
 import ray.job_submission
 
-from rpg.config.compose import compose_config, resolve
-from rpg.config.freeze import freeze, wandb_environment
-from rpg.config.run_config import RunConfig
 from rpg.registry.recipe import home
 from rpg.run import start, submit
 from rpg.run.signals import ENDS, IN_JOB
 
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch, tmp_path):
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    monkeypatch.setattr(os, "environ", {**kept, "HOME": str(tmp_path)})
-    monkeypatch.setattr(os.path, "expanduser", lambda path: path.replace("~", str(tmp_path)))
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("bare_environment")
 
 
 class FakeClient:
@@ -149,44 +140,6 @@ def test_the_jobs_exit_code_is_ours(client, monkeypatch, status, code, expected)
     monkeypatch.setattr(client, "status", status)
     monkeypatch.setattr(client, "exit_code", code)
     assert submit.submit("name", None, []) == expected
-
-
-def frozen_run(*overrides) -> RunConfig:
-    return freeze(RunConfig(resolve(compose_config(["rpg.script=rpg_cpu", "profile=cpu", *overrides]))))
-
-
-def test_a_local_ray_is_described_and_a_cluster_is_not():
-    local = frozen_run().get("ray_kwargs.ray_init")
-    assert (local["num_gpus"], local["address"]) == (1, "local")
-    os.environ["RAY_ADDRESS"] = "10.0.0.1:6379"
-    # what the job sets is not set again: Ray would refuse it
-    os.environ["RAY_JOB_CONFIG_JSON_ENV_VAR"] = '{"runtime_env": {"env_vars": {"HF_HUB_OFFLINE": "1"}}}'
-    cluster = frozen_run().get("ray_kwargs.ray_init")
-    assert set(cluster) == {"runtime_env"}  # ray.init refuses num_cpus and num_gpus there
-    assert cluster["runtime_env"]["env_vars"]["VERL_PLATFORM"] == "cpu"
-    assert "HF_HUB_OFFLINE" not in cluster["runtime_env"]["env_vars"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("environment", "netrc", "mode"),
-    [
-        ({"WANDB_API_KEY": "k"}, None, None),
-        ({}, "machine elsewhere.org login user password k\n", "offline"),
-        ({"WANDB_BASE_URL": "https://wandb.mine.org"}, "machine wandb.mine.org login user password k\n", None),
-    ],
-)
-def test_wandb_without_a_key_is_offline(environment, netrc, mode, tmp_path):
-    os.environ.update(environment)
-    if netrc:
-        (tmp_path / ".netrc").write_text(netrc)
-        (tmp_path / ".netrc").chmod(0o600)
-    config = {"trainer": {"logger": ["console", "wandb"], "default_local_dir": "/runs/x"}, "rpg": {"env": {}}}
-    variables = wandb_environment(config)
-    assert variables.get("WANDB_MODE") == mode
-    assert variables["WANDB_DIR"] == "/runs/x"
-    config["rpg"]["env"]["WANDB_MODE"] = "disabled"  # the user's choice
-    assert "WANDB_MODE" not in wandb_environment(config)
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,11 @@ from rpg.config import fingerprint
 from rpg.config.run_config import RunConfig
 from rpg.files import manifest
 from rpg.run import directory, start
-from tests.checks.conftest import make_toy, overrides
-from tests.files.written import write_complete
+from tests.builders.checkpoints import write_complete
+from tests.builders.toy_run import overrides
 
 OPTIM = "actor/optim_world_size_1_rank_0.pt"
 TRACKER = "latest_checkpointed_iteration.txt"
-
-
-@pytest.fixture
-def toy(tmp_path):
-    return make_toy(tmp_path)
 
 
 @pytest.fixture

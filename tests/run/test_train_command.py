@@ -81,15 +81,3 @@ def test_one_gpu_takes_the_settings_of_its_memory(monkeypatch, memory, share):
     monkeypatch.setenv("GPU_MEMORY_GB", memory)
     rollout = of_script(recipe.find("grpo_qwen3-0.6b"), []).config["actor_rollout_ref"]["rollout"]
     assert rollout["gpu_memory_utilization"] == share
-
-
-def test_freezing_changes_neither_its_input_nor_a_frozen_run(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    composed = of_script(recipe.find("grpo_cpu"), [])
-    before = composed.copy()
-    run = freeze(composed)
-    assert composed.config == before
-    assert run.get("trainer.default_local_dir") == str(tmp_path / "checkpoints/grpo_cpu")
-    assert freeze(run).config == run.config
-    assert list(tmp_path.iterdir()) == []

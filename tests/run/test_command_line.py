@@ -113,14 +113,16 @@ def has_reader(pipe: Path) -> bool:
     ("number", "code", "word", "moment"),
     [
         (signal.SIGINT, 130, "interrupted", "at once"),
+        (signal.SIGINT, 130, "interrupted", "in rpg train"),
         (signal.SIGTERM, 143, "terminated", "in pre-flight"),
         (signal.SIGHUP, 129, "hung up", "in pre-flight"),
     ],
 )
 def test_a_signal_in_the_first_seconds(waiting_run, number, code, word, moment):
     """moment: when the script has started Python, or when Python reads the model's config.json."""
+    command = [sys.executable, "-m", "rpg.cli", "train", "grpo_cpu"] if "train" in moment else ["bash", str(CPU)]
     process = subprocess.Popen(
-        ["bash", str(CPU)], env={**os.environ, "PYTHON": sys.executable, **waiting_run}, text=True,
+        command, env={**os.environ, "PYTHON": sys.executable, **waiting_run}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     if moment == "at once":

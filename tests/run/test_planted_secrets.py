@@ -14,8 +14,7 @@ from rpg.config import freeze
 from rpg.config.compose import compose_config, resolve
 from rpg.config.run_config import RunConfig
 from rpg.run import directory, start
-from tests.launching.test_submit import FakeClient
-from tests.run_configs import run_config
+from tests.run.test_submit import FakeClient
 
 PLANTED = {
     "WANDB_API_KEY": "planted-wandb-0123456789",
@@ -26,10 +25,8 @@ LOGIN = "planted-login-0123456789"
 
 
 @pytest.fixture(autouse=True)
-def planted(monkeypatch, tmp_path):
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    monkeypatch.setattr(os, "environ", {**kept, **PLANTED})
-    monkeypatch.chdir(tmp_path)
+def planted(bare_environment):
+    os.environ.update(PLANTED)
 
 
 def assert_nowhere(directory: Path) -> None:
@@ -73,14 +70,3 @@ def test_a_job_that_would_show_one(monkeypatch, capsys):
     assert "HF_HOME: " in err
     assert home not in err
     assert FakeClient.submitted is None
-
-
-def test_a_local_run_is_on_the_loopback_and_a_cluster_is_not():
-    run = run_config({"ray_kwargs.ray_init.runtime_env": {"env_vars": {}}, "trainer.logger": ["file"]})
-    for address, expected in (("10.0.0.1:6379", (None, None)), ("", ("0", "lo"))):
-        os.environ["RAY_ADDRESS"] = address
-        freeze.export(run)
-        assert (os.environ.get("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"), os.environ.get("GLOO_SOCKET_IFNAME")) == expected
-    os.environ["GLOO_SOCKET_IFNAME"] = "eth0"
-    freeze.export(run)
-    assert os.environ["GLOO_SOCKET_IFNAME"] == "eth0"  # it was set by hand

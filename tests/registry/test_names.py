@@ -12,7 +12,7 @@ from rpg.objectives import LOSS_NAMES, LossSpec
 from rpg.registry.labels import LABELS
 from rpg.registry.scripts import NOT_SAID_ON_A_CPU, UnknownName, overrides, parse
 from rpg.run.start import start
-from tests.recipe.launch_scripts import COVER
+from tests.builders.launch_scripts import COVER
 
 LR = "actor_rollout_ref.actor.optim.lr"
 GPU_7B = "model=qwen2.5-math-7b optim=adamw"

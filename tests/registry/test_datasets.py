@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from published_files import FLAT
 
 from rpg.config.compose import compose
 from rpg.registry.datasets import (
@@ -19,6 +18,7 @@ from rpg.registry.datasets import (
     of_source,
 )
 from rpg.registry.recipe import RECIPE
+from tests.builders.published_files import FLAT
 
 ENTRIES = sorted(path.stem for path in (RECIPE / "config" / "dataset").iterdir())
 SHARED = {"small_sums": "toy"}  # an entry that trains on other problems of a set

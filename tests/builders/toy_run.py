@@ -1,10 +1,11 @@
-"""Fixtures: a toy run with data and a fake model directory, and the preflight on it."""
+"""The toy run: its data, a fake model directory, its configuration with changes, and the preflight on it."""
 
 import copy
 import functools
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -19,6 +20,7 @@ from rpg.config.run_config import RunConfig
 from rpg.data.parquet import repeated_rows, write_parquet
 from rpg.data.toy import toy_problems
 from rpg.diagnostics import Refused
+from rpg.dotted import put
 
 CPU = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experiment_name=t"]
 
@@ -45,11 +47,6 @@ def make_toy(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def toy(tmp_path: Path) -> Path:
-    return make_toy(tmp_path)
-
-
 def overrides(toy: Path) -> list[str]:
     """Return the overrides for the recipe's toy run in this directory."""
     return [
@@ -65,6 +62,28 @@ def overrides(toy: Path) -> list[str]:
 def composed(*chosen: str) -> DictConfig:
     """Return the toy run with these group choices; composing takes half a second."""
     return compose_config([*CPU, *chosen])
+
+
+@functools.cache
+def _resolved() -> dict[str, Any]:
+    return resolve(composed())
+
+
+def run_config(changes: dict[str, Any] | None = None) -> RunConfig:
+    """Return the toy run with these values by dotted key, for tests of what reads a configuration."""
+    config = copy.deepcopy(_resolved())
+    for key, value in (changes or {}).items():
+        put(config, key, value)
+    return RunConfig(config)
+
+
+def small_run(directory: Path, **changes: Any) -> RunConfig:
+    """Return a run of four steps in this directory; changes: values by key, with __ for the dots."""
+    made = {
+        "trainer.default_local_dir": str(directory), "trainer.total_training_steps": 4, "data.train_files": ["/none"],
+        "data.seed": 1, "actor_rollout_ref.model.path": "/none", "actor_rollout_ref.rollout.n": 4,
+    }  # fmt: skip
+    return run_config(made | {key.replace("__", "."): value for key, value in changes.items()})
 
 
 def run_of(toy: Path, *more: str) -> RunConfig:

@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from rpg.data.parquet import repeated_rows, write_parquet
-from rpg.data.toy import toy_problems
-from rpg.registry.recipe import paths
 from tests.terminal import SHOW, Terminal, assert_in_order, shown_lines, with_environment
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +20,7 @@ CLI = [sys.executable, "-m", "rpg.cli"]
 DRIVER = """
 import json, os, subprocess, sys, time
 from pathlib import Path
-from tests.run_configs import run_config
+from tests.builders.toy_run import run_config
 from rpg.run import train as launching
 
 directory, steps, ending = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -170,26 +167,3 @@ def test_the_toy_model(terminal):
     assert demo.wait() == 130
     assert_in_order(demo.text(), most=8)
     assert "Traceback" not in demo.text()
-
-
-@pytest.fixture
-def waiting(tmp_path) -> dict[str, str]:
-    """Return the environment of a run that waits for its model's config.json, a pipe that nobody writes."""
-    write_parquet(repeated_rows(toy_problems("train", seed=0, count=64)), tmp_path / "train.parquet")
-    (tmp_path / "model").mkdir()
-    os.mkfifo(tmp_path / "model/config.json")
-    files = {name: str(tmp_path / "train.parquet") for name in ("TRAIN_FILE", "TEST_FILE")}
-    return {**files, "MODEL_PATH": str(tmp_path / "model"), "CKPTS_DIR": str(tmp_path / "runs")}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "command", [[*CLI, "train", "grpo_cpu"], ["bash", str(paths()["grpo_cpu"])]], ids=["train", "script"]
-)
-def test_a_start_that_is_interrupted(terminal, waiting, command):
-    run = terminal(*command, **waiting, PYTHON=sys.executable)
-    time.sleep(5)
-    run.press_ctrl_c()
-    assert run.wait() == 130
-    assert_in_order(run.text(), most=2)
-    assert run.text().strip().endswith("interrupted before the run began")

@@ -6,7 +6,7 @@ from rpg import secrets
 from rpg.config.compose import compose
 from rpg.diagnostics import Refused
 from rpg.run import start
-from tests.checks.conftest import overrides
+from tests.builders.toy_run import overrides
 
 TOKEN = "planted-0123456789abcdef"
 VARIABLES = "ray_kwargs.ray_init.runtime_env"

@@ -5,7 +5,7 @@ import pytest
 from rpg.config import compose
 from rpg.run import start
 from rpg.verl_plugin import version
-from tests.checks.conftest import overrides
+from tests.builders.toy_run import overrides
 
 OTHER = "0.10.0"
 

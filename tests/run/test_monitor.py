@@ -8,7 +8,7 @@ import pytest
 from rpg.run.monitor import INTERRUPT, Monitor
 from rpg.run.signals import FAILED, TIMED_OUT
 from rpg.verl_plugin.cpu.preload import Preloaded
-from tests.run_configs import run_config
+from tests.builders.toy_run import run_config
 
 LIMITS = {"rpg.stall_limit": None, "rpg.time_limit": None, "rpg.console": "progress"}
 NINE = {"trainer.total_training_steps": 9, "trainer.resume_mode": "disable"}

@@ -8,11 +8,10 @@ import sys
 import pytest
 from omegaconf import OmegaConf
 
-from rpg.config import freeze
 from rpg.registry import recipe
 from rpg.run import start
+from tests.builders.toy_run import overrides
 from tests.checks.cases import KWARGS
-from tests.checks.conftest import overrides, run_of
 
 
 def errors(text: str) -> list[str]:
@@ -58,37 +57,6 @@ def test_a_variable_that_is_no_number(name, value, monkeypatch, capsys):
     assert start.start(None, ["trainer.experiment_name=t", "profile=one_gpu"]) == 2
     (line,) = errors(capsys.readouterr().err)
     assert value in line
-
-
-def test_a_home_directory_is_what_it_says(toy, monkeypatch):
-    """CKPTS_DIR=~/ck, quoted, made a directory called ~."""
-    monkeypatch.setenv("HOME", str(toy))
-    run = freeze.freeze(run_of(toy, "trainer.default_local_dir='~/ck'"))
-    assert run.get("trainer.default_local_dir") == str(toy / "ck")
-    assert run.get("trainer.validation_data_dir") == str(toy / "ck/validation")
-
-
-def test_paths_are_as_verl_can_open_them(toy, monkeypatch):
-    """verl asserts that a model's path does not end in /, and datasets does not know ~."""
-    monkeypatch.setenv("HOME", str(toy))
-    files = ["data.train_files=['~/train.parquet',/a.parquet]", "data.val_files='~/test.parquet'"]
-    run = freeze.freeze(run_of(toy, f"actor_rollout_ref.model.path={toy}/model/", *files))
-    assert run.get("actor_rollout_ref.model.path") == f"{toy}/model"
-    assert run.files("train") == [f"{toy}/train.parquet", "/a.parquet"]
-    assert run.files("val") == [f"{toy}/test.parquet"]
-
-
-@pytest.mark.parametrize(
-    ("more", "said", "mode"), [([], 1, "offline"), (["+rpg.env.WANDB_MODE=disabled"], 0, "disabled")]
-)
-def test_a_start_says_that_wandb_is_offline(toy, monkeypatch, more, said, mode):
-    for name in ("WANDB_MODE", "WANDB_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(toy))
-    run = freeze.freeze(run_of(toy, "trainer.logger=[file,wandb]", *more))
-    monkeypatch.setattr(os, "environ", {**os.environ})
-    assert len([line for line in freeze.export(run) if "no W&B key" in line]) == said
-    assert os.environ["WANDB_MODE"] == mode
 
 
 @pytest.mark.parametrize(
