@@ -37,7 +37,7 @@ def in_environment(environment: Mapping[str, str] | None = None) -> dict[str, st
     return {name: value for name, value in variables.items() if names_a_secret(name) and len(value) >= SHORTEST}
 
 
-ELSEWHERE = "a local run's processes inherit it, those of a cluster what `ray start` was given"
+ELSEWHERE = "processes of a local run inherit it; on a cluster set it for `ray start`"
 
 
 def in_configuration(config: dict[str, Any], sections: Sequence[str]) -> Iterator[Diagnostic]:
@@ -73,5 +73,5 @@ def _secret(key: str, text: str, named: bool, known: Mapping[str, str]) -> Itera
             key, ABSENT, wrong, "remove the login from the address and store it for the program (~/.netrc)"
         )
     elif variables := [variable for variable, value in known.items() if value in text]:
-        wrong = f"holds what {variables[0]} holds in the environment, which would be stored"
+        wrong = f"holds what {variables[0]} holds in the environment, and would be stored"
         yield Diagnostic(key, ABSENT, wrong, f"leave it out; {ELSEWHERE}")

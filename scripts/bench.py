@@ -1,4 +1,4 @@
-"""The benchmarks of docs/benchmarks.md: time and memory of the losses beside verl's, and seconds to score a step.
+"""Benchmarks: time and memory of the losses beside verl's, and seconds to score a step.
 
     python scripts/bench.py losses                   # 32 x 8192 tokens with a reference, one thread
     python scripts/bench.py losses --device cuda

@@ -19,10 +19,10 @@ from rpg.registry.datasets import DATASETS, PUBLISHED, DataSet, validation_files
 from rpg.registry.methods import BETAS, ROWS, Method
 from rpg.registry.scripts import FOLDERS, UNNUMBERED_CLIP, ScriptName, listed, overrides
 from rpg.results.rows import rows_of
-from rpg.results.table import ERRATA, paper_table
+from rpg.results.table import paper_table
 
 RECIPE = Path(__file__).resolve().parents[1] / "recipe" / "rpg"
-TABLES = ((3,), (5, 7), (6,), (8,))  # in the README's order; tables 5 and 7 share their runs
+TABLES = ((8,), (3,), (5, 7), (6,))  # in the README's order; tables 5 and 7 share their runs
 
 
 def script(name: ScriptName) -> str:
@@ -62,52 +62,53 @@ def group_entry(method: Method) -> str:
 
 
 def methods() -> str:
-    """Return the table of names by method."""
-    lines = ["| A and B | method | settings | sizes |", "|---|---|---|---|"]
+    """Return the list of names by method."""
+    lines = []
     for row in ROWS:
         if row.has_divergence:
             written = f"rpg_<size>_<d><beta>{row.name.removeprefix('rpg')}{'[_<clip>]' if row.clips else ''}"
         else:
             written = f"{row.name}_<size>{'_<beta>' if row.betas else ''}"
-        lines.append(f"| `{written}` | {row.label} | `method={row.name}` | {', '.join(row.sizes) or '-'} |")
+        sizes = ", ".join(row.sizes) or "not listed"
+        lines.append(f"- `{written}`: {row.label}, `method={row.name}` ({sizes})")
     clips = dict.fromkeys(clip for row in ROWS for clip in (*row.clips, *row.rare_clips))
     values = {"d": DIVERGENCES, "beta": BETAS, "clip": clips}
     listed = "; ".join(f"`<{part}>`: {', '.join(words)}" for part, words in values.items())
     return "\n".join([*lines, "", f"{listed}. {{D}} is `<d>` in capitals.", ""])
 
 
-def section(numbers: tuple[int, ...]) -> str:
-    """Return the section for paper tables of the same runs: rows, their scripts and the printed numbers."""
-    tables = [paper_table(number) for number in numbers]
-    benchmarks = [name for table in tables for name in table.benchmarks]
-    printed = {(cell["method"], cell["benchmark"]): cell for table in tables for cell in table.records()}
-    title = tables[0].title.partition(": ")[2]
-    lines = [f"### {title} (Table{'s' if numbers[1:] else ''} {' and '.join(map(str, numbers))})", ""]
-    lines += [f"| method | script | {' | '.join(benchmarks)} |", "|" + "---|" * (2 + len(benchmarks))]
-    for row in rows_of(numbers[0]):
-        if row.printed:
-            cells = [printed[row.method, name] for name in benchmarks]
-            scores = " | ".join(f"{cell['last']:.4f}/{cell['best']:.4f}" for cell in cells)
-            lines.append(f"| {row.method} | `{row.name()}` | {scores} |")
-    if others := validation_files(benchmarks):
-        files = ",".join(f"data/{name}" for name in others)
-        lines += ["", f'Table {numbers[-1]} validates on other files: `TEST_FILE="[{files}]"`.']
-    lines += [f"\n{method} on {name}: {text}." for (at, method, name), text in ERRATA.items() if at in numbers]
+def paper_rows() -> str:
+    """Return the list of the paper's rows: the scripts of each method, in the order of the tables."""
+    titles = [f"{paper_table(numbers[0]).title.partition(': ')[2]} ({_tables(numbers)})" for numbers in TABLES]
+    scripts: dict[str, list[str]] = {}
+    for numbers in TABLES:
+        for row in rows_of(numbers[0]):
+            if row.printed:
+                scripts.setdefault(row.method, []).append(row.name())
+    lines = [f"{'; '.join(titles)}:", ""]
+    lines += [f"- {method}: {', '.join(f'`{name}`' for name in names)}" for method, names in scripts.items()]
+    for numbers in TABLES:
+        benchmarks = [name for number in numbers for name in paper_table(number).benchmarks]
+        if others := validation_files(benchmarks):
+            files = ",".join(f"data/{name}" for name in others)
+            lines += ["", f'Table {numbers[-1]} validates on other files: `TEST_FILE="[{files}]"`.']
     return "\n".join([*lines, ""])
+
+
+def _tables(numbers: tuple[int, ...]) -> str:
+    return f"Table{'s' if numbers[1:] else ''} {' and '.join(map(str, numbers))}"
 
 
 def data_sets() -> str:
-    """Return the table of data sets; not the rows that only have spellings."""
-    lines = ["| file | problems | rows of each | source on the Hugging Face hub | data_source | answers |"]
-    lines += ["|" + "---|" * 6, *(_data_set(row) for row in DATASETS if row.repository or row.split == "both")]
-    return "\n".join([*lines, ""])
+    """Return the list of data sets; not the rows that only have spellings."""
+    return "\n".join([*(_data_set(row) for row in DATASETS if row.repository or row.split == "both"), ""])
 
 
 def _data_set(row: DataSet) -> str:
     split = row.hub_split if row.name in PUBLISHED else None
-    place = ", ".join(filter(None, (row.repository, row.config, split)))
-    cells = (", ".join(row.files), row.problems, row.repeat, place or "generated", row.data_source, row.answers)
-    return f"| {' | '.join(map(str, cells))} |"
+    place = ", ".join(filter(None, (row.repository, row.config, split))) or "generated"
+    rows = f", {row.repeat} rows each" if row.repeat != 1 else ""
+    return f"- {' and '.join(row.files)}: {row.problems} problems{rows}; {place}; `{row.data_source}`, {row.answers}"
 
 
 def readme(page: str, parts: dict[str, str]) -> str:
@@ -122,7 +123,7 @@ def files() -> dict[Path, str]:
     """Return every generated file and its content."""
     page, data = RECIPE / "README.md", RECIPE.parents[1] / "data" / "README.md"
     with_script = {text: name for text, name in listed().items() if name.size in FOLDERS}
-    parts = {"methods": methods(), "tables": "\n".join(map(section, TABLES))}
+    parts = {"methods": methods(), "tables": paper_rows()}
     return {
         **{RECIPE / name.size / f"run_{text}.sh": script(name) for text, name in with_script.items()},
         **{RECIPE / "config" / "method" / f"{row.name}.yaml": group_entry(row) for row in ROWS},

@@ -62,7 +62,7 @@ obstacle() {
     fi
     found=$("$nvcc" --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
     if [[ $found != "$wanted" ]]; then
-        echo "$nvcc is of CUDA $found, and torch is built with CUDA $wanted; CUDA_HOME names another"
+        echo "$nvcc has CUDA $found, but torch is built with CUDA $wanted; set CUDA_HOME to another"
     elif [[ -z ${FLASH_ATTN_CUDA_ARCHS:-} ]]; then
         echo "there is no GPU to say for which; FLASH_ATTN_CUDA_ARCHS=90 builds for H100 and H200, 80 for A100"
     fi

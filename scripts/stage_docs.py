@@ -19,7 +19,6 @@ STAGED = {
     "recipe/rpg/README.md": "reproduce.md",
     "data/README.md": "data.md",
     "CONTRIBUTING.md": "contributing.md",
-    "CHANGELOG.md": "changelog.md",
     "docs/results.md": "after_a_run.md",  # the folder's own page
     "docs/results/README.md": "results/index.md",
 }

@@ -77,8 +77,8 @@ def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["score", "x", "--rows", "3"], "--rows goes with --reward"),
-        (["score", "x", "--reward", "r.py", "--out", "y"], "--out goes not with --reward"),
+        (["score", "x", "--rows", "3"], "--rows requires --reward"),
+        (["score", "x", "--reward", "r.py", "--out", "y"], "--out cannot be used with --reward"),
         (["demo", "foo=1"], "foo=1: no such setting"),
         (["demo", "--prepare-only", "data.seed=1"], "data.seed=1: is for the run"),
         (["list", "--task", "foo"], "--task foo: no such name"),

@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, as for the script"
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="also list the checks that passed or were not run")
-    parser.add_argument("--list", action="store_true", help="list the checks of a run and what each wants; run none")
+    parser.add_argument("--list", action="store_true", help="list the checks of a run with their rules, and exit")
     parser.add_argument("--json", action="store_true", help="every check as JSON")
     parser.add_argument("--ray", action="store_true", help="also ask a Ray worker (RAY_ADDRESS, or a Ray started here)")
 

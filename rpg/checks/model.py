@@ -43,7 +43,7 @@ def model_directory(run: RunConfig) -> Findings:
     for shard in sorted(
         {name for weight_map in maps for name in weight_map.values()} - {file.name for file in weights}
     ):
-        yield s.error("model", f"{shard} is missing, which the index of the weights names", again)
+        yield s.error("model", f"{shard} is missing, but the index of the weights lists it", again)
 
 
 def _model_here(run: RunConfig) -> Path | Diagnostic | None:
@@ -86,7 +86,7 @@ def broken_weights(file: Path) -> str | None:
     from safetensors import SafetensorError, safe_open
 
     if not file.exists():
-        return "is a link to nothing"
+        return "is a broken symbolic link"
     if file.stat().st_size == 0:
         return "is empty"
     if file.suffix == ".safetensors":

@@ -24,7 +24,7 @@ def pi_old(run: RunConfig) -> Findings:
     s = run.settings
     selected = pi_old_of(s)
     if s.pi_old not in (None, selected):
-        wrong = f"is not what {s.shown('bypass')} with {s.shown('weight')} do"
+        wrong = f"contradicts {s.shown('bypass')} with {s.shown('weight')}"
         yield s.error("pi_old", wrong, f"use the group, pi_old={s.pi_old}")
     if s.bypass and s.weight is not None:
         wrong = f"is not read with {s.shown('bypass')}: the ratio to the rollout policy already is the weight"
@@ -37,7 +37,7 @@ def pi_old(run: RunConfig) -> Findings:
         remedy = "set it to 2.0, or a large number for weights that are never truncated"
         yield s.error("weight_threshold", wrong, remedy)
     if s.loss in UNWEIGHTED and selected == "decoupled":
-        wrong = f"does not multiply with the weights of {s.shown('weight')}"
+        wrong = f"ignores the weights of {s.shown('weight')}"
         yield s.error("loss", wrong, f"choose another loss, or set {KEYS['weight']}=null")
 
 

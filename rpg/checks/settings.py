@@ -145,8 +145,8 @@ def saving(run: RunConfig) -> Findings:
             wrong = "lacks model: a run would resume at a later step with the initial weights"
             yield s.error(name, wrong, "add model")
     if s.saves_async is True:
-        wrong = "is of Megatron: FSDP saves at once all the same, and verl then writes no tracker of the last"
-        yield s.error("saves_async", f"{wrong} checkpoint", "remove it")
+        wrong = "is a Megatron option; FSDP saves synchronously, and verl then does not update its tracker"
+        yield s.error("saves_async", wrong, "remove it")
     if s.hdfs_directory is not None:
         yield s.error("hdfs_directory", "is not read by FSDP: verl copies no checkpoint there", "remove it")
 

@@ -81,7 +81,7 @@ def reward_trial(run: RunConfig) -> Findings:
         if limit == s.reward_limit:
             yield s.error("reward_file", f"the first training row: {error}", remedy)
         else:
-            message = f"no score within {limit:g} s, after which a run still waits"
+            message = f"no score within {limit:g} s; a run would wait longer"
             yield s.finding("reward_file", message, remedy, "skip")
     except RewardError as error:
         yield s.error("reward_file", f"the first training row: {error}", remedy)

@@ -81,7 +81,7 @@ def of_script(script: Script, overrides: list[str]) -> RunConfig:
 def check_variable(name: str, text: str | None) -> None:
     """Raise BadSetting for a variable that is empty or whose text a configuration cannot hold."""
     if text is not None and not text.strip():
-        raise BadSetting(f"{name} is set to nothing; give it a value, or unset it")
+        raise BadSetting(f"{name} is set but empty; give it a value, or unset it")
     check_text(name, text or "")
 
 

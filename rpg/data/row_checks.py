@@ -221,7 +221,7 @@ def check_overlap(checks: list[FileCheck]) -> None:
         level: Level = "error"
         remedy = "contamination: build the training file with --exclude THIS FILE"
         if first.role == second.role != "unknown":
-            level, remedy = "warning", "both are of one split: they count twice"
+            level, remedy = "warning", "both files have the same split: they count twice"
         shared = first.problems.keys() & second.problems.keys()
         for key in sorted(shared, key=lambda key: second.problems[key].first_row):
             what = f"also row {first.problems[key].first_row} of {first.path}"

@@ -118,7 +118,7 @@ def _prompt(messages: list["Message"], info: ValidationInfo) -> list["Message"]:
             'ask for a last line "Answer: ..." (rpg.data.template.format_prompt); other answers score -1',
         )
     if not has_mark:
-        what = 'asks for \\boxed{}, which judge=release does not take in the integer sets without "Answer:"'
+        what = 'asks for \\boxed{}, which judge=release rejects in the integer sets without "Answer:"'
         raise rejection(what, f"{BUILD}, or use judge=verified", "warning")
     if not is_templated(content):
         raise rejection("another template than the release's", f"to compare with the paper, {BUILD}", "warning")

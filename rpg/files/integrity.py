@@ -12,7 +12,9 @@ TRACKER = "latest_checkpointed_iteration.txt"  # verl's file with the step of th
 STEP = re.compile(r"global_step_(0|[1-9]\d{0,17})")
 SHARD = re.compile(r"(model|optim|extra_state)_world_size_(\d+)_rank_\d+\.pt")
 REFERENCE = "reference"  # our reference's files, in a folder of this name
-UNCHECKED = f"has no {manifest.NAME} (of an older version, or of plain verl): only file presence and size were checked"
+UNCHECKED = (
+    f"has no {manifest.NAME} (written by an older version or by plain verl): only file presence and size were checked"
+)
 
 
 @dataclass(frozen=True)

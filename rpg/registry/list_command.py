@@ -19,8 +19,8 @@ COLUMNS = ("name (rpg train NAME)", "size", "method", "model", "task")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg list`."""
     parser.add_argument("--size", choices=recipe.SIZES, help="7b, 4b and cpu are folders of recipe/rpg")
-    parser.add_argument("--method", metavar="M", help=f"one of {', '.join(METHODS)}, or words of a label, as RPG-URKL")
-    parser.add_argument("--task", metavar="T", help="what it trains on, as gsm8k")
+    parser.add_argument("--method", metavar="M", help=f"one of {', '.join(METHODS)}, or words of a label (RPG-URKL)")
+    parser.add_argument("--task", metavar="T", help="training data set, e.g. gsm8k")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -87,7 +87,7 @@ def compare(first_side: Side, second_side: Side) -> tuple[list[dict[str, Any]], 
         raise ResultsError(f"{first[0].path} and {second[0].path}: no benchmark and no training reward in common")
     if len({run.last_step for run in runs}) > 1:
         names = f"{first[0].name} and {second[0].name}"
-        notes.append(Note(f"{names} are at different steps: a difference is also of training"))
+        notes.append(Note(f"{names} are at different steps: a difference includes their training"))
     for number in (ACCURACY, TRAINING_REWARD):
         unlike = not_of_one_kind(number, [*(("A", run) for run in first), *(("B", run) for run in second)])
         notes += unlike

@@ -26,7 +26,7 @@ from rpg.run.start import dry_run
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg eval`."""
-    parser.add_argument("script", metavar="NAME", help="a script of recipe/rpg, or its path: that of the training")
+    parser.add_argument("script", metavar="NAME", help="the training's script of recipe/rpg, or its path")
     parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="further Hydra overrides")
     which = "run directory (its newest complete checkpoint) or global_step_N in it (default: the untrained model)"
     parser.add_argument("--checkpoint", type=Path, metavar="DIR", help=which)

@@ -1,6 +1,6 @@
 """What the numbers of a log measure: settings that change a number's meaning.
 
-Two numbers of one name are of one kind only if these settings are equal; commands that show both say the difference.
+Two numbers of one name are comparable only if these settings are equal; commands that show both say the difference.
 """
 
 from collections.abc import Collection, Iterable
@@ -75,5 +75,5 @@ def different(number: str, measured: Iterable[tuple[str, dict[str, str]]]) -> li
             rows.setdefault(settings.get(key, "not set"), []).append(label)
         if len(rows) > 1:
             values = "; ".join(f"{value} ({', '.join(dict.fromkeys(labels))})" for value, labels in rows.items())
-            sentences.append(f"{number} is not of one kind: {key} is {values}")
+            sentences.append(f"{number} is not comparable: {key} is {values}")
     return sentences

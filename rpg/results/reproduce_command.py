@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     changes; 130, 143, 129 after a signal. A dry run returns 1 if a row is refused, else 0.
     """
     if dry_run():
-        raise ResultsError("DRY_RUN is for a script; --dry-run prints the plan of a table")
+        raise ResultsError("DRY_RUN applies to launch scripts; use --dry-run")
     if args.parallel != 1 and not cluster():
         raise ResultsError(f"--parallel {args.parallel}: this machine runs one at a time; set RAY_ADDRESS")
     default = Path("checkpoints", title(args.table).replace(" ", "") + ("-cpu" if args.profile == "cpu" else ""))

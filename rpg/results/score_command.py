@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--function", metavar="NAME", help="with --reward: its name (default: as in a run)")
     keywords = "with --reward: its reward_kwargs"
     parser.add_argument("--keywords", nargs="+", default=[], metavar="KEY=VALUE", help=keywords)
-    responses = "with --reward: one a row, as JSON a line (default: made up)"
+    responses = "with --reward: one per row, JSON lines (default: generated)"
     parser.add_argument("--responses", type=Path, metavar="FILE", help=responses)
     parser.add_argument("--rows", type=at_least(1), metavar="N", help="with --reward: rows tried (default: 5)")
     files = "validation files (default: the run's data.val_files)"
@@ -45,7 +45,9 @@ def run(args: argparse.Namespace) -> int:
     """Score every run and print a table of both; return 1 if input was left out, 2 if all was."""
     for flag in ("files", "out") if args.reward else ("responses", "rows", "function", "keywords"):
         if getattr(args, flag):
-            raise ResultsError(f"--{flag} goes {'not ' if args.reward else ''}with --reward; leave it out")
+            raise ResultsError(
+                f"--{flag} {'cannot be used with' if args.reward else 'requires'} --reward; leave it out"
+            )
     if args.reward:
         return try_reward(args.reward, args.runs, args.responses, args.rows or 5, args.function, args.keywords)
     if missing := [file for file in args.files or () if not file.is_file()]:

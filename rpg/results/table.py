@@ -142,7 +142,7 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[Note] = (), paper: Table
     table = Table("Mean@k on validation", rows, _cells(lines), kept)
     ends = sorted({int(points.index[-1]) for run in runs for points in run.accuracies().values()})
     if len(ends) > 1:
-        kept.append(Note(f"Last is of different steps ({', '.join(map(str, ends))}): not the same length of training"))
+        kept.append(Note(f"Last is at different steps ({', '.join(map(str, ends))}): the lengths of training differ"))
     labelled_runs = [(label, run) for label, group in rows.items() for run in group]
     kept += [note for number in measures.NUMBERS for note in not_of_one_kind(number, labelled_runs)]
     if len(table.judges) > 1:
@@ -171,7 +171,7 @@ def _compare(table: Table, paper: Table) -> None:
         table.cells[f"paper_{column}"] = values
         table.cells[f"difference_{column}"] = table.cells[column] - values
     if others := [judge for judge in table.judges if judge != PAPER_JUDGE]:
-        text = f"the paper's judge is {PAPER_JUDGE}; a difference to rows of {', '.join(others)} is also its"
+        text = f"the paper's judge is {PAPER_JUDGE}; differences from rows of {', '.join(others)} include the judge's"
         table.notes.append(Note(text))
     table.notes.extend(paper.notes)
 
@@ -210,7 +210,7 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
     """Return the cells of a row, means over the group's runs with standard errors over seeds, and notes."""
     lines, notes = [], []
     if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
-        notes.append(Note(f"{label}: runs with the same seed among them; what they differ by is no seed"))
+        notes.append(Note(f"{label}: some runs have the same seed and differ by something else"))
     measured = measures.measured_by(ACCURACY, group[0].config, group[0].metrics)
     accuracies = [run.accuracies() for run in group]
     samples = []

@@ -100,7 +100,7 @@ def try_reward(
     right, wrong = (_values(scores[kind]) for kind in ("right", "wrong"))
     if right and (right == wrong or sum(right) / len(right) < sum(wrong) / max(1, len(wrong))):
         print(
-            "error: wrong answers score like right ones, or above. The responses tried end in \\boxed{ANSWER} and a "
+            "error: wrong answers score as high as right ones. The responses tried end in \\boxed{ANSWER} and a "
             "line Answer: ANSWER; give --responses FILE if the function reads another form"
         )
         return 1

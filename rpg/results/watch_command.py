@@ -16,7 +16,7 @@ from rpg.results.watching import Watched, screen, show
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg watch`."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="a run's directory, or a folder of them")
-    parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="between two looks; default: 2")
+    parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="between two updates; default: 2")
     parser.add_argument("--once", action="store_true", help="print the present state and end")
 
 

@@ -81,11 +81,9 @@ def check_options(judge: str = "release", time_limit: float | None = None, boxed
     if time_limit is not None and not (isinstance(time_limit, Real) and 0 < time_limit < math.inf):
         raise ValueError(f"time_limit={time_limit} must be a positive number of seconds")
     if judge != "release" and time_limit is not None:
-        raise ValueError(f"time_limit={time_limit} is for judge=release; judge={judge} needs none")
+        raise ValueError(f"time_limit={time_limit} is valid only with judge=release; judge={judge} needs none")
     if judge != "verified" and boxed_fallback is not None:
-        raise ValueError(
-            f"boxed_fallback={boxed_fallback} is for judge=verified; judge={judge} takes no \\boxed{{}} for an answer"
-        )
+        raise ValueError(f"boxed_fallback={boxed_fallback} is valid only with judge=verified, not with judge={judge}")
 
 
 def is_known(data_source: str | None) -> bool:

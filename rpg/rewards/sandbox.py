@@ -200,7 +200,7 @@ def serve(descriptor: str, module_name: str, *arguments: str) -> None:
         forks.send(f"{type(error).__name__}: {error}".encode(errors="replace")[:MESSAGE])
         sys.exit(1)
     if others := threading.active_count() - 1:
-        print(f"warning: {' '.join(arguments)}: its import started {others} threads, which its calls lack",
+        print(f"warning: {' '.join(arguments)}: its import started {others} threads, which its calls do not have",
               file=sys.stderr, flush=True)  # fmt: skip
     gc.collect()
     gc.freeze()  # children share the helper's pages instead of copying them

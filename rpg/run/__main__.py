@@ -26,7 +26,7 @@ def missing_packages() -> str | None:
 
 
 def main(name: str | None, overrides: list[str]) -> int:
-    """Run, and return the exit code (signals.py)."""
+    """Start the run `name` with these overrides; return its exit code (signals.py)."""
     signals.end_at_once()
     if message := missing_packages():
         print(f"error: {message}", file=sys.stderr)

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
             more.append(f"{KEYS['nodes']}={args.nodes}")
         configuration = of_script(recipe.find(args.script), [*args.overrides, *more])
         if configuration.settings.device == "cpu":
-            remedy = f"`rpg doctor {args.script}` checks this machine, docs/cpu.md has time and memory"
+            remedy = f"`rpg doctor {args.script}` checks this machine, docs/train_your_own.md has time and memory"
             raise ValueError(f"{args.script} runs on the CPU, and the estimates are for GPUs; {remedy}")
         path = configuration.settings.model
         shape = plan.shape_of(path)

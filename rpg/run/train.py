@@ -76,7 +76,7 @@ def _monitored(run: RunConfig, server: "Preloaded | None", terminal: TextIO, log
             print(f"error: {lost}", file=terminal)
         message = (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
         print(f"error: the run failed after {monitor.progress}: {message}", file=terminal)
-        print(f"once the cause is mended, {next_start(run)}", file=terminal)
+        print(f"after you fix the cause, {next_start(run)}", file=terminal)
         return FAILED
     finally:
         monitor.close()

@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"{parser.epilog}\n\n`rpg list` shows the names; DRY_RUN=1 prints the configuration instead. "
         f"Groups that an override may choose:\n{groups}"
     )
-    parser.add_argument("script", metavar="NAME", help="a script of recipe/rpg, as rpg_7b_urkl1e-4_rf, or its path")
+    parser.add_argument("script", metavar="NAME", help="a script of recipe/rpg, e.g. rpg_7b_urkl1e-4_rf, or its path")
     parser.add_argument(
         "overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, as for the script"
     )

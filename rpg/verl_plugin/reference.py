@@ -104,8 +104,8 @@ class Reference:
         elif self._crc32 != (before := written.get("crc32", "none, as it moved")):
             raise ValueError(
                 f"{path}: the run began with another pi_ref (CRC-32 of this rank's shards {before}, and now "
-                f"{self._crc32}): actor_rollout_ref.model.path or the files there have changed; bring back the model "
-                "of the start, or start over with trainer.resume_mode=disable"
+                f"{self._crc32}): actor_rollout_ref.model.path or the files there have changed; restore the original "
+                "model, or start over with trainer.resume_mode=disable"
             )
         self.state = ReferenceState(**written["state"])
 

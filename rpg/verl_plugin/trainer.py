@@ -159,8 +159,8 @@ class RPGTrainer(PPOTrainer):
             self._failed |= new
             batch, limit = self.config.data.train_batch_size, self.config.rpg.left_out_limit
             report = (
-                f"step {self.global_steps}: {len(self._failed)} groups failed, a rollout or a reward, and are made "
-                f"anew; why is in {self.config.trainer.default_local_dir}/{LEFT_OUT}, or the log"
+                f"step {self.global_steps}: {len(self._failed)} groups failed (rollout or reward) and are sampled "
+                f"again; reasons are in {self.config.trainer.default_local_dir}/{LEFT_OUT}, or the log"
             )
             if len(self._failed) > limit * batch:
                 raise RuntimeError(f"{report}. That is more than rpg.left_out_limit={limit} of {batch}")
@@ -191,8 +191,8 @@ class RPGTrainer(PPOTrainer):
             file, limit = f"{self.config.trainer.default_local_dir}/{LEFT_OUT}", self.config.rpg.left_out_limit
             report = f"step {self.global_steps}: {left_out} of {expected} responses of {partition} were left out"
             if left_out > limit * expected:
-                raise RuntimeError(f"{report}, more than rpg.left_out_limit={limit} of them; why is in {file}")
-            print(f"warning: {report}; why is in {file}")
+                raise RuntimeError(f"{report}, more than rpg.left_out_limit={limit} of them; reasons are in {file}")
+            print(f"warning: {report}; reasons are in {file}")
         ones = sum(size == 1 for size in groups.values())
         counts = {"training/left_out_responses": left_out, "training/groups_of_one": ones}
         if partition == "train":

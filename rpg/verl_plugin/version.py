@@ -57,7 +57,7 @@ def unsupported() -> list[Diagnostic]:
         raise Refused([Diagnostic("verl", ABSENT, "is not installed", f"bash scripts/setup.sh, or {INSTALL}")])
     if has_system(verl):
         return []
-    message = f"is not {SYSTEM}, the versions on which whole runs work; elsewhere docs/plain_verl.md"
+    message = f"is not {SYSTEM}, which whole runs need; for other versions see docs/plain_verl.md"
     if not allowed():
         raise Refused([Diagnostic("verl", verl, message, f"{INSTALL}, or set {ALLOW}=1 to try it")])
     return [Diagnostic("verl", verl, message, "python scripts/check_verl.py lists the differences", "warning")]

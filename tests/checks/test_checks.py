@@ -234,7 +234,7 @@ def test_weights_that_are_not_used_or_not_there(toy, toy_config):
     assert list(model.model_directory(run)) == []
     (toy / "model/model.safetensors").unlink()
     (toy / "model/model.safetensors").symlink_to("nothing")
-    assert "model.safetensors: is a link to nothing" in refusal(run)
+    assert "model.safetensors: is a broken symbolic link" in refusal(run)
     no_hub_name = with_model(toy_config, "checkpoints/run/global_step_20/hf")
     assert "no such directory" in refusal(no_hub_name)
 

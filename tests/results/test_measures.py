@@ -40,7 +40,7 @@ def test_a_filtered_run_is_compared_by_its_score_before_filtering(tmp_path, caps
     )
     outcomes, notes = compared(capsys, plain, filtered)
     assert outcomes["training reward"]["difference"] == 0
-    assert "not of one kind" not in notes
+    assert "not comparable" not in notes
     assert main(["watch", "--once", str(tmp_path)]) == 0
     assert capsys.readouterr().out.count("reward -0.290") == 2
     monitor = Monitor(
@@ -76,11 +76,11 @@ def test_a_difference_in_what_is_measured_is_said_and_not_bold(tmp_path, capsys,
         run_of(tmp_path / "b" / str(seed), metrics, seed=seed, **settings)
         run_of(tmp_path / "c" / str(seed), metrics, seed=seed)
     outcomes, notes = compared(capsys, tmp_path / "a", tmp_path / "b")
-    assert f"{outcome.split()[-1] if 'accuracy' in outcome else outcome} is not of one kind: " in notes
+    assert f"{outcome.split()[-1] if 'accuracy' in outcome else outcome} is not comparable: " in notes
     assert said in notes
     assert not outcomes[outcome]["clear"]
     outcomes, notes = compared(capsys, tmp_path / "a", tmp_path / "c")
-    assert "not of one kind" not in notes
+    assert "not comparable" not in notes
     assert outcomes[outcome]["clear"]
 
 
@@ -91,15 +91,15 @@ def test_rows_and_panels_that_measure_different_things_are_said(tmp_path, capsys
     run_of(tmp_path / "b", metrics, data__max_response_length=64, **{agg: "seq-mean-token-sum"}, trainer__test_freq=2)
     assert main(["table", str(tmp_path)]) == 0
     text = capsys.readouterr().out
-    assert "accuracy is not of one kind: data.max_response_length is 32 (DAPO); 64 (RPG-URKL)" in text
-    assert "Best is not of one kind: trainer.test_freq is None (DAPO); 2 (RPG-URKL)" in text
+    assert "accuracy is not comparable: data.max_response_length is 32 (DAPO); 64 (RPG-URKL)" in text
+    assert "Best is not comparable: trainer.test_freq is None (DAPO); 2 (RPG-URKL)" in text
     assert "entropy" not in text  # a table does not show it
     assert "**0.5" not in text.replace("<u>", "**")  # rows of different kinds have no rank
     assert main(["plot", str(tmp_path), "--out", str(tmp_path / "plots")]) == 0
     shown = capsys.readouterr().err + (tmp_path / "plots/index.html").read_text()
-    for said in ("entropy is not of one kind: algorithm.filter_groups.enable is True (DAPO); None (RPG-URKL)",
-                 "entropy is not of one kind: actor_rollout_ref.actor.loss_agg_mode is",
-                 "response length is not of one kind: algorithm.filter_groups.enable is"):  # fmt: skip
+    for said in ("entropy is not comparable: algorithm.filter_groups.enable is True (DAPO); None (RPG-URKL)",
+                 "entropy is not comparable: actor_rollout_ref.actor.loss_agg_mode is",
+                 "response length is not comparable: algorithm.filter_groups.enable is"):  # fmt: skip
         assert shown.count(said) == 2  # in the notes and on the page
 
 

@@ -27,7 +27,7 @@ def test_values_with_an_error_are_in_the_tables(page, made):
 @pytest.mark.parametrize("page", PAGES[:2])
 def test_rows_with_decimals_are_rows_of_the_tables(page, made):
     rows = [line for line in (ROOT / page).read_text().splitlines() if re.match(r"\|.*\d\.\d\d", line)]
-    assert len(rows) > 5
+    assert len(rows) > 3
     assert [row for row in rows if row not in made] == []
 
 

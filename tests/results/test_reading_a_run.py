@@ -1,4 +1,4 @@
-"""The numbers of docs/metrics.md, "Reading a run", from the logs of the stability runs."""
+"""The numbers of docs/results.md, "Reading a run", from the logs of the stability runs."""
 
 import re
 from pathlib import Path
@@ -58,7 +58,7 @@ def facts():
 
 
 def test_the_numbers_are_those_of_the_logs():
-    section = (ROOT / "docs/metrics.md").read_text().partition("## Reading a run\n")[2]
+    section = (ROOT / "docs/results.md").read_text().partition("## Reading a run\n")[2]
     for fact in facts():
         assert fact in section, fact
         section = section.replace(fact, "")

@@ -130,7 +130,7 @@ def test_missing_benchmarks_and_other_lengths_are_noted(tmp_path):
     table = table_of(tmp_path, runs)
     assert table.benchmarks == ["AIME24", "AMC23"]
     assert "GRPO" in table.rows
-    assert any(note.text.startswith("Last is of different steps (2, 4)") for note in table.notes)
+    assert any(note.text.startswith("Last is at different steps (2, 4)") for note in table.notes)
     assert "| ◇ RPG-URKL | 0.2000 | 0.2000 | – | – |" in markdown(table)
 
 

@@ -47,7 +47,7 @@ def test_a_variable_that_is_set_to_nothing(name, monkeypatch, capsys):
     monkeypatch.setenv(name, "")
     assert start.start(None, ["trainer.experiment_name=t"]) == 2
     (line,) = errors(capsys.readouterr().err)
-    assert line == f"{name} is set to nothing; give it a value, or unset it"
+    assert line == f"{name} is set but empty; give it a value, or unset it"
 
 
 @pytest.mark.parametrize(("name", "value"), [("NNODES", "abc"), ("NNODES", "0"), ("GPU_MEMORY_GB", "24 GB")])

@@ -112,7 +112,7 @@ def test_a_failed_run_shows_the_end_of_its_log_and_what_to_do(terminal, tmp_path
     assert "--- last lines of run/run.log ---" in lines
     assert run.text().count("Traceback") <= 1
     assert lines[-2] == "error: the run failed after step 3 of 1234: the batch is broken"
-    assert lines[-1].startswith("once the cause is mended, ")
+    assert lines[-1].startswith("after you fix the cause, ")
     assert run.text().rstrip().endswith("begins again")
     assert SHOW in run.text()
 

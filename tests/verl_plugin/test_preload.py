@@ -80,7 +80,7 @@ def test_forks_make_ids_of_their_own(written):
     ("text", "modules", "reason"),
     [
         (THREAD, (["written"], ["decimal"]), "forking would not be safe"),
-        (REMOTE_CLASS, (["json"], ["written"]), "drew from Ray's random generator"),
+        (REMOTE_CLASS, (["json"], ["written"]), "seeded Ray's random generator"),
     ],
     ids=["thread", "seed"],
 )

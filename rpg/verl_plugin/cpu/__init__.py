@@ -1,4 +1,4 @@
-"""Support for running verl 0.9.1's trainer, FSDP2 and vLLM on a CPU (docs/cpu.md).
+"""Support for running verl 0.9.1's trainer, FSDP2 and vLLM on a CPU (docs/train_your_own.md).
 
 Nothing here is imported unless VERL_PLATFORM=cpu is set (rpg.verl_plugin.on_cpu).
 """

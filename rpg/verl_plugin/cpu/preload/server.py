@@ -50,8 +50,8 @@ def preload(modules: list[str]) -> dict[str, str]:
             raise RuntimeError(f"preload: importing {name} failed: {error!r}") from error
     if "ray._raylet" in sys.modules and _ray_id_of_a_fork() == _ray_id_of_a_fork():
         raise RuntimeError(
-            f"preload: importing {modules} drew from Ray's random generator, so that all forks would have the same "
-            "ids; leave what draws out of rpg.preload.late (ray_ids.py)"
+            f"preload: importing {modules} seeded Ray's random generator, so all workers would get the same ids; "
+            "remove the module that does so from rpg.preload.late (ray_ids.py)"
         )
     gc.collect()
     gc.freeze()  # keeps the garbage collector off the shared pages
