@@ -73,7 +73,8 @@ def find_reward(file: str | Path, name: str | None = None) -> Reward:
     parameters = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     is_verls = set(VERL_PARAMETERS) <= set(parameters) or (not parameters and arguments.kwarg is not None)
     if not is_verls and len(arguments.posonlyargs + arguments.args) < 2 and arguments.vararg is None:
-        raise RewardError(f"{file}: {functions[0]}({', '.join(parameters)}) has no parameters response and answer; add them")
+        lacks = "has no parameters response and answer; add them"
+        raise RewardError(f"{file}: {functions[0]}({', '.join(parameters)}) {lacks}")
     return Reward(place, functions[0], is_verls)
 
 
