@@ -159,7 +159,7 @@ def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
         "RPG-URKL (judge verified)": ("verified", 1),
     }
     assert any("scored by different judges (verified, release)" in note.text for note in table.notes)
-    assert any("the paper's judge is release; a difference to rows of verified" in note.text for note in table.notes)
+    assert any("the paper's judge is release; differences from rows of verified" in note.text for note in table.notes)
 
 
 @pytest.mark.parametrize("verls", [True, False])
