@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 BATCH_ROWS = 1024
 csv.field_size_limit(1 << 30)  # characters; Python's own limit is 131,072
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
 
@@ -30,7 +31,8 @@ def read_file(path: str | Path) -> Rows:
     path = Path(path)
     reader = READERS.get(path.suffix.lower())
     if reader is None:
-        raise DataError(f"{path}: the name ends in {path.suffix!r}; give a {', '.join(READERS)} file")
+        remedy = f"give a {', '.join(READERS)} file; save another table as .csv with commas"
+        raise DataError(f"{path}: the name ends in {path.suffix!r}; {remedy}")
     if not path.is_file():
         raise DataError(f"{path}: no such file; check the path")
     return reader(path)
@@ -43,7 +45,9 @@ def _read_parquet(path: Path) -> Rows:
             batches = parquet.iter_batches(batch_size=BATCH_ROWS)
             rows = (row for batch in batches for row in batch.to_pylist())
             yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: has text that is not UTF-8 (from {error.object[:20]!r}); build it again") from error
+    except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{path}: not readable as parquet ({reason}); build or download it again") from error
 
@@ -54,12 +58,30 @@ def _read_csv(path: Path) -> Rows:
         reader = csv.DictReader(file, strict=True)
         try:
             require_distinct(path, reader.fieldnames or [])
+            for header in (reader.fieldnames or [])[:1] if len(reader.fieldnames or []) == 1 else []:
+                for sign in filter(header.__contains__, SEPARATORS):
+                    what = f"its columns are separated by {SEPARATORS[sign]}, not by commas"
+                    raise DataError(f"{path}, line 1: {what}; save it with commas, or as JSON lines (.jsonl)")
             for row in reader:
                 if None in row or None in row.values():
                     raise DataError(f"{path}, line {reader.line_num}: not as many values as columns; quote commas")
                 yield f"{path}, line {reader.line_num}", row
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise DataError(f"{path}, line {reader.line_num}: not CSV in UTF-8 ({error}); correct it") from error
+        except UnicodeDecodeError as error:
+            raise _not_utf8(path) from error
+        except csv.Error as error:
+            raise DataError(f"{path}, line {reader.line_num}: not CSV ({error}); correct it") from error
+
+
+def _not_utf8(path: Path) -> DataError:
+    """Return the error of a file that is not UTF-8, with its first such line and the conversion."""
+    remedy = f"convert it: iconv -f LATIN1 -t UTF-8 {path} > NEW (-f UTF-16 for a file of that kind)"
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                return DataError(f"{path}, line {number}: byte 0x{line[error.start]:02x} is not UTF-8; {remedy}")
+    return DataError(f"{path}: not UTF-8; {remedy}")
 
 
 def require_distinct(path: Path, names: Sequence[str]) -> None:
@@ -80,18 +102,33 @@ def _read_json(path: Path) -> Rows:
         else:
             places = ((f"{path}, line {number}", line) for number, line in enumerate(file, start=1) if line.strip())
             rows = ((place, _parse(line, place)) for place, line in places)
-        for place, row in rows:
-            if not isinstance(row, dict):
-                raise DataError(f"{place}: {row!r:.80} is no object; each row is {{column: value}}")
-            yield place, row
+        try:
+            for place, row in rows:
+                if not isinstance(row, dict):
+                    raise DataError(f"{place}: {row!r:.80} is no object; each row is {{column: value}}")
+                yield place, row
+        except UnicodeDecodeError as error:
+            raise _not_utf8(path) from error
 
 
 def _parse(text: bytes, place: str) -> Any:
     try:
-        return json.loads(text)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        value = json.loads(text.decode())
+        if b"\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError as error:
+        half = error.object[error.start : error.start + 1]
+        raise DataError(f"{place}: {half!r} is half a character; correct the text") from error
+    except UnicodeDecodeError:
+        raise
+    except RecursionError as error:
+        raise DataError(f"{place}: nested too deeply; correct it") from error
+    except json.JSONDecodeError as error:
         remedy = "a file is an array of objects, or has one object per line"
         raise DataError(f"{place}: not JSON ({error}); correct it; {remedy}") from error
+    except ValueError as error:  # Python's limit
+        raise DataError(f"{place}: has a number of thousands of digits; write it as text") from error
 
 
 READERS = {".parquet": _read_parquet, ".jsonl": _read_json, ".json": _read_json, ".csv": _read_csv}
