@@ -12,7 +12,7 @@ from rpg.arguments import at_least
 from rpg.data import toy, user_data
 from rpg.data.build import SPLITS, Report, write_splits
 from rpg.data.published import build, problem_keys
-from rpg.data.readers import DataError, read_file, read_hub
+from rpg.data.readers import DataError, read_file, read_hub, read_text
 from rpg.diagnostics import shown
 from rpg.registry.datasets import OF_SPELLING, PUBLISHED, WITH_SPLITS
 from rpg.rewards import is_known
@@ -153,7 +153,7 @@ def build_own(args: argparse.Namespace) -> None:
         answer=args.answer or table.answer,
         data_source=_named(args.data_source, table.name) if args.data_source else table.data_source,
         keep=tuple(dict.fromkeys(args.keep)),
-        template=args.template.read_text(encoding="utf-8-sig") if args.template else None,
+        template=read_text(args.template) if args.template else None,
     )
     report = user_data.build_own(
         table, origin or table.hub, args.out, test_rows=args.test_rows, seed=args.seed, exclude=_excluded(args)
