@@ -76,8 +76,8 @@ def same_items(answer: Items, truth: Items) -> bool:
     for named, bare in ((answer, truth), (truth, answer)):
         if bare.kind == "()" and named.kind == ",":
             return _same_coordinates(named, bare)
-        if _names(named) and all(isinstance(item, str) for item in bare.items):  # 1, 2 for x = 1, y = 2
-            return all(map(same, answer.items, truth.items))
+    if _has_several_names(truth) and all(isinstance(item, str) for item in answer.items):
+        return all(map(same, answer.items, truth.items))  # 1, 2 for x = 1, y = 2
     if {answer.kind, truth.kind} - {",", "{"}:
         return False
     left = list(truth.items)
@@ -89,9 +89,9 @@ def same_items(answer: Items, truth: Items) -> bool:
     return True
 
 
-def _names(named: Items) -> bool:
-    """Return whether every item is an assignment, with several names among them."""
-    names = {item.sides[0] for item in named.items if is_assignment(item)}
+def _has_several_names(named: Items) -> bool:
+    """Return whether every item is an assignment, with names that differ in more than the index."""
+    names = {item.sides[0].partition("_")[0] for item in named.items if is_assignment(item)}
     return len(names) > 1 and all(map(is_assignment, named.items))
 
 
@@ -142,6 +142,9 @@ def stated_values(relation: Relation) -> list[str]:
         sides.reverse()  # 3 = x
     if not all(_is_plain(side) for side in sides[:-1]):
         return []
+    for sign, (left, right) in zip(signs, itertools.pairwise(sides), strict=True):
+        if sign == "=" and not names_value(left) and _differ(left, right):
+            return []
     numbers = [_constant(side) for side in sides]
     try:
         for sign, (left, right) in zip(signs, itertools.pairwise(numbers), strict=True):
@@ -164,6 +167,15 @@ def _is_plain(text: str) -> bool:
         return bool(read_formula(text))
     except Unreadable:
         return not re.search("[0-9]", text)
+
+
+def _differ(left: str, right: str) -> bool:
+    """Return whether two formulas of the same variables have different values."""
+    try:
+        names = [variables(read_formula(text)) for text in (left, right)]
+    except Unreadable:
+        return False
+    return bool(names[0]) and names[0] == names[1] and not same_value(left, right)
 
 
 def _constant(text: str) -> Number | None:
