@@ -1,6 +1,7 @@
 """Code shared by all builds: deduplication, a report of left-out rows, writing of training and test files."""
 
 import hashlib
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from tqdm import tqdm
 from rpg.data.parquet import SCHEMA, Problem, repeated_rows, write_together
 from rpg.data.readers import DataError
 
+HYPHENS = str.maketrans("\u2212\u2010\u2011", "---")
 SPLITS = ("train", "test")
 
 
@@ -24,6 +26,7 @@ class Report:
     left_out: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
     written: dict[Path, int] = field(default_factory=dict)
+    note: str = ""
 
     def leave_out(self, reason: str, place: str) -> None:
         """Count one left-out row."""
@@ -37,11 +40,24 @@ class Report:
         yield from (f"{path}: {rows} rows" for path, rows in self.written.items())
         for reason, count in self.left_out.most_common():
             yield f"  {count} left out: {reason} (first: {self.first[reason]})"
+        if self.note:
+            yield f"note: {self.note}"
 
 
 def digest(text: str) -> bytes:
-    """Return 16 bytes, equal for texts that differ only in white space."""
+    """Return 16 bytes, equal for texts that differ only in white space or in their Unicode form.
+
+    The form: composed or not, invisible characters such as U+FEFF, and the sign for minus.
+    """
+    if not text.isascii():
+        composed = unicodedata.normalize("NFC", text).translate(HYPHENS)
+        text = "".join(character for character in composed if unicodedata.category(character) != "Cf")
     return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def near_digest(text: str) -> bytes:
+    """Return the digest of a text without regard to case and the last full stop."""
+    return digest(text.casefold().rstrip(" .\n"))
 
 
 def distinct_problems(

@@ -12,7 +12,7 @@ from rpg.arguments import at_least
 from rpg.data import toy, user_data
 from rpg.data.build import SPLITS, Report, write_splits
 from rpg.data.published import build, problem_keys
-from rpg.data.readers import DataError, read_file, read_hub
+from rpg.data.readers import DataError, read_file, read_hub, read_text
 from rpg.diagnostics import shown
 from rpg.registry.datasets import OF_SPELLING, PUBLISHED, WITH_SPLITS
 from rpg.rewards import is_known
@@ -31,7 +31,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
     "--question": ((OWN,), None, {"metavar": "COLUMN", "help": "column of the question; FIELD.FIELD: nested"}),
     "--answer": ((OWN,), None, {"metavar": "COLUMN", "help": "column of the answer"}),
     "--name": ((OWN,), None, {"metavar": "NAME", "dest": "files_name",
-               "help": "name of the files (default: that of --from)"}),
+               "help": "name of the files (default: that of --from, or of the set)"}),
     "--data-source": ((OWN,), None, {"metavar": "NAME", "help": "MATH or gsm8k: rpg's verifier scores "
                       "the rows by that rule, as data_source MATH/NAME; else their data_source (default: the name)"}),
     "--template": ((OWN,), None, {"metavar": "FILE", "type": Path,
@@ -45,7 +45,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
                   "help": "leave out the problems of these files, built or as published"}),
     "--train-size": ((TOY,), 2048, {"type": at_least(0), "help": "training problems (default: 2048)"}),
     "--test-size": ((TOY,), 256, {"type": at_least(0), "help": "test problems (default: 256)"}),
-    "--seed": ((TOY, OWN), 0, {"type": int, "help": "selects the problems that are drawn (default: 0)"}),
+    "--seed": ((TOY, OWN), None, {"type": int, "help": "selects the problems that are drawn (default: 0)"}),
     "--low": ((TOY,), 0, {"type": int, "help": "smallest operand (default: 0)"}),
     "--high": ((TOY,), 99, {"type": int, "help": "largest operand (default: 99)"}),
 }  # fmt: skip
@@ -118,9 +118,9 @@ def _kind_of(name: str | None) -> str:
 
 def build_toy(args: argparse.Namespace) -> None:
     """Write toy_train.parquet and toy_test.parquet."""
-    sizes = {"train": args.train_size, "test": args.test_size}
+    sizes, seed = {"train": args.train_size, "test": args.test_size}, args.seed or 0
     problems = [
-        problem for split in SPLITS for problem in toy.toy_problems(split, args.seed, sizes[split], args.low, args.high)
+        problem for split in SPLITS for problem in toy.toy_problems(split, seed, sizes[split], args.low, args.high)
     ]
     report = Report(written=write_splits(args.out, TOY, problems, repeat=args.repeat or 1))
     print(*report.lines(), sep="\n")
@@ -138,31 +138,27 @@ def build_own(args: argparse.Namespace) -> None:
     origin = getattr(args, "from")
     if args.name:
         table = user_data.table_of(WITH_SPLITS[args.name])
+        table = replace(table, name=args.files_name or table.name)
     else:
         for flag, value in (("--from", origin), ("--question", args.question), ("--answer", args.answer)):
             if not value:
                 raise DataError(f"{flag} is missing; give a NAME, or --from FILE --question COLUMN --answer COLUMN")
         name = args.files_name or Path(origin.removeprefix(user_data.HUB).partition(":")[0]).stem
-        if not SAFE_NAME.fullmatch(name):
-            raise DataError(f"--name {name}: becomes a file name; give letters, digits, '.', '_' and '-'")
         table = user_data.Table(name, args.question, args.answer)
+    if not SAFE_NAME.fullmatch(table.name):
+        raise DataError(f"--name {table.name}: becomes a file name; give letters, digits, '.', '_' and '-'")
     table = replace(
         table,
         question=args.question or table.question,
         answer=args.answer or table.answer,
         data_source=_named(args.data_source, table.name) if args.data_source else table.data_source,
         keep=tuple(dict.fromkeys(args.keep)),
-        template=args.template.read_text(encoding="utf-8-sig") if args.template else None,
+        template=read_text(args.template) if args.template else None,
     )
     report = user_data.build_own(
         table, origin or table.hub, args.out, test_rows=args.test_rows, seed=args.seed, exclude=_excluded(args)
     )
     print(*report.lines(), sep="\n")
-    if args.test_rows != 0 and not any(path.name.endswith("_test.parquet") for path in report.written):
-        print(
-            f"note: no test file: {report.kept} questions are too few for one in ten, or the test split has no usable "
-            "row; give --test-rows N, or build one from another file"
-        )
     source = table.data_source or table.name
     if not is_known(source):
         print(

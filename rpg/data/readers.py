@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 
 BATCH_ROWS = 1024
 csv.field_size_limit(1 << 30)  # characters; Python's own limit is 131,072
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+REMEDY = "correct it; a file is an array of objects, or has one object per line"
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
 
@@ -30,7 +32,8 @@ def read_file(path: str | Path) -> Rows:
     path = Path(path)
     reader = READERS.get(path.suffix.lower())
     if reader is None:
-        raise DataError(f"{path}: the name ends in {path.suffix!r}; give a {', '.join(READERS)} file")
+        remedy = f"give a {', '.join(READERS)} file; save another table as .csv with commas"
+        raise DataError(f"{path}: the name ends in {path.suffix!r}; {remedy}")
     if not path.is_file():
         raise DataError(f"{path}: no such file; check the path")
     return reader(path)
@@ -43,7 +46,9 @@ def _read_parquet(path: Path) -> Rows:
             batches = parquet.iter_batches(batch_size=BATCH_ROWS)
             rows = (row for batch in batches for row in batch.to_pylist())
             yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: has text that is not UTF-8 (from {error.object[:20]!r}); build it again") from error
+    except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{path}: not readable as parquet ({reason}); build or download it again") from error
 
@@ -54,12 +59,18 @@ def _read_csv(path: Path) -> Rows:
         reader = csv.DictReader(file, strict=True)
         try:
             require_distinct(path, reader.fieldnames or [])
+            for header in (reader.fieldnames or [])[:1] if len(reader.fieldnames or []) == 1 else []:
+                for sign in filter(header.__contains__, SEPARATORS):
+                    what = f"its columns are separated by {SEPARATORS[sign]}, not by commas"
+                    raise DataError(f"{path}, line 1: {what}; save it with commas, or as JSON lines (.jsonl)")
             for row in reader:
                 if None in row or None in row.values():
                     raise DataError(f"{path}, line {reader.line_num}: not as many values as columns; quote commas")
                 yield f"{path}, line {reader.line_num}", row
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise DataError(f"{path}, line {reader.line_num}: not CSV in UTF-8 ({error}); correct it") from error
+        except UnicodeDecodeError:
+            read_text(path)  # names the line
+        except csv.Error as error:
+            raise DataError(f"{path}, line {reader.line_num}: not CSV ({error}); correct it") from error
 
 
 def require_distinct(path: Path, names: Sequence[str]) -> None:
@@ -76,22 +87,55 @@ def _read_json(path: Path) -> Rows:
         is_array = begins.removeprefix(BOM_UTF8).lstrip().startswith(b"[")
         file.seek(len(BOM_UTF8) if begins.startswith(BOM_UTF8) else 0)
         if is_array:
-            rows = ((f"{path}, element {number}", row) for number, row in enumerate(_parse(file.read(), str(path))))
+            rows = (
+                (f"{path}, element {number}", row)
+                for number, row in enumerate(parse_json(file.read(), str(path), REMEDY))
+            )
         else:
             places = ((f"{path}, line {number}", line) for number, line in enumerate(file, start=1) if line.strip())
-            rows = ((place, _parse(line, place)) for place, line in places)
+            rows = ((place, parse_json(line, place, REMEDY)) for place, line in places)
         for place, row in rows:
             if not isinstance(row, dict):
                 raise DataError(f"{place}: {row!r:.80} is no object; each row is {{column: value}}")
             yield place, row
 
 
-def _parse(text: bytes, place: str) -> Any:
+def parse_json(text: bytes, place: str, remedy: str = "correct or remove the line") -> Any:
+    """Return the JSON value of a text. Raises DataError, with this place, for anything that UTF-8 cannot hold."""
     try:
-        return json.loads(text)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        remedy = "a file is an array of objects, or has one object per line"
-        raise DataError(f"{place}: not JSON ({error}); correct it; {remedy}") from error
+        value = json.loads(text.removeprefix(BOM_UTF8).decode())
+        if b"\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError as error:
+        reason = f"{error.object[error.start]!r} is half a character"
+    except UnicodeDecodeError as error:
+        raise _not_utf8(place, text, error) from error
+    except RecursionError:
+        reason = "nested too deeply"
+    except json.JSONDecodeError as error:
+        at = f"line {error.lineno}" if "\n" in error.doc.rstrip() else f"character {error.pos + 1}"
+        reason = f"not JSON ({error.msg}, {at})"
+    except ValueError:  # Python's limit
+        reason = "has a number of thousands of digits"
+    raise DataError(f"{place}: {reason}; {remedy}")
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file. Raises DataError, with the line, for another encoding."""
+    text = path.read_bytes().removeprefix(BOM_UTF8)
+    try:
+        return text.decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise _not_utf8(str(path), text, error) from error
+
+
+def _not_utf8(place: str, text: bytes, error: UnicodeDecodeError) -> DataError:
+    """Return the error of a text that is not UTF-8, with the line if it has several, and the conversion."""
+    number = text.count(b"\n", 0, error.start) + 1
+    line = f", line {number}" if b"\n" in text.rstrip(b"\n") else ""
+    remedy = "save it as UTF-8: iconv -f LATIN1 -t UTF-8 FILE > NEW (-f UTF-16 for a file of that kind)"
+    return DataError(f"{place}{line}: byte 0x{text[error.start]:02x} is not UTF-8; {remedy}")
 
 
 READERS = {".parquet": _read_parquet, ".jsonl": _read_json, ".json": _read_json, ".csv": _read_csv}

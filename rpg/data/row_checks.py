@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rpg.data.build import digest
+from rpg.data.build import digest, near_digest
 from rpg.data.concatenation import REMEDY, misfits
 from rpg.data.prompts import PromptTokenizer
 from rpg.data.published import problem_text
@@ -21,6 +21,7 @@ from rpg.rewards import is_known
 
 MAX_PROMPT_LENGTH = 2048  # default of the launch scripts
 FITTING = "raise data.max_prompt_length, or data.filter_overlong_prompts=true leaves such rows out"
+NEARLY = "differ only in case or the last full stop from"
 TRUTH = "reward_model.ground_truth"
 
 
@@ -37,7 +38,8 @@ class Occurrences:
 class FileCheck:
     """The state of the check of one file.
 
-    own_reward: as in check_files; too_long: None without a tokenizer; unscored: rows by data_source without a rule.
+    own_reward: as in check_files; too_long: None without a tokenizer; unscored: rows by data_source without a rule;
+    near: the first problem of each near_digest; near_repeats: problems that have that of an earlier one.
     """
 
     path: Path
@@ -50,6 +52,8 @@ class FileCheck:
     unscored: Counter[str] = field(default_factory=Counter)
     splits: Counter[str] = field(default_factory=Counter)
     problems: dict[bytes, Occurrences] = field(default_factory=dict)
+    near: dict[bytes, bytes] = field(default_factory=dict)
+    near_repeats: int = 0
 
     def add(self, key: str, what: str, remedy: str, row: int | None = None, level: Level = "error") -> None:
         """Record a diagnostic of a column, for one row or the whole file."""
@@ -171,6 +175,7 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptTokenizer | N
     problem = check.problems.get(key)
     if problem is None:
         problem = check.problems[key] = Occurrences(check.rows, answer)
+        check.near_repeats += check.near.setdefault(near_digest(text), key) != key
         if length:
             check_length(check, row["prompt"], length, max_prompt_length)
     elif problem.answer != answer:
@@ -196,6 +201,8 @@ def check_length(check: FileCheck, prompt: Any, tokenizer: PromptTokenizer, limi
 def check_repeats(check: FileCheck) -> None:
     """Check splits and repetitions of problems."""
     problems = check.problems.values()
+    if check.near_repeats:
+        check.add("prompt", f"{check.near_repeats} problems {NEARLY} another", "keep one of each", level="warning")
     if len(check.splits) > 1:
         what = ", ".join(f"{name} ({count})" for name, count in check.splits.most_common())
         check.add("extra_info.split", f"mixed: {what}", "a file has one split; write two files")
@@ -226,6 +233,15 @@ def check_overlap(checks: list[FileCheck]) -> None:
         for key in sorted(shared, key=lambda key: second.problems[key].first_row):
             what = f"also row {first.problems[key].first_row} of {first.path}"
             second.add("prompt", what, remedy, second.problems[key].first_row, level)
+        pairs = [(first.near[key], second.near[key]) for key in first.near.keys() & second.near.keys()]
+        rows = sorted(
+            (second.problems[later].first_row, first.problems[earlier].first_row)
+            for earlier, later in pairs
+            if later not in first.problems
+        )
+        if rows:
+            what = f"{len(rows)} problems {NEARLY} those of {first.path} (first: row {rows[0][0]} and its {rows[0][1]})"
+            second.add("prompt", what, "leave them out if they are the same", level="warning")
 
 
 def check_types(checks: list[FileCheck]) -> None:

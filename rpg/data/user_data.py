@@ -66,7 +66,7 @@ def build_own(
     out: Path,
     *,
     test_rows: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     exclude: Collection[bytes] = (),
 ) -> Report:
     """Write NAME_train.parquet and NAME_test.parquet in `out`, both or neither, and report the rows.
@@ -75,7 +75,7 @@ def build_own(
 
     Args:
         origin: a file, a folder with files train* and test*, or hub:NAME[:CONFIG].
-        test_rows: questions to draw by `seed` without a test split; default: the share TEST_SHARE.
+        test_rows: questions to draw by `seed` (default: 0) without usable test rows; default: the share TEST_SHARE.
         exclude: digests of problems to leave out.
 
     Raises:
@@ -84,20 +84,30 @@ def build_own(
     if table.template is not None and table.template.count(QUESTION) != 1:
         raise DataError(f"--template: has {QUESTION} {table.template.count(QUESTION)} times; write it once")
     rows = splits_of(origin)
-    if "test" in rows and test_rows is not None:
-        raise DataError(f"--test-rows {test_rows}: {origin} has a test split; leave the option out")
     report = Report()
     results = (  # the test split first, because its questions are left out of the training split
         (place, to_problem(table, row, split, place))
         for split in ("test", "train")
         for place, row in rows.get(split, ())
     )
-    problems = list(distinct_problems(results, table.name, report, exclude))
-    if "test" not in rows:
-        problems = draw_test(problems, test_rows, seed)
+    problems = []
+    for problem in distinct_problems(results, table.name, report, exclude):
+        for option, value in (("--test-rows", test_rows), ("--seed", seed)):
+            if problem.split == "test" and value is not None:
+                raise DataError(f"{option} {value}: {origin} has a test split; leave the option out")
+        problems.append(problem)
+    if "test" not in rows or (test_rows is not None and all(problem.split == "train" for problem in problems)):
+        problems = draw_test(problems, test_rows, seed or 0)
+    if not report.read:
+        raise DataError(f"--from {origin}: has no rows; give another file")
     if not any(problem.split == "train" for problem in problems):
-        reasons = "; ".join(report.lines()) or "it has no rows"
+        reasons = "; ".join(report.lines())
         raise DataError(f"--from {origin}: no row to train on ({reasons}); check --question and --answer")
+    if test_rows is None and all(problem.split == "train" for problem in problems):
+        why = f"{len(problems)} questions are too few for one in ten"
+        if "test" in rows:
+            why = f"the test split of {origin} has no usable row"
+        report.note = f"no test file: {why}; give --test-rows N to draw them from the training rows"
     schema = schema_with(table.keep, problems)
     report.written = write_splits(out, table.name, problems, template=table.template, schema=schema)
     return report
@@ -194,7 +204,11 @@ def schema_with(keep: tuple[str, ...], problems: list[Problem]) -> pa.Schema:
             raise DataError(f"--keep {name}: the row has a {name} of its own; rename the column")
         try:
             kind = pa.array([problem.columns[name] for problem in problems]).type
-        except (pa.ArrowException, OverflowError) as error:
+        except OverflowError as error:
+            large = (value for problem in problems if isinstance(value := problem.columns[name], int))
+            value = next((value for value in large if abs(value) >= 1 << 63), "an integer inside")
+            raise DataError(f"--keep {name}: {value} has over 64 bits; write the column as text") from error
+        except pa.ArrowException as error:
             raise DataError(f"--keep {name}: its values have no common type ({error}); make them text") from error
         if pa.types.is_struct(kind) and not kind.num_fields:
             raise DataError(f"--keep {name}: has no fields, which parquet cannot hold; leave it out")

@@ -1,6 +1,5 @@
 """Reads runs from metrics.jsonl (verl's file logger) and the files beside it."""
 
-import json
 import math
 import os
 from collections import Counter
@@ -15,6 +14,7 @@ import yaml
 
 from rpg.config.fingerprint import HISTORY
 from rpg.config.keys import by_name
+from rpg.data.readers import DataError, parse_json
 from rpg.files.atomic import CONFIG, ENVIRONMENT
 from rpg.logged import VALIDATED, training_reward
 from rpg.registry.datasets import benchmark_of
@@ -36,18 +36,26 @@ def read_lines(path: Path, parse: Callable[[Any], Parsed], whole: bool = True) -
     A killed run leaves an incomplete last line: an error, or with whole=False left out with a note.
     Only b"\\n" ends a line: loggers do not escape U+2028 and U+0085.
 
+    Blank lines do not count.
+
     Raises:
         ResultsError: a line that is not JSON, or that `parse` rejects; names file and line.
     """
     parsed: list[Parsed] = []
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):
+            place = f"{path}, line {number}"
             try:
-                parsed.append(parse(json.loads(line)))
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                if line.strip():
+                    parsed.append(parse(parse_json(line, place)))
+            except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
                 if not whole and not line.endswith(b"\n"):
-                    return parsed, (Note(f"{path}, line {number} is cut off"),)
-                raise ResultsError(f"{path}, line {number}: {type(error).__name__}: {error!s:.200}") from error
+                    return parsed, (Note(f"{place} is cut off"),)
+                if isinstance(error, DataError):
+                    raise ResultsError(str(error)) from error
+                shown = line.strip()[:60].decode(errors="replace")
+                reason = str(error) if isinstance(error, ValueError) else f"{shown} is not a record of this file"
+                raise ResultsError(f"{place}: {reason}; correct or remove the line") from error
     return parsed, ()
 
 
@@ -76,7 +84,7 @@ def read_metrics(path: Path, keep: Filter = lambda name: True) -> tuple[pd.DataF
     """
 
     def record(line: Any) -> Record:
-        if type(line["step"]) is not int or line["step"] < 0:
+        if type(line["step"]) is not int or not 0 <= line["step"] < 1 << 63:
             raise ValueError(f"step {line['step']!r:.60} is not one of 0, 1, 2, ...")
         numbers = {
             name: float(value) if math.isfinite(value) else math.inf
@@ -261,6 +269,12 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
         if source not in accurate:
             why = "the reward function returned no acc, so verl logged the score"
             run.notes += (Note(f"no accuracy of {source}: {why} ({metric}); left out", left_out=True),)
+    for file, key, value, kind in (
+        (CONFIG, "trainer.total_training_steps", run.planned_steps, int | float),
+        (ENVIRONMENT, "method", environment.get("method"), str),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise ResultsError(f"{directory / file}: {key}={value!r:.60} cannot be used; restore or remove the file")
     run.accuracies()  # reject it here, so that other runs can still be shown
     return run
 
@@ -269,8 +283,12 @@ def read_mapping(path: Path) -> dict[str, Any]:
     """Read a YAML or JSON file with a mapping. Raises ResultsError for other content."""
     try:
         content = yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, ValueError) as error:
-        raise ResultsError(f"{path}: cannot be read: {' '.join(str(error).split())}") from error
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split()).replace('in "<byte string>",', "at")
+        raise ResultsError(f"{path}: cannot be read: {reason}; restore or remove it") from error
+    except (ValueError, RecursionError) as error:
+        what = "a date or number in it cannot be read, or it is nested too deeply"
+        raise ResultsError(f"{path}: {what}; restore or remove it") from error
     if not isinstance(content, dict):
-        raise ResultsError(f"{path}: holds no settings")
+        raise ResultsError(f"{path}: holds no settings; restore or remove it")
     return content

@@ -44,7 +44,10 @@ def try_reward(
         key, equals, value = text.partition("=")
         if not equals:
             raise ResultsError(f"--keywords {text}: write KEY=VALUE")
-        options[key] = yaml.safe_load(value)
+        try:
+            options[key] = yaml.safe_load(value)
+        except (yaml.YAMLError, ValueError) as error:
+            raise ResultsError(f"--keywords {text}: the value is not YAML; quote it") from error
     try:
         load(reward.file, reward.function)
     except RewardError as error:
@@ -125,7 +128,7 @@ def _given(file: Path, paths: list[Path]) -> list[tuple[str, Any]]:
     """Return the responses of a file, each with its ground truth if the line says it."""
     given = read_lines(file, response_of)[0]
     if not given:
-        raise ResultsError(f"{file}: no response in it")
+        raise ResultsError(f"{file}: no response in it; write one a line, as JSON")
     if len(paths) > 1:
         raise ResultsError(f"--responses {file}: is for one file of rows; {len(paths)} were given")
     return given
@@ -134,9 +137,9 @@ def _given(file: Path, paths: list[Path]) -> list[tuple[str, Any]]:
 def response_of(line: Any) -> tuple[str, Any]:
     """Return the response in a JSON line (a string, a validation sample, or an object with `response`), and its truth.
 
-    Raises TypeError for a response that is not text.
+    Raises ValueError for a response that is not text.
     """
     text = line if isinstance(line, str) else line["response"] if "response" in line else line["output"]
     if not isinstance(text, str):
-        raise TypeError(f"the response {text!r:.60} is not text")
+        raise ValueError(f"the response {text!r:.60} is not text")
     return text, None if isinstance(line, str) else line.get("gts")

@@ -8,15 +8,25 @@ MAX_ANSWER_CHARS = 200  # the longest answer of MATH-500 has 159 characters
 
 # "Answer:", "**Answer:**", "**Answer**:", "Final answer :", with an ASCII or a full-width colon
 ANSWER_MARK = re.compile(r"(?<![a-z])answer[*_ \t]{0,4}[:\uff1a][*_ \t]*", re.IGNORECASE)
+# after the answer: the end of Minerva's prompt, and markers of a chat's turns
+SIGN_OFF = re.compile(
+    r"(?:\s*I hope (?:it|this) is correct[.!]?)?\s*(?:<\|[^|<>]+\|>\s*(?:user|assistant)?\s*)*$", re.IGNORECASE
+)
 THOUGHT = "</think>"  # the end of a reasoning model's thoughts
 # a box up to its content: \boxed{7}, \fbox {7}, \framebox[2cm]{7}, \boxed 7; "\boxed form" is none
 BOX = re.compile(r"\\(?:boxed|fbox|framebox(?:\s*\[[^][]*\])*)(?![A-Za-z])\s*")
 UNBRACED = re.compile(
     r"\\[A-Za-z]+[^\s$]*|[A-Za-z](?![A-Za-z])|[-+(]?[0-9][^\s$\\{}]*"
 )  # not the word in "\boxed form"
+# what may stand between the boxes of one list, and the name before a box: y_1 = \boxed{7}
+AND = r"[,;&]|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
+BLANK = r"[\s$]|\\[()\[\],;: ]|\\q?quad(?![a-z])"
+JOINED = re.compile(rf"(?:{BLANK})*(?:{AND})(?:{BLANK}|{AND})*|")
+BOX_NAME = re.compile(r"(?<![A-Za-z\\])[A-Za-z](?:_(?:\w|\{\w+\}))?\s*=\s*$")
 IN_DOLLARS = re.compile(r"\$([^$]*)\$")
 # opening of an answer of several lines, and its closing
 OPENING = re.compile(r"```[A-Za-z]*|\$\$?|\\\[|\\\(|\\begin\{([a-z]+\*?)\}")
+DISPLAY = re.compile(r"(?<!\\)(?:\$\$|\\\[)$")
 LANGUAGE = string.ascii_letters  # after the fence
 CLOSING = {"```": "```", "$$": "$$", "$": "$", "\\[": "\\]", "\\(": "\\)"}
 
@@ -26,18 +36,17 @@ def extract_answer(response: str, boxed_fallback: bool = True) -> str:
 
     It is the rest of the line after the last "Answer:" or, if that is empty, the next non-empty line; if that line
     opens displayed mathematics or a code fence, all lines up to the closing one. Without "Answer:", and with
-    `boxed_fallback`, it is the content of the last box. Thoughts before </think> do not count if text follows it. Only
-    the last 300 characters are read, so the cost does not grow with the response.
+    `boxed_fallback`, it is the content of the last box, with the boxes that commas or "and" join to it. Thoughts before
+    </think> do not count if text follows it. Only the last 300 characters are read, so the cost does not grow with the
+    response.
     """
     tail = response[-TAIL_CHARS:].encode("utf-8", "replace").decode("utf-8")  # lone surrogates become "?"
     thoughts, _, conclusion = tail.rpartition(THOUGHT)
     tail = conclusion if conclusion.strip() else thoughts
     marks = list(ANSWER_MARK.finditer(tail))
     if marks:
-        return stated_answer(tail[marks[-1].end() :])
-    if boxed_fallback:
-        return last_boxed(tail) or ""
-    return ""
+        return SIGN_OFF.sub("", stated_answer(tail[marks[-1].end() :]))
+    return boxed_list(tail) if boxed_fallback else ""
 
 
 def stated_answer(text: str) -> str:
@@ -51,6 +60,9 @@ def stated_answer(text: str) -> str:
     while first.count("{") > first.count("}") and len(lines) > 1:  # \boxed{ alone on its line
         first = f"{first} {lines.pop(1)}".strip(" \t*")
     opening = OPENING.match(first)
+    display = DISPLAY.search(first)  # "The value is \["
+    if not opening and display and first.count("$$") % 2 == (display[0] == "$$"):
+        return stated_answer("\n".join([first[display.start() :], *lines[1:]]))
     if not opening:
         return first
     rest = "\n".join([first[opening.end() :], *lines[1:]])
@@ -73,6 +85,25 @@ def last_boxed(text: str) -> str | None:
             content = read[0].strip()
             return math[1].strip() if (math := IN_DOLLARS.fullmatch(content)) else content
     return None
+
+
+def boxed_list(text: str) -> str:
+    """Return the content of the last box, or a list of it and the boxes joined to it, with their names; else ""."""
+    contents, names, begin = [], [], 0
+    for box in reversed(list(BOX.finditer(text))):
+        read = content_of(text, box)
+        if contents and (read is None or read[1] > begin or not JOINED.fullmatch(text, read[1], begin)):
+            break
+        if read is not None:
+            name = BOX_NAME.search(text, 0, box.start())
+            begin = (name or box).start()
+            content = read[0].strip()
+            math = IN_DOLLARS.fullmatch(content)
+            contents.insert(0, math[1].strip() if math else content)
+            names.insert(0, name[0] if name else "")
+    if len(contents) < 2:
+        return "".join(contents)
+    return ", ".join(dict.fromkeys(map("".join, zip(names, contents, strict=True))))
 
 
 def content_of(text: str, box: re.Match[str]) -> tuple[str, int] | None:

@@ -14,12 +14,28 @@ import signal
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 from rpg.rewards import Score
 from rpg.rewards.user_function import PACKAGE, VERL_PARAMETERS, RewardError, as_score, find_reward
 
+BY_PATH = f"{__name__}."  # a module of this prefix is the file whose path follows, in hexadecimal digits
+__path__: list[str] = []  # so that Python imports this module, with its finder, before such a file
+
+
+class _ByPath:
+    """Finds the files of BY_PATH by their names, also in a process that a pool spawns."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if not name.startswith(BY_PATH):
+            return None
+        return importlib.util.spec_from_file_location(name, os.fsdecode(bytes.fromhex(name.removeprefix(BY_PATH))))
+
+
+sys.meta_path.append(_ByPath)
 _loaded: list[tuple[str, Callable[..., Any]]] = []  # the only function of this process, and its name for messages
 
 
@@ -79,7 +95,7 @@ def _importable(file: str) -> str:
     """Return the name under which a file can be imported, here and in processes that it starts.
 
     Its folder is put at the end of sys.path, before the working directory, so that its neighbours can be imported. A
-    file whose name belongs to another module gets a longer name.
+    file whose name belongs to another module, or to none (reward.v2.py), gets a name that holds its path.
     """
     if file.startswith(PACKAGE):
         return file.removeprefix(PACKAGE)
@@ -92,17 +108,7 @@ def _importable(file: str) -> str:
         spec = None
     if spec is not None and spec.origin is not None and Path(spec.origin).resolve() == path:
         return path.stem
-    name = f"rpg_own_reward_{abs(hash(file))}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise RewardError(f"{file}: is not a Python file; its name must end in .py")
-    sys.modules[name] = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(sys.modules[name])
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return name
+    return BY_PATH + os.fsencode(file).hex()
 
 
 def _row_parameter(function: Callable[..., Any]) -> str | None:

@@ -249,3 +249,122 @@ def test_three_rows_make_no_test_file(tmp_path: Path, options: list, is_said: bo
     (tmp_path / "t.csv").write_text("q,a\n1?,1\n2?,2\n3?,3\n")
     assert build("--from", tmp_path / "t.csv", "--question", "q", "--answer", "a", *options, "--out", tmp_path) == 0
     assert ("note: no test file" in capsys.readouterr().out) == is_said
+
+
+def write_jsonl(path: Path, *rows: tuple[str, str] | bytes) -> Path:
+    """Write a question and an answer a line, or bytes as they are."""
+    path.parent.mkdir(exist_ok=True)
+    lines = [row if isinstance(row, bytes) else json.dumps({"Q": row[0], "A": row[1]}).encode() for row in rows]
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    return path
+
+
+QA = ["--question", "Q", "--answer", "A", "--data-source", "MATH"]
+TRAIN = [(f"What is {n} + 30?", str(n + 30)) for n in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("trained", "tested"),
+    [
+        ("Count the caf\u00e9s.", "Count the cafe\u0301s."),
+        ("What is 5 - 3?", "What is 5 \u2212 3?"),
+        ("What is half of 10?", "\ufeffWhat is half of\u200b 10?"),
+        ("What is 7 + 8?", "What\u00a0is 7  +\u202f8? "),
+    ],
+)
+def test_a_question_in_another_unicode_form_is_the_same(tmp_path: Path, capsys, trained: str, tested: str) -> None:
+    write_jsonl(tmp_path / "in" / "train.jsonl", *TRAIN, (trained, "2"))
+    write_jsonl(tmp_path / "in" / "test.jsonl", (tested, "2"))
+    assert build("--from", tmp_path / "in", *QA, "--name", "n", "--out", tmp_path) == 0
+    assert len(questions(rows_of(tmp_path, "n")["train"])) == 10
+    assert "1 left out: repeats an earlier problem" in capsys.readouterr().out
+
+
+def test_the_check_counts_questions_that_are_nearly_the_same(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    write_jsonl(tmp_path / "in" / "train.jsonl", *TRAIN, ("Add 4 and 6", "10"), ("Add 4 and 7", "11"))
+    write_jsonl(tmp_path / "in" / "test.jsonl", ("add 4 and 6.", "10"), ("what is 3 + 30?", "33"), ("Add 1 to 1", "2"))
+    assert build("--from", tmp_path / "in", *QA, "--name", "n", "--out", tmp_path) == 0
+    assert main(["data", "check", *map(str, sorted(tmp_path.glob("*.parquet")))]) == 0
+    assert "2 problems differ only in case or the last full stop" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("test_rows", [[], [b""], [("What is 3 + 30?", "")]])
+def test_a_test_split_without_rows_is_named_and_its_remedy_works(tmp_path: Path, capsys, test_rows: list) -> None:
+    write_jsonl(tmp_path / "in" / "train.jsonl", *TRAIN)
+    write_jsonl(tmp_path / "in" / "test.jsonl", *test_rows)
+    options = ["--from", tmp_path / "in", *QA, "--name", "n", "--out", tmp_path]
+    assert build(*options) == 0
+    printed = capsys.readouterr().out
+    assert f"the test split of {tmp_path / 'in'} has no usable row; give --test-rows N" in printed
+    assert build(*options, "--test-rows", 2) == 0
+    assert [len(rows) for rows in rows_of(tmp_path, "n").values()] == [8, 2]
+
+
+@pytest.mark.parametrize("option", ["--test-rows", "--seed"])
+def test_an_option_without_effect_on_a_test_split_is_refused(tmp_path: Path, capsys, option: str) -> None:
+    write_jsonl(tmp_path / "in" / "train.jsonl", *TRAIN)
+    write_jsonl(tmp_path / "in" / "test.jsonl", ("What is 1 + 1?", "2"))
+    assert build("--from", tmp_path / "in", *QA, "--out", tmp_path, option, 3) == 2
+    assert f"{option} 3: {tmp_path / 'in'} has a test split; leave the option out" in capsys.readouterr().err
+
+
+def test_a_set_of_ours_takes_a_name_and_every_form_of_a_box(tmp_path: Path) -> None:
+    boxes = [r"\boxed{4}", r"\boxed 5", r"\fbox{6}", r"First $\boxed{1}$ was guessed; it is $\fbox{7}$"]
+    rows = [json.dumps({"problem": f"Compute {n}+2.", "solution": f"It is {box}."}) for n, box in enumerate(boxes)]
+    table = write_jsonl(tmp_path / "m.jsonl", *map(str.encode, rows))
+    assert build("math", "--from", table, "--name", "x", "--test-rows", 1, "--out", tmp_path) == 0
+    assert not list(tmp_path.glob("math_*"))
+    written = rows_of(tmp_path, "x")
+    assert sorted(row["reward_model"]["ground_truth"] for row in written["train"] + written["test"]) == list("4567")
+
+
+LINES = [json.dumps({"Q": question, "A": answer}).encode() for question, answer in TRAIN]
+TABLE = b"Q,A\n" + b"".join(b"What is %d + 1?,%d\n" % (n, n + 1) for n in range(10))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("t.csv", TABLE.replace(b",", b";"), "line 1: its columns are separated by semicolons"),
+        ("t.csv", TABLE.replace(b",", b"\t"), "line 1: its columns are separated by tabs"),
+        ("t.csv", TABLE + b"caf\xe9,3\n", "line 12: byte 0xe9 is not UTF-8; save it as UTF-8: iconv -f LATIN1"),
+        ("t.csv", TABLE.decode().encode("utf-16"), "line 1: byte 0xff is not UTF-8"),
+        ("t.csv", b"", "has no rows; give another file"),
+        ("t.tsv", TABLE, "save another table as .csv with commas"),
+        ("t.jsonl", b"\n".join([*LINES, b'{"Q": "caf\xe9", "A": "3"}']), "line 11: byte 0xe9 is not UTF-8"),
+        ("t.jsonl", b"\n".join([*LINES, b'{"Q": "a \\ud800?", "A": "3"}']), r"line 11: '\ud800' is half a character"),
+        (
+            "t.jsonl",
+            b"\n".join([*LINES, b'{"Q": "a", "A": ' + b"9" * 5000 + b"}"]),
+            "line 11: has a number of thousands",
+        ),
+        ("t.jsonl", b"\n".join([*LINES, b"[" * 100_000]), "line 11: nested too deeply; correct it"),
+        ("t.jsonl", b"\n".join([*LINES, b'{"Q": ']), "line 11: not JSON (Expecting value, character 7); correct it"),
+        ("t.json", b'[{"Q": "caf\xe9"},\n{"Q": 1}]', "t.json, line 1: byte 0xe9 is not UTF-8"),
+    ],
+)
+def test_what_a_file_needs_is_said_with_its_line(tmp_path: Path, capsys, name: str, content: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert build("--from", tmp_path / name, *QA, "--out", tmp_path) == 2
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.parquet"))
+
+
+def test_a_blank_line_and_a_pair_of_surrogates_are_text(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "t.jsonl", b"", *TRAIN, b"  ", ("Count \U0001f600\U0001f600.", "2"))
+    assert build("--from", tmp_path / "t.jsonl", *QA, "--out", tmp_path) == 0
+
+
+def test_an_integer_over_64_bits_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    table = write_jsonl(
+        tmp_path / "t.jsonl", b'{"Q": "a", "A": "1", "k": 1}', b'{"Q": "b", "A": "2", "k": 9%s}' % (b"9" * 20)
+    )
+    assert build("--from", table, *QA, "--keep", "k", "--test-rows", 0, "--out", tmp_path) == 2
+    assert f"--keep k: {'9' * 21} has over 64 bits; write the column as text" in capsys.readouterr().err
+
+
+def test_a_template_in_another_encoding_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "t.txt").write_bytes(b"R\xe9ponds: {question}")
+    table = write_jsonl(tmp_path / "t.jsonl", *TRAIN)
+    assert build("--from", table, *QA, "--template", tmp_path / "t.txt", "--out", tmp_path) == 2
+    assert "t.txt: byte 0xe9 is not UTF-8; save it as UTF-8" in capsys.readouterr().err

@@ -29,6 +29,45 @@ def test_a_cut_off_last_line_is_left_out_and_noted(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"step": 2, "data": {"a\xff": 1}}', "line 3: byte 0xff is not UTF-8; save it as UTF-8"),
+        (b'{"step": 2, "data": {"a\\ud800": 1}}', r"line 3: '\ud800' is half a character; correct or remove the line"),
+        (b"[" * 100_000, "line 3: nested too deeply; correct or remove the line"),
+        (b"9" * 5000, "line 3: has a number of thousands of digits; correct or remove the line"),
+        (b'{"step": 9%b, "data": {}}' % (b"9" * 20), "is not one of 0, 1, 2, ...; correct or remove the line"),
+        (b'{"step": 2, "data": {"a": 9%b}}' % (b"9" * 400), "is not a record of this file; correct or remove the line"),
+        (b"null", "line 3: null is not a record of this file; correct or remove the line"),
+        (b'{"step": 2, "data": null}', '{"step": 2, "data": null} is not a record of this file; correct or remove'),
+    ],
+)
+def test_a_broken_line_is_named_with_the_remedy(tmp_path, line, said):
+    file = write_run(tmp_path / "a", LINES) / "metrics.jsonl"
+    lines = file.read_bytes().splitlines()
+    file.write_bytes(b"\n".join([*lines[:2], line, *lines[2:]]))
+    with pytest.raises(ResultsError) as raised:
+        load(tmp_path / "a")
+    assert said in str(raised.value)
+
+
+def test_blank_lines_do_not_count(tmp_path):
+    file = write_run(tmp_path / "a", LINES) / "metrics.jsonl"
+    file.write_text("\n\n".join(file.read_text().splitlines()) + "\n \n")
+    (run,), _ = load(tmp_path / "a")
+    assert len(run.metrics) == len(LINES)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("config.yaml", "trainer: {total_training_steps: many}"), ("environment.json", '{"method": 5}')],
+)
+def test_a_setting_of_another_type_is_named(tmp_path, name, content):
+    (write_run(tmp_path / "a", LINES) / name).write_text(content)
+    with pytest.raises(ResultsError, match=rf"{name}: .* cannot be used; restore or remove the file"):
+        load(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
     "line",
     ["{", "[]", '{"step": 1}', '{"step": 1, "data": 3}']
     + [f'{{"step": {step}, "data": {{}}}}' for step in ('"x"', "1.5", "-1", "true")],

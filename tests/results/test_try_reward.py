@@ -93,6 +93,8 @@ def test_responses_of_a_file(tried, tmp_path):
     [
         ([], "no response in it"),
         ([{}], "response"),
+        ([5], "line 1: 5 is not a record of this file; correct or remove the line"),
+        ([{"x": "a\ud800"}], r"line 1: '\ud800' is half a character; correct or remove the line"),
         ([{"response": None}], "the response None is not text"),
         (["a", "b", "c", "d"], "has 3 rows, and 4 responses are given"),
         ([{"output": "a", "gts": "no such answer"}], "is to a problem with the answer 'no such answer'"),

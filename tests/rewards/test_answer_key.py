@@ -41,6 +41,12 @@ RESPONSES = [
     (r"First \boxed{3} was guessed; it is \fbox{12}.", 1, "12"),
     (r"First \fbox{3} was guessed; it is \boxed{12}.", 1, "12"),
     (r"So \fbox{$12$}.", 1, "12"),
+    (r"\boxed{\boxed{12}}", 1, "12"),
+    (r"\boxed{12} and \boxed{12}", 1, "12"),
+    (r"\boxed{11} and \boxed{12}", -1, "11, 12"),
+    (r"\boxed{11}. No: \boxed{12}", 1, "12"),
+    (r"$y_1 = \boxed{11}$ and $y_2 = \boxed{12}$", -1, "y_1 = 11, y_2 = 12"),
+    ("Final Answer: The final answer is $12$. I hope it is correct.", 1, "The final answer is $12$."),
     (r"So \boxed {12}.", 1, "12"),
     (r"So \framebox[2cm][c]{12}.", 1, "12"),
     (r"So $\boxed 12$.", 1, "12"),
@@ -63,6 +69,29 @@ RESPONSES = [
 def test_where_the_answer_is_found(response: str, score: int, pred: str) -> None:
     result = judge(response, "12", "math-dapo")
     assert (result["score"], result["pred"]) == (score, pred)
+
+
+BOXES = [
+    (r"The integers are \[ \boxed{-2} \quad \text{and} \quad \boxed{1}. \]", "1,-2", True),
+    (r"The integers are \[ \boxed{-2} \quad \text{and} \quad \boxed{1}. \]", "1", False),
+    (r"\boxed{2}, \boxed{5} and \boxed{8}", "{2,5,8}", True),
+    (r"\boxed{2}, \boxed{5} and \boxed{8}", "5, 8", False),
+    (r"\boxed{1,234} and \boxed{5}", "5, 1234", True),
+    (r"\boxed{(3, 1)}, or $\boxed{(1, 3)}$.", "(1, 3), (3, 1)", True),
+    (r"\boxed{(3, 1)}, or $\boxed{(1, 3)}$.", "(1, 3), (1, 3)", False),
+    (r"\($y_1 = \boxed{2x}\) and \(y_2 = \boxed{-x}\)", "y_1 = 2x, y_2 = -x", True),
+    (r"\($y_1 = \boxed{2x}\) and \(y_2 = \boxed{-x}\)", "y_1 = -x, y_2 = 2x", False),
+    (r"\boxed{k = 4} and \boxed{n = 9}", "k = 4, n = 9", True),
+    (r"\boxed{k = 4} and \boxed{n = 9}", "k = 9, n = 4", False),
+    (r"$(x, y) = \boxed{(-6, 10)}$", "Take A = 2B and solve for x. " * 9 + r"So it is $\boxed{(-6, 10)}$.", True),
+    (r"$(x, y) = \boxed{(-6, 11)}$", "Take A = 2B and solve for x. " * 9 + r"So it is $\boxed{(-6, 10)}$.", False),
+    (r"\boxed{20 m}", "Take A = 2B and solve for x. " * 9 + r"So it is $\boxed{20}$ percent.", False),
+]
+
+
+@pytest.mark.parametrize(("response", "truth", "right"), BOXES)
+def test_boxes_in_a_row_are_a_list(response: str, truth: str, right: bool) -> None:
+    assert judge(response, truth)["acc"] == right
 
 
 def test_boxed_fallback_can_be_switched_off() -> None:

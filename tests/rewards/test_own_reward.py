@@ -185,6 +185,13 @@ def test_what_rewards_use_works_though_verl_calls_in_threads(tmp_path: Path, sou
     assert scores == [1.0, 0.0] * 4
 
 
+@pytest.mark.parametrize("name", ["reward.v2.py", "code.py", "my reward.py", "class.py"])
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_pool_finds_a_file_of_any_name(tmp_path: Path, name: str, method: str) -> None:
+    file = write(tmp_path / name, POOL.replace("{method}", method))
+    assert [score(file, response)["score"] for response in ("7", "8")] == [1.0, 0.0]
+
+
 FAILING = """
 import os, sys, time
 

@@ -6,13 +6,18 @@ and value of a number or a formula, and equality.py compares two answers. No tex
 bounded by the sizes that are read.
 """
 
+import re
+
 from rpg.rewards.extract import MAX_ANSWER_CHARS, extract_answer
-from rpg.rewards.number import DECIMAL, decimal
+from rpg.rewards.number import DECIMAL, INTEGER, decimal
 from rpg.rewards.verified.formula import as_number
-from rpg.rewards.verified.normalize import normalize
+from rpg.rewards.verified.normalize import bare_truth, normalize
 from rpg.rewards.verified.structure import read
 from rpg.rewards.verified.values import compact, numbers_match, quantity
 
+MIXED = re.compile(
+    rf"^([+-]?{INTEGER}) (?:and|\\text\{{and\}}) ((?:\\frac\{{[0-9]+\}}\{{[0-9]+\}}|[0-9]+/[0-9]+)(?![0-9/]))"
+)
 __all__ = ["judge_response"]  # the room's one door (tests/test_layers.py)
 
 
@@ -24,10 +29,18 @@ def judge_response(
     boxed_fallback: whether the last \boxed{} counts where there is no "Answer:".
     integers_only: nothing but the number itself counts, as for the toy task: no 27 + 48.
     """
-    answer = extract_answer(response, boxed_fallback)
+    answer, truth = extract_answer(response, boxed_fallback), bare_truth(truth)
     is_read = 0 < len(answer) <= MAX_ANSWER_CHARS >= len(truth)
-    is_right = is_read and _is_same(normalize(answer), normalize(truth), integers_only)
+    is_right = is_read and _is_same(*_mixed(normalize(answer), normalize(truth)), integers_only)
     return is_right, answer[:MAX_ANSWER_CHARS]
+
+
+def _mixed(answer: str, truth: str) -> tuple[str, str]:
+    """Write "4 and 2/3" as a mixed number if the other text is one number, not two."""
+    read = [MIXED.sub(r"\1 \2", text) for text in (answer, truth)]
+    if (read[0] == answer) != (read[1] == truth) and all(as_number(quantity(text).value) is not None for text in read):
+        return read[0], read[1]
+    return answer, truth
 
 
 def _is_same(answer: str, truth: str, integers_only: bool) -> bool:

@@ -4,7 +4,7 @@ import itertools
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -24,12 +24,14 @@ from rpg.rewards.verified.structure import (
     ABSOLUTE,
     INFINITY,
     INTERVALS,
+    MEASURE,
     Items,
     Relation,
     Structure,
     is_assignment,
     is_name,
     is_region,
+    names_value,
     read,
 )
 from rpg.rewards.verified.values import same_value
@@ -68,11 +70,14 @@ def same_items(answer: Items, truth: Items) -> bool:
     """Return whether two lists agree: tuples in order, sets and plain lists in any order; a set is not a tuple."""
     if len(answer.items) != len(truth.items) or len(answer.items) > MAX_ITEMS:
         return False
+    answer, truth = (item._replace(kind=",") if item.kind == "point" else item for item in (answer, truth))
     if answer.kind == truth.kind and answer.kind not in (",", "{"):
         return all(map(same, answer.items, truth.items))
-    for bare, tupled in ((answer, truth), (truth, answer)):
-        if tupled.kind == "()" and bare.kind == ",":
-            return _same_coordinates(bare, tupled)
+    for named, bare in ((answer, truth), (truth, answer)):
+        if bare.kind == "()" and named.kind == ",":
+            return _same_coordinates(named, bare)
+    if _has_several_names(truth) and all(isinstance(item, str) for item in answer.items):
+        return all(map(same, answer.items, truth.items))  # 1, 2 for x = 1, y = 2
     if {answer.kind, truth.kind} - {",", "{"}:
         return False
     left = list(truth.items)
@@ -82,6 +87,12 @@ def same_items(answer: Items, truth: Items) -> bool:
             return False
         left.remove(match)
     return True
+
+
+def _has_several_names(named: Items) -> bool:
+    """Return whether every item is an assignment, with names that differ in more than the index."""
+    names = {item.sides[0].partition("_")[0] for item in named.items if is_assignment(item)}
+    return len(names) > 1 and all(map(is_assignment, named.items))
 
 
 def _same_coordinates(named: Items, point: Items) -> bool:
@@ -97,13 +108,26 @@ def same_relation(answer: Structure, truth: Structure) -> bool:
     if not isinstance(truth, Relation):
         return isinstance(answer, Relation) and any(same(read(text), truth) for text in stated_values(answer))
     if not isinstance(answer, Relation):
-        return is_assignment(truth) and same(answer, read(truth.sides[1]))
+        return names_value(truth.sides[0]) and any(same(answer, read(text)) for text in values_of(truth))
     if answer.signs == truth.signs and len(answer.sides) == len(truth.sides):
         *left, last = answer.sides
         *others, truth_last = truth.sides
         if all(map(same_value, left, others)) and same(read(last), read(truth_last)):
             return True
+    states_it = names_value(truth.sides[0]) and states_value(answer, truth.sides[0])
+    if states_it and any(same(read(a), read(b)) for a in stated_values(answer) for b in values_of(truth)):
+        return True
     return same_up_to_factor(answer, truth)
+
+
+def states_value(answer: Relation, name: str) -> bool:
+    """Return whether an equation states the value of this name: x = 3 + 4 = 7, or 3 + 4 = 7 without a name."""
+    return same_value(answer.sides[0], name) or all(_constant(side) is not None for side in answer.sides)
+
+
+def values_of(relation: Relation) -> Sequence[str]:
+    """Return the values that an equation states after its name: both sides of a chain must agree."""
+    return relation.sides[1:] if relation.signs == ("=",) else stated_values(relation)
 
 
 def stated_values(relation: Relation) -> list[str]:
@@ -118,6 +142,9 @@ def stated_values(relation: Relation) -> list[str]:
         sides.reverse()  # 3 = x
     if not all(_is_plain(side) for side in sides[:-1]):
         return []
+    for sign, (left, right) in zip(signs, itertools.pairwise(sides), strict=True):
+        if sign == "=" and not names_value(left) and _differ(left, right):
+            return []
     numbers = [_constant(side) for side in sides]
     try:
         for sign, (left, right) in zip(signs, itertools.pairwise(numbers), strict=True):
@@ -134,10 +161,21 @@ def _is_plain(text: str) -> bool:
     """Return whether a side is a formula, or words that name the quantity: "not x" is neither."""
     if DOUBT.search(text):
         return False
+    if MEASURE.fullmatch(text):
+        return True
     try:
         return bool(read_formula(text))
     except Unreadable:
         return not re.search("[0-9]", text)
+
+
+def _differ(left: str, right: str) -> bool:
+    """Return whether two formulas of the same variables have different values."""
+    try:
+        names = [variables(read_formula(text)) for text in (left, right)]
+    except Unreadable:
+        return False
+    return bool(names[0]) and names[0] == names[1] and not same_value(left, right)
 
 
 def _constant(text: str) -> Number | None:
@@ -229,8 +267,8 @@ def region(item: Structure) -> Region:
 
 def _of_relation(relation: Relation) -> Region:
     """Return where x < 3, 1 < x \\le 3, |x| \\ge 2, x \\ne 3 or x = 3 holds."""
-    inside = ABSOLUTE.fullmatch(relation.sides[0])
-    sides = [inside[1] if inside else relation.sides[0], *relation.sides[1:]]
+    sides = [match[1] if (match := ABSOLUTE.fullmatch(side)) else side for side in relation.sides]
+    inside = sides != list(relation.sides)
     names = frozenset(filter(is_name, sides))
     if len(names) != 1 or not SIGNS.keys() >= set(relation.signs):
         raise Unreadable("not one variable against numbers")

@@ -26,7 +26,7 @@ TOKEN = re.compile(
 SHORTHANDS = (  # of whole answers
     (re.compile(rf"({DECIMAL.pattern})[eE]([+-]?)0*([0-9]{{1,3}})"), r"\1\\cdot 10^{\2\3}"),
     (re.compile(rf"({DECIMAL.pattern})\s*x\s*(10\s*(?:\^|\*\*).*)"), r"\1\\cdot \2"),
-    (re.compile(r"([+-]?[0-9]+) +([0-9]+)/([0-9]+)"), r"\1\\frac{\2}{\3}"),
+    (re.compile(rf"([+-]?{INTEGER}) +([0-9]+)/([0-9]+)"), r"\1\\frac{\2}{\3}"),
 )
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4}")  # consecutive letters are a word or code, not a product of variables
 DERIVATIVE = re.compile(  # dx/dt is not a quotient of products with d: compared as text
@@ -183,7 +183,7 @@ class _Reader:
                 before = self.tokens[self.position - 1]
                 if divided or not self.may_follow(before):
                     raise Unreadable("x2, 2 3 or 1/2x")
-                mixed = before.isdigit() and self.next == "\\frac"
+                mixed = before.replace(",", "").isdigit() and self.next == "\\frac"
                 factor = self.factor()
                 if mixed and factor.op == "div" and all(arg.op == "num" for arg in factor.args):
                     above, below = (Fraction(arg.leaf) for arg in factor.args)

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from rpg.rewards.extract import BOX, content_of
+from rpg.rewards.extract import BOX, MAX_ANSWER_CHARS, TAIL_CHARS, boxed_list, content_of
 
 
 def read_table(name: str) -> dict[str, dict[str, tuple[str, str]]]:
@@ -50,6 +50,7 @@ UPRIGHT = "text|mathrm|textrm|textnormal|mbox|operatorname|textsf|rm"
 FONT = re.compile(rf"\\(?:{FONTS})\s*\{{([^{{}}]*)\}}")
 WRAPPED = re.compile(rf"\\(?:{UPRIGHT})\*?\s*\{{([^{{}}]*)\}}|\{{\\rm\s+([^{{}}]*)\}}")
 WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2}")
 COMMAND = re.compile(r"\\([A-Za-z]+)")
 SYNONYMS = {
     **{word: spaced(right) for word, (_, right) in TABLES["commands"].items()},
@@ -57,7 +58,8 @@ SYNONYMS = {
     **dict.fromkeys(TABLES["commands for a space"], " "),
 }
 NO_SPACE = re.compile(r",\\!|(?<!\\)\\!|\{,\}|\\allowbreak|\\[hv]?phantom\s*\{[^{}]*\}|\\(?:left|right)\.")
-THIN_SPACE = re.compile(r"(?<!\\)\\[,;: ]|(?!^)~")  # "~33" is about 33
+TWICE_ESCAPED = re.compile(r"\\(?=\\[A-Za-z]{2})|\\n(?![A-Za-z])")  # \\frac and \n, as in JSON
+THIN_SPACE = re.compile(r"(?<!\\)\\[,;: ]|(?!^)~|\\q?quad")  # "~33" is about 33
 EMPHASIS = re.compile(r"\*\*([^*]+)\*\*")
 MONEY = re.compile(r"^([-+]?)\$(?=[0-9.])")
 OVER = re.compile(r"\{([^{}]*)\\over(?![a-z])([^{}]*)\}")
@@ -71,9 +73,12 @@ LEAD = re.compile(
     r"(?![0-9])(?:[A-Za-z',\\{}$_^0-9() -]*\s)?(?:is|are|equals|be|[Ii]t's)"
     r"(?:\s+(?:equal to|given by|exactly|just|simply))?\s*:?\s+(?=\S)"
 )
-LEAD_WORDS = re.compile(r"(?i:so|thus|hence|therefore|final answer|the answer|exactly|option|choice)[,:]?\s+(?=[^a-z])")
+LEAD_WORDS = re.compile(
+    r"(?i:so|thus|hence|therefore|final answer|the answer|answer|exactly|option|choice|"
+    r"we (?:find|get|have|obtain)(?: that)?)[,:]?\s+(?=[^a-z]|[a-z](?![a-z])(?!\s+[a-z]{2}))"
+)
 TRAIL = re.compile(
-    r"\s+(?:is|are)\s+the(?:\s+(?:final|correct|required|desired))?\s+(?:answers?|values?|solutions?|results?)$"
+    r"\s+(?:is|are)\s+(?:the|our)(?:\s+(?:final|correct|required|desired))?\s+(?:answers?|values?|solutions?|results?)$"
 )
 DOUBT = re.compile(
     r"\b(?:no|not|\w+n't|never|neither|nor|either|cannot|unless|if|except|than|least|most|about|around|maybe|"
@@ -100,6 +105,18 @@ def normalize(text: str) -> str:
     text = SCALE.sub(lambda match: f" \\cdot 10^{{{SCALES[match[1]]}}} ", text)
     text = SIGNED_INFINITY.sub(r"\1", text)
     return " ".join(text.split())
+
+
+def bare_truth(text: str) -> str:
+    """Return a truth without JSON's escapes; of a solution, or of several boxes, what stands in the last boxes."""
+    if "\\begin" not in text:  # there, \\ ends a row
+        text = TWICE_ESCAPED.sub("", text)
+    boxes = list(BOX.finditer(text))
+    if len(boxes) > 1 or (boxes and len(text) > MAX_ANSWER_CHARS):
+        last = content_of(text, boxes[-1])
+        if last is not None and not WORD.search(text, last[1]):  # a word after it may be a unit
+            return boxed_list(text[-TAIL_CHARS:])
+    return text
 
 
 def raise_indices(text: str) -> str:
@@ -151,9 +168,11 @@ def strip_sentence(text: str) -> str:
     "The value is 12" gives 12; a sentence with a word of doubt or denial stays unchanged.
     """
     plain = " ".join(WHOLE_TEXT.sub(r" \1 ", text).split())
+    leads = (LEAD, LEAD_WORDS)
     if match := TRAIL.search(plain):
-        return plain[: match.start()]
-    for pattern in (LEAD, LEAD_WORDS):
+        plain = text = plain[: match.start()]
+        leads = (LEAD_WORDS,)
+    for pattern in leads:
         match = pattern.match(plain)
         if match and not DOUBT.search(match.group()):
             plain = text = plain[match.end() :]

@@ -4,6 +4,7 @@ Reads only brackets, separators and relation signs; values stay text.
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeGuard
 
@@ -11,6 +12,12 @@ INFINITY = "\\infty"
 NAME = re.compile(
     r"[A-Z](?:_\{?\w\}?)?(?:\s*[A-Z](?:_\{?\w\}?)?){1,3}|"  # the segment AB
     r"(?:[A-Za-z]|\\(?!pi\b)[a-z]+)'*(?:_(?:\{[^{}]*\}|\w|\\[a-z]+))?'*(?:\s*\(\s*(?:[A-Za-z](?:\s*,\s*[A-Za-z])*)\s*\))?"
+)
+# |AB|, P:Q, V_{1}:V_{2}, \frac{AB}{CD}: a length, or a ratio of lengths, areas or volumes
+PART = r"[A-Z](?:_(?:\w|\{\w+\})|[A-Z]{0,4})"
+MEASURE = re.compile(
+    rf"\|[A-Z]{{2}}\||{PART}(?:\s*:\s*{PART})+|"
+    r"\\frac\s*\{[A-Z]{2}\}\s*\{[A-Z]{2}\}|[A-Z]{2}/[A-Z]{2}"
 )
 NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
 OPENING, CLOSING = "([{", ")]}"
@@ -45,7 +52,7 @@ class Items(NamedTuple):
 
     "," in any order, "{" a set, "()", "[]", "(]", "[)" a tuple or an interval; of parts of the number line "or", "and",
     "without", "either" (parted by a comma: all hold or, where they cannot, one of them) and "in" (name, part);
-    "matrix" rows, "row" cells.
+    "matrix" rows, "row" cells; "point" the assignments of one solution: (x, y) = (3, 4).
     """
 
     kind: str
@@ -69,6 +76,11 @@ def is_name(text: str) -> bool:
     return bool(NAME.fullmatch(text)) and text not in NO_NAMES
 
 
+def names_value(text: str) -> bool:
+    """Return whether this is the left side of an equation that states a value: x, |AB|, P:Q."""
+    return is_name(text) or bool(MEASURE.fullmatch(text))
+
+
 def is_assignment(item: Structure) -> TypeGuard[Relation]:
     """Return whether this has the form x = 3, for any name and value."""
     return isinstance(item, Relation) and item.signs == ("=",) and is_name(item.sides[0])
@@ -82,8 +94,8 @@ def bounded_name(item: Structure) -> str:
         return item.items[0] if item.kind == "in" else ""
     if not isinstance(item, Relation) or not INEQUALITIES.issuperset(item.signs):
         return ""
-    inside = ABSOLUTE.fullmatch(item.sides[0])
-    names = {*filter(is_name, (inside[1] if inside else item.sides[0], *item.sides[1:]))}
+    insides = (match[1] if (match := ABSOLUTE.fullmatch(side)) else side for side in item.sides)
+    names = {*filter(is_name, insides)}
     return names.pop() if len(names) == 1 else ""
 
 
@@ -160,10 +172,40 @@ def _read_list(parts: list[str], separators: list[str]) -> Structure:
     first = items[0]
     if is_assignment(first) and all(isinstance(item, str) for item in items[1:]):  # "x = 1, 2"
         items = [Relation((first.sides[0], part), ("=",)) for part in (first.sides[1], *parts[1:])]
+    if points := _points(items):
+        return Items(",", points)
     flat = []
     for item in items:
-        flat.extend(item.items if isinstance(item, Items) and item.kind == "," else (item,))
+        flat.extend(item.items if isinstance(item, Items) and item.kind in (",", "point") else (item,))
     return Items(",", tuple(flat))
+
+
+def _points(items: Sequence[Structure]) -> tuple[Items, ...]:
+    """Return the points that a list names: (x, y) = (1, 2), (3, 4) or x = 1, y = 2, x = 3, y = 4; else ()."""
+    first = items[0]
+    if isinstance(first, Items) and first.kind == "point":
+        names = [relation.sides[0] for relation in first.items]
+        others = [item for item in items if isinstance(item, Items) and len(item.items) == len(names)]
+        values = [[x.sides[1] if isinstance(x, Relation) else x for x in item.items] for item in others]
+        if len(others) < len(items) or any(item.kind not in ("point", "()") for item in others):
+            return ()
+        named = [[x.sides[0] if isinstance(x, Relation) else name for x, name in zip(item.items, names, strict=True)]
+                 for item in others]  # fmt: skip
+    elif all(is_assignment(item) for item in items):
+        sides = [item.sides for item in items if isinstance(item, Relation)]
+        count = len({name for name, _ in sides})
+        if count == 1 or count == len(sides) or len(sides) % count:
+            return ()
+        parts = [sides[start : start + count] for start in range(0, len(sides), count)]
+        named, values = ([[side[n] for side in part] for part in parts] for n in (0, 1))
+        if any(len({*part}) < count for part in named):
+            return ()
+    else:
+        return ()
+    return tuple(
+        Items("point", tuple(Relation((name, str(value)), ("=",)) for name, value in zip(*pair, strict=True)))
+        for pair in zip(named, values, strict=True)
+    )
 
 
 def _read_relation(sides: list[str], signs: list[str]) -> Structure:
@@ -178,7 +220,7 @@ def _read_relation(sides: list[str], signs: list[str]) -> Structure:
     if signs == ["="] and (names := enclosed(sides[0])) and (values := enclosed(sides[1])):
         left, right = (split(inside[1], SEPARATOR)[0] for inside in (names, values))
         if len(left) == len(right) and all(is_name(name) for name in left):
-            return Items(",", tuple(Relation(pair, ("=",)) for pair in zip(left, right, strict=True)))
+            return Items("point", tuple(Relation(pair, ("=",)) for pair in zip(left, right, strict=True)))
     return Relation(tuple(sides), tuple(signs))
 
 
