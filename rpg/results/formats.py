@@ -13,7 +13,7 @@ from rich.measure import Measurement
 from rich.theme import Theme
 
 from rpg.registry.labels import family
-from rpg.results.messages import printable
+from rpg.results.messages import merged, printable, shortened
 from rpg.results.table import Table
 
 LEGEND = "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise"
@@ -24,6 +24,8 @@ EXPLANATIONS = {  # column of a table: legend of its sign
 MARKS = {"RPG-REINFORCE": "◆ ", "RPG": "◇ ", "baseline": ""}
 MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$", "*": r"\*"})
 MISSING = "–"
+HEADING = 24  # characters of a benchmark's name in a heading
+MOST_NOTES = 5  # in a terminal, so that the table stays on its screen
 NARROWEST, UNLIMITED = 24, 10_000  # characters of the labels' column in a narrow terminal; of no terminal
 
 
@@ -32,8 +34,11 @@ def escape_md(text: str) -> str:
     return printable(text).translate(MD_SPECIAL).replace("](", "]&#40;")
 
 
-def markdown(table: Table) -> str:
-    """Return the table as markdown, with the paper's values below each row and the notes as a list."""
+def markdown(table: Table, most_notes: int | None = None) -> str:
+    """Return the table as markdown, with the paper's values below each row and the notes as a list.
+
+    most_notes: how many notes are shown, those on what was left out first; the others are counted.
+    """
     cells = {(cell["method"], cell["benchmark"]): cell for cell in table.records()}
     places = [(name, column) for name in table.benchmarks for column in ("last", "best")]
     rows, pass_rows = [], []
@@ -49,7 +54,8 @@ def markdown(table: Table) -> str:
             values = [cells.get((label, name), {}).get(power) for power in powers]
             if any(value is not None for value in values):
                 pass_rows.append([shown, escape_md(name), *map(_number, values)])
-    heads = [f"{escape_md(name)} {column.capitalize()}" for name, column in places]
+    short = shortened(table.benchmarks, HEADING)
+    heads = [f"{escape_md(short[name])} {column.capitalize()}" for name, column in places]
     legend = [text for key, text in EXPLANATIONS.items() if any(cell[key] is not None for cell in cells.values())]
     if table.judges:
         legend.append(f"judge: {escape_md(', '.join(table.judges))}")
@@ -57,7 +63,10 @@ def markdown(table: Table) -> str:
     if pass_rows:
         parts.append(["pass@k at the last validation (unbiased estimate)"])
         parts.append(grid(["Method", "Benchmark", *powers], pass_rows, texts=2))
-    parts.append([f"- {escape_md(note.text)}" for note in table.notes])
+    texts = merged(table.notes)
+    parts.append([f"- {escape_md(text)}" for text in texts[:most_notes]])
+    if most_notes is not None and len(texts) > most_notes:
+        parts[-1].append(f"- {len(texts) - most_notes} more notes: --format md")
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
@@ -122,7 +131,7 @@ def terminal(table: Table) -> str:
     """Return the markdown rendered by rich."""
     console = Console(theme=Theme({"markdown.em": "underline"}))
     with console.capture() as capture:
-        console.print(_Markdown(markdown(table).replace("<u>", "*").replace("</u>", "*")), crop=False)
+        console.print(_Markdown(markdown(table, MOST_NOTES).replace("<u>", "*").replace("</u>", "*")), crop=False)
     return capture.get()
 
 

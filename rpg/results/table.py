@@ -13,8 +13,8 @@ from rpg.names import ACCURACY
 from rpg.registry.datasets import BENCHMARKS
 from rpg.registry.labels import order_of
 from rpg.results import measures
-from rpg.results.messages import Note, ResultsError
-from rpg.results.run_settings import differing, settings
+from rpg.results.messages import Note, ResultsError, listed
+from rpg.results.run_settings import differing, setting, settings
 from rpg.results.runs import RunLog, not_of_one_kind
 from rpg.results.samples import Samples, samples_at
 
@@ -130,7 +130,7 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[Note] = (), paper: Table
     kept = list(notes)
     for count in sorted({len(group) for group in rows.values() if len(group) > 1}):
         labels = [label for label, group in rows.items() if len(group) == count]
-        which = "every row" if len(labels) == len(rows) else ", ".join(labels)
+        which = "every row" if len(labels) == len(rows) else listed(labels)
         kept.append(Note(f"mean and standard error over {count} runs: {which}"))
     lines = []
     for label, group in rows.items():
@@ -219,9 +219,8 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
         samples.append(own_samples)
         notes += [note.about(run.name) for note in dict.fromkeys([*run.notes, *left_out])]
         if run.stopped_early:
-            notes.append(
-                Note(f"{run.name}: at step {run.last_step} of {run.planned_steps}, still running or stopped early")
-            )
+            text = f"at step {run.last_step} of {run.planned_steps}, still running or stopped early"
+            notes.append(Note(text).about(run.name))
     for name in sorted({name for curves in accuracies for name in curves}):
         series = [curves[name] for curves in accuracies if name in curves]
         if len(series) < len(group):
