@@ -15,7 +15,7 @@ import yaml
 
 from rpg.config.fingerprint import HISTORY
 from rpg.config.keys import by_name
-from rpg.files.atomic import CONFIG, ENVIRONMENT
+from rpg.files.atomic import CONFIG, ENVIRONMENT, LEFT_OUT
 from rpg.logged import VALIDATED, training_reward
 from rpg.registry.datasets import benchmark_of
 from rpg.registry.labels import method_of, method_of_name
@@ -99,6 +99,7 @@ class RunLog:
         metrics: steps x metrics, as `frame` makes it.
         config: the resolved configuration, or {}. environment: environment.json, or {}.
         notes: what was left out, replaced or guessed.
+        failed: (step, data_source) -> number of responses without a reward, by LEFT_OUT.
     """
 
     name: str
@@ -108,6 +109,7 @@ class RunLog:
     config: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
+    failed: Counter[tuple[int, str]] = field(default_factory=Counter)
 
     @property
     def method(self) -> str:
@@ -255,7 +257,8 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
         if steps := list(metrics.index[np.isinf(metrics[metric])]):
             more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
             notes.append(Note(f"{metric} is not finite at step {steps[0]}{more}; left out", left_out=True))
-    run = RunLog(str(name), path, directory, metrics, config, environment, tuple(notes))
+    failed, failures = read_failures(directory / LEFT_OUT)
+    run = RunLog(str(name), path, directory, metrics, config, environment, (*notes, *failures), failed)
     accurate = set(run.accuracy_metrics.values())
     for metric, source in run.validations("reward").items():
         if source not in accurate:
@@ -274,3 +277,14 @@ def read_mapping(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ResultsError(f"{path}: holds no settings")
     return content
+def read_failures(path: Path) -> tuple[Counter[tuple[int, str]], tuple[Note, ...]]:
+    """Return (step, data_source) -> number of responses in LEFT_OUT, and a note that says why the last one failed."""
+    if not path.exists():
+        return Counter(), ()
+    lines, notes = read_lines(path, lambda line: ((line["step"], line["data_source"]), line["why"]), whole=False)
+    for _, why in lines[-1:]:
+        text = f"failed rewards: {len(lines)}; accuracies count these responses as wrong, the training reward does not"
+        notes = (*notes, Note(f"{text}; {why:.100} ({path.name})"))
+    return Counter(place for place, _ in lines), notes
+
+
