@@ -21,6 +21,7 @@ LABELS: dict[str, tuple[Method, str | None]] = {
 BASELINES = tuple(label for label, (row, _) in LABELS.items() if not row.has_divergence)
 METHODS = tuple(label for label in LABELS if "(" not in label)  # without variants
 DASHES: tuple[Dash, ...] = get_args(Dash)
+ESTIMATORS = frozenset(row.resolved_settings().get("estimator") for row in ROWS)
 OTHER_COLOURS = ("#17becf", "#bcbd22", "#e377c2", "#393b79", "#637939", "#843c39")
 
 
@@ -55,7 +56,8 @@ def method_of(settings: Mapping[str, Any]) -> str | None:
     """Return the label of a configuration's method, or None if no method of the table fits.
 
     A method fits by its loss, estimator, filter, and what else tells it from another. Without such a method the first
-    with this loss and estimator counts, then that with this RPG loss.
+    with this loss and estimator counts, then that with this RPG loss. An RPG loss with an estimator that no method has,
+    such as the user's, is labelled by both.
 
     settings: by the names of rpg/config/keys.py; None for a key that the configuration lacks.
     """
@@ -71,7 +73,8 @@ def method_of(settings: Mapping[str, Any]) -> str | None:
             has = {**(USUAL if names == exact else {}), **row.resolved_settings(divergence=divergence)}
             fits = all(has.get(name, actual[name]) == actual[name] for name in names)
             if fits and (len(names) > 1 or row.has_divergence):
-                return label
+                foreign = actual["estimator"] not in (None, *ESTIMATORS)
+                return f"{actual['estimator']} + {actual['loss']}" if foreign else label
     return None
 
 
