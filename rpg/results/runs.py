@@ -24,7 +24,7 @@ from rpg.results.messages import Note, ResultsError
 from rpg.results.run_settings import judge_of_config, setting
 
 METRICS = "metrics.jsonl"
-
+CHECKPOINTS = Path("checkpoints")  # where launch scripts put their runs
 Record = tuple[int, dict[str, float]]  # step, metrics
 Filter = Callable[[str], bool]  # selects the metrics to read by name
 Parsed = TypeVar("Parsed")
@@ -219,14 +219,24 @@ def load_runs(paths: Iterable[Path], keep: Filter = lambda name: True) -> tuple[
     return runs, notes
 
 
-def find_logs(paths: Iterable[Path]) -> tuple[list[Path], list[Note]]:
-    """Return the logs in `paths`, each a log or a folder with runs below it, and a note for one without."""
+def or_checkpoints(paths: list[Path]) -> list[Path]:
+    """Return the paths, or ./checkpoints without any. Raises ResultsError if that does not exist."""
+    if not paths and not CHECKPOINTS.is_dir():
+        raise ResultsError(f"no {CHECKPOINTS}/ in {Path.cwd()}; give a run's directory")
+    return paths or [CHECKPOINTS]
+
+
+def find_logs(paths: Iterable[Path], files_of_run: Iterable[str] = (METRICS,)) -> tuple[list[Path], list[Note]]:
+    """Return the logs in `paths`, each a log or a folder with runs below it, and a note for one without.
+
+    files_of_run: any of these names makes a directory a run's.
+    """
     logs, notes = [], []
     for path in paths:
         before = len(logs)
         logs += [path] * path.is_file()
         for folder, below, files in os.walk(path):
-            if METRICS in files:
+            if not {*files_of_run}.isdisjoint(files):
                 logs.append(Path(folder, METRICS))
                 below.clear()  # do not search inside a run's directory
             below.sort()
@@ -268,15 +278,6 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
     return run
 
 
-def read_mapping(path: Path) -> dict[str, Any]:
-    """Read a YAML or JSON file with a mapping. Raises ResultsError for other content."""
-    try:
-        content = yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, ValueError) as error:
-        raise ResultsError(f"{path}: cannot be read: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise ResultsError(f"{path}: holds no settings")
-    return content
 def read_failures(path: Path) -> tuple[Counter[tuple[int, str]], tuple[Note, ...]]:
     """Return (step, data_source) -> number of responses in LEFT_OUT, and a note that says why the last one failed."""
     if not path.exists():
@@ -288,3 +289,12 @@ def read_failures(path: Path) -> tuple[Counter[tuple[int, str]], tuple[Note, ...
     return Counter(place for place, _ in lines), notes
 
 
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Read a YAML or JSON file with a mapping. Raises ResultsError for other content."""
+    try:
+        content = yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError) as error:
+        raise ResultsError(f"{path}: cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise ResultsError(f"{path}: holds no settings")
+    return content
