@@ -38,12 +38,7 @@ def try_reward(
     right ones or above, else 0.
     Raises RewardError, DataError and ResultsError for files that cannot be used.
     """
-    reward, options = find_reward(file, name), {}
-    for text in keywords:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise ResultsError(f"--keywords {text}: write KEY=VALUE")
-        options[key] = yaml.safe_load(value)
+    reward, options = find_reward(file, name), options_of(keywords)
     try:
         load(reward.file, reward.function)
     except RewardError as error:
@@ -104,6 +99,13 @@ def try_reward(
         )
         return 1
     return 1 if failed else 0
+
+
+def options_of(keywords: Sequence[str]) -> dict[str, Any]:
+    """Return the reward_kwargs of texts KEY=VALUE. Raises ResultsError for another text."""
+    if wrong := [text for text in keywords if "=" not in text]:
+        raise ResultsError(f"--keywords {wrong[0]}: write KEY=VALUE")
+    return {key: yaml.safe_load(value) for key, _, value in (text.partition("=") for text in keywords)}
 
 
 def means(scores: dict[str, list[Score]]) -> str:
