@@ -7,7 +7,7 @@ every page that opens without a network.
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import matplotlib
@@ -67,11 +67,16 @@ OWN_LABELS_STYLE = {**STYLE, "text.parse_math": True}
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel: label of a table's row -> values by step of each of its runs."""
+    """One panel.
+
+    rows: label of a table's row -> values by step of each of its runs. intervals: label -> 95 % interval over problems
+    of the last value, of single runs with samples.
+    """
 
     title: str
     rows: dict[str, list[pd.Series]]
     is_validation: bool = False
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def is_drawn(metric: str) -> bool:
@@ -88,7 +93,9 @@ def make_panels(table: Table, pass_at: int | None = None) -> list[Panel]:
     accuracies = {label: [run.accuracies() for run in runs] for label, runs in table.rows.items()}
     for name in table.benchmarks:
         rows = {label: [curves[name] for curves in runs if name in curves] for label, runs in accuracies.items()}
-        panels.append(Panel(f"{name} accuracy", rows, is_validation=True))
+        cells = table.cells.loc[(table.cells["benchmark"] == name) & table.cells["last_low"].notna()]
+        intervals = {cell.method: (cell.last_low, cell.last_high) for cell in cells.itertuples()}
+        panels.append(Panel(f"{name} accuracy", rows, True, intervals if len(rows) <= MOST_NAMES else {}))
     if pass_at is not None:
         panels += _pass_panels(table, pass_at)
     for title, metric in PANELS.items():
@@ -127,7 +134,8 @@ def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
     axes.set_title(shortened([title], TITLE)[title] if panel.is_validation else title, loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
     smoothed = not panel.is_validation and any(len(series) >= SMOOTHED for own in panel.rows.values() for series in own)
-    axes.set_xlabel("step (strong lines: running mean)" if smoothed else "step")
+    remark = " (strong lines: running mean)" if smoothed else " (bars: 95 % intervals)" if panel.intervals else ""
+    axes.set_xlabel(f"step{remark}")
     for number, (label, members) in enumerate(panel.rows.items()):
         look, gid = looks[label], f"run-{number}"
         lines = members if panel.is_validation else [smooth(series) for series in members]
@@ -139,6 +147,9 @@ def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
         elif smoothed:
             for series in map(thin, members):
                 axes.plot(series.index, series, color=look.colour, linewidth=0.8, alpha=0.3, gid=f"{gid}-raw")
+        if label in panel.intervals:
+            last = members[0].index[-1]
+            axes.vlines(last, *panel.intervals[label], color=look.colour, alpha=0.5, gid=f"{gid}-band")
         marker = "o" if panel.is_validation else None
         for series in map(thin, lines):
             style = {"color": look.colour, "linestyle": look.dash, "marker": marker, "markersize": 4, "clip_on": False}

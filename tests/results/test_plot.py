@@ -221,3 +221,16 @@ def test_options_of_the_plot(plotted, tmp_path):
     page = (tmp_path / "p" / "index.html").read_text()
     assert "<h1>My title</h1>" in page
     assert "beside paper, table 3" in page
+
+
+def test_a_single_run_has_the_interval_of_its_last_validation(tmp_path):
+    """Ninety problems, 45 right: the bar is 0.5 +- 1.96 sqrt(0.25 / 90) = 0.5 +- 0.103, and inside the axis."""
+    run = write_run(tmp_path / "r", records([0.4, 0.5]), config("r", steps=2))
+    write_samples(run, 2, [{"input": f"p{n}", "gts": "4", "output": "", "acc": n % 2} for n in range(90)])
+    panel = make_panels(build_table(*load_runs([run])))[0]
+    assert panel.intervals == {"RPG-URKL": pytest.approx((0.397, 0.603), abs=0.02)}
+    axes = Figure().subplots()
+    draw(axes, panel, looks_of(["RPG-URKL"]))
+    low, high = axes.get_ylim()
+    assert low < panel.intervals["RPG-URKL"][0] < panel.intervals["RPG-URKL"][1] < high
+    assert axes.get_xlabel() == "step (bars: 95 % intervals)"
