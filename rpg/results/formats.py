@@ -24,8 +24,8 @@ EXPLANATIONS = {  # column of a table: legend of its sign
 MARKS = {"RPG-REINFORCE": "◆ ", "RPG": "◇ ", "baseline": ""}
 MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$", "*": r"\*"})
 MISSING = "–"
-HEADING = 24  # characters of a benchmark's name in a heading
-MOST_NOTES = 5  # in a terminal, so that the table stays on its screen
+# of a terminal: notes, so that the table stays on its screen; characters of a label, and of a benchmark in a heading
+MOST_NOTES, LABEL, HEADING, LONG_HEADING = 5, 78, 16, 24
 NARROWEST, UNLIMITED = 24, 10_000  # characters of the labels' column in a narrow terminal; of no terminal
 
 
@@ -34,17 +34,18 @@ def escape_md(text: str) -> str:
     return printable(text).translate(MD_SPECIAL).replace("](", "]&#40;")
 
 
-def markdown(table: Table, most_notes: int | None = None) -> str:
+def markdown(table: Table, brief: bool = False) -> str:
     """Return the table as markdown, with the paper's values below each row and the notes as a list.
 
-    most_notes: how many notes are shown, those on what was left out first; the others are counted.
+    brief: for a terminal, with short labels and headings and MOST_NOTES, those on what was left out first.
     """
     cells = {(cell["method"], cell["benchmark"]): cell for cell in table.records()}
     places = [(name, column) for name in table.benchmarks for column in ("last", "best")]
     rows, pass_rows = [], []
     powers = [name for name in table.cells if name.startswith("pass@")]
+    labels = shortened(table.rows, LABEL if brief else UNLIMITED)
     for label in table.rows:
-        shown = MARKS[family(table.method(label))] + escape_md(label)
+        shown = MARKS[family(table.method(label))] + escape_md(labels[label])
         pairs = [(cells.get((label, name), {}), column) for name, column in places]
         rows.append([shown, *(_value(cell, column) for cell, column in pairs)])
         if any(cell.get("paper_last") is not None for cell, _ in pairs):
@@ -54,7 +55,8 @@ def markdown(table: Table, most_notes: int | None = None) -> str:
             values = [cells.get((label, name), {}).get(power) for power in powers]
             if any(value is not None for value in values):
                 pass_rows.append([shown, escape_md(name), *map(_number, values)])
-    short = shortened(table.benchmarks, HEADING)
+    width = (HEADING if len(table.benchmarks) > 1 else LONG_HEADING) if brief else UNLIMITED
+    short = shortened(table.benchmarks, width)
     heads = [f"{escape_md(short[name])} {column.capitalize()}" for name, column in places]
     legend = [text for key, text in EXPLANATIONS.items() if any(cell[key] is not None for cell in cells.values())]
     if table.judges:
@@ -64,9 +66,9 @@ def markdown(table: Table, most_notes: int | None = None) -> str:
         parts.append(["pass@k at the last validation (unbiased estimate)"])
         parts.append(grid(["Method", "Benchmark", *powers], pass_rows, texts=2))
     texts = merged(table.notes)
-    parts.append([f"- {escape_md(text)}" for text in texts[:most_notes]])
-    if most_notes is not None and len(texts) > most_notes:
-        parts[-1].append(f"- {len(texts) - most_notes} more notes: --format md")
+    most = MOST_NOTES if brief else len(texts)
+    more = [f"{len(texts) - most} more notes: --format md"] if len(texts) > most else []
+    parts.append([f"- {escape_md(text)}" for text in [*texts[:most], *more]])
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
@@ -131,7 +133,7 @@ def terminal(table: Table) -> str:
     """Return the markdown rendered by rich."""
     console = Console(theme=Theme({"markdown.em": "underline"}))
     with console.capture() as capture:
-        console.print(_Markdown(markdown(table, MOST_NOTES).replace("<u>", "*").replace("</u>", "*")), crop=False)
+        console.print(_Markdown(markdown(table, brief=True).replace("<u>", "*").replace("</u>", "*")), crop=False)
     return capture.get()
 
 

@@ -300,11 +300,16 @@ def test_notes_are_few_and_short_and_below_the_table(monkeypatch):
     assert len(json.loads(FORMATS["json"](table))["notes"]) == 16
 
 
-def test_a_long_name_of_a_benchmark_fits_a_heading(monkeypatch):
+def test_long_names_fit_a_terminal_and_are_whole_in_markdown(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    text = FORMATS["terminal"](made({**ROW, "benchmark": "MATH/our-lab_competition-" + "x" * 65 + "_annotators"}))
+    benchmark, label = "MATH/our-lab_competition-" + "x" * 65 + "_annotators", f"{'sweep-' * 26}1"
+    table = made({**ROW, "method": label}, {**ROW, "method": label, "benchmark": benchmark})
+    text = FORMATS["terminal"](table)
     assert max(map(len, text.splitlines())) <= 80
-    assert "MATH/our-lab…" in text
+    assert "MATH/our…otators" in text
+    assert len(text.splitlines()) < 24
+    assert label in FORMATS["md"](table)
+    assert benchmark in FORMATS["md"](table)
 
 
 def test_without_runs_the_message_names_what_is_missing(tmp_path, monkeypatch, capsys):
