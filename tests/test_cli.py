@@ -13,6 +13,8 @@ import pytest
 from rpg import cli
 from rpg.objectives.proofs import verify_command
 from rpg.registry import recipe
+from rpg.registry.list_command import cells, columns
+from rpg.registry.scripts import listed
 
 ROOT = Path(__file__).parents[1]
 
@@ -49,8 +51,27 @@ def test_list_in_a_terminal(height):
     header, *lines = shown.decode().splitlines()
     assert header.split()[0] == "name"
     assert (lines[-1] == header) == (height == 20)
-    names = [line.split()[0] for line in lines if line != header]
-    assert names == [name for name, path in recipe.paths().items() if path.parent.name == "cpu"]
+    names = [line.split()[0] for line in lines if line and line != header and not line.startswith("cpu: ")]
+    assert sorted(names) == sorted(name for name, path in recipe.paths().items() if path.parent.name == "cpu")
+
+
+def test_every_name_of_the_list_fits_eighty_columns():
+    rows = [[text, *cells(name)] for text, name in listed().items()]
+    lines = "\n".join(columns(rows, height=24)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert {row[0] for row in rows} <= {line.partition(" ")[0] for line in lines}
+
+
+def test_options_of_the_list(capsys):
+    for option, value, shown in (
+        ("--size", "cpu", "dapo_cpu\tcpu"),
+        ("--method", "DAPO", "dapo_cpu\tcpu\tDAPO"),
+        ("--task", "gsm8k", "GSM8K"),
+    ):
+        assert cli.main(["list", option, value]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert 0 < len(lines) < len(listed())
+        assert any(shown in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +98,8 @@ def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["score", "x", "--rows", "3"], "--rows requires --reward"),
-        (["score", "x", "--reward", "r.py", "--out", "y"], "--out cannot be used with --reward"),
+        (["score", "x", "--rows", "3"], "--rows requires --reward and a parquet file"),
+        (["score", "x", "--reward", "r.py", "--out", "y"], "--out requires a run"),
         (["demo", "foo=1"], "foo=1: no such setting"),
         (["demo", "--prepare-only", "data.seed=1"], "data.seed=1: is for the run"),
         (["list", "--task", "foo"], "--task foo: no such name"),

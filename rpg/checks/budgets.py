@@ -150,5 +150,7 @@ def checkpoints_fit(run: RunConfig, shape: Shape) -> Findings:
     level: Level = "ok"
     if most * size > free + saved * size:
         level = "error" if min(most, 2) * size > free + saved * size else "warning"
-    remedy = "" if level == "ok" else f"set CKPTS_DIR elsewhere, or {KEYS['kept']}=2"
+    remedy = "" if level == "ok" else "set CKPTS_DIR elsewhere"
+    if remedy and most > 2:
+        remedy += f", or {KEYS['kept']}=2"
     yield Diagnostic("checkpoints", ABSENT, result, remedy, level)

@@ -12,8 +12,8 @@ from rpg.registry.datasets import BY_ENTRY
 from rpg.registry.methods import METHODS
 from rpg.registry.scripts import ScriptName, listed, overrides
 
+WIDTH = 78  # of a name and a method
 DEFAULT_ENTRY = "dapo_math"  # of the Hydra group `dataset`, in rpg_trainer.yaml
-COLUMNS = ("name (rpg train NAME)", "size", "method", "model", "task")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,15 +45,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def columns(rows: Sequence[Sequence[str]], height: int) -> Iterator[str]:
-    """Yield aligned lines with a header, repeated at the end if the first scrolls away.
-
-    A line may be wider than the terminal: a name that is cut cannot be copied.
-    """
-    widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
-    header, *lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (COLUMNS, *rows)]
-    yield from [header, *lines]
-    if len(lines) >= height:
-        yield header
+    """Yield names and methods in 80 columns, by size, model and task; the header again at the end of a long list."""
+    header = "name (rpg train NAME)".ljust(max(len(row[0]) for row in rows)) + "  method"
+    yield header
+    groups: dict[str, list[Sequence[str]]] = {}
+    for row in rows:
+        groups.setdefault(f"{row[1]}: {row[3]}, {row[4]}", []).append(row)
+    for title, members in groups.items():
+        yield f"\n{title}"
+        width = max(len(row[0]) for row in members)
+        yield from (f"{row[0].ljust(min(width, WIDTH - len(row[2])))}  {row[2]}" for row in members)
+    if len(rows) >= height:
+        yield f"\n{header}"
 
 
 def cells(name: ScriptName) -> list[str]:

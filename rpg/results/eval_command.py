@@ -20,6 +20,7 @@ from rpg.results.messages import ResultsError, exit_code, refusing
 from rpg.results.runs import METRICS, load_runs
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES
+from rpg.rewards.user_function import find_reward
 from rpg.run.processes import call
 from rpg.run.start import dry_run
 
@@ -31,9 +32,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which = "run directory (its newest complete checkpoint) or global_step_N in it (default: the untrained model)"
     parser.add_argument("--checkpoint", type=Path, metavar="DIR", help=which)
     default = "(default: the run's, without a checkpoint the script's)"
-    parser.add_argument("--files", nargs="+", type=Path, metavar="FILE", help=f"parquet files {default}")
+    parser.add_argument(
+        "--files", "--test", nargs="+", type=Path, metavar="FILE", help=f"parquet files to validate on {default}"
+    )
+    parser.add_argument("--train", type=Path, metavar="FILE", help="if the training file moved: verl opens it as well")
+    parser.add_argument("--model", metavar="M", help=f"model directory or hub name {default}")
     parser.add_argument("--samples", type=int, metavar="K", help=f"answers to each row {default}")
-    parser.add_argument("--judge", choices=JUDGES, help=f"docs/judges.md {default}")
+    scorer = parser.add_mutually_exclusive_group()
+    scorer.add_argument("--judge", choices=JUDGES, help=f"docs/judges.md {default}")
+    scorer.add_argument("--reward", metavar="FILE", help=f"Python file with your reward function {default}")
     where = "new run directory for the results (default: RUN/eval-global_step_N, or checkpoints/NAME-untrained)"
     parser.add_argument("--out", type=Path, metavar="DIR", help=where)
     parser.add_argument("--print", action="store_true", dest="only_print", help="print the command, do not run it")
@@ -54,10 +61,17 @@ def run(args: argparse.Namespace) -> int:
     if (out / METRICS).exists():  # which would be overwritten
         raise ResultsError(f"{out}: is already a run; give a new directory (--out)")
     overrides = [f"judge={args.judge}"] if args.judge else []
+    if args.reward:
+        overrides.append(override(KEYS["reward"], find_reward(args.reward).file))
+    if args.model:
+        is_local = Path(args.model).expanduser().is_dir()
+        overrides.append(override(KEYS["model"], Path(args.model).expanduser().absolute() if is_local else args.model))
     if args.samples is not None:
         overrides.append(f"{KEYS['val_n']}={args.samples}")
     if args.files:
         overrides.append(override(KEYS["val_files"], [file.absolute() for file in args.files]))
+    if args.train:
+        overrides.append(override(KEYS["train_files"], [args.train.absolute()]))
     command = command_of(script, checkpoint, out, [*overrides, *args.overrides])
     print(shlex.join(command), flush=True)
     if args.only_print:
@@ -66,4 +80,7 @@ def run(args: argparse.Namespace) -> int:
         return code
     table = build_table(*load_runs([out], is_validation))
     show(table)
+    runs = [checkpoint.parent, out] if checkpoint else [out]
+    print(f"next: {shlex.join(['rpg', 'table', *map(str, runs)])}")
+    print(f"or:   {shlex.join(['rpg', 'score', str(out), '--reward', 'FILE.py'])}  # its answers by another function")
     return exit_code(table.notes)

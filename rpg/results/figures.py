@@ -7,7 +7,7 @@ every page that opens without a network.
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import matplotlib
@@ -16,13 +16,16 @@ import pandas as pd
 
 matplotlib.use("Agg")
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from rpg.logged import ALL_GROUPS, REWARDS, is_validation
+from rpg.registry.labels import SCALE, is_logarithmic, places_of, scale_of
 from rpg.registry.methods import Look
-from rpg.results.messages import printable
+from rpg.results.messages import printable, shortened
 from rpg.results.samples import pass_by_step
 from rpg.results.table import Table
 
@@ -43,7 +46,9 @@ PANELS = {
 DRAWN = frozenset([*PANELS.values(), *REWARDS])
 MOST_POINTS = 2000  # points of a line; more are not visible, and an SVG with a million has 30 MB
 SMOOTHING = 0.1  # share of the steps in a running mean; raw values stay visible behind it
-LETTERS = 38  # characters of a label that fit below one panel
+MOST_NAMES = 8  # rows above which the legend is in columns, or a scale of colours
+SMOOTHED = 20  # steps from which a line is smoothed
+LETTERS, TITLE = 28, 34  # characters of a label that fit below one panel, of a benchmark's title above it
 STYLE: dict[Any, Any] = {  # matplotlib's type lists every key
     "font.size": 11,
     "axes.titlesize": 12,
@@ -62,11 +67,16 @@ OWN_LABELS_STYLE = {**STYLE, "text.parse_math": True}
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel: label of a table's row -> values by step of each of its runs."""
+    """One panel.
+
+    rows: label of a table's row -> values by step of each of its runs. intervals: label -> 95 % interval over problems
+    of the last value, of single runs with samples.
+    """
 
     title: str
     rows: dict[str, list[pd.Series]]
     is_validation: bool = False
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def is_drawn(metric: str) -> bool:
@@ -83,7 +93,9 @@ def make_panels(table: Table, pass_at: int | None = None) -> list[Panel]:
     accuracies = {label: [run.accuracies() for run in runs] for label, runs in table.rows.items()}
     for name in table.benchmarks:
         rows = {label: [curves[name] for curves in runs if name in curves] for label, runs in accuracies.items()}
-        panels.append(Panel(f"{name} accuracy", rows, is_validation=True))
+        cells = table.cells.loc[(table.cells["benchmark"] == name) & table.cells["last_low"].notna()]
+        intervals = {cell.method: (cell.last_low, cell.last_high) for cell in cells.itertuples()}
+        panels.append(Panel(f"{name} accuracy", rows, True, intervals if len(rows) <= MOST_NAMES else {}))
     if pass_at is not None:
         panels += _pass_panels(table, pass_at)
     for title, metric in PANELS.items():
@@ -118,9 +130,12 @@ def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
 
     Every line has the gid run-<i>, by which the page hides it; i is the row's number.
     """
-    axes.set_title(printable(panel.title), loc="left")
+    title = printable(panel.title)
+    axes.set_title(shortened([title], TITLE)[title] if panel.is_validation else title, loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
-    axes.set_xlabel("step")
+    smoothed = not panel.is_validation and any(len(series) >= SMOOTHED for own in panel.rows.values() for series in own)
+    remark = " (strong lines: running mean)" if smoothed else " (bars: 95 % intervals)" if panel.intervals else ""
+    axes.set_xlabel(f"step{remark}")
     for number, (label, members) in enumerate(panel.rows.items()):
         look, gid = looks[label], f"run-{number}"
         lines = members if panel.is_validation else [smooth(series) for series in members]
@@ -129,13 +144,22 @@ def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
             low, high = seeds["mean"] - seeds["error"], seeds["mean"] + seeds["error"]
             axes.fill_between(seeds.index, low, high, color=look.colour, alpha=0.15, linewidth=0, gid=f"{gid}-band")
             lines = [seeds["mean"]]
-        elif not panel.is_validation:
+        elif smoothed:
             for series in map(thin, members):
                 axes.plot(series.index, series, color=look.colour, linewidth=0.8, alpha=0.3, gid=f"{gid}-raw")
+        if label in panel.intervals:
+            last = members[0].index[-1]
+            axes.vlines(last, *panel.intervals[label], color=look.colour, alpha=0.5, gid=f"{gid}-band")
         marker = "o" if panel.is_validation else None
         for series in map(thin, lines):
-            style = {"color": look.colour, "linestyle": look.dash, "marker": marker, "markersize": 4}
+            style = {"color": look.colour, "linestyle": look.dash, "marker": marker, "markersize": 4, "clip_on": False}
             axes.plot(series.index, series, gid=gid, **style)
+    low = min((series.min() for members in panel.rows.values() for series in members), default=0.0)
+    high = max((series.max() for members in panel.rows.values() for series in members), default=0.0)
+    if low >= 0 > axes.get_ylim()[0]:  # no axis below zero for what is never negative, none above 1 for accuracies
+        axes.set_ylim(bottom=0)
+    if panel.is_validation and high <= 1 < axes.get_ylim()[1]:
+        axes.set_ylim(top=1)
 
 
 def thin(series: pd.Series) -> pd.Series:
@@ -159,7 +183,9 @@ def band(members: Sequence[pd.Series]) -> pd.DataFrame | None:
 
 
 def smooth(series: pd.Series) -> pd.Series:
-    """Return a centred running mean with a shorter window at both ends."""
+    """Return a centred running mean with a shorter window at both ends; of fewer than SMOOTHED steps the series."""
+    if len(series) < SMOOTHED:
+        return series
     reach = max(1, math.ceil(len(series) * SMOOTHING / 2))
     return cast(pd.Series, series.rolling(2 * reach + 1, center=True, min_periods=1).mean())
 
@@ -169,18 +195,38 @@ def figure(panels: Sequence[Panel], looks: dict[str, Look]) -> Figure:
     with matplotlib.rc_context(STYLE):
         columns = min(3, len(panels))
         rows = math.ceil(len(panels) / columns)
-        names = [printable(label)[: 3 * LETTERS] for label in looks]
-        legend_columns = columns if max(map(len, names)) <= LETTERS else 1
-        height = 2.7 * rows + 0.3 * math.ceil(len(names) / legend_columns) + 0.2
+        labels = list(looks)
+        scale = scale_of(labels) if len(labels) > MOST_NAMES else None
+        legend_columns = 1 if len(labels) <= MOST_NAMES and max(map(len, labels)) > LETTERS else columns
+        width = LETTERS if legend_columns > 1 else 30 * columns  # of a line below the panels
+        short = shortened(map(printable, labels), width)
+        height = 2.7 * rows + 0.3 * math.ceil(len(labels) / legend_columns) + 0.2 if not scale else 2.7 * rows + 0.8
         fig = Figure(figsize=(3.6 * columns, height), layout="constrained")
         all_axes = fig.subplots(rows, columns, squeeze=False).flatten()
         for axes, panel in zip(all_axes, panels, strict=False):
             draw(axes, panel, looks)
         for axes in all_axes[len(panels) :]:
             axes.set_axis_off()
+        if scale:
+            _colour_bar(fig, list(all_axes), *scale)
+            return fig
         lines = [Line2D([], [], color=look.colour, linestyle=look.dash) for look in looks.values()]
+        names = [short[printable(label)] for label in labels]
         fig.legend(lines, names, loc="outside lower center", ncols=legend_columns, frameon=False, handlelength=3)
         return fig
+
+
+def _colour_bar(fig: Figure, all_axes: list[Axes], setting: str, values: dict[str, float]) -> None:
+    """Draw the scale of the setting in which many rows differ, in place of a legend."""
+    kind = LogNorm if is_logarithmic(values.values()) else Normalize
+    shown, places = sorted(values.values()), places_of(list(values))
+    colours = LinearSegmentedColormap.from_list("", SCALE)
+    mappable = ScalarMappable(kind(shown[0], shown[-1]), colours)
+    bar = fig.colorbar(mappable, ax=all_axes, location="bottom", aspect=60, shrink=0.6)
+    ticks = [values[min(places, key=lambda label: abs(places[label] - part / 4))] for part in range(5)]
+    bar.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+    bar.minorticks_off()
+    bar.set_label(f"{next(iter(values)).rpartition(' (')[0]}: {setting}, {len(values)} rows")
 
 
 def single(panel: Panel, looks: dict[str, Look]) -> str:

@@ -13,7 +13,7 @@ from rich.measure import Measurement
 from rich.theme import Theme
 
 from rpg.registry.labels import family
-from rpg.results.messages import printable
+from rpg.results.messages import merged, printable, shortened
 from rpg.results.table import Table
 
 LEGEND = "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise"
@@ -24,6 +24,8 @@ EXPLANATIONS = {  # column of a table: legend of its sign
 MARKS = {"RPG-REINFORCE": "◆ ", "RPG": "◇ ", "baseline": ""}
 MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$", "*": r"\*"})
 MISSING = "–"
+# of a terminal: notes, so that the table stays on its screen; characters of a label, and of a benchmark in a heading
+MOST_NOTES, LABEL, HEADING, LONG_HEADING = 5, 78, 16, 24
 NARROWEST, UNLIMITED = 24, 10_000  # characters of the labels' column in a narrow terminal; of no terminal
 
 
@@ -32,14 +34,18 @@ def escape_md(text: str) -> str:
     return printable(text).translate(MD_SPECIAL).replace("](", "]&#40;")
 
 
-def markdown(table: Table) -> str:
-    """Return the table as markdown, with the paper's values below each row and the notes as a list."""
+def markdown(table: Table, brief: bool = False) -> str:
+    """Return the table as markdown, with the paper's values below each row and the notes as a list.
+
+    brief: for a terminal, with short labels and headings and MOST_NOTES, those on what was left out first.
+    """
     cells = {(cell["method"], cell["benchmark"]): cell for cell in table.records()}
     places = [(name, column) for name in table.benchmarks for column in ("last", "best")]
     rows, pass_rows = [], []
     powers = [name for name in table.cells if name.startswith("pass@")]
+    labels = shortened(table.rows, LABEL if brief else UNLIMITED)
     for label in table.rows:
-        shown = MARKS[family(table.method(label))] + escape_md(label)
+        shown = MARKS[family(table.method(label))] + escape_md(labels[label])
         pairs = [(cells.get((label, name), {}), column) for name, column in places]
         rows.append([shown, *(_value(cell, column) for cell, column in pairs)])
         if any(cell.get("paper_last") is not None for cell, _ in pairs):
@@ -49,7 +55,9 @@ def markdown(table: Table) -> str:
             values = [cells.get((label, name), {}).get(power) for power in powers]
             if any(value is not None for value in values):
                 pass_rows.append([shown, escape_md(name), *map(_number, values)])
-    heads = [f"{escape_md(name)} {column.capitalize()}" for name, column in places]
+    width = (HEADING if len(table.benchmarks) > 1 else LONG_HEADING) if brief else UNLIMITED
+    short = shortened(table.benchmarks, width)
+    heads = [f"{escape_md(short[name])} {column.capitalize()}" for name, column in places]
     legend = [text for key, text in EXPLANATIONS.items() if any(cell[key] is not None for cell in cells.values())]
     if table.judges:
         legend.append(f"judge: {escape_md(', '.join(table.judges))}")
@@ -57,7 +65,10 @@ def markdown(table: Table) -> str:
     if pass_rows:
         parts.append(["pass@k at the last validation (unbiased estimate)"])
         parts.append(grid(["Method", "Benchmark", *powers], pass_rows, texts=2))
-    parts.append([f"- {escape_md(note.text)}" for note in table.notes])
+    texts = merged(table.notes)
+    most = MOST_NOTES if brief else len(texts)
+    more = [f"{len(texts) - most} more notes: --format md"] if len(texts) > most else []
+    parts.append([f"- {escape_md(text)}" for text in [*texts[:most], *more]])
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
@@ -122,7 +133,7 @@ def terminal(table: Table) -> str:
     """Return the markdown rendered by rich."""
     console = Console(theme=Theme({"markdown.em": "underline"}))
     with console.capture() as capture:
-        console.print(_Markdown(markdown(table).replace("<u>", "*").replace("</u>", "*")), crop=False)
+        console.print(_Markdown(markdown(table, brief=True).replace("<u>", "*").replace("</u>", "*")), crop=False)
     return capture.get()
 
 

@@ -19,6 +19,7 @@ from rpg.names import (
     RESPONSE_LENGTH,
     TRAINING_REWARD,
 )
+from rpg.results.messages import NAME, listed, shortened
 from rpg.results.run_settings import judge_of_config, setting
 
 # numbers whose settings are compared; accuracy and training reward also depend on the reward function
@@ -66,6 +67,7 @@ def different(number: str, measured: Iterable[tuple[str, dict[str, str]]]) -> li
     measured: labels of rows or sides, each with the settings of one of its runs. Runs without settings are left out.
     """
     known = [(label, settings) for label, settings in measured if settings]
+    short = shortened((label for label, _ in known), NAME)
     sentences = []
     for key in dict.fromkeys(key for _, settings in known for key in settings):
         if key in OF_THE_PENALTY and not all(key in settings for _, settings in known):
@@ -74,6 +76,7 @@ def different(number: str, measured: Iterable[tuple[str, dict[str, str]]]) -> li
         for label, settings in known:
             rows.setdefault(settings.get(key, "not set"), []).append(label)
         if len(rows) > 1:
-            values = "; ".join(f"{value} ({', '.join(dict.fromkeys(labels))})" for value, labels in rows.items())
+            texts = [f"{value} ({listed([short[x] for x in dict.fromkeys(labels)])})" for value, labels in rows.items()]
+            values = listed(texts, "; ")
             sentences.append(f"{number} is not comparable: {key} is {values}")
     return sentences

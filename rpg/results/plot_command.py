@@ -7,13 +7,13 @@ from rpg.arguments import at_least
 from rpg.results import figures
 from rpg.results.messages import printable, refusing, show_notes
 from rpg.results.page import plot
-from rpg.results.runs import load_runs
+from rpg.results.runs import load_runs, or_checkpoints
 from rpg.results.table import build_table, paper_table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plot`."""
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="as for `rpg table`")
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="as for `rpg table`")
     parser.add_argument("--out", type=Path, default=Path("plots"), metavar="DIR", help="default: plots")
     parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N beside ours on the page")
     parser.add_argument(
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write panels.png, panels.svg and index.html; return 1 if input was left out, 2 if nothing is left."""
     paper = None if args.paper is None else paper_table(args.paper)
-    table = build_table(*load_runs(args.runs, figures.is_drawn), paper)
+    table = build_table(*load_runs(or_checkpoints(args.runs), figures.is_drawn), paper)
     for path in plot(table, args.out, args.title, args.pass_at):
         print(printable(str(path)))
     return show_notes(table.notes)

@@ -15,7 +15,7 @@ import yaml
 from rpg.config.fingerprint import HISTORY
 from rpg.config.keys import by_name
 from rpg.data.readers import DataError, parse_json
-from rpg.files.atomic import CONFIG, ENVIRONMENT
+from rpg.files.atomic import CONFIG, ENVIRONMENT, LEFT_OUT
 from rpg.logged import VALIDATED, training_reward
 from rpg.registry.datasets import benchmark_of
 from rpg.registry.labels import method_of, method_of_name
@@ -24,7 +24,7 @@ from rpg.results.messages import Note, ResultsError
 from rpg.results.run_settings import judge_of_config, setting
 
 METRICS = "metrics.jsonl"
-
+CHECKPOINTS = Path("checkpoints")  # where launch scripts put their runs
 Record = tuple[int, dict[str, float]]  # step, metrics
 Filter = Callable[[str], bool]  # selects the metrics to read by name
 Parsed = TypeVar("Parsed")
@@ -107,6 +107,7 @@ class RunLog:
         metrics: steps x metrics, as `frame` makes it.
         config: the resolved configuration, or {}. environment: environment.json, or {}.
         notes: what was left out, replaced or guessed.
+        failed: (step, data_source) -> number of responses without a reward, by LEFT_OUT.
     """
 
     name: str
@@ -116,6 +117,7 @@ class RunLog:
     config: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
+    failed: Counter[tuple[int, str]] = field(default_factory=Counter)
 
     @property
     def method(self) -> str:
@@ -225,14 +227,24 @@ def load_runs(paths: Iterable[Path], keep: Filter = lambda name: True) -> tuple[
     return runs, notes
 
 
-def find_logs(paths: Iterable[Path]) -> tuple[list[Path], list[Note]]:
-    """Return the logs in `paths`, each a log or a folder with runs below it, and a note for one without."""
+def or_checkpoints(paths: list[Path]) -> list[Path]:
+    """Return the paths, or ./checkpoints without any. Raises ResultsError if that does not exist."""
+    if not paths and not CHECKPOINTS.is_dir():
+        raise ResultsError(f"no {CHECKPOINTS}/ in {Path.cwd()}; give a run's directory")
+    return paths or [CHECKPOINTS]
+
+
+def find_logs(paths: Iterable[Path], files_of_run: Iterable[str] = (METRICS,)) -> tuple[list[Path], list[Note]]:
+    """Return the logs in `paths`, each a log or a folder with runs below it, and a note for one without.
+
+    files_of_run: any of these names makes a directory a run's.
+    """
     logs, notes = [], []
     for path in paths:
         before = len(logs)
         logs += [path] * path.is_file()
         for folder, below, files in os.walk(path):
-            if METRICS in files:
+            if not {*files_of_run}.isdisjoint(files):
                 logs.append(Path(folder, METRICS))
                 below.clear()  # do not search inside a run's directory
             below.sort()
@@ -263,7 +275,8 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
         if steps := list(metrics.index[np.isinf(metrics[metric])]):
             more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
             notes.append(Note(f"{metric} is not finite at step {steps[0]}{more}; left out", left_out=True))
-    run = RunLog(str(name), path, directory, metrics, config, environment, tuple(notes))
+    failed, failures = read_failures(directory / LEFT_OUT)
+    run = RunLog(str(name), path, directory, metrics, config, environment, (*notes, *failures), failed)
     accurate = set(run.accuracy_metrics.values())
     for metric, source in run.validations("reward").items():
         if source not in accurate:
@@ -277,6 +290,17 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
             raise ResultsError(f"{directory / file}: {key}={value!r:.60} cannot be used; restore or remove the file")
     run.accuracies()  # reject it here, so that other runs can still be shown
     return run
+
+
+def read_failures(path: Path) -> tuple[Counter[tuple[int, str]], tuple[Note, ...]]:
+    """Return (step, data_source) -> number of responses in LEFT_OUT, and a note that says why the last one failed."""
+    if not path.exists():
+        return Counter(), ()
+    lines, notes = read_lines(path, lambda line: ((line["step"], line["data_source"]), line["why"]), whole=False)
+    for _, why in lines[-1:]:
+        text = f"failed rewards: {len(lines)}; accuracies count these responses as wrong, the training reward does not"
+        notes = (*notes, Note(f"{text}; {why:.100} ({path.name})"))
+    return Counter(place for place, _ in lines), notes
 
 
 def read_mapping(path: Path) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """`rpg score RUN...`: score the saved validation samples of runs again, without generating.
 
-The scorer is the reward function in the run's config.yaml as it is now, or with --judge a judge of rpg.rewards. The
-verdicts go into a run directory (scoring.py).
+The scorer is the reward function in the run's config.yaml as it is now, a judge of rpg.rewards (--judge), or another
+reward function (--reward). The verdicts go into a run directory (scoring.py).
 
-`rpg score ROWS.parquet --reward FILE` tries a custom reward function before a run (try_reward.py).
+`rpg score ROWS.parquet --reward FILE` tries a reward function before a run (try_reward.py).
 """
 
 import argparse
@@ -15,8 +15,8 @@ from rpg.dotted import put
 from rpg.logged import is_validation
 from rpg.results.formats import escape_md, show
 from rpg.results.messages import Note, ResultsError, exit_code, refusing
-from rpg.results.runs import load_runs
-from rpg.results.scoring import score_run
+from rpg.results.runs import METRICS, load_runs
+from rpg.results.scoring import score_run, with_reward
 from rpg.results.table import build_table
 from rpg.results.try_reward import try_reward
 from rpg.rewards import JUDGES
@@ -24,17 +24,19 @@ from rpg.rewards import JUDGES
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg score`."""
-    runs = "run directory or folder of them; with --reward: a parquet file"
+    runs = "run directory or folder of them; with --reward also a parquet file, whose rows are tried"
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=runs)
     scorer = parser.add_mutually_exclusive_group()
     scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md (default: the run's reward function)")
-    scorer.add_argument("--reward", metavar="FILE", help="your reward function, tried on rows of a file")
+    scorer.add_argument("--reward", metavar="FILE", help="your reward function")
     parser.add_argument("--function", metavar="NAME", help="with --reward: its name (default: as in a run)")
     keywords = "with --reward: its reward_kwargs"
     parser.add_argument("--keywords", nargs="+", default=[], metavar="KEY=VALUE", help=keywords)
-    responses = "with --reward: one per row, JSON lines (default: generated)"
+    responses = "for rows of a parquet file: one per row, JSON lines (default: generated)"
     parser.add_argument("--responses", type=Path, metavar="FILE", help=responses)
-    parser.add_argument("--rows", type=at_least(1), metavar="N", help="with --reward: rows tried (default: 5)")
+    parser.add_argument(
+        "--rows", type=at_least(1), metavar="N", help="rows of a parquet file that are tried (default: 5)"
+    )
     files = "validation files (default: the run's data.val_files)"
     parser.add_argument("--files", nargs="+", type=Path, metavar="FILE", help=files)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: RUN/judge-J); one RUN only")
@@ -43,12 +45,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 @refusing
 def run(args: argparse.Namespace) -> int:
     """Score every run and print a table of both; return 1 if input was left out, 2 if all was."""
-    for flag in ("files", "out") if args.reward else ("responses", "rows", "function", "keywords"):
-        if getattr(args, flag):
-            raise ResultsError(
-                f"--{flag} {'cannot be used with' if args.reward else 'requires'} --reward; leave it out"
-            )
-    if args.reward:
+    tries = bool(args.reward) and not any(path.is_dir() or path.name == METRICS for path in args.runs)
+    useless = {"files": tries, "out": tries, "responses": not tries, "rows": not tries}
+    useless |= {"function": not args.reward, "keywords": not args.reward}
+    if flags := [flag for flag, has_no_use in useless.items() if has_no_use and getattr(args, flag)]:
+        use = (
+            "a run" if tries else "--reward" if flags[0] in ("function", "keywords") else "--reward and a parquet file"
+        )
+        raise ResultsError(f"--{flags[0]} requires {use}; leave it out")
+    if tries:
         return try_reward(args.reward, args.runs, args.responses, args.rows or 5, args.function, args.keywords)
     if missing := [file for file in args.files or () if not file.is_file()]:
         raise ResultsError(f"--files {missing[0]}: no such file")
@@ -59,9 +64,10 @@ def run(args: argparse.Namespace) -> int:
     for log in before:
         if args.files:
             put(log.config, KEYS["val_files"], [str(file) for file in args.files])
-        out = args.out or log.directory / f"judge-{args.judge or log.judge}"
+        scorer = with_reward(log, args.reward, args.function, args.keywords) if args.reward else log
+        out = args.out or log.directory / f"judge-{args.judge or scorer.judge}"
         try:
-            notes += [note.about(log.name) for note in score_run(log, args.judge, out)]
+            notes += [note.about(log.name) for note in score_run(scorer, args.judge, out)]
             written.append(out)
         except (ResultsError, OSError) as error:
             notes.append(Note(f"{log.name}, not scored: {error}", left_out=True))

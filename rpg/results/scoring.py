@@ -9,8 +9,9 @@ import importlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ from rpg.results.messages import Note, ResultsError
 from rpg.results.run_settings import setting
 from rpg.results.runs import METRICS, RunLog, read_mapping
 from rpg.results.samples import read_samples, rows_of
+from rpg.results.try_reward import options_of
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
-from rpg.rewards.user_function import USUAL_NAME, RewardError, as_score
+from rpg.rewards.user_function import USUAL_NAME, RewardError, as_score, find_reward
 from rpg.rewards.user_reward import ADAPTER
 
 SCORED_FROM = "scored_from"  # key in environment.json: the scored run
@@ -105,6 +107,14 @@ def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, lis
     has_score = [not isinstance(verdict, str) for verdict in verdicts]
     samples, kept = samples[has_score], [verdict for verdict in verdicts if not isinstance(verdict, str)]
     return samples.assign(**pd.DataFrame(kept, index=samples.index)), notes
+
+
+def with_reward(run: RunLog, file: str, name: str | None, keywords: Sequence[str]) -> RunLog:
+    """Return the run with another reward function; keywords: KEY=VALUE of its reward_kwargs. Raises RewardError."""
+    reward, config = find_reward(file, name), copy.deepcopy(run.config)
+    put(config, KEYS["reward"], ADAPTER)
+    put(config, KEYS["reward_options"], {"file": reward.file, "function": reward.function, **options_of(keywords)})
+    return replace(run, config=config)
 
 
 def reward_of(run: RunLog) -> Callable[..., Any]:

@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import pandas as pd
 
-from rpg.names import ACCURACY
+from rpg.names import ACCURACY, BEST
 from rpg.registry.datasets import BENCHMARKS
 from rpg.registry.labels import order_of
 from rpg.results import measures
-from rpg.results.messages import Note, ResultsError
-from rpg.results.run_settings import differing, settings
+from rpg.results.messages import Note, ResultsError, listed
+from rpg.results.run_settings import differing, setting, settings
 from rpg.results.runs import RunLog, not_of_one_kind
 from rpg.results.samples import Samples, samples_at
 
@@ -96,9 +96,10 @@ def _cells(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
 
 def _marks(line: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> dict[str, Any]:
     """Return the rank of a value among those of its benchmark and kind, if there are several; ties share a rank."""
-    rivals = [rival for rival in lines if all(rival.get(key) == line.get(key) for key in ("benchmark", "measured"))]
     marks: dict[str, Any] = {"runs": line.get("runs", 1)}
     for column in ("last", "best"):
+        same = ("benchmark", "end", f"measured_{column}")  # others do not compare, which the notes say
+        rivals = [rival for rival in lines if all(rival.get(key) == line.get(key) for key in same)]
         rank = 1 + len({rival[column] for rival in rivals if rival[column] > line[column]})
         marks[f"rank_{column}"] = rank if rank <= 2 and len(rivals) > 1 else None
         others = [rival for rival in rivals if rival[column] != line[column]]
@@ -130,7 +131,7 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[Note] = (), paper: Table
     kept = list(notes)
     for count in sorted({len(group) for group in rows.values() if len(group) > 1}):
         labels = [label for label, group in rows.items() if len(group) == count]
-        which = "every row" if len(labels) == len(rows) else ", ".join(labels)
+        which = "every row" if len(labels) == len(rows) else listed(labels)
         kept.append(Note(f"mean and standard error over {count} runs: {which}"))
     lines = []
     for label, group in rows.items():
@@ -140,9 +141,10 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[Note] = (), paper: Table
     order = [*(paper.benchmarks if paper else ()), *BENCHMARKS, *sorted({line["benchmark"] for line in lines})]
     lines.sort(key=lambda line: (list(rows).index(line["method"]), order.index(line["benchmark"])))
     table = Table("Mean@k on validation", rows, _cells(lines), kept)
-    ends = sorted({int(points.index[-1]) for run in runs for points in run.accuracies().values()})
-    if len(ends) > 1:
-        kept.append(Note(f"Last is at different steps ({', '.join(map(str, ends))}): the lengths of training differ"))
+    steps = sorted({step for name in table.benchmarks for step in ends(runs, name)})
+    if len(steps) > 1:
+        text = f"Last is at different steps ({listed([*map(str, steps)])}): no rank, the lengths of training differ"
+        kept.append(Note(text))
     labelled_runs = [(label, run) for label, group in rows.items() for run in group]
     kept += [note for number in measures.NUMBERS for note in not_of_one_kind(number, labelled_runs)]
     if len(table.judges) > 1:
@@ -154,6 +156,12 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[Note] = (), paper: Table
     if paper:
         _compare(table, paper)
     return table
+
+
+def ends(runs: Sequence[RunLog], benchmark: str) -> list[int]:
+    """Return the steps of a benchmark's last values; an evaluation, whose row names its checkpoint, has none."""
+    curves = [run.accuracies() for run in runs if not setting(run.config, "val_only")]
+    return sorted({int(own[benchmark].index[-1]) for own in curves if benchmark in own})
 
 
 def _compare(table: Table, paper: Table) -> None:
@@ -211,7 +219,7 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
     lines, notes = [], []
     if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
         notes.append(Note(f"{label}: some runs have the same seed and differ by something else"))
-    measured = measures.measured_by(ACCURACY, group[0].config, group[0].metrics)
+    measured = [measures.measured_by(number, group[0].config, group[0].metrics) for number in (ACCURACY, BEST)]
     accuracies = [run.accuracies() for run in group]
     samples = []
     for run, curves in zip(group, accuracies, strict=True):
@@ -219,15 +227,14 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
         samples.append(own_samples)
         notes += [note.about(run.name) for note in dict.fromkeys([*run.notes, *left_out])]
         if run.stopped_early:
-            notes.append(
-                Note(f"{run.name}: at step {run.last_step} of {run.planned_steps}, still running or stopped early")
-            )
+            text = f"at step {run.last_step} of {run.planned_steps}, still running or stopped early"
+            notes.append(Note(text).about(run.name))
     for name in sorted({name for curves in accuracies for name in curves}):
         series = [curves[name] for curves in accuracies if name in curves]
         if len(series) < len(group):
             notes.append(Note(f"{label}: {name} in {len(series)} of {len(group)} runs only"))
         line: dict[str, Any] = {"method": label, "benchmark": name, "judge": group[0].judge, "runs": len(group)}
-        line["measured"] = measured
+        line["measured_last"], line["measured_best"], line["end"] = measured[0], measured, ends(group, name)
         of_runs = {"last": [points.iloc[-1] for points in series], "best": [points.max() for points in series]}
         for column, values in of_runs.items():
             line[column] = statistics.fmean(values)

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from rpg.logged import is_validation
 from rpg.results.formats import FORMATS, default
-from rpg.results.messages import ResultsError, exit_code, refusing, show_notes
-from rpg.results.runs import load_runs
+from rpg.results.messages import exit_code, refusing, show_notes
+from rpg.results.runs import load_runs, or_checkpoints
 from rpg.results.table import build_table, paper_table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg table`."""
-    runs = "run directory, a folder of them or a metrics.jsonl"
+    runs = "run directory, a folder of them or a metrics.jsonl (default: checkpoints)"
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=runs)
     parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N: alone, or beside the runs")
     parser.add_argument("--format", choices=FORMATS, default=default(), help="default: terminal in one, else md")
@@ -22,9 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 @refusing
 def run(args: argparse.Namespace) -> int:
     """Print the table; return 1 if input was left out, 2 if there is nothing to show."""
-    if not args.runs and args.paper is None:
-        raise ResultsError("give RUN..., or --paper N for the paper's own table")
     paper = None if args.paper is None else paper_table(args.paper)
-    table = build_table(*load_runs(args.runs, is_validation), paper) if args.runs or not paper else paper
+    alone = paper if not args.runs else None
+    table = alone or build_table(*load_runs(or_checkpoints(args.runs), is_validation), paper)
     print(FORMATS[args.format](table), end="")
     return show_notes(table.notes) if args.format == "csv" else exit_code(table.notes)  # CSV cannot hold notes

@@ -39,15 +39,7 @@ def try_reward(
     right ones or above, else 0.
     Raises RewardError, DataError and ResultsError for files that cannot be used.
     """
-    reward, options = find_reward(file, name), {}
-    for text in keywords:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise ResultsError(f"--keywords {text}: write KEY=VALUE")
-        try:
-            options[key] = yaml.safe_load(value)
-        except (yaml.YAMLError, ValueError) as error:
-            raise ResultsError(f"--keywords {text}: the value is not YAML; quote it") from error
+    reward, options = find_reward(file, name), options_of(keywords)
     try:
         load(reward.file, reward.function)
     except RewardError as error:
@@ -108,6 +100,20 @@ def try_reward(
         )
         return 1
     return 1 if failed else 0
+
+
+def options_of(keywords: Sequence[str]) -> dict[str, Any]:
+    """Return the reward_kwargs of texts KEY=VALUE. Raises ResultsError for another text."""
+    options = {}
+    for text in keywords:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ResultsError(f"--keywords {text}: write KEY=VALUE")
+        try:
+            options[key] = yaml.safe_load(value)
+        except (yaml.YAMLError, ValueError) as error:
+            raise ResultsError(f"--keywords {text}: the value is not YAML; quote it") from error
+    return options
 
 
 def means(scores: dict[str, list[Score]]) -> str:

@@ -1,21 +1,27 @@
 """`rpg watch`: show running runs as a live table, read from their files."""
 
 import argparse
+import sys
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
 
 from rpg.files.atomic import CONFIG
+from rpg.files.lock import RUN
 from rpg.names import ACCURACY, TRAINING_REWARD
-from rpg.results.messages import ResultsError, exit_code, refusing, show_notes
-from rpg.results.runs import METRICS, find_logs, not_of_one_kind
+from rpg.results.messages import Note, ResultsError, exit_code, printable, refusing, show_notes
+from rpg.results.runs import METRICS, find_logs, not_of_one_kind, or_checkpoints
 from rpg.results.watching import Watched, screen, show
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg watch`."""
-    parser.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="a run's directory, or a folder of them")
+    parser.add_argument(
+        "runs", nargs="*", type=Path, metavar="DIR", help="a run's directory, or a folder of them; default: checkpoints"
+    )
     parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="between two updates; default: 2")
     parser.add_argument("--once", action="store_true", help="print the present state and end")
 
@@ -28,11 +34,16 @@ def run(args: argparse.Namespace) -> int:
     """
     if not args.every > 0:
         raise ResultsError(f"--every {args.every}: must be a positive number of seconds")
-    waiting = [run for run in args.runs if (run / CONFIG).is_file() and not (run / METRICS).exists()]
-    logs, notes = find_logs(run for run in args.runs if run not in waiting)
-    all_watched = [Watched(log) for log in (*logs, *(run / METRICS for run in waiting))]  # no steps yet
-    if not all_watched:
-        raise ResultsError("; ".join(note.text for note in notes))
+    paths = or_checkpoints(args.runs)
+    if not (logs := logs_of(paths)):
+        where = ", ".join(map(str, paths))
+        if args.once:
+            raise ResultsError(f"{where}: no run there yet; without --once `rpg watch` waits for it")
+        print(f"{printable(where)}: no run there yet; waiting for its start (Ctrl-C ends)", file=sys.stderr, flush=True)
+        while not (logs := logs_of(paths)):
+            time.sleep(args.every)
+    notes = [Note(f"{path}: no run there; left out", left_out=True) for path in paths if not logs_of([path])]
+    all_watched = [Watched(log) for log in logs]
     runs = [(watched.name, watched.run) for watched in map(Watched, logs) if watched.read() and watched.run]
     show_notes([*notes, *(note for number in (ACCURACY, TRAINING_REWARD) for note in not_of_one_kind(number, runs))])
     console = Console()
@@ -46,3 +57,8 @@ def run(args: argparse.Namespace) -> int:
         with Live(console=console, auto_refresh=False) as live:
             show(all_watched, False, args.every, live)
     return 1 if any(watched.unreadable for watched in all_watched) else exit_code(notes)
+
+
+def logs_of(paths: Iterable[Path]) -> list[Path]:
+    """Return the logs of the runs in `paths`, also of those that have only begun."""
+    return [log for path in paths for log in find_logs([path], (METRICS, CONFIG, RUN))[0]]

@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from rpg.files.lock import RUN, held_by
 from rpg.logged import REWARDS, is_validation
 from rpg.results.messages import ResultsError, printable
 from rpg.results.runs import RunLog, load_run
@@ -73,12 +74,25 @@ class Watched:
         """Whether the last planned step is logged."""
         return bool(self.run and self.run.planned_steps and self.run.last_step >= self.run.planned_steps)
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run wrote a lock that no process holds, before its last step; False if that cannot be seen."""
+        lock = self.path.parent / RUN
+        try:
+            return not self.ended and lock.is_file() and held_by(lock) is None
+        except OSError:  # another user's directory
+            return False
+
     def state(self) -> str:
-        """Return step, planned steps, time left (from the median step time) and the age of an old last line."""
+        """Return step, planned steps, failed rewards, then the interruption or the time left and an old line's age."""
         if self.run is None:
-            return self.problem
+            return f"{self.problem}, interrupted" if self.interrupted and not self.unreadable else self.problem
         last, planned = self.run.last_step, self.run.planned_steps
         parts = [f"{last}/{planned:.0f}" if planned else f"{last}"]
+        if lost := self.run.failed.total():
+            parts.append(f"failed rewards: {lost}")
+        if self.interrupted:
+            return ", ".join([*parts, f"interrupted at step {last}"])
         if planned and last < planned and (left := time_left(list(self.run.series(STEP_TIME)), int(planned - last))):
             parts.append(left)
         if (quiet := time.time() - self.stamp[1] / 1e9) > QUIET and not self.ended:

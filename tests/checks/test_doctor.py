@@ -40,6 +40,16 @@ def test_memory_of_the_host():
     assert 1e9 < budgets.host_limit() < 1e14
 
 
+@pytest.mark.parametrize(("kept", "advised"), [(2, False), (4, True)])
+def test_a_full_disk_advises_fewer_checkpoints_only_if_there_are_more(monkeypatch, kept, advised):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1e9))
+    chosen = ["model=qwen3-4b", "rpg.script=x", f"{KEYS['kept']}={kept}"]
+    made = RunConfig(resolve(compose_config(chosen)))
+    (found,) = budgets.checkpoints_fit(made, plan.MODELS["Qwen/Qwen3-4B"])
+    assert found.level == "error"
+    assert (f"{KEYS['kept']}=2" in found.remedy) is advised
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "length"), [("qwen2.5-math-7b", 2), ("qwen2.5-7b-instruct", 4), ("qwen3-4b", 8)])
 def test_the_numbers_of_each_context_follow_from_the_arithmetic(model, length):

@@ -38,6 +38,7 @@ def test_two_runs_are_paired_over_problems(tmp_path: Path, capsys: pytest.Captur
     loss = "actor_rollout_ref.actor.policy_loss.loss_mode"
     assert list(report["settings"]) == [loss, "algorithm.adv_estimator"]
     assert [one["problem"] for one in report["answers"]] == ["problem 0", "problem 1"]
+    assert len(compared(capsys, first, second, "--answers", 3)["answers"]) == 3
 
 
 def test_seeds_are_paired_where_they_are_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from synthetic import config, records, write_run
 
 from rpg.cli import main
 from rpg.config.compose import of_script
@@ -86,6 +87,34 @@ def test_flags_and_overrides_win(tmp_path, capsys):
     assert here.get("trainer.default_local_dir") == str(tmp_path / "out")
     for key in ("actor_rollout_ref.rollout.response_length", "reward.reward_kwargs.max_resp_len"):
         assert here.get(key) == 64  # derived from the override, not the run's 48
+
+
+def test_it_takes_what_train_takes(tmp_path, capsys):
+    (run, _), files = trained(tmp_path), [tmp_path / "test.parquet", tmp_path / "train.parquet"]
+    (tmp_path / "other.py").write_text("def reward(response, answer):\n    return 0.0\n")
+    (tmp_path / "model").mkdir()
+    flags = ["--model", tmp_path / "model", "--test", files[0], "--train", files[1], "--reward", tmp_path / "other.py"]
+    for checkpoint in ([], ["--checkpoint", run]):
+        _, here = printed(capsys, NAME, *checkpoint, *flags)
+        assert here.get("actor_rollout_ref.model.path") == str(tmp_path / "model")
+        assert (here.get("data.val_files"), here.get("data.train_files")) == ([str(files[0])], [str(files[1])])
+        assert here.get(f"{FUNCTION}.path") == ADAPTER
+        assert here.get(f"{FUNCTION}.reward_kwargs") == {"file": str(tmp_path / "other.py"), "function": "reward"}
+    _, here = printed(capsys, NAME, "--model", "Qwen/Qwen3-0.6B")
+    assert here.get("actor_rollout_ref.model.path") == "Qwen/Qwen3-0.6B"
+
+
+def test_the_end_names_the_next_command(tmp_path, monkeypatch, capsys):
+    (run, _), out = trained(tmp_path), tmp_path / "out"
+    write_run(run, records([0.1, 0.2]), config("a"))
+
+    def call(command: list[str]) -> int:
+        write_run(out, records([0.5]), config("a"))
+        return 0
+
+    monkeypatch.setattr("rpg.results.eval_command.call", call)
+    assert main(["eval", NAME, "--out", str(out)]) == 0
+    assert f"next: rpg table {out}\nor:   rpg score {out} --reward FILE.py" in capsys.readouterr().out
 
 
 def test_a_run_of_the_script_alone_adds_nothing(tmp_path, capsys):

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from rpg.cli import main
-from rpg.registry.labels import METHODS, looks_of
-from rpg.results.figures import MOST_POINTS, band, make_panels, thin
+from rpg.registry.labels import METHODS, SCALE, looks_of, places_of
+from rpg.results.figures import MOST_POINTS, Figure, Panel, band, draw, figure, make_panels, save, smooth, thin
+from rpg.results.messages import shortened
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
 from tests.builders.runs import config, records, write_run, write_samples
@@ -151,3 +152,85 @@ def test_the_page_shows_sample_answers_by_step_and_takes_no_name_for_markup(tmp_
     assert "step 2: correct" in page
     assert "&lt;b&gt;1&lt;/b&gt;\nnext" in page
     assert not re.search(r"<script>alert|<img|\x1b", page)
+
+
+def luminance(colour):
+    """Return the relative luminance of #rrggbb (WCAG, without gamma): 1 for white."""
+    red, green, blue = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("form", ["RPG-REINFORCE-URKL (no clip) (lr {:g})", "run_{}", "RPG-URKL (lr 1e-6, name r{})"])
+def test_many_rows_have_visible_colours(form):
+    """Forty-seven rows: white on white from the twentieth before, or six colours in turn."""
+    looks = looks_of([form.format(1e-3 * (n + 1) if "g" in form.split("{")[1] else n) for n in range(47)])
+    colours = [look.colour for look in looks.values()]
+    assert len(set(colours)) == 47
+    assert max(map(luminance, colours)) < 0.75
+
+
+def test_the_colours_of_a_sweep_follow_the_setting():
+    labels = [f"RPG-URKL (lr {2.0**n * 1e-7:g})" for n in range(14)]
+    assert list(places_of(labels).values()) == pytest.approx([n / 13 for n in range(14)], abs=1e-4)  # in logarithms
+    looks = looks_of([*reversed(labels), "RPG-URKL"])
+    assert (looks[labels[0]].colour, looks[labels[-1]].colour) == (SCALE[0], SCALE[-1])
+    assert looks["RPG-URKL"] == looks_of(["RPG-URKL"])["RPG-URKL"]
+    panel = Panel("x", {label: [pd.Series([0.1, 0.2])] for label in labels})
+    texts = save(figure([panel], looks_of(labels)), "svg").decode()
+    assert "RPG-URKL: lr, 14 rows" in texts  # a scale in place of fourteen names
+    assert labels[3] not in texts
+
+
+def test_long_names_are_shortened_and_differ():
+    names = [f"{'sweep-' * 26}{end}" for end in ("0", "1")]
+    assert list(shortened(names, 40).values()) == ["sweep-swee…0", "sweep-swee…1"]
+    many = [f"{letter * 60}" for letter in "ab"] + [f"{'a' * 30}x{'a' * 29}"]
+    assert len({*shortened(many, 20).values()}) == 3
+    assert max(map(len, shortened(many, 20).values())) <= 20
+    assert shortened(["short", "names"], 20) == {"short": "short", "names": "names"}
+    looks = looks_of([f"RPG-URKL (data {name})" for name in names])
+    text = save(figure([Panel(f"{'long-' * 20}accuracy", {}, is_validation=True)], looks), "svg").decode()
+    assert names[0] not in text
+    assert "long-" * 20 not in text
+
+
+@pytest.mark.parametrize(("steps", "smoothed"), [(3, False), (40, True)])
+def test_a_running_mean_is_said_and_three_steps_have_none(steps, smoothed):
+    series = pd.Series([0.1, 0.9, 0.3, 0.5] * 10)[:steps]
+    assert smooth(series).equals(series) is not smoothed
+    text = save(figure([Panel("reward", {"GRPO": [series]})], looks_of(["GRPO"])), "svg").decode()
+    assert ("running mean" in text) is smoothed
+    assert ("run-0-raw" in text) is smoothed
+
+
+def test_axes_of_shares_stay_between_0_and_1():
+    def limits(values, is_validation=True):
+        axes = Figure().subplots()
+        draw(axes, Panel("x", {"GRPO": [pd.Series(values)]}, is_validation), looks_of(["GRPO"]))
+        return axes.get_ylim()
+
+    assert limits([0.0, 1.0]) == (0, 1)
+    assert limits([0.0, 0.02])[0] == 0
+    assert limits([-0.5, 0.5], is_validation=False)[0] < -0.5
+    assert limits([0.0, 40.0], is_validation=False)[1] > 40
+
+
+def test_options_of_the_plot(plotted, tmp_path):
+    arguments = ["plot", str(plotted / "grpo"), "--out", str(tmp_path / "p"), "--title", "My title", "--paper", "3"]
+    assert main(arguments) == 0
+    page = (tmp_path / "p" / "index.html").read_text()
+    assert "<h1>My title</h1>" in page
+    assert "beside paper, table 3" in page
+
+
+def test_a_single_run_has_the_interval_of_its_last_validation(tmp_path):
+    """Ninety problems, 45 right: the bar is 0.5 +- 1.96 sqrt(0.25 / 90) = 0.5 +- 0.103, and inside the axis."""
+    run = write_run(tmp_path / "r", records([0.4, 0.5]), config("r", steps=2))
+    write_samples(run, 2, [{"input": f"p{n}", "gts": "4", "output": "", "acc": n % 2} for n in range(90)])
+    panel = make_panels(build_table(*load_runs([run])))[0]
+    assert panel.intervals == {"RPG-URKL": pytest.approx((0.397, 0.603), abs=0.02)}
+    axes = Figure().subplots()
+    draw(axes, panel, looks_of(["RPG-URKL"]))
+    low, high = axes.get_ylim()
+    assert low < panel.intervals["RPG-URKL"][0] < panel.intervals["RPG-URKL"][1] < high
+    assert axes.get_xlabel() == "step (bars: 95 % intervals)"

@@ -189,3 +189,29 @@ def test_a_run_is_scored_by_its_own_reward_function(tmp_path, capsys, verls):
     user_reward.sandbox_of.cache_clear()
     assert score(run_dir) == 2
     assert "not found among its functions (none)" in capsys.readouterr().err
+
+
+def test_a_new_reward_judges_the_answers_of_a_run(tmp_path, capsys):
+    """The saved answers hold 7 three times of four; the function returns `scale` for them, with acc beside it."""
+    run_dir = saved_run(tmp_path / "run", "release")
+    (tmp_path / "new.py").write_text(
+        "def other(response, answer): return 0.0\n"
+        "def mine(response, answer, scale=1):\n"
+        "    return {'score': scale * (answer in response), 'acc': float(answer in response)}\n"
+    )
+    options = ["--reward", tmp_path / "new.py", "--function", "mine", "--keywords", "scale=3"]
+    assert score(run_dir, *options) == 0
+    shown = capsys.readouterr().out
+    assert "judge release)" in shown
+    assert "judge new.py)" in shown
+    (run,), _ = load_runs([run_dir / "judge-new.py"])
+    assert run.accuracies()["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), 3 / 4)
+    samples = [json.loads(line) for line in (run_dir / "judge-new.py/validation/4.jsonl").read_text().split("\n")[:-1]]
+    assert {sample["score"] for sample in samples} == {0.0, 3.0}
+    (log,), _ = load_runs([run_dir / "metrics.jsonl"])
+    assert log.judge == "release"
+    for flag in ("--rows", "--responses"):
+        assert score(run_dir, "--reward", tmp_path / "new.py", flag, "3") == 2
+        assert f"{flag} goes with --reward and a parquet file" in capsys.readouterr().err
+    assert score(run_dir, "--reward", tmp_path / "none.py") == 2
+    assert "no such file" in capsys.readouterr().err

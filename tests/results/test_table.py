@@ -249,3 +249,79 @@ def test_a_table_built_twice_is_the_same(tmp_path):
     assert [note.text.partition(" ")[0] for note in first.notes] == ["a:"] * 3
     assert first.notes == second.notes
     assert exit_code(first.notes) == exit_code(second.notes) == 1
+
+
+def test_runs_of_different_lengths_and_estimators_have_no_common_rank(tmp_path):
+    """Two steps against four: the longer run's 0.9 is not bold; an estimator of the user's makes another method."""
+    own = config("own", loss="rpg_rf_urkl")
+    own["algorithm"]["adv_estimator"] = "my_adv"
+    runs = {"short": (records([0.1, 0.2]), config("short")), "long": (records([0.1, 0.2, 0.9]), own)}
+    table = table_of(tmp_path, runs)
+    assert list(table.rows) == ["RPG-URKL", "my_adv + rpg_rf_urkl"]
+    assert table.cells["rank_last"].isna().all()
+    assert any("of different steps (2, 4): not the same length of training, so no rank" in n.text for n in table.notes)
+
+
+def test_failed_rewards_are_said_as_the_reason(tmp_path, monkeypatch, capsys):
+    """Two problems, two answers each, one right; the reward of one failed: verl logs 1/4, the samples have 1/3."""
+    monkeypatch.chdir(tmp_path)
+    run = write_run(tmp_path / "checkpoints" / "a", [(0, {"val-core/aime24/acc/mean@2": 0.25})], config("a"))
+    write_samples(
+        run, 0, [{"input": p, "gts": "1", "output": "o", "acc": a} for p, a in (("p", 1), ("p", 0), ("q", 0))]
+    )
+    failed = {"step": 0, "data_source": "aime24", "why": "ValueError: no number"}
+    (run / "left_out.jsonl").write_text(json.dumps(failed) + "\n")
+    assert main(["table"]) == 1  # without an argument: ./checkpoints
+    shown = capsys.readouterr().out
+    assert "a: the reward of 1 of 4 answers of aime24 failed at step 0" in shown
+    assert "a: failed rewards: 1; accuracies count these responses as wrong" in shown
+    assert "ValueError: no number" in shown
+    assert "another run" not in shown
+    assert main(["compare", str(run), str(run)]) == 1
+    assert "failed rewards: 1" in capsys.readouterr().err
+    assert main(["watch", "--once"]) == 0
+    assert "failed rewards: 1" in capsys.readouterr().out
+
+
+def test_notes_are_few_and_short_and_below_the_table(monkeypatch):
+    """Equal remarks on several runs are one; in a terminal the table stays on the screen."""
+    monkeypatch.setenv("COLUMNS", "80")
+    table = made(ROW)
+    names = [f"{'sweep-' * 26}{number}" for number in range(6)]
+    table.notes = [Note("no config.yaml").about(name) for name in names]
+    table.notes += [Note(f"remark {number}") for number in range(9)] + [Note("cut off", left_out=True).about(names[0])]
+    text = FORMATS["terminal"](table)
+    assert len(text.splitlines()) <= 24
+    assert text.index("0.2500") < text.index("sweep-swee…0: cut off") < text.index("remark 0")
+    assert "sweep-swee…0, sweep-swee…1, sweep-swee…2 and 3 more: no config.yaml" in text
+    assert "6 more notes: --format md" in text
+    assert text.count("no config.yaml") == 1
+    assert "remark 8" in FORMATS["md"](table)
+    assert len(json.loads(FORMATS["json"](table))["notes"]) == 16
+
+
+def test_long_names_fit_a_terminal_and_are_whole_in_markdown(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    benchmark, label = "MATH/our-lab_competition-" + "x" * 65 + "_annotators", f"{'sweep-' * 26}1"
+    table = made({**ROW, "method": label}, {**ROW, "method": label, "benchmark": benchmark})
+    text = FORMATS["terminal"](table)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "MATH/our…otators" in text
+    assert len(text.splitlines()) < 24
+    assert label in FORMATS["md"](table)
+    assert benchmark in FORMATS["md"](table)
+
+
+def test_without_runs_the_message_names_what_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for command in ("table", "plot", "watch"):
+        assert main([command]) == 2
+        assert f"no checkpoints/ in {tmp_path}; give a run's directory" in capsys.readouterr().err
+
+
+def test_json_is_the_json_format(capsys):
+    shown = []
+    for options in (["--json"], ["--format", "json"]):
+        assert main(["table", "--paper", "8", *options]) == 0
+        shown.append(json.loads(capsys.readouterr().out))
+    assert shown[0] == shown[1]

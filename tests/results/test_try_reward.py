@@ -44,6 +44,7 @@ def test_name_and_keywords_are_those_of_a_run(tried):
     code, said = tried("--function", "first", "--keywords", "scale=2.5")
     assert code == 0
     assert "mean score of right 2.5" in said
+    assert tried("--function", "first", "--rows", "2")[1].count(", right (") == 2
 
 
 def test_wrong_answers_above_right_ones_are_an_error(tried):

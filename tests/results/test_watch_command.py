@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from rpg.cli import main
+from rpg.files.lock import RUN, take
 from rpg.results.watching import Watched, screen
 from tests.builders.runs import config, write_run
 
@@ -90,3 +91,33 @@ def test_it_waits_for_the_first_step_and_ends_with_the_last(tmp_path: Path):
         log(tmp_path / "r", 2)
         assert "2/2" in process.stdout.readline()
         assert process.wait(20) == 0
+
+
+def test_a_run_that_no_process_holds_is_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    write_config(tmp_path / "r", steps=6)
+    log(tmp_path / "r", 2)
+    lock = take(tmp_path / "r" / RUN)
+    for state in ("2/6, 4 min left", "2/6, interrupted at step 2"):
+        assert main(["watch", "--once", str(tmp_path)]) == 0
+        assert f"r  {state}  reward" in capsys.readouterr().out
+        lock.release()
+
+
+def test_it_waits_for_a_run_that_has_not_begun(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["watch", "--once", str(tmp_path / "r")]) == 2
+    assert "no run there yet" in capsys.readouterr().err
+    command = [sys.executable, "-m", "rpg.cli", "watch", "--every", "0.1", str(tmp_path / "r")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "waiting for its start" in process.stderr.readline()
+        write_config(tmp_path / "r", steps=1)
+        assert "no step yet" in process.stdout.readline()
+        log(tmp_path / "r", 1)
+        assert "1/1" in process.stdout.readline()
+        assert process.wait(20) == 0
+
+
+def test_every_is_a_positive_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["watch", "--every", "0", str(tmp_path)]) == 2
+    assert "must be a positive number" in capsys.readouterr().err
