@@ -1,16 +1,19 @@
 """The trainer's counters and our replay buffer on verl's, without Ray: what is left out, failed, filtered, skipped."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
 import torch
 from omegaconf import OmegaConf
 
+from rpg.files.atomic import STATUS
+
 pytestmark = pytest.mark.slow  # importing verl's trainer takes ten seconds
 
 
 @pytest.fixture
-def trainer(monkeypatch):
+def trainer(monkeypatch, tmp_path):
     """Return our trainer at step 7 with 4 prompts of 3 answers, and the calls of verl's part."""
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -23,14 +26,15 @@ def trainer(monkeypatch):
     made.config = OmegaConf.create(
         {
             "rpg": {"left_out_limit": 0.5, "poll_interval": 0},
-            "trainer": {"default_local_dir": "runs/x"},
+            "trainer": {"default_local_dir": str(tmp_path)},
             "data": {"train_batch_size": 4},
             "algorithm": {"filter_groups": {"max_num_gen_batches": 3, "enable": True}},
             "actor_rollout_ref": {"rollout": {"n": 3, "val_kwargs": {"n": 1}}},
         }
     )
     made.global_steps, made._asked, made.asked = 7, (0, 0), asked
-    made._failed, made.filtered, made._of_step = set(), {}, {}
+    made._failed, made.filtered, made._of_step, made._shown = set(), {}, {}, {}
+    made._left_out_of_validation = 0
     made.trainer_mode = "sync"
     return made
 
@@ -67,7 +71,9 @@ def buffer(trainer, metric, monkeypatch):
     monkeypatch.setattr(replay_buffer.tq, "kv_list", lambda: {"train": dict(queue)})
     monkeypatch.setattr(replay_buffer.tq, "kv_clear", lambda *, keys, partition_id: [queue.pop(key) for key in keys])
     monkeypatch.setattr(
-        replay_buffer.tq, "kv_batch_get", lambda *, keys, **_: {"rm_scores": [REWARDS[k] for k in keys]}
+        replay_buffer.tq,
+        "kv_batch_get",
+        lambda *, keys, **_: {"rm_scores": [REWARDS[k] for k in keys], "extra_fields": [{} for _ in keys]},
     )
     made = replay_buffer.ReplayBufferAsync(
         "colocate_async", {}, 8, "drop", {}, refill_fn=trainer._add_prompts_to_generate, filter_groups_metric=metric
@@ -93,7 +99,7 @@ def test_the_buffer_is_verls_and_ours(buffer):
 
 
 @pytest.mark.parametrize("metric", ["reward"], indirect=True)
-def test_rewards_of_filtered_groups_enter_the_mean_once(trainer, buffer, monkeypatch):
+def test_rewards_of_filtered_groups_enter_the_mean_once(trainer, buffer, monkeypatch, tmp_path):
     """a and b have no variance and are dropped; verl looks at them more than once before it does."""
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
@@ -102,26 +108,53 @@ def test_rewards_of_filtered_groups_enter_the_mean_once(trainer, buffer, monkeyp
     assert buffer.get_sampleable_count(7, "train") == 4
     batch, _ = buffer.sample(global_steps=7, partition_id="train", batch_size=4)
     assert trainer.filtered == {"a": 1.0, "b": 0.0}
+    status = {"phase": "update", "groups": 0, "wanted": 4, "dropped": 2}
+    assert json.loads((tmp_path / STATUS).read_text()) == status
     monkeypatch.setattr(PPOTrainer, "_compute_metrics", lambda self, batch, metrics: None)
     metrics = {"critic/score/mean": 5 / 12}
-    trainer._compute_metrics(SimpleNamespace(keys=batch.keys, tags=batch.tags), metrics)
+    trainer._compute_metrics(batch, metrics)
     assert metrics["critic/score_before_filtering/mean"] == pytest.approx((4 * 5 / 12 + 1 + 0) / 6)
     assert trainer.filtered == {}
 
 
 def test_padding_is_no_group_and_surplus_groups_are(trainer, monkeypatch):
+    import transfer_queue as tq
+    from transfer_queue import KVBatchMeta
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
     monkeypatch.setattr(PPOTrainer, "_compute_metrics", lambda self, batch, metrics: None)
     trainer.filtered = {"x": 1.0}
     keys, tags = ["a_0_0", "a_1_0", "b_0_0", "pad_0_0"], [{}, {}, {}, {"is_padding": True}]
+    batch = KVBatchMeta(keys=keys, tags=tags, partition_id="train")
+    monkeypatch.setattr(tq, "kv_batch_get", lambda *, keys, **_: {"extra_fields": [{} for _ in keys]})
     metrics = {"critic/score/mean": 0.5, "training/filter_groups/discarded_surplus_samples": 1}
-    trainer._compute_metrics(SimpleNamespace(keys=keys, tags=tags), metrics)
+    trainer._compute_metrics(batch, metrics)
     assert metrics["critic/score_before_filtering/mean"] == pytest.approx((3 * 0.5 + 1.0) / 4)
     trainer.config.algorithm.filter_groups.enable = False
     metrics = {"critic/score/mean": 0.5}
-    trainer._compute_metrics(SimpleNamespace(keys=keys, tags=tags), metrics)
+    trainer._compute_metrics(batch, metrics)
     assert metrics == {"critic/score/mean": 0.5}
+
+
+def test_parts_of_the_reward_are_means_over_the_responses_that_have_them():
+    from rpg.verl_plugin.trainer import parts_of_rewards
+
+    infos = [{"score": 1.0, "format": 1.0, "pred": "3"}, {"score": 0.0, "format": 0.5, "late": True}, {}]
+    found = parts_of_rewards([{"reward_extra_info": info} for info in infos])
+    assert found == {"train-aux/format/mean": 0.75, "train-aux/late/mean": 1.0}
+
+
+def test_a_validation_says_how_many_responses_its_accuracy_counts_as_wrong(trainer, monkeypatch):
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    def validate(self):
+        for keys in (["a_0_0", "b_0_0", "c_0_0"], ["e_0_0", "f_0_0", "g_0_0"]):
+            self.count(keys, "val", 4)
+        return {"val-core/x/acc/mean@1": 0.5}
+
+    monkeypatch.setattr(PPOTrainer, "_validate", validate)
+    for _ in range(2):
+        assert trainer._validate() == {"val-core/x/acc/mean@1": 0.5, "validation/left_out_responses": 2}
 
 
 def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(trainer, buffer):
