@@ -95,6 +95,21 @@ def refuse_validation(run: RunConfig) -> None:
         raise Refused([run.settings.error("val_only", wrong, remedy)])
 
 
+def finished(run: RunConfig) -> str | None:
+    """Return a message if the directory holds the run's last step, so that nothing is left to train.
+
+    Raises Refused if it is the last step of another training.
+    """
+    step, total = resumed_step(run), run.settings.steps
+    if total is None or step < total or run.settings.val_only:
+        return None
+    fingerprint.refuse_another(run.directory, run)
+    return (
+        f"finished at step {step} of {total}: {run.directory}\n"
+        f"raise {KEYS['steps']} to go on; {KEYS['resume_mode']}=disable begins again"
+    )
+
+
 def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
     """Write the run's files and cut or move what is there; changed: settings that differ from the resumed run's.
 

@@ -33,6 +33,9 @@ def start(name: str | None, overrides: list[str]) -> int:
         if remote:
             tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, ["cheap"], ["settings"]))
             return show(run) if only_show else submit.submit(run.settings.run_name, name, overrides)
+        if done := directory.finished(run):
+            tell([done])
+            return signals.DONE
         tell(freeze.export(run))
         with imports(run) as server:  # beside the checks, of which some import verl
             tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run))

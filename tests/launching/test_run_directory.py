@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -108,6 +109,9 @@ def test_a_file_is_known_by_its_content(tmp_path, key, named):
         assert not fingerprint.compare(tmp_path, config(tmp_path, **{key: [str(tmp_path / "copy")]}))
     file.write_text("return 0.0")
     assert list(fingerprint.compare(tmp_path, run)) == [named]
+    with pytest.raises(Refused, match=rf"{named.split()[0]}=.*file\]?: changed since the run in ") as refusal:
+        fingerprint.refuse_another(tmp_path, run)
+    assert not re.search("[0-9a-f]{64}", str(refusal.value))
 
 
 def test_a_hub_model_is_known_by_its_name(tmp_path):
@@ -253,3 +257,20 @@ def test_metrics_are_continued(tmp_path, monkeypatch):
     records = [json.loads(line) for line in metrics.read_text().splitlines()]
     assert [record["step"] for record in records] == [0, 1, 2, 3, 4]
     assert records[3]["data"] == {"x": 9.0, "y": 1.0}  # as the samples of the last validation, which verl overwrites
+
+
+def test_a_finished_run_is_not_started_again(tmp_path):
+    def run(steps, **settings):
+        return config(tmp_path, trainer__total_training_steps=steps, trainer__default_local_dir=str(tmp_path),
+                      trainer__resume_mode="auto", **settings)  # fmt: skip
+
+    fingerprint.record(tmp_path, run(6), 0, {})
+    assert rundir.finished(run(6)) is None
+    (tmp_path / TRACKER).write_text("6")
+    message = rundir.finished(run(6))
+    assert message is not None
+    assert message.startswith(f"finished at step 6 of 6: {tmp_path}\nraise trainer.total_training_steps to go on")
+    assert rundir.finished(run(7)) is None
+    assert rundir.finished(run(6, trainer__val_only=True)) is None
+    with pytest.raises(Refused, match=r"data\.seed=5"):
+        rundir.finished(run(6, data__seed=5))
