@@ -8,6 +8,7 @@ from rich.live import Live
 
 from rpg.files.atomic import CONFIG
 from rpg.names import ACCURACY, TRAINING_REWARD
+from rpg.results.answers import answers
 from rpg.results.messages import ResultsError, exit_code, refusing, show_notes
 from rpg.results.runs import METRICS, find_logs, not_of_one_kind
 from rpg.results.watching import Watched, screen, show
@@ -17,6 +18,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg watch`."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="a run's directory, or a folder of them")
     parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="between two looks; default: 2")
+    saved = "print the last N answers that each run saved, with their scores, and end"
+    parser.add_argument("--answers", type=int, metavar="N", help=saved)
     parser.add_argument("--once", action="store_true", help="print the present state and end")
 
 
@@ -28,6 +31,12 @@ def run(args: argparse.Namespace) -> int:
     """
     if not args.every > 0:
         raise ResultsError(f"--every {args.every}: must be a positive number of seconds")
+    if args.answers is not None:
+        if args.answers < 1:
+            raise ResultsError(f"--answers {args.answers}: must be 1 or more")
+        for directory in args.runs:
+            print(*answers(directory, args.answers, Console().width), sep="\n")
+        return 0
     waiting = [run for run in args.runs if (run / CONFIG).is_file() and not (run / METRICS).exists()]
     logs, notes = find_logs(run for run in args.runs if run not in waiting)
     all_watched = [Watched(log) for log in (*logs, *(run / METRICS for run in waiting))]  # no steps yet
