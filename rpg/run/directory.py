@@ -24,6 +24,7 @@ from rpg.files.lock import RUN, Held, take
 from rpg.gpu_host import visible
 from rpg.registry import recipe
 from rpg.registry.labels import method_of
+from rpg.run.processes import brief
 from rpg.secrets import without_login
 
 PACKAGES = (
@@ -105,7 +106,7 @@ def finished(run: RunConfig) -> str | None:
         return None
     fingerprint.refuse_another(run.directory, run)
     return (
-        f"finished at step {step} of {total}: {run.directory}\n"
+        f"finished at step {step} of {total}: {brief(run.directory)}\n"
         f"raise {KEYS['steps']} to go on; {KEYS['resume_mode']}=disable begins again"
     )
 

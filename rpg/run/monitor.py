@@ -153,10 +153,10 @@ class Monitor(threading.Thread):
             now = json.loads(self._status_file.read_text())
         except OSError:  # not written yet
             return ("step" if self._has_logged else "starting"), self._note
-        phase, kept = now["phase"], f"{now['groups']} of {now['wanted']} groups"
+        phase, kept = now["phase"], f"{now['groups']}/{now['wanted']} groups"
         if phase == "rollout" and now["dropped"]:
             metric = self._run.settings.filter_metric
-            return phase, f"{kept} kept, {now['dropped']} dropped: equal {metric} in the group"
+            return phase, f"{kept}, {now['dropped']} dropped (equal {metric})"
         if self._has_logged:
             return "step", self._note
         return phase, kept if phase == "rollout" else ""
@@ -172,13 +172,14 @@ class Monitor(threading.Thread):
 
     def _warn(self, step: int, data: dict) -> None:
         """Say it when responses are left out for the first time, and when no reward differs from the others."""
-        for metric, what in (
-            (LEFT_OUT_OF_TRAINING, "are left out of the reward and of the update"),
-            (LEFT_OUT_OF_VALIDATION, "count as wrong in the validation's accuracy"),
+        s = self._run.settings
+        for metric, responses, what in (
+            (LEFT_OUT_OF_TRAINING, f"of {s.batch * s.n} responses", "are left out of the reward and of the update"),
+            (LEFT_OUT_OF_VALIDATION, "responses", "count as wrong in the validation's accuracy"),
         ):
             missing = int(data.get(metric, 0))
             if missing and not self._left_out[metric]:
-                self._say(f"warning: step {step}: {missing} responses have no reward and {what}: {self._reasons}")
+                self._say(f"warning: step {step}: {missing} {responses} have no reward and {what}: {self._reasons}")
             self._left_out[metric] += missing
         spans = [data[name.format("max")] - data[name.format("min")] for name in (SCORES, ADVANTAGES)
                  if name.format("max") in data]  # fmt: skip
@@ -188,7 +189,6 @@ class Monitor(threading.Thread):
             which = (
                 f"every response got the reward {reward:g}" if spans[0] <= SAME else "rewards are equal in every group"
             )
-            s = self._run.settings
             trial = f"rpg score TRAIN_FILE --reward {s.reward_file}" if s.reward_file else "rpg score RUN"
             self._say(
                 f"warning: steps {step - 1} and {step}: {which}, so nothing can be learned. The reward may not see "

@@ -13,6 +13,7 @@ from rpg.verl_plugin.cpu.preload import Preloaded
 from tests.run_configs import run_config
 
 LIMITS = {"rpg.stall_limit": None, "rpg.time_limit": None, "rpg.console": "progress"}
+SIZES = {"data.train_batch_size": 64, "actor_rollout_ref.rollout.n": 4}
 NINE = {"trainer.total_training_steps": 9, "trainer.resume_mode": "disable"}
 
 
@@ -82,10 +83,10 @@ def shown(tmp_path, records: list[dict], **settings) -> tuple[str, Monitor]:
 def test_responses_without_a_reward_are_told(tmp_path):
     missing = {"training/left_out_responses": 97, "validation/left_out_responses": 3}
     step = {"critic/score/mean": 0.49, "actor/rpg_kl": 1e-3, "val-core/x/acc/mean@1": 0.191}
-    text, monitor = shown(tmp_path, [{**step, **missing}, {**step, "training/left_out_responses": 1}])
+    text, monitor = shown(tmp_path, [{**step, **missing}, {**step, "training/left_out_responses": 1}], **SIZES)
     words = " ".join(text.split())
     assert "acc 0.191 reward +0.49 100 without reward" in words
-    assert "step 1: 97 responses have no reward and are left out of the reward and of the update:" in words
+    assert "step 1: 97 of 256 responses have no reward and are left out of the reward and of the update:" in words
     assert "step 1: 3 responses have no reward and count as wrong in the validation's accuracy:" in words
     assert words.count("warning") == 2  # once each
     assert monitor.left_out.startswith("warning: 98 responses of the training and 3 of validations had no reward")
@@ -118,8 +119,8 @@ def test_groups_that_are_dropped_are_told(tmp_path):
     assert monitor._status() == ("starting", "Ray, FSDP2, vLLM")
     for status, told in (
         (("validation", 0, 0), ("validation", "")),
-        (("rollout", 5, 0), ("rollout", "5 of 64 groups")),
-        (("rollout", 5, 300), ("rollout", "5 of 64 groups kept, 300 dropped: equal acc in the group")),
+        (("rollout", 5, 0), ("rollout", "5/64 groups")),
+        (("rollout", 5, 300), ("rollout", "5/64 groups, 300 dropped (equal acc)")),
         (("update", 0, 300), ("update", "")),
     ):
         written = dict(zip(("phase", "groups", "dropped"), status, strict=True), wanted=64)
