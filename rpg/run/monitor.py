@@ -196,7 +196,7 @@ class Monitor(threading.Thread):
             )
 
     @property
-    def _reasons(self) -> str:
+    def _reasons(self) -> Path:
         return brief(self.metrics.parent / LEFT_OUT)
 
     @property

@@ -247,10 +247,10 @@ class RPGTrainer(PPOTrainer):
         return batch
 
 
-def parts_of_rewards(extra_fields: list[dict[str, Any]]) -> dict[str, float]:
+def parts_of_rewards(extra_fields: list[Any]) -> dict[str, float]:
     """Return the mean of each number that a reward function returns beside the score, as validations log it.
 
-    extra_fields: verl's field of each response. The mean is over the responses that have the number.
+    extra_fields: verl's field of each response, a dictionary. The mean is over the responses that have the number.
     """
     parts: dict[str, list[float]] = defaultdict(list)
     for fields in extra_fields:

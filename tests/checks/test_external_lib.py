@@ -131,7 +131,7 @@ def test_the_content_is_in_the_fingerprint(toy):
     written(file, "x = 2\n")
     with pytest.raises(Refused, match=r"external_lib \(mine.py\): changed since the run in"):
         fingerprint.refuse_another(toy / "run", run)
-    with pytest.raises(Refused, match=r"external_lib \(mine.py\): changed since the run in"):
+    with pytest.raises(Refused, match=r"external_lib \(mine.py, content\)"):
         fingerprint.refuse_another(toy / "run", composed(toy))
     assert fingerprint.refuse_another(toy / "run", composed(toy, f"{M}.external_lib={file}", "rpg.resume_changed=true"))
 
