@@ -92,8 +92,8 @@ def _main(argv: list[str]) -> int:
     made = {}
     for name, (_, does, example) in COMMANDS.items():
         made[name] = subparser = subparsers.add_parser(
-            name, help=does, description=f"{does}.", epilog=f"example: {example}"
-        )
+            name, help=does, description=f"{does}.", epilog=f"example: {example}", conflict_handler="resolve"
+        )  # a command may have a --help of its own
         if every or name in argv[:1]:  # importing torch for `rpg --help` would cost seconds
             command(name).configure(subparser)
     if not argv:
@@ -125,6 +125,11 @@ def _main(argv: list[str]) -> int:
 
 
 def _unknown(option: str, parser: argparse.ArgumentParser) -> str:
+    if any(action.dest == "overrides" for action in parser._actions):
+        from rpg.config.keys import KEYS, KNOWN_AS
+
+        if meant := KNOWN_AS.get(option.lstrip("-").replace("-", "_")):
+            return f"unknown option {option}; as an override: {KEYS[meant]}=VALUE"
     near = difflib.get_close_matches(option, parser._option_string_actions, n=1)
     return f"unknown option {option}" + (f"; did you mean {near[0]}?" if near else "")
 

@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 Level = Literal["error", "warning", "ok", "skip"]
 ABSENT = type("Absent", (), {"__repr__": lambda self: "absent"})()
@@ -64,9 +64,12 @@ def shown(value: Any) -> str:
     return str(value)
 
 
-def fitted(lines: Iterable[str], indent: int) -> Iterator[str]:
-    """Yield the lines as a terminal shows them: a long one goes on below, indented; unchanged outside a terminal."""
-    if not sys.stdout.isatty():
+def fitted(lines: Iterable[str], indent: int, stream: TextIO | None = None) -> Iterator[str]:
+    """Yield the lines as a terminal shows them: a long one goes on below, indented; unchanged outside a terminal.
+
+    stream: where they go; default: stdout.
+    """
+    if not (stream or sys.stdout).isatty():
         yield from lines
         return
     width, below = shutil.get_terminal_size().columns, " " * indent

@@ -5,6 +5,11 @@ from collections.abc import Collection
 
 # the training reward: over all groups, logged by runs with filter_groups only; over the groups of the batch
 ALL_GROUPS, BATCH = REWARDS = ("critic/score_before_filtering/mean", "critic/score/mean")
+LEFT_OUT_OF_TRAINING = "training/left_out_responses"  # without a reward, of a step's batch
+LEFT_OUT_OF_VALIDATION = "validation/left_out_responses"  # accuracies count them as wrong
+# a batch in which all are equal teaches nothing
+SCORES, ADVANTAGES = ("critic/score/{}", "critic/advantages/{}")  # max, min
+PART = "train-aux/{name}/mean"  # a further number of the reward function, over the groups of the batch
 VALIDATED = re.compile(r"val-core/(?P<data_source>.+)/(?P<variable>acc|reward)/mean@\d+", re.DOTALL)
 
 

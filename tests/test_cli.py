@@ -80,6 +80,12 @@ def test_options_of_the_list(capsys):
         (["train", "grpo_cpu", "--modle", "x"], "rpg train: error: unknown option --modle; did you mean --model?"),
         (["plan", "grpo_7b", "--gup=a100"], "rpg plan: error: unknown option --gup; did you mean --gpu?"),
         (["table", "--papr", "8"], "rpg table: error: unknown option --papr; did you mean --paper?"),
+        (
+            ["train", "grpo_cpu", "--steps", "3"],
+            "unknown option --steps; as an override: trainer.total_training_steps=",
+        ),
+        (["doctor", "grpo_cpu", "--learning-rate=1"], "as an override: actor_rollout_ref.actor.optim.lr=VALUE"),
+        (["plan", "grpo_7b", "--gpu", "3090"], "3090 is not among h100, "),
         (["--versoin"], "rpg: error: unknown option --versoin; did you mean --version?"),
         (["list", "x"], "rpg list: error: unrecognized arguments: x"),
         (["train"], "the following arguments are required: NAME\n"),
@@ -103,6 +109,7 @@ def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
         (["demo", "foo=1"], "foo=1: no such setting"),
         (["demo", "--prepare-only", "data.seed=1"], "data.seed=1: is for the run"),
         (["list", "--task", "foo"], "--task foo: no such name"),
+        (["doctor", "--reward", "r.py"], "are of a run: name it"),
         (["reproduce", "8", "--methods", "DAPOO"], "did you mean DAPO?"),
         (
             ["train", "grpo_cpu", "method=dapoo"],
@@ -141,6 +148,15 @@ def test_a_broken_place_is_one_line(tmp_path, shell, code, said):
 def test_a_run_on_the_cpu_has_no_plan(capsys):
     assert cli.main(["plan", "grpo_cpu"]) == 2
     assert "`rpg doctor grpo_cpu`" in capsys.readouterr().err
+
+
+def test_help_of_a_name_says_where_its_run_goes(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["train", "grpo_cpu", "--help"])
+    *_, steps, place = capsys.readouterr().out.splitlines()
+    assert steps == "grpo_cpu: 30 steps (trainer.total_training_steps),"
+    assert place.startswith("into checkpoints/grpo_cpu ")
 
 
 def test_an_unknown_command_names_the_nearest(capsys):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from importlib import metadata
 
 from rpg import gpu_host
-from rpg.checks.preflight import ask, name_of, rule_of
+from rpg.checks.preflight import GPU_ONLY, ask, name_of, rule_of
 from rpg.config import freeze
 from rpg.config.compose import of_script
 from rpg.config.run_config import RunConfig
@@ -67,7 +67,9 @@ def check_all(script: str | None, overrides: list[str], ray: bool) -> Iterator[t
     for check, diagnostics in ask(configuration, ("cheap", "verl", "thorough")):
         for diagnostic in diagnostics:
             yield diagnostic.level, f"{name_of(check)}: {diagnostic}"
-        if not diagnostics:
+        if not diagnostics and check in GPU_ONLY and configuration.settings.device == "cpu":
+            yield "skip", f"{name_of(check)}: not needed on a CPU"
+        elif not diagnostics:
             yield "ok", f"{name_of(check)}: {rule_of(check)}"
 
 

@@ -5,11 +5,13 @@ Without a script it checks plugin and versions, with a launch script also its re
 
 import argparse
 import json
+import sys
 from collections import Counter
 
 from rpg.checks.doctor import check_all
 from rpg.checks.preflight import CHECKS, name_of, rule_of
-from rpg.diagnostics import MARKS, fitted
+from rpg.config import flags
+from rpg.diagnostics import MARKS, BadSetting, fitted
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, as for the script"
     )
+    flags.configure(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="also list the checks that passed or were not run")
     parser.add_argument("--list", action="store_true", help="list the checks of a run with their rules, and exit")
     parser.add_argument("--json", action="store_true", help="every check as JSON")
@@ -31,8 +34,16 @@ def run(args: argparse.Namespace) -> int:
             print(f"{subject}, {cost}:")
             print(*fitted([f"  {name_of(check)}: {rule_of(check)}" for check in checks], 4), sep="\n")
         return 0
+    if args.script is None and any((args.model, args.train, args.test, args.reward)):
+        print("rpg doctor: --model, --train, --test and --reward are of a run: name it", file=sys.stderr)
+        return 2
+    try:
+        overrides = [*flags.overrides(args), *args.overrides]
+    except BadSetting as error:
+        print(f"rpg doctor: {error}", file=sys.stderr)
+        return 2
     results: list[dict[str, str]] = []
-    for level, message in check_all(args.script, args.overrides, args.ray):
+    for level, message in check_all(args.script, overrides, args.ray):
         results.append({"level": level, "message": message})
         if not args.json and (args.verbose or level in ("error", "warning")):
             print(*fitted([f"{MARKS[level]}  {message}"], 6), sep="\n", flush=True)

@@ -86,6 +86,15 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
     ("thorough", "machine"): (budgets.memory,),
 }
 
+GPU_ONLY: tuple[Check, ...] = (
+    packages.gpu_builds,
+    packages.flash_attention,
+    packages.cross_entropy,
+    machine.gpu_driver,
+    machine.build_tools,
+    machine.shared_memory,
+)  # find nothing on a CPU because they do not look
+
 
 def name_of(check: Check) -> str:
     """Return a check's name as messages show it."""

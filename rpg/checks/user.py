@@ -11,7 +11,15 @@ from rpg.data.readers import DataError, read_file
 from rpg.diagnostics import Diagnostic, Findings
 from rpg.rewards import JUDGES, OPTIONS, OURS, check_options
 from rpg.rewards.user_function import USUAL_NAME, RewardError, find_reward
-from rpg.rewards.user_reward import ADAPTER, RewardTimeout, compute_score, example, shown_score
+from rpg.rewards.user_reward import (
+    ADAPTER,
+    WRONG,
+    RewardTimeout,
+    blind_to,
+    compute_score,
+    example,
+    shown_score,
+)
 from rpg.verl_plugin.external import FILE
 
 TRIAL_LIMIT = 60.0  # seconds of the trial call
@@ -61,9 +69,9 @@ def reward_function(run: RunConfig) -> Findings:
 
 
 def reward_trial(run: RunConfig) -> Findings:
-    """An own reward function scores a response to the first training row, and has the filter's key.
+    """An own reward function tells a right from a wrong response to the first training row, and has the filter's key.
 
-    Calls the function once, as a run does.
+    Calls the function twice, as a run does, with responses in the form that the prompt asks for.
     """
     s = run.settings
     file = next((path for name in run.files("train") if (path := Path(name).expanduser()).is_file()), None)
@@ -75,8 +83,11 @@ def reward_trial(run: RunConfig) -> Findings:
     try:
         _, row = next(iter(read_file(file)))
         truth = row["reward_model"]["ground_truth"]
-        arguments = (row["data_source"], example(truth), truth, row.get("extra_info"))
-        score = compute_score(*arguments, **{**(s.reward_options or {}), "reward_limit": limit})
+        prompt, options = row["prompt"], {**(s.reward_options or {}), "reward_limit": limit}
+        score, wrong = (
+            compute_score(row["data_source"], example(answer, prompt), truth, row.get("extra_info"), **options)
+            for answer in (truth, WRONG)
+        )
     except RewardTimeout as error:
         if limit == s.reward_limit:
             yield s.error("reward_file", f"the first training row: {error}", remedy)
@@ -88,7 +99,11 @@ def reward_trial(run: RunConfig) -> Findings:
     except (DataError, StopIteration, LookupError, TypeError) as error:  # other checks report the file
         yield s.finding("reward_file", f"no row to try it on ({error})", "", "skip")
     else:
-        yield s.finding("reward_file", f"the first training row has {shown_score(score)}", "", "ok")
+        scores = f"a right answer to the first training row has {shown_score(score)}"
+        if score["score"] == wrong["score"]:
+            yield s.finding("reward_file", f"{scores}, a wrong one the same; {blind_to(prompt)}", remedy, "warning")
+        else:
+            yield s.finding("reward_file", scores, "", "ok")
         numbers = [name for name in score if name != "pred"]
         if s.filters and s.filter_metric not in (*numbers, "reward"):  # verl's name of the reward
             yield s.error("filter_metric", f"the function returns {', '.join(numbers)}", "set it to acc")

@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from rpg import secrets
-from rpg.config.keys import KEYS, ROWS
+from rpg.config.keys import KEYS, KNOWN_AS, ROWS
 from rpg.config.run_config import RunConfig, did_you_mean
 from rpg.config.user_code import is_ours, library_settings, reward_settings
 from rpg.diagnostics import ABSENT, BadSetting, Refused, shown
@@ -204,7 +204,9 @@ def compose_config(overrides: list[str]) -> DictConfig:
                     near = REMEDIES.get(text) or did_you_mean(str(parsed_override.value()), entries)
                     raise BadSetting(f"{text}: no such entry; {near} There are {', '.join(sorted(entries))}") from error
                 if not parsed_override.is_add() and parsed_override.key_or_group not in known:
-                    near = did_you_mean(parsed_override.key_or_group, known) or "`rpg train --help` lists the groups"
+                    key = parsed_override.key_or_group
+                    near = f"did you mean {KEYS[KNOWN_AS[key]]}?" if key in KNOWN_AS else did_you_mean(key, known)
+                    near = near or "`rpg train --help` lists the groups"
                     raise BadSetting(f"{text}: no such setting or group; {near}") from error
             raise _bad_configuration(error) from error
         except (HydraException, OmegaConfBaseException, ValueError, TypeError, AttributeError, AssertionError) as error:

@@ -6,6 +6,7 @@ It has all settings whose role is "defines" (keys.py), and is stored as fingerpr
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,6 +27,7 @@ CODE = [row.key for row in ROWS.values() if row.code]
 OFF = {row.key: row.switch for row in ROWS.values() if row.switch}
 MODEL_FILE, WEIGHTS, TOKENIZER = (f"{KEYS['model']} ({part})" for part in ("config.json", "weights", "tokenizer"))
 TOKENIZER_FILES = ("*token*.json", "chat_template*", "vocab.*", "merges.txt", "*.model")
+HASH = re.compile("[0-9a-f]{64}")
 SAMPLE = 2**20  # bytes at either end of a weights file; reading all of a large model takes minutes
 SCHEDULE = f"{KEYS['lr'].rpartition('.')[0]} (length of its schedule)"
 # what older versions did not record
@@ -144,10 +146,26 @@ def refuse_another(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]
     )
     raise Refused(
         [
-            Diagnostic(key, current, f"the run in {directory} has {shown(recorded)}", ways)
+            _changed_content(key, directory, run, ways)
+            if _is_hash(recorded) and _is_hash(current)
+            else Diagnostic(key, current, f"the run in {directory} has {shown(recorded)}", ways)
             for key, (recorded, current) in changed.items()
         ]
     )
+
+
+def _is_hash(value: Any) -> bool:
+    """Return whether a value is the hash of a content, or a list of such."""
+    values = value if isinstance(value, list) else [value]
+    return bool(values) and all(isinstance(text, str) and HASH.fullmatch(text) for text in values)
+
+
+def _changed_content(key: str, directory: Path, run: RunConfig, remedy: str) -> Diagnostic:
+    """Return the diagnostic of files whose content differs; it names them instead of their hashes."""
+    named = key.removesuffix(" (content)").replace(", content)", ")")
+    s = run.settings
+    files = s.reward_file or s.reward if named == KEYS["reward"] else run.get(named, ABSENT)
+    return Diagnostic(named, files, f"changed since the run in {directory} started", remedy)
 
 
 def record(directory: Path, run: RunConfig, step: int, changed: dict[str, tuple[Any, Any]], **made_with: Any) -> None:

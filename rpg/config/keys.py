@@ -437,6 +437,28 @@ ROWS: dict[str, Key] = {
     item.name: replace(item.metadata["row"], name=item.name, kind=_HINTS[item.name]) for item in fields(Settings)
 }
 KEYS: dict[str, str] = {name: row.key for name, row in ROWS.items()}
+KNOWN_AS = {  # names of other libraries (docs/coming_from_verl_or_trl.md): the field of Settings
+    "lr": "lr",
+    "learning_rate": "lr",
+    "beta": "beta",
+    "epsilon": "clip_low",
+    "epsilon_high": "clip_high",
+    "delta": "clip_c",
+    "steps": "steps",
+    "max_steps": "steps",
+    "epochs": "epochs",
+    "num_train_epochs": "epochs",
+    "num_generations": "n",
+    "num_iterations": "ppo_epochs",
+    "batch_size": "batch",
+    "generation_batch_size": "batch",
+    "max_completion_length": "response",
+    "loss_type": "aggregation",
+    "reward_funcs": "reward",
+    "output_dir": "directory",
+    "gpus": "gpus",
+    "gpu": "gpu_memory",
+}
 BY_KEY: dict[str, Key] = {row.key: row for row in ROWS.values()}
 RANGES: dict[str, TypeAdapter[Any]] = {
     row.key: TypeAdapter(row.kind, config=STRICT) for row in ROWS.values() if row.kind is not Verl

@@ -16,9 +16,8 @@ from rpg.results.messages import ResultsError
 from rpg.results.runs import read_lines
 from rpg.rewards import Score
 from rpg.rewards.user_function import RewardError, find_reward
-from rpg.rewards.user_reward import compute_score, example, load, shown_score
+from rpg.rewards.user_reward import WRONG, blind_to, compute_score, example, load, shown_score
 
-WRONG = "no such answer"
 SHOWN = 60  # shown characters of a response
 GIVEN = "given"  # the kind of a response from a file
 
@@ -34,7 +33,8 @@ def try_reward(
     """Score responses to the first rows of each file as a run does; print what it would log, and the times.
 
     file: as reward.custom_reward_function.path. responses: a JSONL file with one response per row, in order; default:
-    each row's answer and a wrong one, both boxed. name, keywords: of the function, and KEY=VALUE of its reward_kwargs.
+    each row's answer and a wrong one, in the form that the prompt asks for. name, keywords: of the function, and
+    KEY=VALUE of its reward_kwargs.
     Returns 1 if the file cannot be imported, or the function raised, returned no reward, or scored wrong answers like
     right ones or above, else 0.
     Raises RewardError, DataError and ResultsError for files that cannot be used.
@@ -56,7 +56,8 @@ def try_reward(
             if not isinstance(row["reward_model"], dict) or "ground_truth" not in row["reward_model"]:
                 raise DataError(f"{place}: no reward_model.ground_truth; build the file with `rpg data build`")
             key = row["reward_model"]["ground_truth"]
-            tried = {"right": example(key), "wrong": example(WRONG)}
+            prompt = row.get("prompt", "")
+            tried = {"right": example(key, prompt), "wrong": example(WRONG, prompt)}
             if given:
                 text, truth = given[number]
                 if truth is not None and truth != key:
@@ -95,8 +96,8 @@ def try_reward(
     right, wrong = (_values(scores[kind]) for kind in ("right", "wrong"))
     if right and (right == wrong or sum(right) / len(right) < sum(wrong) / max(1, len(wrong))):
         print(
-            "error: wrong answers score as high as right ones. The responses tried end in \\boxed{ANSWER} and a "
-            "line Answer: ANSWER; give --responses FILE if the function reads another form"
+            f"error: wrong answers score as high as right ones; {blind_to(prompt)}. "
+            "Give --responses FILE if it asks for another form"
         )
         return 1
     return 1 if failed else 0

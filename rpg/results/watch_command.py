@@ -12,6 +12,7 @@ from rich.live import Live
 from rpg.files.atomic import CONFIG
 from rpg.files.lock import RUN
 from rpg.names import ACCURACY, TRAINING_REWARD
+from rpg.results.answers import answers
 from rpg.results.messages import Note, ResultsError, exit_code, printable, refusing, show_notes
 from rpg.results.runs import METRICS, find_logs, not_of_one_kind, or_checkpoints
 from rpg.results.watching import Watched, screen, show
@@ -23,6 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "runs", nargs="*", type=Path, metavar="DIR", help="a run's directory, or a folder of them; default: checkpoints"
     )
     parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="between two updates; default: 2")
+    saved = "print the last N answers that each run saved, with their scores, and end"
+    parser.add_argument("--answers", type=int, metavar="N", help=saved)
     parser.add_argument("--once", action="store_true", help="print the present state and end")
 
 
@@ -35,6 +38,12 @@ def run(args: argparse.Namespace) -> int:
     if not args.every > 0:
         raise ResultsError(f"--every {args.every}: must be a positive number of seconds")
     paths = or_checkpoints(args.runs)
+    if args.answers is not None:
+        if args.answers < 1:
+            raise ResultsError(f"--answers {args.answers}: must be 1 or more")
+        for directory in paths:
+            print(*answers(directory, args.answers, Console().width), sep="\n")
+        return 0
     if not (logs := logs_of(paths)):
         where = ", ".join(map(str, paths))
         if args.once:

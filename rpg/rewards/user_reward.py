@@ -71,9 +71,25 @@ def compute_score(
     return score
 
 
-def example(answer: Any) -> str:
-    """Return a response with this answer in both forms that reward functions usually read."""
-    return f"The answer is \\boxed{{{answer}}}.\n\nAnswer: {answer}"
+WRONG = "no such answer"
+BOXED, LINE = "\\boxed{ANSWER}", "Answer: ANSWER"  # forms of an answer
+
+
+def forms_of(prompt: Any) -> list[str]:
+    """Return the forms of an answer that a prompt asks for; both if it asks for neither."""
+    text = str(prompt)
+    return [form for form, sign in ((BOXED, "boxed"), (LINE, "Answer:")) if sign in text] or [BOXED, LINE]
+
+
+def example(answer: Any, prompt: Any) -> str:
+    """Return a response with this answer in the form that the prompt asks for."""
+    return "\n\n".join(["Step by step.", *(form.replace("ANSWER", str(answer)) for form in forms_of(prompt))])
+
+
+def blind_to(prompt: Any) -> str:
+    """Return why right and wrong answers may score alike, for a message."""
+    asked = " and ".join(forms_of(prompt))
+    return f"the reward may not see the form that the prompt asks for ({asked})"
 
 
 def shown_score(score: Score) -> str:

@@ -24,6 +24,7 @@ from rpg.files.lock import RUN, Held, take
 from rpg.gpu_host import visible
 from rpg.registry import recipe
 from rpg.registry.labels import method_of
+from rpg.run.processes import brief
 from rpg.secrets import without_login
 
 PACKAGES = (
@@ -93,6 +94,21 @@ def refuse_validation(run: RunConfig) -> None:
         wrong = f"would rewrite configuration and log of the training in {run.directory}"
         remedy = f"validate by `rpg eval NAME --checkpoint DIRECTORY`, or set another {KEYS['directory']}"
         raise Refused([run.settings.error("val_only", wrong, remedy)])
+
+
+def finished(run: RunConfig) -> str | None:
+    """Return a message if the directory holds the run's last step, so that nothing is left to train.
+
+    Raises Refused if it is the last step of another training.
+    """
+    step, total = resumed_step(run), run.settings.steps
+    if total is None or step < total or run.settings.val_only:
+        return None
+    fingerprint.refuse_another(run.directory, run)
+    return (
+        f"finished at step {step} of {total}: {brief(run.directory)}\n"
+        f"raise {KEYS['steps']} to go on; {KEYS['resume_mode']}=disable begins again"
+    )
 
 
 def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:

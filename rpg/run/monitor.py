@@ -1,8 +1,9 @@
-"""Follow a run from the driver: draw a progress bar from metrics.jsonl and stop a run without progress."""
+"""Follow a run from the driver: draw a progress bar from its files, warn, and stop a run without progress."""
 
 import json
 import os
 import signal
+import textwrap
 import threading
 import time
 import traceback
@@ -14,16 +15,28 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from rpg.config.run_config import RunConfig
-from rpg.logged import VALIDATED, training_reward
+from rpg.files.atomic import LEFT_OUT, STATUS
+from rpg.logged import (
+    ADVANTAGES,
+    LEFT_OUT_OF_TRAINING,
+    LEFT_OUT_OF_VALIDATION,
+    SCORES,
+    VALIDATED,
+    training_reward,
+)
 from rpg.run.directory import resumed_step
 from rpg.run.lost_workers import LostWorkers
+from rpg.run.processes import brief
 from rpg.run.signals import FAILED, TIMED_OUT
 from rpg.run.time_left import STEP_TIME, duration, time_left
 
 INTERRUPT = signal.SIGUSR1
 LOOK_EVERY = 0.5  # seconds between two reads of the file
 ASK_EVERY = 5.0  # seconds between two queries to Ray
-SAY_EVERY = 10.0  # seconds between two lines about the start, where there is no bar
+SAY_EVERY = 10.0  # seconds between two lines about the start and about dropped groups, where there is no bar
+EQUAL_STEPS = 2  # steps in a row without a reward that differs from the others, after which a warning is due
+SAME = 1e-6  # a smaller difference of rewards is rounding
+WIDTH = 80  # columns of the lines
 
 # A run that lost an actor usually ends by itself; the monitor stops it after this many seconds
 NOTICE = 30.0
@@ -61,6 +74,10 @@ class Monitor(threading.Thread):
         self._seen = len(earlier)
         self._step_times: list[float] = [data[STEP_TIME] for data in earlier if STEP_TIME in data]
         self._validation = ""
+        self._run, self._status_file = run, metrics.parent / STATUS
+        self._has_logged = False  # whether this start has logged a step or validation
+        self._left_out = {LEFT_OUT_OF_TRAINING: 0, LEFT_OUT_OF_VALIDATION: 0}
+        self._equal = 0  # steps in a row
         self._began = time.monotonic()
         self._ended = threading.Event()
         self._preload_failure = preload_failure
@@ -80,11 +97,12 @@ class Monitor(threading.Thread):
             redirect_stdout=False,  # they are redirected to run.log, and rich would show them above the bar
             redirect_stderr=False,
         )
-        note = "Ray, FSDP2, vLLM"
+        note = self._note = "Ray, FSDP2, vLLM"
         self._task = self._progress.add_task("starting", total=self._total, completed=self._step, time="", note=note)
 
     def start(self) -> None:
         """Show the bar and begin to monitor."""
+        self._status_file.unlink(missing_ok=True)  # of a run that was killed
         self._began = time.monotonic()
         self._progress.start()
         super().start()
@@ -95,7 +113,8 @@ class Monitor(threading.Thread):
             self._loop()
             elapsed = time.monotonic() - self._began
             self._read(elapsed)
-            self._progress.update(self._task, time=duration(elapsed))
+            phase = "step" if self._has_logged else "starting"
+            self._progress.update(self._task, description=phase, note=self._note, time=duration(elapsed))
         except Exception as error:  # noqa: BLE001  # whatever it is, the limits are no longer watched
             traceback.print_exc()
             self._end(FAILED, f"the monitor of the run failed: {type(error).__name__}: {error}")
@@ -103,15 +122,17 @@ class Monitor(threading.Thread):
     def _loop(self) -> None:
         began = advanced = self._began
         last_asked, last_said, lost_since = began, began, 0.0
-        started = False
         while not self._ended.wait(LOOK_EVERY):
             now = time.monotonic()
             if self._read(now - began):
-                advanced, started = now, True
-            self._progress.update(self._task, time=self._time(now - began, now - advanced, started))
-            if self._shown and not self._has_bar and not started and now - last_said >= SAY_EVERY:
+                advanced, self._has_logged = now, True
+            phase, note = self._status()
+            of_run = self._time(now - began, now - advanced)
+            self._progress.update(self._task, description=phase, note=note, time=of_run)
+            is_news = not self._has_logged or note != self._note
+            if self._shown and not self._has_bar and is_news and now - last_said >= SAY_EVERY:
                 last_said = now
-                print(f"starting Ray, FSDP2, vLLM  {now - began:.0f} s", file=self._terminal, flush=True)
+                print(f"{phase} {note}  {now - began:.0f} s", file=self._terminal, flush=True)
             if now - last_asked > ASK_EVERY:
                 last_asked = now
                 self._lost_workers.ask()
@@ -125,6 +146,69 @@ class Monitor(threading.Thread):
                 self._end(TIMED_OUT, f"no step finished for {self._stall} s after step {self._step} (rpg.stall_limit)")
             elif self._limit is not None and now - began > self._limit:
                 self._end(TIMED_OUT, f"the run took more than {self._limit} s, at step {self._step} (rpg.time_limit)")
+
+    def _status(self) -> tuple[str, str]:
+        """Return the phase and a note: that of the last step, or, before it and while groups are dropped, of now."""
+        try:
+            now = json.loads(self._status_file.read_text())
+        except OSError:  # not written yet
+            return ("step" if self._has_logged else "starting"), self._note
+        phase, kept = now["phase"], f"{now['groups']}/{now['wanted']} groups"
+        if phase == "rollout" and now["dropped"]:
+            metric = self._run.settings.filter_metric
+            return phase, f"{kept}, {now['dropped']} dropped (equal {metric})"
+        if self._has_logged:
+            return "step", self._note
+        return phase, kept if phase == "rollout" else ""
+
+    def _say(self, line: str) -> None:
+        """Show lines above the bar."""
+        if self._shown:
+            text = textwrap.fill(line, WIDTH, break_on_hyphens=False, break_long_words=False)
+            if self._has_bar:
+                self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            else:
+                print(text, file=self._terminal, flush=True)
+
+    def _warn(self, step: int, data: dict) -> None:
+        """Say it when responses are left out for the first time, and when no reward differs from the others."""
+        s = self._run.settings
+        for metric, responses, what in (
+            (LEFT_OUT_OF_TRAINING, f"of {s.batch * s.n} responses", "are left out of the reward and of the update"),
+            (LEFT_OUT_OF_VALIDATION, "responses", "count as wrong in the validation's accuracy"),
+        ):
+            missing = int(data.get(metric, 0))
+            if missing and not self._left_out[metric]:
+                self._say(f"warning: step {step}: {missing} {responses} have no reward and {what}: {self._reasons}")
+            self._left_out[metric] += missing
+        spans = [data[name.format("max")] - data[name.format("min")] for name in (SCORES, ADVANTAGES)
+                 if name.format("max") in data]  # fmt: skip
+        self._equal = self._equal + 1 if spans and min(spans) <= SAME else 0
+        if self._equal == EQUAL_STEPS:
+            reward = data.get(SCORES.format("max"), 0.0)
+            which = (
+                f"every response got the reward {reward:g}" if spans[0] <= SAME else "rewards are equal in every group"
+            )
+            trial = f"rpg score TRAIN_FILE --reward {s.reward_file}" if s.reward_file else "rpg score RUN"
+            self._say(
+                f"warning: steps {step - 1} and {step}: {which}, so nothing can be learned. The reward may not see "
+                f"the form that the prompt asks for (try {trial}), or the problems are too hard or too easy"
+            )
+
+    @property
+    def _reasons(self) -> Path:
+        return brief(self.metrics.parent / LEFT_OUT)
+
+    @property
+    def left_out(self) -> str:
+        """How many responses had no reward since the start, and where the reasons are; "" if all had one."""
+        training, validation = self._left_out[LEFT_OUT_OF_TRAINING], self._left_out[LEFT_OUT_OF_VALIDATION]
+        if not training + validation:
+            return ""
+        return (
+            f"warning: {training} responses of the training and {validation} of validations had no reward;\n"
+            f"reasons: {self._reasons}"
+        )
 
     def lost(self) -> list[str]:
         """Return one line per lost process that the run needs; empty if there is none."""
@@ -155,6 +239,7 @@ class Monitor(threading.Thread):
 
     def _show(self, step: int, data: dict, elapsed: float) -> None:
         self._step = step
+        self._warn(step, data)
         if STEP_TIME in data:
             self._step_times.append(data[STEP_TIME])
         validated = {"acc": [], "reward": []}
@@ -165,18 +250,20 @@ class Monitor(threading.Thread):
             if values:
                 self._validation = f"{name} {sum(values) / len(values):.3f}"
                 break
-        shown = (("reward", training_reward(data), "{:+.2f}"), *SHOWN)
+        missing = int(data.get(LEFT_OUT_OF_TRAINING, 0) + data.get(LEFT_OUT_OF_VALIDATION, 0))
+        shown = (("reward", training_reward(data), "{:+.2f}"), *(() if missing else SHOWN))
         parts = [f"{label} {form.format(data[key])}" for label, key, form in shown if key in data]
-        note = " ".join([self._validation, *parts]).strip()
+        parts += [f"{missing} without reward"] if missing else []
+        note = self._note = " ".join([self._validation, *parts]).strip()
         self._progress.update(self._task, description="step", completed=step, note=note)
         if self._shown and not self._has_bar:
             left = time_left(self._step_times, self._total - step) if self._total and step < self._total else ""
             print(f"step {step}/{self._total}  {elapsed:.0f} s  {left}  {note}", file=self._terminal, flush=True)
 
-    def _time(self, elapsed: float, since: float, started: bool) -> str:
+    def _time(self, elapsed: float, since: float) -> str:
         """Return the time left, or the time since the start where that is not known. since: the last step's end."""
         left = ""
-        if started and self._total and self._step < self._total:
+        if self._has_logged and self._total and self._step < self._total:
             left = time_left(self._step_times, self._total - self._step, since)
         return left or duration(elapsed)
 
@@ -185,6 +272,7 @@ class Monitor(threading.Thread):
         self._ended.set()
         if self.is_alive():
             self.join(timeout=5)
+        self._status_file.unlink(missing_ok=True)
         if self._has_bar:
             self._progress.stop()
 

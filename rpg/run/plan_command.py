@@ -8,6 +8,7 @@ import json
 import sys
 
 from rpg import plan
+from rpg.config import flags
 from rpg.config.compose import of_script
 from rpg.config.keys import KEYS
 from rpg.registry import recipe
@@ -21,10 +22,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, as for the script"
     )
-    parser.add_argument("--gpu", choices=list(GPUS), default="h100", help="default: h100")
+    flags.configure(parser)
+    parser.add_argument("--gpu", type=known_gpu, choices=list(GPUS), default="h100", help="default: h100")
     parser.add_argument("--memory", type=float, metavar="GB", help="of a GPU unknown to --gpu, or of a part of one")
     parser.add_argument("--nodes", type=int, metavar="N", help="nodes (default: the script's, NNODES)")
     parser.add_argument("--json", action="store_true", help="the plan as JSON, in bytes and tokens")
+
+
+def known_gpu(name: str) -> str:
+    """Return the name of a GPU. Raises ArgumentTypeError, which says what to use for another."""
+    if name not in GPUS:
+        raise argparse.ArgumentTypeError(f"{name} is not among {', '.join(GPUS)}; give its GB, as --memory 24")
+    return name
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         more = [f"{KEYS['gpu_memory']}={memory:g}"]
         if args.nodes is not None:
             more.append(f"{KEYS['nodes']}={args.nodes}")
-        configuration = of_script(recipe.find(args.script), [*args.overrides, *more])
+        configuration = of_script(recipe.find(args.script), [*flags.overrides(args), *args.overrides, *more])
         if configuration.settings.device == "cpu":
             remedy = f"`rpg doctor {args.script}` checks this machine, docs/train_your_own.md has time and memory"
             raise ValueError(f"{args.script} runs on the CPU, and the estimates are for GPUs; {remedy}")

@@ -12,7 +12,7 @@ from rpg.checks import preflight
 from rpg.config import freeze
 from rpg.config.compose import compose
 from rpg.config.run_config import RunConfig
-from rpg.diagnostics import BadSetting, Refused
+from rpg.diagnostics import BadSetting, Refused, fitted
 from rpg.run import cleanup, directory, signals, submit
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ def start(name: str | None, overrides: list[str]) -> int:
         if remote:
             tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, ["cheap"], ["settings"]))
             return show(run) if only_show else submit.submit(run.settings.run_name, name, overrides)
+        if done := directory.finished(run):
+            tell([done])
+            return signals.DONE
         tell(freeze.export(run))
         with imports(run) as server:  # beside the checks, of which some import verl
             tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run))
@@ -52,7 +55,7 @@ def start(name: str | None, overrides: list[str]) -> int:
 
 def tell(lines: Iterator[str] | tuple[str, ...] | list[str]) -> None:
     """Print lines for the user, beside what the run prints."""
-    for line in lines:
+    for line in fitted(lines, 2, sys.stderr):
         print(line, file=sys.stderr, flush=True)
 
 

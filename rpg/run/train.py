@@ -20,6 +20,7 @@ from omegaconf import OmegaConf
 from rpg.config.run_config import RunConfig
 from rpg.files.integrity import steps, verify
 from rpg.run import cleanup, signals
+from rpg.run.directory import resumed_step
 from rpg.run.monitor import INTERRUPT, Monitor
 from rpg.run.processes import brief
 from rpg.run.signals import DONE, FAILED
@@ -45,7 +46,15 @@ def train(run: RunConfig, server: "Preloaded | None") -> int:
     signal.signal(INTERRUPT, signal.default_int_handler)
     log = run.directory / "run.log" if run.settings.console == "progress" else None
     if log:
-        print(f"run.log, metrics and checkpoints: {brief(run.directory)}", file=sys.stderr, flush=True)
+        print(f"run.log, metrics.jsonl, checkpoints: {brief(run.directory)}", file=sys.stderr, flush=True)
+    else:
+        print(f"metrics.jsonl, checkpoints: {brief(run.directory)}", file=sys.stderr, flush=True)
+    if step := resumed_step(run):
+        print(
+            f"resumes from step {step}" + (f" of {run.settings.steps}" if run.settings.steps else ""),
+            file=sys.stderr,
+            flush=True,
+        )
     with redirected(log) as terminal:
         return _monitored(run, server, terminal, log)
 
@@ -53,14 +62,20 @@ def train(run: RunConfig, server: "Preloaded | None") -> int:
 def _monitored(run: RunConfig, server: "Preloaded | None", terminal: TextIO, log: Path | None) -> int:
     monitor = Monitor(run, run.directory / "metrics.jsonl", terminal, server.failure if server else lambda: None)
     actors: list[Any] = []
+    ended = False
     try:
         try:
             _train(run, monitor, actors, server)
+            ended = True
             return DONE
         finally:  # before anything is printed, and before a second signal
             signals.ignore_from_now()
             signal.signal(INTERRUPT, signal.SIG_IGN)
             monitor.stop()
+            if monitor.left_out:
+                print(monitor.left_out, file=terminal)
+            if ended and not run.settings.val_only:
+                print(f"done; next: rpg plot {brief(run.directory)}", file=terminal)
     except KeyboardInterrupt:
         if monitor.verdict is None:
             word = signals.WORDS[signals.ending()]

@@ -1,15 +1,35 @@
 """`rpg train NAME [--model M] [--train F] [--test F] [--reward F] [OVERRIDE ...]`: start a launch script."""
 
 import argparse
-import os
 import sys
 from pathlib import Path
+from typing import Any
 
+from rpg.config import compose, flags
 from rpg.config.keys import KEYS
-from rpg.overrides import override
 from rpg.registry import recipe
+from rpg.run.processes import brief
 
-VARIABLES = {"model": "MODEL_PATH", "train": "TRAIN_FILE", "test": "TEST_FILE"}
+
+class HelpOfName(argparse.Action):
+    """Print the help; after a name also where its run goes and how many steps it has."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: Any) -> None:
+        """Print and exit."""
+        parser.print_help()
+        if getattr(namespace, "script", None):
+            print(f"\n{about(namespace.script)}")
+        parser.exit()
+
+
+def about(name: str) -> str:
+    """Return how many steps a run has and where it goes, or why that is unknown."""
+    try:
+        s = compose.of_script(recipe.find(name), []).settings
+    except ValueError as error:
+        return str(error)
+    length = f"{s.steps} steps ({KEYS['steps']})" if s.steps else f"{s.epochs} epochs ({KEYS['epochs']})"
+    return f"{name}: {length},\ninto {brief(Path(s.directory).absolute())} (CKPTS_DIR or {KEYS['directory']})"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,10 +46,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, as for the script"
     )
-    parser.add_argument("--model", metavar="M", help="model directory or hub name (MODEL_PATH)")
-    parser.add_argument("--train", metavar="FILE", help="parquet file, or [a,b] (TRAIN_FILE)")
-    parser.add_argument("--test", metavar="FILE", help="parquet file, or [a,b] (TEST_FILE)")
-    parser.add_argument("--reward", metavar="FILE", help="Python file (reward.custom_reward_function.path)")
+    flags.configure(parser)
+    parser.add_argument("-h", "--help", action=HelpOfName, nargs=0, help="this help; after NAME also about its run")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,12 +56,8 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         script = recipe.find(args.script)
-        overrides = [*script.overrides]
-        if args.reward:
-            path = args.reward if args.reward.startswith("pkg://") else Path(args.reward).expanduser().absolute()
-            overrides.append(override(KEYS["reward"], path))
+        overrides = [*script.overrides, *flags.overrides(args)]
     except ValueError as error:
         print(f"rpg train: {error}", file=sys.stderr)
         return 2
-    os.environ.update({name: value for flag, name in VARIABLES.items() if (value := getattr(args, flag)) is not None})
     return main(script.name, [*overrides, *args.overrides])

@@ -12,7 +12,7 @@ from rpg.config.keys import KEYS
 from rpg.diagnostics import BadSetting, Refused
 from rpg.overrides import check_text, override
 from rpg.registry import recipe
-from rpg.run.processes import call
+from rpg.run.processes import brief, call
 from rpg.run.start import dry_run
 from rpg.toy.demo import GAIN, SCRIPT, SETTINGS, accuracy_by_step, check_overrides, draw, prepare, show
 
@@ -66,7 +66,9 @@ def run(args: argparse.Namespace) -> int:
     if curve:
         show(curve, console)
         draw(curve, run_dir / "accuracy.png")
-    console.print(f"metrics, configuration, checkpoints: {run_dir}")
+        console.print(f"picture: {brief(run_dir / 'accuracy.png')}", soft_wrap=True)
+    console.print(f"metrics, configuration, checkpoints: {brief(run_dir)}", soft_wrap=True)
+    console.print(f"all curves: rpg plot {brief(run_dir)}", soft_wrap=True)
     console.print(f"{(time.monotonic() - began) / 60:.1f} minutes")
     if len(curve) < 3:
         console.print(

@@ -8,6 +8,7 @@ averages the metrics.
 
 import functools
 import math
+import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -73,9 +74,13 @@ def policy_loss(
         tensors = [tensor for tensor in (log_prob, old_log_prob, advantages, rollout_is_weights) if tensor is not None]
         used = response_mask * torch.stack([tensor.isfinite() for tensor in tensors]).all(dim=0)
         unused = (used != response_mask).sum()
+    spec = spec_from_actor_config(name, config)
+    own_reference = micro_batch is not None and micro_batch.ref_log_prob is not None
+    kl_loss_coef = config.get("kl_loss_coef", 0.0) if config.get("use_kl_loss", False) else 0.0
+    tell(name, spec, own_reference, config.policy_loss.get("kl_coef") is None, kl_loss_coef)
     compute = compiled(log_prob.device) if config.get("use_torch_compile") else token_loss_summary
     losses, on_device = compute(
-        spec_from_actor_config(name, config),
+        spec,
         log_prob=log_prob,
         old_log_prob=old_log_prob,
         advantages=advantages,
@@ -98,6 +103,33 @@ def policy_loss(
     loss = agg_loss(loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode, **info)
     # FSDP: verl skips the step on all ranks
     return loss * torch.where(loss.detach().isfinite(), 1.0, math.nan), metrics
+
+
+@functools.cache  # once a process
+def tell(name: str, spec: LossSpec, own_reference: bool, by_default: bool, kl_loss_coef: float) -> None:
+    """Print, on rank 0, the loss and the numbers that it uses, and a warning if verl adds a KL to the loss's own.
+
+    own_reference: whether pi_ref is a model of its own. by_default: whether the config lacks the numbers of OWN.
+    kl_loss_coef: coefficient of verl's `use_kl_loss`, 0 without it.
+    """
+    if torch.distributed.is_initialized() and torch.distributed.get_rank() != 0:
+        return
+    line = (
+        f"rpg: loss {name}, beta {spec.kl_coef:g}, clip [{1 - spec.clip_low:g}, {1 + spec.clip_high:g}], "
+        f"c {spec.clip_c:g}, pi_ref {'of its own' if own_reference else '= pi_old'}"
+    )
+    if by_default:
+        line += (
+            "; beta is the default: set actor_rollout_ref.actor.policy_loss._target_="
+            "rpg.verl_plugin.config.RPGPolicyLossConfig and +actor_rollout_ref.actor.policy_loss.kl_coef"
+        )
+    print(line, file=sys.stderr, flush=True)
+    if kl_loss_coef:
+        twice = (
+            f"WARNING: rpg: actor_rollout_ref.actor.use_kl_loss=true adds verl's KL (kl_loss_coef={kl_loss_coef:g}) "
+            f"to the one that {name} contains (kl_coef={spec.kl_coef:g}); set use_kl_loss=false"
+        )
+        print(twice, file=sys.stderr, flush=True)
 
 
 def spec_from_actor_config(name: str, config: Any) -> LossSpec:

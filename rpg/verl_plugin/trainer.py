@@ -1,11 +1,13 @@
-"""verl's trainers with our worker: a reference without verl's KL terms, and counts of left-out responses.
+"""verl's trainers with our worker: a reference without verl's KL terms, counts of left-out responses, and a status.
 
 verl builds and evaluates a reference model only for its own KL terms (`use_kl_loss`, `use_kl_in_reward`). The RPG
 losses contain their KL, so these terms are off, and the trainer below requests the reference itself.
 """
 
+import json
 from collections import Counter, defaultdict
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -18,7 +20,8 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer, get_trainer_cls
 from verl.workers.utils.padding import response_to_nested
 
-from rpg.files.atomic import LEFT_OUT
+from rpg.files.atomic import LEFT_OUT, STATUS, write_whole
+from rpg.logged import LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, PART
 from rpg.names import LOSSES, REVERSE
 from rpg.objectives import later_kl_baseline
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
@@ -42,6 +45,8 @@ class CountingBuffer(ReplayBuffer):
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict]:
         """As in verl; adds counts of what the batch lacks, before verl pads it."""
         batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
+        if partition_id == "train":
+            self.trainer.show("update")
         return batch, metrics | self.trainer.count(batch.keys, partition_id, batch_size)
 
     def _terminal_eviction_reasons(
@@ -51,6 +56,8 @@ class CountingBuffer(ReplayBuffer):
         if partition_id == "train":
             self.trainer.note_failed(failed)
             self.trainer.filtered |= self._mean_rewards(filtered - self.trainer.filtered.keys())
+            finished = self.finished_keys["train"] | self.failure_keys["train"]
+            self.trainer.show("rollout", len(finished - (stale | filtered | failed)))
         return stale, filtered, failed, rewards
 
     def _mean_rewards(self, groups: set[str]) -> dict[str, float]:
@@ -83,6 +90,8 @@ class RPGTrainer(PPOTrainer):
         self._failed: set[str] = set()
         self.filtered: dict[str, float] = {}
         self._of_step: dict[str, float] = {}
+        self._shown: dict[str, Any] = {}
+        self._left_out_of_validation = 0
         super().__init__(config)
         if self.reference_settings.has_model:
             self.use_reference_policy = True
@@ -114,6 +123,26 @@ class RPGTrainer(PPOTrainer):
             )
             tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=nested)
         return super()._compute_advantage(batch, metrics)
+
+    def show(self, phase: str, groups: int = 0) -> None:
+        """Write STATUS for the progress line: rollout, update or validation, and the groups of the step's batch.
+
+        groups: finished, without those that filter_groups dropped.
+        """
+        wanted = self.config.data.train_batch_size
+        status = {"phase": phase, "groups": groups, "wanted": wanted, "dropped": len(self.filtered)}
+        if status != self._shown:
+            self._shown = status
+            file = Path(self.config.trainer.default_local_dir) / STATUS
+            file.parent.mkdir(parents=True, exist_ok=True)  # another node may lack it
+            write_whole(file, json.dumps(status))
+
+    def _validate(self) -> dict[str, float]:
+        """As in verl, with the number of responses without a reward, which verl's accuracy counts as wrong."""
+        self._left_out_of_validation = 0
+        self.show("validation")
+        metrics = super()._validate()
+        return metrics | {LEFT_OUT_OF_VALIDATION: self._left_out_of_validation}
 
     def step(self, metrics: dict, timing_raw: dict) -> Any:
         """As in verl, which averages metrics over a batch's parts (separate_async); ours are sums or last values."""
@@ -167,8 +196,15 @@ class RPGTrainer(PPOTrainer):
             print(f"warning: {report}")
 
     def _compute_metrics(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> None:
-        """As in verl, with the mean reward before filter_groups drops groups; surplus groups count like kept ones."""
+        """As in verl, with the means of the reward's parts, and with the mean reward before filter_groups drops groups.
+
+        Surplus groups of filter_groups count like kept ones.
+        """
         super()._compute_metrics(batch, metrics, *args, **kwargs)
+        keys = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
+        if keys:
+            data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["extra_fields"])
+            metrics.update(parts_of_rewards([getattr(fields, "data", fields) for fields in data["extra_fields"]]))
         if self.config.algorithm.filter_groups.enable:
             rows = zip(batch.keys, batch.tags, strict=True)
             kept = len({key.split("_")[0] for key, tag in rows if not tag.get("is_padding", False)})
@@ -194,9 +230,11 @@ class RPGTrainer(PPOTrainer):
                 raise RuntimeError(f"{report}, more than rpg.left_out_limit={limit} of them; reasons are in {file}")
             print(f"warning: {report}; reasons are in {file}")
         ones = sum(size == 1 for size in groups.values())
-        counts = {"training/left_out_responses": left_out, "training/groups_of_one": ones}
+        counts = {LEFT_OUT_OF_TRAINING: left_out, "training/groups_of_one": ones}
         if partition == "train":
             self._add(counts)
+        else:
+            self._left_out_of_validation += left_out
         return counts
 
     def _update_actor(self, batch: Any, metrics: dict) -> Any:
@@ -207,6 +245,19 @@ class RPGTrainer(PPOTrainer):
         self._of_step |= {key: value for key, value in metrics.items() if key.startswith("reference/")}
         self._add({"actor/skipped_steps": metrics["actor/skipped_steps"]})
         return batch
+
+
+def parts_of_rewards(extra_fields: list[Any]) -> dict[str, float]:
+    """Return the mean of each number that a reward function returns beside the score, as validations log it.
+
+    extra_fields: verl's field of each response, a dictionary. The mean is over the responses that have the number.
+    """
+    parts: dict[str, list[float]] = defaultdict(list)
+    for fields in extra_fields:
+        for name, value in (fields.get("reward_extra_info") or {}).items():
+            if name != "score" and isinstance(value, int | float):
+                parts[name].append(float(value))
+    return {PART.format(name=name): sum(values) / len(values) for name, values in parts.items()}
 
 
 def install(mode: str) -> None:

@@ -171,6 +171,11 @@ def test_a_reward_function_of_ones_own(furnished, monkeypatch):
     ("body", "level", "said"),
     [
         ("return {'score': answer in response, 'format': 1}", "ok", "score 1, acc 1, format 1"),
+        (
+            "return float(f'boxed{{{answer}}}' in response)",
+            "warning",
+            "may not see the form .* asks for .Answer: ANSWER",
+        ),
         ("return {'score': 1.0, 'parts': [1]}", "error", r"parts=\[1\] is not a number"),
         ("raise KeyError(answer)", "error", "KeyError"),
         ("while True: 1", "error", r"more than 0.5 s \(rpg.reward_limit\)"),

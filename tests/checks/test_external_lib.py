@@ -129,7 +129,7 @@ def test_the_content_is_in_the_fingerprint(toy):
     moved = written(toy / "elsewhere/mine.py", "x = 1\n") if (toy / "elsewhere").mkdir() is None else file
     assert fingerprint.refuse_another(toy / "run", composed(toy, f"{M}.external_lib={moved}")) == {}
     written(file, "x = 2\n")
-    with pytest.raises(Refused, match=r"external_lib \(mine.py, content\)"):
+    with pytest.raises(Refused, match=r"external_lib \(mine.py\): changed since the run in"):
         fingerprint.refuse_another(toy / "run", run)
     with pytest.raises(Refused, match=r"external_lib \(mine.py, content\)"):
         fingerprint.refuse_another(toy / "run", composed(toy))

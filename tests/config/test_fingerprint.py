@@ -1,6 +1,7 @@
 """A run's fingerprint: what may not change on a resume, and files that are known by their content."""
 
 import json
+import re
 
 import pytest
 
@@ -52,6 +53,9 @@ def test_a_file_is_known_by_its_content(tmp_path, key, named):
         assert not fingerprint.compare(tmp_path, config(tmp_path, **{key: [str(tmp_path / "copy")]}))
     file.write_text("return 0.0")
     assert list(fingerprint.compare(tmp_path, run)) == [named]
+    with pytest.raises(Refused, match=rf"{named.split()[0]}=.*file\]?: changed since the run in ") as refusal:
+        fingerprint.refuse_another(tmp_path, run)
+    assert not re.search("[0-9a-f]{64}", str(refusal.value))
 
 
 def test_a_hub_model_is_known_by_its_name(tmp_path):

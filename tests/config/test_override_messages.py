@@ -1,10 +1,13 @@
 """What a person reads about an override that Hydra does not take: exit code 2, one line, a form that works."""
 
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from rpg.config.compose import compose_config
+from rpg.config.keys import KEYS, KNOWN_AS
 from rpg.run import start
 
 
@@ -29,6 +32,10 @@ def test_the_form_that_is_shown_survives_a_shell(path, capsys):
         ("rpg.kl_coeff=1", "rpg.kl_coef"),
         ("~rpg.kl_coeff", "rpg.kl_coef"),
         ("kl_coeff=1", "rpg.kl_coef"),
+        ("lr=1", "actor_rollout_ref.actor.optim.lr"),
+        ("max_steps=1", "trainer.total_training_steps"),
+        ("num_generations=8", "actor_rollout_ref.rollout.n"),
+        ("beta=0", "rpg.kl_coef"),
         ("trainer.nnode=2", "trainer.nnodes"),
         ("metod=rpg", "method"),
         ("actor_rollout_ref.actor.policy_loss.loss_mod=x", "actor_rollout_ref.actor.policy_loss.loss_mode"),
@@ -66,3 +73,11 @@ def test_another_strategy_is_refused_by_name(part, capsys, monkeypatch):
     key = f"actor_rollout_ref.{part}.strategy"
     assert start.start(None, ["trainer.experiment_name=t", f"{key}=megatron"]) == 2
     assert f"{key}='megatron': must be 'fsdp2' or 'fsdp'" in capsys.readouterr().err
+
+
+def test_the_page_for_those_who_come_from_trl_has_the_same_names():
+    page = (Path(__file__).parents[2] / "docs/coming_from_verl_or_trl.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([^`=;,]+)` \| `(\w+)` \|$", page, re.MULTILINE)
+    assert len(rows) >= 5
+    for key, name in rows:
+        assert KEYS[KNOWN_AS[name]].endswith(key.removeprefix("actor.").removeprefix("rollout."))

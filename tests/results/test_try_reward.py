@@ -115,3 +115,11 @@ def test_a_file_without_rows_tried_nothing(tmp_path, capsys):
         main(["score", str(tmp_path / "empty.parquet"), "--reward", str(tmp_path / "mine.py"), "--rows", "0"])
     assert main(["score", str(tmp_path / "empty.parquet"), "--reward", "pkg://no.such.module"]) == 2
     assert "pkg://no.such.module: no such module" in capsys.readouterr().err
+
+
+def test_a_reward_that_looks_for_another_form_is_an_error(tried, tmp_path):
+    """The rows have the paper's prompt, which asks for a line Answer:."""
+    (tmp_path / "mine.py").write_text('def reward(response, answer):\n    return f"boxed{{{answer}}}" in response\n')
+    code, said = tried()
+    assert code == 1
+    assert "may not see the form that the prompt asks for (Answer: ANSWER)" in said

@@ -1,16 +1,19 @@
 """The monitor: its errors and those of the import server stop the run."""
 
 import io
+import json
 import signal
 
 import pytest
 
+from rpg.files.atomic import STATUS
 from rpg.run.monitor import INTERRUPT, Monitor
 from rpg.run.signals import FAILED, TIMED_OUT
 from rpg.verl_plugin.cpu.preload import Preloaded
 from tests.builders.toy_run import run_config
 
 LIMITS = {"rpg.stall_limit": None, "rpg.time_limit": None, "rpg.console": "progress"}
+SIZES = {"data.train_batch_size": 64, "actor_rollout_ref.rollout.n": 4}
 NINE = {"trainer.total_training_steps": 9, "trainer.resume_mode": "disable"}
 
 
@@ -62,3 +65,67 @@ def test_progress_without_a_terminal(tmp_path):
     monitor.stop()
     line = terminal.getvalue()
     assert all(text in line for text in ("step 3/9", "reward +0.50", "acc 1.000"))
+
+
+def shown(tmp_path, records: list[dict], **settings) -> tuple[str, Monitor]:
+    """Return what a run whose log has these steps shows without a terminal, and its monitor."""
+    (tmp_path / "metrics.jsonl").unlink(missing_ok=True)
+    monitor = Monitor(run_config({**LIMITS, **NINE, **settings}), tmp_path / "metrics.jsonl", terminal := io.StringIO(),
+                      lambda: None)  # fmt: skip
+    lines = [json.dumps({"step": step, "data": data}) + "\n" for step, data in enumerate(records, 1)]
+    (tmp_path / "metrics.jsonl").write_text("".join(lines))
+    monitor.start()
+    monitor.stop()
+    assert all(len(line) <= 80 for line in terminal.getvalue().splitlines() if str(tmp_path) not in line)
+    return terminal.getvalue(), monitor
+
+
+def test_responses_without_a_reward_are_told(tmp_path):
+    missing = {"training/left_out_responses": 97, "validation/left_out_responses": 3}
+    step = {"critic/score/mean": 0.49, "actor/rpg_kl": 1e-3, "val-core/x/acc/mean@1": 0.191}
+    text, monitor = shown(tmp_path, [{**step, **missing}, {**step, "training/left_out_responses": 1}], **SIZES)
+    words = " ".join(text.split())
+    assert "acc 0.191 reward +0.49 100 without reward" in words
+    assert "step 1: 97 of 256 responses have no reward and are left out of the reward and of the update:" in words
+    assert "step 1: 3 responses have no reward and count as wrong in the validation's accuracy:" in words
+    assert words.count("warning") == 2  # once each
+    assert monitor.left_out.startswith("warning: 98 responses of the training and 3 of validations had no reward")
+    assert monitor.left_out.endswith("left_out.jsonl")
+    assert shown(tmp_path, [step])[1].left_out == ""
+
+
+def test_rewards_that_teach_nothing_are_told_once(tmp_path):
+    def step(reward, advantage):
+        return {"critic/score/max": reward, "critic/score/min": 0.0, "critic/score/mean": reward / 2,
+                "critic/advantages/max": advantage, "critic/advantages/min": -advantage}  # fmt: skip
+
+    nothing, groups, good = step(0.0, 0.0), step(1.0, 0.0), step(1.0, 0.5)
+    for steps, said in (
+        ([nothing, good, nothing], None),
+        (
+            [good, nothing, nothing, nothing],
+            "steps 2 and 3: every response got the reward 0, so nothing can be learned",
+        ),
+        ([groups, groups], "steps 1 and 2: rewards are equal in every group, so nothing can be learned"),
+    ):
+        words = " ".join(shown(tmp_path, steps, **{"reward.custom_reward_function.path": None})[0].split())
+        assert words.count("nothing can be learned") == (said is not None)
+        assert (said or "") in words
+
+
+def test_groups_that_are_dropped_are_told(tmp_path):
+    monitor = Monitor(run_config({**LIMITS, **NINE, "algorithm.filter_groups.metric": "acc"}),
+                      tmp_path / "metrics.jsonl", io.StringIO(), lambda: None)  # fmt: skip
+    assert monitor._status() == ("starting", "Ray, FSDP2, vLLM")
+    for status, told in (
+        (("validation", 0, 0), ("validation", "")),
+        (("rollout", 5, 0), ("rollout", "5/64 groups")),
+        (("rollout", 5, 300), ("rollout", "5/64 groups, 300 dropped (equal acc)")),
+        (("update", 0, 300), ("update", "")),
+    ):
+        written = dict(zip(("phase", "groups", "dropped"), status, strict=True), wanted=64)
+        (tmp_path / STATUS).write_text(json.dumps(written))
+        assert monitor._status() == told
+    monitor.start()
+    monitor.stop()
+    assert not (tmp_path / STATUS).exists()

@@ -156,3 +156,20 @@ def test_metrics_are_continued(tmp_path, monkeypatch):
     records = [json.loads(line) for line in metrics.read_text().splitlines()]
     assert [record["step"] for record in records] == [0, 1, 2, 3, 4]
     assert records[3]["data"] == {"x": 9.0, "y": 1.0}  # as the samples of the last validation, which verl overwrites
+
+
+def test_a_finished_run_is_not_started_again(tmp_path):
+    def run(steps, **settings):
+        return config(tmp_path, trainer__total_training_steps=steps, trainer__default_local_dir=str(tmp_path),
+                      trainer__resume_mode="auto", **settings)  # fmt: skip
+
+    fingerprint.record(tmp_path, run(6), 0, {})
+    assert rundir.finished(run(6)) is None
+    (tmp_path / TRACKER).write_text("6")
+    message = rundir.finished(run(6))
+    assert message is not None
+    assert message.startswith(f"finished at step 6 of 6: {tmp_path}\nraise trainer.total_training_steps to go on")
+    assert rundir.finished(run(7)) is None
+    assert rundir.finished(run(6, trainer__val_only=True)) is None
+    with pytest.raises(Refused, match=r"data\.seed=5"):
+        rundir.finished(run(6, data__seed=5))

@@ -3,9 +3,11 @@
 import pytest
 import yaml
 
+from rpg.checks import doctor
 from rpg.cli import main
 from rpg.config.compose import of_script
 from rpg.config.freeze import freeze
+from rpg.diagnostics import Diagnostic
 from rpg.registry import recipe
 from rpg.registry.scripts import listed as all_names
 
@@ -81,3 +83,16 @@ def test_one_gpu_takes_the_settings_of_its_memory(monkeypatch, memory, share):
     monkeypatch.setenv("GPU_MEMORY_GB", memory)
     rollout = of_script(recipe.find("grpo_qwen3-0.6b"), []).config["actor_rollout_ref"]["rollout"]
     assert rollout["gpu_memory_utilization"] == share
+
+
+def test_doctor_and_plan_take_the_flags_of_train(monkeypatch, capsys, tmp_path):
+    for variable, value in FILES.items():
+        monkeypatch.setenv(variable, value)  # restored afterwards
+    flags = ["--model", str(tmp_path / "m"), "--train", str(tmp_path / "t"), "--reward", str(tmp_path / "r.py")]
+    assert main(["plan", "grpo_7b", *flags]) == 2
+    assert f"{tmp_path / 'm'}: has no config.json" in capsys.readouterr().err
+    monkeypatch.setattr(doctor, "plugin", lambda name, probe: Diagnostic(name, None, "", level="ok"))
+    assert main(["doctor", "grpo_cpu", *flags, "-v"]) == 1
+    said = capsys.readouterr().out
+    assert all(f"{tmp_path / name}: no such file" in said for name in ("t", "r.py"))
+    assert "skip  gpu driver: not needed on a CPU" in said

@@ -187,3 +187,24 @@ class TestSettings:
         """Plain main_ppo works with only loss_mode set."""
         config = actor_config(policy_loss=PolicyLossConfig(loss_mode="rpg_rf_urkl"))
         assert adapter.spec_from_actor_config("rpg_rf_urkl", config).kl_coef == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"kl_coef": 0.01}, ""),
+        ({"kl_coef": 0.01, "use_kl_loss": True, "kl_loss_coef": 0.0}, ""),
+        ({"policy_loss": PolicyLossConfig(loss_mode="rpg_urkl")}, "default"),
+        ({"kl_coef": 0.01, "use_kl_loss": True}, "twice"),
+    ],
+)
+def test_the_numbers_in_effect_and_a_kl_that_counts_twice_are_told_once(config, said, capsys):
+    adapter.tell.cache_clear()
+    config = actor_config(**config)
+    for _ in range(2):
+        call("rpg_urkl", batch(), config)
+    told = capsys.readouterr().err
+    beta = 0.01 if config.policy_loss.get("kl_coef") else 1e-4
+    assert told.count(f"rpg: loss rpg_urkl, beta {beta:g}, clip [0.8, 1.28], c 2, pi_ref = pi_old") == 1
+    assert ("beta is the default" in told, "WARNING" in told) == (said == "default", said == "twice")
+    assert told.count("\n") == 1 + (said == "twice")

@@ -3,6 +3,7 @@
 Both constructors and verl's replay buffers are real; `Verl` and `Queue` stand for what needs workers.
 """
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from omegaconf import OmegaConf
 from tensordict import NonTensorStack, TensorDict
 
+from rpg.files.atomic import STATUS
 from tests.builders.toy_run import composed
 
 pytestmark = pytest.mark.slow  # importing verl's trainer takes ten seconds
@@ -41,7 +43,14 @@ class Queue:
             del self.rows[key]
 
     def kv_batch_get(self, *, keys, **_):
-        return self.fields if self.fields is not None else {"rm_scores": [REWARDS[key] for key in keys]}
+        return (
+            self.fields
+            if self.fields is not None
+            else {
+                "rm_scores": [REWARDS[key] for key in keys],
+                "extra_fields": [{} for _ in keys],
+            }
+        )
 
     def kv_batch_put(self, *, fields, **_):
         self.written.append(fields)
@@ -58,7 +67,7 @@ def queue(monkeypatch):
 
 
 @pytest.fixture
-def build(queue):
+def build(queue, tmp_path):
     """Return a function that makes our trainer at step 7, of 4 prompts with 3 responses, with these changes."""
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer, get_trainer_cls
 
@@ -73,6 +82,11 @@ def build(queue):
 
         def _compute_metrics(self, batch, metrics):
             pass
+
+        def _validate(self):
+            for keys in (["a_0_0", "b_0_0", "c_0_0"], ["e_0_0", "f_0_0", "g_0_0"]):
+                self.count(keys, "val", 4)
+            return {"val-core/x/acc/mean@1": 0.5}
 
         def _compute_advantage(self, batch, metrics):
             return "verl's"
@@ -94,7 +108,7 @@ def build(queue):
         OmegaConf.set_struct(config, False)
         small = {"data.train_batch_size": 4, "actor_rollout_ref.rollout.n": 3, "rpg.left_out_limit": 0.5,
                  "rpg.poll_interval": 1e-3, "algorithm.filter_groups.max_num_gen_batches": 3,
-                 "trainer.default_local_dir": "runs/x", "trainer.v1.trainer_mode": mode}  # fmt: skip
+                 "trainer.default_local_dir": str(tmp_path), "trainer.v1.trainer_mode": mode}  # fmt: skip
         for key, value in (small | {key.replace("__", "."): value for key, value in changes.items()}).items():
             OmegaConf.update(config, key, value)
         made = type("Trainer", (RPGTrainer, Verl, get_trainer_cls(mode)), {"asked": [], "ages": [2, 4]})(config)
@@ -126,7 +140,7 @@ def test_the_buffer_is_verls_and_ours(build):
     assert buffer.poll_interval == 1e-3  # rpg.poll_interval; verl's is 2 s
 
 
-def test_rewards_of_filtered_groups_enter_the_mean_once(build, queue):
+def test_rewards_of_filtered_groups_enter_the_mean_once(build, queue, tmp_path):
     """a and b have no variance and are dropped; verl looks at them more than once before it does."""
     trainer = build("colocate_async", algorithm__filter_groups__metric="reward")
     for prompt in "abcdef":
@@ -134,8 +148,10 @@ def test_rewards_of_filtered_groups_enter_the_mean_once(build, queue):
     assert trainer.replay_buffer.get_sampleable_count(7, "train") == 4
     batch, _ = trainer.replay_buffer.sample(global_steps=7, partition_id="train", batch_size=4)
     assert trainer.filtered == {"a": 1.0, "b": 0.0}
+    status = {"phase": "update", "groups": 0, "wanted": 4, "dropped": 2}
+    assert json.loads((tmp_path / STATUS).read_text()) == status
     metrics = {"critic/score/mean": 5 / 12}
-    trainer._compute_metrics(SimpleNamespace(keys=batch.keys, tags=batch.tags), metrics)
+    trainer._compute_metrics(batch, metrics)
     assert metrics["critic/score_before_filtering/mean"] == pytest.approx((4 * 5 / 12 + 1 + 0) / 6)
     assert trainer.filtered == {}
 
@@ -145,11 +161,27 @@ def test_padding_is_no_group_and_surplus_groups_are(build):
     trainer.filtered = {"x": 1.0}
     keys, tags = ["a_0_0", "a_1_0", "b_0_0", "pad_0_0"], [{}, {}, {}, {"is_padding": True}]
     metrics = {"critic/score/mean": 0.5, "training/filter_groups/discarded_surplus_samples": 1}
-    trainer._compute_metrics(SimpleNamespace(keys=keys, tags=tags), metrics)
+    trainer._compute_metrics(SimpleNamespace(keys=keys, tags=tags, partition_id="train"), metrics)
     assert metrics["critic/score_before_filtering/mean"] == pytest.approx((3 * 0.5 + 1.0) / 4)
     metrics = {"critic/score/mean": 0.5}
-    build(algorithm__filter_groups__enable=False)._compute_metrics(SimpleNamespace(keys=keys, tags=tags), metrics)
+    build(algorithm__filter_groups__enable=False)._compute_metrics(
+        SimpleNamespace(keys=keys, tags=tags, partition_id="train"), metrics
+    )
     assert metrics == {"critic/score/mean": 0.5}
+
+
+def test_parts_of_the_reward_are_means_over_the_responses_that_have_them():
+    from rpg.verl_plugin.trainer import parts_of_rewards
+
+    infos = [{"score": 1.0, "format": 1.0, "pred": "3"}, {"score": 0.0, "format": 0.5, "late": True}, {}]
+    found = parts_of_rewards([{"reward_extra_info": info} for info in infos])
+    assert found == {"train-aux/format/mean": 0.75, "train-aux/late/mean": 1.0}
+
+
+def test_a_validation_says_how_many_responses_its_accuracy_counts_as_wrong(build):
+    trainer = build(actor_rollout_ref__rollout__val_kwargs__n=1)
+    for _ in range(2):
+        assert trainer._validate() == {"val-core/x/acc/mean@1": 0.5, "validation/left_out_responses": 2}
 
 
 def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(build, queue):
