@@ -111,8 +111,8 @@ def compare(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]]:
     if not file.is_file():
         return {}
     try:
-        recorded = json.loads(file.read_text())
-    except ValueError as error:
+        recorded = dict(json.loads(file.read_text()))
+    except (ValueError, TypeError) as error:
         remedy = f"remove it, if {directory} holds the same training"
         raise Refused([Diagnostic(str(file), ABSENT, f"cannot be read: {error}", remedy)]) from error
     recorded = {

@@ -210,6 +210,15 @@ def test_contamination(test_split: str | None, tmp_path: Path, capsys: pytest.Ca
     assert [check(capsys, path)[0] for path in paths] == [0, 0]  # each is fine by itself
 
 
+def test_contamination_in_another_unicode_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for split, text in (("train", "Count the caf\u00e9s \u2212 3."), ("test", "\ufeffCount the\u00a0cafe\u0301s - 3.")):
+        rows = [*good_rows(split), make_row(Problem("math-dapo", text, "3", split))]
+        write_rows(tmp_path / f"{split}.parquet", rows)
+    code, out = check(capsys, tmp_path / "test.parquet", tmp_path / "train.parquet")
+    assert code == 1
+    assert "row 6, prompt: also row 6 of" in out
+
+
 def test_overlap_of_two_test_files_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [write_rows(tmp_path / f"{n}.parquet", good_rows("test"), SCHEMA) for n in range(2)]
     code, out = check(capsys, *paths)

@@ -108,14 +108,17 @@ def normalize(text: str) -> str:
 
 
 def bare_truth(text: str) -> str:
-    """Return a truth without JSON's escapes; of a solution, or of several boxes, what stands in the last boxes."""
+    """Return a truth without JSON's escapes; of a solution, or of several boxes, the boxes if they are one list."""
     if "\\begin" not in text:  # there, \\ ends a row
         text = TWICE_ESCAPED.sub("", text)
     boxes = list(BOX.finditer(text))
     if len(boxes) > 1 or (boxes and len(text) > MAX_ANSWER_CHARS):
         last = content_of(text, boxes[-1])
-        if last is not None and not WORD.search(text, last[1]):  # a word after it may be a unit
-            return boxed_list(text[-TAIL_CHARS:])
+        contents = {read[0].strip() for box in boxes if (read := content_of(text, box)) is not None}
+        listed = boxed_list(text[-TAIL_CHARS:])
+        is_whole = len(", ".join(contents)) <= len(listed) and all(content in listed for content in contents)
+        if is_whole and last is not None and not WORD.search(text, last[1]):  # a word after it may be a unit
+            return listed
     return text
 
 
