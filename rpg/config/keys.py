@@ -437,7 +437,7 @@ ROWS: dict[str, Key] = {
     item.name: replace(item.metadata["row"], name=item.name, kind=_HINTS[item.name]) for item in fields(Settings)
 }
 KEYS: dict[str, str] = {name: row.key for name, row in ROWS.items()}
-KNOWN_AS = {  # names of other libraries (docs/coming_from_verl_or_trl.md): the field of Settings
+KNOWN_AS = {  # names of other libraries (docs/plain_verl.md): the field of Settings
     "lr": "lr",
     "learning_rate": "lr",
     "beta": "beta",

@@ -71,7 +71,7 @@ CPU = {
 CPU_LR = {"toy": "3e-4", "smollm2": "1e-5"}
 
 LORA_RANK, LORA_LR = 32, 1e-5  # as in config/adapter/lora.yaml
-NOT_SAID_ON_A_CPU = ("lr", "response")  # settings about which the names of the cpu scripts say nothing
+NOT_SAID_ON_A_CPU = ("lr", "response", "loss_scale")  # cpu names say nothing of these; loss_scale is the response
 USUAL_CLIP = "0.2_0.28"  # as in config/rpg_trainer.yaml
 RESPONSE_LENGTHS = {"7b": 2048, "2k": 2048, "4k": 4096, "8k": 8192, "1gpu": 1024}  # tokens, by context or size
 CPU_DIRECTORIES = {"toy": "model", "smollm2": "SmolLM2-135M-Instruct"}

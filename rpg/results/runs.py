@@ -13,7 +13,7 @@ import pandas as pd
 import yaml
 
 from rpg.config.fingerprint import HISTORY
-from rpg.config.keys import by_name
+from rpg.config.keys import KEYS, by_name
 from rpg.data.readers import DataError, parse_json
 from rpg.files.atomic import CONFIG, ENVIRONMENT, LEFT_OUT
 from rpg.logged import VALIDATED, training_reward
@@ -283,7 +283,7 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
             why = "the reward function returned no acc, so verl logged the score"
             run.notes += (Note(f"no accuracy of {source}: {why} ({metric}); left out", left_out=True),)
     for file, key, value, kind in (
-        (CONFIG, "trainer.total_training_steps", run.planned_steps, int | float),
+        (CONFIG, KEYS["steps"], run.planned_steps, int | float),
         (ENVIRONMENT, "method", environment.get("method"), str),
     ):
         if value is not None and not isinstance(value, kind):

@@ -76,8 +76,8 @@ def test_another_strategy_is_refused_by_name(part, capsys, monkeypatch):
 
 
 def test_the_page_for_those_who_come_from_trl_has_the_same_names():
-    page = (Path(__file__).parents[2] / "docs/coming_from_verl_or_trl.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([^`=;,]+)` \| `(\w+)` \|$", page, re.MULTILINE)
+    page = (Path(__file__).parents[2] / "docs/plain_verl.md").read_text(encoding="utf-8")
+    rows = re.findall(r"`([\w.]+)` \(`(\w+)`\)", page.split("Unchanged keys of verl")[1])
     assert len(rows) >= 5
     for key, name in rows:
         assert KEYS[KNOWN_AS[name]].endswith(key.removeprefix("actor.").removeprefix("rollout."))

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from synthetic import config, records, write_run
 
 from rpg.cli import main
 from rpg.config.compose import of_script
@@ -18,6 +17,7 @@ from rpg.registry import recipe
 from rpg.results.evaluation import is_taken_over
 from rpg.rewards.user_reward import ADAPTER
 from tests.builders.checkpoints import write_complete, write_verl
+from tests.builders.runs import config, records, write_run
 
 NAME = "rpg_cpu_urkl1e-4_rf"
 SHARD = "actor/model_world_size_2_rank_1.pt"

@@ -212,6 +212,6 @@ def test_a_new_reward_judges_the_answers_of_a_run(tmp_path, capsys):
     assert log.judge == "release"
     for flag in ("--rows", "--responses"):
         assert score(run_dir, "--reward", tmp_path / "new.py", flag, "3") == 2
-        assert f"{flag} goes with --reward and a parquet file" in capsys.readouterr().err
+        assert f"{flag} requires --reward and a parquet file" in capsys.readouterr().err
     assert score(run_dir, "--reward", tmp_path / "none.py") == 2
     assert "no such file" in capsys.readouterr().err

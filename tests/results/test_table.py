@@ -259,7 +259,9 @@ def test_runs_of_different_lengths_and_estimators_have_no_common_rank(tmp_path):
     table = table_of(tmp_path, runs)
     assert list(table.rows) == ["RPG-URKL", "my_adv + rpg_rf_urkl"]
     assert table.cells["rank_last"].isna().all()
-    assert any("of different steps (2, 4): not the same length of training, so no rank" in n.text for n in table.notes)
+    assert any(
+        "Last is at different steps (2, 4): no rank, the lengths of training differ" in n.text for n in table.notes
+    )
 
 
 def test_failed_rewards_are_said_as_the_reason(tmp_path, monkeypatch, capsys):

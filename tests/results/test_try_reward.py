@@ -64,7 +64,7 @@ def reward(response, answer):
 @pytest.mark.parametrize(
     ("source", "code"),
     [
-        ("def reward(response, answer, row):\n    return float(f'{{{answer}}}' in response)", 0),
+        ("def reward(response, answer, row):\n    return float(f'Answer: {answer}' in response)", 0),
         (f"async def mine({VERLS}):\n    return ground_truth in solution_str", 0),
         (MATH_VERIFY, 0),
         ("def reward(response, answer):\n    return 1.0", 1),  # a wrong answer scores like the right one
