@@ -13,7 +13,7 @@ from typing import Any
 import rpg.rewards
 from rpg.config.keys import KEYS
 from rpg.diagnostics import ABSENT, BadSetting
-from rpg.dotted import value_at
+from rpg.dotted import below, value_at
 from rpg.rewards import OURS
 from rpg.rewards.user_function import RewardError, find_reward
 from rpg.rewards.user_reward import ADAPTER
@@ -64,7 +64,7 @@ def reward_settings(config: dict[str, Any], overridden: Collection[str]) -> dict
             KEYS["reward_file_function"]: reward.function,
         }
     penalty = KEYS["overlong"]
-    if value_at(config, penalty) and not any(penalty == key or penalty.startswith(f"{key}.") for key in overridden):
+    if value_at(config, penalty) and not below(penalty, overridden):
         changes[penalty] = False
     return changes
 

@@ -11,6 +11,7 @@ from rpg.config.keys import KEYS
 from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import SIZES, toy_problems
 from rpg.diagnostics import BadSetting
+from rpg.dotted import below
 from rpg.overrides import key_of
 
 SCRIPT = "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28"
@@ -37,7 +38,7 @@ def check_overrides(overrides: list[str]) -> None:
     """Raise BadSetting for an override of a key that the demo sets, or of a group with such a key."""
     for text in overrides:
         for key in OWN:
-            if f"{key}.".startswith(f"{key_of(text)}."):
+            if below(key, [key_of(text)]):
                 raise BadSetting(
                     f"{text}: the demo sets {key} itself; leave it out (--dir DIRECTORY places model, data and run)"
                 )
