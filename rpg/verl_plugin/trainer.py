@@ -206,8 +206,7 @@ class RPGTrainer(PPOTrainer):
             data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["extra_fields"])
             metrics.update(parts_of_rewards([getattr(fields, "data", fields) for fields in data["extra_fields"]]))
         if self.config.algorithm.filter_groups.enable:
-            rows = zip(batch.keys, batch.tags, strict=True)
-            kept = len({key.split("_")[0] for key, tag in rows if not tag.get("is_padding", False)})
+            kept = len({key.split("_")[0] for key in keys})
             kept += metrics.get("training/filter_groups/discarded_surplus_samples", 0)
             total = kept * metrics["critic/score/mean"] + sum(self.filtered.values())
             metrics["critic/score_before_filtering/mean"] = total / (kept + len(self.filtered))
