@@ -234,8 +234,8 @@ def known_keys(config: DictConfig) -> list[str]:
     """Return every key that an override may set: groups, sections and settings of the configuration."""
     keys = [group.name for group in CONFIG_DIR.iterdir() if group.is_dir()]
     for leaf, _ in leaves(OmegaConf.to_container(config)):
-        scripts = leaf.split(".")
-        keys += [".".join(scripts[:depth]) for depth in range(1, len(scripts) + 1)]
+        names = leaf.split(".")
+        keys += [".".join(names[:depth]) for depth in range(1, len(names) + 1)]
     return [*dict.fromkeys(keys)]
 
 
