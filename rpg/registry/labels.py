@@ -19,7 +19,6 @@ LABELS: dict[str, tuple[Method, str | None]] = {
     for row in ROWS
     for divergence in (DIVERGENCES if row.has_divergence else [None])
 }
-BASELINES = tuple(label for label, (row, _) in LABELS.items() if not row.has_divergence)
 METHODS = tuple(label for label in LABELS if "(" not in label)  # without variants
 ESTIMATORS = frozenset(row.resolved_settings().get("estimator") for row in ROWS)
 DASHES: tuple[Dash, ...] = get_args(Dash)
