@@ -43,29 +43,34 @@ def evaluate_all(spec, tokens, log_rho):
 TOKENS = list(itertools.product(LOG_RATIOS, ADVANTAGES))
 
 
+def evaluated(name, **rules):
+    """Yield beta, log_rho, log_w, w, advantage and evaluate_all's result of every token, beta and log_rho."""
+    for beta, log_rho in itertools.product(BETAS, LOG_RHOS):
+        spec = LossSpec.parse(name, kl_coef=beta, **rules, **CLIP)
+        for (log_w, advantage), result in zip(TOKENS, evaluate_all(spec, TOKENS, log_rho), strict=True):
+            yield beta, log_rho, log_w, torch.tensor(log_w, dtype=torch.float64).exp().item(), advantage, result
+
+
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 @pytest.mark.parametrize("branch", ["psi", "advantage"])
 def test_rpg_style_clip_is_algorithm_2(divergence, branch):
-    for beta, log_rho in itertools.product(BETAS, LOG_RHOS):
-        spec = LossSpec.parse(f"rpg_rf_{divergence}_clip_ppo", kl_coef=beta, clip_branch=branch, **CLIP)
-        results = evaluate_all(spec, TOKENS, log_rho)
-        for (log_w, advantage), (loss, slope, flags) in zip(TOKENS, results, strict=True):
-            w = torch.tensor(log_w, dtype=torch.float64).exp().item()
-            clamped = min(max(w, LO), HI)
-            weight = w * advantage + beta * c_component(divergence, clamped, log_rho)
-            psi = weight / w * -(OLD + log_w)
-            upper = psi >= 0 if branch == "psi" else advantage >= 0
-            if upper:
-                passes, held = w < HI, min(w, HI)
-            else:
-                passes, held = LO < w < C, min(max(w, LO), C)
-            case = f"{spec.name} beta={beta} log_rho={log_rho} A={advantage} log_w={log_w}"
-            constant = (advantage * held + weight - w * advantage) * -(OLD + log_w)  # (A b + C) l
-            # two evaluation orders of a handful of float64 operations: 1e-13 relative is rounding
-            assert slope == pytest.approx(-weight if passes else 0.0, rel=1e-13, abs=1e-15), case
-            assert loss == pytest.approx(psi * w if passes else constant, rel=1e-12, abs=1e-13), case
-            if weight != 0:
-                assert flags == [upper and not passes, not upper and w <= LO, not upper and w >= C], case
+    tokens = evaluated(f"rpg_rf_{divergence}_clip_ppo", clip_branch=branch)
+    for beta, log_rho, log_w, w, advantage, (loss, slope, flags) in tokens:
+        clamped = min(max(w, LO), HI)
+        weight = w * advantage + beta * c_component(divergence, clamped, log_rho)
+        psi = weight / w * -(OLD + log_w)
+        upper = psi >= 0 if branch == "psi" else advantage >= 0
+        if upper:
+            passes, held = w < HI, min(w, HI)
+        else:
+            passes, held = LO < w < C, min(max(w, LO), C)
+        case = f"beta={beta} log_rho={log_rho} A={advantage} log_w={log_w}"
+        constant = (advantage * held + weight - w * advantage) * -(OLD + log_w)  # (A b + C) l
+        # two evaluation orders of a handful of float64 operations: 1e-13 relative is rounding
+        assert slope == pytest.approx(-weight if passes else 0.0, rel=1e-13, abs=1e-15), case
+        assert loss == pytest.approx(psi * w if passes else constant, rel=1e-12, abs=1e-13), case
+        if weight != 0:
+            assert flags == [upper and not passes, not upper and w <= LO, not upper and w >= C], case
 
 
 def test_the_constant_of_algorithm_2_by_hand():
@@ -84,36 +89,30 @@ def test_the_constant_of_algorithm_2_by_hand():
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 def test_equation_4_1_bounds_the_ratio_of_the_whole_weight(divergence):
     """-SG(C(w, A')) log pi with A' = A + C/w: no token without a gradient, and Table 2's inside the bounds."""
-    for beta, log_rho in itertools.product(BETAS, LOG_RHOS):
-        spec = LossSpec.parse(f"rpg_rf_{divergence}_clip_dual", kl_coef=beta, **CLIP)
-        results = evaluate_all(spec, TOKENS, log_rho)
-        for (log_w, advantage), (loss, slope, flags) in zip(TOKENS, results, strict=True):
-            w = torch.tensor(log_w, dtype=torch.float64).exp().item()
-            regularized = advantage + beta * c_component(divergence, w, log_rho) / w
-            if regularized >= 0:
-                weight = min(w * regularized, min(max(w, LO), HI) * regularized)
-            else:
-                weight = max(min(w * regularized, min(max(w, LO), HI) * regularized), C * regularized)
-            assert slope == pytest.approx(-weight, rel=1e-12, abs=1e-14)
-            assert loss == pytest.approx(-weight * (OLD + log_w), rel=1e-12, abs=1e-13)
-            if regularized != 0:
-                sign = regularized > 0
-                assert flags == [sign and w > HI, not sign and w < LO, not sign and w > C]
+    tokens = evaluated(f"rpg_rf_{divergence}_clip_dual")
+    for beta, log_rho, log_w, w, advantage, (loss, slope, flags) in tokens:
+        regularized = advantage + beta * c_component(divergence, w, log_rho) / w
+        if regularized >= 0:
+            weight = min(w * regularized, min(max(w, LO), HI) * regularized)
+        else:
+            weight = max(min(w * regularized, min(max(w, LO), HI) * regularized), C * regularized)
+        assert slope == pytest.approx(-weight, rel=1e-12, abs=1e-14)
+        assert loss == pytest.approx(-weight * (OLD + log_w), rel=1e-12, abs=1e-13)
+        if regularized != 0:
+            sign = regularized > 0
+            assert flags == [sign and w > HI, not sign and w < LO, not sign and w > C]
 
 
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 def test_hard_clip_clamps_the_ratio_in_the_whole_weight(divergence):
     """Remark F.2."""
-    for beta, log_rho in itertools.product(BETAS, LOG_RHOS):
-        spec = LossSpec.parse(f"rpg_rf_{divergence}_clip_hard", kl_coef=beta, **CLIP)
-        results = evaluate_all(spec, TOKENS, log_rho)
-        for (log_w, advantage), (loss, slope, flags) in zip(TOKENS, results, strict=True):
-            w = torch.tensor(log_w, dtype=torch.float64).exp().item()
-            clamped = min(max(w, LO), HI)
-            weight = clamped * advantage + beta * c_component(divergence, clamped, log_rho)
-            assert slope == pytest.approx(-weight, rel=1e-13, abs=1e-15)
-            assert loss == pytest.approx(-weight * (OLD + log_w), rel=1e-13, abs=1e-14)
-            assert flags == [w > HI, w < LO, False]
+    tokens = evaluated(f"rpg_rf_{divergence}_clip_hard")
+    for beta, log_rho, log_w, w, advantage, (loss, slope, flags) in tokens:
+        clamped = min(max(w, LO), HI)
+        weight = clamped * advantage + beta * c_component(divergence, clamped, log_rho)
+        assert slope == pytest.approx(-weight, rel=1e-13, abs=1e-15)
+        assert loss == pytest.approx(-weight * (OLD + log_w), rel=1e-13, abs=1e-14)
+        assert flags == [w > HI, w < LO, False]
 
 
 def written_out(spec, x, old, advantage, ref):
