@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Stock verl with an RPG loss: nothing of this package but what `pip install` registered. Runs on a CPU:
-#     rpg demo --prepare-only && bash docs/plain_verl.sh [OVERRIDE ...]
+#     rpg demo --model toy --prepare-only && bash docs/plain_verl.sh [OVERRIDE ...]
 # For a GPU (never run there), leave out the exports and "${cpu[@]}".
 set -euo pipefail
 export VERL_PLATFORM=cpu              # this package's platform; without it FSDP asks for NCCL

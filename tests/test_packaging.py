@@ -22,7 +22,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from rpg.cli import COMMANDS
-from rpg.toy.demo import MODEL_FILES
+from rpg.toy.sums import MODEL_FILES
 from rpg.verl_plugin.version import SYSTEM as VERSIONS
 from tests.builders.runs import write_run
 
@@ -287,7 +287,7 @@ def test_runs_start_from_the_wheel(installed, tmp_path):
     for name in MODEL_FILES:
         (model / name).write_text("there")
     script = installed.site / "rpg/recipe/cpu/run_grpo_cpu.sh"
-    for command in (["rpg", "demo"], ["bash", script]):
+    for command in (["rpg", "demo", "--model", "toy"], ["bash", script]):
         printed = installed.run(tmp_path, *command, DRY_RUN="1")
         config = yaml.safe_load(printed[printed.index("actor_rollout_ref:") :].partition("\nmetrics, configuration")[0])
         assert config["actor_rollout_ref"]["model"]["path"] == str(model)
@@ -303,7 +303,7 @@ def test_runs_start_from_the_wheel(installed, tmp_path):
 @pytest.mark.full
 def test_the_toy_model(installed, tmp_path):
     """`rpg train` looks for the model where `rpg demo` makes it: only a run's packages are missing."""
-    installed.run(tmp_path, "rpg", "demo", "--prepare-only")
+    installed.run(tmp_path, "rpg", "demo", "--model", "toy", "--prepare-only")
     # the folder for temporary files is too long for Ray's sockets
     (missing,) = installed.run(tmp_path, "rpg", "train", "grpo_cpu", code=2, TMPDIR="/tmp").splitlines()
     assert "has no cachetools" in missing

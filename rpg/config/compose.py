@@ -7,7 +7,7 @@ import hashlib
 import importlib.util
 import math
 import os
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import hydra
@@ -36,6 +36,11 @@ FSDP_GROUPS = {"model_engine": "dp", "actor": "dp_actor", "ref": "dp_ref", "crit
 # what to write instead of an entry that one may look for
 REMEDIES = {"method=deepseek_v32": "method=grpo_corrected has its KL term, and GRPO's advantages, mean and clip."}
 VARIABLES = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME", "NNODES")  # read by the configuration
+COMPUTES = {  # as cpu_dtype chose
+    "bfloat16": ["note: computes in bfloat16, which this processor multiplies; the weights stay in float32"],
+    "float32": ["note: computes in float32, as this processor does not multiply in bfloat16 (AMX, AVX512-BF16)"],
+}
+BF16_FLAGS = {"amx_bf16", "avx512_bf16"}  # in /proc/cpuinfo
 LONGEST = 120  # characters of a run's name; in longer ones, a digest replaces the overrides
 
 
@@ -70,7 +75,9 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
         secrets.in_configuration(resolved, [KEYS[name] for name in ("env", "ray", "ray_env")])
     ):  # before anything else may show a value
         raise Refused(diagnostics)
-    return RunConfig(resolved), (*notes, *about_the_name)
+    run = RunConfig(resolved)
+    notes += COMPUTES.get(run.settings.compute_dtype or "", []) if run.settings.device == "cpu" else []
+    return run, (*notes, *about_the_name)
 
 
 def of_script(script: Script, overrides: list[str]) -> RunConfig:
@@ -268,10 +275,16 @@ def detected_memory() -> float:
     return round(min((gpu.memory for gpu in visible()), default=24e9) / 1e9, 1)
 
 
+def cpu_dtype() -> str:
+    """Return bfloat16 if this processor multiplies in it (AMX, AVX512-BF16), half again as fast; else float32."""
+    return "bfloat16" if BF16_FLAGS & {*Path("/proc/cpuinfo").read_text().split()} else "float32"
+
+
 RESOLVERS = {  # ${rpg.NAME:...} in recipe/rpg/config
     "home": lambda: str(home()),
     "files": files,
     "detected_memory": detected_memory,
+    "cpu_dtype": cpu_dtype,
     "by_memory": lambda gb, *values: values[(gb >= 48) + (gb >= 80)],  # choose from the values for 24, 48 and 80 GB
     "sum": lambda *numbers: sum(numbers),
     "product": lambda *numbers: math.prod(numbers),

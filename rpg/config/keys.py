@@ -163,6 +163,7 @@ class Settings:
     strategy: Literal["fsdp2", "fsdp"] = at(f"{ACTOR}.strategy", shards="model")
     fsdp_size: OrMinusOne = at(f"{ACTOR}.fsdp_config.fsdp_size", shards="model")
     model_dtype: DType = at(f"{ACTOR}.fsdp_config.model_dtype")
+    compute_dtype: DType | None = at(f"{ACTOR}.fsdp_config.mixed_precision.param_dtype")
     param_offload: Verl = at(f"{ACTOR}.fsdp_config.param_offload", "speed", evaluation=True)
     optimizer_offload: Verl = at(f"{ACTOR}.fsdp_config.optimizer_offload", "speed", evaluation=True)
     offload_policy: Verl = at(f"{ACTOR}.fsdp_config.offload_policy", "speed", evaluation=True)

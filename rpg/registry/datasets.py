@@ -15,7 +15,8 @@ class DataSet:
     Attributes:
         name: of the set, and of its parquet files.
         spellings: values of data_source in published files; the set's own name may be one of them.
-        answers: the rule: "integer", "sum" (an integer, for which no expression counts), "expression", or "chain".
+        answers: the rule: "integer", "sum" (an integer, for which no expression counts), "expression", "chain", or
+            "line" (the last integer of the first line, which continues a list of solved examples).
         largest: the largest answer of a set whose integers begin at 0; None: any integer.
         benchmark: name in tables, the paper's where it has one; "" if no table shows it.
         is_validated: whether the 7b and 4b scripts validate on it.
@@ -32,7 +33,7 @@ class DataSet:
 
     name: str
     spellings: tuple[str, ...]
-    answers: Literal["integer", "sum", "expression", "chain"]
+    answers: Literal["integer", "sum", "expression", "chain", "line"]
     largest: int | None = None
     benchmark: str = ""
     is_validated: bool = False
@@ -187,6 +188,8 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
     ),
     DataSet("toy", ("toy_sum",), "sum", benchmark="toy sums", entry="toy", task="toy", written="toy_sum", split="both",
             problems="2,048 and 256"),
+    DataSet("small_sums", ("small_sums",), "line", entry="small_sums", task="sums", split="both",
+            problems="583 and 88"),
     DataSet("chain_sum", ("chain_sum",), "chain", entry="chain", split="both", problems="6,000 and 512"),
 )  # fmt: skip
 BY_NAME = {row.name: row for row in DATASETS}

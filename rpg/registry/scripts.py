@@ -65,13 +65,14 @@ HUB = {  # entry of the Hydra group `model` -> name on the hub
 }
 # overrides of the cpu scripts by model, then optimizer
 CPU = {
-    "toy": ["dataset=toy"],
-    "smollm2": ["dataset=small_sums", f"{ACTOR}.ppo_max_token_len_per_gpu=2048", "rpg.env.OMP_NUM_THREADS=2"],
+    "toy": ["profile=cpu", "model=toy", "dataset=toy"],
+    "smollm2": ["profile=cpu_bf16", "model=smollm2", "dataset=small_sums"],
 }
 CPU_LR = {"toy": "3e-4", "smollm2": "1e-5"}
 
 LORA_RANK, LORA_LR = 32, 1e-5  # as in config/adapter/lora.yaml
-NOT_SAID_ON_A_CPU = ("lr", "response", "loss_scale")  # cpu names say nothing of these; loss_scale is the response
+# cpu names say nothing of these; loss_scale is the response
+NOT_SAID_ON_A_CPU = ("lr", "response", "loss_scale", "overlong")
 USUAL_CLIP = "0.2_0.28"  # as in config/rpg_trainer.yaml
 RESPONSE_LENGTHS = {"7b": 2048, "2k": 2048, "4k": 4096, "8k": 8192, "1gpu": 1024}  # tokens, by context or size
 CPU_DIRECTORIES = {"toy": "model", "smollm2": "SmolLM2-135M-Instruct"}
@@ -202,11 +203,11 @@ def _is_listed(name: ScriptName) -> bool:
     if name.size == "1gpu":
         allowed = name.adapter is None or not row.newer
         return allowed and name.ablations == 0 and name.divergence in (None, "urkl")
-    if name.reference:
-        return False
     if not plain:  # the paper's method, once with each
         main = name.label == "RPG-REINFORCE-URKL" and name.clip == row.clips[0] and name.beta == BETAS[0]
-        return main and (name.optim == "adamw" or name.model is None)
+        return main and (name.optim == "adamw" or (name.model is None and not name.reference))
+    if name.reference:
+        return False
     return name.beta in (None, "0", BETAS[0]) and (not row.clips or name.clip is not None)
 
 
@@ -266,7 +267,7 @@ def overrides(name: ScriptName) -> list[str]:
     if name.size == "1gpu":
         first = ["profile=one_gpu", f"model={model}", "dataset=gsm8k"]
     elif name.size == "cpu":
-        first = ["profile=cpu", f"model={model}", *CPU[model]]
+        first = CPU[model]
         if optim == "adamw":
             optim = model  # the group `optim` has an entry per CPU model
         else:

@@ -10,6 +10,7 @@ from typing import TypedDict
 
 from rpg.registry.datasets import OF_SPELLING, DataSet, of_source
 from rpg.rewards import chain_sum, release
+from rpg.rewards.extract import first_line_integer
 from rpg.rewards.verified import judge_response
 
 KNOWN_DATA_SOURCES = frozenset(OF_SPELLING)
@@ -64,7 +65,10 @@ def compute_score(
     if rule == "chain":
         value, pred = chain_sum.judge_response(solution_str, truth)
         return {"score": value, "acc": float(value == 1.0), "pred": utf8(pred)}
-    if judge == "verified":
+    if rule == "line":
+        pred = first_line_integer(solution_str)
+        correct = pred == truth
+    elif judge == "verified":
         correct, pred = judge_response(solution_str, truth, boxed_fallback is not False, integers_only=rule == "sum")
     elif rule != "expression":
         correct, pred = release.judge_text(solution_str, truth)

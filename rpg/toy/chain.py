@@ -24,8 +24,8 @@ from pathlib import Path
 from rpg.data.build import SPLITS, Report, distinct_problems, write_splits
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
-from rpg.toy.demo import is_whole
 from rpg.toy.model import ToyModelSettings, build_trained
+from rpg.toy.sums import is_whole
 
 TASK = "chain_sum"
 TRAIN, TEST = 6000, 512
@@ -79,7 +79,7 @@ def prepare(directory: Path) -> None:
     if not all((directory / f"{TASK}_{split}.parquet").is_file() for split in SPLITS):
         write_splits(directory, TASK, problems)
     if not is_whole(directory / "model"):
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `rpg demo`, for the same reason
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in rpg/toy/sums.py, for the same reason
         held_out = problems[: MODEL.test_problems]  # the first problems are the test split
         build_trained(directory / "model", problems[TEST:], held_out, solution, MODEL)
 

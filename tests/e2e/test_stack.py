@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from rpg import cli
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
-from rpg.toy.demo import GAIN, accuracy_by_step
+from rpg.toy.demo import DEMOS, read_curve
 from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE, ROOT, TOY, Run
 from tests.terminal import assert_in_order
@@ -62,13 +62,16 @@ def assert_weights_reached_vllm(steps: list[dict]) -> None:
 
 def demo(start, *overrides: str) -> tuple[Run, list[dict], list[float]]:
     """Run `rpg demo` in a terminal; return the run, the metrics of its training steps, and its accuracies."""
-    run = start(command=[sys.executable, "-m", "rpg.cli", "demo", "--dir", str(TOY), *overrides], in_terminal=True)
+    run = start(
+        command=[sys.executable, "-m", "rpg.cli", "demo", "--model", "toy", "--dir", str(TOY), *overrides],
+        in_terminal=True,
+    )
     assert run.wait(3 * PATIENCE) == 0, run.text()[-3000:]
     assert run.processes() == []
     assert_in_order(run.text().replace(str(TOY), "toy"), most=25)
     assert "ray init kwargs" in (TOY / "demo/run.log").read_text()
     metrics = TOY / "demo" / "metrics.jsonl"
-    return run, training_steps(metrics), [accuracy for _, accuracy in accuracy_by_step(metrics)]
+    return run, training_steps(metrics), [accuracy for _, accuracy in read_curve(metrics, "toy_sum").accuracy]
 
 
 def test_demo_learns_in_half_of_its_steps(start):
@@ -79,7 +82,7 @@ def test_demo_learns_in_half_of_its_steps(start):
     directory = TOY / "demo"
     assert len(accuracies) == 2
     # 0.028 is the standard deviation of two means of 512 answers each (sqrt(2 x 0.2 / 512))
-    assert accuracies[-1] - accuracies[0] >= GAIN / 2
+    assert accuracies[-1] - accuracies[0] >= DEMOS["toy"].gain / 2
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     assert [record["step"] for record in records] == list(range(16))
     assert_weights_reached_vllm(steps)
@@ -104,7 +107,7 @@ def test_demo_keeps_its_promise(start):
     """The whole `rpg demo`, which checks the gain of 0.30 itself."""
     _, steps, accuracies = demo(start)
     assert (len(steps), len(accuracies)) == (30, 3)
-    assert accuracies[-1] - accuracies[0] >= GAIN  # how likely a false alarm is: rpg/toy/demo.py
+    assert accuracies[-1] - accuracies[0] >= DEMOS["toy"].gain  # how likely a false alarm is: rpg/toy/demo.py
 
 
 # Without our socket names they meet now and then, not always: test_rollout_socket.py looks at the names themselves.

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from rpg.files.integrity import newest_complete
-from rpg.toy import demo
+from rpg.toy.demo import DEMOS, read_curve
 from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE, Run, assert_nothing_left, left_over
 from tests.e2e.test_stack import RPG_METRICS, training_steps
@@ -100,7 +100,7 @@ def test_qwen2_learns_killed_and_resumed(start, tmp_path):
     shared = left_over()
     command = settings(
         "qwen2",
-        *demo.SETTINGS,
+        *DEMOS["toy"].settings,
         "trainer.total_training_steps=30",
         "trainer.test_freq=30",
         "trainer.save_freq=5",
@@ -120,11 +120,11 @@ def test_qwen2_learns_killed_and_resumed(start, tmp_path):
         assert abs(step["rollout_corr/kl"]) < ROLLOUT_KL
         assert step["training/rollout_probs_diff_max"] < ROLLOUT_PROBABILITY
     assert_nothing_left(shared)
-    curve = demo.accuracy_by_step(second.directory / "metrics.jsonl")
+    curve = read_curve(second.directory / "metrics.jsonl", "toy_sum").accuracy
     gain = curve[-1][1] - curve[0][1]
     show(found)
     figure(f"accuracy {curve[0][1]:.2f} to {curve[-1][1]:.2f}, killed after step 12")
-    assert gain >= demo.GAIN
+    assert gain >= DEMOS["toy"].gain
 
 
 def test_qwen3_asynchronous(start, tmp_path):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from rpg.toy.demo import is_whole
 from rpg.toy.model import FAMILIES, ToyModelSettings, build_toy_model
+from rpg.toy.sums import is_whole
 from tests.e2e.conftest import ROOT
 
 DIRECTORY = ROOT / "runs" / "toy_gpu"

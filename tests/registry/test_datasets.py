@@ -21,7 +21,6 @@ from rpg.registry.recipe import RECIPE
 from tests.builders.published_files import FLAT
 
 ENTRIES = sorted(path.stem for path in (RECIPE / "config" / "dataset").iterdir())
-SHARED = {"small_sums": "toy"}  # an entry that trains on other problems of a set
 
 
 def test_no_two_sets_share_a_spelling_a_name_or_a_benchmark() -> None:
@@ -48,11 +47,11 @@ def test_an_entry_of_the_recipe_reads_the_files_of_its_set(entry: str, monkeypat
     for variable in ("TRAIN_FILE", "TEST_FILE"):
         monkeypatch.delenv(variable, raising=False)
     run, _ = compose(None, ["profile=cpu", "model=toy", "optim=toy", f"dataset={entry}", "trainer.experiment_name=t"])
-    row = BY_ENTRY[SHARED.get(entry, entry)]
+    row = BY_ENTRY[entry]
     validated = [file for other in DATASETS if other.is_validated for file in other.files]
     assert [Path(name).name for name in run.files("train")] == [row.files[0]]
     assert {Path(name).name for name in run.files("val")} == {*(row.files[1:] or validated)}
 
 
 def test_every_entry_of_a_row_exists() -> None:
-    assert BY_ENTRY.keys() == {*ENTRIES} - SHARED.keys()
+    assert BY_ENTRY.keys() == {*ENTRIES}

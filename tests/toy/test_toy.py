@@ -6,13 +6,19 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from rpg.cli import main
+from rpg.config import compose as compose_module
 from rpg.data.parquet import SCHEMA, make_row, write_together
 from rpg.data.template import format_prompt
 from rpg.data.toy import problem_text, split_of, toy_problems
+from rpg.registry import recipe
+from rpg.rewards import compute_score
 from rpg.toy import model as toy_model
-from rpg.toy.demo import OWN, accuracy_by_step, check_overrides, is_whole
+from rpg.toy import smollm2
+from rpg.toy.demo import DEMOS, OWN, check_overrides, read_curve, show_answers
+from rpg.toy.sums import is_whole
 
 
 def build(folder: Path, *options: str) -> tuple[list[dict], list[dict]]:
@@ -151,8 +157,8 @@ def demo(tmp_path, monkeypatch, capsys):
             return 0
 
         monkeypatch.setattr("rpg.toy.demo_command.call", call)
-        monkeypatch.setattr("rpg.toy.demo_command.prepare", lambda *arguments: None)
-        return main(["demo", "--dir", str(tmp_path), "data.seed=3"]), capsys.readouterr().out
+        monkeypatch.setattr("rpg.toy.sums.is_whole", lambda model: True)
+        return main(["demo", "--model", "toy", "--dir", str(tmp_path), "data.seed=3"]), capsys.readouterr().out
 
     return run
 
@@ -163,7 +169,7 @@ def test_the_gain_of_three_validations_is_judged(demo, tmp_path, answers):
     assert code == 0
     assert "+0.400" in out
     assert (tmp_path / "demo" / "accuracy.png").stat().st_size > 1000
-    assert accuracy_by_step(tmp_path / "demo" / "metrics.jsonl") == [(0, 0.3), (2, 0.5), (3, 0.7)]
+    assert read_curve(tmp_path / "demo" / "metrics.jsonl", "toy_sum").accuracy == [(0, 0.3), (2, 0.5), (3, 0.7)]
     assert demo(0.3, 0.5, 0.4, answers=answers)[0] == 1
 
 
@@ -176,3 +182,48 @@ def test_demo_refuses_overrides_of_its_own_settings(tmp_path, monkeypatch, capsy
     assert capsys.readouterr().err.startswith(f"rpg demo: {text}: ")
     assert not directory.exists()
     check_overrides(["trainer.test_freq=5", "data.train_files_x=1", "++data.seed=3", "~trainer.x", ""])
+
+
+def test_smollm2s_problems_are_once_each_and_a_pair_is_in_one_split() -> None:
+    found = list(smollm2.problems())
+    assert len({problem.text for problem in found}) == len(found) == 21 * 21 + 21 * 22 // 2 - 1  # but the example
+    splits: dict[frozenset, set[str]] = {}
+    for problem in found:
+        first, sign, second = problem.text.split()
+        assert int(problem.ground_truth) == int(first) + int(f"{sign}{second}") >= 0
+        splits.setdefault(frozenset((first, second)), set()).add(problem.split)
+    assert {*map(len, splits.values())} == {1}
+    assert {problem.split for problem in found} == {"train", "test"}
+
+
+@pytest.mark.parametrize(
+    ("response", "pred"),
+    [(" 17\n8 + 8 = 16", "17"), (" 17", "17"), (" 4 + 13 = 17\n", "17"), (" -3\n", "-3"), ("\n17", ""), ("", "")],
+)
+def test_the_last_integer_of_the_first_line_is_the_answer(response: str, pred: str) -> None:
+    assert compute_score("small_sums", response, "17") == {
+        "score": 1.0 if pred == "17" else -1.0,
+        "acc": float(pred == "17"),
+        "pred": pred,
+    }
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_a_run_says_in_which_type_it_computes(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    assert compose_module.RESOLVERS["cpu_dtype"]() in ("bfloat16", "float32")
+    monkeypatch.setitem(compose_module.RESOLVERS, "cpu_dtype", lambda: dtype)
+    script = recipe.find(DEMOS["smollm2"].script)
+    run, notes = compose_module.compose(script.name, script.overrides)
+    assert [dtype in note for note in notes] == [True]
+    assert (run.settings.compute_dtype, run.settings.model_dtype) == (dtype, "fp32")
+
+
+def test_the_same_ten_problems_are_shown_before_and_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for step, answer in ((0, " 18\n"), (15, " 17\n2")):
+        samples = [{"input": f"9 - 5 = 4\n{n} + 1 =", "output": answer, "gts": "17", "acc": float("17" in answer)}
+                   for n in (range(12) if step else reversed(range(12)))]  # fmt: skip
+        (tmp_path / f"{step}.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+    show_answers(tmp_path, Console())
+    rows = [line for line in capsys.readouterr().out.splitlines() if " + 1 =" in line]
+    assert len(rows) == 10
+    assert all("18 ✗" in row and "17 ✓" in row for row in rows)

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # RPG-REINFORCE-URKL, beta 1e-4, clip (0.2, 0.28); SmolLM2-135M-Instruct, CPU profile
 script=$(readlink -f "$0") && exec bash "${script%/*}/../launch.sh" "$script" \
-    profile=cpu model=smollm2 dataset=small_sums actor_rollout_ref.actor.ppo_max_token_len_per_gpu=2048 \
-    rpg.env.OMP_NUM_THREADS=2 optim=smollm2 method=rpg_rf_clip_ppo rpg.divergence=urkl rpg.kl_coef=1e-4 \
-    clip=0.2_0.28 "$@"
+    profile=cpu_bf16 model=smollm2 dataset=small_sums optim=smollm2 method=rpg_rf_clip_ppo rpg.divergence=urkl \
+    rpg.kl_coef=1e-4 clip=0.2_0.28 "$@"
