@@ -78,6 +78,11 @@ def stated_answer(text: str) -> str:
     return " ".join(f"{content} {after}".split()).strip(" \t*")
 
 
+def up_to(end: str, response: str) -> str:
+    """Return the answer with which a response to few-shot examples begins: the text before `end`."""
+    return response.lstrip().partition(end)[0].strip()
+
+
 def last_boxed(text: str) -> str | None:
     """Return the content of the last box with closed braces, without dollar signs around it, else None."""
     for box in reversed(list(BOX.finditer(text))):
