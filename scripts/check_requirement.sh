@@ -42,9 +42,11 @@ for version in 3.11 3.12; do
     }
     echo "Python $version: $(grep -c '==' <<< "$resolved") packages;" \
         "$(grep -E '^(verl|torch|vllm|ray|transformers|flash-attn|pandas|pyarrow|hydra-core|wandb|schedulefree)(\[[a-z]*\])?==' <<< "$resolved" | tr '\n' ' ')"
-    # wheels alone, so that nothing needs a compiler; antlr4's runtime is pure Python and published as source
+    # wheels alone, so that nothing needs a compiler: antlr4's runtime, cellpylib and zss are pure Python and published
+    # as source; scripts/setup.sh goes on without a compiler for pycosat
     "${compile[@]}" --config-file "$folder/cpu.toml" --python-platform x86_64-manylinux_2_31 \
-        --only-binary :all: --no-binary antlr4-python3-runtime --override "$folder/cpu-overrides.txt" \
+        --only-binary :all: --no-binary antlr4-python3-runtime --no-binary cellpylib --no-binary zss \
+        --no-binary pycosat --override "$folder/cpu-overrides.txt" \
         --constraint "$folder/cpu.txt" "$folder/cpu.in" > "$folder/resolved.txt"
     diff "$folder/cpu.txt" "$folder/resolved.txt" || {
         echo "check_requirement: Python $version needs other versions (>) than requirements/cpu.txt has (<)" >&2

@@ -48,12 +48,17 @@ if ! during "2 of 3, $torch" \
     fi
 fi
 
-grep -v '^torch==' requirements/cpu.txt > .venv/requirements-without-torch.txt
+grep -v '^torch==\|^pycosat==' requirements/cpu.txt > .venv/requirements-without-torch.txt
 # Compile now: with PYTHONDONTWRITEBYTECODE, which many images set, every process would compile its imports again, and
 # the stack would start 20 s later.
 during "3 of 3, $(grep -c '==' .venv/requirements-without-torch.txt) packages, compiled to bytecode" \
     "$bin/uv" pip install --quiet --compile-bytecode --python "$bin/python" --no-deps \
     --requirement .venv/requirements-without-torch.txt
+# reasoning-gym needs it, and it has no wheel; everything else works without
+if ! "$bin/uv" pip install --quiet --python "$bin/python" --no-deps "$(pinned pycosat)" 2>/dev/null; then
+    say "$(pinned pycosat) could not be compiled, so reasoning_gym tasks are not available: install gcc and Python's" \
+        "headers (apt install gcc python3-dev), then .venv/bin/uv pip install $(pinned pycosat)"
+fi
 "$bin/uv" pip install --quiet --python "$bin/python" --no-deps --no-build-isolation --editable . ./requirements/vllm-name
 "$bin/python" -c 'import torch, rpg, importlib.metadata as m; m.version("vllm")'
 echo "$state" > "$stamp"

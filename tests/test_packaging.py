@@ -87,7 +87,8 @@ def test_contents(wheel):
 
 def test_what_is_imported_is_declared():
     """Except what verl itself requires without an extra: its versions are verl's choice."""
-    texts = [*PROJECT["dependencies"], *SYSTEM, *(metadata.requires("verl") or [])]
+    gym = PROJECT["optional-dependencies"]["gym"]
+    texts = [*PROJECT["dependencies"], *SYSTEM, *gym, *(metadata.requires("verl") or [])]
     requirements = [Requirement(text) for text in texts]
     declared = {canonicalize_name(requirement.name) for requirement in requirements if requirement.marker is None}
     distributions = metadata.packages_distributions()
@@ -247,6 +248,7 @@ TRIED = [  # arguments in a directory with a CSV, a reward and two runs; exit co
     ("export nowhere", 2, "nowhere: not a checkpoint"),
     ("table --paper 8", 0, "RPG-REINFORCE-URKL"),
     (MINE, 0, "mine"),
+    ("data build reasoning_gym:chain_sum", 2, "install the extra: pip install 'rpg-verl[gym]'"),
     ("data check data/mine_train.parquet data/mine_test.parquet", 0, ""),
     ("score data/mine_train.parquet --reward reward.py", 0, ""),
     (f"table {RUNS}", 0, "0.3000"),

@@ -11,7 +11,9 @@ from rpg.data.concatenation import REMEDY, misfits
 from rpg.data.prompts import NoTokenizer, PromptCount, PromptTokenizer, count_prompts
 from rpg.data.readers import DataError
 from rpg.data.row_checks import check_file, check_overlap
+from rpg.data.row_model import score_remedy
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, shown
+from rpg.registry.datasets import is_gym
 
 BUILD = "build it with `rpg data build` (scripts/prepare_data.sh: all of the 7b and 4b scripts; `rpg demo`: the toy's)"
 TRAIN, VAL, FILTERED = KEYS["train_files"], KEYS["val_files"], KEYS["filters_prompts"]
@@ -117,9 +119,13 @@ def data_sources(run: RunConfig) -> Findings:
         if unknown:
             wrong = f"data_source {', '.join(map(shown, unknown))} is not scored by rpg.rewards"
             remedy = (
-                f"give your reward function (rpg train --reward FILE, a script: {KEYS['reward']}=FILE), "
-                "or build the file with --data-source MATH or gsm8k for rpg's rules "
-                "(rpg.rewards.KNOWN_DATA_SOURCES lists them)"
+                score_remedy(unknown[0])
+                if all(map(is_gym, unknown))
+                else (
+                    f"give your reward function (rpg train --reward FILE, a script: {KEYS['reward']}=FILE), "
+                    "or build the file with --data-source MATH or gsm8k for rpg's rules "
+                    "(rpg.rewards.KNOWN_DATA_SOURCES lists them)"
+                )
             )
             yield Diagnostic(key, name, wrong, remedy)
 

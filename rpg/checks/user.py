@@ -84,9 +84,10 @@ def reward_trial(run: RunConfig) -> Findings:
         _, row = next(iter(read_file(file)))
         truth = row["reward_model"]["ground_truth"]
         prompt, options = row["prompt"], {**(s.reward_options or {}), "reward_limit": limit}
-        score, wrong = (
-            compute_score(row["data_source"], example(answer, prompt), truth, row.get("extra_info"), **options)
-            for answer in (truth, WRONG)
+        extra = row.get("extra_info")
+        *right, wrong = (
+            compute_score(row["data_source"], example(answer, prompt, extra), truth, extra, **options)
+            for answer in (*([] if truth is None else [truth]), WRONG)
         )
     except RewardTimeout as error:
         if limit == s.reward_limit:
@@ -99,8 +100,9 @@ def reward_trial(run: RunConfig) -> Findings:
     except (DataError, StopIteration, LookupError, TypeError) as error:  # other checks report the file
         yield s.finding("reward_file", f"no row to try it on ({error})", "", "skip")
     else:
-        scores = f"a right answer to the first training row has {shown_score(score)}"
-        if score["score"] == wrong["score"]:
+        score, kind = (right[0], "right") if right else (wrong, "wrong")  # the row may have no right answer
+        scores = f"a {kind} answer to the first training row has {shown_score(score)}"
+        if right and score["score"] == wrong["score"]:
             yield s.finding("reward_file", f"{scores}, a wrong one the same; {blind_to(prompt)}", remedy, "warning")
         else:
             yield s.finding("reward_file", scores, "", "ok")

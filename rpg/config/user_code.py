@@ -64,7 +64,8 @@ def reward_settings(config: dict[str, Any], overridden: Collection[str]) -> dict
             KEYS["reward_file_function"]: reward.function,
         }
     penalty = KEYS["overlong"]
-    if value_at(config, penalty) and not below(penalty, overridden):
+    # a data set of the recipe with its own reward keeps it
+    if KEYS["reward"] in overridden and value_at(config, penalty) and not below(penalty, overridden):
         changes[penalty] = False
     return changes
 

@@ -78,7 +78,7 @@ def distinct_problems(
         if isinstance(result, str):
             report.leave_out(result, place)
             continue
-        key, answer = digest(result.text), digest(result.ground_truth)
+        key, answer = digest(result.text), digest(result.ground_truth or "")
         if key in exclude:
             report.leave_out("in a file of --exclude", place)
         elif key in answers:

@@ -11,10 +11,13 @@ from typing import Any
 from rpg.arguments import at_least
 from rpg.data import toy, user_data
 from rpg.data.build import SPLITS, Report, write_splits
+from rpg.data.few_shot import END, with_examples
+from rpg.data.parquet import SCHEMA
 from rpg.data.published import build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub, read_text
+from rpg.data.user_data import schema_with
 from rpg.diagnostics import shown
-from rpg.registry.datasets import OF_SPELLING, PUBLISHED, WITH_SPLITS
+from rpg.registry.datasets import GYM, GYM_REWARD, OF_SPELLING, PUBLISHED, WITH_SPLITS
 from rpg.rewards import is_known
 from rpg.rewards.user_function import find_reward
 
@@ -30,22 +33,27 @@ OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
                "also a folder with files train* and test*, or hub:NAME[:CONFIG]"}),
     "--question": ((OWN,), None, {"metavar": "COLUMN", "help": "column of the question; FIELD.FIELD: nested"}),
     "--answer": ((OWN,), None, {"metavar": "COLUMN", "help": "column of the answer"}),
-    "--name": ((OWN,), None, {"metavar": "NAME", "dest": "files_name",
-               "help": "name of the files (default: that of --from, or of the set)"}),
+    "--name": ((OWN, GYM), None, {"metavar": "NAME", "dest": "files_name",
+               "help": "name of the files (default: that of --from, of the set, or of the task)"}),
     "--data-source": ((OWN,), None, {"metavar": "NAME", "help": "MATH or gsm8k: rpg's verifier scores "
                       "the rows by that rule, as data_source MATH/NAME; else their data_source (default: the name)"}),
-    "--template": ((OWN,), None, {"metavar": "FILE", "type": Path,
-                   "help": "text with {question} (default: the paper's prompt)"}),
+    "--template": ((OWN, GYM), None, {"metavar": "FILE", "type": Path,
+                   "help": "text with {question} (default: the paper's prompt, or reasoning-gym's); with --few-shot "
+                   "an example, with {question} and {answer}"}),
+    "--few-shot": ((OWN, TOY, GYM), 0, {"metavar": "K", "type": at_least(1),
+                   "help": "put K solved training problems in front of each, for a base model"}),
+    "--set": ((GYM,), [], {"metavar": "KEY=VALUE", "nargs": "+", "action": "extend", "dest": "settings",
+              "help": "options of the task; of one of several tasks: TASK.KEY=VALUE"}),
     "--keep": ((OWN,), [], {"metavar": "COLUMN", "nargs": "+", "help": "columns that your reward function reads"}),
     "--test-rows": ((OWN,), None, {"metavar": "N", "type": at_least(0),
                     "help": "rows drawn for the test file if there is no test split (default: one in ten)"}),
     "--repeat": ((ONE_FILE, TOY), None, {"metavar": "K", "type": at_least(1),
                  "help": f"rows of each problem (default: {REPEATED})"}),
-    "--exclude": ((ONE_FILE, OWN), [], {"metavar": "FILE", "nargs": "+", "type": Path,
+    "--exclude": ((ONE_FILE, OWN, GYM), [], {"metavar": "FILE", "nargs": "+", "type": Path,
                   "help": "leave out the problems of these files, built or as published"}),
-    "--train-size": ((TOY,), 2048, {"type": at_least(0), "help": "training problems (default: 2048)"}),
-    "--test-size": ((TOY,), 256, {"type": at_least(0), "help": "test problems (default: 256)"}),
-    "--seed": ((TOY, OWN), None, {"type": int, "help": "selects the problems that are drawn (default: 0)"}),
+    "--train-size": ((TOY, GYM), 2048, {"type": at_least(0), "help": "training problems a task (default: 2048)"}),
+    "--test-size": ((TOY, GYM), 256, {"type": at_least(0), "help": "test problems a task (default: 256)"}),
+    "--seed": ((TOY, OWN, GYM), None, {"type": int, "help": "selects the problems that are drawn (default: 0)"}),
     "--low": ((TOY,), 0, {"type": int, "help": "smallest operand (default: 0)"}),
     "--high": ((TOY,), 99, {"type": int, "help": "largest operand (default: 99)"}),
 }  # fmt: skip
@@ -56,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build_parser = actions.add_parser("build", help="write the parquet files of one problem set, or of your own data")
     build_parser.epilog = "example: rpg data build --from mine.csv --question Q --answer A --name mine --test-rows 200"
-    add, names = build_parser.add_argument, ", ".join(SETS)
+    add, names = build_parser.add_argument, ", ".join((*SETS, f"{GYM}:TASK[,TASK...]"))
     add("name", nargs="?", type=_set, metavar="NAME", help=f"{names} (data/README.md); none for your own data")
     add("--out", type=Path, default=Path("data"), help="folder to write to (default: data)")
     for flag, (kinds, _, arguments) in OPTIONS.items():
@@ -87,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
                 setattr(args, option, default)
             elif kind not in kinds:
                 raise DataError(f"{flag} is for {' and '.join(kinds)} only; leave it out")
-        {TOY: build_toy, ONE_FILE: build_published, OWN: build_own}[kind](args)
+        {TOY: build_toy, ONE_FILE: build_published, OWN: build_own, GYM: build_gym}[kind](args)
     except BrokenPipeError:  # `| head`: cli.py ends quietly
         raise
     except (ValueError, OSError, ModuleNotFoundError) as error:
@@ -113,6 +121,8 @@ def _check(args: argparse.Namespace) -> int:
 def _kind_of(name: str | None) -> str:
     if name is None or name in WITH_SPLITS:
         return OWN
+    if name.partition(":")[0] == GYM:
+        return GYM
     return TOY if name == TOY else ONE_FILE
 
 
@@ -122,7 +132,33 @@ def build_toy(args: argparse.Namespace) -> None:
     problems = [
         problem for split in SPLITS for problem in toy.toy_problems(split, seed, sizes[split], args.low, args.high)
     ]
-    report = Report(written=write_splits(args.out, TOY, problems, repeat=args.repeat or 1))
+    schema = SCHEMA
+    if args.few_shot:
+        problems = with_examples(problems, args.few_shot, None, seed)
+        schema = schema_with((END,), problems)
+    report = Report(written=write_splits(args.out, TOY, problems, repeat=args.repeat or 1, schema=schema))
+    print(*report.lines(), sep="\n")
+
+
+def build_gym(args: argparse.Namespace) -> None:
+    """Write NAME_train.parquet and NAME_test.parquet of tasks of reasoning-gym."""
+    from rpg.data import gym  # imports the library
+
+    tasks = gym.tasks_of(args.name)
+    name = args.files_name or (tasks[0] if len(tasks) == 1 else GYM)
+    _require_safe(name)
+    options, seed, report = gym.options_of(tasks, args.settings), args.seed or 0, Report()
+    sizes, exclude = {"train": args.train_size, "test": args.test_size}, _excluded(args)
+    problems = [
+        problem for task in tasks for problem in gym.problems_of(task, options[task], sizes, seed, report, exclude)
+    ]
+    template, columns = (read_text(args.template) if args.template else None), (gym.COLUMN,)
+    if args.few_shot:
+        problems, columns = with_examples(problems, args.few_shot, template, seed), (gym.COLUMN, END)
+    report.written = write_splits(
+        args.out, name, problems, template=template or gym.TEMPLATE, schema=schema_with(columns, problems)
+    )
+    report.note = f"the library scores the answers: give --reward {GYM_REWARD} to rpg score, rpg train and rpg doctor"
     print(*report.lines(), sep="\n")
 
 
@@ -145,8 +181,7 @@ def build_own(args: argparse.Namespace) -> None:
                 raise DataError(f"{flag} is missing; give a NAME, or --from FILE --question COLUMN --answer COLUMN")
         name = args.files_name or Path(origin.removeprefix(user_data.HUB).partition(":")[0]).stem
         table = user_data.Table(name, args.question, args.answer)
-    if not SAFE_NAME.fullmatch(table.name):
-        raise DataError(f"--name {table.name}: becomes a file name; give letters, digits, '.', '_' and '-'")
+    _require_safe(table.name)
     table = replace(
         table,
         question=args.question or table.question,
@@ -156,7 +191,13 @@ def build_own(args: argparse.Namespace) -> None:
         template=read_text(args.template) if args.template else None,
     )
     report = user_data.build_own(
-        table, origin or table.hub, args.out, test_rows=args.test_rows, seed=args.seed, exclude=_excluded(args)
+        table,
+        origin or table.hub,
+        args.out,
+        test_rows=args.test_rows,
+        seed=args.seed,
+        few_shot=args.few_shot,
+        exclude=_excluded(args),
     )
     print(*report.lines(), sep="\n")
     source = table.data_source or table.name
@@ -165,6 +206,11 @@ def build_own(args: argparse.Namespace) -> None:
             f"note: no rule of rpg scores data_source {shown(source)}; train with your own reward function "
             "(rpg score --reward FILE tries it), or build with --data-source MATH or gsm8k for rpg's rules"
         )
+
+
+def _require_safe(name: str) -> None:
+    if not SAFE_NAME.fullmatch(name):
+        raise DataError(f"--name {name}: becomes a file name; give letters, digits, '.', '_' and '-'")
 
 
 def _named(source: str, name: str) -> str:
@@ -184,7 +230,7 @@ def _excluded(args: argparse.Namespace) -> set[bytes]:
 
 def _set(text: str) -> str:
     """Return the name of a set that can be built."""
-    if text not in SETS:
+    if text not in SETS and text.partition(":")[0] != GYM:
         near = get_close_matches(text, SETS, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}? " if near else ""
         raise argparse.ArgumentTypeError(

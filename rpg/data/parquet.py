@@ -31,21 +31,23 @@ SCHEMA = pa.schema(
 class Problem:
     """One problem before it is written: text without the template, and the answer as text.
 
-    columns: further values for extra_info, for reward functions.
+    ground_truth: None if only the reward function's rule tells a right answer, as in some tasks of reasoning-gym.
+    columns: further values for extra_info, for reward functions. prompt: replaces the text in the template.
     """
 
     data_source: str
     text: str
-    ground_truth: str
+    ground_truth: str | None
     split: str
     columns: Mapping[str, Any] = field(default_factory=dict)
+    prompt: str = ""
 
 
 def make_row(problem: Problem, index: int = 0, template: str | None = None) -> dict[str, Any]:
     """Return the row of `problem`; `index` is its repeat number, 0..K-1 (E10 in docs/mathematics.md)."""
     return {
         "data_source": problem.data_source,
-        "prompt": [{"role": "user", "content": format_prompt(problem.text, template)}],
+        "prompt": [{"role": "user", "content": problem.prompt or format_prompt(problem.text, template)}],
         "ability": ABILITY,
         "reward_model": {"ground_truth": problem.ground_truth, "style": STYLE},
         "extra_info": {"index": index, "raw_problem": problem.text, "split": problem.split, **problem.columns},

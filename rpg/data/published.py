@@ -98,8 +98,10 @@ def question(row: dict[str, Any]) -> str | None:
 
 
 def problem_text(row: dict[str, Any]) -> str | None:
-    """Return the problem in a row's prompt, or None without a readable prompt."""
-    content = question(row)
+    """Return the problem in a row's prompt, without few-shot examples, or None without a readable prompt."""
+    content, extra = question(row), row.get("extra_info")
+    if content and isinstance(extra, dict) and extra.get("answer_end"):
+        return extra.get("raw_problem")
     return None if content is None else strip_prompt(content).strip()
 
 

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.template import PREFIX, is_templated, strip_prompt
 from rpg.diagnostics import ABSENT, Diagnostic, Level
-from rpg.registry.datasets import OF_SPELLING, of_source
+from rpg.registry.datasets import GYM_REWARD, OF_SPELLING, is_gym, of_source
 from rpg.rewards import is_known, release
 from rpg.rewards.extract import ANSWER_MARK, BOX, MAX_ANSWER_CHARS
 from rpg.rewards.number import DECIMAL, plain_number
@@ -41,6 +41,7 @@ def row_diagnostics(row: dict[str, Any], own_reward: bool = False) -> Iterator[D
         "own_reward": own_reward,
         "data_source": str(row.get("data_source")),
         "problem": problem_text(row),
+        "few_shot": isinstance(extra := row.get("extra_info"), dict) and bool(extra.get("answer_end")),
     }
     try:
         Row.model_validate(row, context=context)
@@ -86,6 +87,8 @@ def _data_source(value: str, info: ValidationInfo) -> str:
 
 def score_remedy(data_source: str) -> str:
     """Return what to do about a data_source without a rule."""
+    if is_gym(data_source):
+        return f"the library scores it: give --reward {GYM_REWARD}"
     near = get_close_matches(data_source.strip(), OF_SPELLING, n=1, cutoff=0.75)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return (
@@ -107,7 +110,7 @@ def _prompt(messages: list["Message"], info: ValidationInfo) -> list["Message"]:
         raise rejection(f"ends with role {messages[-1].role!r}", "the last message must be the user's")
     if not strip_prompt(content).strip():
         raise rejection("no problem in it", "leave the row out")
-    if _context(info)["own_reward"]:
+    if _context(info)["own_reward"] or _context(info)["few_shot"]:
         return messages
     if content.count(PREFIX.strip()) > 1:
         raise rejection("the template is around it twice", "apply format_prompt to the bare problem once")

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from rpg.data.build import SPLITS, Report, distinct_problems, write_splits
+from rpg.data.few_shot import END, with_examples
 from rpg.data.parquet import SCHEMA, Problem
 from rpg.data.published import answer_text, as_integer_text
 from rpg.data.readers import READERS, DataError, Rows, hub_splits, read_file, read_hub
@@ -67,6 +68,7 @@ def build_own(
     *,
     test_rows: int | None = None,
     seed: int | None = None,
+    few_shot: int = 0,
     exclude: Collection[bytes] = (),
 ) -> Report:
     """Write NAME_train.parquet and NAME_test.parquet in `out`, both or neither, and report the rows.
@@ -76,12 +78,13 @@ def build_own(
     Args:
         origin: a file, a folder with files train* and test*, or hub:NAME[:CONFIG].
         test_rows: questions to draw by `seed` (default: 0) without usable test rows; default: the share TEST_SHARE.
+        few_shot: solved training problems in front of each (few_shot.py); table.template is then an example.
         exclude: digests of problems to leave out.
 
     Raises:
         DataError: an unknown column, an impossible split, or no usable row.
     """
-    if table.template is not None and table.template.count(QUESTION) != 1:
+    if table.template is not None and not few_shot and table.template.count(QUESTION) != 1:
         raise DataError(f"--template: has {QUESTION} {table.template.count(QUESTION)} times; write it once")
     rows = splits_of(origin)
     report = Report()
@@ -92,7 +95,7 @@ def build_own(
     )
     problems = []
     for problem in distinct_problems(results, table.name, report, exclude):
-        for option, value in (("--test-rows", test_rows), ("--seed", seed)):
+        for option, value in (("--test-rows", test_rows), ("--seed", None if few_shot else seed)):
             if problem.split == "test" and value is not None:
                 raise DataError(f"{option} {value}: {origin} has a test split; leave the option out")
         problems.append(problem)
@@ -108,7 +111,10 @@ def build_own(
         if "test" in rows:
             why = f"the test split of {origin} has no usable row"
         report.note = f"no test file: {why}; give --test-rows N to draw them from the training rows"
-    schema = schema_with(table.keep, problems)
+    columns = table.keep
+    if few_shot:
+        problems, columns = with_examples(problems, few_shot, table.template, seed or 0), (*table.keep, END)
+    schema = schema_with(columns, problems)
     report.written = write_splits(out, table.name, problems, template=table.template, schema=schema)
     return report
 

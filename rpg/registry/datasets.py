@@ -7,6 +7,9 @@ so all spellings in published files of a set are listed. RULE/NAME is the set NA
 from dataclasses import dataclass
 from typing import Literal
 
+# data_source reasoning_gym/TASK: a task of that library, whose rule scores it as a custom reward function
+GYM, GYM_REWARD = "reasoning_gym", "pkg://rpg.rewards.gym"
+
 
 @dataclass(frozen=True)
 class DataSet:
@@ -15,8 +18,7 @@ class DataSet:
     Attributes:
         name: of the set, and of its parquet files.
         spellings: values of data_source in published files; the set's own name may be one of them.
-        answers: the rule: "integer", "sum" (an integer, for which no expression counts), "expression", "chain", or
-            "line" (the last integer of the first line, which continues a list of solved examples).
+        answers: the rule: "integer", "sum" (an integer, for which no expression counts) or "expression".
         largest: the largest answer of a set whose integers begin at 0; None: any integer.
         benchmark: name in tables, the paper's where it has one; "" if no table shows it.
         is_validated: whether the 7b and 4b scripts validate on it.
@@ -33,7 +35,7 @@ class DataSet:
 
     name: str
     spellings: tuple[str, ...]
-    answers: Literal["integer", "sum", "expression", "chain", "line"]
+    answers: Literal["integer", "sum", "expression"]
     largest: int | None = None
     benchmark: str = ""
     is_validated: bool = False
@@ -188,9 +190,7 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
     ),
     DataSet("toy", ("toy_sum",), "sum", benchmark="toy sums", entry="toy", task="toy", written="toy_sum", split="both",
             problems="2,048 and 256"),
-    DataSet("small_sums", ("small_sums",), "line", entry="small_sums", task="sums", split="both",
-            problems="583 and 88"),
-    DataSet("chain_sum", ("chain_sum",), "chain", entry="chain", split="both", problems="6,000 and 512"),
+    DataSet("small_sums", ("small_sums",), "sum", entry="small_sums", task="sums", split="both", problems="383 and 57"),
 )  # fmt: skip
 BY_NAME = {row.name: row for row in DATASETS}
 BY_ENTRY = {row.entry: row for row in DATASETS if row.entry}
@@ -209,6 +209,11 @@ def rule_of(data_source: str) -> str:
 def of_source(data_source: str | None) -> DataSet | None:
     """Return the data set whose rule scores rows with this data_source, or None."""
     return None if data_source is None else OF_SPELLING.get(rule_of(data_source))
+
+
+def is_gym(data_source: str) -> bool:
+    """Return whether rows with this data_source are of a task of reasoning-gym."""
+    return data_source.partition("/")[0] == GYM
 
 
 def benchmark_of(data_source: str) -> str:

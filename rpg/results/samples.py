@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 
 from rpg.data.published import question
 from rpg.data.readers import DataError, read_file
@@ -168,6 +169,13 @@ def rows_of(run: RunLog, inputs: set[str], purpose: str) -> dict[str, list[dict[
             raise ResultsError(f"{error}; needed {purpose}") from error
     longest_first = sorted(filter(None, problems), key=len, reverse=True)
     return {text: next((problems[problem] for problem in longest_first if problem in text), []) for text in inputs}
+
+
+def has_few_shot(run: RunLog) -> bool:
+    """Return whether a validation file that is still there has few-shot prompts, whose rows say how an answer ends."""
+    files = setting(run.config, "val_files") or []
+    here = [name for name in ([files] if isinstance(files, str) else files) if Path(name).is_file()]
+    return any("answer_end" in str(pq.read_schema(name)) for name in here)
 
 
 def samples_of_problems(samples: pd.DataFrame) -> Samples:

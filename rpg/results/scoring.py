@@ -25,7 +25,7 @@ from rpg.files.atomic import CONFIG, ENVIRONMENT
 from rpg.results.messages import Note, ResultsError
 from rpg.results.run_settings import setting
 from rpg.results.runs import METRICS, RunLog, read_mapping
-from rpg.results.samples import read_samples, rows_of
+from rpg.results.samples import has_few_shot, read_samples, rows_of
 from rpg.results.try_reward import options_of
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
 from rpg.rewards.user_function import USUAL_NAME, RewardError, as_score, find_reward
@@ -83,7 +83,8 @@ def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, lis
     """
     samples, notes = read_samples(run, step)
     function = partial(compute_score, judge=judge) if judge else reward_of(run)
-    rows = {} if judge or run.judge in JUDGES else rows_of(run, set(samples["input"]), f"by {run.judge}")
+    needs_rows = not (judge or run.judge in JUDGES) or has_few_shot(run)
+    rows = rows_of(run, set(samples["input"]), f"by {judge or run.judge}") if needs_rows else {}
 
     def score(answer: Any) -> Score | str:
         extra = next((row["extra_info"] for row in rows.get(answer.input, []) if "extra_info" in row), None)

@@ -57,7 +57,10 @@ def try_reward(
                 raise DataError(f"{place}: no reward_model.ground_truth; build the file with `rpg data build`")
             key = row["reward_model"]["ground_truth"]
             prompt = row.get("prompt", "")
-            tried = {"right": example(key, prompt), "wrong": example(WRONG, prompt)}
+            extra = row.get("extra_info")
+            tried = {"right": example(key, prompt, extra), "wrong": example(WRONG, prompt, extra)}
+            if key is None:  # the row has no right answer, only its rule
+                del tried["right"]
             if given:
                 text, truth = given[number]
                 if truth is not None and truth != key:
@@ -71,7 +74,7 @@ def try_reward(
                         row["data_source"],
                         response,
                         key,
-                        row.get("extra_info"),
+                        extra,
                         file=reward.file,
                         function=reward.function,
                         reward_limit=limit,

@@ -9,8 +9,8 @@ from numbers import Integral, Real
 from typing import TypedDict
 
 from rpg.registry.datasets import OF_SPELLING, DataSet, of_source
-from rpg.rewards import chain_sum, release
-from rpg.rewards.extract import first_line_integer
+from rpg.rewards import release
+from rpg.rewards.extract import up_to
 from rpg.rewards.verified import judge_response
 
 KNOWN_DATA_SOURCES = frozenset(OF_SPELLING)
@@ -30,7 +30,7 @@ class Score(TypedDict):
 def compute_score(
     data_source: str,
     solution_str: str,
-    ground_truth: str | float,
+    ground_truth: str | float | None,
     extra_info: dict | None = None,
     *,
     judge: str = "release",
@@ -38,8 +38,6 @@ def compute_score(
     boxed_fallback: bool | None = None,
 ) -> Score:
     """Score one response: {"score": +1.0 or -1.0, "acc": 1.0 or 0.0, "pred": the extracted answer}.
-
-    For the chain task `score` is 0 to 1 with partial credit, and `acc` is 1.0 if that is 1 (chain_sum.py).
 
     `pred` is "" if the response has no answer. The keywords can be set as
     `reward.custom_reward_function.reward_kwargs`:
@@ -49,7 +47,8 @@ def compute_score(
     - `boxed_fallback`, for `verified` only: whether the last \\boxed{} of a response without "Answer:" counts
       (default True).
 
-    The toy task is scored like the integer sets. `extra_info` is part of verl's signature and unused.
+    The toy task is scored like the integer sets. Of `extra_info`, `answer_end` is read: the answer to a few-shot prompt
+    begins the response and ends there.
 
     Raises ValueError for an unknown data_source, an unknown judge, an invalid time_limit, or an option of the other
     judge; TypeError for a ground truth that is neither text nor a number.
@@ -62,13 +61,9 @@ def compute_score(
             "it must be text. `rpg data check FILE` names the rows"
         )
     truth = _as_text(ground_truth)
-    if rule == "chain":
-        value, pred = chain_sum.judge_response(solution_str, truth)
-        return {"score": value, "acc": float(value == 1.0), "pred": utf8(pred)}
-    if rule == "line":
-        pred = first_line_integer(solution_str)
-        correct = pred == truth
-    elif judge == "verified":
+    if end := (extra_info or {}).get("answer_end"):
+        solution_str = f"Answer: \\boxed{{{up_to(end, solution_str)}}}"
+    if judge == "verified":
         correct, pred = judge_response(solution_str, truth, boxed_fallback is not False, integers_only=rule == "sum")
     elif rule != "expression":
         correct, pred = release.judge_text(solution_str, truth)

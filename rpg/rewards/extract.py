@@ -27,7 +27,6 @@ IN_DOLLARS = re.compile(r"\$([^$]*)\$")
 # opening of an answer of several lines, and its closing
 OPENING = re.compile(r"```[A-Za-z]*|\$\$?|\\\[|\\\(|\\begin\{([a-z]+\*?)\}")
 DISPLAY = re.compile(r"(?<!\\)(?:\$\$|\\\[)$")
-INTEGER = re.compile(r"-?[0-9]+")
 LANGUAGE = string.ascii_letters  # after the fence
 CLOSING = {"```": "```", "$$": "$$", "$": "$", "\\[": "\\]", "\\(": "\\)"}
 
@@ -79,13 +78,9 @@ def stated_answer(text: str) -> str:
     return " ".join(f"{content} {after}".split()).strip(" \t*")
 
 
-def first_line_integer(response: str) -> str:
-    """Return the last integer of the first line, "" without one: the answer of a response to solved examples.
-
-    A model that continues "3 + 4 = 7" line by line goes on with problems of its own.
-    """
-    integers = INTEGER.findall(response.partition("\n")[0][:MAX_ANSWER_CHARS])
-    return integers[-1] if integers else ""
+def up_to(end: str, response: str) -> str:
+    """Return the answer with which a response to few-shot examples begins: the text before `end`."""
+    return response.lstrip().partition(end)[0].strip()
 
 
 def last_boxed(text: str) -> str | None:

@@ -72,17 +72,22 @@ def compute_score(
 
 
 WRONG = "no such answer"
-BOXED, LINE = "\\boxed{ANSWER}", "Answer: ANSWER"  # forms of an answer
+# forms of an answer
+TAGS, BOXED, LINE = "<answer>ANSWER</answer>", "\\boxed{ANSWER}", "Answer: ANSWER"
 
 
 def forms_of(prompt: Any) -> list[str]:
-    """Return the forms of an answer that a prompt asks for; both if it asks for neither."""
+    """Return the forms of an answer that a prompt asks for: tags, else the others; box and line if it asks for none."""
     text = str(prompt)
+    if "<answer>" in text:
+        return [TAGS]
     return [form for form, sign in ((BOXED, "boxed"), (LINE, "Answer:")) if sign in text] or [BOXED, LINE]
 
 
-def example(answer: Any, prompt: Any) -> str:
-    """Return a response with this answer in the form that the prompt asks for."""
+def example(answer: Any, prompt: Any, extra_info: Mapping[str, Any] | None = None) -> str:
+    """Return a response with this answer in the form that the prompt asks for; after few-shot examples, that alone."""
+    if end := (extra_info or {}).get("answer_end"):
+        return f" {answer}{end}"
     return "\n\n".join(["Step by step.", *(form.replace("ANSWER", str(answer)) for form in forms_of(prompt))])
 
 

@@ -2,8 +2,8 @@
 
     python -m rpg.toy.chain DIRECTORY
 
-writes chain_sum_train.parquet, chain_sum_test.parquet and the model. The problems, their order and their reward are
-those of reasoning-gym 0.1.25's chain_sum with three or four terms of one digit.
+writes chain_sum_train.parquet, chain_sum_test.parquet and the model. The problems and their reward are those of
+reasoning-gym's chain_sum with three or four terms of one digit.
 
 The model is briefly trained on two kinds of solutions in equal numbers: term by term, and the answer alone, which half
 a million parameters cannot compute. It then guesses half of the time and makes errors in its steps. Reinforcement
@@ -13,21 +13,21 @@ learning can improve its method and its response length, not only its certainty 
 import argparse
 import dataclasses
 import hashlib
-import itertools
 import os
-import random
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-from rpg.data.build import SPLITS, Report, distinct_problems, write_splits
+from rpg.data import toy
+from rpg.data.build import SPLITS, Report, write_splits
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
+from rpg.data.user_data import schema_with
 from rpg.toy.model import ToyModelSettings, build_trained
 from rpg.toy.sums import is_whole
 
 TASK = "chain_sum"
+OPTIONS = {"min_terms": 3, "max_terms": 4, "min_digits": 1, "max_digits": 1}
 TRAIN, TEST = 6000, 512
 # correct responses have 4 to 40 tokens; the rest allows for errors
 MODEL = ToyModelSettings(steps=700, label_smoothing=0.03, accuracy=(0.22, 0.32), evaluate_from=200, max_response=64)
@@ -35,23 +35,11 @@ MODEL = ToyModelSettings(steps=700, label_smoothing=0.03, accuracy=(0.22, 0.32),
 
 def draw(count: int) -> list[Problem]:
     """Return the first `count` distinct problems; the first TEST of them are the test split."""
-    problems = itertools.islice(distinct_problems(_stream(), TASK, Report()), count)
-    return [
-        dataclasses.replace(problem, split="test" if index < TEST else "train")
-        for index, problem in enumerate(problems)
-    ]
+    from rpg.data import gym  # imports the library
 
-
-def _stream() -> Iterator[tuple[str, Problem]]:
-    for seed in itertools.count():
-        generator = random.Random(seed)
-        terms = generator.randint(3, 4)
-        generator.randint(1, 1)  # the number of digits, which reasoning-gym also draws
-        digits = [generator.randint(0, 9) for _ in range(terms)]
-        signs = [generator.choice("+-") for _ in digits[1:]]
-        text = " ".join([str(digits[0]), *(f"{sign} {digit}" for sign, digit in zip(signs, digits[1:], strict=True))])
-        question = f"State the final answer to the following arithmetic problem: {text} ="
-        yield f"problem {seed}", Problem(TASK, question, str(sum(terms_of(question))), "train")
+    test = min(TEST, count)
+    problems = gym.problems_of(TASK, OPTIONS, {"test": test, "train": count - test}, 0, Report())
+    return [dataclasses.replace(problem, data_source=TASK) for problem in problems]  # the name in docs/results
 
 
 def terms_of(question: str) -> list[int]:
@@ -77,10 +65,11 @@ def prepare(directory: Path) -> None:
     """
     problems = draw(TEST + TRAIN)
     if not all((directory / f"{TASK}_{split}.parquet").is_file() for split in SPLITS):
-        write_splits(directory, TASK, problems)
+        write_splits(directory, TASK, problems, schema=schema_with(("reasoning_gym",), problems))
     if not is_whole(directory / "model"):
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in rpg/toy/sums.py, for the same reason
-        held_out = problems[: MODEL.test_problems]  # the first problems are the test split
+        # the first problems are the test split; by the rule of the toy's sums they are right or wrong
+        held_out = [dataclasses.replace(p, data_source=toy.DATA_SOURCE) for p in problems[: MODEL.test_problems]]
         build_trained(directory / "model", problems[TEST:], held_out, solution, MODEL)
 
 
@@ -89,5 +78,5 @@ if __name__ == "__main__":
     parser.add_argument("directory", type=Path)
     try:
         prepare(parser.parse_args().directory)
-    except (DataError, OSError, RuntimeError) as error:
+    except (DataError, OSError, RuntimeError, ModuleNotFoundError) as error:
         sys.exit(f"chain: {error}")

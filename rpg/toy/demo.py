@@ -61,7 +61,7 @@ DEMOS = {
         (f"{KEYS['steps']}=15", f"{KEYS['test_freq']}=5"),
         smollm2.TASK,
         0.30,
-        "SmolLM2-135M: RPG-REINFORCE-URKL with RPG-Style Clip on sums and differences up to 20",
+        "SmolLM2-135M: RPG-REINFORCE-URKL with RPG-Style Clip on sums up to 20",
         "a pre-trained model of 135 million parameters",
         smollm2.prepare,
         shows_kl=True,

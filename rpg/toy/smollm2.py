@@ -8,6 +8,7 @@ because it depends on llama.cpp; only its model file is read. The model's licenc
 converts the file, in a process of its own that has the package gguf on its path.
 """
 
+import itertools
 import os
 import subprocess
 import sys
@@ -18,8 +19,10 @@ from pathlib import Path
 from rich.console import Console
 
 from rpg.data.build import SPLITS, write_splits
+from rpg.data.few_shot import END as ANSWER_END
 from rpg.data.parquet import Problem
 from rpg.data.toy import split_of
+from rpg.data.user_data import schema_with
 from rpg.toy.sums import is_whole
 
 MODEL = "SmolLM2-135M-Instruct"
@@ -32,20 +35,15 @@ END = "<|im_end|>"  # ends a turn of the chat template; the file names <|im_star
 
 TASK = "small_sums"
 HIGH = 20
-EXAMPLE = "9 - 5 = 4\n"  # as a chat the model answers almost nothing; it continues a solved example
+EXAMPLE = "3 + 4 = 7"  # as a chat the model answers almost nothing; it continues a solved example
 
 
 def problems() -> Iterator[Problem]:
-    """Yield every sum, and every difference that is not negative, of numbers up to 20, but the example.
-
-    A pair of numbers is in one split, in both orders, with its sum and its difference.
-    """
-    for first in range(HIGH + 1):
-        for second in range(HIGH + 1):
-            for sign, result in (("+", first + second), ("-", first - second)):
-                text = f"{first} {sign} {second}"
-                if result >= 0 and f"{text} = {result}\n" != EXAMPLE:
-                    yield Problem(TASK, text, str(result), split_of(first, second))
+    """Yield every sum of two numbers up to 20, but the example; both orders of a pair are in one split."""
+    for first, second in itertools.product(range(HIGH + 1), repeat=2):
+        text, truth = f"{first} + {second}", str(first + second)
+        if f"{text} = {truth}" != EXAMPLE:
+            yield Problem(TASK, text, truth, split_of(first, second), {ANSWER_END: "\n"}, f"{EXAMPLE}\n{text} =")
 
 
 def prepare(directory: Path, console: Console) -> None:
@@ -54,7 +52,8 @@ def prepare(directory: Path, console: Console) -> None:
     Raises RuntimeError if the download or the conversion fails, OSError if a file cannot be written.
     """
     if not all((directory / f"{TASK}_{split}.parquet").is_file() for split in SPLITS):
-        write_splits(directory, TASK, list(problems()), template=EXAMPLE + "{question} =")
+        found = list(problems())
+        write_splits(directory, TASK, found, schema=schema_with((ANSWER_END,), found))
     if is_whole(directory / MODEL):
         return
     console.rule("SmolLM2-135M-Instruct: download of 93 MB and conversion, a minute")

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from rpg.config.compose import compose_config
-from rpg.rewards import compute_score
+from rpg.config.compose import compose
+from rpg.rewards.gym import compute_score
 from rpg.toy import chain, model
 
 DIGEST = "051b1ff0dbfd97e3551d7cd7dbcd3f2c90e88ec5de1a044305a9ea2a2c588a17"
@@ -23,15 +23,6 @@ def test_the_problems_are_reasoning_gyms():
     assert hashlib.sha256(text.encode()).hexdigest() == DIGEST
 
 
-@pytest.mark.parametrize(
-    ("answer", "score"),
-    [("-19", 1.0), ("-19.0", 1.0), ("-1,9", 1.0), ("-190", 3 / 4), ("about -19", 3 / 9), ("19", 0.0), ("", 0.0)],
-)
-def test_partial_credit_is_the_score_and_no_accuracy(answer, score):
-    result = compute_score("chain_sum", f"0-4=-4\nAnswer: {answer}", "-19")
-    assert (result["score"], result["acc"]) == (score, float(score == 1))
-
-
 def test_terms_have_their_signs():
     assert chain.terms_of("State the final answer to the following arithmetic problem: 0 - 4 + 8 - 7 =") == [
         0,
@@ -44,17 +35,19 @@ def test_terms_have_their_signs():
 def test_every_solution_is_right_and_half_of_them_are_worked_out(problems):
     texts = [chain.solution(problem) for problem in problems]
     for problem, text in zip(problems, texts, strict=True):
-        assert compute_score(problem.data_source, text, problem.ground_truth)["acc"] == 1, (problem.text, text)
+        assert compute_score(chain.TASK, text, problem.ground_truth, problem.columns)["acc"] == 1, (problem.text, text)
     assert 0.3 < sum("=" in text for text in texts) / len(texts) < 0.7
 
 
 def test_prompts_and_solutions_fit(problems):
-    settings = compose_config(["profile=cpu", "dataset=chain", "model=chain", "trainer.experiment_name=t"]).data
+    run, _ = compose(None, ["profile=cpu", "dataset=chain", "model=chain", "method=rpg", "trainer.experiment_name=t"])
+    settings = run.settings
+    assert (settings.reward_file, settings.overlong) == ("pkg://rpg.rewards.gym", True)
     tokenizer = model.build_tokenizer([model.format_prompt(problem.text) for problem in problems], 400)
-    assert max(len(model.encode_prompt(tokenizer, p.text)) for p in problems) <= settings.max_prompt_length
+    assert max(len(model.encode_prompt(tokenizer, p.text)) for p in problems) <= settings.prompt
     longest = max(len(tokenizer.encode(chain.solution(problem))) for problem in problems)
-    assert longest < settings.max_response_length
-    assert chain.MODEL.max_response == settings.max_response_length
+    assert longest < settings.response
+    assert chain.MODEL.max_response == settings.response
 
 
 def test_half_a_model_is_built_again_and_a_whole_one_kept(tmp_path, monkeypatch):

@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2.sh"
 MODEL = ROOT / "runs/smollm2/SmolLM2-135M-Instruct"
+END = {"answer_end": "\n"}  # of the rows
 BF16_KL = 0.01  # nats per token between log-probs of vLLM and of the actor, both computed in bfloat16
 
 
@@ -53,7 +54,7 @@ def test_steps_a_resume_an_evaluation_and_an_export(tmp_path):
         assert step["rollout_corr/kl"] < BF16_KL
     assert steps[0]["actor/rpg_kl"] < steps[-1]["actor/rpg_kl"]  # to the initial model, from which the policy moves
     samples = [json.loads(line) for line in (directory / "validation/4.jsonl").read_text().splitlines()]
-    assert all(sample["acc"] == compute_score("small_sums", sample["output"], sample["gts"])["acc"]
+    assert all(sample["acc"] == compute_score("small_sums", sample["output"], sample["gts"], END)["acc"]
                for sample in samples)  # fmt: skip
     before, after = load_file(MODEL / "model.safetensors"), short_run.actor(directory, 4)
     name = "model.layers.0.mlp.up_proj.weight"
@@ -65,4 +66,4 @@ def test_steps_a_resume_an_evaluation_and_an_export(tmp_path):
     tokenizer, trained = AutoTokenizer.from_pretrained(exported), AutoModelForCausalLM.from_pretrained(exported)
     prompt = tokenizer("9 - 5 = 4\n3 + 1 =", return_tensors="pt")
     answer = trained.generate(**prompt, max_new_tokens=4, do_sample=False)[0, prompt.input_ids.shape[1] :]
-    assert compute_score("small_sums", tokenizer.decode(answer), "4")["pred"]
+    assert compute_score("small_sums", tokenizer.decode(answer), "4", END)["pred"]

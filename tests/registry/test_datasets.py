@@ -20,7 +20,8 @@ from rpg.registry.datasets import (
 from rpg.registry.recipe import RECIPE
 from tests.builders.published_files import FLAT
 
-ENTRIES = sorted(path.stem for path in (RECIPE / "config" / "dataset").iterdir())
+# without chain, whose files rpg.toy.chain writes
+ENTRIES = sorted({path.stem for path in (RECIPE / "config" / "dataset").iterdir()} - {"chain"})
 
 
 def test_no_two_sets_share_a_spelling_a_name_or_a_benchmark() -> None:

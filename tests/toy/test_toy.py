@@ -14,7 +14,6 @@ from rpg.data.parquet import SCHEMA, make_row, write_together
 from rpg.data.template import format_prompt
 from rpg.data.toy import problem_text, split_of, toy_problems
 from rpg.registry import recipe
-from rpg.rewards import compute_score
 from rpg.toy import model as toy_model
 from rpg.toy import smollm2
 from rpg.toy.demo import DEMOS, OWN, check_overrides, read_curve, show_answers
@@ -186,26 +185,14 @@ def test_demo_refuses_overrides_of_its_own_settings(tmp_path, monkeypatch, capsy
 
 def test_smollm2s_problems_are_once_each_and_a_pair_is_in_one_split() -> None:
     found = list(smollm2.problems())
-    assert len({problem.text for problem in found}) == len(found) == 21 * 21 + 21 * 22 // 2 - 1  # but the example
+    assert len({problem.text for problem in found}) == len(found) == 21 * 21 - 1  # but the example
     splits: dict[frozenset, set[str]] = {}
     for problem in found:
-        first, sign, second = problem.text.split()
-        assert int(problem.ground_truth) == int(first) + int(f"{sign}{second}") >= 0
+        first, _, second = problem.text.split()
+        assert int(problem.ground_truth) == int(first) + int(second)
         splits.setdefault(frozenset((first, second)), set()).add(problem.split)
     assert {*map(len, splits.values())} == {1}
     assert {problem.split for problem in found} == {"train", "test"}
-
-
-@pytest.mark.parametrize(
-    ("response", "pred"),
-    [(" 17\n8 + 8 = 16", "17"), (" 17", "17"), (" 4 + 13 = 17\n", "17"), (" -3\n", "-3"), ("\n17", ""), ("", "")],
-)
-def test_the_last_integer_of_the_first_line_is_the_answer(response: str, pred: str) -> None:
-    assert compute_score("small_sums", response, "17") == {
-        "score": 1.0 if pred == "17" else -1.0,
-        "acc": float(pred == "17"),
-        "pred": pred,
-    }
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])

@@ -1,0 +1,48 @@
+"""Prompts of solved examples, for a model that continues text and does not follow instructions: `--few-shot K`."""
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rpg.data.parquet import Problem
+from rpg.data.readers import DataError
+from rpg.data.template import QUESTION
+
+ANSWER = "{answer}"
+TEMPLATE = f"{QUESTION}\nAnswer: {ANSWER}\n\n"
+END = "answer_end"  # of extra_info: the text that ends an answer
+
+
+def with_examples(problems: Sequence[Problem], count: int, template: str | None, seed: int) -> list[Problem]:
+    """Return the problems with `count` solved ones before each, all from the training split of its data_source.
+
+    template: an example, with {question} and {answer}; what follows the answer (default: a line end) ends it. The
+    prompt ends before the answer. `seed` draws the examples.
+
+    Raises DataError for a template without both, and for too few training problems.
+    """
+    text = TEMPLATE if template is None else template
+    before, answer, end = text.partition(ANSWER)
+    if before.count(QUESTION) != 1 or not answer or ANSWER in end or QUESTION in end:
+        raise DataError(f"--template: with --few-shot it is an example; write {QUESTION} once and {ANSWER} after it")
+    begin, _, middle = before.partition(QUESTION)
+    end = end or "\n"
+    pools: defaultdict[str, list[Problem]] = defaultdict(list)
+    for problem in problems:
+        if problem.split == "train":
+            pools[problem.data_source].append(problem)
+    drawn, generator = [], random.Random(seed)
+    for problem in problems:
+        if problem.ground_truth is None:
+            raise DataError(f"--few-shot {count}: {problem.data_source} has no answers to show; leave it out")
+        pool = pools[problem.data_source]
+        if len(pool) <= count:
+            what = f"{problem.data_source} has {len(pool)} training problems"
+            raise DataError(f"--few-shot {count}: {what}; it needs more than {count}: lower it or build more")
+        # one more than needed, because the problem itself may be among them
+        examples = [other for other in generator.sample(pool, count + 1) if other is not problem][:count]
+        solved = "".join(f"{begin}{other.text}{middle}{other.ground_truth}{end}" for other in examples)
+        prompt = f"{solved}{begin}{problem.text}{middle}".rstrip()
+        drawn.append(replace(problem, prompt=prompt, columns={**problem.columns, END: end}))
+    return drawn

@@ -1,0 +1,97 @@
+"""Prompts of solved examples: which examples, and where the answer of a response ends."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from rpg.cli import main
+from rpg.data.few_shot import with_examples
+from rpg.data.parquet import Problem
+from rpg.rewards import JUDGES, compute_score
+from rpg.rewards.user_reward import example
+
+SUMS = [(a, b) for a in range(6) for b in range(6)]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    file = tmp_path / "sums.csv"
+    file.write_text("Q,A\n" + "".join(f"{a} + {b} =,{a + b}\n" for a, b in SUMS))
+    return file
+
+
+def build(table: Path, *options: str) -> dict[str, list[dict]]:
+    out = table.parent / "data"
+    arguments = ["--from", str(table), "--question", "Q", "--answer", "A", "--data-source", "gsm8k", *options]
+    assert main(["data", "build", *arguments, "--test-rows", "8", "--out", str(out)]) == 0
+    return {split: pq.read_table(out / f"sums_{split}.parquet").to_pylist() for split in ("train", "test")}
+
+
+def test_examples_are_other_training_problems(table, capsys):
+    (template := table.parent / "example.txt").write_text("{question} {answer}\n")
+    rows = build(table, "--few-shot", "3", "--template", str(template))
+    training = {row["extra_info"]["raw_problem"] for row in rows["train"]}
+    for row in rows["train"] + rows["test"]:
+        *solved, asked = row["prompt"][0]["content"].split("\n")
+        assert asked == row["extra_info"]["raw_problem"]  # "5 + 3 ="
+        questions = [line[: line.index("=") + 1] for line in solved]
+        assert len(set(questions)) == 3
+        assert set(questions) <= training - {asked}
+        assert all(sum(map(int, line[:5].split(" + "))) == int(line.rpartition("=")[2]) for line in solved)
+    files = [str(table.parent / f"data/sums_{split}.parquet") for split in rows]
+    assert main(["data", "check", *files]) == 0
+    assert "0 errors, 0 warnings" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_both_judges_read_the_beginning_of_the_response(table, judge):
+    row = build(table, "--few-shot", "2")["test"][0]  # the default: Answer: 7 and an empty line
+    assert row["prompt"][0]["content"].endswith(f"{row['extra_info']['raw_problem']}\nAnswer:")
+    truth, extra = row["reward_model"]["ground_truth"], row["extra_info"]
+    for response, right in (
+        (example(truth, row["prompt"], extra), True),
+        (f" {truth}\n\n1 + 1 =\nAnswer: 77\n\n", True),
+        (f" 99\n\n1 + 1 =\nAnswer: {truth}", False),
+        (f"Let me see.\n\nAnswer: {truth}", False),
+    ):
+        assert compute_score(row["data_source"], response, truth, extra, judge=judge)["acc"] == right, response
+
+
+def test_a_check_finds_a_test_problem_behind_other_examples(table, capsys):
+    """The prompts differ by their examples: the problems are compared."""
+    build(table, "--few-shot", "2")
+    out, train = table.parent / "data", table.parent / "data/sums_train.parquet"
+    rows = [row["extra_info"]["raw_problem"] for row in pq.read_table(train).to_pylist()]
+    table.write_text("Q,A\n" + "".join(f"{question},1\n" for question in rows))
+    again = ["--from", str(table), "--question", "Q", "--answer", "A", "--data-source", "gsm8k", "--few-shot", "2"]
+    assert main(["data", "build", *again, "--test-rows", "8", "--name", "other", "--out", str(out)]) == 0
+    assert main(["data", "check", str(train), str(out / "other_test.parquet")]) == 1
+    assert "contamination" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--few-shot", "28"], "--few-shot 28: gsm8k/sums has 28 training problems; it needs more than 28"),
+        (["--few-shot", "2", "--template", "{question}"], "--template: with --few-shot it is an example; write"),
+        (["--few-shot", "0"], "--few-shot"),
+    ],
+)
+def test_what_is_refused(table, options, named, capsys):
+    if "--template" in options:
+        (template := table.parent / "t.txt").write_text(options[-1])
+        options = [*options[:-1], str(template)]
+    arguments = ["--from", str(table), "--question", "Q", "--answer", "A", "--data-source", "gsm8k"]
+    try:
+        code = main(["data", "build", *arguments, *options, "--test-rows", "8", "--out", str(table.parent / "o")])
+    except SystemExit as refused:
+        code = refused.code
+    assert code == 2
+    assert named in capsys.readouterr().err
+
+
+def test_a_seed_draws_the_same_examples():
+    problems = [Problem("s", f"{n}?", str(n), "train") for n in range(9)]
+    prompts = [[problem.prompt for problem in with_examples(problems, 2, None, seed)] for seed in (1, 1, 2)]
+    assert prompts[0] == prompts[1] != prompts[2]
