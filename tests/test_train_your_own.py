@@ -45,6 +45,14 @@ def test_data_and_reward(tmp_path: Path):
 
 
 @pytest.mark.slow
+def test_few_shot_and_reasoning_gym(tmp_path: Path):
+    pytest.importorskip("reasoning_gym")
+    prepare(tmp_path)
+    for section in ("A base model", "reasoning-gym"):
+        shell(blocks(section, "bash")[0], tmp_path)
+
+
+@pytest.mark.slow
 def test_an_own_loss(tmp_path: Path):
     """The page's file passes the checks under the page's overrides; tests/e2e/test_own_loss.py trains with it."""
     (tmp_path / "mine.py").write_text(blocks("Your loss or estimator", "python")[0])
