@@ -81,6 +81,7 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
         budgets.disk,
     ),
     ("verl", "settings"): (verl.registered, verl.rejection, verl.verl_types, verl.verl_validation),
+    ("verl", "machine"): (verl.cpus,),
     ("verl", "files"): (data.prompts_fit,),
     ("thorough", "files"): (user.reward_trial, data.rows),
     ("thorough", "machine"): (budgets.memory,),

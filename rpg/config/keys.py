@@ -402,6 +402,7 @@ class Settings:
     ray: Verl = at(RAY, "speed")
     ray_address: Verl = at(f"{RAY}.address", "speed")
     ray_gpus: NonNegativeInt | None = at(f"{RAY}.num_gpus", "speed")
+    ray_cpus: PositiveInt | None = at(f"{RAY}.num_cpus", "speed")
     dashboard_port: Port | None = at(f"{RAY}.dashboard_port", "speed")
     ray_env: Verl = at(f"{RAY}.runtime_env.env_vars", "speed")
     queue: Verl = at("transfer_queue", "speed")

@@ -8,6 +8,7 @@ L = f"{A}.policy_loss.loss_mode"
 M = "actor_rollout_ref.model"
 R = "actor_rollout_ref.rollout"
 BUCKET = f"{R}.checkpoint_engine.update_weights_bucket_megabytes"
+UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
 KWARGS = "reward.custom_reward_function.reward_kwargs"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 CORRECTION = "algorithm.rollout_correction"
@@ -172,6 +173,9 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("registered", ["algorithm.adv_estimator=grpp"], []),
     ("registered", [f"{OVERLONG}.enable=false", "reward.reward_manager.name=dap"], []),
     ("registered", [*SEPARATE, f"{R}.checkpoint_engine.backend=ncl"], []),
+    ("cpus", ["ray_kwargs.ray_init.num_cpus=4"], []),  # 1 + 1 unit + 3 a GPU
+    ("cpus", ["ray_kwargs.ray_init.num_cpus=11", f"{UNITS}=8"], ["ray_kwargs.ray_init.num_cpus=11"]),
+    ("cpus", [*SEPARATE, "ray_kwargs.ray_init.num_cpus=6"], []),  # and 2 for the rollouts' GPU
     ("loss_sees_the_reference", ["method=dapo", "reference=fixed"], ["rpg.reference.mode=fixed"]),
     ("verl_types", [f"+{A}.kl_los_coef=1"], []),
     ("verl_types", [f"{A}.policy_loss._target_=rpg.Nothing"], []),

@@ -33,7 +33,8 @@ def free_port() -> int:
 class Cluster:
     """Ray nodes on this machine with one logical GPU each and their own token."""
 
-    def __init__(self, directory: Path, **env: str):
+    def __init__(self, directory: Path, cpus: int = 16, **env: str):
+        self.cpus = cpus
         self.port, self.dashboard = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.dashboard}"
         self.directory = directory
@@ -43,7 +44,7 @@ class Cluster:
         self.env.update(env)
 
     def start(self, *arguments: str) -> None:
-        options = ["--num-cpus=16", "--num-gpus=1", "--disable-usage-stats"]
+        options = [f"--num-cpus={self.cpus}", "--num-gpus=1", "--disable-usage-stats"]
         options.append(f"--dashboard-agent-listen-port={free_port()}")
         command = ["env", "-C", str(self.directory), RAY, "start", "--block", *options, *arguments]
         self.nodes.append(Run(command, self.directory / f"node{len(self.nodes)}", **self.env))
@@ -94,10 +95,10 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def head(directory: Path, **env: str) -> Iterator[Cluster]:
+def head(directory: Path, cpus: int = 16, **env: str) -> Iterator[Cluster]:
     """Return a cluster of one node; env: extra environment variables of `ray start`."""
     directory.mkdir()
-    cluster = Cluster(directory, **env)
+    cluster = Cluster(directory, cpus, **env)
     try:
         cluster.start_head()
         cluster.wait_for_jobs()
@@ -166,3 +167,12 @@ def test_a_head_whose_python3_has_no_verl(tmp_path):
     assert done.returncode == 2, told
     assert "the python3 of the cluster's head, has no verl" in told
     assert "Traceback" not in told
+
+
+def test_a_start_that_waits_for_cpus_says_so(tmp_path):
+    """A node with 4 CPUs, of which TransferQueue takes 2: verl's 3 for one GPU would be waited for without a word."""
+    with head(tmp_path / "cluster", cpus=4) as cluster:
+        done = launched(cluster, tmp_path, "rpg.stall_limit=60")
+    told = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 124, told[-3000:]
+    assert "the start waits until Ray has 3 CPU, 1 GPU (free: 2 of 4 CPU, 1 of 1 GPU)" in told
