@@ -101,18 +101,24 @@ def context(run: RunConfig) -> Findings:
 
 
 def weight_bucket(run: RunConfig) -> Findings:
-    """Without CUDA: the bucket holds the largest weight, /dev/shm one per rank.
+    """The bucket holds the largest weight; without CUDA, /dev/shm holds one bucket per rank.
 
-    verl would fail at the first synchronisation, and writing beyond /dev/shm kills the process without a message.
+    verl sends a larger weight by itself. It refuses to without CUDA, and an unmerged adapter's base weights lie on the
+    CPU, where vLLM's side raises IndexError, both at the first synchronisation. Writing beyond /dev/shm kills the
+    process without a message.
     """
     s, shape = run.settings, _shape(run)
-    if shape is None or s.device != "cpu":
+    if shape is None:
         return
     number, bucket = bytes_of(s.model_dtype), s.bucket
     size = shape.largest * number
     if size > bucket * MIB:
         wrong = f"does not hold the model's largest weight, {size / MIB:.0f} MiB"
-        yield s.error("bucket", wrong, f"set it to {math.ceil(size / MIB)} or more")
+        fails = s.device == "cpu" or (s.lora_rank and not s.merges_lora)
+        level: Level = "error" if fails else "warning"
+        yield s.finding("bucket", wrong, f"set it to {math.ceil(size / MIB)} or more", level)
+    if s.device != "cpu":
+        return
     need = s.gpus * min(bucket * MIB, shape.parameters * number)
     free = shutil.disk_usage("/dev/shm").free
     if need > free and not run.cluster:

@@ -130,6 +130,11 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("external_library", ["rpg.external_lib=[{toy}]"], [f"{M}.external_lib={{toy}}"]),
     ("weight_bucket", [f"{M}.path=Qwen/Qwen3-4B"], [f"{BUCKET}=128"]),
     ("weight_bucket", [f"{M}.path=Qwen/Qwen3-4B", f"{BUCKET}=1483"], []),
+    (
+        "weight_bucket",  # a warning without the adapter
+        ["trainer.device=cuda", f"{M}.path=Qwen/Qwen2.5-7B-Instruct", f"{M}.lora_rank=8", f"{BUCKET}=2048"],
+        [],
+    ),
     ("devices", ["trainer.nnodes=2"], []),
     ("devices", ["ray_kwargs.ray_init.num_gpus=0"], ["trainer.n_gpus_per_node=1"]),
     ("devices", ["ray_kwargs.ray_init.num_gpus=null", "trainer.n_gpus_per_node=8"], []),
