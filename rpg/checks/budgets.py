@@ -20,6 +20,7 @@ from rpg.plan import (
     checkpoint_bytes,
     checkpoints_at_once,
     device_bytes,
+    entropy_bytes,
     host_bytes,
     kv_tokens,
     shape_of,
@@ -98,6 +99,18 @@ def context(run: RunConfig) -> Findings:
     if shape is not None and shape.positions is not None and s.context is not None and s.context > shape.positions:
         wrong = f"is beyond the {shape.positions} tokens of the model's context (max_position_embeddings)"
         yield s.error("context", wrong, f"lower {KEYS['response']}, or use another model")
+
+
+def entropy(run: RunConfig) -> Findings:
+    """On GPUs the entropy of old log-probs is compiled, chunked or fused.
+
+    Otherwise three float32 copies of the logits exist at once: 60 GB at 32,768 tokens of a vocabulary of 152,064.
+    """
+    s, shape = run.settings, _shape(run)
+    if shape is None or s.device == "cpu" or not (size := entropy_bytes(shape.vocabulary, run.config)):
+        return
+    wrong = f"makes the entropy of old log-probs take {size * s.log_prob_tokens / GB:.3g} GB beside the logits"
+    yield s.finding("compiled", wrong, f"set it to true, or {KEYS['chunked_entropy']}=true", "warning")
 
 
 def weight_bucket(run: RunConfig) -> Findings:

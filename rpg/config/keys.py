@@ -166,6 +166,8 @@ class Settings:
     param_offload: Verl = at(f"{ACTOR}.fsdp_config.param_offload", "speed", evaluation=True)
     optimizer_offload: Verl = at(f"{ACTOR}.fsdp_config.optimizer_offload", "speed", evaluation=True)
     offload_policy: Verl = at(f"{ACTOR}.fsdp_config.offload_policy", "speed", evaluation=True)
+    compiled: Verl = at(f"{ACTOR}.fsdp_config.use_torch_compile", "speed", evaluation=True)
+    chunked_entropy: Verl = at(f"{ACTOR}.fsdp_config.entropy_from_logits_with_chunking", "speed", evaluation=True)
     checkpointing: Verl = at(f"{MODEL}.enable_gradient_checkpointing", "speed")
     fused: Verl = at(f"{MODEL}.use_fused_kernels", "speed", evaluation=True)
     actor_fused: Verl = at(f"{ACTOR}.use_fused_kernels", "speed")
