@@ -64,7 +64,7 @@ def registered(run: RunConfig) -> Findings:
         try:
             CheckpointEngineRegistry.get(s.transfer_engine)
         except ValueError as error:  # the message names the missing package
-            yield s.error("transfer_engine", str(error))
+            yield s.error("transfer_engine", str(error), "nccl needs cupy (requirement.txt)")
 
 
 def cpus(run: RunConfig) -> Findings:
