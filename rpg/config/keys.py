@@ -248,6 +248,8 @@ class Settings:
     kl_target: PositiveFloat | None = at("rpg.reference.kl_target")
     kl_ema: Decay = at("rpg.reference.kl_ema")
     ref_strategy: Literal["fsdp2", "fsdp"] = at(f"{REF}.strategy")
+    ref_sequence_parallel: PositiveInt = at(f"{REF}.fsdp_config.ulysses_sequence_parallel_size")
+    ref_sequence_parallel_old: PositiveInt = at(f"{REF}.ulysses_sequence_parallel_size")  # counts if above 1
     ref_fsdp_size: int = at(f"{REF}.fsdp_config.fsdp_size")
     ref_dtype: DType = at(f"{REF}.fsdp_config.model_dtype")
     ref_param_offload: Verl = at(f"{REF}.fsdp_config.param_offload", "speed", evaluation=True)

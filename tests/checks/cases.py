@@ -23,6 +23,8 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("ranks", [f"{A}.fsdp_config.ulysses_sequence_parallel_size=2"], []),
     ("ulysses", [f"{A}.ulysses_sequence_parallel_size=2"], []),
     ("ulysses", [f"{A}.fsdp_config.ulysses_sequence_parallel_size=2"], []),
+    ("ulysses", ["reference=fixed", "actor_rollout_ref.ref.fsdp_config.ulysses_sequence_parallel_size=2"], []),
+    ("ulysses", ["reference=fixed", "actor_rollout_ref.ref.ulysses_sequence_parallel_size=2"], []),
     (
         "ulysses",
         [
