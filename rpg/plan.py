@@ -162,8 +162,36 @@ def update_bytes(shape: Shape, config: dict[str, Any], devices: int) -> float:
     return state + max(tokens * width * kept * shape.layers + mask + peak, step) + RESERVE
 
 
+def entropy_bytes(vocabulary: int, config: dict[str, Any]) -> int:
+    """Return the bytes per token that the entropy adds to the logits in verl's pass for old log-probs.
+
+    verl always computes it there. Without torch.compile, chunks or the fused kernel these are three float32 copies:
+    autocast's of the logits, the softmax, and the temporary of logsumexp or of the product.
+    """
+    section = config["actor_rollout_ref"]
+    fsdp = section["actor"]["fsdp_config"]
+    skipped = config["algorithm"].get("rollout_correction", {}).get("bypass_mode")  # then there is no such pass
+    lean = fsdp.get("use_torch_compile") or fsdp.get("entropy_from_logits_with_chunking")
+    return 0 if skipped or lean or section["model"].get("use_fused_kernels") else 3 * 4 * vocabulary
+
+
+def log_prob_bytes(shape: Shape, config: dict[str, Any], devices: int) -> float:
+    """Return the peak bytes of a device in the pass for old log-probs, RESERVE included: no gradients are kept."""
+    section, fsdp = config["actor_rollout_ref"], config["actor_rollout_ref"]["actor"]["fsdp_config"]
+    weights, moments = _state(shape, config)
+    state = 0 if fsdp.get("offload_policy") else weights + (0 if fsdp.get("optimizer_offload") else moments)
+    width = bytes_of((fsdp.get("mixed_precision") or {}).get("param_dtype") or "bf16")
+    length = config["data"]["max_prompt_length"] + config["data"]["max_response_length"]
+    responses = -(-config["data"]["train_batch_size"] * section["rollout"]["n"] // devices)
+    tokens = min(section["rollout"]["log_prob_max_token_len_per_gpu"], responses * length)
+    layer = width * (3 * shape.intermediate + shape.hidden + 6 * shape.heads * shape.head_dim)
+    logits = 0 if section["model"].get("use_fused_kernels") else width * shape.vocabulary
+    peak = tokens * max(logits + entropy_bytes(shape.vocabulary, config), layer)
+    return state / devices + peak + 3 * width * shape.largest + RESERVE
+
+
 def device_bytes(shape: Shape, config: dict[str, Any], devices: int, memory: float) -> tuple[str, float]:
-    """Return the part of a step that needs most of a device with `memory` bytes, update or rollout, and its bytes.
+    """Return the part of a step that needs most of a device with `memory` bytes, and its bytes.
 
     During rollouts vLLM's share is beside the weights and moments that are not offloaded.
     """
@@ -172,8 +200,9 @@ def device_bytes(shape: Shape, config: dict[str, Any], devices: int, memory: flo
     kept = (0 if fsdp.get("param_offload") else weights) + (0 if fsdp.get("optimizer_offload") else moments)
     share = config["actor_rollout_ref"]["rollout"]["gpu_memory_utilization"] * memory
     rollout = share + (0 if fsdp.get("offload_policy") else kept / devices) + RESERVE
-    update = update_bytes(shape, config, devices)
-    return ("update", update) if update >= rollout else ("rollout", rollout)
+    parts = {"update": update_bytes(shape, config, devices), "rollout": rollout}
+    parts["pass for old log-probs"] = log_prob_bytes(shape, config, devices)
+    return max(parts.items(), key=lambda part: part[1])
 
 
 def host_bytes(shape: Shape, config: dict[str, Any]) -> float:

@@ -3,25 +3,28 @@
 # CONDA_PREFIX, or that of PYTHON), else into a new .venv-gpu, which the launch scripts find. Needs Python 3.11 or 3.12 and
 # 10 GB; takes a minute plus the download.
 #
-#   bash scripts/setup_gpu.sh                with flash-attn if it can be built, else without, with the reason
+#   bash scripts/setup_gpu.sh                with flash-attn if a wheel fits, else without, with the reason
+#   FLASH_ATTN_WHEEL=URL                     the wheel: its URL or path, or an index or folder of wheels
+#   FLASH_ATTN=1 bash scripts/setup_gpu.sh   with; compiled if no wheel fits, or fail
 #   FLASH_ATTN=0 bash scripts/setup_gpu.sh   without; runs then need attention=sdpa (docs/gpu.md)
-#   FLASH_ATTN=1 bash scripts/setup_gpu.sh   with, or fail
 #
-# flash-attn has no wheel for this torch and is compiled. This needs nvcc of torch's CUDA (13; CUDA_HOME or PATH) and a
-# C++ compiler. MAX_JOBS limits the parallel compilers of up to 9 GB each (default: as memory and half of the cores
-# allow); FLASH_ATTN_CUDA_ARCHS is 80 for A100, 90 for H100 and H200 (default: this machine's GPUs).
+# PyPI has flash-attn as source only; the index `verl-wheelhouse` in the pyproject.toml of verl's main has wheels for torch
+# 2.11, CUDA 13 and Python 3.12. Compiling needs nvcc of torch's CUDA (13; CUDA_HOME or PATH) and a C++ compiler. MAX_JOBS
+# limits the parallel compilers of up to 9 GB each (default: as memory and half of the cores allow);
+# FLASH_ATTN_CUDA_ARCHS is 80 for A100, 90 for H100 and H200 (default: this machine's GPUs).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/venv.sh
 RPG_HOME=$PWD
 . recipe/rpg/environment.sh
+. scripts/flash_attn.sh
 
 FLASH_ATTN=${FLASH_ATTN:-}
-[[ $FLASH_ATTN =~ ^[01]?$ ]] || stop "FLASH_ATTN=$FLASH_ATTN: 1 builds flash-attn, 0 leaves it out; unset: where it can be built"
+[[ $FLASH_ATTN =~ ^[01]?$ ]] || stop "FLASH_ATTN=$FLASH_ATTN: 1 also compiles flash-attn, 0 leaves it out; unset: if a wheel fits"
 began=$SECONDS
 choose_python gpu
 if [[ $PYTHON_FROM == PATH || $PYTHON_FROM == .venv-gpu ]]; then
-    candidates=(python3.11 python3.12 python3 python)
+    candidates=(python3.12 python3.11 python3 python) # prebuilt wheels of flash-attn are for 3.12
     [[ $PYTHON_FROM == PATH ]] || candidates=("$PYTHON" "${candidates[@]}")
     find_python "${candidates[@]}"
     make_venv .venv-gpu
@@ -52,38 +55,28 @@ install $(for name in hypothesis pytest pytest-timeout pytest-xdist; do pinned "
 for name in ("verl", "vllm", "transformers", "ray"): importlib.metadata.version(name)'
 say "requirement.txt but for flash-attn is installed, after $((SECONDS - began)) s"
 
-# Prints why flash-attn cannot be built here, or nothing; sets FLASH_ATTN_CUDA_ARCHS.
-obstacle() {
-    local nvcc=${CUDA_HOME:+$CUDA_HOME/bin/}nvcc wanted found
-    wanted=$("$PYTHON" -c 'import torch; print((torch.version.cuda or "none").split(".")[0])')
-    if ! command -v "$nvcc" >/dev/null; then
-        echo "there is no $nvcc; it takes the CUDA toolkit $wanted"
-        return
-    fi
-    found=$("$nvcc" --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
-    if [[ $found != "$wanted" ]]; then
-        echo "$nvcc has CUDA $found, but torch is built with CUDA $wanted; set CUDA_HOME to another"
-    elif [[ -z ${FLASH_ATTN_CUDA_ARCHS:-} ]]; then
-        echo "there is no GPU to say for which; FLASH_ATTN_CUDA_ARCHS=90 builds for H100 and H200, 80 for A100"
-    fi
-}
-
 if [[ -z ${FLASH_ATTN_CUDA_ARCHS:-} ]] && command -v nvidia-smi >/dev/null; then # 9.0 -> 90, 8.0 and 8.6 -> 80
     FLASH_ATTN_CUDA_ARCHS=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sed 's/\..*/0/' | sort -u | paste -sd ';')
 fi
 flash_attn=$(grep '^flash-attn==' requirement.txt)
 if [[ $FLASH_ATTN == 0 ]]; then
     say "without flash-attn: runs take attention=sdpa"
-elif "$PYTHON" -c 'import flash_attn, sys; sys.exit(flash_attn.__version__ != sys.argv[1])' "${flash_attn#*==}" 2>/dev/null; then
+elif imports 2>/dev/null; then
     say "$flash_attn is there already, and can be imported"
+elif has_wheel; then
+    say "$flash_attn is installed from a wheel and can be imported"
+elif [[ -n ${FLASH_ATTN_WHEEL:-} ]]; then
+    stop "FLASH_ATTN_WHEEL=$FLASH_ATTN_WHEEL cannot be used; the message above says why"
+elif [[ $FLASH_ATTN != 1 ]]; then
+    say "without flash-attn: the package index has no wheel that fits. Runs take attention=sdpa (docs/gpu.md), which is" \
+        "right and slower. With it: FLASH_ATTN_WHEEL=URL names a wheel, FLASH_ATTN=1 compiles it, which takes an hour or more"
 elif why=$(obstacle) && [[ -n $why ]]; then
-    [[ $FLASH_ATTN != 1 ]] || stop "flash-attn cannot be built: $why"
-    say "without flash-attn: $why. Runs take attention=sdpa (docs/gpu.md); with it, run this script again"
+    stop "flash-attn cannot be built: $why"
 else
     export FLASH_ATTN_CUDA_ARCHS FLASH_ATTENTION_FORCE_BUILD=TRUE # otherwise it looks for a wheel that is not there
     say "building $flash_attn for sm_$FLASH_ATTN_CUDA_ARCHS on $(nproc) cores: 73 files, minutes each (docs/gpu.md)"
     install --no-build-isolation --no-deps --no-binary flash-attn --reinstall-package flash-attn "$flash_attn" einops
-    "$PYTHON" -c 'import flash_attn' || stop "flash-attn was built and cannot be imported; the message above says why"
+    imports || stop "flash-attn was built and cannot be imported; the message above says why"
     say "$flash_attn is built and can be imported"
 fi
 say "done in $((SECONDS - began)) s"

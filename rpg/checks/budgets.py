@@ -20,6 +20,7 @@ from rpg.plan import (
     checkpoint_bytes,
     checkpoints_at_once,
     device_bytes,
+    entropy_bytes,
     host_bytes,
     kv_tokens,
     shape_of,
@@ -100,19 +101,37 @@ def context(run: RunConfig) -> Findings:
         yield s.error("context", wrong, f"lower {KEYS['response']}, or use another model")
 
 
-def weight_bucket(run: RunConfig) -> Findings:
-    """Without CUDA: the bucket holds the largest weight, /dev/shm one per rank.
+def entropy(run: RunConfig) -> Findings:
+    """On GPUs the entropy of old log-probs is compiled, chunked or fused.
 
-    verl would fail at the first synchronisation, and writing beyond /dev/shm kills the process without a message.
+    Otherwise three float32 copies of the logits exist at once: 60 GB at 32,768 tokens of a vocabulary of 152,064.
     """
     s, shape = run.settings, _shape(run)
-    if shape is None or s.device != "cpu":
+    if shape is None or s.device == "cpu" or not (size := entropy_bytes(shape.vocabulary, run.config)):
+        return
+    wrong = f"makes the entropy of old log-probs take {size * s.log_prob_tokens / GB:.3g} GB beside the logits"
+    yield s.finding("compiled", wrong, f"set it to true, or {KEYS['chunked_entropy']}=true", "warning")
+
+
+def weight_bucket(run: RunConfig) -> Findings:
+    """The bucket holds the largest weight; without CUDA, /dev/shm holds one bucket per rank.
+
+    verl sends a larger weight by itself. It refuses to without CUDA, and an unmerged adapter's base weights lie on the
+    CPU, where vLLM's side raises IndexError, both at the first synchronisation. Writing beyond /dev/shm kills the
+    process without a message.
+    """
+    s, shape = run.settings, _shape(run)
+    if shape is None:
         return
     number, bucket = bytes_of(s.model_dtype), s.bucket
     size = shape.largest * number
     if size > bucket * MIB:
         wrong = f"does not hold the model's largest weight, {size / MIB:.0f} MiB"
-        yield s.error("bucket", wrong, f"set it to {math.ceil(size / MIB)} or more")
+        fails = s.device == "cpu" or (s.lora_rank and not s.merges_lora)
+        level: Level = "error" if fails else "warning"
+        yield s.finding("bucket", wrong, f"set it to {math.ceil(size / MIB)} or more", level)
+    if s.device != "cpu":
+        return
     need = s.gpus * min(bucket * MIB, shape.parameters * number)
     free = shutil.disk_usage("/dev/shm").free
     if need > free and not run.cluster:

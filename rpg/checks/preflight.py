@@ -54,6 +54,7 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
         off_policy.separate_rollouts,
         user.judge,
         budgets.context,
+        budgets.entropy,
     ),
     ("cheap", "files"): (
         user.reward_function,
@@ -81,6 +82,7 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
         budgets.disk,
     ),
     ("verl", "settings"): (verl.registered, verl.rejection, verl.verl_types, verl.verl_validation),
+    ("verl", "machine"): (verl.cpus,),
     ("verl", "files"): (data.prompts_fit,),
     ("thorough", "files"): (user.reward_trial, data.rows),
     ("thorough", "machine"): (budgets.memory,),

@@ -36,25 +36,32 @@ def ranks(run: RunConfig) -> Findings:
         yield s.error("mini_batch", f"{what}{size}); {PADS}", "raise it, or use fewer GPUs")
 
 
-def sequence_parallel(s: Settings) -> tuple[str, int]:
-    """Return the setting that verl reads for Ulysses, and its value: of its two keys the deprecated one above 1."""
-    name = "sequence_parallel_old" if s.sequence_parallel_old > 1 else "sequence_parallel"
+def sequence_parallel(s: Settings, prefix: str = "") -> tuple[str, int]:
+    """Return the setting that verl reads for Ulysses, and its value: of its two keys the deprecated one above 1.
+
+    prefix: "ref_" for the reference model's.
+    """
+    old, new = f"{prefix}sequence_parallel_old", f"{prefix}sequence_parallel"
+    name = old if getattr(s, old) > 1 else new
     return name, getattr(s, name)
 
 
 def ulysses(run: RunConfig) -> Findings:
-    """Sequence parallelism has flash attention and packed sequences.
+    """Sequence parallelism of actor and reference has flash attention and packed sequences.
 
     verl exchanges heads in transformers' flash path alone. With sdpa each rank would attend to its own part of the
     sequence: on two ranks log-probs were off by up to 2.4 nats.
     """
-    s, (name, size) = run.settings, sequence_parallel(run.settings)
-    if size > 1 and s.attention not in ("flash_attention_2", "flash_attention_3"):
-        yield s.error(
-            name, f"with {s.shown('attention')} attends to parts of a sequence", "set it to 1, or use flash-attn"
-        )
-    elif size > 1 and not s.packs:
-        yield s.error(name, f"is not read with {s.shown('packs')}", "set it to 1, or pack the sequences")
+    s = run.settings
+    sizes = [sequence_parallel(s)]
+    if s.reference != "old" or s.kl_loss or s.kl_in_reward:
+        sizes.append(sequence_parallel(s, "ref_"))
+    for name, size in sizes:
+        if size > 1 and s.attention not in ("flash_attention_2", "flash_attention_3"):
+            wrong = f"with {s.shown('attention')} attends to parts of a sequence"
+            yield s.error(name, wrong, "set it to 1, or use flash-attn")
+        elif size > 1 and not s.packs:
+            yield s.error(name, f"is not read with {s.shown('packs')}", "set it to 1, or pack the sequences")
 
 
 def rollout_replicas(run: RunConfig) -> Findings:

@@ -20,6 +20,8 @@ from rpg.config.run_config import RunConfig, did_you_mean, faults, is_read, verl
 from rpg.config.user_code import SOCKETS
 from rpg.diagnostics import ABSENT, Diagnostic, Findings
 
+STANDALONE = 2  # CPUs of a GPU's bundle in verl's RolloutReplica.init_standalone
+
 
 def registered(run: RunConfig) -> Findings:
     """Loss, estimator, reward manager and checkpoint engine are known to verl.
@@ -62,7 +64,28 @@ def registered(run: RunConfig) -> Findings:
         try:
             CheckpointEngineRegistry.get(s.transfer_engine)
         except ValueError as error:  # the message names the missing package
-            yield s.error("transfer_engine", str(error))
+            yield s.error("transfer_engine", str(error), "nccl needs cupy (requirement.txt)")
+
+
+def cpus(run: RunConfig) -> Findings:
+    """Ray has the CPUs that the run's actors hold; otherwise the start waits for them without end.
+
+    TransferQueue's controller and each storage unit hold one, verl's trainer three a GPU, separate rollouts two a GPU.
+    With 8 units and one GPU, 11 CPUs wait and 12 run; with 2 units, 5 wait and 6 run. Skipped on a cluster, where the
+    monitor reports the wait.
+    """
+    from ray._private.utils import get_num_cpus
+    from verl.single_controller.ray import ResourcePoolManager
+
+    s = run.settings
+    if run.cluster:
+        return
+    rollouts = s.rollout_nodes * s.rollout_gpus if s.schedule == SEPARATE else 0
+    need = 1 + s.storage_units + ResourcePoolManager.max_colocate_count * s.gpus + STANDALONE * rollouts
+    present = s.ray_cpus or int(get_num_cpus())
+    if present < need:
+        wrong = f"Ray has {present} CPUs; {s.gpus + rollouts} GPUs and {s.shown('storage_units')} need {need}"
+        yield s.error("ray_cpus", wrong, f"set it to {need} (a logical number), or use a larger machine")
 
 
 def rejection(run: RunConfig) -> Findings:

@@ -5,13 +5,11 @@ Does not import verl, torch or Ray: a dry run takes a second.
 
 import hashlib
 import importlib.util
-import math
 import os
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 import hydra
-import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException, HydraException
@@ -19,15 +17,15 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from rpg import secrets
+from rpg.config import resolvers
 from rpg.config.keys import KEYS, KNOWN_AS, ROWS
 from rpg.config.run_config import RunConfig, did_you_mean
 from rpg.config.user_code import is_ours, library_settings, reward_settings
 from rpg.diagnostics import ABSENT, BadSetting, Refused, shown
 from rpg.dotted import leaves
-from rpg.gpu_host import visible
 from rpg.overrides import check_text, in_shell, key_of, override
 from rpg.registry import scripts
-from rpg.registry.recipe import RECIPE, Script, home
+from rpg.registry.recipe import RECIPE, Script
 from rpg.verl_plugin import version
 
 CONFIG_DIR = RECIPE.resolve() / "config"
@@ -40,7 +38,6 @@ COMPUTES = {  # as cpu_dtype chose
     "bfloat16": ["note: computes in bfloat16, which this processor multiplies; the weights stay in float32"],
     "float32": ["note: computes in float32, as this processor does not multiply in bfloat16 (AMX, AVX512-BF16)"],
 }
-BF16_FLAGS = {"amx_bf16", "avx512_bf16"}  # in /proc/cpuinfo
 LONGEST = 120  # characters of a run's name; in longer ones, a digest replaces the overrides
 
 
@@ -187,8 +184,7 @@ def compose_config(overrides: list[str]) -> DictConfig:
     Raises BadSetting for an override that Hydra cannot read or apply, ModuleNotFoundError without verl.
     """
     parsed = [parse(text) for text in overrides]
-    for name, function in RESOLVERS.items():
-        OmegaConf.register_new_resolver(f"rpg.{name}", function, replace=True)
+    resolvers.register()
     verl = importlib.util.find_spec("verl")  # does not import verl
     if verl is None or not verl.submodule_search_locations:
         raise ModuleNotFoundError(f"verl is not installed; run bash scripts/setup.sh or {version.INSTALL}")
@@ -249,46 +245,3 @@ def known_keys(config: DictConfig) -> list[str]:
 def _bad_configuration(error: Exception) -> BadSetting:
     cause = f": {error.__cause__}" if error.__cause__ else ""
     return BadSetting(f"in the configuration: {error}{cause}")
-
-
-def files(variable: str, default: str | list[str]) -> str | list[str]:
-    """Return the parquet files in an environment variable, or `default` if it is not set.
-
-    variable: a variable with an unquoted path, or a YAML list [a,b] of paths; paths with a comma are quoted.
-    """
-    text = os.environ.get(variable)
-    if text is None or not (text.startswith("[") and text.endswith("]")):
-        return default if text is None else text
-    try:
-        paths: Any = yaml.load(text, yaml.BaseLoader)  # read every scalar as text
-    except yaml.YAMLError:
-        paths = [None]
-    if not all(isinstance(path, str) and path for path in paths):
-        raise BadSetting(f"{variable}={text}: not a list of files; write [a.parquet,'b, c.parquet']")
-    return paths
-
-
-def detected_memory() -> float:
-    """Return the GB of the smallest visible GPU: GPU_MEMORY_GB, else what nvidia-smi reports, else 24."""
-    if text := os.environ.get("GPU_MEMORY_GB"):
-        return float(text)
-    return round(min((gpu.memory for gpu in visible()), default=24e9) / 1e9, 1)
-
-
-def cpu_dtype() -> str:
-    """Return bfloat16 if this processor multiplies in it (AMX, AVX512-BF16), half again as fast; else float32."""
-    return "bfloat16" if BF16_FLAGS & {*Path("/proc/cpuinfo").read_text().split()} else "float32"
-
-
-RESOLVERS = {  # ${rpg.NAME:...} in recipe/rpg/config
-    "home": lambda: str(home()),
-    "files": files,
-    "detected_memory": detected_memory,
-    "cpu_dtype": cpu_dtype,
-    "by_memory": lambda gb, *values: values[(gb >= 48) + (gb >= 80)],  # choose from the values for 24, 48 and 80 GB
-    "sum": lambda *numbers: sum(numbers),
-    "product": lambda *numbers: math.prod(numbers),
-    "quotient": lambda whole, part: whole // part,
-    # transfers weights to rollouts on separate devices
-    "checkpoint_engine": lambda device: "rpg_socket" if device == "cpu" else "nccl",
-}

@@ -1,8 +1,10 @@
-"""Find Ray actors of the run whose process died, and the last message of that process."""
+"""Ask Ray for actors of the run whose process died, with its last message, and for the resources that it waits for."""
 
 import re
 import threading
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import ray
 from ray.exceptions import RayError
@@ -14,13 +16,14 @@ LAST_WORDS = re.compile(r"Check failed: |Fatal Python error|\*\*\* SIG\w+ receiv
 
 
 class LostWorkers:
-    """Asks Ray for lost actors in a thread, because a dead Ray does not answer.
+    """Asks Ray in a thread, because a dead Ray does not answer.
 
-    lost: one line for each lost actor, as of the last answer.
+    lost: one line for each lost actor; awaited: what the run waits for, or "". Both as of the last answer.
     """
 
     def __init__(self) -> None:
         self.lost: list[str] = []
+        self.awaited = ""
         self._thread: threading.Thread | None = None
 
     def ask(self, patience: float = 0.0) -> list[str]:
@@ -34,7 +37,7 @@ class LostWorkers:
     def _ask(self) -> None:
         if ray.is_initialized():
             try:
-                self.lost = lost_actors()
+                self.lost, self.awaited = lost_actors(), awaited()
             except (RayError, RuntimeError, OSError) as error:  # Ray is late or dead: the time limits decide
                 print(f"rpg: Ray does not say which actors it lost: {error}", flush=True)
 
@@ -59,6 +62,29 @@ def lost_actors() -> list[str]:
             name = actor["ActorClassName"].rpartition(".")[2]
             lines.append(f"Ray lost the process {actor['Pid']} of {name}: {words}")
     return lines
+
+
+def awaited() -> str:
+    """Return the resources that actors and placement groups of this job wait for, beside Ray's; "" if for none."""
+    from ray._private import state
+    from ray.core.generated import gcs_pb2
+
+    tables: Any = gcs_pb2
+    job = ray.JobID(bytes.fromhex(ray.get_runtime_context().get_job_id()))
+    accessor, free, total = state.state._connect_and_get_accessor(), ray.available_resources(), ray.cluster_resources()
+    wanted: Counter[str] = Counter()
+    lacking = (tables.PlacementGroupStats.NO_RESOURCES, tables.PlacementGroupStats.INFEASIBLE)
+    for line in accessor.get_placement_group_table():
+        group = tables.PlacementGroupTableData.FromString(line)
+        if group.stats.scheduling_state in lacking and group.creator_job_id == job.binary():
+            for bundle in group.bundles:
+                wanted.update(bundle.unit_resources)
+    for line in accessor.get_actor_table(job, "PENDING_CREATION"):
+        needs = tables.ActorTableData.FromString(line).required_resources
+        if any(free.get(name, 0) < amount for name, amount in needs.items()):
+            wanted.update(needs)
+    has = ", ".join(f"{free.get(name, 0):g} of {total.get(name, 0):g} {name}" for name in wanted)
+    return f"{', '.join(f'{amount:g} {name}' for name, amount in wanted.items())} (free: {has})" if wanted else ""
 
 
 def last_words(pid: int) -> str | None:

@@ -1,6 +1,7 @@
 """Follow a run from the driver: draw a progress bar from its files, warn, and stop a run without progress."""
 
 import json
+import math
 import os
 import signal
 import textwrap
@@ -14,6 +15,7 @@ from typing import NamedTuple, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.files.atomic import LEFT_OUT, STATUS
 from rpg.logged import (
@@ -40,6 +42,12 @@ WIDTH = 80  # columns of the lines
 
 # A run that lost an actor usually ends by itself; the monitor stops it after this many seconds
 NOTICE = 30.0
+# A start that waits for resources this long may wait without end; verl says nothing
+WAITS = 15.0
+WAIT = (
+    "warning: the start waits until Ray has {}. "
+    f"Set {KEYS['ray_cpus']} higher, a logical number; on a cluster, wait for other runs or add nodes"
+)
 
 # shown besides time and training reward: label, metric, format; metrics that the run does not log are omitted
 SHOWN = (
@@ -121,7 +129,7 @@ class Monitor(threading.Thread):
 
     def _loop(self) -> None:
         began = advanced = self._began
-        last_asked, last_said, lost_since = began, began, 0.0
+        last_asked, last_said, lost_since, waiting_since = began, began, 0.0, 0.0
         while not self._ended.wait(LOOK_EVERY):
             now = time.monotonic()
             if self._read(now - began):
@@ -138,6 +146,10 @@ class Monitor(threading.Thread):
                 self._lost_workers.ask()
             if self._lost_workers.lost:
                 lost_since = lost_since or now
+            waiting_since = (waiting_since or now) if self._lost_workers.awaited else 0.0
+            if waiting_since and now - waiting_since > WAITS and not self._has_logged:
+                waiting_since = math.inf  # said once
+                self._say(WAIT.format(self._lost_workers.awaited), always=True)
             if failure := self._preload_failure():
                 self._end(FAILED, failure)
             elif lost_since and now - lost_since > NOTICE:
@@ -161,9 +173,9 @@ class Monitor(threading.Thread):
             return "step", self._note
         return phase, kept if phase == "rollout" else ""
 
-    def _say(self, line: str) -> None:
-        """Show lines above the bar."""
-        if self._shown:
+    def _say(self, line: str, always: bool = False) -> None:
+        """Show lines above the bar; always: also beside verl's output."""
+        if self._shown or always:
             text = textwrap.fill(line, WIDTH, break_on_hyphens=False, break_long_words=False)
             if self._has_bar:
                 self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)

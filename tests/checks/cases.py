@@ -8,6 +8,7 @@ L = f"{A}.policy_loss.loss_mode"
 M = "actor_rollout_ref.model"
 R = "actor_rollout_ref.rollout"
 BUCKET = f"{R}.checkpoint_engine.update_weights_bucket_megabytes"
+UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
 KWARGS = "reward.custom_reward_function.reward_kwargs"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 CORRECTION = "algorithm.rollout_correction"
@@ -22,6 +23,8 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("ranks", [f"{A}.fsdp_config.ulysses_sequence_parallel_size=2"], []),
     ("ulysses", [f"{A}.ulysses_sequence_parallel_size=2"], []),
     ("ulysses", [f"{A}.fsdp_config.ulysses_sequence_parallel_size=2"], []),
+    ("ulysses", ["reference=fixed", "actor_rollout_ref.ref.fsdp_config.ulysses_sequence_parallel_size=2"], []),
+    ("ulysses", ["reference=fixed", "actor_rollout_ref.ref.ulysses_sequence_parallel_size=2"], []),
     (
         "ulysses",
         [
@@ -129,6 +132,11 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("external_library", ["rpg.external_lib=[{toy}]"], [f"{M}.external_lib={{toy}}"]),
     ("weight_bucket", [f"{M}.path=Qwen/Qwen3-4B"], [f"{BUCKET}=128"]),
     ("weight_bucket", [f"{M}.path=Qwen/Qwen3-4B", f"{BUCKET}=1483"], []),
+    (
+        "weight_bucket",  # a warning without the adapter
+        ["trainer.device=cuda", f"{M}.path=Qwen/Qwen2.5-7B-Instruct", f"{M}.lora_rank=8", f"{BUCKET}=2048"],
+        [],
+    ),
     ("devices", ["trainer.nnodes=2"], []),
     ("devices", ["ray_kwargs.ray_init.num_gpus=0"], ["trainer.n_gpus_per_node=1"]),
     ("devices", ["ray_kwargs.ray_init.num_gpus=null", "trainer.n_gpus_per_node=8"], []),
@@ -171,7 +179,10 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("registered", [f"{L}=gsp"], []),
     ("registered", ["algorithm.adv_estimator=grpp"], []),
     ("registered", [f"{OVERLONG}.enable=false", "reward.reward_manager.name=dap"], []),
-    ("registered", [*SEPARATE, f"{R}.checkpoint_engine.backend=ncl"], []),
+    ("registered", [*SEPARATE, f"{R}.checkpoint_engine.backend=nccl"], []),  # no cupy in a CPU environment
+    ("cpus", ["ray_kwargs.ray_init.num_cpus=4"], []),  # 1 + 1 unit + 3 a GPU
+    ("cpus", ["ray_kwargs.ray_init.num_cpus=11", f"{UNITS}=8"], ["ray_kwargs.ray_init.num_cpus=11"]),
+    ("cpus", [*SEPARATE, "ray_kwargs.ray_init.num_cpus=6"], []),  # and 2 for the rollouts' GPU
     ("loss_sees_the_reference", ["method=dapo", "reference=fixed"], ["rpg.reference.mode=fixed"]),
     ("verl_types", [f"+{A}.kl_los_coef=1"], []),
     ("verl_types", [f"{A}.policy_loss._target_=rpg.Nothing"], []),

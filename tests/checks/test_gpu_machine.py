@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rpg import gpu_host
-from rpg.config.compose import detected_memory
+from rpg.config.resolvers import detected_memory
 
 ROOT = Path(__file__).parents[2]
 # index, UUID, name, MiB, driver

@@ -1,4 +1,4 @@
-"""A launch script against a real Ray cluster: one node, and two nodes that share the actor.
+"""A launch script against a real Ray cluster, started as docs/cluster.md says: one node, and two that share the actor.
 
 The nodes are processes of this machine, ended one by one: `ray stop` would end all Rays of the machine.
 """
@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import ray
 
-from tests.e2e.conftest import PATIENCE, SCRIPT, Run
+from tests.e2e.conftest import PATIENCE, ROOT, SCRIPT, TOY, Run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
@@ -31,19 +32,26 @@ def free_port() -> int:
 
 
 class Cluster:
-    """Ray nodes on this machine with one logical GPU each and their own token."""
+    """Ray nodes on this machine's own address, with one logical GPU each.
 
-    def __init__(self, directory: Path, **env: str):
+    Their token is in a home of their own, as a local run leaves one in ~/.ray.
+    """
+
+    def __init__(self, directory: Path, cpus: int = 16, **env: str):
+        self.cpus = cpus
         self.port, self.dashboard = free_port(), free_port()
-        self.url = f"http://127.0.0.1:{self.dashboard}"
+        self.address = ray.util.get_node_ip_address()
+        self.url = f"http://{self.address}:{self.dashboard}"
         self.directory = directory
         self.nodes: list[Run] = []
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self.env = {**os.environ, "PATH": path, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        self.env = {**os.environ, "PATH": path, "RAY_AUTH_MODE": "token", "HOME": str(directory)}
+        (directory / ".ray").mkdir()
+        (directory / ".ray/auth_token").write_text(secrets.token_hex(32))
         self.env.update(env)
 
     def start(self, *arguments: str) -> None:
-        options = ["--num-cpus=16", "--num-gpus=1", "--disable-usage-stats"]
+        options = [f"--num-cpus={self.cpus}", "--num-gpus=1", "--disable-usage-stats"]
         options.append(f"--dashboard-agent-listen-port={free_port()}")
         command = ["env", "-C", str(self.directory), RAY, "start", "--block", *options, *arguments]
         self.nodes.append(Run(command, self.directory / f"node{len(self.nodes)}", **self.env))
@@ -52,13 +60,15 @@ class Cluster:
     def start_head(self) -> None:
         self.start(
             "--head",
+            f"--node-ip-address={self.address}",
+            f"--dashboard-host={self.address}",
             f"--port={self.port}",
             f"--dashboard-port={self.dashboard}",
             f"--ray-client-server-port={free_port()}",
         )
 
     def start_worker(self) -> None:
-        self.start(f"--address=127.0.0.1:{self.port}")
+        self.start(f"--address={self.address}:{self.port}")
 
     def wait_for_nodes(self, wanted: int, limit: float = PATIENCE) -> None:
         began, state = time.monotonic(), ""
@@ -94,10 +104,10 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def head(directory: Path, **env: str) -> Iterator[Cluster]:
+def head(directory: Path, cpus: int = 16, **env: str) -> Iterator[Cluster]:
     """Return a cluster of one node; env: extra environment variables of `ray start`."""
     directory.mkdir()
-    cluster = Cluster(directory, **env)
+    cluster = Cluster(directory, cpus, **env)
     try:
         cluster.start_head()
         cluster.wait_for_jobs()
@@ -112,11 +122,16 @@ def cluster(tmp_path):
         yield cluster
 
 
-def launched(cluster: Cluster, directory: Path, *overrides: str, **env: str) -> subprocess.CompletedProcess:
-    """Run the script from a directory against the cluster, to its end."""
-    short = ["trainer.total_training_steps=2", "trainer.test_freq=-1", "trainer.val_before_train=false"]
+SHORT = ["trainer.total_training_steps=2", "trainer.test_freq=-1", "trainer.val_before_train=false", "rpg.console=full"]
+DATA = {"MODEL_PATH": TOY / "model", "TRAIN_FILE": TOY / "toy_train.parquet", "TEST_FILE": TOY / "toy_test.parquet"}
+
+
+def launched(
+    cluster: Cluster, directory: Path, *overrides: str, script: Path = SCRIPT, **env: str
+) -> subprocess.CompletedProcess:
+    """Run a script from a directory against the cluster, to its end."""
     return subprocess.run(
-        ["bash", str(SCRIPT), *short, "rpg.console=full", *overrides],
+        ["bash", str(script), *SHORT, *overrides],
         cwd=directory,
         env={**cluster.env, "RAY_ADDRESS": cluster.url, "PYTHON": sys.executable, **env},
         capture_output=True,
@@ -148,9 +163,19 @@ def test_script_from_another_directory_runs_as_a_job(cluster, tmp_path):
     assert "/nowhere/model" in refused.stdout + refused.stderr
 
 
+def tracked(directory: Path) -> Path:
+    """Return a directory with the checkout's tracked files alone, without environment and runs."""
+    directory.mkdir()
+    copy = 'git ls-files -z | tar --create --null --files-from=- | tar --extract --directory "$0"'
+    subprocess.run(["bash", "-c", copy, str(directory)], cwd=ROOT, check=True)
+    return directory
+
+
 def test_two_nodes_share_the_actor(cluster, tmp_path):
+    """From a directory with the tracked files alone."""
     cluster.start_worker()
-    done = launched(cluster, tmp_path, NNODES="2")
+    script = tracked(tmp_path / "checkout") / SCRIPT.relative_to(ROOT)
+    done = launched(cluster, tmp_path, script=script, NNODES="2", **{name: str(path) for name, path in DATA.items()})
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
     assert steps(tmp_path)[-1] == 2
     listed = cluster.ray("list", "actors", "--address", cluster.url, "--format", "json", "--detail", "--limit", "1000")
@@ -166,3 +191,43 @@ def test_a_head_whose_python3_has_no_verl(tmp_path):
     assert done.returncode == 2, told
     assert "the python3 of the cluster's head, has no verl" in told
     assert "Traceback" not in told
+
+
+def test_a_start_that_waits_for_cpus_says_so(tmp_path):
+    """A node with 4 CPUs, of which TransferQueue takes 2: verl's 3 for one GPU would be waited for without a word."""
+    with head(tmp_path / "cluster", cpus=4) as cluster:
+        done = launched(cluster, tmp_path, "rpg.stall_limit=60")
+    told = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 124, told[-3000:]
+    assert "the start waits until Ray has 3 CPU, 1 GPU (free: 2 of 4 CPU, 1 of 1 GPU)" in told
+
+
+SRUN = """#!/bin/bash
+while [[ $1 == -* ]]; do shift; done
+port=$(python3 -c 'import socket; s = socket.create_server(("", 0)); print(s.getsockname()[1])')
+[[ "$1 $2" != "ray start" ]] || set -- "$@" --num-cpus=16 --num-gpus=1 --dashboard-agent-listen-port=$port
+exec "$@"
+"""
+
+
+def test_the_sbatch_file_runs_a_script_on_two_nodes(tmp_path):
+    """With stand-ins for SLURM: two nodes that are this machine. Nothing of the two Rays remains."""
+    for name, text in (("srun", SRUN), ("scontrol", "#!/bin/sh\nprintf 'node-a\\nnode-b\\n'\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    env = {
+        "PATH": f"{tmp_path}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "SLURM_JOB_NODELIST": "node-[a-b]",
+        "RAY_PORT": str(free_port()),
+        "RAY_DASHBOARD_PORT": str(free_port()),
+        "CKPTS_DIR": str(tmp_path / "checkpoints"),
+        "PYTHON": sys.executable,
+    }
+    command = ["bash", str(ROOT / "scripts/cluster/slurm.sbatch"), str(SCRIPT), *SHORT]
+    run = Run(command, tmp_path, **env)
+    try:
+        assert run.wait() == 0, run.text()[-6000:]
+        assert steps(tmp_path)[-1] == 2
+        assert run.survivors() == []
+    finally:
+        run.end()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rpg.config import compose
+from rpg.config import resolvers
 from rpg.data.parquet import repeated_rows, write_parquet
 from rpg.data.toy import toy_problems
 from rpg.registry.recipe import RECIPE as LINK
@@ -69,8 +69,8 @@ def test_paths_of_any_letters(tmp_path):
 )
 def test_files_of_the_environment(monkeypatch, text, names):
     monkeypatch.setenv("TRAIN_FILE", text)
-    assert compose.files("TRAIN_FILE", "otherwise") == names
-    assert compose.files("NO_SUCH_VARIABLE", "otherwise") == "otherwise"
+    assert resolvers.files("TRAIN_FILE", "otherwise") == names
+    assert resolvers.files("NO_SUCH_VARIABLE", "otherwise") == "otherwise"
 
 
 def test_a_dry_run(monkeypatch, capsys):

@@ -3,6 +3,8 @@
 import copy
 import functools
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,42 @@ def test_lora_has_gradients_and_moments_of_the_adapter_alone():
     full, lora = (update(of("model=qwen3-4b", f"{M}.lora_rank={rank}"), 8) for rank in (0, 32))
     model, adapter = 4.022e9, 32 * 36 * (2 * (2560 + 4096) + 2 * (2560 + 1024) + 3 * (2560 + 9728))
     assert full - lora == pytest.approx((12 * model - 16 * adapter) / 8, rel=1e-3)
+
+
+def test_the_entropy_of_old_log_probs_is_counted():
+    """Three float32 copies of 32,768 x 152,064 logits: 3 x 19.93e9 bytes, beside 9.97e9 in bfloat16."""
+    shape = plan.MODELS["Qwen/Qwen2.5-7B-Instruct"]
+    eager, chunked = ["model=qwen2.5-7b-instruct", f"{A}.fsdp_config.use_torch_compile=false"], "entropy_from_logits"
+    for changes, copies in (
+        (eager, 3),
+        (eager[:1], 0),
+        ([*eager, f"{A}.fsdp_config.{chunked}_with_chunking=true"], 0),
+        ([*eager, "algorithm.rollout_correction.bypass_mode=true"], 0),
+        ([*eager, f"{M}.use_fused_kernels=true"], 0),
+    ):
+        assert plan.entropy_bytes(152064, of(*changes)) == copies * 4 * 152064
+    phase, size = plan.device_bytes(shape, of(*eager), 8, 80e9)
+    weights_and_moments, embedding, logits = 12 * 7.616e9 / 8, 3 * 2 * 0.545e9, 9.97e9
+    assert phase == "pass for old log-probs"
+    by_hand = weights_and_moments + logits + 3 * 19.93e9 + embedding + plan.RESERVE
+    assert size == pytest.approx(by_hand, rel=1e-3)  # 88 GB: does not fit
+
+
+ENTROPY = """
+import resource, torch
+from verl.utils.torch_functional import entropy_from_logits
+logits = torch.zeros(500, 152064)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+entropy_from_logits(logits)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / logits.nbytes)
+"""
+
+
+@pytest.mark.slow
+def test_verls_entropy_takes_two_copies_beside_float32_logits():
+    """The softmax and a temporary; on GPUs autocast's float32 logits are the third."""
+    done = subprocess.run([sys.executable, "-c", ENTROPY], capture_output=True, text=True, check=True)
+    assert float(done.stdout.splitlines()[-1]) == pytest.approx(2, abs=0.1)
 
 
 def test_offloading_moves_the_state():

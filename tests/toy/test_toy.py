@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from rpg.cli import main
-from rpg.config import compose as compose_module
+from rpg.config import resolvers
+from rpg.config.compose import compose
 from rpg.data.parquet import SCHEMA, make_row, write_together
 from rpg.data.template import format_prompt
 from rpg.data.toy import problem_text, split_of, toy_problems
@@ -197,10 +198,10 @@ def test_smollm2s_problems_are_once_each_and_a_pair_is_in_one_split() -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_a_run_says_in_which_type_it_computes(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
-    assert compose_module.RESOLVERS["cpu_dtype"]() in ("bfloat16", "float32")
-    monkeypatch.setitem(compose_module.RESOLVERS, "cpu_dtype", lambda: dtype)
+    assert resolvers.RESOLVERS["cpu_dtype"]() in ("bfloat16", "float32")
+    monkeypatch.setitem(resolvers.RESOLVERS, "cpu_dtype", lambda: dtype)
     script = recipe.find(DEMOS["smollm2"].script)
-    run, notes = compose_module.compose(script.name, script.overrides)
+    run, notes = compose(script.name, script.overrides)
     assert [dtype in note for note in notes] == [True]
     assert (run.settings.compute_dtype, run.settings.model_dtype) == (dtype, "fp32")
 
