@@ -75,14 +75,17 @@ def shape_of(model: str) -> Shape | None:
     file = Path(model).expanduser() / "config.json"
     if not file.is_file():
         return MODELS.get(model)
-    config = json.loads(file.read_text())
+    try:
+        config = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{file}: cannot be read: {error}; copy the model again") from error
     if not isinstance(config, dict) or config.get("num_experts") or config.get("num_local_experts"):
         raise ValueError(f"{file}: no estimate for this kind of model")
 
     def size(key: str, default: int | None = None) -> int:
         value = default if config.get(key) is None else config[key]
-        if type(value) is not int:
-            raise ValueError(f"{file}: {key}={value} must be an integer; no estimate for this kind of model")
+        if type(value) is not int or not (0 < value < 10**9 or value == default):
+            raise ValueError(f"{file}: {key}={value!r:.40} is not a size; no estimate for this kind of model")
         return value
 
     heads, hidden = size("num_attention_heads"), size("hidden_size")

@@ -159,6 +159,14 @@ def test_help_of_a_name_says_where_its_run_goes(capsys, monkeypatch, tmp_path):
     assert place.startswith("into checkpoints/grpo_cpu ")
 
 
+def test_help_of_a_build_is_grouped_by_kind_of_data(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["data", "build", "--help"])
+    mine, toy = capsys.readouterr().out.partition("\nfor your own data")[2].split("\nfor toy:\n")
+    assert "--question" in mine
+    assert "--low" in toy
+
+
 def test_an_unknown_command_names_the_nearest(capsys):
     with pytest.raises(SystemExit, match="2"):
         cli.main(["tabel"])

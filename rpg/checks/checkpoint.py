@@ -1,12 +1,11 @@
 """The check of the checkpoint to resume from."""
 
-import json
 from pathlib import Path
 
+from rpg.config.fingerprint import recorded_in
 from rpg.config.keys import KEYS, ROWS
 from rpg.config.run_config import RunConfig
-from rpg.diagnostics import Findings, shown
-from rpg.files.atomic import FINGERPRINT
+from rpg.diagnostics import Findings, Refused, shown
 from rpg.files.integrity import REFERENCE, STEP, TRACKER, UNCHECKED, ranks_that_saved, verify
 
 SHARDS = {"model": "model", "optimizer": "optim", "extra": "extra_state"}  # content -> kind in verl's file names
@@ -62,8 +61,9 @@ def _loadable(run: RunConfig, named: str, directory: Path) -> Findings:
 def _of_another_model(run: RunConfig, directory: Path, with_optimizer: bool) -> Findings:
     """Compare the settings that decide the shards' content with those of the run that saved them, if it says them."""
     try:
-        saved = json.loads((directory.parent / FINGERPRINT).read_bytes())
-    except (OSError, ValueError):
+        saved = recorded_in(directory.parent)
+    except Refused as refusal:
+        yield from refusal.diagnostics
         return
     kinds = ("model", "optimizer") if with_optimizer else ("model",)
     for row in ROWS.values():  # whatever rpg.resume_changed says

@@ -25,8 +25,8 @@ def model_directory(run: RunConfig) -> Findings:
     try:
         model_config = json.loads((directory / "config.json").read_bytes())
         kind = ".safetensors" if any(directory.glob("*.safetensors")) else ""  # which are loaded if there are both
-        maps = [json.loads(index.read_bytes())["weight_map"] for index in directory.glob(f"*{kind}.index.json")]
-    except (OSError, ValueError, LookupError, TypeError) as error:
+        maps = [dict(json.loads(index.read_bytes())["weight_map"]) for index in directory.glob(f"*{kind}.index.json")]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         wrong = f"config.json or the index of the weights cannot be read ({error})"
         yield s.error("model", wrong, "is this a Hugging Face model directory?")
         return

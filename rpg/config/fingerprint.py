@@ -105,16 +105,22 @@ def comparable(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def compare(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Return the settings that differ from the run in a directory: key -> (recorded, current); {} without a run."""
+def recorded_in(directory: Path) -> dict[str, Any]:
+    """Return the fingerprint in a run's directory, {} without one. Raises Refused for a file that is none."""
     file = directory / NAME
     if not file.is_file():
         return {}
     try:
-        recorded = dict(json.loads(file.read_text()))
-    except (ValueError, TypeError) as error:
+        return dict(json.loads(file.read_bytes()))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         remedy = f"remove it, if {directory} holds the same training"
         raise Refused([Diagnostic(str(file), ABSENT, f"cannot be read: {error}", remedy)]) from error
+
+
+def compare(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that differ from the run in a directory: key -> (recorded, current); {} without a run."""
+    if not (recorded := recorded_in(directory)):
+        return {}
     recorded = {
         key: value for key, value in recorded.items() if row_of(key).role == "defines"
     }  # an older version may have had fewer rows

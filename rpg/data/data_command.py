@@ -67,8 +67,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add, names = build_parser.add_argument, ", ".join((*SETS, f"{GYM}:TASK[,TASK...]"))
     add("name", nargs="?", type=_set, metavar="NAME", help=f"{names} (data/README.md); none for your own data")
     add("--out", type=Path, default=Path("data"), help="folder to write to (default: data)")
+    all_kinds = dict.fromkeys(kinds for kinds, *_ in OPTIONS.values())
+    groups = {kinds: build_parser.add_argument_group(f"for {', '.join(kinds)}") for kinds in all_kinds}
     for flag, (kinds, _, arguments) in OPTIONS.items():
-        add(flag, **{**arguments, "help": f"{', '.join(kinds)}: {arguments['help']}"})
+        groups[kinds].add_argument(flag, **arguments)
 
     add = actions.add_parser("check", help="say what is wrong with parquet files, by row and column").add_argument
     add("files", nargs="+", type=Path, metavar="FILE")

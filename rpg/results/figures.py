@@ -150,8 +150,8 @@ def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
         if label in panel.intervals:
             last = members[0].index[-1]
             axes.vlines(last, *panel.intervals[label], color=look.colour, alpha=0.5, gid=f"{gid}-band")
-        marker = "o" if panel.is_validation else None
         for series in map(thin, lines):
+            marker = "o" if panel.is_validation or len(series) == 1 else None  # a line of one step is not visible
             style = {"color": look.colour, "linestyle": look.dash, "marker": marker, "markersize": 4, "clip_on": False}
             axes.plot(series.index, series, gid=gid, **style)
     low = min((series.min() for members in panel.rows.values() for series in members), default=0.0)

@@ -41,9 +41,7 @@ def run(args: argparse.Namespace) -> int:
     if args.answers is not None:
         if args.answers < 1:
             raise ResultsError(f"--answers {args.answers}: must be 1 or more")
-        for directory in paths:
-            print(*answers(directory, args.answers, Console().width), sep="\n")
-        return 0
+        return _show_answers([log.parent for log in logs_of(paths)] or paths, args.answers)
     if not (logs := logs_of(paths)):
         where = ", ".join(map(str, paths))
         if args.once:
@@ -66,6 +64,19 @@ def run(args: argparse.Namespace) -> int:
         with Live(console=console, auto_refresh=False) as live:
             show(all_watched, False, args.every, live)
     return 1 if any(watched.unreadable for watched in all_watched) else exit_code(notes)
+
+
+def _show_answers(runs: list[Path], count: int) -> int:
+    notes = []
+    for directory in runs:
+        try:
+            print(*answers(directory, count, Console().width), sep="\n")
+        except ResultsError as error:
+            notes.append(Note(str(error), left_out=True))
+    if len(notes) == len(runs):
+        raise ResultsError("; ".join(note.text for note in notes))
+    show_notes(notes)
+    return exit_code(notes)
 
 
 def logs_of(paths: Iterable[Path]) -> list[Path]:

@@ -91,14 +91,12 @@ def is_known(data_source: str | None) -> bool:
 
 
 def _rule(data_source: str) -> DataSet:
-    """Return the set whose rule scores a data_source; raises ValueError, naming the known spellings, without one."""
+    """Return the set whose rule scores a data_source; raises ValueError, with what to do, without one."""
     row = of_source(data_source)
     if row is None:
-        known = ", ".join(sorted(KNOWN_DATA_SOURCES))
         raise ValueError(
-            f"data_source {data_source!r} has no score function; known spellings: {known}. "
-            "Rename it in the parquet file (MATH/NAME: the set NAME by MATH's rule), or add the spelling to "
-            "rpg/registry/datasets.py"
+            f"data_source {data_source!r} has no score function; rename it in the parquet file (MATH/NAME: the set "
+            "NAME by MATH's rule; rpg.rewards.KNOWN_DATA_SOURCES has all), or use your own reward function"
         )
     return row
 

@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 logger = logging.getLogger(__name__)
@@ -155,9 +156,12 @@ class Sandbox:
 
 
 def _search_path() -> list[str]:
-    """Return this process's search path with the working directory, where any file may shadow a module, at its end."""
-    here = os.getcwd()
-    return [*(path for path in sys.path if path not in ("", here)), here]
+    """Return this process's search path with the working directory, where any file may shadow a module, at its end.
+
+    The folder of this package precedes it: an editable installation puts that on no path, and rpg.py would win.
+    """
+    here, package = os.getcwd(), str(Path(__file__).parents[2])
+    return [*(path for path in sys.path if path not in ("", here)), package, here]
 
 
 class Child(Connection):

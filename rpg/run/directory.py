@@ -180,8 +180,9 @@ def _lines(metrics: Path) -> list[bytes]:
 def _step(line: bytes) -> int | None:
     """Return the step of a line, None for one that is incomplete or no record."""
     try:
-        return int(json.loads(line)["step"]) if line.endswith(b"\n") else None
-    except (ValueError, KeyError, TypeError):
+        record = json.loads(line)
+        return int(record["step"]) if line.endswith(b"\n") and isinstance(record["data"], dict) else None
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

@@ -222,6 +222,8 @@ def with_model(run: RunConfig, path: Path | str) -> RunConfig:
         ("model.safetensors", safetensors()[:-1], "is incomplete or damaged"),
         ("model.safetensors.index.json", b'{"weight_map": {"w": "x-2.safetensors"}}', "x-2.safetensors is missing"),
         ("model.safetensors.index.json", b"[]", "index of the weights cannot be read"),
+        ("model.safetensors.index.json", b'{"weight_map": 3}', "index of the weights cannot be read"),
+        ("config.json", b"[" * 100_000, "config.json or the index"),
     ],
 )
 def test_a_model_directory_that_is_not_whole(toy, toy_config, name, content, said):

@@ -34,6 +34,19 @@ def test_the_newest_answers_fit_the_terminal(run, config, named, capsys, monkeyp
     assert sum(line.startswith("score    1.0") for line in lines) == 2
 
 
+def test_answers_of_the_runs_in_a_folder(run, capsys, monkeypatch):
+    """Without an argument the folder is ./checkpoints; a run without answers does not hide those of others."""
+    monkeypatch.chdir(run)
+    for name in ("a", "b"):
+        (run / "checkpoints" / name).mkdir(parents=True)
+        (run / "checkpoints" / name / "config.yaml").write_text("{}")
+    (run / "validation").rename(run / "checkpoints/b/validation")
+    assert main(["watch", "--answers", "1"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.startswith("checkpoints/b/validation/10.jsonl: 3 answers")
+    assert "checkpoints/a: no saved answers yet" in printed.err
+
+
 def test_no_answers_yet(tmp_path, capsys):
     assert main(["watch", str(tmp_path), "--answers", "2"]) == 2
     assert "trainer.rollout_data_dir=DIR" in capsys.readouterr().err

@@ -203,6 +203,13 @@ def test_a_running_mean_is_said_and_three_steps_have_none(steps, smoothed):
     assert ("run-0-raw" in text) is smoothed
 
 
+def test_a_single_step_is_a_visible_point():
+    for steps, marker in ((1, "o"), (2, "None")):
+        axes = Figure().subplots()
+        draw(axes, Panel("reward", {"GRPO": [pd.Series([0.5] * steps)]}), looks_of(["GRPO"]))
+        assert [line.get_marker() for line in axes.lines] == [marker]
+
+
 def test_axes_of_shares_stay_between_0_and_1():
     def limits(values, is_validation=True):
         axes = Figure().subplots()

@@ -15,12 +15,13 @@ def test_spellings_of_paper_and_files_are_scored(data_source: str) -> None:
 
 
 @pytest.mark.parametrize("data_source", ["", "my-aime24-copy", "toy", "AMC_23 "])
-def test_unknown_source_is_named_with_the_known_ones(data_source: str) -> None:
+def test_unknown_source_is_named_in_few_lines(data_source: str) -> None:
     assert not is_known(data_source)
     with pytest.raises(ValueError, match="no score function") as error:
         compute_score(data_source, "Answer: 1", "1")
     assert repr(data_source) in str(error.value)
-    assert all(name in str(error.value) for name in KNOWN_DATA_SOURCES)
+    assert "MATH/NAME" in str(error.value)
+    assert len(str(error.value)) < 4 * 80
 
 
 def test_the_default_judge_is_the_releases() -> None:

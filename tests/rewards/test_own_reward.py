@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -241,10 +242,13 @@ def reward(response, answer, strict=False):
 
 def test_the_call_of_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A default stays, a fork shifts no score, what it starts ends with it; the working directory shadows nothing."""
-    (tmp_path / "queue.py").write_text("raise RuntimeError('not the library')")
+    for name in ("queue.py", "rpg.py"):
+        (tmp_path / name).write_text("raise RuntimeError('not the library')")
     (tmp_path / "named").mkdir()
     (tmp_path / "named/reward.py").write_text("raise RuntimeError('old')")
     monkeypatch.chdir(tmp_path)
+    of_packages = [path for path in sys.path if not Path(path, "rpg/__init__.py").is_file()]  # as `rpg` has it
+    monkeypatch.setattr(sys, "path", of_packages)
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     file = str(write(tmp_path / "named/reward.v2.py", CALLED))
 

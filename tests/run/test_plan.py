@@ -197,3 +197,21 @@ def test_what_cannot_be_planned(small, capsys, overrides, key):
     ended = capsys.readouterr()
     assert ended.out == ""
     assert key in ended.err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "cannot be read"),
+        (b"\xff\xfe", "cannot be read"),
+        (b"[" * 100_000, "cannot be read"),
+        (json.dumps({**SMALL, "num_attention_heads": 0}).encode(), "num_attention_heads=0 is not a size"),
+        (json.dumps({**SMALL, "hidden_size": "64"}).encode(), "hidden_size='64' is not a size"),
+        (json.dumps({**SMALL, "vocab_size": 10**400}).encode(), "vocab_size=10000"),
+    ],
+)
+def test_a_config_json_without_sizes_is_named(tmp_path, content, said):
+    (tmp_path / "config.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"config\.json") as error:
+        plan.shape_of(str(tmp_path))
+    assert said in str(error.value)

@@ -112,3 +112,13 @@ def test_shards_of_another_model_or_optimizer(toy, launch, override, contents):
     fits = "weight_decay" in override or contents is not None
     assert code == (0 if fits else 2), err
     assert ("global_step_4 was saved with" in err) == (not fits)
+
+
+@pytest.mark.parametrize("content", ["3", "[" * 100_000])
+def test_a_damaged_fingerprint_beside_a_checkpoint_is_named(toy, launch, content):
+    write_complete(toy / "run", 4, ranks=1)
+    (toy / "run/fingerprint.json").write_text(content, errors="surrogateescape")
+    code, _, err = launch()
+    assert code == 2
+    assert f"{toy / 'run/fingerprint.json'}: cannot be read" in err
+    assert "remove it" in err

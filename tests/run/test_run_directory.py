@@ -113,6 +113,7 @@ def line(step: int) -> bytes:
         [line(0), line(1)],
         [line(0), line(1), line(2)],
         [line(0), line(1), b'{"step": 2, "da'],
+        [line(0), line(1), b'{"step": 1, "data": null}\n', b'{"step": Infinity, "data": {}}\n', b"[" * 100_000 + b"\n"],
         [line(0), b"\0\0\n", line(1)],
     ],
 )

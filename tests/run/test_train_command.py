@@ -88,11 +88,14 @@ def test_one_gpu_takes_the_settings_of_its_memory(monkeypatch, memory, share):
 def test_doctor_and_plan_take_the_flags_of_train(monkeypatch, capsys, tmp_path):
     for variable, value in FILES.items():
         monkeypatch.setenv(variable, value)  # restored afterwards
-    flags = ["--model", str(tmp_path / "m"), "--train", str(tmp_path / "t"), "--reward", str(tmp_path / "r.py")]
+    files = {"--model": "m", "--train": "t", "--test": "e", "--reward": "r.py"}
+    flags = [text for flag, name in files.items() for text in (flag, str(tmp_path / name))]
+    assert main(["plan", "grpo_7b", "--test", "a${b"]) == 2  # the plan's numbers do not depend on that file
+    assert "TEST_FILE=a${b" in capsys.readouterr().err
     assert main(["plan", "grpo_7b", *flags]) == 2
     assert f"{tmp_path / 'm'}: has no config.json" in capsys.readouterr().err
     monkeypatch.setattr(doctor, "plugin", lambda name, probe: Diagnostic(name, None, "", level="ok"))
     assert main(["doctor", "grpo_cpu", *flags, "-v"]) == 1
     said = capsys.readouterr().out
-    assert all(f"{tmp_path / name}: no such file" in said for name in ("t", "r.py"))
+    assert all(f"{tmp_path / name}: no such file" in said for name in ("t", "e", "r.py"))
     assert "skip  gpu driver: not needed on a CPU" in said
