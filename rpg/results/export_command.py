@@ -1,4 +1,4 @@
-"""`rpg export CKPT`: convert a checkpoint to a Hugging Face model directory with verl's merger."""
+"""`rpg export CKPT`: convert a checkpoint to a Hugging Face model directory, or to a checkpoint of other ranks."""
 
 import argparse
 import os
@@ -16,6 +16,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "checkpoint", type=Path, metavar="CKPT", help="run directory (its newest complete one) or global_step_N in it"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: CKPT/global_step_N/hf")
+    parser.add_argument(
+        "--ranks", type=int, metavar="N", help="write a checkpoint for N ranks (GPUs x nodes) to resume from instead"
+    )
 
 
 @refusing
@@ -27,6 +30,14 @@ def run(args: argparse.Namespace) -> int:
         raise ResultsError(f"{out}: not an empty directory; remove it or give another --out")
     for remark in remarks:
         print(f"rpg export: {remark}", file=sys.stderr)
+    if args.ranks is not None:
+        if args.out is None or args.ranks < 1:
+            raise ResultsError(f"--ranks {args.ranks}: give 1 or more, and --out")
+        from rpg.results.reshard import reshard
+
+        reshard(checkpoint, out, args.ranks)
+        print(f"{out / checkpoint.name}: for {args.ranks} ranks, from {checkpoint}")
+        return 0
     try:
         export(checkpoint / "actor", out)
     except subprocess.CalledProcessError as error:

@@ -73,7 +73,7 @@ def test_a_checkpoint_of_other_ranks_is_not_loadable_here(toy, launch, more):
     [line] = [line for line in err.splitlines() if line.startswith("error: ")]
     assert "global_step_4 was saved by 2 ranks, and verl loads it with 2 only; this run has 1; " in line
     assert "set trainer.n_gpus_per_node x trainer.nnodes = 2" in line
-    assert f"`rpg export {step} --out DIR`" in line
+    assert f"`rpg export {step} --ranks 1 --out DIR`" in line
     assert "resume_changed" not in line
     two = ["trainer.n_gpus_per_node=2", "ray_kwargs.ray_init.num_gpus=2"]
     assert launch(*two)[0] == 0

@@ -1,0 +1,111 @@
+"""Rewrite a verl checkpoint for another number of ranks: verl loads only the files of its own number.
+
+verl saves one file per rank with FSDP2's shards of weights, moments and schedule-free averages, and does not reshard.
+The shards are joined and split as FSDP2 splits a parameter (torch.chunk), so that the numbers stay equal to the bit.
+The data position (data.pt) and the learning rate's schedule do not depend on ranks.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Shard
+
+from rpg.files import manifest
+from rpg.files.integrity import REFERENCE, SHARD, ranks_that_saved
+from rpg.results.messages import ResultsError
+
+
+def reshard(checkpoint: Path, out: Path, ranks: int) -> None:
+    """Write the checkpoint global_step_N for this number of ranks into out/global_step_N, which must not exist.
+
+    Each rank takes the random state of rank modulo the earlier number of ranks.
+
+    Raises:
+        ResultsError: the shards cannot be split: a fixed reference, HSDP, FSDP1, or files of several numbers of ranks.
+    """
+    actor, target = checkpoint / "actor", out / checkpoint.name
+    saved = ranks_that_saved(checkpoint, "model")
+    if len(saved) != 1:
+        raise ResultsError(f"{actor} has the model of {sorted(saved)} ranks; one number is needed")
+    (before,) = saved
+    config = json.loads((actor / "fsdp_config.json").read_bytes())
+    if config["FSDP_version"] != 2:
+        raise ResultsError(f"{actor} is of FSDP {config['FSDP_version']}; only fsdp2 can be split")
+    reference = _load(checkpoint / REFERENCE, "", before)
+    if reference and "shards" not in reference[0]:
+        raise ResultsError(f"{checkpoint}: of a fixed reference it has only checksums of the ranks' shards")
+    model = _load(actor, "model_", before)
+    meshes = {tensor.device_mesh.shape for tensor in model[0].values()}
+    if meshes != {(before,)}:
+        raise ResultsError(f"{actor} is sharded over {meshes}; only fsdp_size=-1 can be split, not HSDP")
+
+    manifest.begin(target)
+    shutil.copytree(checkpoint, target, dirs_exist_ok=True, ignore=_of_ranks)
+    (target / "actor/fsdp_config.json").write_text(json.dumps(config | {"world_size": ranks}, indent=4))
+    if reference:
+        (target / REFERENCE).mkdir()
+    optimizer = _load(actor, "optim_", before)
+    for rank in range(ranks):
+        torch.save(_part(model, rank, ranks), target / "actor" / _file("model_", ranks, rank))
+        if optimizer:
+            torch.save(_part(optimizer, rank, ranks), target / "actor" / _file("optim_", ranks, rank))
+        if (state := actor / _file("extra_state_", before, rank % before)).exists():
+            shutil.copyfile(state, target / "actor" / _file("extra_state_", ranks, rank))
+        if reference:  # plain tensors, split as the actor's
+            shards = {
+                name: _split([part["shards"][name] for part in reference], _dim(tensor), rank, ranks)
+                for name, tensor in model[0].items()
+            }
+            torch.save(reference[0] | {"shards": shards}, target / REFERENCE / _file("", ranks, rank))
+    manifest.write(target)
+
+
+def _of_ranks(folder: str, names: list[str]) -> set[str]:
+    """Return the names that copytree leaves out: the files of ranks, the manifest and earlier exports."""
+    left_out = {manifest.NAME, REFERENCE, "hf"}
+    return {name for name in names if SHARD.fullmatch(name) or name in left_out}
+
+
+def _file(kind: str, ranks: int, rank: int) -> str:
+    return f"{kind}world_size_{ranks}_rank_{rank}.pt"
+
+
+def _load(folder: Path, kind: str, ranks: int) -> list[Any]:
+    """Return the content of all ranks' files of a kind, mapped from disk; [] if there are none."""
+    files = [folder / _file(kind, ranks, rank) for rank in range(ranks)]
+    if not files[0].exists():
+        return []
+    return [torch.load(file, map_location="cpu", mmap=True, weights_only=True) for file in files]
+
+
+def _part(parts: list[Any], rank: int, ranks: int) -> Any:
+    """Return a rank's part of what all ranks saved; what is not sharded is the first rank's."""
+    first = parts[0]
+    if isinstance(first, dict):
+        return type(first)({key: _part([part[key] for part in parts], rank, ranks) for key in first})
+    if not isinstance(first, DTensor):
+        return first
+    # a mesh without process groups; loading compares its ranks and names with the run's
+    mesh = DeviceMesh(
+        first.device_mesh.device_type, list(range(ranks)), mesh_dim_names=first.device_mesh.mesh_dim_names,
+        _init_backend=False, _rank=rank,
+    )  # fmt: skip
+    mine = _split([part.to_local() for part in parts], _dim(first), rank, ranks)
+    return DTensor.from_local(mine, mesh, first.placements, run_check=False, shape=first.shape, stride=first.stride())
+
+
+def _dim(tensor: DTensor) -> int:
+    (placement,) = tensor.placements
+    assert isinstance(placement, Shard), placement
+    return placement.dim
+
+
+def _split(parts: list[torch.Tensor], dim: int, rank: int, ranks: int) -> torch.Tensor:
+    """Join the shards and return the one of a rank of `ranks`; the last ones may be smaller, or empty."""
+    whole = torch.cat(parts, dim)
+    chunks = whole.chunk(ranks, dim)
+    return chunks[rank].clone() if rank < len(chunks) else whole.narrow(dim, 0, 0).clone()

@@ -1,0 +1,98 @@
+"""`rpg export --ranks`: files of other numbers of ranks and back, and refusals. verl's loader: test_four_ranks.py."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.distributed.tensor import DTensor
+
+from rpg.cli import main
+from rpg.files.integrity import verify
+from tests.verl_plugin.tiny_fsdp import build, process_group
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """Write verl's files of one rank: model, AdamW's moments, random state, a moving reference."""
+    directory = tmp_path / "run/global_step_7"
+    for folder in ("actor/huggingface", "reference"):
+        (directory / folder).mkdir(parents=True)
+    with process_group():
+        model = build()
+        optimizer = torch.optim.AdamW(model.parameters())
+        model(torch.arange(11)[None]).square().sum().backward()
+        optimizer.step()
+        shards = {name: part.to_local().clone() for name, part in model.state_dict().items()}
+        torch.save(model.state_dict(), directory / "actor/model_world_size_1_rank_0.pt")
+        torch.save(optimizer.state_dict(), directory / "actor/optim_world_size_1_rank_0.pt")
+    torch.save({"rng": 1}, directory / "actor/extra_state_world_size_1_rank_0.pt")
+    torch.save({"state": {"age": 3}, "shards": shards}, directory / "reference/world_size_1_rank_0.pt")
+    (directory / "actor/fsdp_config.json").write_text('{"FSDP_version": 2, "world_size": 1}')
+    (directory / "actor/huggingface/config.json").write_text("{}")
+    (directory / "data.pt").write_bytes(b"position")
+    return directory
+
+
+def content(part: Any) -> Any:
+    """Return a file's content with lists for tensors, and their placement."""
+    if isinstance(part, dict):
+        return {key: content(value) for key, value in part.items()}
+    if isinstance(part, DTensor):
+        return str(part.placements), part.device_mesh.mesh.tolist(), part.shape, part.to_local().tolist()
+    return part.tolist() if isinstance(part, torch.Tensor) else part
+
+
+def files(directory: Path) -> dict[str, Any]:
+    return {
+        path.relative_to(directory).as_posix(): content(torch.load(path)) for path in directory.rglob("*_rank_*.pt")
+    }
+
+
+def test_to_other_ranks_and_back(checkpoint, tmp_path, capsys):
+    """The embedding of 11 rows and the layer of 6 over four ranks: 3, 3, 3, 2 and 2, 2, 2, 0 rows."""
+    before, source = files(checkpoint), checkpoint
+    for ranks in (4, 3, 1):
+        out = tmp_path / str(ranks)
+        assert main(["export", str(source), "--ranks", str(ranks), "--out", str(out)]) == 0
+        assert f"for {ranks} ranks" in capsys.readouterr().out
+        source = out / checkpoint.name
+        assert verify(source).complete
+        assert verify(source).has_manifest
+        assert len(files(source)) == 4 * ranks
+        assert json.loads((source / "actor/fsdp_config.json").read_text()) == {"FSDP_version": 2, "world_size": ranks}
+        assert (source / "data.pt").read_bytes() == b"position"
+        assert (source / "actor/huggingface/config.json").exists()
+    assert files(source) == before
+    four = tmp_path / "4" / checkpoint.name
+    last = torch.load(four / "actor/model_world_size_4_rank_3.pt")
+    assert [len(part.to_local()) for part in last.values()] == [2, 0, 0, 2, 2]
+    assert [len(part) for part in torch.load(four / "reference/world_size_4_rank_3.pt")["shards"].values()] == [
+        2,
+        0,
+        0,
+        2,
+        2,
+    ]
+
+
+def refused(checkpoint: Path, capsys, *options: str) -> str:
+    """Return why the export is refused; nothing is written."""
+    out = checkpoint.parents[1] / "out"
+    assert main(["export", str(checkpoint), "--out", str(out), *options]) == 2
+    assert not out.exists()
+    return capsys.readouterr().err
+
+
+def test_what_cannot_be_split(checkpoint, capsys):
+    assert "--ranks 0" in refused(checkpoint, capsys, "--ranks", "0")
+    assert main(["export", str(checkpoint), "--ranks", "2"]) == 2
+    assert "--out" in capsys.readouterr().err
+    reference = checkpoint / "reference/world_size_1_rank_0.pt"
+    torch.save({"state": {}, "crc32": "0"}, reference)
+    assert "fixed reference" in refused(checkpoint, capsys, "--ranks", "2")
+    reference.unlink()
+    config = checkpoint / "actor/fsdp_config.json"
+    config.write_text('{"FSDP_version": 1, "world_size": 1}')
+    assert "FSDP 1" in refused(checkpoint, capsys, "--ranks", "2")
