@@ -162,7 +162,7 @@ def draw(curves: list[Curve], title: str, picture: Path, with_kl: bool) -> None:
     panels[0, 0].set(ylabel="held-out accuracy", ylim=(0, 1))
     panels[0, 0].set_title(title, fontsize=9)
     if with_kl:
-        panels[1, 0].set(ylabel="KL to the initial\nmodel (nats/token)")
+        panels[1, 0].set(ylabel="KL to the initial\nmodel (nats/token)", yscale="log")  # a rare token may have 100
     panels[-1, 0].set(xlabel="training step")
     for axes in panels[:, 0]:
         axes.grid(alpha=0.3)

@@ -8,11 +8,18 @@ import argparse
 import sys
 from pathlib import Path
 
-from scripts.studies import factors, paper, stability, study
+from scripts.studies import factors, paper, pretrained, stability, study
 from scripts.studies.lab import report as lab
 
-STUDIES = {"study": study, "factors": factors, "stability": stability, "paper": paper, "lab": lab}
-DRAWN = (study, stability, lab)
+STUDIES = {
+    "pretrained": pretrained,
+    "study": study,
+    "factors": factors,
+    "stability": stability,
+    "paper": paper,
+    "lab": lab,
+}
+DRAWN = (pretrained, study, stability, lab)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -21,6 +21,7 @@ METRICS = (
     "critic/score/mean",
     "critic/score_before_filtering/mean",
     "actor/entropy",
+    "actor/rpg_kl",
     "actor/grad_norm",
     "actor/pg_clipfrac",
     "response_length/mean",
@@ -28,6 +29,11 @@ METRICS = (
     "training/off_policy/kl",
     "training/filter_groups/evicted_samples",
     "training/filter_groups/discarded_surplus_samples",
+    "timing_s/gen",
+    "timing_s/old_log_prob",
+    "timing_s/ref",
+    "timing_s/update_actor",
+    "timing_s/step",
 )
 # paths on the machine that made a run
 NOT_SETTINGS = ("trainer.default_local_dir", "trainer.validation_data_dir", "trainer.rollout_data_dir", "ray_kwargs")

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The runs of a study on chain_sum (rpg/toy/chain.py), a task that has to be learned, into docs/results/NAME.parquet.
-#   bash scripts/studies/runs.sh study|factors|stability [OVERRIDE...]
+# The runs of a study, into docs/results/NAME.parquet; all but pretrained on chain_sum (rpg/toy/chain.py).
+#   bash scripts/studies/runs.sh pretrained|study|factors|stability [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/runs.sh factors
+# pretrained: SmolLM2-135M on sums, three seeds (rpg/toy/smollm2.py), 11 minutes a run.
 # study: table 8 of the paper at one learning rate, with 16 optimizer steps per batch as in the paper, and the six main
 #   methods with 2 and 64 steps, three seeds each; on more seeds two losses with exchanged advantages, and the methods
 #   that were highest and lowest.
@@ -17,10 +18,10 @@ rpg=$PWD/.venv/bin/rpg
 [[ -x $rpg ]] || rpg=rpg
 python=${rpg%rpg}python
 name=${1:-}
-[[ $name =~ ^(study|factors|stability)$ ]] || { echo "runs.sh: name study, factors or stability" >&2; exit 2; }
+[[ $name =~ ^(pretrained|study|factors|stability)$ ]] || { echo "runs.sh: name pretrained, study, factors or stability" >&2; exit 2; }
 shift
 runs=$PWD/checkpoints/$name
-[[ -f runs/chain/model/model.safetensors ]] || "$python" -m rpg.toy.chain runs/chain
+[[ $name == pretrained || -f runs/chain/model/model.safetensors ]] || "$python" -m rpg.toy.chain runs/chain
 
 # One run of factors or stability: 12 batches of 32 prompts with 8 responses, 16 optimizer steps per batch, and 8
 # answers to each of 128 problems at the end. Needs $rate and $seed.
@@ -81,6 +82,16 @@ factors() {
             train "rpg-mean-$cell" rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28 $filter=$on "$@"
             train "dapo-mean-$cell" dapo_cpu algorithm.norm_adv_by_std_in_grpo=false $filter=$on "$@"
         done
+    done
+}
+
+pretrained() {
+    local seed
+    "$rpg" demo --prepare-only
+    for seed in ${SEEDS:-1 2 3}; do
+        [[ -d $runs/smollm2-seed$seed/global_step_30 ]] && continue
+        bash recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2.sh trainer.test_freq=5 \
+            "data.seed=$seed" "trainer.default_local_dir=$runs/smollm2-seed$seed" "$@"
     done
 }
 

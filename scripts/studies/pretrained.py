@@ -1,0 +1,45 @@
+"""SmolLM2-135M on sums of two numbers up to 20: held-out accuracy and the KL to the initial model, by seed."""
+
+from pathlib import Path
+
+from rpg.toy.demo import DEMOS, KL, Curve
+from rpg.toy.demo import draw as draw_curves
+from scripts.studies.common import SCORE, load, markdown
+
+PARTS = {  # logged seconds of a step
+    "rollouts": "timing_s/gen",
+    "old log-probs": "timing_s/old_log_prob",
+    "reference": "timing_s/ref",
+    "update": "timing_s/update_actor",
+    "step": "timing_s/step",
+}
+
+
+def tables() -> list[str]:
+    """Return Markdown: a row a seed, with accuracies, score, KL, seconds a step by part, and the actor's memory."""
+    runs, metrics = load("pretrained")
+    rows = []
+    for run, seed in runs.seed.items():
+        of_run = metrics.loc[run]
+        accuracy, median = of_run.accuracy.dropna(), of_run.median()
+        rows.append(
+            [
+                str(seed),
+                f"{accuracy.iloc[0]:.3f}",
+                f"{accuracy.iloc[-1]:.3f}",
+                f"{runs[SCORE][run]:+.2f}",
+                f"{median[KL]:.2f}",
+                *(f"{median[part]:.1f}" for part in PARTS.values()),
+            ]
+        )
+    return [markdown(["seed", "accuracy before", "after 30 steps", SCORE, "median KL", *(f"s {p}" for p in PARTS)], rows)]
+
+
+def draw(out: Path) -> None:
+    """Draw pretrained.png: accuracy and KL by step, a line a seed."""
+    runs, metrics = load("pretrained")
+    curves = []
+    for run in runs.index:
+        accuracy, kl = (metrics.loc[run][name].dropna() for name in ("accuracy", KL))
+        curves.append(Curve([*accuracy.items()], [*kl.items()]))
+    draw_curves(curves, f"{DEMOS['smollm2'].title}, {len(curves)} seeds", out / "pretrained.png", with_kl=True)
