@@ -83,8 +83,9 @@ def awaited() -> str:
         needs = tables.ActorTableData.FromString(line).required_resources
         if any(free.get(name, 0) < amount for name, amount in needs.items()):
             wanted.update(needs)
-    has = ", ".join(f"{free.get(name, 0):g} of {total.get(name, 0):g} {name}" for name in wanted)
-    return f"{', '.join(f'{amount:g} {name}' for name, amount in wanted.items())} (free: {has})" if wanted else ""
+    wants = ", ".join(f"{wanted[name]:g} {name}" for name in sorted(wanted))
+    has = ", ".join(f"{free.get(name, 0):g} of {total.get(name, 0):g} {name}" for name in sorted(wanted))
+    return f"{wants} (free: {has})" if wanted else ""
 
 
 def last_words(pid: int) -> str | None:
