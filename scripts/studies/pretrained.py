@@ -32,7 +32,8 @@ def tables() -> list[str]:
                 *(f"{median[part]:.1f}" for part in PARTS.values()),
             ]
         )
-    return [markdown(["seed", "accuracy before", "after 30 steps", SCORE, "median KL", *(f"s {p}" for p in PARTS)], rows)]
+    head = ["seed", "accuracy before", "after 30 steps", SCORE, "median KL", *(f"s {part}" for part in PARTS)]
+    return [markdown(head, rows)]
 
 
 def draw(out: Path) -> None:
