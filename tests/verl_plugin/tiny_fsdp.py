@@ -2,11 +2,14 @@
 
 import multiprocessing
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import timedelta
+from multiprocessing import forkserver
 
+import pytest
 import torch
 import torch.multiprocessing
 from torch.distributed.device_mesh import init_device_mesh
@@ -38,12 +41,17 @@ def _rank(
         function(*arguments)
 
 
-def on_ranks(world_size: int, function: Callable, *arguments) -> None:
+def on_ranks(world_size: int, function: Callable, *arguments, engines: bool = False) -> None:
     """Run function(*arguments) in world_size new processes that form a group; raise if one fails.
 
-    They are forked from one process that has imported torch and the test.
+    They are forked from one process that has imported torch and the test, and with `engines` verl's engines, unless an
+    earlier test of this session has started it.
     """
-    multiprocessing.set_forkserver_preload([function.__module__])
+    multiprocessing.set_forkserver_preload([function.__module__, *(["verl_engines"] if engines else [])])
+    with pytest.MonkeyPatch.context() as patch:
+        # Python 3.11's fork server ignores the sys.path that it is given, and then a failed import
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        forkserver.ensure_running()
     with tempfile.TemporaryDirectory() as directory:
         torch.multiprocessing.start_processes(
             _rank,
