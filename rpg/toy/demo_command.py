@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code 0 when the run succeeded and the held-out accuracy rose by at least 0.30.
+    """Exit code 0 when the run succeeded and the held-out accuracy rose by the gain of the demo.
 
     The gain is not checked with fewer than three validations, which overrides can cause. Returns 2 if overrides or
     --dir are rejected, 1 if model or data cannot be built, and the run's exit code if it failed.
