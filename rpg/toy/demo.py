@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from rpg.config.keys import KEYS
@@ -130,20 +131,23 @@ def show(curve: Curve, console: Console) -> None:
 
 
 def show_answers(validations: Path, console: Console) -> None:
-    """Print the answers to the same problems in the first and the last validation, side by side."""
+    """Print an answer to each of the same problems in the first and the last validation, side by side."""
     files = sorted(validations.glob("*.jsonl"), key=lambda file: int(file.stem))
-    first, last = (list(map(json.loads, file.read_text().splitlines())) for file in (files[0], files[-1]))
-    later = {sample["input"]: sample for sample in last}
+    first, last = (_first_answers(file) for file in (files[0], files[-1]))
     table = Table("problem", "truth", f"step {files[0].stem}", f"step {files[-1].stem}")
-    for sample in first[:SHOWN]:
-        problem = sample["input"].splitlines()[-1]
-        table.add_row(problem, sample["gts"], *(_marked(one) for one in (sample, later[sample["input"]])))
+    for text, sample in [*first.items()][:SHOWN]:
+        table.add_row(text.splitlines()[-1], sample["gts"], _marked(sample), _marked(last[text]))
     console.print(table)
+
+
+def _first_answers(file: Path) -> dict[str, dict]:
+    samples = map(json.loads, reversed(file.read_text().splitlines()))
+    return dict(reversed([*{sample["input"]: sample for sample in samples}.items()]))
 
 
 def _marked(sample: dict) -> str:
     text = (sample["output"].strip().splitlines() or ["(nothing)"])[0]
-    return f"{text} [green]✓" if sample["acc"] else f"{text} [red]✗"
+    return f"{escape(text)} [green]✓" if sample["acc"] else f"{escape(text)} [red]✗"
 
 
 def draw(curves: list[Curve], title: str, picture: Path, with_kl: bool) -> None:

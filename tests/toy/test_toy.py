@@ -208,8 +208,9 @@ def test_a_run_says_in_which_type_it_computes(monkeypatch: pytest.MonkeyPatch, d
 
 def test_the_same_ten_problems_are_shown_before_and_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for step, answer in ((0, " 18\n"), (15, " 17\n2")):
-        samples = [{"input": f"9 - 5 = 4\n{n} + 1 =", "output": answer, "gts": "17", "acc": float("17" in answer)}
-                   for n in (range(12) if step else reversed(range(12)))]  # fmt: skip
+        answers = [answer, "[/red] 0"]  # the second to a problem, which is not shown
+        samples = [{"input": f"9 - 5 = 4\n{n} + 1 =", "output": text, "gts": "17", "acc": float("17" in text)}
+                   for n in (range(12) if step else reversed(range(12))) for text in answers]  # fmt: skip
         (tmp_path / f"{step}.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
     show_answers(tmp_path, Console())
     rows = [line for line in capsys.readouterr().out.splitlines() if " + 1 =" in line]
