@@ -39,6 +39,7 @@ run=(
     actor_rollout_ref.rollout.tensor_model_parallel_size=1
     actor_rollout_ref.rollout.max_model_len=112
     actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=64
+    actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=64 # for use_kl_loss
     trainer.n_gpus_per_node=1
     trainer.logger=[console,file]
     trainer.val_before_train=false
