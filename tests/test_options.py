@@ -24,7 +24,10 @@ data build   data/test_build.py                   --out --repeat --exclude
 data build   test_options.py                      --low --high --train-size --test-size
 data check   data/test_check.py                   --tokenizer --max-prompt-length
 data check   data/test_user_data.py               --json --reward
+data build   data/test_few_shot.py                --few-shot
+data build   data/test_gym.py                     --set
 demo         run/test_terminal.py                 --dir --prepare-only
+demo         toy/test_toy.py                      --model
 list         test_cli.py                          --size --method --task
 train        run/test_train_command.py            --model --train --test --reward
 doctor       run/test_train_command.py            --model --train --test --reward --verbose
@@ -43,6 +46,7 @@ score        results/test_try_reward.py           --function --keywords --respon
 reproduce    results/test_reproduce.py            --methods --seeds --profile --steps --out --dry-run
 reproduce    e2e/test_reproduce.py                --parallel
 export       results/test_export.py               --out
+export       results/test_reshard.py              --ranks
 """
 SHORT = {"--verbose": '"-v"'}  # how the tests write it
 

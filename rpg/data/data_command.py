@@ -15,9 +15,10 @@ from rpg.data.few_shot import END, with_examples
 from rpg.data.parquet import SCHEMA
 from rpg.data.published import build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub, read_text
+from rpg.data.row_model import GYM_REWARD
 from rpg.data.user_data import schema_with
 from rpg.diagnostics import shown
-from rpg.registry.datasets import GYM, GYM_REWARD, OF_SPELLING, PUBLISHED, WITH_SPLITS
+from rpg.registry.datasets import GYM, OF_SPELLING, PUBLISHED, WITH_SPLITS
 from rpg.rewards import is_known
 from rpg.rewards.user_function import find_reward
 

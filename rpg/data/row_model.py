@@ -10,12 +10,13 @@ from pydantic_core import PydanticCustomError
 from rpg.data.published import NOT_ENGLISH, problem_text
 from rpg.data.template import PREFIX, is_templated, strip_prompt
 from rpg.diagnostics import ABSENT, Diagnostic, Level
-from rpg.registry.datasets import GYM_REWARD, OF_SPELLING, is_gym, of_source
+from rpg.registry.datasets import OF_SPELLING, is_gym, of_source
 from rpg.rewards import is_known, release
 from rpg.rewards.extract import ANSWER_MARK, BOX, MAX_ANSWER_CHARS
 from rpg.rewards.number import DECIMAL, plain_number
 from rpg.rewards.verified import judge_response
 
+GYM_REWARD = "pkg://rpg.rewards.gym"  # scores rows of is_gym
 NO_ANSWERS = frozenset(("nan", "none", "null", "n/a", "na", "unknown", "?", "-", "[invalid]"))
 BUILD = "build the file again with `rpg data build`"
 REMEDIES = {  # remedy for a value of another type, by column

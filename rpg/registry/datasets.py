@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 # data_source reasoning_gym/TASK: a task of that library, whose rule scores it as a custom reward function
-GYM, GYM_REWARD = "reasoning_gym", "pkg://rpg.rewards.gym"
+GYM = "reasoning_gym"
 
 
 @dataclass(frozen=True)

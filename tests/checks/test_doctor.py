@@ -73,7 +73,7 @@ def test_the_numbers_of_each_context_follow_from_the_arithmetic(model, length):
 def test_a_bucket_that_shared_memory_does_not_hold(tmp_path, monkeypatch, free, bucket, ranks, is_short):
     """100 MB of embeddings: a bucket never allocates more than the weights."""
     toy = make_toy(tmp_path)
-    sizes = {"hidden_size": 1000, "num_hidden_layers": 0, "intermediate_size": 1, "num_attention_heads": 1,
+    sizes = {"hidden_size": 1000, "num_hidden_layers": 1, "intermediate_size": 1, "num_attention_heads": 1,
              "vocab_size": 25_000, "tie_word_embeddings": True}  # fmt: skip
     (toy / "model" / "config.json").write_text(json.dumps(sizes))
     there = SimpleNamespace(free=free * 2**20)

@@ -7,7 +7,7 @@ import pytest
 
 from rpg.cli import main
 from rpg.data.build import digest
-from rpg.registry.datasets import GYM_REWARD
+from rpg.data.row_model import GYM_REWARD
 
 pytest.importorskip("reasoning_gym")  # its pycosat is compiled: scripts/setup.sh says so if that fails
 
