@@ -164,7 +164,7 @@ def test_a_build(terminal, tmp_path):
 
 
 def test_the_toy_model(terminal):
-    demo = terminal(*CLI, "demo", "--prepare-only", "--dir", "toy")
+    demo = terminal(*CLI, "demo", "--model", "toy", "--prepare-only", "--dir", "toy")
     demo.wait_for(" s  loss")  # after ten seconds
     demo.press_ctrl_c()
     assert demo.wait() == 130
