@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.full]
 SCRIPT = ROOT / "recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2.sh"
 MODEL = ROOT / "runs/smollm2/SmolLM2-135M-Instruct"
 END = {"answer_end": "\n"}  # of the rows
-BF16_KL = 0.01  # nats per token between log-probs of vLLM and of the actor, both computed in bfloat16
+BF16_APART = 0.03  # mean distance of vLLM's probabilities from the actor's, both computed in bfloat16; seen: 0.009
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,7 +53,7 @@ def test_steps_a_resume_an_evaluation_and_an_export(tmp_path):
     assert len(steps) == 2
     for step in steps:
         assert set(RPG_METRICS) <= set(step)
-        assert step["rollout_corr/kl"] < BF16_KL
+        assert step["training/rollout_probs_diff_mean"] < BF16_APART
     assert steps[0]["actor/rpg_kl"] < steps[-1]["actor/rpg_kl"]  # to the initial model, from which the policy moves
     samples = [json.loads(line) for line in (directory / "validation/2.jsonl").read_text().splitlines()]
     assert all(sample["acc"] == compute_score("small_sums", sample["output"], sample["gts"], END)["acc"]
