@@ -52,7 +52,7 @@ profile=gpu # rpg_trainer.yaml's; of several the last counts, as for Hydra
 for argument in "$@"; do
     [[ $argument != profile=* ]] || profile=${argument#profile=}
 done
-profile=${profile%_bf16} # in cpu's environment
+[[ $profile != cpu_bf16 ]] || profile=cpu # in its environment
 . "$recipe/environment.sh"
 choose_python "$profile" "$owner"
 if [[ $profile != cpu ]]; then

@@ -57,9 +57,8 @@ RESOLVERS = {
     "by_memory": lambda gb, *values: values[(gb >= 48) + (gb >= 80)],  # choose from the values for 24, 48 and 80 GB
     "sum": lambda *numbers: sum(numbers),
     "product": lambda *numbers: math.prod(numbers),
-    "storage_units": lambda nodes: (
-        2 * nodes if isinstance(nodes, int) and nodes > 0 else 2
-    ),  # trainer.nnodes is refused
+    # other values of trainer.nnodes are refused by themselves
+    "storage_units": lambda nodes: 2 * nodes if isinstance(nodes, int) and nodes > 0 else 2,
     "quotient": lambda whole, part: whole // part,
     # transfers weights to rollouts on separate devices
     "checkpoint_engine": lambda device: "rpg_socket" if device == "cpu" else "nccl",

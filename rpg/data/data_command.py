@@ -11,7 +11,7 @@ from typing import Any
 from rpg.arguments import at_least
 from rpg.data import toy, user_data
 from rpg.data.build import SPLITS, Report, write_splits
-from rpg.data.few_shot import END, with_examples
+from rpg.data.few_shot import with_examples
 from rpg.data.parquet import SCHEMA
 from rpg.data.published import build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub, read_text
@@ -20,6 +20,7 @@ from rpg.data.user_data import schema_with
 from rpg.diagnostics import shown
 from rpg.registry.datasets import GYM, OF_SPELLING, PUBLISHED, WITH_SPLITS
 from rpg.rewards import is_known
+from rpg.rewards.extract import ANSWER_END
 from rpg.rewards.user_function import find_reward
 
 SAFE_NAME = re.compile(r"[\w.-]+")
@@ -138,7 +139,7 @@ def build_toy(args: argparse.Namespace) -> None:
     schema = SCHEMA
     if args.few_shot:
         problems = with_examples(problems, args.few_shot, None, seed)
-        schema = schema_with((END,), problems)
+        schema = schema_with((ANSWER_END,), problems)
     report = Report(written=write_splits(args.out, TOY, problems, repeat=args.repeat or 1, schema=schema))
     print(*report.lines(), sep="\n")
 
@@ -157,7 +158,7 @@ def build_gym(args: argparse.Namespace) -> None:
     ]
     template, columns = (read_text(args.template) if args.template else None), (gym.COLUMN,)
     if args.few_shot:
-        problems, columns = with_examples(problems, args.few_shot, template, seed), (gym.COLUMN, END)
+        problems, columns = with_examples(problems, args.few_shot, template, seed), (gym.COLUMN, ANSWER_END)
     report.written = write_splits(
         args.out, name, problems, template=template or gym.TEMPLATE, schema=schema_with(columns, problems)
     )

@@ -8,10 +8,10 @@ from dataclasses import replace
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
 from rpg.data.template import QUESTION
+from rpg.rewards.extract import ANSWER_END
 
 ANSWER = "{answer}"
 TEMPLATE = f"{QUESTION}\nAnswer: {ANSWER}\n\n"
-END = "answer_end"  # of extra_info: the text that ends an answer
 
 
 def with_examples(problems: Sequence[Problem], count: int, template: str | None, seed: int) -> list[Problem]:
@@ -44,5 +44,5 @@ def with_examples(problems: Sequence[Problem], count: int, template: str | None,
         examples = [other for other in generator.sample(pool, count + 1) if other is not problem][:count]
         solved = "".join(f"{begin}{other.text}{middle}{other.ground_truth}{end}" for other in examples)
         prompt = f"{solved}{begin}{problem.text}{middle}".rstrip()
-        drawn.append(replace(problem, prompt=prompt, columns={**problem.columns, END: end}))
+        drawn.append(replace(problem, prompt=prompt, columns={**problem.columns, ANSWER_END: end}))
     return drawn

@@ -13,7 +13,7 @@ from rpg.data.parquet import Problem, repeated_rows, write_together
 from rpg.data.readers import DataError, Rows, read_file
 from rpg.data.template import strip_prompt
 from rpg.registry.datasets import DATASETS, DataSet
-from rpg.rewards.extract import MAX_ANSWER_CHARS
+from rpg.rewards.extract import ANSWER_END, MAX_ANSWER_CHARS
 from rpg.rewards.number import plain_number
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
@@ -97,11 +97,17 @@ def question(row: dict[str, Any]) -> str | None:
     return content if isinstance(content, str) else None
 
 
+def is_few_shot(row: dict[str, Any]) -> bool:
+    """Return whether solved examples are in front of a row's problem (few_shot.py)."""
+    extra = row.get("extra_info")
+    return isinstance(extra, dict) and bool(extra.get(ANSWER_END))
+
+
 def problem_text(row: dict[str, Any]) -> str | None:
     """Return the problem in a row's prompt, without few-shot examples, or None without a readable prompt."""
-    content, extra = question(row), row.get("extra_info")
-    if content and isinstance(extra, dict) and extra.get("answer_end"):
-        return extra.get("raw_problem")
+    content = question(row)
+    if content and is_few_shot(row):
+        return row["extra_info"].get("raw_problem")
     return None if content is None else strip_prompt(content).strip()
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from rpg.data.published import NOT_ENGLISH, problem_text
+from rpg.data.published import NOT_ENGLISH, is_few_shot, problem_text
 from rpg.data.template import PREFIX, is_templated, strip_prompt
 from rpg.diagnostics import ABSENT, Diagnostic, Level
 from rpg.registry.datasets import OF_SPELLING, is_gym, of_source
@@ -42,7 +42,7 @@ def row_diagnostics(row: dict[str, Any], own_reward: bool = False) -> Iterator[D
         "own_reward": own_reward,
         "data_source": str(row.get("data_source")),
         "problem": problem_text(row),
-        "few_shot": isinstance(extra := row.get("extra_info"), dict) and bool(extra.get("answer_end")),
+        "few_shot": is_few_shot(row),
     }
     try:
         Row.model_validate(row, context=context)

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from rpg.data.build import SPLITS, Report, distinct_problems, write_splits
-from rpg.data.few_shot import END, with_examples
+from rpg.data.few_shot import with_examples
 from rpg.data.parquet import SCHEMA, Problem
 from rpg.data.published import answer_text, as_integer_text
 from rpg.data.readers import READERS, DataError, Rows, hub_splits, read_file, read_hub
 from rpg.data.template import QUESTION
 from rpg.registry.datasets import DataSet
-from rpg.rewards.extract import last_boxed
+from rpg.rewards.extract import ANSWER_END, last_boxed
 
 HUB = "hub:"
 GSM8K_MARK = "####"  # the last line of GSM8K's answers: "#### 72"
@@ -113,7 +113,7 @@ def build_own(
         report.note = f"no test file: {why}; give --test-rows N to draw them from the training rows"
     columns = table.keep
     if few_shot:
-        problems, columns = with_examples(problems, few_shot, table.template, seed or 0), (*table.keep, END)
+        problems, columns = with_examples(problems, few_shot, table.template, seed or 0), (*table.keep, ANSWER_END)
     schema = schema_with(columns, problems)
     report.written = write_splits(out, table.name, problems, template=table.template, schema=schema)
     return report

@@ -19,6 +19,7 @@ from rpg.registry.datasets import benchmark_of
 from rpg.results.messages import Note, ResultsError
 from rpg.results.run_settings import setting
 from rpg.results.runs import RunLog, read_lines
+from rpg.rewards.extract import ANSWER_END
 
 RESAMPLES = 2000
 SHOWN_PROBLEMS, SHOWN_LETTERS = 5, 1500  # shown of a run on the page
@@ -175,7 +176,9 @@ def has_few_shot(run: RunLog) -> bool:
     """Return whether a validation file that is still there has few-shot prompts, whose rows say how an answer ends."""
     files = setting(run.config, "val_files") or []
     here = [name for name in ([files] if isinstance(files, str) else files) if Path(name).is_file()]
-    return any("answer_end" in str(pq.read_schema(name)) for name in here)
+    schemas = [pq.ParquetFile(name).schema for name in here]
+    columns = {schema.column(index).path for schema in schemas for index in range(len(schema))}
+    return f"extra_info.{ANSWER_END}" in columns
 
 
 def samples_of_problems(samples: pd.DataFrame) -> Samples:

@@ -10,7 +10,7 @@ from typing import TypedDict
 
 from rpg.registry.datasets import OF_SPELLING, DataSet, of_source
 from rpg.rewards import release
-from rpg.rewards.extract import up_to
+from rpg.rewards.extract import ANSWER_END, up_to
 from rpg.rewards.verified import judge_response
 
 KNOWN_DATA_SOURCES = frozenset(OF_SPELLING)
@@ -61,7 +61,7 @@ def compute_score(
             "it must be text. `rpg data check FILE` names the rows"
         )
     truth = _as_text(ground_truth)
-    if end := (extra_info or {}).get("answer_end"):
+    if end := (extra_info or {}).get(ANSWER_END):
         solution_str = f"Answer: \\boxed{{{up_to(end, solution_str)}}}"
     if judge == "verified":
         correct, pred = judge_response(solution_str, truth, boxed_fallback is not False, integers_only=rule == "sum")

@@ -3,6 +3,7 @@
 import re
 import string
 
+ANSWER_END = "answer_end"  # of a few-shot row's extra_info: the text that ends an answer
 TAIL_CHARS = 300  # only the end of a response is read, as in DAPO's score and verl's
 MAX_ANSWER_CHARS = 200  # the longest answer of MATH-500 has 159 characters
 

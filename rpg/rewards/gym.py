@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rpg.rewards.extract import extract_answer, up_to
+from rpg.rewards.extract import ANSWER_END, extract_answer, up_to
 from rpg.rewards.user_function import RewardError
 
 try:
@@ -45,7 +45,7 @@ def compute_score(
         what = f"a row of {data_source!r} has no extra_info.{COLUMN}"
         raise RewardError(f"{what}; build it with `rpg data build reasoning_gym:TASK`")
     task, config, entry = read_entry(extra[COLUMN], extra.get("raw_problem"))
-    answer = answer_of(solution_str, extra.get("answer_end"))
+    answer = answer_of(solution_str, extra.get(ANSWER_END))
     score, raised = score_of(dataset(task, write(config)), answer, entry)
     return {"score": score, "acc": float(score >= 1.0), "pred": answer or "", "raised": float(raised)}
 

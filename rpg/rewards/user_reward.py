@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from rpg.rewards import Score
+from rpg.rewards.extract import ANSWER_END
 from rpg.rewards.sandbox import Sandbox
 from rpg.rewards.user_function import USUAL_NAME, RewardError
 
@@ -86,7 +87,7 @@ def forms_of(prompt: Any) -> list[str]:
 
 def example(answer: Any, prompt: Any, extra_info: Mapping[str, Any] | None = None) -> str:
     """Return a response with this answer in the form that the prompt asks for; after few-shot examples, that alone."""
-    if end := (extra_info or {}).get("answer_end"):
+    if end := (extra_info or {}).get(ANSWER_END):
         return f" {answer}{end}"
     return "\n\n".join(["Step by step.", *(form.replace("ANSWER", str(answer)) for form in forms_of(prompt))])
 

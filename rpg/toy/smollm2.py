@@ -19,10 +19,10 @@ from pathlib import Path
 from rich.console import Console
 
 from rpg.data.build import SPLITS, write_splits
-from rpg.data.few_shot import END as ANSWER_END
 from rpg.data.parquet import Problem
 from rpg.data.toy import split_of
 from rpg.data.user_data import schema_with
+from rpg.rewards.extract import ANSWER_END
 from rpg.toy.sums import is_whole
 
 MODEL = "SmolLM2-135M-Instruct"
