@@ -1,6 +1,5 @@
 """scripts/make_recipe.sh: the recipe's form, and that it runs as recipe/rpg of a directory that has verl."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -9,25 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.conftest import TOY, toy
-from tests.e2e.short_run import metrics
+from tests.builders.pull_request import SCRIPT, make
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = "cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
-
-__all__ = ["toy"]  # a fixture
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Path:
-    """Return a directory with verl and the recipe."""
-    root = tmp_path_factory.mktemp("checkout")
-    spec = importlib.util.find_spec("verl")
-    assert spec is not None
-    assert spec.origin is not None
-    (root / "verl").symlink_to(Path(spec.origin).parent)
-    subprocess.run(["bash", "scripts/make_recipe.sh", root / "recipe/rpg"], cwd=ROOT, check=True)
-    return root
+    return make(tmp_path_factory.mktemp("checkout"))
 
 
 def test_the_form(checkout):
@@ -52,16 +40,3 @@ def test_verls_command_reads_the_configuration(checkout):
     actor = config["actor_rollout_ref"]["actor"]
     assert actor["policy_loss"]["loss_mode"] == "rpg_rf_urkl_clip_ppo"
     assert actor["ppo_max_token_len_per_gpu"] == 4096  # by_memory
-
-
-@pytest.mark.e2e
-@pytest.mark.full
-@pytest.mark.usefixtures("toy")
-def test_a_script_trains_there(checkout, tmp_path):
-    data = {"MODEL_PATH": TOY / "model", "TRAIN_FILE": TOY / "toy_train.parquet", "TEST_FILE": TOY / "toy_test.parquet"}
-    command = ["bash", f"recipe/rpg/{SCRIPT}", "trainer.total_training_steps=2", "trainer.val_before_train=false",
-               "trainer.test_freq=-1", f"trainer.default_local_dir={tmp_path}", "rpg.console=full"]  # fmt: skip
-    environment = {**os.environ, "PYTHON": sys.executable, **{name: str(path) for name, path in data.items()}}
-    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert metrics(tmp_path)[-1]["step"] == 2
