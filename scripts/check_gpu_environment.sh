@@ -59,7 +59,7 @@ cpu_vllm() { # replaces the CUDA build; torch stays
 }
 
 demo() {
-    VIRTUAL_ENV=$env timeout 1800 rpg demo --dir "$directory/toy" trainer.total_training_steps=5 trainer.test_freq=5
+    VIRTUAL_ENV=$env timeout 1800 rpg demo --model toy --dir "$directory/toy" trainer.total_training_steps=5 trainer.test_freq=5
     "$env/bin/python" - "$directory/toy/demo/metrics.jsonl" <<'END'
 import json, sys
 

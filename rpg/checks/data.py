@@ -15,7 +15,10 @@ from rpg.data.row_model import score_remedy
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, shown
 from rpg.registry.datasets import is_gym
 
-BUILD = "build it with `rpg data build` (scripts/prepare_data.sh: all of the 7b and 4b scripts; `rpg demo`: the toy's)"
+BUILD = (
+    "build it with `rpg data build` (scripts/prepare_data.sh: all of the 7b and 4b scripts; "
+    "`rpg demo --prepare-only`: SmolLM2's sums, with --model toy the toy's)"
+)
 TRAIN, VAL, FILTERED = KEYS["train_files"], KEYS["val_files"], KEYS["filters_prompts"]
 
 

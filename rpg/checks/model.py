@@ -59,7 +59,8 @@ def _model_here(run: RunConfig) -> Path | Diagnostic | None:
     wrong = "is a file, not a directory" if os.path.exists(directory) else "no such directory"
     if not looks_local:
         wrong += ", nor a model in the hub's cache (HF_HUB_OFFLINE is set)"
-    remedy = "set MODEL_PATH to a Hugging Face model directory; `rpg demo` makes the toy model"
+    made = "`rpg demo --prepare-only` makes SmolLM2, with --model toy the toy"
+    remedy = f"set MODEL_PATH to a Hugging Face model directory; {made}"
     return run.settings.error("model", wrong, remedy)
 
 
