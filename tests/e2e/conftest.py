@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from filelock import FileLock
 
 from rpg.run import cleanup
 from tests.terminal import Terminal
@@ -32,13 +33,10 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "rpg
 
 
 def copy_whole(source: Path, target: Path) -> None:
-    """Copy a directory, which is whole or absent at the target; another process may do the same."""
+    """Copy a directory, which is whole or absent at the target."""
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     shutil.copytree(source, partial)
-    try:
-        partial.rename(target)
-    except OSError:  # another process was first
-        shutil.rmtree(partial)
+    partial.rename(target)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -51,15 +49,16 @@ def toy() -> Path:
     for name in MADE_BY:
         made_by.update((ROOT / name).read_bytes())
     model, kept = TOY / "model", CACHE / f"toy-{made_by.hexdigest()[:16]}"
-    if not model.exists() and kept.exists():
-        TOY.mkdir(parents=True, exist_ok=True)
-        copy_whole(kept, model)
-    is_new = not model.exists()
-    command = [sys.executable, "-m", "rpg.cli", "demo", "--model", "toy", "--prepare-only", "--dir", str(TOY)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=2 * PATIENCE)
-    if is_new:
-        CACHE.mkdir(parents=True, exist_ok=True)
-        copy_whole(model, kept)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with FileLock(CACHE / "lock"):  # of other test processes and checkouts
+        if not model.exists() and kept.exists():
+            TOY.mkdir(parents=True, exist_ok=True)
+            copy_whole(kept, model)
+        is_new = not model.exists()
+        command = [sys.executable, "-m", "rpg.cli", "demo", "--model", "toy", "--prepare-only", "--dir", str(TOY)]
+        subprocess.run(command, cwd=ROOT, check=True, timeout=2 * PATIENCE)
+        if is_new:
+            copy_whole(model, kept)
     return TOY
 
 
