@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Check one GPU (16 GB or more) in twenty minutes, without a download, in the environment of scripts/setup_gpu.sh. First
-# the losses and verl's worker. Then train the toy task through profile=gpu with vLLM's CUDA build, killed and resumed,
-# synchronous and asynchronous. Prints a table to paste into an issue; exit code 1 if a line failed. Uses the environment
-# of the launch scripts.
+# Check this machine's GPUs (16 GB or more) in twenty minutes, without a download, in the environment of
+# scripts/setup_gpu.sh. First the losses and verl's worker. Then train the toy task through profile=gpu with vLLM's CUDA
+# build on one GPU, killed and resumed, synchronous and asynchronous; last on all GPUs. Prints a table to paste into an
+# issue; exit code 1 if a line failed. Uses the environment of the launch scripts.
 #
 #   bash scripts/check_gpu.sh               logs in runs/check_gpu
 #   bash scripts/check_gpu.sh DIRECTORY     logs there
@@ -62,6 +62,7 @@ if ((gpus)); then
     try "timings of the losses" benchmark --device cuda
     try "Qwen2 toy: 30 steps, killed and resumed" pytests tests/gpu/test_gpu_stack.py -k qwen2
     try "Qwen3 toy: asynchronous" pytests tests/gpu/test_gpu_stack.py -k qwen3
+    ((gpus == 1)) || try "Qwen2 toy on $gpus GPUs" pytests tests/gpu/test_gpu_stack.py -k all_gpus
 else
     for family in qwen2 qwen3; do
         try "$family toy up to the device" refusal "$toy" attention=sdpa \

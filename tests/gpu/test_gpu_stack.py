@@ -142,3 +142,23 @@ def test_qwen3_asynchronous(start, tmp_path):
     assert max(step["actor/rpg_ratio_max"] - 1 for step in found) > ROLLOUT_KL
     figure("asynchronous, pi_old=behavior:", f"{found[-1]['timing_s/step']:.2f} s a step; largest KL",
            f"{max(step['actor/rpg_kl'] for step in found):.3f}")  # fmt: skip
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one GPU")
+def test_all_gpus(start, tmp_path):
+    """All GPUs of the machine: NCCL, one vLLM a GPU, a moving reference, and with flash-attn Ulysses over two."""
+    gpus, steps, pulled = torch.cuda.device_count(), 4, tmp_path / "pulled"
+    pulled.mkdir()
+    ulysses = 2 if ATTENTION == "null" else 1
+    run = start(
+        *settings("qwen2", f"trainer.n_gpus_per_node={gpus}", f"trainer.total_training_steps={steps}"),
+        f"actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size={ulysses}",
+        f"actor_rollout_ref.ref.fsdp_config.ulysses_sequence_parallel_size={ulysses}",
+        "reference=every_k", "rpg.reference.every_k=2", f"trainer.save_freq={steps}", "trainer.test_freq=-1",
+        "trainer.val_before_train=false", RPG_TEST_ROLLOUT_WEIGHTS=str(pulled),
+    )  # fmt: skip
+    assert run.wait(PATIENCE) == 0, run.text()[-4000:]
+    found = assert_healthy(run, steps)
+    assert_weights_are(pulled, run.directory, steps)
+    assert [step["reference/updates"] for step in found] == [0, 0, 1, 1]
+    show(found)
