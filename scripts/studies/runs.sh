@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The runs of a study, into docs/results/NAME.parquet; all but pretrained on chain_sum (rpg/toy/chain.py).
-#   bash scripts/studies/runs.sh pretrained|study|factors|stability [OVERRIDE...]
+#   bash scripts/studies/runs.sh pretrained|study|factors|stability|ahead [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/runs.sh factors
 # pretrained: SmolLM2-135M on sums, three seeds (rpg/toy/smollm2.py), 11 minutes a run.
 # study: table 8 of the paper at one learning rate, with 16 optimizer steps per batch as in the paper, and the six main
@@ -10,6 +10,7 @@
 #   combination, with equal shaping, bounds (0.2, 0.28), batches and validation; with the filter also at half the rate,
 #   which the release gives RPG-REINFORCE.
 # stability: eight losses with equal advantages and shaping at twice the learning rate.
+# ahead: rollouts four batches ahead, three choices of pi_old, with and without a clip (expectations.md, 2).
 # Three minutes per run on two cores. A finished run is kept, an interrupted one resumes.
 set -euo pipefail
 
@@ -18,7 +19,7 @@ rpg=$PWD/.venv/bin/rpg
 [[ -x $rpg ]] || rpg=rpg
 python=${rpg%rpg}python
 name=${1:-}
-[[ $name =~ ^(pretrained|study|factors|stability)$ ]] || { echo "runs.sh: name pretrained, study, factors or stability" >&2; exit 2; }
+[[ $name =~ ^(pretrained|study|factors|stability|ahead)$ ]] || { echo "runs.sh: name pretrained, study, factors, stability or ahead" >&2; exit 2; }
 shift
 runs=$PWD/checkpoints/$name
 [[ $name == pretrained || -f runs/chain/model/model.safetensors ]] || "$python" -m rpg.toy.chain runs/chain
@@ -108,6 +109,19 @@ stability() {
         train urkl_0.03 $rf rpg.kl_coef=0.03 "$@"
         train urkl_0.03_clipped ${rf}_clip_ppo_0.2_0.28 rpg.kl_coef=0.03 "$@"
         train hard_0.2_0.28 ${rf}_clip_ppo_0.2_0.28 "$hard" "$@"
+    done
+}
+
+ahead() {
+    local seed pi_old rate=1e-4 rf=rpg_cpu_urkl1e-4_rf
+    local four=(schedule=async trainer.v1.colocate_async.num_warmup_batches=4 trainer.test_freq=3)
+    for seed in ${SEEDS:-1 2 3 4 5 6 7 8}; do
+        for pi_old in recomputed decoupled behavior; do
+            train "clip-$pi_old" ${rf}_clip_ppo_0.2_0.28 "${four[@]}" "pi_old=$pi_old" "$@"
+        done
+        for pi_old in recomputed decoupled behavior; do
+            train "none-$pi_old" $rf "${four[@]}" "pi_old=$pi_old" "$@"
+        done
     done
 }
 
