@@ -157,6 +157,7 @@ here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), s
 class Unit:
     pass
 units = [Unit.options(scheduling_strategy=here).remote() for _ in range(4)]  # as TransferQueue's
+ray.wait([unit.__ray_ready__.remote() for unit in units], num_returns=3)  # else the group may be first
 group = ray.util.placement_group([{"CPU": 3, "GPU": 1}], strategy="STRICT_PACK")  # as verl's
 until = time.monotonic() + 120
 while not awaited().startswith("4 CPU, 1 GPU") and time.monotonic() < until:
