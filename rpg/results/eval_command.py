@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
 
     Returns 1 if a part of the result was left out of the table, 2 if everything was.
     """
+    if Path(args.script).is_dir():
+        raise ResultsError(f"{args.script}: is a directory; use rpg eval NAME --checkpoint {args.script}")
     script = recipe.find(args.script)
     checkpoint = find_checkpoint(args.checkpoint, contents=False)[0] if args.checkpoint else None
     default = (
