@@ -62,7 +62,12 @@ def test_the_laboratory_and_every_table_and_picture(tmp_path, capsys):
     capsys.readouterr()
     assert studies.main(["--out", str(tmp_path)]) == 0
     assert capsys.readouterr().out.count("## ") == len(studies.STUDIES)
-    assert {path.name for path in tmp_path.glob("*.png")} == {"study.png", "stability.png", "gradient.png"}
+    assert {path.name for path in tmp_path.glob("*.png")} == {
+        "pretrained.png",
+        "study.png",
+        "stability.png",
+        "gradient.png",
+    }
 
 
 @pytest.mark.full
