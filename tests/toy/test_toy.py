@@ -74,6 +74,13 @@ def test_a_refused_build_changes_no_file(train, test, named, tmp_path, capsys) -
     assert contents(tmp_path) == before
 
 
+def test_sizes_and_operands_are_those_asked_for(tmp_path: Path) -> None:
+    sizes = ["--train-size", "7", "--test-size", "3", "--low", "40", "--high", "59"]
+    sums = [[int(row["reward_model"]["ground_truth"]) for row in rows] for rows in build(tmp_path, *sizes)]
+    assert [len(split) for split in sums] == [7, 3]
+    assert all(80 <= number <= 118 for split in sums for number in split)
+
+
 def test_files_written_together_are_all_replaced_or_none(tmp_path: Path) -> None:
     def no_space():
         yield make_row(problem)
