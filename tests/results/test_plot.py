@@ -176,11 +176,10 @@ def test_the_colours_of_a_sweep_follow_the_setting():
 
 
 def test_long_names_are_shortened_and_differ():
+    short = shortened(["a" * 60, "b" * 60, f"{'a' * 30}x{'a' * 29}"], 20).values()
+    assert len({*short}) == 3
+    assert max(map(len, short)) <= 20
     names = [f"{'sweep-' * 26}{end}" for end in ("0", "1")]
-    assert list(shortened(names, 40).values()) == ["sweep-swee…0", "sweep-swee…1"]
-    many = [f"{letter * 60}" for letter in "ab"] + [f"{'a' * 30}x{'a' * 29}"]
-    assert len({*shortened(many, 20).values()}) == 3
-    assert max(map(len, shortened(many, 20).values())) <= 20
     looks = looks_of([f"RPG-URKL (data {name})" for name in names])
     text = save(figure([Panel(f"{'long-' * 20}accuracy", {}, is_validation=True)], looks), "svg").decode()
     assert names[0] not in text

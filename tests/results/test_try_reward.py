@@ -44,38 +44,27 @@ def test_name_and_keywords_are_those_of_a_run(tried):
     code, said = tried("--function", "first", "--keywords", "scale=2.5")
     assert code == 0
     assert "mean score of right 2.5" in said
-    assert tried("--function", "first", "--rows", "2")[1].count(", right (") == 2
-
-
-def test_wrong_answers_above_right_ones_are_an_error(tried):
-    code, said = tried("--function", "second")
+    code, said = tried("--function", "second", "--rows", "2")
     assert code == 1
+    assert said.count(", right (") == 2
     assert "wrong answers score as high as right ones" in said
 
 
 VERLS = "data_source, solution_str, ground_truth, extra_info"
-MATH_VERIFY = """
-from math_verify import parse, verify
-def reward(response, answer):
-    return verify(parse(f'${answer}$'), parse(response))
-"""
 
 
 @pytest.mark.parametrize(
     ("source", "code"),
     [
-        ("def reward(response, answer, row):\n    return float(f'Answer: {answer}' in response)", 0),
         (f"async def mine({VERLS}):\n    return ground_truth in solution_str", 0),
-        (MATH_VERIFY, 0),
         ("def reward(response, answer):\n    return 1.0", 1),  # a wrong answer scores like the right one
         ("def reward(response, answer):\n    return 1 / 0", 1),
-        ("def reward(response, answer):\n    return 'yes'", 1),
-        ("def reward(response, answer):\n    return {'score': answer in response, 'format': {'box': 1}}", 1),
         ("import no_such_module\ndef reward(response, answer):\n    return 1.0", 1),
         ("def reward(response):\n    return 1.0", 2),
     ],
 )
 def test_forms_and_faults_of_a_reward(tried, source, code):
+    """tests/rewards/test_own_reward.py has more of them."""
     assert tried(source=source)[0] == code
 
 
@@ -93,9 +82,7 @@ def test_responses_of_a_file(tried, tmp_path):
     ("lines", "said"),
     [
         ([], "no response in it"),
-        ([{}], "response"),
         ([5], "line 1: 5 is not a record of this file; correct or remove the line"),
-        ([{"x": "a\ud800"}], r"line 1: '\ud800' is half a character; correct or remove the line"),
         ([{"response": None}], "the response None is not text"),
         (["a", "b", "c", "d"], "has 3 rows, and 4 responses are given"),
         ([{"output": "a", "gts": "no such answer"}], "is to a problem with the answer 'no such answer'"),
@@ -111,8 +98,6 @@ def test_a_file_without_rows_tried_nothing(tmp_path, capsys):
     (tmp_path / "mine.py").write_text("def reward(response, answer):\n    return 1.0\n")
     write_parquet([], tmp_path / "empty.parquet")
     assert main(["score", str(tmp_path / "empty.parquet"), "--reward", str(tmp_path / "mine.py")]) == 2
-    with pytest.raises(SystemExit):
-        main(["score", str(tmp_path / "empty.parquet"), "--reward", str(tmp_path / "mine.py"), "--rows", "0"])
     assert main(["score", str(tmp_path / "empty.parquet"), "--reward", "pkg://no.such.module"]) == 2
     assert "pkg://no.such.module: no such module" in capsys.readouterr().err
 
