@@ -113,8 +113,7 @@ def has_reader(pipe: Path) -> bool:
     ("number", "code", "word", "moment"),
     [
         (signal.SIGINT, 130, "interrupted", "at once"),
-        (signal.SIGINT, 130, "interrupted", "in rpg train"),
-        (signal.SIGTERM, 143, "terminated", "in pre-flight"),
+        (signal.SIGTERM, 143, "terminated", "in rpg train"),
         (signal.SIGHUP, 129, "hung up", "in pre-flight"),
     ],
 )

@@ -64,9 +64,7 @@ def test_a_log_whose_run_left_no_checkpoint_is_kept(tmp_path, mode, steps, kept)
     rundir.prepare(run, {})
     assert [path.read_bytes() for path in tmp_path.glob("metrics.until-*.jsonl")] == [b"".join(map(line, steps))] * kept
     assert (tmp_path / "metrics.jsonl").exists() is not kept
-    start = json.loads((tmp_path / fingerprint.HISTORY).read_text())
-    assert start["versions"]["torch"]
-    assert "git_commit" in start
+    assert {"versions", "git_commit"} <= json.loads((tmp_path / fingerprint.HISTORY).read_text()).keys()
 
 
 def test_a_validation_alone_does_not_rewrite_a_training(tmp_path):
@@ -161,8 +159,7 @@ def test_metrics_are_continued(tmp_path, monkeypatch):
 
 def test_a_finished_run_is_not_started_again(tmp_path):
     def run(steps, **settings):
-        return config(tmp_path, trainer__total_training_steps=steps, trainer__default_local_dir=str(tmp_path),
-                      trainer__resume_mode="auto", **settings)  # fmt: skip
+        return config(tmp_path, trainer__total_training_steps=steps, trainer__resume_mode="auto", **settings)
 
     fingerprint.record(tmp_path, run(6), 0, {})
     assert rundir.finished(run(6)) is None
