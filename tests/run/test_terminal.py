@@ -151,12 +151,3 @@ def test_a_build(terminal, tmp_path):
     assert_in_order(build.text(), most=2)
     assert build.text().strip().endswith("rpg data: interrupted")
     assert not (tmp_path / "data").exists()
-
-
-def test_the_toy_model(terminal):
-    demo = terminal(*CLI, "demo", "--model", "toy", "--prepare-only", "--dir", "toy")
-    demo.wait_for(" s  loss")  # after ten seconds
-    demo.press_ctrl_c()
-    assert demo.wait() == 130
-    assert_in_order(demo.text(), most=8)
-    assert "Traceback" not in demo.text()

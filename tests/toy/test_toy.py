@@ -165,6 +165,7 @@ def test_the_gain_of_three_validations_is_judged(demo, tmp_path):
     assert (tmp_path / "demo" / "accuracy.png").stat().st_size > 1000
     assert read_curve(tmp_path / "demo" / "metrics.jsonl", "toy_sum").accuracy == [(0, 0.3), (2, 0.5), (3, 0.7)]
     assert demo(0.3, 0.5, 0.4)[0] == 1
+    assert main(["demo", "--model", "toy", "--dir", str(tmp_path), "--prepare-only"]) == 0  # starts no run
 
 
 @pytest.mark.parametrize("text", [f"{OWN[0]}=x", "trainer={default_local_dir:/x}", "~data", "++data.train_files=x"])
