@@ -218,7 +218,6 @@ TRIED = [  # arguments in a directory with a CSV, a reward and two runs; exit co
     ("--version", 0, PROJECT["version"]),
     ("list", 0, "grpo_7b_async"),
     ("plan rpg_7b_urkl1e-4 --json", 0, '"fits": true'),
-    ("lab", 2, "python -m scripts.studies.lab"),
     ("doctor", 0, "checks passed"),  # one looks for the losses in verl's registry
     ("doctor grpo_cpu", 1, "has no cachetools, fastapi, msgspec, transfer_queue, uvicorn, zmq, vllm; "),
     ("train grpo_cpu", 2, "{here}/runs/toy/model: no such directory; "),

@@ -167,11 +167,6 @@ class RunLog:
             name: match["data_source"] for name, match in matches.items() if match and match["variable"] == variable
         }
 
-    @property
-    def accuracy_metrics(self) -> dict[str, str]:
-        """Metric of the log -> data_source, for the metrics of accuracy."""
-        return self.validations("acc")
-
     def accuracies(self) -> dict[str, pd.Series]:
         """Return benchmark -> Mean@k by step. The mean@1 of a file with each problem k times is Mean@k, too.
 
@@ -179,7 +174,7 @@ class RunLog:
             ResultsError: one benchmark under two data_source spellings at the same step.
         """
         by_benchmark: dict[str, pd.Series] = {}
-        for metric, source in self.accuracy_metrics.items():
+        for metric, source in self.validations("acc").items():
             benchmark = benchmark_of(source)
             both = pd.concat([by_benchmark.get(benchmark, pd.Series(dtype=float)), self.series(metric)]).sort_index()
             if both.index.has_duplicates:
@@ -277,7 +272,7 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
             notes.append(Note(f"{metric} is not finite at step {steps[0]}{more}; left out", left_out=True))
     failed, failures = read_failures(directory / LEFT_OUT)
     run = RunLog(str(name), path, directory, metrics, config, environment, (*notes, *failures), failed)
-    accurate = set(run.accuracy_metrics.values())
+    accurate = set(run.validations("acc").values())
     for metric, source in run.validations("reward").items():
         if source not in accurate:
             why = "the reward function returned no acc, so verl logged the score"

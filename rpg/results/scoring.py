@@ -48,7 +48,7 @@ def score_run(run: RunLog, judge: str | None, out: Path) -> list[Note]:
     with tempfile.TemporaryDirectory(dir=out.parent) as folder:  # created only when complete
         partial = Path(folder) / out.name
         (partial / "validation").mkdir(parents=True)
-        lines, notes, logged = [], [], run.accuracy_metrics
+        lines, notes, logged = [], [], run.validations("acc")
         for step in run.metrics[list(logged)].dropna(how="all").index:
             try:
                 samples, left_out = scored(run, step, judge)

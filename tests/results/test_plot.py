@@ -9,8 +9,9 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from rpg.cli import main
-from rpg.registry.labels import METHODS, SCALE, looks_of, places_of
+from rpg.registry.labels import METHODS
 from rpg.results.figures import MOST_POINTS, Figure, Panel, band, draw, figure, make_panels, save, smooth, thin
+from rpg.results.looks import SCALE, looks_of, places_of
 from rpg.results.messages import shortened
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
