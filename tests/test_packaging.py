@@ -97,12 +97,9 @@ def test_what_is_imported_is_declared():
     assert {path.parts[1] for name in OF_A_RUN for path in undeclared[name]} == {"verl_plugin"}
 
 
-def test_an_installed_package_stays():
-    """pip replaces an installed package only for a version that a requirement excludes: base states none."""
+def test_base_excludes_no_version_and_the_extra_is_the_plugins_range():
+    """pip replaces an installed package only for a version that a requirement excludes."""
     assert {*PROJECT["dependencies"]} == {"numpy", "packaging", "shtab", "torch"}  # no versions, no extras
-
-
-def test_the_extra_is_the_plugins_range():
     (verl,) = [one for one in map(Requirement, SYSTEM) if one.name == "verl"]
     assert verl.specifier == SpecifierSet(VERSIONS)
 

@@ -22,6 +22,7 @@ from rpg.files import manifest
 from rpg.results import reproduction
 from rpg.results.messages import ResultsError
 from rpg.results.rows import choose, rows_of
+from tests.builders.checkpoints import write_complete
 from tests.builders.toy_run import run_config
 from tests.terminal import Terminal, assert_in_order
 
@@ -65,47 +66,34 @@ def starts(directory: Path) -> list[int]:
 
 
 @pytest.mark.slow
-def test_what_is_missing_is_run_and_what_is_done_never_again(interpreter, tmp_path, capsys):
+def test_what_is_missing_is_run_and_what_is_done_never_again(interpreter, tmp_path, monkeypatch, capsys):
+    """A run that fails is named, and the rest is done."""
+    monkeypatch.setenv("STAND_IN_FAILS", "grpo_cpu-seed1")
     out = tmp_path / "out"
+    assert reproduce(out, *TWO, "--seeds", "1", "3") == 1
+    printed, log = capsys.readouterr(), out / "logs/grpo_cpu-seed1.log"
+    assert "0 of 4 runs done, 8 steps left" in printed.out
+    assert f"failed: grpo_cpu-seed1: ended at step 1 with exit code 7; {log}" in printed.err
+    assert log.read_text().endswith("broken on purpose\n")
+    assert "not in this table: grpo_cpu-seed1" in (out / "table.md").read_text()
+
+    monkeypatch.delenv("STAND_IN_FAILS")
     assert reproduce(out, *TWO, "--seeds", "1", "3") == 0
-    assert "0 of 4 runs done, 8 steps left" in capsys.readouterr().out
+    assert "3 of 4 runs done, 1 steps left" in capsys.readouterr().out
     runs = [out / "runs" / f"{name}-seed{seed}" for seed in (1, 3) for name in NAMES]
     assert [steps(run) for run in runs] == [[0, 1, 2]] * 4
+    assert [starts(run) for run in runs] == [[0, 1], [0], [0], [0]]
     table = (out / "table.md").read_text()
     # accuracies at step 2: 0.21 and 0.23, whose mean is 0.22 and whose standard error sqrt(0.0002 / 2)
     assert "| GRPO | 0.2200 ± 0.0100 | 0.2200 ± 0.0100 |" in table  # not bold: both rows have it
     assert [record["runs"] for record in csv.DictReader((out / "table.csv").open())] == ["2", "2"]
     assert all((out / name).is_file() for name in ("panels.png", "panels.svg", "index.html"))
 
-    assert reproduce(out, *TWO, "--seeds", "1", "3") == 0
-    assert "4 of 4 runs done, 0 steps left" in capsys.readouterr().out
-    assert [starts(run) for run in runs] == [[0]] * 4
-
     assert reproduce(out, *TWO, "--seeds", "3", "--steps", "3") == 0  # more steps are gone on with
-    assert [starts(run) for run in runs] == [[0], [0], [0, 2], [0, 2]]
+    assert [starts(run) for run in runs] == [[0, 1], [0], [0, 2], [0, 2]]
     assert steps(runs[2]) == [0, 1, 2, 3]
     assert reproduce(out, *TWO, "--seeds", "3") == 2
     assert "--steps 3" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_run_that_fails_is_named_and_the_rest_is_done(interpreter, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("STAND_IN_FAILS", "grpo_cpu-seed1")
-    out = tmp_path / "out"
-    assert reproduce(out, *TWO) == 1
-    printed = capsys.readouterr()
-    log = out / "logs" / "grpo_cpu-seed1.log"
-    assert f"failed: grpo_cpu-seed1: ended at step 1 with exit code 7; {log}" in printed.err
-    assert log.read_text().endswith("broken on purpose\n")
-    table = (out / "table.md").read_text()
-    assert "RPG-URKL |" in table
-    assert "\n| GRPO |" not in table
-    assert "not in this table: grpo_cpu-seed1" in table
-    monkeypatch.delenv("STAND_IN_FAILS")
-    assert reproduce(out, *TWO) == 0
-    assert "1 of 2 runs done, 1 steps left" in capsys.readouterr().out
-    assert starts(out / "runs/grpo_cpu-seed1") == [0, 1]
-    assert starts(out / "runs/rpg_cpu_urkl1e-4-seed1") == [0]
 
 
 @pytest.mark.slow
@@ -150,7 +138,7 @@ def test_progress_is_the_last_whole_line_of_the_log(tmp_path):
     log.write_text(log.read_text()[:-3])  # its last line torn by a kill
     assert run.step() == 1
     assert "trainer.val_before_train=true" not in run.command()
-    stand_in.save(run.directory, 2)  # no step is left to make, so that a validation has to make the record
+    write_complete(run.directory, 2)  # no step is left to make, so that a validation has to make the record
     assert "trainer.val_before_train=true" in run.command()
 
 

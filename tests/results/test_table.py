@@ -215,18 +215,6 @@ def test_bold_only_where_the_lead_exceeds_the_noise(tmp_path):
     assert list(table.cells["clear_last"]) == [True, False]  # nothing is below the last one
 
 
-def test_a_table_built_twice_is_the_same(tmp_path):
-    """Notes of the log, of samples and of an early end; some input is left out both times."""
-    bad = [(0, {"val-core/aime24/acc/mean@1": 0.1}), (2, {"val-core/aime24/acc/mean@1": float("nan")})]
-    write_run(tmp_path / "a", bad, config("a"))
-    write_samples(tmp_path / "a", 0, [{"input": "p", "gts": "1", "output": "o", "acc": 1.0}])
-    runs, notes = load_runs([tmp_path])
-    first, second = (build_table(runs, notes) for _ in range(2))
-    assert [note.text.partition(" ")[0] for note in first.notes] == ["a:"] * 3
-    assert first.notes == second.notes
-    assert exit_code(first.notes) == exit_code(second.notes) == 1
-
-
 def test_runs_of_different_lengths_and_estimators_have_no_common_rank(tmp_path):
     """Two steps against four: the longer run's 0.9 is not bold; an estimator of the user's makes another method."""
     own = config("own", loss="rpg_rf_urkl")

@@ -50,22 +50,26 @@ def test_name_and_keywords_are_those_of_a_run(tried):
     assert "wrong answers score as high as right ones" in said
 
 
+BOXED = 'def reward(response, answer):\n    return f"boxed{{{answer}}}" in response\n'
 VERLS = "data_source, solution_str, ground_truth, extra_info"
 
 
 @pytest.mark.parametrize(
-    ("source", "code"),
+    ("source", "code", "said"),
     [
-        (f"async def mine({VERLS}):\n    return ground_truth in solution_str", 0),
-        ("def reward(response, answer):\n    return 1.0", 1),  # a wrong answer scores like the right one
-        ("def reward(response, answer):\n    return 1 / 0", 1),
-        ("import no_such_module\ndef reward(response, answer):\n    return 1.0", 1),
-        ("def reward(response):\n    return 1.0", 2),
+        (f"async def mine({VERLS}):\n    return ground_truth in solution_str", 0, "mean score of right 1"),
+        ("def reward(response, answer):\n    return 1.0", 1, "wrong answers score as high as right ones"),
+        (BOXED, 1, "may not see the form that the prompt asks for (Answer: ANSWER)"),
+        ("def reward(response, answer):\n    return 1 / 0", 1, "6 raised"),
+        ("import no_such_module\ndef reward(response, answer):\n    return 1.0", 1, "no_such_module"),
+        ("def reward(response):\n    return 1.0", 2, "mine.py"),
     ],
 )
-def test_forms_and_faults_of_a_reward(tried, source, code):
-    """tests/rewards/test_own_reward.py has more of them."""
-    assert tried(source=source)[0] == code
+def test_forms_and_faults_of_a_reward(tried, source, code, said):
+    """The rows have the paper's prompt. tests/rewards/test_own_reward.py has more forms."""
+    ended, printed = tried(source=source)
+    assert ended == code
+    assert said in printed
 
 
 def test_responses_of_a_file(tried, tmp_path):
@@ -100,11 +104,3 @@ def test_a_file_without_rows_tried_nothing(tmp_path, capsys):
     assert main(["score", str(tmp_path / "empty.parquet"), "--reward", str(tmp_path / "mine.py")]) == 2
     assert main(["score", str(tmp_path / "empty.parquet"), "--reward", "pkg://no.such.module"]) == 2
     assert "pkg://no.such.module: no such module" in capsys.readouterr().err
-
-
-def test_a_reward_that_looks_for_another_form_is_an_error(tried, tmp_path):
-    """The rows have the paper's prompt, which asks for a line Answer:."""
-    (tmp_path / "mine.py").write_text('def reward(response, answer):\n    return f"boxed{{{answer}}}" in response\n')
-    code, said = tried()
-    assert code == 1
-    assert "may not see the form that the prompt asks for (Answer: ANSWER)" in said
