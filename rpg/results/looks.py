@@ -72,4 +72,5 @@ def is_logarithmic(values: Iterable[float]) -> bool:
 
 def _paler(colour: str) -> str:
     """Return a paler colour of the form #rrggbb."""
-    return to_hex([1 - (1 - channel) * 0.55 for channel in to_rgb(colour)])
+    red, green, blue = (1 - (1 - channel) * 0.55 for channel in to_rgb(colour))
+    return to_hex((red, green, blue))

@@ -1,9 +1,7 @@
-"""Reading of damaged, resumed and duplicate logs, and its memory."""
+"""Reading of damaged, resumed and duplicate logs."""
 
 import json
 import math
-import subprocess
-import sys
 
 import pytest
 
@@ -98,34 +96,3 @@ def test_a_run_with_an_unreadable_configuration_is_left_out(tmp_path, content):
     (run,), notes = load(tmp_path)
     assert run.name == "good"
     assert exit_code(notes) == 1
-
-
-MEMORY = """
-import re, sys
-from rpg.cli import main
-code = main(sys.argv[1:])
-print(int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) // 1024)
-sys.exit(code)
-"""
-
-
-def peak(*arguments) -> int:
-    """Return a command's peak memory in MiB."""
-    command = [sys.executable, "-c", MEMORY, *map(str, arguments)]
-    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_what_is_not_drawn(tmp_path):
-    """20,000 lines of 120 metrics, 70 MB: `rpg plot` needs at most 40 MiB more than for five lines."""
-    many = {f"timing_s/part_{number}": 0.123456789 for number in range(117)}
-    data = {"critic/score/mean": 0.5, "actor/entropy": 0.25, "timing_s/step": 1.0, **many}
-    validated = json.dumps({**data, "val-core/aime24/acc/mean@1": 0.5})
-    peaks = []
-    for count in (5, 20_000):
-        folder = write_run(tmp_path / str(count), [], config("r"))
-        texts = (json.dumps(data) if step % 100 else validated for step in range(count))
-        lines = (f'{{"step": {step}, "data": {text}}}\n' for step, text in enumerate(texts))
-        (folder / "metrics.jsonl").write_text("".join(lines))
-        peaks.append(peak("plot", folder, "--out", tmp_path / "plots"))
-    assert peaks[1] - peaks[0] < 40

@@ -38,7 +38,6 @@ def test_only_new_lines_are_read_again_and_a_cut_off_one_waits(tmp_path: Path, c
     with open(tmp_path / "r" / "metrics.jsonl", "r+b") as stream:
         stream.truncate(stream.seek(0, 2) - 5)
     assert watched.read()
-    assert watched.run is not None
     assert watched.run.last_step == 2
 
 
@@ -93,8 +92,6 @@ def test_it_waits_for_a_run_and_ends_with_its_last_step(tmp_path: Path, capsys: 
     assert "no run there yet" in capsys.readouterr().err
     command = [sys.executable, "-m", "rpg.cli", "watch", "--every", "0.1", str(tmp_path / "r")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         assert "waiting for its start" in process.stderr.readline()
         write_config(tmp_path / "r", steps=2)
         assert "no step yet" in process.stdout.readline()

@@ -25,7 +25,6 @@ def started(code: str, **environment: str) -> tuple[subprocess.Popen, str]:
     """Start a waiting process in its own group; return it and its first line."""
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                start_new_session=True, env={**os.environ, **environment})  # fmt: skip
-    assert process.stdout is not None
     return process, process.stdout.readline().strip()
 
 

@@ -34,7 +34,6 @@ def test_a_whole_newest_one_is_left_to_verl(toy, launch):
     write_complete(toy / "run", 4, ranks=1)
     code, run, err = launch()
     assert code == 0
-    assert run is not None
     assert (run.get("trainer.resume_mode"), run.get("trainer.resume_from_path")) == ("auto", None)
     assert "global_step" not in err
 
@@ -45,7 +44,6 @@ def test_a_damaged_newest_one_is_passed_over(toy, launch):
     (write_complete(toy / "run", 4, ranks=1) / OPTIM).write_bytes(b"")
     code, run, err = launch()
     assert code == 0
-    assert run is not None
     assert run.get("trainer.resume_mode") == "resume_path"
     assert run.get("trainer.resume_from_path") == str(toy / "run/global_step_2")
     assert f"{toy / 'run'}: global_step_4 is skipped: {OPTIM}" in err

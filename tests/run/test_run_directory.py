@@ -28,7 +28,6 @@ def test_a_directory_is_one_process_s(tmp_path):
     directory = tmp_path / "deep/run"
     command, pipe = [sys.executable, "-c", HOLD, str(directory)], subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
-    assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     with pytest.raises(Refused, match=rf"\b{process.pid}\b"), rundir.locked(directory):
         pytest.fail("held by two")
@@ -158,7 +157,6 @@ def test_a_finished_run_is_not_started_again(tmp_path):
     assert rundir.finished(run(6)) is None
     (tmp_path / TRACKER).write_text("6")
     message = rundir.finished(run(6))
-    assert message is not None
     assert message.startswith(f"finished at step 6 of 6: {tmp_path}\nraise trainer.total_training_steps to go on")
     assert rundir.finished(run(7)) is None
     assert rundir.finished(run(6, trainer__val_only=True)) is None
