@@ -55,18 +55,12 @@ def test_marks_and_the_impossible_entry_of_paper_tables(capsys):
 
 
 def test_last_best_and_early_stop(tmp_path):
-    table = table_of(tmp_path, {"a": (records([0.1, 0.3, 0.2]), config("a", steps=10))})
+    """NaN is neither last nor best."""
+    table = table_of(tmp_path, {"a": (records([0.1, 0.3, 0.2, float("nan")]), config("a", steps=10))})
     cell = only_cell(table)
     assert [cell[key] for key in ("last", "best", "last_se", "last_low")] == [0.2, 0.3, None, None]
-    assert Note("a: at step 4 of 10, still running or stopped early") in table.notes
-
-
-def test_nan_is_neither_last_nor_best(tmp_path):
-    values = [0.1, 0.3, float("nan")]
-    lines = [(step, {"val-core/aime24/acc/mean@1": value}) for step, value in enumerate(values)]
-    table = table_of(tmp_path, {"bad": (lines, config("bad", steps=2))})
-    assert [only_cell(table)[key] for key in ("last", "best")] == [0.3, 0.3]
-    note = Note("bad: val-core/aime24/acc/mean@1 is not finite at step 2; left out", left_out=True)
+    assert Note("a: at step 6 of 10, still running or stopped early") in table.notes
+    note = Note("a: val-core/aime24/acc/mean@1 is not finite at step 6; left out", left_out=True)
     assert note in table.notes
 
 
@@ -124,14 +118,12 @@ def test_missing_benchmarks_are_dashes(tmp_path):
 
 
 def test_beside_the_paper(tmp_path):
-    table = table_of(tmp_path, {"a": (records([0.1, 0.5]), config("a"))}, paper_table(3))
+    table = table_of(tmp_path / "math", {"a": (records([0.1, 0.5]), config("a"))}, paper_table(3))
     lines = markdown(table).splitlines()
     assert "| &emsp;paper | 0.4542 | 0.5260 |" in lines
     assert "| &emsp;difference | +0.0458 | -0.0260 |" in lines  # 0.5 - 0.4542, 0.5 - 0.5260
-
-
-def test_nothing_in_common_with_the_paper(tmp_path):
-    table = table_of(tmp_path, {"a": (records([0.1, 0.5], benchmark="toy_sum"), config("a"))}, paper_table(8))
+    runs = {"a": (records([0.1, 0.5], benchmark="toy_sum"), config("a"))}
+    table = table_of(tmp_path / "toy", runs, paper_table(8))
     assert any(note.text.startswith("nothing to compare") for note in table.notes)
     assert table.benchmarks == ["toy sums"]  # no columns of dashes
     assert only_cell(table)["paper_last"] is None
