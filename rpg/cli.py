@@ -6,7 +6,6 @@ which does the work and returns the exit code.
 
 import argparse
 import difflib
-import errno
 import importlib
 import io
 import os
@@ -40,9 +39,6 @@ COMMANDS = {  # name: package, what it does, an example
     "reproduce": ("results", "run a table or figure of the paper", "rpg reproduce 8 --seeds 1 2 3 --dry-run"),
     "export": ("results", "convert a checkpoint to Hugging Face's format", "rpg export checkpoints/a --out model"),
 }  # fmt: skip
-RETIRED = {  # name of a command that is gone: what to use instead
-    "lab": "the laboratory is not part of the package; in a checkout: python -m scripts.studies.lab",
-}
 
 
 def command(name: str) -> ModuleType:
@@ -54,25 +50,11 @@ def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; the exit code is the subcommand's, or 2 if it needs an extra of this package."""
     argv = sys.argv[1:] if argv is None else argv
     os.environ.setdefault(version.SAID, "1")  # the line about the tier is for plain verl; commands check the version
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # until this process ends
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        print("rpg: the current directory was removed; change to another", file=sys.stderr)
-        return 2
     try:
         return _main(argv)
     except KeyboardInterrupt:
         print(f"{' '.join(['rpg', *argv[:1]])}: interrupted", file=sys.stderr)
         return 130
-    except OSError as error:
-        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO):
-            raise
-        print(f"rpg: the output cannot be written: {error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except ImportError as error:
         if (message := version.missing_extra(error)) is None:
             raise
@@ -98,9 +80,6 @@ def _main(argv: list[str]) -> int:
             command(name).configure(subparser)
     if not argv:
         parser.print_help(sys.stderr)
-        return 2
-    if argv[0] in RETIRED:
-        print(f"rpg {argv[0]}: {RETIRED[argv[0]]}", file=sys.stderr)
         return 2
     if not argv[0].startswith("-") and argv[0] not in COMMANDS:
         near = difflib.get_close_matches(argv[0], COMMANDS, n=1)

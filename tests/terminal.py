@@ -45,10 +45,7 @@ class Terminal:
         self._copier.start()
 
     def _copy(self) -> None:
-        with (
-            open(self.output, "ab", buffering=0) as stream,
-            contextlib.suppress(OSError),
-        ):  # EIO: nobody writes
+        with open(self.output, "ab", buffering=0) as stream, contextlib.suppress(OSError):  # EIO: nobody writes
             while not self._closing.is_set():
                 if select.select([self._master], [], [], 0.1)[0]:
                     stream.write(os.read(self._master, 65536))

@@ -70,18 +70,9 @@ def wheel(tmp_path_factory) -> Path:
 
 
 def test_contents(wheel):
+    """What the commands below do not need."""
     names = set(zipfile.ZipFile(wheel).namelist())
-    for needed in (
-        "rpg/objectives/losses.py",
-        "rpg/verl_plugin/cpu/preload/client.py",
-        "rpg/results/paper_tables.csv",
-        "rpg/rewards/verified/units.txt",
-        "rpg/recipe/launch.sh",
-        "rpg/recipe/config/rpg_trainer.yaml",
-        "rpg/recipe/config/profile/cpu.yaml",
-        "rpg/recipe/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh",
-    ):
-        assert needed in names
+    assert {"rpg/verl_plugin/cpu/preload/client.py", "rpg/rewards/verified/units.txt"} <= names
     assert {name.partition("/")[0] for name in names} == {"rpg", f"rpg_verl-{PROJECT['version']}.dist-info"}
 
 
@@ -106,12 +97,9 @@ def test_what_is_imported_is_declared():
     assert {path.parts[1] for name in OF_A_RUN for path in undeclared[name]} == {"verl_plugin"}
 
 
-def test_an_installed_package_stays():
-    """pip replaces an installed package only for a version that a requirement excludes: base states none."""
+def test_base_excludes_no_version_and_the_extra_is_the_plugins_range():
+    """pip replaces an installed package only for a version that a requirement excludes."""
     assert {*PROJECT["dependencies"]} == {"numpy", "packaging", "shtab", "torch"}  # no versions, no extras
-
-
-def test_the_extra_is_the_plugins_range():
     (verl,) = [one for one in map(Requirement, SYSTEM) if one.name == "verl"]
     assert verl.specifier == SpecifierSet(VERSIONS)
 
@@ -221,25 +209,13 @@ def test_base_alone(wheel, tmp_path):
     assert "has no verl, hydra" in launched
 
 
-@pytest.mark.slow
-def test_the_plugin(installed, tmp_path):
-    code = (
-        "import rpg, verl; from pathlib import Path\n"
-        "from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY as losses\n"
-        f"assert Path(rpg.__file__).is_relative_to({str(installed.site)!r}), rpg.__file__\n"
-        "assert 'rpg_rf_urkl_clip_ppo' in losses\n"
-    )
-    installed.run(tmp_path, "python", "-c", code)
-
-
 MINE = "data build --from mine.csv --question Q --answer A --data-source MATH --test-rows 4"
 RUNS = "checkpoints/seed1 checkpoints/seed2"
 TRIED = [  # arguments in a directory with a CSV, a reward and two runs; exit code, a part of the output
     ("--version", 0, PROJECT["version"]),
     ("list", 0, "grpo_7b_async"),
     ("plan rpg_7b_urkl1e-4 --json", 0, '"fits": true'),
-    ("lab", 2, "python -m scripts.studies.lab"),
-    ("doctor", 0, "checks passed"),
+    ("doctor", 0, "checks passed"),  # one looks for the losses in verl's registry
     ("doctor grpo_cpu", 1, "has no cachetools, fastapi, msgspec, transfer_queue, uvicorn, zmq, vllm; "),
     ("train grpo_cpu", 2, "{here}/runs/toy/model: no such directory; "),
     ("reproduce 8 --dry-run --profile cpu --methods grpo", 1, "refused: GRPO\n"),
@@ -294,21 +270,6 @@ def test_runs_start_from_the_wheel(installed, tmp_path):
         config = yaml.safe_load(printed[printed.index("actor_rollout_ref:") :].partition("\nmetrics, configuration")[0])
         assert config["actor_rollout_ref"]["model"]["path"] == str(model)
         assert config["data"]["train_files"] == str(tmp_path / "runs/toy/toy_train.parquet")
-    code = (
-        "from pathlib import Path\n"
-        "from rpg.results.rows import rows_of\n"
-        "print(*(row.script(profile).is_file() for row in rows_of(8) for profile in ('gpu', 'cpu')))\n"
-    )
-    assert set(installed.run(tmp_path, "python", "-c", code).split()) == {"True"}
-
-
-@pytest.mark.full
-def test_the_toy_model(installed, tmp_path):
-    """`rpg train` looks for the model where `rpg demo` makes it: only a run's packages are missing."""
-    installed.run(tmp_path, "rpg", "demo", "--model", "toy", "--prepare-only")
-    # the folder for temporary files is too long for Ray's sockets
-    (missing,) = installed.run(tmp_path, "rpg", "train", "grpo_cpu", code=2, TMPDIR="/tmp").splitlines()
-    assert "has no cachetools" in missing
 
 
 @pytest.mark.full

@@ -39,15 +39,10 @@ def prepare(directory: Path) -> None:
 
 
 @pytest.mark.slow
-def test_data_and_reward(tmp_path: Path):
+def test_data_and_reward_few_shot_and_reasoning_gym(tmp_path: Path):
     prepare(tmp_path)
     assert (tmp_path / "data" / "mine_test.parquet").is_file()
-
-
-@pytest.mark.slow
-def test_few_shot_and_reasoning_gym(tmp_path: Path):
     pytest.importorskip("reasoning_gym")
-    prepare(tmp_path)
     for section in ("A base model", "reasoning-gym"):
         shell(blocks(section, "bash")[0], tmp_path)
 

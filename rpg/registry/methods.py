@@ -113,12 +113,7 @@ RPG_LOSS = {
 # no filter and no overlong penalty, which come from DAPO
 PLAIN = {"filters": False, "overlong": False}
 # Dr. GRPO (2503.20783, Section 3): no division by the deviation, a constant instead of the number of tokens
-DR_GRPO = {
-    "estimator": "grpo",
-    "divided": False,
-    "aggregation": "seq-mean-token-sum-norm",
-    "loss_scale": RESPONSE,
-}
+DR_GRPO = {"estimator": "grpo", "divided": False, "aggregation": "seq-mean-token-sum-norm", "loss_scale": RESPONSE}
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,7 @@ SCHEDULE = {"": {}, "async": {"schedule": "async"}}
 REFERENCE = {"": {}, "noiterref": {"reference": "fixed"}}
 PARTS: dict[str, list[dict[str, dict[str, str]]]] = {
     "7b": [OPTIM, {"": {}, "7binstruct": {"model": "qwen2.5-7b-instruct"}}, SCHEDULE],
-    "4b": [
-        REFERENCE,
-        OPTIM,
-        {context: {"context": context} for context in ("2k", "4k", "8k")},
-        SCHEDULE,
-    ],
+    "4b": [REFERENCE, OPTIM, {context: {"context": context} for context in ("2k", "4k", "8k")}, SCHEDULE],
     "1gpu": [{"": {}, "lora": {"adapter": "lora"}}],
     "cpu": [REFERENCE, OPTIM, {"": {}, "smollm2": {"model": "smollm2"}}, SCHEDULE],
 }

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rpg.files.atomic import CONFIG
-from rpg.results.messages import ResultsError, printable
+from rpg.results.messages import ResultsError, end_of, printable
 from rpg.results.run_settings import setting
 from rpg.results.runs import read_lines, read_mapping
 
@@ -34,6 +34,5 @@ def answers(run: Path, count: int, width: int) -> Iterator[str]:
     for problem, answer, truth, score in samples[-count:]:
         yield ""
         for label, text in (("problem", problem), ("answer", answer), ("truth", truth), ("score", score)):
-            shown = printable(" ".join(str(text).split()))
-            cut = f"...{shown[-TAIL:]}" if len(shown) > TAIL else shown
-            yield textwrap.fill(f"{label:<8} {cut}", width, subsequent_indent=" " * 9)
+            shown = end_of(printable(" ".join(str(text).split())), TAIL)
+            yield textwrap.fill(f"{label:<8} {shown}", width, subsequent_indent=" " * 9)

@@ -17,7 +17,7 @@ from rpg.dotted import leaves
 from rpg.logged import REWARDS, is_validation
 from rpg.names import ACCURACY, TRAINING_REWARD
 from rpg.registry.datasets import benchmark_of
-from rpg.results.messages import Note, ResultsError, printable
+from rpg.results.messages import Note, ResultsError, end_of, printable
 from rpg.results.run_settings import differing, settings
 from rpg.results.runs import RunLog, load_runs, not_of_one_kind
 from rpg.results.samples import read_samples
@@ -189,5 +189,4 @@ def show(report: dict[str, Any]) -> None:
 
 def short(text: str) -> str:
     """Return the text in one line; of a long text only the end, which has the answer."""
-    line = printable(" ".join(text.split()))
-    return line if len(line) <= LETTERS else f"… {line[-LETTERS:]}"
+    return end_of(printable(" ".join(text.split())), LETTERS)

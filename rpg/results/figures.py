@@ -17,14 +17,14 @@ import pandas as pd
 matplotlib.use("Agg")
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from rpg.logged import ALL_GROUPS, REWARDS, is_validation
-from rpg.registry.labels import SCALE, is_logarithmic, places_of, scale_of
 from rpg.registry.methods import Look
+from rpg.results.looks import COLOURS, is_logarithmic, places_of, scale_of
 from rpg.results.messages import printable, shortened
 from rpg.results.samples import pass_by_step
 from rpg.results.table import Table
@@ -220,8 +220,7 @@ def _colour_bar(fig: Figure, all_axes: list[Axes], setting: str, values: dict[st
     """Draw the scale of the setting in which many rows differ, in place of a legend."""
     kind = LogNorm if is_logarithmic(values.values()) else Normalize
     shown, places = sorted(values.values()), places_of(list(values))
-    colours = LinearSegmentedColormap.from_list("", SCALE)
-    mappable = ScalarMappable(kind(shown[0], shown[-1]), colours)
+    mappable = ScalarMappable(kind(shown[0], shown[-1]), COLOURS)
     bar = fig.colorbar(mappable, ax=all_axes, location="bottom", aspect=60, shrink=0.6)
     ticks = [values[min(places, key=lambda label: abs(places[label] - part / 4))] for part in range(5)]
     bar.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])

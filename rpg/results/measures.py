@@ -10,15 +10,7 @@ from typing import Any
 from rpg.config.keys import KEYS, ROWS
 from rpg.dotted import leaves
 from rpg.logged import ALL_GROUPS, BATCH
-from rpg.names import (
-    ACCURACY,
-    BEST,
-    CLIPPED_TOKENS,
-    EFFECTIVE_SAMPLE_SIZE,
-    ENTROPY,
-    RESPONSE_LENGTH,
-    TRAINING_REWARD,
-)
+from rpg.names import ACCURACY, BEST, CLIPPED_TOKENS, EFFECTIVE_SAMPLE_SIZE, ENTROPY, RESPONSE_LENGTH, TRAINING_REWARD
 from rpg.results.messages import NAME, listed, shortened
 from rpg.results.run_settings import judge_of_config, setting
 

@@ -104,6 +104,11 @@ def refusing(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse
     return run
 
 
+def end_of(text: str, letters: int) -> str:
+    """Return the text, or the end of a longer one: prompts end in the problem, responses in the answer."""
+    return text if len(text) <= letters else f"… {text[-letters:]}"
+
+
 def printable(text: str) -> str:
     """Return the text in one line, with unprintable characters as Python escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

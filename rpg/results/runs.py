@@ -13,7 +13,7 @@ import pandas as pd
 import yaml
 
 from rpg.config.fingerprint import HISTORY
-from rpg.config.keys import KEYS, by_name
+from rpg.config.keys import by_name
 from rpg.data.readers import DataError, parse_json
 from rpg.files.atomic import CONFIG, ENVIRONMENT, LEFT_OUT
 from rpg.logged import VALIDATED, training_reward
@@ -167,11 +167,6 @@ class RunLog:
             name: match["data_source"] for name, match in matches.items() if match and match["variable"] == variable
         }
 
-    @property
-    def accuracy_metrics(self) -> dict[str, str]:
-        """Metric of the log -> data_source, for the metrics of accuracy."""
-        return self.validations("acc")
-
     def accuracies(self) -> dict[str, pd.Series]:
         """Return benchmark -> Mean@k by step. The mean@1 of a file with each problem k times is Mean@k, too.
 
@@ -179,7 +174,7 @@ class RunLog:
             ResultsError: one benchmark under two data_source spellings at the same step.
         """
         by_benchmark: dict[str, pd.Series] = {}
-        for metric, source in self.accuracy_metrics.items():
+        for metric, source in self.validations("acc").items():
             benchmark = benchmark_of(source)
             both = pd.concat([by_benchmark.get(benchmark, pd.Series(dtype=float)), self.series(metric)]).sort_index()
             if both.index.has_duplicates:
@@ -277,17 +272,11 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
             notes.append(Note(f"{metric} is not finite at step {steps[0]}{more}; left out", left_out=True))
     failed, failures = read_failures(directory / LEFT_OUT)
     run = RunLog(str(name), path, directory, metrics, config, environment, (*notes, *failures), failed)
-    accurate = set(run.accuracy_metrics.values())
+    accurate = set(run.validations("acc").values())
     for metric, source in run.validations("reward").items():
         if source not in accurate:
             why = "the reward function returned no acc, so verl logged the score"
             run.notes += (Note(f"no accuracy of {source}: {why} ({metric}); left out", left_out=True),)
-    for file, key, value, kind in (
-        (CONFIG, KEYS["steps"], run.planned_steps, int | float),
-        (ENVIRONMENT, "method", environment.get("method"), str),
-    ):
-        if value is not None and not isinstance(value, kind):
-            raise ResultsError(f"{directory / file}: {key}={value!r:.60} cannot be used; restore or remove the file")
     run.accuracies()  # reject it here, so that other runs can still be shown
     return run
 
@@ -307,12 +296,9 @@ def read_mapping(path: Path) -> dict[str, Any]:
     """Read a YAML or JSON file with a mapping. Raises ResultsError for other content."""
     try:
         content = yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date of another month is a ValueError
         reason = " ".join(str(error).split()).replace('in "<byte string>",', "at")
         raise ResultsError(f"{path}: cannot be read: {reason}; restore or remove it") from error
-    except (ValueError, RecursionError) as error:
-        what = "a date or number in it cannot be read, or it is nested too deeply"
-        raise ResultsError(f"{path}: {what}; restore or remove it") from error
     if not isinstance(content, dict):
         raise ResultsError(f"{path}: holds no settings; restore or remove it")
     return content

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from rpg.data.published import question
 from rpg.data.readers import DataError, read_file
 from rpg.registry.datasets import benchmark_of
-from rpg.results.messages import Note, ResultsError
+from rpg.results.messages import Note, ResultsError, end_of
 from rpg.results.run_settings import setting
 from rpg.results.runs import RunLog, read_lines
 from rpg.rewards.extract import ANSWER_END
@@ -81,7 +81,7 @@ def read_samples(run: RunLog, step: int) -> tuple[pd.DataFrame, list[Note]]:
         return line if line.keys() >= FIELDS else {key: line[key] for key in FIELDS}  # KeyError names the missing field
 
     file = run.directory / "validation" / f"{step}.jsonl"
-    logged = {source: run.series(metric).get(step) for metric, source in run.accuracy_metrics.items()}
+    logged = {source: run.series(metric).get(step) for metric, source in run.validations("acc").items()}
     logged = {source: value for source, value in logged.items() if value is not None}
     notes: list[Note] = []
     samples = pd.DataFrame(read_lines(file, sample)[0] if file.exists() and logged else [], dtype=object)
@@ -203,12 +203,8 @@ def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, flo
             for sample in read_samples(run, step)[0].drop_duplicates(["input", "gts"]).to_dict("records"):
                 problem = str(sample["input"]), str(sample["gts"])
                 if problem in answers or len(answers) < SHOWN_PROBLEMS:
-                    answers.setdefault(problem, []).append((step, _shortened(sample["output"]), float(sample["acc"])))
+                    response = end_of(sample["output"], SHOWN_LETTERS)
+                    answers.setdefault(problem, []).append((step, response, float(sample["acc"])))
     except (ResultsError, OSError):
         return []
-    return [(_shortened(text), truth, shown) for (text, truth), shown in answers.items()]
-
-
-def _shortened(text: str) -> str:
-    """Return the text or its end: prompts end in the problem, responses in the answer."""
-    return text if len(text) <= SHOWN_LETTERS else f"… {text[-SHOWN_LETTERS:]}"
+    return [(end_of(text, SHOWN_LETTERS), truth, shown) for (text, truth), shown in answers.items()]

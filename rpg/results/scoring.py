@@ -48,7 +48,7 @@ def score_run(run: RunLog, judge: str | None, out: Path) -> list[Note]:
     with tempfile.TemporaryDirectory(dir=out.parent) as folder:  # created only when complete
         partial = Path(folder) / out.name
         (partial / "validation").mkdir(parents=True)
-        lines, notes, logged = [], [], run.accuracy_metrics
+        lines, notes, logged = [], [], run.validations("acc")
         for step in run.metrics[list(logged)].dropna(how="all").index:
             try:
                 samples, left_out = scored(run, step, judge)
@@ -127,22 +127,19 @@ def reward_of(run: RunLog) -> Callable[..., Any]:
     if not path:
         raise ResultsError(f"{run.directory}: no reward function in {CONFIG}; give --judge")
     name = setting(run.config, "reward_function") or "compute_score"
-    if path.startswith("pkg://"):
+    keywords = setting(run.config, "reward_options") or {}
+    if path.startswith("pkg://") and path != ADAPTER:
         try:
-            function = getattr(importlib.import_module(path.removeprefix("pkg://")), name)
+            return partial(getattr(importlib.import_module(path.removeprefix("pkg://")), name), **keywords)
         except (ImportError, AttributeError) as error:
             raise ResultsError(f"{path}: {type(error).__name__}: {error}") from error
-    else:  # a run of before the adapter
-        function = partial(user_reward.compute_score, file=path, function=name)
-    keywords = setting(run.config, "reward_options") or {}
-    if path == ADAPTER or not path.startswith("pkg://"):
-        name = USUAL_NAME if path == ADAPTER else name
-        try:
-            user_reward.load(keywords.get("file", path), keywords.get("function", name))
-        except RewardError as error:
-            raise ResultsError(str(error)) from error
-        function = partial(function, reward_limit=setting(run.config, "reward_limit"))
-    return partial(function, **keywords)
+    if path != ADAPTER:  # a file that verl opens itself
+        keywords = {"file": path, "function": name, **keywords}
+    try:
+        user_reward.load(keywords.get("file", path), keywords.get("function", USUAL_NAME))
+    except RewardError as error:
+        raise ResultsError(str(error)) from error
+    return partial(user_reward.compute_score, **{"reward_limit": setting(run.config, "reward_limit"), **keywords})
 
 
 def _config(run: RunLog, judge: str | None, out: Path) -> dict[str, Any]:

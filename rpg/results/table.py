@@ -21,9 +21,7 @@ from rpg.results.samples import Samples, samples_at
 PAPER_JUDGE = "release"
 MOST_DIFFERING = 3  # settings in a row's label; if more differ, the label is the run's name
 # (table, method, benchmark) -> erratum; the numbers stay as printed
-ERRATA = {
-    (3, "RPG-URKL", "AIME25"): "erratum E11: Last 0.5261 is above Best 0.4938, which cannot be; kept as printed",
-}
+ERRATA = {(3, "RPG-URKL", "AIME25"): "erratum E11: Last 0.5261 is above Best 0.4938, which cannot be; kept as printed"}
 # Columns of Table.cells besides pass@k; unknown values are None or NaN.
 #   method, benchmark: the row's label and the column; rank_last, rank_best: 1 for the best value, 2 for the second
 #   clear_last, clear_best: whether the value is above another and differs from every other one by more than 1.96

@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ def try_reward(
         return 1
     given = _given(responses, paths) if responses else None
     limit = yaml.safe_load((CONFIG_DIR / "rpg_trainer.yaml").read_text(encoding="utf-8"))["rpg"]["reward_limit"]
+    function = partial(compute_score, file=reward.file, function=reward.function, reward_limit=limit, **options)
     failed, times = 0, []
     scores: dict[str, list[Score]] = defaultdict(list)
     for path in paths:
@@ -70,16 +72,7 @@ def try_reward(
             for kind, response in tried.items():
                 begun = time.perf_counter()
                 try:
-                    score = compute_score(
-                        row["data_source"],
-                        response,
-                        key,
-                        extra,
-                        file=reward.file,
-                        function=reward.function,
-                        reward_limit=limit,
-                        **options,
-                    )
+                    score = function(row["data_source"], response, key, extra)
                 except RewardError as error:
                     failed += 1
                     result = str(error)
@@ -96,7 +89,7 @@ def try_reward(
         )
     mean = 1000 * sum(times) / len(times)
     print(f"{mean:.1f} ms per response, slowest {1000 * max(times):.1f} ms; rpg.reward_limit is {limit:g} s")
-    right, wrong = (_values(scores[kind]) for kind in ("right", "wrong"))
+    right, wrong = ([score["score"] for score in scores[kind]] for kind in ("right", "wrong"))
     if right and (right == wrong or sum(right) / len(right) < sum(wrong) / max(1, len(wrong))):
         print(
             f"error: wrong answers score as high as right ones; {blind_to(prompt)}. "
@@ -128,10 +121,6 @@ def means(scores: dict[str, list[Score]]) -> str:
         values = {key: [score[key] for score in kind_scores if key in score] for key in keys}
         parts += [f"mean {key} of {kind} {sum(numbers) / len(numbers):g}" for key, numbers in values.items()]
     return ", ".join(parts)
-
-
-def _values(scores: list[Score]) -> list[float]:
-    return [score["score"] for score in scores]
 
 
 def _given(file: Path, paths: list[Path]) -> list[tuple[str, Any]]:

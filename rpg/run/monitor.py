@@ -18,14 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.files.atomic import LEFT_OUT, STATUS
-from rpg.logged import (
-    ADVANTAGES,
-    LEFT_OUT_OF_TRAINING,
-    LEFT_OUT_OF_VALIDATION,
-    SCORES,
-    VALIDATED,
-    training_reward,
-)
+from rpg.logged import ADVANTAGES, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, SCORES, VALIDATED, training_reward
 from rpg.run.directory import resumed_step
 from rpg.run.lost_workers import LostWorkers
 from rpg.run.processes import brief
@@ -50,10 +43,7 @@ WAIT = (
 )
 
 # shown besides time and training reward: label, metric, format; metrics that the run does not log are omitted
-SHOWN = (
-    ("KL", "actor/rpg_kl", "{:.0e}"),
-    ("clip", "actor/pg_clipfrac", "{:.1%}"),
-)
+SHOWN = (("KL", "actor/rpg_kl", "{:.0e}"), ("clip", "actor/pg_clipfrac", "{:.1%}"))
 
 
 class Verdict(NamedTuple):

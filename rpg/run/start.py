@@ -32,7 +32,10 @@ def start(name: str | None, overrides: list[str]) -> int:
         run = freeze.freeze(composed, contents=not remote)
         if remote:
             tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, ["cheap"], ["settings"]))
-            return show(run) if only_show else submit.submit(run.settings.run_name, name, overrides)
+            if not only_show:
+                return submit.submit(run.settings.run_name, name, overrides)
+            print(run.yaml(), end="")
+            return signals.DONE
         if done := directory.finished(run):
             tell([done])
             return signals.DONE
@@ -66,12 +69,6 @@ def dry_run() -> bool:
         return bool(value) and TypeAdapter(bool).validate_python(value)
     except ValidationError:
         raise BadSetting(f"DRY_RUN={value}: must be 1 (print the configuration) or 0 (run)") from None
-
-
-def show(run: RunConfig) -> int:
-    """Print the configuration as YAML."""
-    print(run.yaml(), end="")
-    return signals.DONE
 
 
 @contextlib.contextmanager

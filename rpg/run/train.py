@@ -45,16 +45,11 @@ def train(run: RunConfig, server: "Preloaded | None") -> int:
     signals.raise_from_now()
     signal.signal(INTERRUPT, signal.default_int_handler)
     log = run.directory / "run.log" if run.settings.console == "progress" else None
-    if log:
-        print(f"run.log, metrics.jsonl, checkpoints: {brief(run.directory)}", file=sys.stderr, flush=True)
-    else:
-        print(f"metrics.jsonl, checkpoints: {brief(run.directory)}", file=sys.stderr, flush=True)
+    files = f"{'run.log, ' if log else ''}metrics.jsonl, checkpoints"
+    print(f"{files}: {brief(run.directory)}", file=sys.stderr, flush=True)
     if step := resumed_step(run):
-        print(
-            f"resumes from step {step}" + (f" of {run.settings.steps}" if run.settings.steps else ""),
-            file=sys.stderr,
-            flush=True,
-        )
+        total = f" of {run.settings.steps}" if run.settings.steps else ""
+        print(f"resumes from step {step}{total}", file=sys.stderr, flush=True)
     with redirected(log) as terminal:
         return _monitored(run, server, terminal, log)
 

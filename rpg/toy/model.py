@@ -17,13 +17,7 @@ from rich.console import Console
 from safetensors import SafetensorError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch.nn.utils.rnn import pad_sequence
-from transformers import (
-    PreTrainedTokenizerFast,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 from transformers.utils import logging
 
 from rpg.data.parquet import Problem
@@ -147,10 +141,7 @@ def encode_prompt(tokenizer: PreTrainedTokenizerFast, problem: str) -> list[int]
 
 @torch.no_grad()
 def sampled_accuracy(
-    model: ToyModel,
-    tokenizer: PreTrainedTokenizerFast,
-    problems: Sequence[Problem],
-    max_response: int,
+    model: ToyModel, tokenizer: PreTrainedTokenizerFast, problems: Sequence[Problem], max_response: int
 ) -> float:
     """Return the share of problems answered correctly by one sample each, temperature 1, max_response tokens."""
     prompts = [encode_prompt(tokenizer, problem.text) for problem in problems]

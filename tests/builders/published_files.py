@@ -72,48 +72,19 @@ MINERVA = [  # math-ai/minervamath
     {"question": "Find the mass in grams.", "answer": "4.5e33"},
     {"question": "Preamble: A force acts.\n\nFind $x(t)$.", "answer": "$\\frac{1}{2} m v^{2}$"},
 ]
-OLYMPIAD_REST = {
-    "solution": ["..."],
-    "image_1": None,
-    "modality": "Text-only",
-    "unit": None,
-    "answer_type": "Numerical",
-    "error": None,
-    "language": "English",
-}
+OLYMPIAD_REST = {"solution": ["..."], "image_1": None, "modality": "Text-only", "unit": None,
+                 "answer_type": "Numerical", "error": None, "language": "English"}  # fmt: skip
 OLYMPIAD = [  # Hothan/OlympiadBench, OE_TO_maths_en_COMP: answers in lists, nullable context and unit
-    {"id": 1606, "question": "Find $T$.", "final_answer": ["2"], "context": None, **OLYMPIAD_REST},
-    {
-        "id": 1610,
-        "question": "Find all $x$.",
-        "final_answer": ["$1$", "$-1$"],
-        "context": "Let $x^2 = 1$.",
-        **OLYMPIAD_REST,
-    },
+    {"id": 1606, "question": "Find $T$.", "final_answer": ["2"], "context": None},
+    {"id": 1610, "question": "Find all $x$.", "final_answer": ["$1$", "$-1$"], "context": "Let $x^2 = 1$."},
 ]
+OLYMPIAD = [row | OLYMPIAD_REST for row in OLYMPIAD]
+POLAR, DIVISORS = "Convert the point $(0,3)$ to polar coordinates.", "How many positive divisors does 196 have?"
 MATH500 = [  # HuggingFaceH4/MATH-500
-    {
-        "problem": "Convert the point $(0,3)$ to polar coordinates.",
-        "solution": "...",
-        "answer": "\\left( 3, \\frac{\\pi}{2} \\right)",
-        "subject": "Precalculus",
-        "level": 2,
-        "unique_id": "test/precalculus/807.json",
-    },
-    {
-        "problem": "How many positive divisors does 196 have?",
-        "solution": "...",
-        "answer": "9",
-        "subject": "Number Theory",
-        "level": 3,
-        "unique_id": "test/number_theory/572.json",
-    },
-]
-FLAT = {
-    "aime24": AIME24,
-    "aime25": AIME25,
-    "amc23": AMC23,
-    "minerva-math": MINERVA,
-    "olympiadbench": OLYMPIAD,
-    "math-500": MATH500,
-}
+    {"problem": POLAR, "answer": "\\left( 3, \\frac{\\pi}{2} \\right)", "subject": "Precalculus", "level": 2,
+     "solution": "...", "unique_id": "test/precalculus/807.json"},
+    {"problem": DIVISORS, "answer": "9", "subject": "Number Theory", "level": 3,
+     "solution": "...", "unique_id": "test/number_theory/572.json"},
+]  # fmt: skip
+FLAT = {"aime24": AIME24, "aime25": AIME25, "amc23": AMC23, "minerva-math": MINERVA, "olympiadbench": OLYMPIAD,
+        "math-500": MATH500}  # fmt: skip

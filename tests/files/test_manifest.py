@@ -10,7 +10,7 @@ import pytest
 
 from rpg.files import manifest
 from rpg.files.integrity import verify
-from tests.builders.checkpoints import write_complete, write_verl
+from tests.builders.checkpoints import write_complete
 
 
 def test_it_lists_every_file_with_size_and_checksum(tmp_path):
@@ -57,10 +57,7 @@ manifest.write(directory)
     verdict = verify(tmp_path / "global_step_4")
     assert not verdict.complete
     assert verdict.has_manifest
-    manifest.begin(tmp_path / "global_step_4")
-    write_verl(tmp_path, 4)
-    manifest.write(tmp_path / "global_step_4")
-    assert verify(tmp_path / "global_step_4").complete
+    assert verify(write_complete(tmp_path, 4)).complete
 
 
 @pytest.mark.parametrize(

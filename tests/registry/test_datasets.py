@@ -5,18 +5,8 @@ from pathlib import Path
 import pytest
 
 from rpg.config.compose import compose
-from rpg.registry.datasets import (
-    BENCHMARKS,
-    BY_ENTRY,
-    BY_NAME,
-    DATASETS,
-    OF_SPELLING,
-    PUBLISHED,
-    WITH_SPLITS,
-    DataSet,
-    benchmark_of,
-    of_source,
-)
+from rpg.registry import datasets
+from rpg.registry.datasets import BY_ENTRY, DATASETS, PUBLISHED
 from rpg.registry.recipe import RECIPE
 from tests.builders.published_files import FLAT
 
@@ -25,22 +15,18 @@ ENTRIES = sorted({path.stem for path in (RECIPE / "config" / "dataset").iterdir(
 
 
 def test_no_two_sets_share_a_spelling_a_name_or_a_benchmark() -> None:
-    spellings = [spelling for row in DATASETS for spelling in row.spellings]
-    assert len(spellings) == len(OF_SPELLING)
-    assert len(DATASETS) == len(BY_NAME)
-    assert len([row for row in DATASETS if row.benchmark]) == len(BENCHMARKS)
-
-
-@pytest.mark.parametrize("row", DATASETS, ids=lambda row: row.name)
-def test_what_a_build_writes_is_scored_by_the_sets_own_rule(row: DataSet) -> None:
-    assert of_source(row.data_source) is row
-    assert of_source(f"{row.spellings[0]}/mine") is row
-    assert benchmark_of(f"{row.spellings[0]}/mine") == f"{row.spellings[0]}/mine"
-
-
-def test_every_published_set_has_test_rows() -> None:
+    assert len(datasets.OF_SPELLING) == sum(len(row.spellings) for row in DATASETS)
+    assert len(datasets.BY_NAME) == len(DATASETS)
+    assert len(datasets.BENCHMARKS) == sum(bool(row.benchmark) for row in DATASETS)
+    assert not PUBLISHED.keys() & datasets.WITH_SPLITS.keys()
     assert PUBLISHED.keys() - {"dapo-math-17k-eng"} == FLAT.keys()  # dapo_row makes those of DAPO-Math-17k
-    assert not PUBLISHED.keys() & WITH_SPLITS.keys()
+
+
+def test_what_a_build_writes_is_scored_by_the_sets_own_rule() -> None:
+    for row in DATASETS:
+        mine = f"{row.spellings[0]}/mine"
+        assert datasets.of_source(row.data_source) is datasets.of_source(mine) is row
+        assert datasets.benchmark_of(mine) == mine
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

@@ -16,10 +16,10 @@ from pathlib import Path
 import yaml
 
 from rpg.config.compose import compose
-from rpg.files import manifest
 from rpg.files.integrity import newest_complete
 from rpg.files.lock import RUN, take
 from rpg.run import signals
+from tests.builders.checkpoints import write_complete
 
 
 def interpreter(path: Path) -> Path:
@@ -27,17 +27,6 @@ def interpreter(path: Path) -> Path:
     path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" "$@"\n')
     path.chmod(0o755)
     return path
-
-
-def save(directory: Path, step: int) -> None:
-    """Write a step's checkpoint."""
-    checkpoint = directory / f"global_step_{step}"
-    manifest.begin(checkpoint)
-    (checkpoint / "actor").mkdir()
-    (checkpoint / "actor" / "model_world_size_1_rank_0.pt").write_bytes(b"weights")
-    (checkpoint / "data.pt").write_bytes(b"data")
-    manifest.write(checkpoint)
-    (directory / "latest_checkpointed_iteration.txt").write_text(str(step))
 
 
 def main() -> int:
@@ -62,7 +51,7 @@ def main() -> int:
     for step in range(first, trainer["total_training_steps"] + 1):
         if step > first:
             time.sleep(float(os.environ.get("STAND_IN_SECONDS", "0")))
-            save(directory, step)
+            write_complete(directory, step, ranks=1)
         elif not trainer["val_before_train"] or (kept and json.loads(kept[-1])["step"] == first):
             continue
         data = {accuracy: 0.1 * step + 0.01 * config["data"]["seed"], "critic/score/mean": float(step)}

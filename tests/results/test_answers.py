@@ -50,4 +50,3 @@ def test_answers_of_the_runs_in_a_folder(run, capsys, monkeypatch):
 def test_no_answers_yet(tmp_path, capsys):
     assert main(["watch", str(tmp_path), "--answers", "2"]) == 2
     assert "trainer.rollout_data_dir=DIR" in capsys.readouterr().err
-    assert main(["watch", str(tmp_path), "--answers", "0"]) == 2

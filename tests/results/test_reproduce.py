@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,13 @@ import stand_in
 
 from rpg.cli import main
 from rpg.config import fingerprint
+from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.files import manifest
-from rpg.registry import recipe
 from rpg.results import reproduction
 from rpg.results.messages import ResultsError
 from rpg.results.rows import choose, rows_of
+from tests.builders.checkpoints import write_complete
 from tests.builders.toy_run import run_config
 from tests.terminal import Terminal, assert_in_order
 
@@ -66,54 +66,39 @@ def starts(directory: Path) -> list[int]:
 
 
 @pytest.mark.slow
-def test_what_is_missing_is_run_and_what_is_done_never_again(interpreter, tmp_path, capsys):
+def test_what_is_missing_is_run_and_what_is_done_never_again(interpreter, tmp_path, monkeypatch, capsys):
+    """A run that fails is named, and the rest is done."""
+    monkeypatch.setenv("STAND_IN_FAILS", "grpo_cpu-seed1")
     out = tmp_path / "out"
+    assert reproduce(out, *TWO, "--seeds", "1", "3") == 1
+    printed, log = capsys.readouterr(), out / "logs/grpo_cpu-seed1.log"
+    assert "0 of 4 runs done, 8 steps left" in printed.out
+    assert f"failed: grpo_cpu-seed1: ended at step 1 with exit code 7; {log}" in printed.err
+    assert log.read_text().endswith("broken on purpose\n")
+    assert "not in this table: grpo_cpu-seed1" in (out / "table.md").read_text()
+
+    monkeypatch.delenv("STAND_IN_FAILS")
     assert reproduce(out, *TWO, "--seeds", "1", "3") == 0
-    assert "0 of 4 runs done, 8 steps left" in capsys.readouterr().out
+    assert "3 of 4 runs done, 1 steps left" in capsys.readouterr().out
     runs = [out / "runs" / f"{name}-seed{seed}" for seed in (1, 3) for name in NAMES]
     assert [steps(run) for run in runs] == [[0, 1, 2]] * 4
+    assert [starts(run) for run in runs] == [[0, 1], [0], [0], [0]]
     table = (out / "table.md").read_text()
     # accuracies at step 2: 0.21 and 0.23, whose mean is 0.22 and whose standard error sqrt(0.0002 / 2)
     assert "| GRPO | 0.2200 ± 0.0100 | 0.2200 ± 0.0100 |" in table  # not bold: both rows have it
     assert [record["runs"] for record in csv.DictReader((out / "table.csv").open())] == ["2", "2"]
     assert all((out / name).is_file() for name in ("panels.png", "panels.svg", "index.html"))
 
-    assert reproduce(out, *TWO, "--seeds", "1", "3") == 0
-    assert "4 of 4 runs done, 0 steps left" in capsys.readouterr().out
-    assert [starts(run) for run in runs] == [[0]] * 4
-
     assert reproduce(out, *TWO, "--seeds", "3", "--steps", "3") == 0  # more steps are gone on with
-    assert [starts(run) for run in runs] == [[0], [0], [0, 2], [0, 2]]
+    assert [starts(run) for run in runs] == [[0, 1], [0], [0, 2], [0, 2]]
     assert steps(runs[2]) == [0, 1, 2, 3]
     assert reproduce(out, *TWO, "--seeds", "3") == 2
     assert "--steps 3" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_a_run_that_fails_is_named_and_the_rest_is_done(interpreter, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("STAND_IN_FAILS", "grpo_cpu-seed1")
-    out = tmp_path / "out"
-    assert reproduce(out, *TWO) == 1
-    printed = capsys.readouterr()
-    log = out / "logs" / "grpo_cpu-seed1.log"
-    assert f"failed: grpo_cpu-seed1: ended at step 1 with exit code 7; {log}" in printed.err
-    assert log.read_text().endswith("broken on purpose\n")
-    table = (out / "table.md").read_text()
-    assert "RPG-URKL |" in table
-    assert "\n| GRPO |" not in table
-    assert "not in this table: grpo_cpu-seed1" in table
-    monkeypatch.delenv("STAND_IN_FAILS")
-    assert reproduce(out, *TWO) == 0
-    assert "1 of 2 runs done, 1 steps left" in capsys.readouterr().out
-    assert starts(out / "runs/grpo_cpu-seed1") == [0, 1]
-    assert starts(out / "runs/rpg_cpu_urkl1e-4-seed1") == [0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGKILL, -9), (None, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.full)]
-)
-def test_ended_in_the_middle_and_started_again(interpreter, tmp_path, monkeypatch, number, code):
+@pytest.mark.parametrize(("kill", "code"), [(True, -signal.SIGKILL), (False, 130)])
+def test_killed_or_interrupted_and_started_again(interpreter, tmp_path, monkeypatch, kill, code):
     monkeypatch.setenv("STAND_IN_SECONDS", "1")
     out, run = tmp_path / "out", tmp_path / "out/runs/grpo_cpu-seed1"
     arguments = ["reproduce", "8", *ONE, "--steps", "3", "--out", str(out)]
@@ -122,13 +107,13 @@ def test_ended_in_the_middle_and_started_again(interpreter, tmp_path, monkeypatc
     until = time.monotonic() + 120
     while not (run / "global_step_1" / manifest.NAME).is_file() and time.monotonic() < until:
         time.sleep(0.05)
-    if number:
-        os.kill(terminal.process.pid, number)
+    if kill:
+        terminal.process.kill()
     else:
         terminal.wait_for(r"all runs: +\d+%.* [12]/3 ")
         terminal.press_ctrl_c()
     assert terminal.wait(60) == code
-    if not number:
+    if not kill:
         assert_in_order(terminal.text(), most=7)
     assert main(arguments) == 0  # waits for the run, which ends with its parent
     assert steps(run) == [0, 1, 2, 3]
@@ -137,23 +122,10 @@ def test_ended_in_the_middle_and_started_again(interpreter, tmp_path, monkeypatc
     assert again in (1, 2)
 
 
-@pytest.mark.slow
-def test_a_figure_is_run_and_drawn(interpreter, tmp_path, monkeypatch):
-    """Without numbers of the paper; validation is on the scripts' sets."""
-    monkeypatch.chdir(tmp_path)
-    assert main(["reproduce", "figure9", "--profile", "cpu", "--steps", "2"]) == 0
-    out = tmp_path / "checkpoints/figure9-cpu"
-    table = (out / "table.md").read_text()
-    assert len([line for line in table.splitlines() if "RPG-REINFORCE-UFKL (" in line]) == 3
-    assert "paper" not in table
-    assert "Figure9, profile cpu" in (out / "index.html").read_text()
-
-
-def planned(tmp_path, data: dict | None = None) -> reproduction.PlannedRun:
-    """Return a planned run of two steps, with its directory."""
+def planned(tmp_path, **changes: str) -> reproduction.PlannedRun:
+    """Return a planned run of two steps, with its directory; changes: of the configuration's section data."""
     (tmp_path / "r").mkdir(parents=True)
-    changes = {f"data.{key}": value for key, value in (data or {}).items()}
-    settings = run_config({"trainer.total_training_steps": 2, **changes}).config
+    settings = run_config({f"data.{key}": value for key, value in changes.items()} | {KEYS["steps"]: 2}).config
     return reproduction.PlannedRun(rows_of(8)[0], Path("s.sh"), "r", tmp_path / "r", settings, ())
 
 
@@ -166,33 +138,17 @@ def test_progress_is_the_last_whole_line_of_the_log(tmp_path):
     log.write_text(log.read_text()[:-3])  # its last line torn by a kill
     assert run.step() == 1
     assert "trainer.val_before_train=true" not in run.command()
-    stand_in.save(run.directory, 2)  # no step is left to make, so that a validation has to make the record
+    write_complete(run.directory, 2)  # no step is left to make, so that a validation has to make the record
     assert "trainer.val_before_train=true" in run.command()
 
 
-@pytest.mark.parametrize("table", [3, 8, "figure9"])
-def test_every_command_is_a_script_of_the_recipe(tmp_path, table):
-    rows = rows_of(table)
-    for row in rows:
-        for profile in ("gpu", "cpu"):
-            run = replace(planned(tmp_path / row.method / profile), row=row, script=row.script(profile))
-            assert run.command()[:2] == ["bash", str(recipe.paths()[row.name(profile)])]
-    assert {row.name() for row in rows} <= recipe.paths().keys()
-
-
-def test_another_training_in_the_directory_is_refused(tmp_path):
+def test_a_training_on_other_data_in_the_directory_is_refused(tmp_path):
+    """tests/recipe/test_rows.py has other settings."""
     data = tmp_path / "train.parquet"
     data.write_text("0123")
-    run = planned(tmp_path, {"seed": 1, "train_batch_size": 16, "train_files": str(data)})
+    run = planned(tmp_path, train_files=str(data))
     fingerprint.record(run.directory, RunConfig(run.config), 0, {})
     reproduction.refuse_another(run)
-    for change, key in (
-        ({"train_batch_size": 32}, "data.train_batch_size"),
-        ({"shuffle": False}, "data.shuffle"),
-    ):
-        other = replace(run, config={**run.config, "data": run.config["data"] | change})
-        with pytest.raises(ResultsError, match=key):
-            reproduction.refuse_another(other)
     data.write_text("4567")
     with pytest.raises(ResultsError, match=r"data.train_files \(content\)"):
         reproduction.refuse_another(run)
@@ -200,19 +156,11 @@ def test_another_training_in_the_directory_is_refused(tmp_path):
     reproduction.refuse_another(run)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["--methods", "rpg-urk"], "rpg-urk"),
-        (["--parallel", "2"], "RAY_ADDRESS"),
-        (["data.seed=3"], "--seeds"),
-    ],
-)
-def test_refused_before_anything_is_touched(interpreter, tmp_path, monkeypatch, capsys, arguments, named):
+@pytest.mark.parametrize(("argument", "named"), [("--parallel=2", "RAY_ADDRESS"), ("data.seed=3", "--seeds")])
+def test_refused_before_anything_is_touched(interpreter, tmp_path, monkeypatch, capsys, argument, named):
+    """tests/test_cli.py has an unknown method."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    position = next((index for index, word in enumerate(arguments) if word.startswith("--")), len(arguments))
-    options = ["--profile", "cpu", "--methods", "grpo", "--out", str(tmp_path / "out"), *arguments[position:]]
-    assert main(["reproduce", "8", *arguments[:position], *options]) == 2
+    assert main(["reproduce", "8", argument, *ONE, "--out", str(tmp_path / "out")]) == 2
     assert named in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -237,19 +185,14 @@ def test_the_plan_of_a_table_on_gpus(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_the_plan_of_a_figure_on_gpus(tmp_path, monkeypatch, capsys):
+    """Validation is on the scripts' sets."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    assert main(["reproduce", "figure9", "--seeds", "1", "2", "--dry-run"]) == 1  # no data here
+    (made, *_), _ = reproduction.plan_runs(rows_of("figure9")[:1], "gpu", [1], None, tmp_path, [])
+    assert len(made.config["data"]["val_files"]) == 3
+    assert main(["reproduce", "figure9", "--methods", made.row.method, "--dry-run"]) == 1  # no data here
     shown = capsys.readouterr().out
-    for beta in ("1e-4_rf_clip_ppo_0.2_0.28", "1e-3_rf_clip_ppo_0.2_0.28", "1e-3_rf_clip_ppo_0.2_0.28_noiterref"):
-        assert all(f"  rpg_4b_ufkl{beta}_4k-seed{seed}  RPG-REINFORCE-UFKL (" in shown for seed in (1, 2))
-    assert "0 of 6 runs done, 2400 steps left" in shown
-    rows = rows_of("figure9")
-    planned, refused = reproduction.plan_runs(rows, "gpu", [1], None, tmp_path, [])
-    assert not refused
-    configs = [run.config for run in planned]
-    assert [config["rpg"]["kl_coef"] for config in configs] == [1e-4, 1e-3, 1e-3]
-    assert [config["rpg"]["reference"]["mode"] for config in configs] == ["old", "old", "fixed"]
-    assert {len(config["data"]["val_files"]) for config in configs} == {3}
+    assert f"  {made.row.name()}-seed1  RPG-REINFORCE-UFKL (" in shown
+    assert "0 of 1 runs done, 400 steps left" in shown
     assert main(["reproduce", "figure7", "--dry-run"]) == 2
     assert "figure8, figure9" in capsys.readouterr().err

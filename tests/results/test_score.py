@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -44,14 +45,8 @@ def saved_run(directory: Path, judge: str, sources: tuple[str, ...] = ("aime24",
         problems = [Problem(source, f"{source}: what is {n} + 7?", "7", "test") for n in range(3)]
         write_parquet(repeated_rows(problems), Path(files[-1]))
     settings["data"]["val_files"] = files
-    accuracy = RELEASE if judge == "release" else VERIFIED
-    lines = []
-    for step, data in records([0.0, 0.0, 0.0]):
-        if step % 2 == 0:
-            data = {**data, **{f"val-core/{source}/acc/mean@4": accuracy for source in sources}}
-            data.pop("val-core/aime24/acc/mean@1")
-        lines.append((step, data))
-    run_dir = write_run(directory, lines, settings)
+    accuracies = {f"val-core/{source}/acc/mean@4": RELEASE if judge == "release" else VERIFIED for source in sources}
+    run_dir = write_run(directory, [(step, {} if step % 2 else accuracies) for step in range(5)], settings)
     (run_dir / "environment.json").write_text(json.dumps({"python": "3.11", "judge": judge}))
     samples = []  # verl names no data_source
     for source, n, (answer, *right) in itertools.product(sources, range(3), ANSWERS):
@@ -74,8 +69,9 @@ def test_another_judge_on_saved_samples(tmp_path, capsys, before, judge, expecte
     run_dir = saved_run(tmp_path / "run", before)
     assert score(run_dir, "--judge", judge) == 0
     shown = capsys.readouterr().out
-    assert "| ◇ RPG-URKL (judge release) | 0.2500" in shown.replace("**", "").replace("<u>", "").replace("</u>", "")
-    assert "| ◇ RPG-URKL (judge verified) | 0.7500" in shown.replace("**", "").replace("<u>", "").replace("</u>", "")
+    plain = re.sub(r"\*\*|</?u>", "", shown)
+    assert "| ◇ RPG-URKL (judge release) | 0.2500" in plain
+    assert "| ◇ RPG-URKL (judge verified) | 0.7500" in plain
     assert f"written: {run_dir / f'judge-{judge}'}" in shown
 
     (run,), _ = load_runs([run_dir / f"judge-{judge}"])
@@ -93,10 +89,8 @@ def test_several_sets_are_told_apart_by_their_files(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "release", ("aime24", "minerva"))
     assert score(run_dir, "--judge", "verified", "--out", tmp_path / "out") == 0
     (run,), _ = load_runs([tmp_path / "out"])
-    assert {name: points.iloc[-1] for name, points in run.accuracies().items()} == {
-        "AIME24": VERIFIED,
-        "Minerva-Math": VERIFIED,
-    }
+    lasts = {name: points.iloc[-1] for name, points in run.accuracies().items()}
+    assert lasts == {"AIME24": VERIFIED, "Minerva-Math": VERIFIED}
     samples = [json.loads(line) for line in open(tmp_path / "out/validation/4.jsonl", encoding="utf-8")]  # noqa: SIM115
     assert {one["data_source"] for one in samples} == {"aime24", "minerva"}
     assert all(f"{one['data_source']}: what is" in one["input"] for one in samples)
@@ -114,10 +108,12 @@ def test_several_sets_are_told_apart_by_their_files(tmp_path, capsys):
 def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "release")
     other = saved_run(tmp_path / "other", "verified")
-    assert score(run_dir, "--judge", "verified", "--out", other) == 2
-    assert f"{other}: has content that `rpg score` did not write" in capsys.readouterr().err
-    assert score(run_dir, other, "--judge", "verified", "--out", tmp_path / "out") == 2
-    assert "for one run; 2 were given" in capsys.readouterr().err
+    for runs, out, said in (
+        ([run_dir], other, f"{other}: has content that `rpg score` did not write"),
+        ([run_dir, other], tmp_path / "out", "for one run; 2 were given"),
+    ):
+        assert score(*runs, "--judge", "verified", "--out", out) == 2
+        assert said in capsys.readouterr().err
     for _ in range(2):  # a former result is written anew
         assert score(run_dir, "--judge", "verified") == 0
     capsys.readouterr()
@@ -133,18 +129,10 @@ def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
     assert sorted(path.name for path in run_dir.iterdir() if path.is_dir()) == ["judge-verified", "validation"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "judge"),
-    [
-        ({}, None),
-        (with_judge(config("x"), None), "release"),
-        (with_judge(config("x"), "verified"), "verified"),
-        ({"reward": {"custom_reward_function": {"path": "/somewhere/mine.py", "name": "f"}}}, "mine.py"),
-        ({"reward": {"custom_reward_function": {"path": None}}}, "verl's own"),
-    ],
-)
-def test_who_judged(settings, judge):
-    assert judge_of_config(settings) == judge
+def test_who_judged():
+    assert judge_of_config({}) is None
+    assert judge_of_config(with_judge(config("x"))) == "release"
+    assert judge_of_config({"reward": {"custom_reward_function": {"path": None}}}) == "verl's own"
 
 
 def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
@@ -204,12 +192,8 @@ def test_a_new_reward_judges_the_answers_of_a_run(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "judge release)" in shown
     assert "judge new.py)" in shown
-    (run,), _ = load_runs([run_dir / "judge-new.py"])
-    assert run.accuracies()["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), 3 / 4)
     samples = [json.loads(line) for line in (run_dir / "judge-new.py/validation/4.jsonl").read_text().split("\n")[:-1]]
     assert {sample["score"] for sample in samples} == {0.0, 3.0}
-    (log,), _ = load_runs([run_dir / "metrics.jsonl"])
-    assert log.judge == "release"
     for flag in ("--rows", "--responses"):
         assert score(run_dir, "--reward", tmp_path / "new.py", flag, "3") == 2
         assert f"{flag} requires --reward and a parquet file" in capsys.readouterr().err

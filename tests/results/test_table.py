@@ -33,51 +33,35 @@ def only_cell(table):
 def test_paper_table_is_printed_as_printed(number, capsys):
     """All numbers with the paper's digits, in its order of rows and columns."""
     assert main(["table", "--paper", str(number)]) == 0
-    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
-    header, rows = shown[0], shown[2:]
-    entries = [entry for entry in PRINTED if entry["table"] == str(number)]
-    benchmarks = list(dict.fromkeys(entry["benchmark"] for entry in entries))
-    assert re.findall(r"\| ([\w-]+) Last", header) == benchmarks
-    expected = {}
-    for entry in entries:
-        expected.setdefault(entry["method"], {})[entry["benchmark"]] = [entry["last"], entry["best"]]
+    header, _, *rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    expected: dict[str, list[str]] = {}
+    for entry in (entry for entry in PRINTED if entry["table"] == str(number)):
+        expected.setdefault(entry["method"], []).extend([entry["last"], entry["best"]])
+    benchmarks = dict.fromkeys(entry["benchmark"] for entry in PRINTED if entry["table"] == str(number))
+    assert re.findall(r"\| ([\w-]+) Last", header) == list(benchmarks)
     assert [re.sub("[◆◇] ", "", row.split("|")[1]).strip() for row in rows] == list(expected)
-    for row, values in zip(rows, expected.values(), strict=True):
-        assert re.findall(r"\d\.\d{4}", row) == [number for name in benchmarks for number in values[name]]
+    assert [re.findall(r"\d\.\d{4}", row) for row in rows] == list(expected.values())
 
 
-def test_paper_table_8_marks_best_and_second():
-    """AMC23 Last: 0.8727 (RPG-REINFORCE-FKL), then 0.8711 (REINFORCE++-Baseline), read off the printed table."""
+def test_marks_and_the_impossible_entry_of_paper_tables(capsys):
+    """AMC23 Last: 0.8727 (RPG-REINFORCE-FKL), then 0.8711 (REINFORCE++-Baseline), read off the printed table 8."""
     text = markdown(paper_table(8))
     assert "| ◆ RPG-REINFORCE-FKL | **0.8727** |" in text
     assert "| REINFORCE++-Baseline | <u>0.8711</u> |" in text
-
-
-def test_unknown_paper_table_and_the_one_impossible_entry(capsys):
-    assert [number for number in (3, 5, 6, 7, 8) if any("E11" in note.text for note in paper_table(number).notes)] == [
-        3
-    ]
-    assert main(["table", "--paper", "4"]) == main(["table"]) == 2
+    has_e11 = {number: any("E11" in note.text for note in paper_table(number).notes) for number in (3, 5, 6, 7, 8)}
+    assert has_e11 == {3: True, 5: False, 6: False, 7: False, 8: False}
+    assert main(["table", "--paper", "4"]) == 2
     assert "3, 5, 6, 7, 8" in capsys.readouterr().err
 
 
 def test_last_best_and_early_stop(tmp_path):
-    table = table_of(tmp_path, {"a": (records([0.1, 0.3, 0.2]), config("a", steps=10))})
+    """NaN is neither last nor best."""
+    table = table_of(tmp_path, {"a": (records([0.1, 0.3, 0.2, float("nan")]), config("a", steps=10))})
     cell = only_cell(table)
     assert [cell[key] for key in ("last", "best", "last_se", "last_low")] == [0.2, 0.3, None, None]
-    assert Note("a: at step 4 of 10, still running or stopped early") in table.notes
-
-
-def test_nan_is_neither_last_nor_best(tmp_path, capsys):
-    values = [0.1, 0.3, float("nan")]
-    lines = [(step, {"val-core/aime24/acc/mean@1": value}) for step, value in enumerate(values)]
-    table = table_of(tmp_path, {"bad": (lines, config("bad", steps=2))})
-    cell = only_cell(table)
-    assert (cell["last"], cell["best"]) == (0.3, 0.3)
-    note = Note("bad: val-core/aime24/acc/mean@1 is not finite at step 2; left out", left_out=True)
+    assert Note("a: at step 6 of 10, still running or stopped early") in table.notes
+    note = Note("a: val-core/aime24/acc/mean@1 is not finite at step 6; left out", left_out=True)
     assert note in table.notes
-    assert main(["table", str(tmp_path)]) == 1
-    assert "nan" not in capsys.readouterr().out
 
 
 def test_seeds_are_averaged_and_the_same_seed_twice_is_noted(tmp_path):
@@ -121,28 +105,25 @@ def test_evaluations_are_rows_by_what_they_evaluate(tmp_path):
     ]
 
 
-def test_missing_benchmarks_and_other_lengths_are_noted(tmp_path):
+def test_missing_benchmarks_are_dashes(tmp_path):
     runs = {
         "a": (records([0.1, 0.2]), config("a")),
-        "b": (records([0.1, 0.2, 0.3], benchmark="amc23"), config("b", loss="rpg_rf_urkl_clip_ppo")),
+        "b": (records([0.1, 0.2], benchmark="amc23"), config("b", loss="rpg_rf_urkl_clip_ppo")),
         "c": ([(1, {"actor/entropy": 1.0})], config("c", loss="vanilla")),
     }
     table = table_of(tmp_path, runs)
     assert table.benchmarks == ["AIME24", "AMC23"]
     assert "GRPO" in table.rows
-    assert any(note.text.startswith("Last is at different steps (2, 4)") for note in table.notes)
     assert "| ◇ RPG-URKL | 0.2000 | 0.2000 | – | – |" in markdown(table)
 
 
 def test_beside_the_paper(tmp_path):
-    table = table_of(tmp_path, {"a": (records([0.1, 0.5]), config("a"))}, paper_table(3))
+    table = table_of(tmp_path / "math", {"a": (records([0.1, 0.5]), config("a"))}, paper_table(3))
     lines = markdown(table).splitlines()
     assert "| &emsp;paper | 0.4542 | 0.5260 |" in lines
     assert "| &emsp;difference | +0.0458 | -0.0260 |" in lines  # 0.5 - 0.4542, 0.5 - 0.5260
-
-
-def test_nothing_in_common_with_the_paper(tmp_path):
-    table = table_of(tmp_path, {"a": (records([0.1, 0.5], benchmark="toy_sum"), config("a"))}, paper_table(8))
+    runs = {"a": (records([0.1, 0.5], benchmark="toy_sum"), config("a"))}
+    table = table_of(tmp_path / "toy", runs, paper_table(8))
     assert any(note.text.startswith("nothing to compare") for note in table.notes)
     assert table.benchmarks == ["toy sums"]  # no columns of dashes
     assert only_cell(table)["paper_last"] is None
@@ -150,47 +131,34 @@ def test_nothing_in_common_with_the_paper(tmp_path):
 
 def made(*cells, notes=()):
     """Return a table of rows without runs."""
-    return Table(
-        "t",
-        {cell["method"]: [] for cell in cells},
-        _cells([{"benchmark": "AIME24", **c} for c in cells]),
-        [Note(text) for text in notes],
-    )
+    frame = _cells([{"benchmark": "AIME24", **cell} for cell in cells])
+    return Table("t", {cell["method"]: [] for cell in cells}, frame, [Note(text) for text in notes])
 
 
 ROW = {"method": "RPG-URKL", "last": 0.25, "best": 0.5}
 
 
 def test_formats():
-    table = made(
-        {**ROW, "last_low": 0.1, "last_high": 0.4, "pass@2": 0.4},
-        {"method": "a_b & 50%", "last": 0.5, "best": 0.25},
-    )
-    read = list(csv.DictReader(io.StringIO(FORMATS["csv"](table))))
-    assert [(r["method"], r["last"], r["rank_best"], r["pass@2"]) for r in read] == [
-        ("RPG-URKL", "0.25", "1", "0.4"),
-        ("a_b & 50%", "0.5", "2", ""),
-    ]
+    first = {**ROW, "last_low": 0.1, "last_high": 0.4, "pass@2": 0.4}
+    table = made(first, {"method": "a_b & 50%", "last": 0.5, "best": 0.25})
+    read = csv.DictReader(io.StringIO(FORMATS["csv"](table)))
+    shown = [[row[column] for column in ("method", "last", "rank_best", "pass@2")] for row in read]
+    assert shown == [["RPG-URKL", "0.25", "1", "0.4"], ["a_b & 50%", "0.5", "2", ""]]
     assert json.loads(FORMATS["json"](table))["rows"][0]["last_low"] == 0.1
-    text = markdown(table)
-    assert "| ◇ RPG-URKL | AIME24 | 0.4000 |" in text
+    assert "| ◇ RPG-URKL | AIME24 | 0.4000 |" in markdown(table)
 
 
 @pytest.mark.parametrize(("benchmarks", "width"), [(1, 80), (5, 180)])
 def test_a_terminal_folds_labels_and_crops_no_number(monkeypatch, benchmarks, width):
     monkeypatch.setenv("COLUMNS", "80")
     label = "RPG-REINFORCE-URKL (kl_coef 0.1, kl_scope 'response', clip_ratio_high 0.28)"
-    cells = [
-        {**ROW, "method": label, "benchmark": f"AIME{24 + number}", "last_se": 0.0123} for number in range(benchmarks)
-    ]
+    row = {**ROW, "method": label, "last_se": 0.0123}
+    cells = [{**row, "benchmark": f"AIME{24 + number}"} for number in range(benchmarks)]
     text = FORMATS["terminal"](made(*cells, notes=["a note of more than eighty characters " * 3]))
-    folded, numbers = [], []
-    for line in text.splitlines():
-        words = line.split()
-        folded += [word for word in words if word in label.split()]
-        numbers += [word for word in words if word in ("0.2500", "0.5000", "0.0123")]
-    assert folded == label.split()
-    assert numbers == ["0.2500", "0.0123", "0.5000"] * benchmarks
+    words = text.split()
+    assert [word for word in words if word in label.split()] == label.split()
+    numbers = ["0.2500", "0.0123", "0.5000"]
+    assert [word for word in words if word in numbers] == numbers * benchmarks
     assert max(map(len, text.splitlines())) <= width
     assert max(len(line) for line in text.splitlines() if "eighty" in line) <= 80
 
@@ -239,18 +207,6 @@ def test_bold_only_where_the_lead_exceeds_the_noise(tmp_path):
     assert list(table.cells["clear_last"]) == [True, False]  # nothing is below the last one
 
 
-def test_a_table_built_twice_is_the_same(tmp_path):
-    """Notes of the log, of samples and of an early end; some input is left out both times."""
-    bad = [(0, {"val-core/aime24/acc/mean@1": 0.1}), (2, {"val-core/aime24/acc/mean@1": float("nan")})]
-    write_run(tmp_path / "a", bad, config("a"))
-    write_samples(tmp_path / "a", 0, [{"input": "p", "gts": "1", "output": "o", "acc": 1.0}])
-    runs, notes = load_runs([tmp_path])
-    first, second = (build_table(runs, notes) for _ in range(2))
-    assert [note.text.partition(" ")[0] for note in first.notes] == ["a:"] * 3
-    assert first.notes == second.notes
-    assert exit_code(first.notes) == exit_code(second.notes) == 1
-
-
 def test_runs_of_different_lengths_and_estimators_have_no_common_rank(tmp_path):
     """Two steps against four: the longer run's 0.9 is not bold; an estimator of the user's makes another method."""
     own = config("own", loss="rpg_rf_urkl")
@@ -259,18 +215,15 @@ def test_runs_of_different_lengths_and_estimators_have_no_common_rank(tmp_path):
     table = table_of(tmp_path, runs)
     assert list(table.rows) == ["RPG-URKL", "my_adv + rpg_rf_urkl"]
     assert table.cells["rank_last"].isna().all()
-    assert any(
-        "Last is at different steps (2, 4): no rank, the lengths of training differ" in n.text for n in table.notes
-    )
+    assert Note("Last is at different steps (2, 4): no rank, the lengths of training differ") in table.notes
 
 
 def test_failed_rewards_are_said_as_the_reason(tmp_path, monkeypatch, capsys):
     """Two problems, two answers each, one right; the reward of one failed: verl logs 1/4, the samples have 1/3."""
     monkeypatch.chdir(tmp_path)
     run = write_run(tmp_path / "checkpoints" / "a", [(0, {"val-core/aime24/acc/mean@2": 0.25})], config("a"))
-    write_samples(
-        run, 0, [{"input": p, "gts": "1", "output": "o", "acc": a} for p, a in (("p", 1), ("p", 0), ("q", 0))]
-    )
+    answers = (("p", 1), ("p", 0), ("q", 0))
+    write_samples(run, 0, [{"input": name, "gts": "1", "output": "o", "acc": acc} for name, acc in answers])
     failed = {"step": 0, "data_source": "aime24", "why": "ValueError: no number"}
     (run / "left_out.jsonl").write_text(json.dumps(failed) + "\n")
     assert main(["table"]) == 1  # without an argument: ./checkpoints
@@ -319,11 +272,3 @@ def test_without_runs_the_message_names_what_is_missing(tmp_path, monkeypatch, c
     for command in ("table", "plot", "watch"):
         assert main([command]) == 2
         assert f"no checkpoints/ in {tmp_path}; give a run's directory" in capsys.readouterr().err
-
-
-def test_json_is_the_json_format(capsys):
-    shown = []
-    for options in (["--json"], ["--format", "json"]):
-        assert main(["table", "--paper", "8", *options]) == 0
-        shown.append(json.loads(capsys.readouterr().out))
-    assert shown[0] == shown[1]

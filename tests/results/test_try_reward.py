@@ -44,39 +44,32 @@ def test_name_and_keywords_are_those_of_a_run(tried):
     code, said = tried("--function", "first", "--keywords", "scale=2.5")
     assert code == 0
     assert "mean score of right 2.5" in said
-    assert tried("--function", "first", "--rows", "2")[1].count(", right (") == 2
-
-
-def test_wrong_answers_above_right_ones_are_an_error(tried):
-    code, said = tried("--function", "second")
+    code, said = tried("--function", "second", "--rows", "2")
     assert code == 1
+    assert said.count(", right (") == 2
     assert "wrong answers score as high as right ones" in said
 
 
+BOXED = 'def reward(response, answer):\n    return f"boxed{{{answer}}}" in response\n'
 VERLS = "data_source, solution_str, ground_truth, extra_info"
-MATH_VERIFY = """
-from math_verify import parse, verify
-def reward(response, answer):
-    return verify(parse(f'${answer}$'), parse(response))
-"""
 
 
 @pytest.mark.parametrize(
-    ("source", "code"),
+    ("source", "code", "said"),
     [
-        ("def reward(response, answer, row):\n    return float(f'Answer: {answer}' in response)", 0),
-        (f"async def mine({VERLS}):\n    return ground_truth in solution_str", 0),
-        (MATH_VERIFY, 0),
-        ("def reward(response, answer):\n    return 1.0", 1),  # a wrong answer scores like the right one
-        ("def reward(response, answer):\n    return 1 / 0", 1),
-        ("def reward(response, answer):\n    return 'yes'", 1),
-        ("def reward(response, answer):\n    return {'score': answer in response, 'format': {'box': 1}}", 1),
-        ("import no_such_module\ndef reward(response, answer):\n    return 1.0", 1),
-        ("def reward(response):\n    return 1.0", 2),
+        (f"async def mine({VERLS}):\n    return ground_truth in solution_str", 0, "mean score of right 1"),
+        ("def reward(response, answer):\n    return 1.0", 1, "wrong answers score as high as right ones"),
+        (BOXED, 1, "may not see the form that the prompt asks for (Answer: ANSWER)"),
+        ("def reward(response, answer):\n    return 1 / 0", 1, "6 raised"),
+        ("import no_such_module\ndef reward(response, answer):\n    return 1.0", 1, "no_such_module"),
+        ("def reward(response):\n    return 1.0", 2, "mine.py"),
     ],
 )
-def test_forms_and_faults_of_a_reward(tried, source, code):
-    assert tried(source=source)[0] == code
+def test_forms_and_faults_of_a_reward(tried, source, code, said):
+    """The rows have the paper's prompt. tests/rewards/test_own_reward.py has more forms."""
+    ended, printed = tried(source=source)
+    assert ended == code
+    assert said in printed
 
 
 def test_responses_of_a_file(tried, tmp_path):
@@ -93,9 +86,7 @@ def test_responses_of_a_file(tried, tmp_path):
     ("lines", "said"),
     [
         ([], "no response in it"),
-        ([{}], "response"),
         ([5], "line 1: 5 is not a record of this file; correct or remove the line"),
-        ([{"x": "a\ud800"}], r"line 1: '\ud800' is half a character; correct or remove the line"),
         ([{"response": None}], "the response None is not text"),
         (["a", "b", "c", "d"], "has 3 rows, and 4 responses are given"),
         ([{"output": "a", "gts": "no such answer"}], "is to a problem with the answer 'no such answer'"),
@@ -111,15 +102,5 @@ def test_a_file_without_rows_tried_nothing(tmp_path, capsys):
     (tmp_path / "mine.py").write_text("def reward(response, answer):\n    return 1.0\n")
     write_parquet([], tmp_path / "empty.parquet")
     assert main(["score", str(tmp_path / "empty.parquet"), "--reward", str(tmp_path / "mine.py")]) == 2
-    with pytest.raises(SystemExit):
-        main(["score", str(tmp_path / "empty.parquet"), "--reward", str(tmp_path / "mine.py"), "--rows", "0"])
     assert main(["score", str(tmp_path / "empty.parquet"), "--reward", "pkg://no.such.module"]) == 2
     assert "pkg://no.such.module: no such module" in capsys.readouterr().err
-
-
-def test_a_reward_that_looks_for_another_form_is_an_error(tried, tmp_path):
-    """The rows have the paper's prompt, which asks for a line Answer:."""
-    (tmp_path / "mine.py").write_text('def reward(response, answer):\n    return f"boxed{{{answer}}}" in response\n')
-    code, said = tried()
-    assert code == 1
-    assert "may not see the form that the prompt asks for (Answer: ANSWER)" in said

@@ -38,19 +38,16 @@ def test_only_new_lines_are_read_again_and_a_cut_off_one_waits(tmp_path: Path, c
     with open(tmp_path / "r" / "metrics.jsonl", "r+b") as stream:
         stream.truncate(stream.seek(0, 2) - 5)
     assert watched.read()
-    assert watched.run is not None
     assert watched.run.last_step == 2
 
 
 @pytest.mark.parametrize("width", [180, 46])
 def test_every_run_is_shown_in_any_width(tmp_path: Path, width: int):
-    all_watched = []
     for number in range(6):
         write_config(tmp_path / f"run{number}", steps=6)
         log(tmp_path / f"run{number}", 1)
-        watched = Watched(tmp_path / f"run{number}" / "metrics.jsonl")
-        watched.read()
-        all_watched.append(watched)
+    all_watched = [Watched(tmp_path / f"run{number}" / "metrics.jsonl") for number in range(6)]
+    assert all(watched.read() for watched in all_watched)
     console = Console(width=width, record=True, file=io.StringIO())
     console.print(screen(all_watched, width))
     text = console.export_text().splitlines()
@@ -80,19 +77,6 @@ def test_eighty_columns_break_no_word_and_name_every_run(tmp_path: Path):
     assert {"a  2/6", "b  2/6"} <= {line.partition(",")[0] for line in text.splitlines()}
 
 
-def test_it_waits_for_the_first_step_and_ends_with_the_last(tmp_path: Path):
-    write_config(tmp_path / "r", steps=2)
-    command = [sys.executable, "-m", "rpg.cli", "watch", "--every", "0.1", str(tmp_path / "r")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert "no step yet" in process.stdout.readline()
-        log(tmp_path / "r", 1)
-        assert "1/2" in process.stdout.readline()
-        log(tmp_path / "r", 2)
-        assert "2/2" in process.stdout.readline()
-        assert process.wait(20) == 0
-
-
 def test_a_run_that_no_process_holds_is_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     write_config(tmp_path / "r", steps=6)
     log(tmp_path / "r", 2)
@@ -103,21 +87,15 @@ def test_a_run_that_no_process_holds_is_interrupted(tmp_path: Path, capsys: pyte
         lock.release()
 
 
-def test_it_waits_for_a_run_that_has_not_begun(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_it_waits_for_a_run_and_ends_with_its_last_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["watch", "--once", str(tmp_path / "r")]) == 2
     assert "no run there yet" in capsys.readouterr().err
     command = [sys.executable, "-m", "rpg.cli", "watch", "--every", "0.1", str(tmp_path / "r")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         assert "waiting for its start" in process.stderr.readline()
-        write_config(tmp_path / "r", steps=1)
+        write_config(tmp_path / "r", steps=2)
         assert "no step yet" in process.stdout.readline()
-        log(tmp_path / "r", 1)
-        assert "1/1" in process.stdout.readline()
+        for step in (1, 2):
+            log(tmp_path / "r", step)
+            assert f"{step}/2" in process.stdout.readline()
         assert process.wait(20) == 0
-
-
-def test_every_is_a_positive_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["watch", "--every", "0", str(tmp_path)]) == 2
-    assert "must be a positive number" in capsys.readouterr().err

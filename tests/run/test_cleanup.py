@@ -21,20 +21,11 @@ server.close()
 """
 
 
-def started(code: str, *arguments: str, **environment: str) -> tuple[subprocess.Popen, str]:
+def started(code: str, **environment: str) -> tuple[subprocess.Popen, str]:
     """Start a waiting process in its own group; return it and its first line."""
-    command, pipe = [sys.executable, "-c", code, *arguments], subprocess.PIPE
-    process = subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, text=True, start_new_session=True, env={**os.environ, **environment}
-    )
-    assert process.stdout is not None
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               start_new_session=True, env={**os.environ, **environment})  # fmt: skip
     return process, process.stdout.readline().strip()
-
-
-def kill(process: subprocess.Popen) -> None:
-    """Kill a process with its children, such as Python's resource tracker, which would clean up."""
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def test_directories_of_import_servers(tmp_path, monkeypatch):
@@ -89,17 +80,19 @@ def test_semaphores():
     ours, own = semaphore()
     others, other = semaphore()
     shared = cleanup.mapped([ours.pid])
-    kill(ours)
+    os.killpg(ours.pid, signal.SIGKILL)  # also Python's resource tracker, which would clean up
+    ours.wait()
     assert own.exists()
     cleanup.unlink(shared)
     assert not own.exists()
     assert other.exists()
-    kill(others)
+    os.killpg(others.pid, signal.SIGKILL)
+    others.wait()
     assert other not in cleanup.remove()
     os.utime(other, (time.time() - 100,) * 2)
     living, kept = semaphore()
     os.utime(kept, (time.time() - 100,) * 2)
     assert other in cleanup.remove()
     assert kept.exists()
-    kill(living)
+    os.killpg(living.pid, signal.SIGKILL)
     kept.unlink()

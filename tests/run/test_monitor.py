@@ -48,36 +48,32 @@ def test_what_ends_a_run(interrupts, tmp_path, monkeypatch, limits, metrics, cod
     monitor.stop()
     if server:
         server.close()
-    assert monitor.verdict is not None
     assert monitor.verdict.code == code
     assert reason in monitor.verdict.reason
     assert interrupts == [INTERRUPT]
     assert terminal.getvalue() == ""
 
 
-def test_progress_without_a_terminal(tmp_path):
-    run = run_config({**LIMITS, **NINE})
-    monitor = Monitor(run, tmp_path / "metrics.jsonl", terminal := io.StringIO(), lambda: None)
-    (tmp_path / "metrics.jsonl").write_text(
-        '{"step": 3, "data": {"critic/score/mean": 0.5, "val-core/x/acc/mean@1": 1}}\n'
-    )
-    monitor.start()
-    monitor.stop()
-    line = terminal.getvalue()
-    assert all(text in line for text in ("step 3/9", "reward +0.50", "acc 1.000"))
-
-
 def shown(tmp_path, records: list[dict], **settings) -> tuple[str, Monitor]:
     """Return what a run whose log has these steps shows without a terminal, and its monitor."""
     (tmp_path / "metrics.jsonl").unlink(missing_ok=True)
-    monitor = Monitor(run_config({**LIMITS, **NINE, **settings}), tmp_path / "metrics.jsonl", terminal := io.StringIO(),
-                      lambda: None)  # fmt: skip
+    run = run_config({**LIMITS, **NINE, **settings})
+    monitor = Monitor(run, tmp_path / "metrics.jsonl", terminal := io.StringIO(), lambda: None)
     lines = [json.dumps({"step": step, "data": data}) + "\n" for step, data in enumerate(records, 1)]
     (tmp_path / "metrics.jsonl").write_text("".join(lines))
     monitor.start()
     monitor.stop()
     assert all(len(line) <= 80 for line in terminal.getvalue().splitlines() if str(tmp_path) not in line)
     return terminal.getvalue(), monitor
+
+
+def test_progress_without_a_terminal(tmp_path):
+    """The reward before filtering, which filtered runs log; verl's score where the reward function returns no acc."""
+    filtered = {"critic/score/mean": 0.5, "critic/score_before_filtering/mean": -0.25, "val-core/x/acc/mean@1": 1}
+    text = shown(tmp_path, [{}, filtered])[0]
+    assert all(words in text for words in ("step 2/9", "acc 1.000 reward -0.25"))
+    text = shown(tmp_path, [{"critic/score/mean": 0.5, "val-core/x/reward/mean@1": -0.4}])[0]
+    assert "test score -0.400 reward +0.50" in text
 
 
 def test_responses_without_a_reward_are_told(tmp_path):
@@ -102,10 +98,7 @@ def test_rewards_that_teach_nothing_are_told_once(tmp_path):
     nothing, groups, good = step(0.0, 0.0), step(1.0, 0.0), step(1.0, 0.5)
     for steps, said in (
         ([nothing, good, nothing], None),
-        (
-            [good, nothing, nothing, nothing],
-            "steps 2 and 3: every response got the reward 0, so nothing can be learned",
-        ),
+        ([good, *[nothing] * 3], "steps 2 and 3: every response got the reward 0, so nothing can be learned"),
         ([groups, groups], "steps 1 and 2: rewards are equal in every group, so nothing can be learned"),
     ):
         words = " ".join(shown(tmp_path, steps, **{"reward.custom_reward_function.path": None})[0].split())
@@ -114,8 +107,8 @@ def test_rewards_that_teach_nothing_are_told_once(tmp_path):
 
 
 def test_groups_that_are_dropped_are_told(tmp_path):
-    monitor = Monitor(run_config({**LIMITS, **NINE, "algorithm.filter_groups.metric": "acc"}),
-                      tmp_path / "metrics.jsonl", io.StringIO(), lambda: None)  # fmt: skip
+    run = run_config({**LIMITS, **NINE, "algorithm.filter_groups.metric": "acc"})
+    monitor = Monitor(run, tmp_path / "metrics.jsonl", io.StringIO(), lambda: None)
     assert monitor._status() == ("starting", "Ray, FSDP2, vLLM")
     for status, told in (
         (("validation", 0, 0), ("validation", "")),

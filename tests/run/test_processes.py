@@ -39,7 +39,6 @@ def test_a_signal_goes_to_every_command_and_is_kept(tmp_path):
 
 def test_a_command_ends_when_its_parent_is_killed(tmp_path):
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path / "log")], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
     child = psutil.Process(int(parent.stdout.readline()))
     parent.kill()
     parent.wait()

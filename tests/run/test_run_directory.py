@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 
@@ -25,22 +24,16 @@ with locked(Path(sys.argv[1])):
 """
 
 
-@pytest.mark.parametrize("end", ["kill", "close"])
-def test_a_directory_is_one_process_s(tmp_path, end):
+def test_a_directory_is_one_process_s(tmp_path):
     directory = tmp_path / "deep/run"
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
+    command, pipe = [sys.executable, "-c", HOLD, str(directory)], subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
     assert process.stdout.readline() == "held\n"
     with pytest.raises(Refused, match=rf"\b{process.pid}\b"), rundir.locked(directory):
         pytest.fail("held by two")
     assert (directory / rundir.RUN).is_file()
-    if end == "kill":
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    else:
-        process.communicate()
+    process.kill()
+    process.wait()
     with rundir.locked(directory):
         assert json.loads((directory / rundir.RUN).read_text())["pid"] == os.getpid()
 
@@ -64,9 +57,7 @@ def test_a_log_whose_run_left_no_checkpoint_is_kept(tmp_path, mode, steps, kept)
     rundir.prepare(run, {})
     assert [path.read_bytes() for path in tmp_path.glob("metrics.until-*.jsonl")] == [b"".join(map(line, steps))] * kept
     assert (tmp_path / "metrics.jsonl").exists() is not kept
-    start = json.loads((tmp_path / fingerprint.HISTORY).read_text())
-    assert start["versions"]["torch"]
-    assert "git_commit" in start
+    assert {"versions", "git_commit"} <= json.loads((tmp_path / fingerprint.HISTORY).read_text()).keys()
 
 
 def test_a_validation_alone_does_not_rewrite_a_training(tmp_path):
@@ -111,8 +102,7 @@ def line(step: int) -> bytes:
     "before",
     [
         [line(0), line(1)],
-        [line(0), line(1), line(2)],
-        [line(0), line(1), b'{"step": 2, "da'],
+        [line(0), line(1), line(2), b'{"step": 2, "da'],
         [line(0), line(1), b'{"step": 1, "data": null}\n', b'{"step": Infinity, "data": {}}\n', b"[" * 100_000 + b"\n"],
         [line(0), b"\0\0\n", line(1)],
     ],
@@ -161,14 +151,12 @@ def test_metrics_are_continued(tmp_path, monkeypatch):
 
 def test_a_finished_run_is_not_started_again(tmp_path):
     def run(steps, **settings):
-        return config(tmp_path, trainer__total_training_steps=steps, trainer__default_local_dir=str(tmp_path),
-                      trainer__resume_mode="auto", **settings)  # fmt: skip
+        return config(tmp_path, trainer__total_training_steps=steps, trainer__resume_mode="auto", **settings)
 
     fingerprint.record(tmp_path, run(6), 0, {})
     assert rundir.finished(run(6)) is None
     (tmp_path / TRACKER).write_text("6")
     message = rundir.finished(run(6))
-    assert message is not None
     assert message.startswith(f"finished at step 6 of 6: {tmp_path}\nraise trainer.total_training_steps to go on")
     assert rundir.finished(run(7)) is None
     assert rundir.finished(run(6, trainer__val_only=True)) is None

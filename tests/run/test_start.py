@@ -1,14 +1,7 @@
 """Rejected runs: exit code 2, one line per error, no side effects."""
 
-import os
-import re
-import subprocess
-import sys
-
 import pytest
-from omegaconf import OmegaConf
 
-from rpg.registry import recipe
 from rpg.run import start
 from tests.builders.toy_run import overrides
 from tests.checks.cases import KWARGS
@@ -40,30 +33,25 @@ def test_a_refusal_by_verl_leaves_nothing_behind(toy, capsys):
     assert not (toy / "run").exists()
 
 
-@pytest.mark.parametrize("name", ["MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME", "NNODES"])
-def test_a_variable_that_is_set_to_nothing(name, monkeypatch, capsys):
-    """CKPTS_DIR= would put a run into the root of the file system, and another could mean a directory."""
-    monkeypatch.setenv("DRY_RUN", "1")
-    monkeypatch.setenv(name, "")
-    assert start.start(None, ["trainer.experiment_name=t"]) == 2
-    (line,) = errors(capsys.readouterr().err)
-    assert line == f"{name} is set but empty; give it a value, or unset it"
-
-
-@pytest.mark.parametrize(("name", "value"), [("NNODES", "abc"), ("NNODES", "0"), ("GPU_MEMORY_GB", "24 GB")])
-def test_a_variable_that_is_no_number(name, value, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [  # CKPTS_DIR= would put a run into the root of the file system
+        *((name, "", f"{name} is set but empty; give it a value, or unset it") for name in ("CKPTS_DIR", "MODEL_PATH")),
+        *(("NNODES", value, value) for value in ("abc", "0")),
+        ("GPU_MEMORY_GB", "24 GB", "24 GB"),
+    ],
+)
+def test_a_variable_that_is_empty_or_no_number(name, value, said, monkeypatch, capsys):
     monkeypatch.setenv("DRY_RUN", "1")
     monkeypatch.setenv(name, value)
     assert start.start(None, ["trainer.experiment_name=t", "profile=one_gpu"]) == 2
     (line,) = errors(capsys.readouterr().err)
-    assert value in line
+    assert said in line
 
 
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("actor_rollout_ref.actor.policy_loss.loss_mod=x", "loss_mod"),
-        ("method=none_such", "none_such"),
         ("trainer.default_local_dir=${oc.env:NO_SUCH_VARIABLE}", "NO_SUCH_VARIABLE"),
         ("trainer=5", "trainer"),
         ("reward.custom_reward_function=null", "reward.custom_reward_function"),
@@ -81,8 +69,6 @@ def test_configuration_errors_have_exit_code_2(toy, override, said, capsys):
     ("override", "proposed"),
     [
         ("algorithm.filter_groups.metric=accuracy", "acc"),
-        ("+trainer.totl_training_steps=3", "total_training_steps"),
-        ("+data.max_promt_length=77", "max_prompt_length"),
         ("actor_rollout_ref.actor.policy_loss.loss_mode=rpg_rf_urlk_clip_ppo", "rpg_rf_urkl_clip_ppo"),
     ],
 )
@@ -95,28 +81,3 @@ def test_a_dry_run_refuses_wrong_settings(override, proposed, capsys, monkeypatc
     (line,) = errors(refused.err)
     assert line.startswith(f"{override.lstrip('+')}: ")
     assert line.endswith(f"did you mean {proposed}?")
-
-
-def test_a_dry_run_prints_the_configuration(capsys, monkeypatch):
-    monkeypatch.setenv("DRY_RUN", "1")
-    assert start.start(None, ["trainer.experiment_name=t"]) == 0
-    printed = OmegaConf.create(capsys.readouterr().out)
-    assert printed.actor_rollout_ref.actor.policy_loss.loss_mode == "rpg_rf_urkl_clip_ppo"
-
-
-def test_as_a_process(toy):
-    """The launch script: exit code 2, one line, no directory created, no process left."""
-    script = recipe.RECIPE / "cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
-    environment = {**os.environ, "PYTHON": sys.executable, "MODEL_PATH": "/nowhere/model"}
-    ended = subprocess.run(
-        ["bash", str(script), *overrides(toy)[5:7], f"trainer.default_local_dir={toy / 'run'}"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ended.returncode == 2
-    (line,) = errors(ended.stderr)
-    assert re.match("actor_rollout_ref.model.path=/nowhere/model: no such directory; ", line)
-    assert not (toy / "run").exists()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.runs import config, write_run
 from tests.terminal import SHOW, Terminal, assert_in_order, shown_lines, with_environment
 
 ROOT = Path(__file__).parents[2]
@@ -127,20 +128,9 @@ def test_a_closed_window_ends_a_run_in_order(terminal, tmp_path):
     assert run.process.wait(60) == 129
 
 
-def write_run(directory: Path, steps: int) -> None:
-    directory.mkdir(parents=True)
-    config = {"trainer": {"experiment_name": directory.name, "total_training_steps": 100}}
-    (directory / "config.yaml").write_text(json.dumps(config))
-    data = {"critic/score/mean": -0.51, "actor/entropy": 0.43, "actor/rpg_kl": 1e-3, "actor/pg_clipfrac": 0.1,
-            "response_length/mean": 1034.0, "perf/max_memory_allocated_gb": 61.2, "timing_s/step": 312.4,
-            "val-core/aime/acc/mean@1": 0.25, "val-core/amc/acc/mean@1": 0.5}  # fmt: skip
-    lines = [json.dumps({"step": step, "data": data}) + "\n" for step in range(1, steps + 1)]
-    (directory / "metrics.jsonl").write_text("".join(lines))
-
-
 def test_watch(terminal, tmp_path):
-    for number in (1, 2):
-        write_run(tmp_path / f"runs/rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28-seed{number}", 9)
+    lines = [(step, {"critic/score/mean": -0.51, "timing_s/step": 312.4}) for step in range(9)]
+    write_run(tmp_path / "runs/a", lines, config("a", steps=100))
     watch = terminal(*CLI, "watch", "runs", "--every", "0.2")
     watch.wait_for("left")
     watch.press_ctrl_c()
@@ -161,12 +151,3 @@ def test_a_build(terminal, tmp_path):
     assert_in_order(build.text(), most=2)
     assert build.text().strip().endswith("rpg data: interrupted")
     assert not (tmp_path / "data").exists()
-
-
-def test_the_toy_model(terminal):
-    demo = terminal(*CLI, "demo", "--model", "toy", "--prepare-only", "--dir", "toy")
-    demo.wait_for(" s  loss")  # after ten seconds
-    demo.press_ctrl_c()
-    assert demo.wait() == 130
-    assert_in_order(demo.text(), most=8)
-    assert "Traceback" not in demo.text()
