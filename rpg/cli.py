@@ -6,6 +6,7 @@ which does the work and returns the exit code.
 
 import argparse
 import difflib
+import errno
 import importlib
 import io
 import os
@@ -50,11 +51,25 @@ def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; the exit code is the subcommand's, or 2 if it needs an extra of this package."""
     argv = sys.argv[1:] if argv is None else argv
     os.environ.setdefault(version.SAID, "1")  # the line about the tier is for plain verl; commands check the version
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # until this process ends
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        print("rpg: the current directory was removed; change to another", file=sys.stderr)
+        return 2
     try:
         return _main(argv)
     except KeyboardInterrupt:
         print(f"{' '.join(['rpg', *argv[:1]])}: interrupted", file=sys.stderr)
         return 130
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO):
+            raise
+        print(f"rpg: the output cannot be written: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except ImportError as error:
         if (message := version.missing_extra(error)) is None:
             raise

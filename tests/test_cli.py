@@ -78,7 +78,6 @@ def test_every_name_of_the_list_fits_eighty_columns():
         (["tabel"], "unknown command 'tabel'; did you mean 'table'?"),
         (["list", "x"], "rpg list: error: unrecognized arguments: x"),
         (["verify", "--policies", "1"], "1 is not between 2 and"),
-        (["watch", "--answers", "0"], "0 is not 1 or more"),
         (["verify", "--kl-coef", "nan"], "nan is not finite"),
         (["verify", "--plot", "x.xyz"], "x.xyz: name a .png"),
     ],
@@ -94,6 +93,7 @@ def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
     [
         (["score", "x", "--reward", "r.py", "--out", "y"], "--out requires a run"),
         (["watch", "x", "--every", "0"], "must be a positive number"),
+        (["watch", "x", "--answers", "0"], "must be 1 or more"),
         (["demo", "foo=1"], "foo=1: no such setting"),
         (["plan", "grpo_cpu"], "`rpg doctor grpo_cpu`"),
         (["demo", "--prepare-only", "data.seed=1"], "data.seed=1: is for the run"),
@@ -113,6 +113,24 @@ def test_what_would_do_nothing_is_refused_at_once(argv, said, capsys, monkeypatc
     assert cli.main(argv) == 2
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shell", "code", "said"),
+    [
+        ("mkdir gone; cd gone; rmdir ../gone; {rpg} list", 2, "the current directory was removed"),
+        ("{rpg} list > /dev/full", 1, "the output cannot be written: No space left"),
+        ("{rpg} list >&-", 0, "names:"),
+    ],
+)
+def test_a_broken_place_is_one_line(tmp_path, shell, code, said):
+    (tmp_path / "mine.txt").touch()
+    command = shell.format(rpg=f"{sys.executable} -m rpg.cli")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (code, 1)
+    assert said in done.stderr
 
 
 def test_help_of_a_name_says_where_its_run_goes(capsys, monkeypatch, tmp_path):
