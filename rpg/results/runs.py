@@ -13,7 +13,7 @@ import pandas as pd
 import yaml
 
 from rpg.config.fingerprint import HISTORY
-from rpg.config.keys import by_name
+from rpg.config.keys import KEYS, by_name
 from rpg.data.readers import DataError, parse_json
 from rpg.files.atomic import CONFIG, ENVIRONMENT, LEFT_OUT
 from rpg.logged import VALIDATED, training_reward
@@ -277,6 +277,12 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
         if source not in accurate:
             why = "the reward function returned no acc, so verl logged the score"
             run.notes += (Note(f"no accuracy of {source}: {why} ({metric}); left out", left_out=True),)
+    for file, key, value, kind in (
+        (CONFIG, KEYS["steps"], run.planned_steps, int | float),
+        (ENVIRONMENT, "method", environment.get("method"), str),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise ResultsError(f"{directory / file}: {key}={value!r:.60} cannot be used; restore or remove the file")
     run.accuracies()  # reject it here, so that other runs can still be shown
     return run
 
@@ -296,9 +302,12 @@ def read_mapping(path: Path) -> dict[str, Any]:
     """Read a YAML or JSON file with a mapping. Raises ResultsError for other content."""
     try:
         content = yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date of another month is a ValueError
+    except yaml.YAMLError as error:
         reason = " ".join(str(error).split()).replace('in "<byte string>",', "at")
         raise ResultsError(f"{path}: cannot be read: {reason}; restore or remove it") from error
+    except (ValueError, RecursionError) as error:
+        what = "a date or number in it cannot be read, or it is nested too deeply"
+        raise ResultsError(f"{path}: {what}; restore or remove it") from error
     if not isinstance(content, dict):
         raise ResultsError(f"{path}: holds no settings; restore or remove it")
     return content

@@ -48,6 +48,16 @@ def test_a_broken_line_is_named_with_the_remedy(tmp_path, line, said):
     assert said in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("config.yaml", "trainer: {total_training_steps: many}"), ("environment.json", '{"method": 5}')],
+)
+def test_a_setting_of_another_type_is_named(tmp_path, name, content):
+    (write_run(tmp_path / "a", LINES) / name).write_text(content)
+    with pytest.raises(ResultsError, match=rf"{name}: .* cannot be used; restore or remove the file"):
+        load(tmp_path / "a")
+
+
 def test_of_a_resumed_run_the_later_part_wins_and_the_abandoned_branch_goes():
     made, notes = frame([(1, {"x": 1.0}), (2, {"x": 2.0}), (3, {"x": 3.0, "z": 1.0}), (2, {"x": 9.0, "y": 1.0})])
     assert {name: made[name].dropna().to_dict() for name in made} == {"x": {1: 1.0, 2: 9.0}, "y": {2: 1.0}}
