@@ -112,15 +112,16 @@ stability() {
     done
 }
 
-ahead() {
-    local seed pi_old rate=1e-4 rf=rpg_cpu_urkl1e-4_rf
+ahead() { # the arms of the primary outcome first
+    local arms arm script seed rate=1e-4
     local four=(schedule=async trainer.v1.colocate_async.num_warmup_batches=4 trainer.test_freq=3)
-    for seed in ${SEEDS:-1 2 3 4 5 6 7 8}; do
-        for pi_old in recomputed decoupled behavior; do
-            train "clip-$pi_old" ${rf}_clip_ppo_0.2_0.28 "${four[@]}" "pi_old=$pi_old" "$@"
-        done
-        for pi_old in recomputed decoupled behavior; do
-            train "none-$pi_old" $rf "${four[@]}" "pi_old=$pi_old" "$@"
+    for arms in "clip-recomputed clip-decoupled" "clip-behavior none-recomputed none-decoupled none-behavior"; do
+        for seed in ${SEEDS:-1 2 3 4 5 6 7 8}; do
+            for arm in $arms; do
+                script=rpg_cpu_urkl1e-4_rf
+                [[ $arm == none-* ]] || script+=_clip_ppo_0.2_0.28
+                train "$arm" "$script" "${four[@]}" "pi_old=${arm#*-}" "$@"
+            done
         done
     done
 }
