@@ -110,8 +110,7 @@ class Monitor(threading.Thread):
         try:
             self._loop()
             elapsed = time.monotonic() - self._began
-            self._read(elapsed)
-            phase = "step" if self._has_logged else "starting"
+            phase = "step" if self._read(elapsed) or self._has_logged else "starting"
             self._progress.update(self._task, description=phase, note=self._note, time=duration(elapsed))
         except Exception as error:  # noqa: BLE001  # whatever it is, the limits are no longer watched
             traceback.print_exc()

@@ -70,8 +70,9 @@ def shown(tmp_path, records: list[dict], **settings) -> tuple[str, Monitor]:
 def test_progress_without_a_terminal(tmp_path):
     """The reward before filtering, which filtered runs log; verl's score where the reward function returns no acc."""
     filtered = {"critic/score/mean": 0.5, "critic/score_before_filtering/mean": -0.25, "val-core/x/acc/mean@1": 1}
-    text = shown(tmp_path, [{}, filtered])[0]
+    text, monitor = shown(tmp_path, [{}, filtered])
     assert all(words in text for words in ("step 2/9", "acc 1.000 reward -0.25"))
+    assert monitor._progress.tasks[0].description == "step"  # of an evaluation, too, which logs at its end
     text = shown(tmp_path, [{"critic/score/mean": 0.5, "val-core/x/reward/mean@1": -0.4}])[0]
     assert "test score -0.400 reward +0.50" in text
 
