@@ -61,11 +61,6 @@ def repeated_rows(problems: Iterable[Problem], repeat: int = 1, template: str | 
             yield make_row(problem, index, template)
 
 
-def write_parquet(rows: Iterable[dict], path: str | Path) -> int:
-    """Write `rows` to `path` and return their number; see write_together."""
-    return write_together({Path(path): rows})[Path(path)]
-
-
 def write_together(files: Mapping[Path, Iterable[dict]], schema: pa.Schema = SCHEMA) -> dict[Path, int]:
     """Write the rows of every file and return their numbers; memory holds one row group at a time.
 

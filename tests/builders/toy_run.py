@@ -17,7 +17,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from rpg.checks import preflight
 from rpg.config.compose import compose_config, resolve
 from rpg.config.run_config import RunConfig
-from rpg.data.parquet import repeated_rows, write_parquet
+from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import toy_problems
 from rpg.diagnostics import Refused
 from rpg.dotted import put
@@ -33,8 +33,8 @@ def safetensors(values: int = 4) -> bytes:
 
 def make_toy(folder: Path) -> Path:
     """64 training rows, 8 test rows, and the files of a model directory."""
-    write_parquet(repeated_rows(toy_problems("train", seed=0, count=64)), folder / "train.parquet")
-    write_parquet(repeated_rows(toy_problems("test", seed=0, count=8)), folder / "test.parquet")
+    write_together({folder / "train.parquet": repeated_rows(toy_problems("train", seed=0, count=64))})
+    write_together({folder / "test.parquet": repeated_rows(toy_problems("test", seed=0, count=8))})
     model = folder / "model"
     model.mkdir()
     (model / "config.json").write_text(json.dumps({"model_type": "llama"}))

@@ -13,7 +13,7 @@ from rpg.cli import main
 from rpg.config.compose import compose_config, resolve
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
-from rpg.data.parquet import Problem, repeated_rows, write_parquet
+from rpg.data.parquet import Problem, repeated_rows, write_together
 from rpg.names import ADVANTAGES
 from tests.builders.toy_run import make_toy, run_of
 
@@ -138,15 +138,15 @@ def test_wandb(content, warned, monkeypatch, tmp_path):
 def test_data(tmp_path):
     good = [Problem("toy_sum", f"What is {i} + 1?", str(i + 1), "train") for i in range(4)]
     test = [Problem("toy_sum", "What is 9 + 9?", "18", "test")]
-    write_parquet(repeated_rows(good), tmp_path / "train.parquet")
-    write_parquet(repeated_rows(test), tmp_path / "test.parquet")
+    write_together({tmp_path / "train.parquet": repeated_rows(good)})
+    write_together({tmp_path / "test.parquet": repeated_rows(test)})
     files = {"train_files": str(tmp_path / "train.parquet"), "val_files": [str(tmp_path / "test.parquet")]}
     (tmp_path / "toy").mkdir()
     config = run_of(make_toy(tmp_path / "toy")).copy()
     config["data"] |= files
     run = RunConfig(config)
     assert [diagnostic.level for diagnostic in data.rows(run)] == ["ok", "ok"]
-    write_parquet(repeated_rows([Problem("toy_sum", good[0].text, "1", "test")]), tmp_path / "test.parquet")
+    write_together({tmp_path / "test.parquet": repeated_rows([Problem("toy_sum", good[0].text, "1", "test")])})
     assert [diagnostic.level for diagnostic in data.rows(run)] == ["ok", "error"]
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from rpg.data.parquet import Problem, repeated_rows, write_parquet
+from rpg.data.parquet import Problem, repeated_rows, write_together
 from rpg.data.template import format_prompt
 from rpg.results.messages import ResultsError, exit_code
 from rpg.results.runs import load_runs
@@ -59,7 +59,7 @@ def run_of_two_sets(tmp_path, problems, shared=()):
     settings["data"]["val_files"] = [str(tmp_path / "x.parquet"), str(tmp_path / "y.parquet")]
     for name, source in (("x", "aime24"), ("y", "amc23")):
         made = [Problem(source, text, "1", "test") for text in [*shared, *(f"{text} of {source}" for text in problems)]]
-        write_parquet(repeated_rows(made, 2), tmp_path / f"{name}.parquet")
+        write_together({tmp_path / f"{name}.parquet": repeated_rows(made, 2)})
     lines = [(2, {"val-core/aime24/acc/mean@1": 0.5, "val-core/amc23/acc/mean@1": 0.5})]
     (run,), _ = load_runs([write_run(tmp_path / "a", lines, settings)])
     return run

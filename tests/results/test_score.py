@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rpg.cli import main
-from rpg.data.parquet import Problem, repeated_rows, write_parquet
+from rpg.data.parquet import Problem, repeated_rows, write_together
 from rpg.data.template import format_prompt
 from rpg.results.run_settings import judge_of_config
 from rpg.results.runs import load_runs
@@ -43,7 +43,7 @@ def saved_run(directory: Path, judge: str, sources: tuple[str, ...] = ("aime24",
     for source in sources:
         files.append(str(directory / f"{source}.parquet"))
         problems = [Problem(source, f"{source}: what is {n} + 7?", "7", "test") for n in range(3)]
-        write_parquet(repeated_rows(problems), Path(files[-1]))
+        write_together({Path(files[-1]): repeated_rows(problems)})
     settings["data"]["val_files"] = files
     accuracies = {f"val-core/{source}/acc/mean@4": RELEASE if judge == "release" else VERIFIED for source in sources}
     run_dir = write_run(directory, [(step, {} if step % 2 else accuracies) for step in range(5)], settings)

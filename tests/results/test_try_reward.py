@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rpg.cli import main
-from rpg.data.parquet import repeated_rows, write_parquet
+from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import toy_problems
 
 SCALED = """
@@ -21,7 +21,7 @@ def second(response, answer):
 def tried(tmp_path, capsys):
     """Return a function that tries a reward on rows, and returns exit code and output."""
     rows = tmp_path / "rows.parquet"
-    write_parquet(repeated_rows(toy_problems("train", seed=0, count=3)), rows)
+    write_together({rows: repeated_rows(toy_problems("train", seed=0, count=3))})
     (tmp_path / "mine.py").write_text(SCALED)
 
     def call(*options: object, source: str = "") -> tuple[int, str]:
@@ -100,7 +100,7 @@ def test_responses_that_are_not_to_the_rows_are_refused(tried, tmp_path, lines, 
 
 def test_a_file_without_rows_tried_nothing(tmp_path, capsys):
     (tmp_path / "mine.py").write_text("def reward(response, answer):\n    return 1.0\n")
-    write_parquet([], tmp_path / "empty.parquet")
+    write_together({tmp_path / "empty.parquet": []})
     assert main(["score", str(tmp_path / "empty.parquet"), "--reward", str(tmp_path / "mine.py")]) == 2
     assert main(["score", str(tmp_path / "empty.parquet"), "--reward", "pkg://no.such.module"]) == 2
     assert "pkg://no.such.module: no such module" in capsys.readouterr().err

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from rpg.config import resolvers
-from rpg.data.parquet import repeated_rows, write_parquet
+from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import toy_problems
 from rpg.registry.recipe import RECIPE as LINK
 from rpg.registry.recipe import paths
@@ -86,7 +86,7 @@ def test_a_dry_run(monkeypatch, capsys):
 def waiting_run(tmp_path_factory) -> dict[str, str]:
     """Return the environment of a run that blocks on the model's config.json, a pipe without a writer."""
     directory = tmp_path_factory.mktemp("waiting")
-    write_parquet(repeated_rows(toy_problems("train", seed=0, count=64)), directory / "train.parquet")
+    write_together({directory / "train.parquet": repeated_rows(toy_problems("train", seed=0, count=64))})
     (directory / "model").mkdir()
     os.mkfifo(directory / "model/config.json")
     files = {name: str(directory / "train.parquet") for name in ("TRAIN_FILE", "TEST_FILE")}
