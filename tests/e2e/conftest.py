@@ -92,8 +92,10 @@ class Run:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         self.output = directory / "terminal.txt"
+        # PYTHON: a launch script would take the checkout's .venv, whatever the tests run in
+        environment = {**os.environ, "PYTHON": sys.executable, **environment, MARK: self.mark}
         if in_terminal:
-            self.terminal = Terminal(command, self.output, ROOT, {**os.environ, **environment, MARK: self.mark})
+            self.terminal = Terminal(command, self.output, ROOT, environment)
             self.process = self.terminal.process
             return
         with open(self.output, "wb") as stream:
@@ -105,7 +107,7 @@ class Run:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN if background else signal.SIG_DFL),
-                env={**os.environ, **environment, MARK: self.mark},
+                env=environment,
             )
 
     def wait(self, timeout: float = PATIENCE) -> int:
