@@ -7,6 +7,8 @@ import pandas
 import pytest
 
 from scripts.studies.__main__ import STUDIES
+from scripts.studies.lab import report
+from scripts.studies.lab.scope import RESPONSE
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("docs/results/README.md", "docs/off-policy.md", "README.md")
@@ -44,6 +46,15 @@ def test_readmes_first_result_is_that_of_the_runs():
     after = ", ".join(f"{value:.2f}" for value in others[:-1])
     said = f"from {before:.2f} to {after} and {others[-1]:.2f} in {logged.step.max()} steps"
     assert said in (ROOT / "README.md").read_text()
+
+
+def test_the_rule_of_the_kls_scope_is_that_of_the_cells():
+    cells = report.by_end()
+    rising = cells[cells.end == "above its start"]
+    less = rising[f"{RESPONSE} less token"]
+    better = (less > 2 * rising[f"{RESPONSE} less token_se"]).sum()
+    said = f"in {better} of the {len(rising)} cells whose J per token ends above its start, by {less.mean():.2f} on"
+    assert said in (ROOT / "docs/results/README.md").read_text()
 
 
 CHOSEN = r"[Bb]elow 0\.05|exceeded 0\.05|above 0\.1"  # limits, not measured

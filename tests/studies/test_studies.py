@@ -16,6 +16,7 @@ from scripts.studies.lab.fixed_point import fixed_point
 from scripts.studies.lab.identity import identity_table
 from scripts.studies.lab.pi_old import choice_table
 from scripts.studies.lab.policy import over_seeds
+from scripts.studies.lab.scope import CUT, RESPONSE, TOKEN, Cell, train
 from tests.builders.runs import config, records, write_run
 
 torch.set_num_threads(1)
@@ -58,7 +59,10 @@ def test_a_difference_is_blocked_by_seed(sides):
 def test_the_laboratory_and_every_table_and_picture(tmp_path, capsys):
     assert lab.main(["--quick", "--out", str(tmp_path / "quick.parquet")]) == 0
     quick = pandas.read_parquet(tmp_path / "quick.parquet")
-    assert set(quick.question) == {"identity", "pi_old", "gradient", "noise", "fixed_point"}
+    assert set(quick.question) == set(lab.QUESTIONS)
+    assert lab.main(["--quick", "--only", "scope", "--out", str(tmp_path / "quick.parquet")]) == 0
+    pandas.testing.assert_frame_equal(pandas.read_parquet(tmp_path / "quick.parquet").set_index("question"),
+                                      quick.set_index("question"))  # fmt: skip
     capsys.readouterr()
     assert studies.main(["--out", str(tmp_path)]) == 0
     assert capsys.readouterr().out.count("## ") == len(studies.STUDIES)
@@ -85,3 +89,14 @@ def test_a_fixed_point_is_that_of_the_code(form):
     measured = over_seeds(fixed_point(form, 0.1, lab.SEEDS)._asdict())
     for name in ("reward", "kl_start", "entropy"):
         assert measured[name] == pytest.approx(row[name], abs=row[f"{name}_se"] / 4)
+
+
+@pytest.mark.full
+def test_a_cell_of_the_scopes_is_that_of_the_code():
+    """Another processor rounds otherwise, and samples other tokens in the end."""
+    cell = Cell(6, 1, 0.1, 0.03)
+    row = report.load("scope").set_index(list(Cell._fields)).loc[cell]
+    ends = {form: train(form, cell, lab.SEEDS) for form in (TOKEN, RESPONSE, CUT)}
+    for form in (TOKEN, RESPONSE):
+        assert ends[form].mean().item() == pytest.approx(row[form], abs=row[f"{form}_se"])
+    torch.testing.assert_close(ends[CUT], ends[RESPONSE], rtol=0, atol=0)  # on fresh samples every product is 1

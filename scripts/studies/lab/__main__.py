@@ -1,7 +1,8 @@
 """Compute the laboratory's exact tables: expected gradients and fixed points, by enumeration, on a small problem.
 
-python -m scripts.studies.lab                   in a checkout; writes docs/results/lab.parquet, 10 minutes on one core
+python -m scripts.studies.lab                   in a checkout; writes docs/results/lab.parquet, half an hour on one core
 python -m scripts.studies.lab --quick --out F   fewer seeds, ages and betas, half a minute
+python -m scripts.studies.lab --only scope      this question alone; the others' numbers stay as they are
 python -m scripts.studies lab                   prints the tables
 """
 
@@ -18,7 +19,9 @@ from scripts.studies.lab.bias import bias_table, noise_table
 from scripts.studies.lab.fixed_point import fixed_point_table
 from scripts.studies.lab.identity import identity_table
 from scripts.studies.lab.pi_old import choice_table
+from scripts.studies.lab.scope import CELLS, scope_table
 
+QUESTIONS = ("identity", "pi_old", "gradient", "noise", "fixed_point", "scope")
 SEEDS = 64  # 16 for the bias
 
 
@@ -28,6 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m scripts.studies.lab", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", choices=QUESTIONS, metavar="QUESTION", help=f"of {', '.join(QUESTIONS)}")
     parser.add_argument("--out", type=Path, default=RESULTS / "lab.parquet", metavar="FILE")
     args = parser.parse_args(argv)
     torch.set_num_threads(1)  # sums depend on the number of threads
@@ -37,8 +41,13 @@ def main(argv: list[str] | None = None) -> int:
         "gradient": lambda: bias_table(2, ages=(0, 4)) if args.quick else bias_table(SEEDS // 4),
         "noise": lambda: noise_table(1 if args.quick else SEEDS),
         "fixed_point": lambda: fixed_point_table(2, betas=(0.3,)) if args.quick else fixed_point_table(SEEDS),
+        "scope": lambda: scope_table(2, cells=CELLS[:1]) if args.quick else scope_table(SEEDS),
     }
     tables = []
+    if args.only:
+        kept = pd.read_parquet(args.out)
+        tables.append(kept[kept.question != args.only])
+        questions = {args.only: questions[args.only]}
     for question, compute in questions.items():
         started = time.monotonic()
         tables.append(compute().assign(question=question))

@@ -6,8 +6,10 @@ from pathlib import Path
 import pandas as pd
 
 from scripts.studies.common import RESULTS, markdown, picture
+from scripts.studies.lab.scope import CUT, RESPONSE, REWARD, TOKEN
 
 BETAS = (0.1, 0.3)  # of the shown fixed points
+OTHERS = (RESPONSE, CUT, REWARD)
 LOOKS = (  # colour and dash by label; the three in blue are nearly one line
     ("#d62728", "-"),
     ("#fd8d3c", "-"),
@@ -20,14 +22,14 @@ LOOKS = (  # colour and dash by label; the three in blue are nearly one line
 
 
 def load(question: str) -> pd.DataFrame:
-    """Return the table of a question: identity, pi_old, gradient, noise or fixed_point."""
+    """Return the table of a question: identity, pi_old, gradient, noise, fixed_point or scope."""
     table = pd.read_parquet(RESULTS / "lab.parquet", filters=[("question", "==", question)])
     return table.drop(columns="question").dropna(axis="columns", how="all").reset_index(drop=True)
 
 
 def tables() -> list[str]:
     """Return Markdown: one table for each question; ± is the standard error over seeds."""
-    return [_identity(), _pi_old(), _gradient(), _noise(), _fixed_points()]
+    return [_identity(), _pi_old(), _gradient(), _noise(), _fixed_points(), _scopes(), _scope_by_end()]
 
 
 def _identity() -> str:
@@ -89,6 +91,34 @@ def _fixed_points() -> str:
         rows.append([str(label), *cells])
     rows.append(["maximum of J", *best])
     return markdown(["form", *(f"{name}, {beta}" for beta in BETAS for name in ("reward", "J", "entropy"))], rows)
+
+
+def _scopes() -> str:
+    rows = []
+    for _, row in load("scope").iterrows():
+        cells = [f"{row[f'{form} less token']:+.3f} ± {row[f'{form} less token_se']:.3f}" for form in OTHERS]
+        rows.append([f"{row.length:g}, {row.steps:g}, {row.beta:g}, {row.lr:g}", f"{row.start:.3f}",
+                     f"{row[TOKEN]:.3f} ± {row[f'{TOKEN}_se']:.3f}", *cells])  # fmt: skip
+    head = ["tokens, steps a batch, beta, rate", "J at the start", "token", *(f"{form} less token" for form in OTHERS)]
+    return markdown(head, rows)
+
+
+def by_end() -> pd.DataFrame:
+    """Return the cells of `scope` with `end`, how J per token ended: above its start, below, or over 0.5 below."""
+    table = load("scope")
+    names = ["over 0.5 below its start", "up to 0.5 below", "above its start"]
+    return table.assign(end=pd.cut(table[TOKEN] - table.start, [-float("inf"), -0.5, 0, float("inf")], labels=names))
+
+
+def _scope_by_end() -> str:
+    rows = []
+    for end, cells in sorted(by_end().groupby("end", observed=True), key=lambda part: -part[1][TOKEN].mean()):
+        counts = []
+        for form in OTHERS:
+            less, error = cells[f"{form} less token"], cells[f"{form} less token_se"]
+            counts.append(f"{(less > 2 * error).sum()}, {(less < -2 * error).sum()}")
+        rows.append([str(end), str(len(cells)), *counts])
+    return markdown(["J per token ends", "cells", *(f"{form}: better, worse" for form in OTHERS)], rows)
 
 
 def draw(out: Path) -> None:
