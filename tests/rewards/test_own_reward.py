@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from omegaconf import OmegaConf
 
 from rpg.config import fingerprint
 from rpg.config.compose import compose
@@ -329,14 +328,3 @@ def test_a_run_of_before_the_adapter_resumes(tmp_path: Path) -> None:
     assert fingerprint.compare(tmp_path, run) == {}
     file.write_text(file.read_text() + "# changed")
     assert [*fingerprint.compare(tmp_path, run)] == [f"{FUNCTION}.path (content)"]
-
-
-@pytest.mark.full  # importing verl takes ten seconds
-def test_verl_loads_it(tmp_path: Path) -> None:
-    from verl.trainer.ppo.reward import get_custom_reward_fn
-
-    file = write(tmp_path / "short.py", SHORT.format(name="reward"))
-    run, _ = compose(None, [*TOY, f"{FUNCTION}.path={file}"])
-    function = get_custom_reward_fn(OmegaConf.create(run.copy()))
-    assert function is not None
-    assert function(data_source="x", solution_str="7", ground_truth="7", extra_info={"level": "3"})["score"] == 1.0
