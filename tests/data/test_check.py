@@ -59,8 +59,6 @@ TRUTH_AT = ("reward_model", "ground_truth")
 BOXED = "What is 2 + 2? Put it within \\boxed{}."
 # where, value, the key named, a word of the remedy; the level is "error" unless it is given
 CORRUPTIONS = [
-    (("data_source",), "gsm9k", "data_source", "KNOWN_DATA_SOURCES"),
-    (("data_source",), "math-dapo ", "data_source", "'math-dapo'"),
     (("data_source",), None, "data_source", "name the problem set"),
     (("prompt",), None, "prompt", '"role": "user"'),
     (("prompt",), "2 + 2?", "prompt", '"role": "user"'),
@@ -106,6 +104,15 @@ def test_corrupt_value(case: tuple) -> None:
     (diagnostic,) = row_diagnostics(row)  # one corruption, one diagnostic
     assert (diagnostic.key, diagnostic.level) == (key, level)
     assert remedy in diagnostic.remedy
+
+
+def test_sources_without_a_rule_are_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row for source in ("gsm9k", "math-dapo ") for row in good_rows(data_source=source)]
+    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
+    assert code == 1
+    assert out.count("6 rows: no rule of rpg scores it") == 2
+    assert "did you mean 'math-dapo'? give --reward FILE" in out
+    assert "KNOWN_DATA_SOURCES" in out
 
 
 def test_sound_values() -> None:
