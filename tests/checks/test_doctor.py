@@ -14,7 +14,7 @@ from rpg.cli import main
 from rpg.config.compose import compose_config, resolve
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
-from rpg.data.parquet import repeated_rows, write_parquet
+from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import toy_problems
 from rpg.names import ADVANTAGES
 from tests.builders.toy_run import make_toy, run_of
@@ -126,7 +126,7 @@ def test_data(tmp_path):
     run = run_of(make_toy(tmp_path))
     assert [diagnostic.level for diagnostic in data.rows(run)] == ["ok", "ok"]
     [problem] = toy_problems("train", seed=0, count=1)
-    write_parquet(repeated_rows([replace(problem, split="test")]), tmp_path / "test.parquet")
+    write_together({tmp_path / "test.parquet": repeated_rows([replace(problem, split="test")])})
     assert [diagnostic.level for diagnostic in data.rows(run)] == ["ok", "error"]
 
 
