@@ -28,7 +28,7 @@ def estimator_name(run: RunConfig) -> Findings:
 
 
 def _misspelt(name: str, known: Collection[str]) -> bool:
-    """Return whether a name that begins with rpg is unknown; verl_validation.py looks up others and the user's own."""
+    """Return whether a name that begins with rpg is unknown; verl.py looks up others and the user's own."""
     return name.lower().startswith("rpg") and name not in known
 
 

@@ -58,9 +58,10 @@ def _read_csv(path: Path) -> Rows:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:
-            require_distinct(path, reader.fieldnames or [])
-            for header in (reader.fieldnames or [])[:1] if len(reader.fieldnames or []) == 1 else []:
-                for sign in filter(header.__contains__, SEPARATORS):
+            names = reader.fieldnames or []
+            require_distinct(path, names)
+            if len(names) == 1:
+                for sign in filter(names[0].__contains__, SEPARATORS):
                     what = f"its columns are separated by {SEPARATORS[sign]}, not by commas"
                     raise DataError(f"{path}, line 1: {what}; save it with commas, or as JSON lines (.jsonl)")
             for row in reader:

@@ -11,7 +11,7 @@ from rpg.data.published import NOT_ENGLISH, is_few_shot, problem_text
 from rpg.data.template import PREFIX, is_templated, strip_prompt
 from rpg.diagnostics import ABSENT, Diagnostic, Level
 from rpg.registry.datasets import OF_SPELLING, is_gym, of_source
-from rpg.rewards import is_known, release
+from rpg.rewards import release
 from rpg.rewards.extract import ANSWER_MARK, BOX, MAX_ANSWER_CHARS
 from rpg.rewards.number import DECIMAL, plain_number
 from rpg.rewards.verified import judge_response
@@ -36,7 +36,8 @@ def rejection(what: str, remedy: str, level: Literal["error", "warning"] = "erro
 def row_diagnostics(row: dict[str, Any], own_reward: bool = False) -> Iterator[Diagnostic]:
     """Yield at most one diagnostic per field of a row.
 
-    own_reward: a custom reward function scores the row, so rules on data_source, answer and template are off.
+    own_reward: a custom reward function scores the row, so rules on answer and template are off.
+    row_checks.py says once per file whether a rule scores the data_source.
     """
     context = {
         "own_reward": own_reward,
@@ -78,12 +79,6 @@ def is_balanced(text: str) -> bool:
 def _context(info: ValidationInfo) -> dict[str, Any]:
     assert info.context is not None
     return info.context
-
-
-def _data_source(value: str, info: ValidationInfo) -> str:
-    if not _context(info)["own_reward"] and not is_known(value):
-        raise rejection("no rule of rpg scores it", score_remedy(value))
-    return value
 
 
 def score_remedy(data_source: str) -> str:
@@ -218,7 +213,7 @@ class ExtraInfo(BaseModel):
 class Row(BaseModel):
     """A row in verl's columns; others are unchecked. The validators need the context of row_diagnostics."""
 
-    data_source: Annotated[str, AfterValidator(_data_source)]
+    data_source: str
     prompt: Annotated[list[Message], Field(min_length=1), AfterValidator(_prompt)]
     reward_model: RewardModel
     extra_info: Annotated[ExtraInfo, BeforeValidator(_present), Field(validate_default=True)] = None  # type: ignore[assignment]

@@ -17,7 +17,28 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from rpg.names import MOVING_REFERENCES as MOVING
-from rpg.verl_plugin.reference_settings import KEY, ReferenceSettings
+
+
+@dataclass(frozen=True)
+class ReferenceSettings:
+    """When pi_ref is renewed.
+
+    Attributes:
+        mode: one of rpg.names.REFERENCES.
+        every_k: optimizer steps between two updates, for mode every_k; an update waits for the next iteration.
+        kl_target: kappa in nats per token, for mode kl_target.
+        kl_ema: decay d of the moving average, ema <- d ema + (1 - d) kl once per iteration.
+    """
+
+    mode: str = "old"
+    every_k: int | None = None
+    kl_target: float | None = None
+    kl_ema: float = 0.9
+
+    @property
+    def has_model(self) -> bool:
+        """Whether pi_ref needs a forward pass: of another model, or with LoRA of the actor's base model."""
+        return self.mode != "old"
 
 
 @dataclass
@@ -94,7 +115,7 @@ class Reference:
         path = directory / _file_name()
         if not path.is_file():
             raise FileNotFoundError(
-                f"{path}: this checkpoint holds no reference for {KEY}.mode={self.settings.mode} on "
+                f"{path}: this checkpoint holds no reference for rpg.reference.mode={self.settings.mode} on "
                 f"{torch.distributed.get_world_size()} rank(s). It was written with mode=old or on another number of "
                 "ranks: resume with those, or start over with trainer.resume_mode=disable"
             )

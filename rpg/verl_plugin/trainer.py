@@ -25,7 +25,7 @@ from rpg.logged import LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, PART
 from rpg.names import LOSSES, REVERSE
 from rpg.objectives import later_kl_baseline
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
-from rpg.verl_plugin.reference_settings import ReferenceSettings
+from rpg.verl_plugin.reference import ReferenceSettings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
 ROLES = {Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy}  # ActorRolloutRefWorker has it

@@ -14,8 +14,7 @@ from rpg.verl_plugin.engine import register_engine
 from rpg.verl_plugin.nonfinite import StepGuard, finite, require_finite_weights
 from rpg.verl_plugin.patches import fused_head
 from rpg.verl_plugin.patches.anchor import AnchorWorker
-from rpg.verl_plugin.reference import Reference
-from rpg.verl_plugin.reference_settings import ReferenceSettings
+from rpg.verl_plugin.reference import Reference, ReferenceSettings
 
 
 class RPGActor(TrainingWorker):

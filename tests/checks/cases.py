@@ -7,8 +7,15 @@ A = "actor_rollout_ref.actor"
 L = f"{A}.policy_loss.loss_mode"
 M = "actor_rollout_ref.model"
 R = "actor_rollout_ref.rollout"
+F = f"{A}.fsdp_config"
+REF = "actor_rollout_ref.ref"
 BUCKET = f"{R}.checkpoint_engine.update_weights_bucket_megabytes"
 UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
+BACKEND = f"{R}.checkpoint_engine.custom_backend_module"
+ULYSSES = "ulysses_sequence_parallel_size"
+FLASH = f"{M}.override_config.attn_implementation=flash_attention_2"
+RESUME, FROM = "trainer.resume_mode=resume_path", "trainer.resume_from_path"
+DIRECTORY = "trainer.default_local_dir"
 KWARGS = "reward.custom_reward_function.reward_kwargs"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 CORRECTION = "algorithm.rollout_correction"
@@ -19,31 +26,16 @@ SEPARATE = ["schedule=separate", "pi_old=decoupled"]
 CASES: list[tuple[str, list[str], list[str]]] = [
     ("mini_batches", [f"{A}.ppo_mini_batch_size=24"], []),
     ("ranks", ["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
-    ("ranks", [f"{A}.ulysses_sequence_parallel_size=2"], []),
-    ("ranks", [f"{A}.fsdp_config.ulysses_sequence_parallel_size=2"], []),
-    ("ulysses", [f"{A}.ulysses_sequence_parallel_size=2"], []),
-    ("ulysses", [f"{A}.fsdp_config.ulysses_sequence_parallel_size=2"], []),
-    ("ulysses", ["reference=fixed", "actor_rollout_ref.ref.fsdp_config.ulysses_sequence_parallel_size=2"], []),
-    ("ulysses", ["reference=fixed", "actor_rollout_ref.ref.ulysses_sequence_parallel_size=2"], []),
-    (
-        "ulysses",
-        [
-            f"{M}.override_config.attn_implementation=flash_attention_2",
-            f"{A}.fsdp_config.ulysses_sequence_parallel_size=2",
-        ],
-        [],
-    ),
+    ("ranks", [f"{A}.{ULYSSES}=2"], []),
+    ("ranks", [f"{F}.{ULYSSES}=2"], []),
+    ("ulysses", [f"{A}.{ULYSSES}=2"], []),
+    ("ulysses", [f"{F}.{ULYSSES}=2"], []),
+    ("ulysses", ["reference=fixed", f"{REF}.fsdp_config.{ULYSSES}=2"], []),
+    ("ulysses", ["reference=fixed", f"{REF}.{ULYSSES}=2"], []),
+    ("ulysses", [FLASH, f"{F}.{ULYSSES}=2"], []),
     ("rollout_replicas", [f"{R}.tensor_model_parallel_size=3"], []),
-    (
-        "rollout_sockets",
-        ["trainer.v1.trainer_mode=separate_async", f"{R}.checkpoint_engine.custom_backend_module=null"],
-        [],
-    ),
-    (
-        "rollout_sockets",
-        [f"{M}.external_lib=null", f"{R}.checkpoint_engine.custom_backend_module=rpg.verl_plugin.rollout"],
-        [f"{M}.external_lib=null"],
-    ),
+    ("rollout_sockets", ["trainer.v1.trainer_mode=separate_async", f"{BACKEND}=null"], []),
+    ("rollout_sockets", [f"{M}.external_lib=null", f"{BACKEND}=rpg.verl_plugin.rollout"], [f"{M}.external_lib=null"]),
     ("token_budgets", [f"{R}.max_model_len=111"], []),
     (
         "token_budgets",
@@ -58,8 +50,8 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("dynamic_sampling", ["algorithm.filter_groups.enable=true", f"{R}.n=1"], []),
     ("dynamic_sampling", ["algorithm.filter_groups.enable=true", "algorithm.filter_groups.metric=null"], []),
     ("dynamic_sampling", ["algorithm.filter_groups.enable=true", "algorithm.filter_groups.metric=accuracy"], []),
-    ("resumption", ["trainer.resume_mode=resume_path"], ["trainer.resume_from_path=null"]),
-    ("resumption", ["trainer.resume_from_path=/x/global_step_1"], []),
+    ("resumption", [RESUME], [f"{FROM}=null"]),
+    ("resumption", [f"{FROM}=/x/global_step_1"], []),
     ("saving", [f"{A}.checkpoint.async_save=true"], []),
     ("saving", ["trainer.default_hdfs_dir=hdfs://x/y"], []),
     (
@@ -79,14 +71,10 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("beta_reaches_the_loss", ["method=dapo", f"{L}=rpg_urkl"], []),
     ("reference", ["rpg.reference.mode=every_k"], ["rpg.reference.every_k=null"]),
     ("reference", ["reference=every_k", "rpg.reference.kl_target=0.1"], []),
-    (
-        "reference",
-        ["reference=fixed", f"{A}.strategy=fsdp"],
-        [f"{A}.strategy=fsdp", "actor_rollout_ref.ref.strategy=fsdp"],
-    ),
+    ("reference", ["reference=fixed", f"{A}.strategy=fsdp"], [f"{A}.strategy=fsdp", f"{REF}.strategy=fsdp"]),
     ("reference", ["reference=every_k", f"{M}.lora_rank=8"], []),
     ("reference", ["reference=fixed", f"{M}.lora_rank=8", f"{M}.lora_adapter_path=/a"], []),
-    ("reference", ["reference=fixed", "actor_rollout_ref.ref.fsdp_config.fsdp_size=1"], []),
+    ("reference", ["reference=fixed", f"{REF}.fsdp_config.fsdp_size=1"], []),
     (
         "reference",
         [
@@ -95,7 +83,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
             f"{A}.ppo_micro_batch_size_per_gpu=4",
             f"{R}.log_prob_micro_batch_size_per_gpu=4",
         ],
-        ["actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=null"],
+        [f"{REF}.log_prob_micro_batch_size_per_gpu=null"],
     ),
     ("lora", [f"{M}.lora.rank=8"], []),
     ("lora", [f"{M}.lora_adapter_path=/a"], []),
@@ -140,22 +128,18 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("devices", ["trainer.nnodes=2"], []),
     ("devices", ["ray_kwargs.ray_init.num_gpus=0"], ["trainer.n_gpus_per_node=1"]),
     ("devices", ["ray_kwargs.ray_init.num_gpus=null", "trainer.n_gpus_per_node=8"], []),
-    ("flash_attention", [f"{M}.override_config.attn_implementation=flash_attention_2"], []),
-    ("directory_name", ["trainer.default_local_dir={toy}/$HOME"], []),
-    ("checkpoint", ["trainer.resume_mode=resume_path", "trainer.resume_from_path=/nowhere/global_step_1"], []),
-    ("checkpoint", ["trainer.resume_mode=resume_path", "trainer.resume_from_path={toy}/model"], []),
-    ("checkpoint", ["trainer.resume_mode=resume_path", "trainer.resume_from_path={toy}/global_step_1"], []),
-    ("checkpoint", ["trainer.resume_mode=resume_path", "trainer.resume_from_path={toy}/cut/global_step_4"], []),
-    ("checkpoint", ["trainer.default_local_dir={toy}/resumed"], []),
-    ("checkpoint", ["trainer.default_local_dir={toy}/cut"], []),
-    ("checkpoint", ["trainer.default_local_dir={toy}/two"], []),
-    ("checkpoint", ["trainer.resume_mode=resume_path", "trainer.resume_from_path={toy}/two/global_step_4"], []),
-    ("checkpoint", ["trainer.default_local_dir={toy}/weights"], []),
-    (
-        "checkpoint",
-        ["trainer.default_local_dir={toy}/one", "reference=every_k"],
-        ["trainer.default_local_dir={toy}/one"],
-    ),
+    ("flash_attention", [FLASH], []),
+    ("directory_name", [f"{DIRECTORY}={{toy}}/$HOME"], []),
+    ("checkpoint", [RESUME, f"{FROM}=/nowhere/global_step_1"], []),
+    ("checkpoint", [RESUME, f"{FROM}={{toy}}/model"], []),
+    ("checkpoint", [RESUME, f"{FROM}={{toy}}/global_step_1"], []),
+    ("checkpoint", [RESUME, f"{FROM}={{toy}}/cut/global_step_4"], []),
+    ("checkpoint", [f"{DIRECTORY}={{toy}}/resumed"], []),
+    ("checkpoint", [f"{DIRECTORY}={{toy}}/cut"], []),
+    ("checkpoint", [f"{DIRECTORY}={{toy}}/two"], []),
+    ("checkpoint", [RESUME, f"{FROM}={{toy}}/two/global_step_4"], []),
+    ("checkpoint", [f"{DIRECTORY}={{toy}}/weights"], []),
+    ("checkpoint", [f"{DIRECTORY}={{toy}}/one", "reference=every_k"], [f"{DIRECTORY}={{toy}}/one"]),
     (
         "files_fit",
         ["data.train_files=[{toy}/train.parquet,{toy}/long.parquet]"],
@@ -191,6 +175,29 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("verl_validation", [f"{M}.lora_rank=100000"], ["verl's validate_config"]),
 ]
 
+AGGREGATION = f"{A}.loss_agg_mode"
+# checks that warn, overrides, and what the warning says; None without a warning
+WARNED: list[tuple[str, list[str], str | None]] = [
+    ("bounds_of_the_loss", ["method=dapo", f"{L}=gspo"], "use 0.0003 and 0.0004"),
+    ("bounds_of_the_loss", ["method=dapo", f"{L}=cispo"], "use 1 and 4"),
+    ("bounds_of_the_loss", ["method=dapo", f"{L}=dppo_kl"], "use 0.05 and 0.05"),
+    ("bounds_of_the_loss", ["method=gspo", "clip=0.2_0.28"], "use 0.0003 and 0.0004"),
+    ("bounds_of_the_loss", ["method=dapo", f"{L}=gspo", "clip=3e-4_4e-4"], None),
+    *(("bounds_of_the_loss", [f"method={method}"], None) for method in ("cispo", "dppo", "sapo", "dapo")),
+    ("bounds_of_the_loss", ["method=rpg", f"{A}.clip_ratio_low=0.5"], None),
+    ("aggregation_of_the_loss", ["method=sapo"], None),
+    ("aggregation_of_the_loss", ["method=sapo", f"{AGGREGATION}=token-mean"], f"{AGGREGATION}=token-mean: is not read"),
+    ("aggregation_of_the_loss", ["method=dapo", f"{L}=geo_mean"], f"{AGGREGATION}=token-mean: is not read"),
+    ("aggregation_of_the_loss", ["method=gspo", f"{AGGREGATION}=token-mean"], None),
+    ("aggregation_of_the_loss", ["method=dr_grpo"], None),
+    ("aggregation_of_the_loss", ["method=rpg"], None),
+    ("aggregation_of_the_loss", ["method=rpg", f"{AGGREGATION}=seq-mean-token-sum-norm"], f"{A}.loss_scale_factor="),
+    ("beta_reaches_the_loss", ["method=grpo", "rpg.kl_coef=3e-3"], "rpg.kl_coef=0.003: reaches no KL"),
+    ("beta_reaches_the_loss", ["rpg.kl_coef=3e-3", f"{A}.policy_loss.kl_coef=0.5"], "rpg.kl_coef=0.003: reaches no KL"),
+    ("beta_reaches_the_loss", ["method=rfpp", "rpg.kl_coef=3e-3"], None),
+    ("beta_reaches_the_loss", ["method=dapo", "rpg.kl_coef=0"], None),
+]
+
 # overrides of which no RunConfig can be made
 TYPES: list[tuple[list[str], list[str]]] = [
     ([f"{R}.n=abc", "data.train_batch_size=2.5"], ["data.train_batch_size=2.5", f"{R}.n='abc'"]),
@@ -205,7 +212,7 @@ TYPES: list[tuple[list[str], list[str]]] = [
     (["rpg.reference=null"], []),
     ([f"+{A}.policy_loss.clip_scope=all"], []),
     (["rpg.max_num_seqs.qwen2_7b=0"], ["rpg.max_num_seqs={'qwen2_7b': 0, 'qwen3_4b': 248}"]),
-    (["trainer.default_local_dir=/tmp/" + 256 * "x"], []),
+    ([f"{DIRECTORY}=/tmp/" + 256 * "x"], []),
     (["trainer.experiment_name=a/b"], []),
     (["+trainer.totl_training_steps=3"], []),
     (["+data.max_promt_length=77"], []),

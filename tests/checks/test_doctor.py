@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +14,8 @@ from rpg.cli import main
 from rpg.config.compose import compose_config, resolve
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
-from rpg.data.parquet import Problem, repeated_rows, write_together
+from rpg.data.parquet import repeated_rows, write_together
+from rpg.data.toy import toy_problems
 from rpg.names import ADVANTAGES
 from tests.builders.toy_run import make_toy, run_of
 
@@ -110,43 +112,21 @@ def test_disk(tmp_path):
     assert level(1.5, "trainer.resume_mode=disable") == "error"
 
 
-WANDB = "machine api.wandb.ai login user password x\n"
-
-
-@pytest.mark.parametrize(
-    ("content", "warned"),
-    [
-        (None, True),
-        (WANDB, False),
-    ],
-)
-def test_wandb(content, warned, monkeypatch, tmp_path):
-    for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    if content is not None:
-        (tmp_path / "netrc").write_text(content)
-    (tmp_path / "toy").mkdir()
-    toy = make_toy(tmp_path / "toy")
+def test_wandb(bare_environment, tmp_path, monkeypatch):
+    """Without a key; tests/config/test_freeze.py has those that count as one."""
+    toy = make_toy(tmp_path)
     logged = run_of(toy, "trainer.logger=[file,wandb]")
-    assert [diagnostic.level for diagnostic in machine.wandb(logged)] == ["warning"] * warned
+    assert [diagnostic.level for diagnostic in machine.wandb(logged)] == ["warning"]
     assert not list(machine.wandb(run_of(toy)))
     monkeypatch.setenv("WANDB_MODE", "offline")
     assert not list(machine.wandb(logged))
 
 
 def test_data(tmp_path):
-    good = [Problem("toy_sum", f"What is {i} + 1?", str(i + 1), "train") for i in range(4)]
-    test = [Problem("toy_sum", "What is 9 + 9?", "18", "test")]
-    write_together({tmp_path / "train.parquet": repeated_rows(good)})
-    write_together({tmp_path / "test.parquet": repeated_rows(test)})
-    files = {"train_files": str(tmp_path / "train.parquet"), "val_files": [str(tmp_path / "test.parquet")]}
-    (tmp_path / "toy").mkdir()
-    config = run_of(make_toy(tmp_path / "toy")).copy()
-    config["data"] |= files
-    run = RunConfig(config)
+    run = run_of(make_toy(tmp_path))
     assert [diagnostic.level for diagnostic in data.rows(run)] == ["ok", "ok"]
-    write_together({tmp_path / "test.parquet": repeated_rows([Problem("toy_sum", good[0].text, "1", "test")])})
+    [problem] = toy_problems("train", seed=0, count=1)
+    write_together({tmp_path / "test.parquet": repeated_rows([replace(problem, split="test")])})
     assert [diagnostic.level for diagnostic in data.rows(run)] == ["ok", "error"]
 
 

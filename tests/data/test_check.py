@@ -59,8 +59,6 @@ TRUTH_AT = ("reward_model", "ground_truth")
 BOXED = "What is 2 + 2? Put it within \\boxed{}."
 # where, value, the key named, a word of the remedy; the level is "error" unless it is given
 CORRUPTIONS = [
-    (("data_source",), "gsm9k", "data_source", "KNOWN_DATA_SOURCES"),
-    (("data_source",), "math-dapo ", "data_source", "'math-dapo'"),
     (("data_source",), None, "data_source", "name the problem set"),
     (("prompt",), None, "prompt", '"role": "user"'),
     (("prompt",), "2 + 2?", "prompt", '"role": "user"'),
@@ -106,6 +104,15 @@ def test_corrupt_value(case: tuple) -> None:
     (diagnostic,) = row_diagnostics(row)  # one corruption, one diagnostic
     assert (diagnostic.key, diagnostic.level) == (key, level)
     assert remedy in diagnostic.remedy
+
+
+def test_sources_without_a_rule_are_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row for source in ("gsm9k", "math-dapo ") for row in good_rows(data_source=source)]
+    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
+    assert code == 1
+    assert out.count("6 rows: no rule of rpg scores it") == 2
+    assert "did you mean 'math-dapo'? give --reward FILE" in out
+    assert "KNOWN_DATA_SOURCES" in out
 
 
 def test_sound_values() -> None:
@@ -198,7 +205,7 @@ def test_rows_that_contradict_each_other(rows: Callable[[], Rows], expected: str
 def test_contamination(test_split: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train, test = good_rows(), good_rows("test")
     test[4] = copy.deepcopy(train[1])
-    put(test[4], CONTENT, format_prompt("What is  the 1th prime of train? "))  # spaces do not hide it
+    put(test[4], CONTENT, format_prompt("\ufeffWhat is\u00a0 the 1th prime of train? "))  # spaces do not hide it
     put(test[4], RAW, None)
     for row in test:
         put(row, SPLIT, test_split)
@@ -208,15 +215,6 @@ def test_contamination(test_split: str | None, tmp_path: Path, capsys: pytest.Ca
     assert f"error: row 4, prompt: also row 1 of {paths[0]}" in out
     assert "contamination: build the training file with --exclude" in out
     assert [check(capsys, path)[0] for path in paths] == [0, 0]  # each is fine by itself
-
-
-def test_contamination_in_another_unicode_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for split, text in (("train", "Count the caf\u00e9s \u2212 3."), ("test", "\ufeffCount the\u00a0cafe\u0301s - 3.")):
-        rows = [*good_rows(split), make_row(Problem("math-dapo", text, "3", split))]
-        write_rows(tmp_path / f"{split}.parquet", rows)
-    code, out = check(capsys, tmp_path / "test.parquet", tmp_path / "train.parquet")
-    assert code == 1
-    assert "row 6, prompt: also row 6 of" in out
 
 
 def test_overlap_of_two_test_files_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -268,27 +266,6 @@ def test_long_prompts(split: str, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert got == 1
     assert "error: all rows, prompt: " in out
     assert main(["data", "check", str(path), "--max-prompt-length", "3"]) == 2
-
-
-REFUSES = "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}x"
-
-
-def test_a_template_that_refuses_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As Gemma's: the row is named, and the others are counted."""
-    rows = good_rows()
-    rows[2]["prompt"].insert(0, {"role": "system", "content": "You are a mathematician."})
-    path = write_rows(tmp_path / "x.parquet", rows, SCHEMA)
-    code, out = check(capsys, path, "--tokenizer", save_tokenizer(tmp_path / "model", REFUSES))
-    assert code == 1
-    assert "error: row 2, prompt: the chat template refuses the prompt (System role not supported)" in out
-    assert "1 files, 1 errors, 0 warnings" in out
-
-
-def test_a_model_without_a_template(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_rows(tmp_path / "x.parquet", good_rows(), SCHEMA)
-    code, out = check(capsys, path, "--tokenizer", save_tokenizer(tmp_path / "model", None))
-    assert code == 1
-    assert "no chat template, which verl needs; set actor_rollout_ref.model.custom_chat_template" in out
 
 
 ANYTHING = st.recursive(

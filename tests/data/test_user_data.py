@@ -143,7 +143,7 @@ def test_gsm8k_takes_the_number_behind_the_mark(tmp_path: Path, capsys: pytest.C
     assert main(["data", "check", *(str(tmp_path / f"gsm8k_{split}.parquet") for split in rows)]) == 0
 
 
-def test_math_takes_the_boxed_answer(tmp_path: Path) -> None:
+def test_math_takes_the_boxed_answer_and_a_name(tmp_path: Path) -> None:
     solutions = [
         r"first \boxed{1}, no: $\boxed{\frac{1}{2}}$.",
         r"$x=\boxed{\text{(A)}}$",
@@ -153,10 +153,11 @@ def test_math_takes_the_boxed_answer(tmp_path: Path) -> None:
     columns = {"level": "Level 5", "type": "Algebra"}
     rows = [{"problem": f"find {n}", "solution": one, **columns} for n, one in enumerate(solutions)]
     (tmp_path / "math.json").write_text(json.dumps(rows))
-    assert build("math", "--from", tmp_path / "math.json", "--test-rows", 0, "--out", tmp_path) == 0
-    written = pq.read_table(tmp_path / "math_train.parquet").to_pylist()
+    assert build("math", "--from", tmp_path / "math.json", "--name", "x", "--test-rows", 0, "--out", tmp_path) == 0
+    assert not list(tmp_path.glob("math_*"))
+    written = pq.read_table(tmp_path / "x_train.parquet").to_pylist()
     assert [row["reward_model"]["ground_truth"] for row in written] == [r"\frac{1}{2}", r"\text{(A)}", "7", "2"]
-    assert main(["data", "check", str(tmp_path / "math_train.parquet")]) == 0
+    assert main(["data", "check", str(tmp_path / "x_train.parquet")]) == 0
 
 
 def test_no_test_file_of_another_split_stays_beside_a_training_file(tmp_path: Path) -> None:
@@ -306,16 +307,6 @@ def test_an_option_without_effect_on_a_test_split_is_refused(tmp_path: Path, cap
     write_jsonl(tmp_path / "in" / "test.jsonl", ("What is 1 + 1?", "2"))
     assert build("--from", tmp_path / "in", *QA, "--out", tmp_path, option, 3) == 2
     assert f"{option} 3: {tmp_path / 'in'} has a test split; leave the option out" in capsys.readouterr().err
-
-
-def test_a_set_of_ours_takes_a_name_and_every_form_of_a_box(tmp_path: Path) -> None:
-    boxes = [r"\boxed{4}", r"\boxed 5", r"\fbox{6}", r"First $\boxed{1}$ was guessed; it is $\fbox{7}$"]
-    rows = [json.dumps({"problem": f"Compute {n}+2.", "solution": f"It is {box}."}) for n, box in enumerate(boxes)]
-    table = write_jsonl(tmp_path / "m.jsonl", *map(str.encode, rows))
-    assert build("math", "--from", table, "--name", "x", "--test-rows", 1, "--out", tmp_path) == 0
-    assert not list(tmp_path.glob("math_*"))
-    written = rows_of(tmp_path, "x")
-    assert sorted(row["reward_model"]["ground_truth"] for row in written["train"] + written["test"]) == list("4567")
 
 
 LINES = [json.dumps({"Q": question, "A": answer}).encode() for question, answer in TRAIN]

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from omegaconf import OmegaConf
 
 from rpg.config import fingerprint
 from rpg.config.compose import compose
+from rpg.data.template import format_prompt
 from rpg.diagnostics import BadSetting
 from rpg.rewards.user_function import RewardError, as_score, find_reward
-from rpg.rewards.user_reward import ADAPTER, compute_score, sandbox_of
+from rpg.rewards.user_reward import ADAPTER, compute_score, example, sandbox_of
 
 VERLS = "def {name}(data_source, solution_str, ground_truth, extra_info=None, **kwargs):\n    return 1.0\n"
 SHORT = "def {name}(response, answer, row):\n    return float(answer in response and row['level'] == '3')\n"
@@ -331,12 +331,15 @@ def test_a_run_of_before_the_adapter_resumes(tmp_path: Path) -> None:
     assert [*fingerprint.compare(tmp_path, run)] == [f"{FUNCTION}.path (content)"]
 
 
-@pytest.mark.full  # importing verl takes ten seconds
-def test_verl_loads_it(tmp_path: Path) -> None:
-    from verl.trainer.ppo.reward import get_custom_reward_fn
-
-    file = write(tmp_path / "short.py", SHORT.format(name="reward"))
-    run, _ = compose(None, [*TOY, f"{FUNCTION}.path={file}"])
-    function = get_custom_reward_fn(OmegaConf.create(run.copy()))
-    assert function is not None
-    assert function(data_source="x", solution_str="7", ground_truth="7", extra_info={"level": "3"})["score"] == 1.0
+@pytest.mark.parametrize(
+    ("prompt", "boxed", "line"),
+    [
+        (format_prompt("What is 1 + 2?"), False, True),
+        ("What is 1 + 2? Put it into \\boxed{}.", True, False),
+        ("Put it into \\boxed{} behind Answer:", True, True),
+        ("What is 1 + 2?", True, True),
+    ],
+)
+def test_a_made_up_response_has_the_form_that_the_prompt_asks_for(prompt, boxed, line):
+    response = example(3, [{"role": "user", "content": prompt}])
+    assert ("\\boxed{3}" in response, "Answer: 3" in response) == (boxed, line)

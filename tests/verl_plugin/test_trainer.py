@@ -129,22 +129,12 @@ def test_groups_that_are_filtered_are_replaced_so_often(build):
     build(algorithm__filter_groups__max_num_gen_batches=0).replay_buffer.refill_fn(100)
 
 
-def test_the_buffer_is_verls_and_ours(build):
-    from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
-
-    from rpg.verl_plugin.trainer import CountingBuffer
-
-    buffer = build("colocate_async").replay_buffer
-    assert isinstance(buffer, CountingBuffer)
-    assert isinstance(buffer, ReplayBufferAsync)
-    assert buffer.poll_interval == 1e-3  # rpg.poll_interval; verl's is 2 s
-
-
 def test_rewards_of_filtered_groups_enter_the_mean_once(build, queue, tmp_path):
     """a and b have no variance and are dropped; verl looks at them more than once before it does."""
     trainer = build("colocate_async", algorithm__filter_groups__metric="reward")
     for prompt in "abcdef":
         queue.finish(prompt)
+    assert trainer.replay_buffer.poll_interval == 1e-3  # rpg.poll_interval; verl's is 2 s
     assert trainer.replay_buffer.get_sampleable_count(7, "train") == 4
     batch, _ = trainer.replay_buffer.sample(global_steps=7, partition_id="train", batch_size=4)
     assert trainer.filtered == {"a": 1.0, "b": 0.0}

@@ -1,6 +1,8 @@
-"""verl's losses: which multiply with the weights of rollout_is."""
+"""verl's losses: which multiply with the weights of rollout_is, and which ignore the aggregation."""
 
 import torch
+from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
+from verl.workers.config import ActorConfig, PolicyLossConfig
 
 from rpg.checks.loss import BY_RESPONSE
 from rpg.checks.off_policy import UNWEIGHTED
@@ -9,83 +11,56 @@ from rpg.verl_plugin import register
 
 torch.set_num_threads(1)
 
+ROWS, TOKENS = 6, 5
 
-def batch(rows=6, tokens=5):
+
+def gradient(loss, mask, aggregation="token-mean", weights=None):
+    """Return the gradient of a registered loss by log_prob, on the same responses each time."""
     generator = torch.Generator().manual_seed(0)
-    old = -torch.rand(rows, tokens, generator=generator) * 3 - 0.5
-    log_prob = (old + torch.randn(rows, tokens, generator=generator) * 0.5).requires_grad_()
-    return log_prob, old, torch.randn(rows, 1, generator=generator).expand(rows, tokens)
-
-
-def gradient(loss, log_prob):
-    return torch.autograd.grad(loss, log_prob)[0]
-
-
-def actor_config():
-    from verl.workers.config import ActorConfig, PolicyLossConfig
-
-    return ActorConfig(
-        strategy="fsdp2",
-        rollout_n=1,
-        ppo_micro_batch_size_per_gpu=1,
-        use_torch_compile=False,
-        policy_loss=PolicyLossConfig(dro_beta=0.1),  # the one that has no default
+    old = -torch.rand(ROWS, TOKENS, generator=generator) * 3 - 0.5
+    log_prob = (old + torch.randn(ROWS, TOKENS, generator=generator) * 0.5).requires_grad_()
+    torch.manual_seed(0)  # clip_cov draws the tokens that it clips
+    value, _ = loss(
+        old_log_prob=old,
+        log_prob=log_prob,
+        advantages=torch.randn(ROWS, 1, generator=generator).expand(ROWS, TOKENS),
+        response_mask=mask,
+        loss_agg_mode=aggregation,
+        config=ActorConfig(
+            strategy="fsdp2",
+            rollout_n=1,
+            ppo_micro_batch_size_per_gpu=1,
+            use_torch_compile=False,
+            policy_loss=PolicyLossConfig(dro_beta=0.1),  # the one that has no default
+        ),
+        rollout_is_weights=weights,
     )
+    return torch.autograd.grad(value, log_prob)[0]
 
 
 def test_every_loss_but_those_that_are_refused_multiplies_with_the_weights():
     """All registered losses of verl and ours; checks/off_policy.py refuses the exceptions with pi_old=decoupled."""
-    from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
-
     register()
-    config = actor_config()
     assert set(POLICY_LOSS_REGISTRY) >= {*LOSS_NAMES, *UNWEIGHTED}
-    weighted = set()
+    mask, unweighted = torch.ones(ROWS, TOKENS), set()
     for name, loss in POLICY_LOSS_REGISTRY.items():
-        log_prob, old, advantages = batch()
-        gradients = []
-        for weights in (None, torch.full_like(old, 2.0)):
-            torch.manual_seed(0)  # clip_cov draws the tokens that it clips
-            value, _ = loss(
-                old_log_prob=old,
-                log_prob=log_prob,
-                advantages=advantages,
-                response_mask=torch.ones_like(old),
-                loss_agg_mode="token-mean",
-                config=config,
-                rollout_is_weights=weights,
-            )
-            gradients.append(gradient(value, log_prob))
-        assert gradients[0].abs().sum() > 0
-        if torch.allclose(gradients[1], 2 * gradients[0], rtol=1e-5):
-            weighted.add(name)
-        else:
-            assert torch.equal(*gradients), name
-    assert set(POLICY_LOSS_REGISTRY) - weighted == set(UNWEIGHTED)
+        plain, doubled = (gradient(loss, mask, weights=weights) for weights in (None, 2 * mask))
+        assert plain.abs().sum() > 0
+        if not torch.allclose(doubled, 2 * plain, rtol=1e-5):
+            assert torch.equal(plain, doubled), name
+            unweighted.add(name)
+    assert unweighted == set(UNWEIGHTED)
 
 
 def test_every_loss_but_those_that_are_warned_of_reads_the_aggregation():
     """With responses of 5 and 2 tokens, a mean over tokens differs from one over responses."""
-    from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
-
     register()
-    mask = torch.ones(6, 5)
+    mask = torch.ones(ROWS, TOKENS)
     mask[::2, 2:] = 0
-    ignoring = set()
-    for name, loss in POLICY_LOSS_REGISTRY.items():
-        gradients = []
-        for aggregation in ("token-mean", "seq-mean-token-mean"):
-            log_prob, old, advantages = batch()
-            torch.manual_seed(0)
-            value, _ = loss(
-                old_log_prob=old,
-                log_prob=log_prob,
-                advantages=advantages,
-                response_mask=mask,
-                loss_agg_mode=aggregation,
-                config=actor_config(),
-            )
-            gradients.append(gradient(value, log_prob))
-        if torch.equal(*gradients):
-            ignoring.add(name)
+    modes = ("token-mean", "seq-mean-token-mean")
+    ignoring = {
+        name
+        for name, loss in POLICY_LOSS_REGISTRY.items()
+        if torch.equal(*(gradient(loss, mask, aggregation) for aggregation in modes))
+    }
     assert ignoring == set(BY_RESPONSE)

@@ -8,8 +8,7 @@ from tiny_fsdp import batches, build, log_prob
 
 from rpg.objectives import LossSpec, token_loss
 from rpg.verl_plugin.actor_loss import token_kl
-from rpg.verl_plugin.reference import Reference
-from rpg.verl_plugin.reference_settings import ReferenceSettings
+from rpg.verl_plugin.reference import Reference, ReferenceSettings
 from rpg.verl_plugin.schedule_free import ScheduleFreeEngine
 
 STEPS = 2  # optimizer steps an iteration
