@@ -79,11 +79,7 @@ class FileCheck:
 
 
 def check_files(
-    paths: list[Path],
-    tokenizer: str | None = None,
-    max_prompt_length: int = MAX_PROMPT_LENGTH,
-    own_reward: bool = False,
-    as_json: bool = False,
+    paths: list[Path], tokenizer: str | None, max_prompt_length: int, own_reward: bool, as_json: bool
 ) -> int:
     """Check every file and print the diagnostics; return 0 only if all files can be trained on.
 
@@ -153,9 +149,8 @@ def check_file(
 def check_row(check: FileCheck, row: dict[str, Any], length: PromptTokenizer | None, max_prompt_length: int) -> None:
     """Record diagnostics of `row` and its problem for the checks across rows."""
     is_prompt_broken, source = False, row.get("data_source")
-    unscored = False
-    if isinstance(source, str) and not check.own_reward and not is_known(source):
-        unscored = True  # reported once; rules on answers have no meaning
+    unscored = isinstance(source, str) and not check.own_reward and not is_known(source)
+    if unscored:  # reported once; rules on answers have no meaning
         check.unscored[source] += 1
     for diagnostic in row_diagnostics(row, check.own_reward or unscored):
         check.diagnostics.add(diagnostic, check.rows)
