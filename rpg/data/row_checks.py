@@ -149,8 +149,9 @@ def check_file(
 def check_row(check: FileCheck, row: dict[str, Any], length: PromptTokenizer | None, max_prompt_length: int) -> None:
     """Record diagnostics of `row` and its problem for the checks across rows."""
     is_prompt_broken, source = False, row.get("data_source")
-    unscored = isinstance(source, str) and not check.own_reward and not is_known(source)
-    if unscored:  # reported once; rules on answers have no meaning
+    unscored = False
+    if isinstance(source, str) and not check.own_reward and not is_known(source):
+        unscored = True  # reported once; rules on answers have no meaning
         check.unscored[source] += 1
     for diagnostic in row_diagnostics(row, check.own_reward or unscored):
         check.diagnostics.add(diagnostic, check.rows)
