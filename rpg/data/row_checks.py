@@ -79,11 +79,7 @@ class FileCheck:
 
 
 def check_files(
-    paths: list[Path],
-    tokenizer: str | None = None,
-    max_prompt_length: int = MAX_PROMPT_LENGTH,
-    own_reward: bool = False,
-    as_json: bool = False,
+    paths: list[Path], tokenizer: str | None, max_prompt_length: int, own_reward: bool, as_json: bool
 ) -> int:
     """Check every file and print the diagnostics; return 0 only if all files can be trained on.
 

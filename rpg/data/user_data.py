@@ -66,10 +66,10 @@ def build_own(
     origin: str,
     out: Path,
     *,
-    test_rows: int | None = None,
-    seed: int | None = None,
-    few_shot: int = 0,
-    exclude: Collection[bytes] = (),
+    test_rows: int | None,
+    seed: int | None,
+    few_shot: int,
+    exclude: Collection[bytes],
 ) -> Report:
     """Write NAME_train.parquet and NAME_test.parquet in `out`, both or neither, and report the rows.
 
@@ -77,8 +77,9 @@ def build_own(
 
     Args:
         origin: a file, a folder with files train* and test*, or hub:NAME[:CONFIG].
-        test_rows: questions to draw by `seed` (default: 0) without usable test rows; default: the share TEST_SHARE.
-        few_shot: solved training problems in front of each (few_shot.py); table.template is then an example.
+        test_rows: questions to draw by `seed` (None: 0) without usable test rows; None: the share TEST_SHARE.
+        few_shot: solved training problems in front of each (few_shot.py), 0 for none; table.template is then an
+            example.
         exclude: digests of problems to leave out.
 
     Raises:

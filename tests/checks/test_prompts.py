@@ -9,12 +9,10 @@ from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
-import rpg.run.train
 from rpg.checks import data
 from rpg.data.parquet import SCHEMA, Problem, make_row
 from rpg.diagnostics import Diagnostic
-from rpg.run import start
-from tests.builders.toy_run import overrides, run_of
+from tests.builders.toy_run import run_of
 
 MODEL = "actor_rollout_ref.model"
 TEMPLATE = f"{MODEL}.custom_chat_template"
@@ -40,25 +38,14 @@ def found(toy: Path, prompts: list, *more: str) -> list[Diagnostic]:
     return list(data.prompts_fit(run_of(toy, "data.train_batch_size=8", *more)))
 
 
-def test_a_start_is_refused_with_the_count_and_the_length_that_would_do(toy, capsys, monkeypatch):
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    file = write(toy / "train.parquet", words(*[20] * 38, 81, 100))
-    monkeypatch.setattr(rpg.run.train, "train", lambda *_: pytest.fail("the run was not refused"))
-    arguments = [*overrides(toy), "rpg.preload.early=[]", "rpg.preload.late=[]"]
-    assert start.start(None, arguments) == 2
-    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert line == (
-        f"error: data.max_prompt_length=80: 2 of 40 prompts of {file} are longer, up to 100 tokens (first: row 38): "
-        "verl would cut their beginning; set it to 100, or data.filter_overlong_prompts=true to leave them out"
-    )
-    assert not (toy / "run").exists()
-
-
-def test_the_length_that_is_proposed_does(toy):
+def test_the_count_and_the_length_that_would_do_are_said(toy):
     prompts = words(*[20] * 38, 81, 100)
     [diagnostic] = found(toy, prompts)
     assert diagnostic.level == "error"
+    assert str(diagnostic) == (
+        f"data.max_prompt_length=80: 2 of 40 prompts of {toy / 'train.parquet'} are longer, up to 100 tokens (first: "
+        "row 38): verl would cut their beginning; set it to 100, or data.filter_overlong_prompts=true to leave them out"
+    )
     assert not found(toy, prompts, "data.max_prompt_length=100")
 
 

@@ -1,4 +1,4 @@
-"""Files that verl concatenates: what `datasets` refuses is found from the schemas, in data check and before a run."""
+"""Files that verl concatenates: what `datasets` refuses is found from the schemas; tests/checks asks before a run."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,6 @@ import pytest
 
 from rpg.cli import main
 from rpg.data.concatenation import misfits
-from rpg.run import start
-from tests.builders.toy_run import make_toy, overrides
 
 TEXT, LONG, NUMBER, NULL = pa.string(), pa.large_string(), pa.int64(), pa.null()
 INNER = [pa.struct([("i", NUMBER), ("level", kind)]) for kind in (TEXT, LONG, NUMBER, NULL)]
@@ -80,14 +78,3 @@ def test_a_training_and_a_test_file_may_differ(tmp_path: Path, capsys) -> None:
         row["extra_info"]["split"] = "test"
     pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(other)), other)
     assert main(["data", "check", str(train), str(other)]) == 0
-
-
-def test_a_start_is_refused_before_ray(tmp_path: Path, capsys, monkeypatch) -> None:
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    (toy := tmp_path / "toy").mkdir()
-    files = own_files(tmp_path)
-    given = f"data.train_files=[{files[0]},{files[1]}]"
-    assert start.start(None, [*overrides(make_toy(toy)), given]) == 2
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if "concatenate" in line]
-    assert line.startswith(f"error: data.train_files={files[1]}: {said(files)}; ")
-    assert not (toy / "run").exists()

@@ -1,4 +1,7 @@
-"""The losses under torch.compile (actor.use_torch_compile): equal results, any shape, and without a compiler."""
+"""The losses under torch.compile (actor.use_torch_compile): equal results, any shape, and without a compiler.
+
+proofs/test_on_device.py compiles a REINFORCE loss with kl_scope=token.
+"""
 
 import pytest
 import torch
@@ -34,12 +37,7 @@ def _fresh():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "scope"),
-    [
-        ("rpg_rf_urkl_clip_ppo", "token"),
-        ("rpg_rkl", "token"),
-        ("rpg_rf_urkl_clip_ppo", "response"),
-        ("rpg_ufkl", "response"),
-    ],
+    [("rpg_rkl", "token"), ("rpg_rf_urkl_clip_ppo", "response"), ("rpg_ufkl", "response")],
 )
 def test_same_numbers_for_any_shape(name, scope, recwarn):
     spec, function = LossSpec.parse(name, kl_coef=0.1, kl_scope=scope), compiled(CPU)

@@ -20,6 +20,7 @@ from pathlib import Path
 from rpg.files.lock import Scratch
 
 HERE = Path(__file__).parent
+PATIENCE = 600.0  # seconds for the early imports
 
 # Forking a process with threads is not safe; these libraries would start threads at import.
 SINGLE_THREADED = {
@@ -62,18 +63,16 @@ class Preloaded:
                 env={**os.environ, **SINGLE_THREADED},
             )
 
-    def wait_for_early(self, patience: float = 600.0) -> None:
+    def wait_for_early(self) -> None:
         """Return when the early imports are done or have failed (see failure).
 
-        On two cores, processes that start during the imports start late. Raises TimeoutError after `patience` seconds.
+        On two cores, processes that start during the imports start late. Raises TimeoutError after PATIENCE.
         """
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(patience)
+            connection.settimeout(PATIENCE)
             with contextlib.suppress(ConnectionError):  # the server has ended
                 connection.connect(str(self._address))
-                connection.shutdown(
-                    socket.SHUT_WR
-                )  # an empty request: the server closes the connection when it is ready
+                connection.shutdown(socket.SHUT_WR)  # an empty request: the server closes it when it is ready
                 connection.recv(1)
 
     @property
