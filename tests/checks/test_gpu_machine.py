@@ -1,6 +1,7 @@
 """The checks of a machine with GPUs, each provoked without one: another nvidia-smi, no headers, 64 MB, low limits."""
 
 import ctypes
+import functools
 import os
 import shutil
 import subprocess
@@ -11,17 +12,15 @@ from pathlib import Path
 import pytest
 
 from rpg import gpu_host
+from rpg.checks import machine
+from rpg.config.compose import compose
 from rpg.config.resolvers import detected_memory
+from rpg.config.run_config import RunConfig
 
 ROOT = Path(__file__).parents[2]
 # index, UUID, name, MiB, driver
 LINES = ["0, GPU-aaaa1111, NVIDIA H100 80GB HBM3, 81559, {0}", "1, GPU-bbbb2222, NVIDIA RTX 4090, 24564, {0}"]
-CHECK = """
-from rpg.checks import machine
-from rpg.config.compose import compose
-run, _ = compose(None, ["trainer.experiment_name=t", "trainer.device={device}", "trainer.n_gpus_per_node=1"])
-print(*machine.{check}(run), sep="\\n")
-"""
+RUN = ("trainer.experiment_name=t", "trainer.n_gpus_per_node=1")
 
 
 def answers(folder: Path, driver: str) -> Path:
@@ -79,14 +78,24 @@ def finds_libcuda() -> bool:
     return True
 
 
-def said(check: str, *before: str, device: str = "cuda", start: tuple[str, ...] = (), **environment: str) -> str:
-    """Return the findings of a check in a process of its own. before: shell commands in it; start: what starts it."""
-    program = CHECK.format(check=check, device=device)
-    command = [*start, "bash", "-c", "; ".join([*before, 'exec "$0" -c "$1"']), sys.executable, program]
-    inherited = {name: value for name, value in os.environ.items() if name not in ("RAY_ADDRESS", "CC")}
-    done = subprocess.run(command, cwd=ROOT, env={**inherited, **environment}, capture_output=True, text=True,
-                          check=True)  # fmt: skip
-    return done.stdout.strip()
+@pytest.fixture
+def said(monkeypatch):
+    """Return a function that returns the findings of a check, with these environment variables."""
+    for name in ("RAY_ADDRESS", "CC"):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(check, device: str = "cuda", **environment: str) -> str:
+        with monkeypatch.context() as changed:
+            for name, value in environment.items():
+                changed.setenv(name, value)
+            return "\n".join(map(str, check(run_on(device))))
+
+    return call
+
+
+@functools.cache
+def run_on(device: str) -> RunConfig:
+    return compose(None, [*RUN, f"trainer.device={device}"])[0]
 
 
 OLD = "is too old for torch's CUDA 13, which needs driver 580 or later; install a newer NVIDIA driver"
@@ -94,11 +103,11 @@ OLD = "is too old for torch's CUDA 13, which needs driver 580 or later; install 
 
 @pytest.mark.skipif(finds_libcuda(), reason="libcuda knows the driver better")
 @pytest.mark.parametrize(("driver", "wrong"), [("550.54.15", f"NVIDIA driver=550.54.15: {OLD}"), ("580.65.06", "")])
-def test_the_driver(tmp_path, driver, wrong):
+def test_the_driver(tmp_path, said, driver, wrong):
     path = f"{answers(tmp_path, driver)}:{os.environ['PATH']}"
-    assert said("gpu_driver", PATH=path) == wrong
-    assert said("gpu_driver", PATH=path, device="cpu") == ""
-    assert said("gpu_driver", PATH=path, RAY_ADDRESS="auto") == ""
+    assert said(machine.gpu_driver, PATH=path) == wrong
+    assert said(machine.gpu_driver, PATH=path, device="cpu") == ""
+    assert said(machine.gpu_driver, PATH=path, RAY_ADDRESS="auto") == ""
 
 
 @pytest.mark.skipif(finds_libcuda(), reason="libcuda knows the driver better")
@@ -133,10 +142,9 @@ def test_a_python_without_headers(tmp_path):
         ({"CC": "sh"}, ""),
     ],
 )
-def test_no_compiler(tmp_path, environment, wrong):
-    for name in ("bash", "sh"):
-        (tmp_path / name).symlink_to(str(shutil.which(name)))
-    text = "\n".join(line for line in said("build_tools", PATH=str(tmp_path), **environment).splitlines()
+def test_no_compiler(tmp_path, said, environment, wrong):
+    (tmp_path / "sh").symlink_to(str(shutil.which("sh")))
+    text = "\n".join(line for line in said(machine.build_tools, PATH=str(tmp_path), **environment).splitlines()
                      if not line.startswith("Python.h"))  # fmt: skip
     assert text.startswith(wrong) if wrong else not text
 
@@ -146,5 +154,7 @@ def test_64_megabytes_of_shared_memory():
     here = ("unshare", "--map-root-user", "--mount")
     if subprocess.run([*here, "mount", "-t", "tmpfs", "none", "/dev/shm"], capture_output=True, check=False).returncode:
         pytest.skip("this machine allows no mount namespace")
-    text = said("shared_memory", "mount -t tmpfs -o size=64m none /dev/shm", start=here)
+    command = [*here, "bash", "-c", 'mount -t tmpfs -o size=64m none /dev/shm; exec "$0" -c "$1"', sys.executable]
+    program = "from tests.checks.test_gpu_machine import *; print(*machine.shared_memory(run_on('cuda')))"
+    text = subprocess.run([*command, program], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert text.startswith("/dev/shm: has 67 MB free, and NCCL, data loaders and vLLM need 1242; docker run")
