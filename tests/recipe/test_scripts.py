@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from rpg.config.compose import compose_config, resolve
+from rpg.config.compose import compose_config, contradictions, resolve
 from rpg.config.freeze import freeze
 from rpg.config.keys import by_name
 from rpg.config.run_config import RunConfig
@@ -85,6 +85,7 @@ def test_the_made_files_are_those_of_the_table():
 def test_a_script_runs_what_its_name_says(name):
     config = composed(name)
     assert config.trainer.experiment_name == name
+    assert contradictions(parse(name), config) == {}  # by the registry as by the YAML
     if name in SCRIPTS:
         assert list(recipe.find(name).overrides) == arguments(SCRIPTS[name])  # the file says what the registry says
     label = parse(name).label

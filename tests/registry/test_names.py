@@ -12,7 +12,6 @@ from rpg.objectives import LOSS_NAMES, LossSpec
 from rpg.registry.labels import LABELS
 from rpg.registry.scripts import NOT_SAID_ON_A_CPU, UnknownName, overrides, parse
 from rpg.run.start import start
-from tests.builders.launch_scripts import COVER, composed
 
 LR = "actor_rollout_ref.actor.optim.lr"
 GPU_7B, GPU_4B, TOY = (
@@ -86,13 +85,6 @@ def test_every_setting_that_a_name_stands_for_is_compared(text):
         assert expected == value or row.name == "model"
     OmegaConf.update(own, KEYS["model"], f"/models/{own.actor_rollout_ref.model.path.rpartition('/')[2]}")
     assert contradictions(name, own) == {}  # a model is known by the last part of its path
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", COVER)
-def test_a_script_does_not_contradict_its_name(name):
-    """What a name stands for, by the registry, is what its script's overrides compose to, by the YAML."""
-    assert contradictions(parse(name), composed(name)) == {}
 
 
 def test_a_custom_name_says_what_was_changed():
