@@ -40,6 +40,9 @@ COMMANDS = {  # name: package, what it does, an example
     "reproduce": ("results", "run a table or figure of the paper", "rpg reproduce 8 --seeds 1 2 3 --dry-run"),
     "export": ("results", "convert a checkpoint to Hugging Face's format", "rpg export checkpoints/a --out model"),
 }  # fmt: skip
+RETIRED = {  # name of a command that is gone: what to use instead
+    "lab": "the laboratory is not part of the package; in a checkout: python -m scripts.studies.lab",
+}
 
 
 def command(name: str) -> ModuleType:
@@ -95,6 +98,9 @@ def _main(argv: list[str]) -> int:
             command(name).configure(subparser)
     if not argv:
         parser.print_help(sys.stderr)
+        return 2
+    if argv[0] in RETIRED:
+        print(f"rpg {argv[0]}: {RETIRED[argv[0]]}", file=sys.stderr)
         return 2
     if not argv[0].startswith("-") and argv[0] not in COMMANDS:
         near = difflib.get_close_matches(argv[0], COMMANDS, n=1)

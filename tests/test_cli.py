@@ -36,6 +36,11 @@ def test_without_a_command_all_are_listed(capsys):
     assert cli.COMMANDS.keys() <= set(listed)
 
 
+def test_a_removed_command_says_what_to_use(capsys):
+    assert cli.main(["lab", "--quick"]) == 2
+    assert "python -m scripts.studies.lab" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("height", [20, 60])
 def test_list_in_a_terminal(height):
     """Names are whole, so that they can be copied; a header that scrolls away comes again."""
