@@ -37,6 +37,17 @@ class Policy:
         self.optimizer.step()
 
 
+def sample(task: Task, log_probs: Tensor, batches: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Sample GROUP responses to GROUPS prompts for each of `batches` mini-batches; returns as Task.sample."""
+    drawn = torch.rand(len(log_probs), batches, task.shape[0], generator=generator).argsort(-1)[..., :GROUPS]
+    return task.sample(log_probs, drawn.repeat_interleave(GROUP, -1).flatten(1), generator)
+
+
+def at(log_probs: Tensor, places: Tensor) -> Tensor:
+    """Return the log-probs of tokens, whose indices are Task.sample's."""
+    return log_probs.flatten(1).gather(1, places.flatten(1)).view(places.shape)
+
+
 def trained(task: Task, seeds: int, steps: int, lr: float, seed: int) -> list[Tensor]:
     """Return the policies after 0, 1, ..., `steps` optimizer steps of RPG-REINFORCE-URKL, beta 0, on fresh samples."""
     spec = LossSpec.parse("rpg_rf_urkl", kl_coef=0.0)
@@ -45,9 +56,8 @@ def trained(task: Task, seeds: int, steps: int, lr: float, seed: int) -> list[Te
     for _ in range(steps):
         present = policy.log_probs()
         policies.append(present.detach())
-        drawn = torch.rand(seeds, 1, task.shape[0], generator=generator).argsort(-1)[..., :GROUPS]
-        places, rewards = task.sample(policies[-1], drawn.repeat_interleave(GROUP, -1).flatten(1), generator)
-        log_prob = present.flatten(1).gather(1, places.flatten(1)).view(places.shape)
+        places, rewards = sample(task, policies[-1], 1, generator)
+        log_prob = at(present, places)
         one_token = rewards.reshape(-1, 1)
         groups = torch.arange(len(one_token) // GROUP).repeat_interleave(GROUP)
         advantages = group_mean_advantages(one_token, torch.ones_like(one_token), groups).view(*rewards.shape, 1)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rpg.objectives import LossSpec, group_mean_advantages, later_kl_baseline, token_loss
 from rpg.objectives.losses import sum_earlier
-from scripts.studies.lab.policy import GROUP, GROUPS, Policy, over_seeds
+from scripts.studies.lab.policy import GROUP, GROUPS, Policy, at, over_seeds, sample
 from scripts.studies.lab.task import Task
 
 TOKEN, RESPONSE, CUT, REWARD = FORMS = ("token", "response", "response, prefix at most 2", "k1 in the reward")
@@ -50,9 +50,8 @@ def train(form: str, cell: Cell, seeds: int, seed: int = 0) -> Tensor:
     groups = torch.arange(seeds * cell.steps * GROUPS).repeat_interleave(GROUP)
     for _ in range(UPDATES // cell.steps):
         anchor = policy.log_probs().detach()
-        drawn = torch.rand(seeds, cell.steps, task.shape[0], generator=generator).argsort(-1)[..., :GROUPS]
-        places, rewards = task.sample(anchor, drawn.repeat_interleave(GROUP, -1).flatten(1), generator)
-        old, ref = _at(anchor, places), _at(reference, places)
+        places, rewards = sample(task, anchor, cell.steps, generator)
+        old, ref = at(anchor, places), at(reference, places)
         if form == REWARD:
             rewards = rewards - cell.beta * (old - ref).sum(-1)
         rows = rewards.reshape(-1, 1)
@@ -63,7 +62,7 @@ def train(form: str, cell: Cell, seeds: int, seed: int = 0) -> Tensor:
             baseline = later_kl_baseline(flat_old, flat_ref, torch.ones_like(flat_old), groups).view_as(old)
         for start in range(0, cell.steps * size, size):
             part = slice(start, start + size)
-            log_prob = _at(policy.log_probs(), places[:, part])
+            log_prob = at(policy.log_probs(), places[:, part])
             losses, _ = token_loss(
                 spec,
                 log_prob=log_prob,
@@ -77,11 +76,6 @@ def train(form: str, cell: Cell, seeds: int, seed: int = 0) -> Tensor:
             policy.step(losses.sum() / losses[0].numel())
     final = policy.log_probs().detach()
     return task.expected_reward(final).mean(1) - cell.beta * task.kl(final, reference)
-
-
-def _at(log_probs: Tensor, places: Tensor) -> Tensor:
-    """Return the log-probs of tokens, whose indices are Task.sample's."""
-    return log_probs.flatten(1).gather(1, places.flatten(1)).view(places.shape)
 
 
 def scope_table(seeds: int, seed: int = 0, cells: Sequence[Cell] = CELLS) -> pd.DataFrame:
