@@ -59,7 +59,7 @@ DEMOS = {
         smollm2.MODEL,
         smollm2.TASK,
         "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2",
-        (f"{KEYS['steps']}=15", f"{KEYS['test_freq']}=5"),
+        (f"{KEYS['steps']}=12", f"{KEYS['test_freq']}=4"),
         smollm2.TASK,
         0.20,  # two runs of twice the steps had gained 0.33 and 0.41 here
         "SmolLM2-135M on sums up to 20: RPG-REINFORCE-URKL with clip",

@@ -132,7 +132,6 @@ def _read_request(connection: socket.socket) -> dict[str, Any] | None:
 
 def become(request: dict[str, Any], added: dict[str, str]) -> None:
     """Turn this new child into the requested process and run its program."""
-    gc.unfreeze()
     # Ray gives each worker its own process group and signals the whole group when it loses the worker. This would hit
     # the server and all children in its group.
     try:
