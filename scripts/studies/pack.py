@@ -27,6 +27,7 @@ METRICS = (
     "response_length/mean",
     "training/off_policy/ess",
     "training/off_policy/kl",
+    "reference/kl_ema",
     "training/filter_groups/evicted_samples",
     "training/filter_groups/discarded_surplus_samples",
     "timing_s/gen",

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The runs of a study, into docs/results/NAME.parquet; all but pretrained on chain_sum (rpg/toy/chain.py).
-#   bash scripts/studies/runs.sh pretrained|study|factors|stability|ahead [OVERRIDE...]
+#   bash scripts/studies/runs.sh pretrained|study|factors|stability|ahead|rates|scope [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/runs.sh factors
-# pretrained: SmolLM2-135M on sums, three seeds (rpg/toy/smollm2.py), 11 minutes a run.
+# pretrained: SmolLM2-135M on sums, three seeds (rpg/toy/smollm2.py).
 # study: table 8 of the paper at one learning rate, with 16 optimizer steps per batch as in the paper, and the six main
 #   methods with 2 and 64 steps, three seeds each; on more seeds two losses with exchanged advantages, and the methods
 #   that were highest and lowest.
@@ -10,8 +10,10 @@
 #   combination, with equal shaping, bounds (0.2, 0.28), batches and validation; with the filter also at half the rate,
 #   which the release gives RPG-REINFORCE.
 # stability: eight losses with equal advantages and shaping at twice the learning rate.
+# rates: seven losses at four learning rates (expectations.md, 1).
+# scope: SmolLM2-135M, KL of tokens or of responses to the initial model, beta 0.01 and 0.1 (expectations.md, 3).
 # ahead: rollouts four batches ahead, three choices of pi_old, with and without a clip (expectations.md, 2).
-# Three minutes per run on two cores. A finished run is kept, an interrupted one resumes.
+# Three minutes per run on two cores, 16 of SmolLM2. A finished run is kept, an interrupted one resumes.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -19,10 +21,10 @@ rpg=$PWD/.venv/bin/rpg
 [[ -x $rpg ]] || rpg=rpg
 python=${rpg%rpg}python
 name=${1:-}
-[[ $name =~ ^(pretrained|study|factors|stability|ahead)$ ]] || { echo "runs.sh: name pretrained, study, factors, stability or ahead" >&2; exit 2; }
+[[ $name =~ ^(pretrained|study|factors|stability|ahead|rates|scope)$ ]] || { sed -n 3p "$0" >&2; exit 2; }
 shift
 runs=$PWD/checkpoints/$name
-[[ $name == pretrained || -f runs/chain/model/model.safetensors ]] || "$python" -m rpg.toy.chain runs/chain
+[[ $name =~ ^(pretrained|scope)$ || -f runs/chain/model/model.safetensors ]] || "$python" -m rpg.toy.chain runs/chain
 
 # One run of factors or stability: 12 batches of 32 prompts with 8 responses, 16 optimizer steps per batch, and 8
 # answers to each of 128 problems at the end. Needs $rate and $seed.
@@ -86,14 +88,19 @@ factors() {
     done
 }
 
+# One run of SmolLM2. Needs $seed.
+pretrain() { # NAME OVERRIDES...
+    local run=$runs/$1-seed$seed
+    shift
+    [[ -d $run/global_step_30 ]] && return
+    bash recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2.sh \
+        "data.seed=$seed" "trainer.default_local_dir=$run" "$@"
+}
+
 pretrained() {
     local seed
     "$rpg" demo --prepare-only
-    for seed in ${SEEDS:-1 2 3}; do
-        [[ -d $runs/smollm2-seed$seed/global_step_30 ]] && continue
-        bash recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2.sh trainer.test_freq=5 \
-            "data.seed=$seed" "trainer.default_local_dir=$runs/smollm2-seed$seed" "$@"
-    done
+    for seed in ${SEEDS:-1 2 3}; do pretrain smollm2 trainer.test_freq=5 "$@"; done
 }
 
 stability() {
@@ -126,6 +133,34 @@ ahead() { # the arms of the primary outcome first
     done
 }
 
+rates() { # the number of optimizer steps a batch is each loss's own
+    local seed rate own=actor_rollout_ref.actor.ppo_mini_batch_size
+    set -- algorithm.filter_groups.enable=false "$@"
+    for seed in ${SEEDS:-1 2}; do
+        for rate in ${RATES:-3e-5 1e-4 3e-4 1e-3}; do
+            train "rpg_rf_clip-$rate" rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28 "$@"
+            train "rpg-$rate" rpg_cpu_urkl1e-4 "$@"
+            train "dapo-$rate" dapo_cpu "$@"
+            train "grpo-$rate" grpo_cpu "$@"
+            train "cispo-$rate" cispo_cpu "$@"
+            train "dppo-$rate" dppo_cpu $own=4 "$@"
+            train "gspo-$rate" gspo_cpu $own=8 "$@"
+        done
+    done
+}
+
+scope() {
+    local seed beta kl
+    "$rpg" demo --prepare-only
+    for seed in ${SEEDS:-1 2 3 4 5 6}; do
+        for beta in 0.01 0.1; do
+            for kl in token response; do
+                pretrain "$kl-$beta" trainer.test_freq=30 "rpg.kl_coef=$beta" "rpg.kl_scope=$kl" "$@"
+            done
+        done
+    done
+}
+
 "$name" "$@"
 "$python" -m scripts.studies.pack "$runs" "docs/results/$name.parquet"
-[[ $name == ahead ]] || "$python" -m scripts.studies "$name" --out docs/results # ahead has no table yet
+[[ $name =~ ^(ahead|rates|scope)$ ]] || "$python" -m scripts.studies "$name" --out docs/results # these have no table yet
