@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -18,17 +17,12 @@ import pytest
 import ray
 
 from tests.e2e.conftest import PATIENCE, ROOT, SCRIPT, TOY, Run
+from tests.e2e.ports import free_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 PLAIN_PATH = "/usr/local/bin:/usr/bin:/bin"
 RAY = str(Path(sys.executable).parent / "ray")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Cluster:
@@ -77,6 +71,7 @@ class Cluster:
             with contextlib.suppress(json.JSONDecodeError):
                 if sum(node["state"] == "ALIVE" for node in json.loads(state)) == wanted:
                     return
+            assert self.nodes[-1].process.poll() is None, self.nodes[-1].text()
             time.sleep(1)
         logs = "\n".join(node.text() for node in self.nodes)
         raise TimeoutError(f"no {wanted} nodes after {limit} s: {state}\n{logs}")
@@ -86,6 +81,7 @@ class Cluster:
         submit = ["job", "submit", "--address", self.url, "--no-wait", "--", "true"]
         began, said = time.monotonic(), ""
         while "submitted successfully" not in said:
+            assert self.nodes[-1].process.poll() is None, self.nodes[-1].text()
             assert time.monotonic() - began < limit, said
             said = self.ray(*submit, check=False)
             time.sleep(1)
@@ -229,9 +225,9 @@ def test_a_start_that_waits_for_cpus_says_so(tmp_path):
     assert "the start waits until Ray has 3 CPU, 1 GPU (free: 2 of 4 CPU, 1 of 1 GPU)" in told
 
 
-SRUN = """#!/bin/bash
+SRUN = f"""#!/bin/bash
 while [[ $1 == -* ]]; do shift; done
-port=$(python3 -c 'import socket; s = socket.create_server(("", 0)); print(s.getsockname()[1])')
+port=$(python3 {ROOT}/tests/e2e/ports.py)
 [[ "$1 $2" != "ray start" ]] || set -- "$@" --num-cpus=16 --num-gpus=1 --dashboard-agent-listen-port=$port
 exec "$@"
 """
