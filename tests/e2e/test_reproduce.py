@@ -108,7 +108,8 @@ def test_two_jobs_at_once_each_with_its_own_weights(start, tmp_path):
     for run in runs:
         records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         assert [record["step"] for record in records] == list(range(STEPS + 1))
-        assert all(abs(record["data"]["rollout_corr/kl"]) < ROLLOUT_KL for record in records[1:])
+        # of few tokens: the mean of the log-probs' differences is rounding (up to 1.4e-6), that of their squares 1e-9
+        assert all(abs(record["data"]["rollout_corr/k3_kl"]) < ROLLOUT_KL for record in records[1:])
         assert len((run / "history.jsonl").read_text().splitlines()) == 1
         began = time.mktime(
             time.strptime(json.loads((run / "history.jsonl").read_text())["started"][:19], "%Y-%m-%dT%H:%M:%S")
