@@ -57,9 +57,10 @@ def main() -> None:
         last = max((run / "validation").glob("*.jsonl"), key=lambda file: int(file.stem))
         samples = [json.loads(line) for line in last.read_text().splitlines()]
         with tempfile.TemporaryDirectory() as folder:
+            policy = Path(folder) / "hf"
             checkpoint, _ = find_checkpoint(run)
-            export(checkpoint / "actor", Path(folder) / "hf")
-            kl = kl_of_responses(Path(folder) / "hf", initial, samples)
+            export(checkpoint / "actor", policy)
+            kl = kl_of_responses(policy, initial, samples)
         error = kl.std().item() / len(kl) ** 0.5
         result.write_text(json.dumps({"step": int(last.stem), "kl": kl.mean().item(), "error": error}))
         print(run.name, result.read_text(), flush=True)

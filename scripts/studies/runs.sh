@@ -21,7 +21,7 @@ rpg=$PWD/.venv/bin/rpg
 [[ -x $rpg ]] || rpg=rpg
 python=${rpg%rpg}python
 name=${1:-}
-[[ $name =~ ^(pretrained|study|factors|stability|ahead|rates|scope)$ ]] || { sed -n 3p "$0" >&2; exit 2; }
+[[ $name =~ ^(pretrained|study|factors|stability|ahead|rates|scope)$ ]] || { sed -n 3p scripts/studies/runs.sh >&2; exit 2; }
 shift
 runs=$PWD/checkpoints/$name
 [[ $name =~ ^(pretrained|scope)$ || -f runs/chain/model/model.safetensors ]] || "$python" -m rpg.toy.chain runs/chain
