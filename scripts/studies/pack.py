@@ -1,14 +1,13 @@
 """Pack the finished runs of a study into one parquet file: python -m scripts.studies.pack RUNS FILE
 
 RUNS holds <any folders>/<run>/metrics.jsonl. The file has one line per run and step: run, method, METRICS, the
-accuracy of a validation, kl_to_initial where divergence.py wrote it, and `settings`, as JSON: the run's commit and what
-differs between runs. The settings that all runs share are the file's metadata.
+accuracy of a validation, kl_to_initial where divergence.py wrote it, and `settings`, as JSON: the run's commit and
+configuration.
 """
 
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pandas
 import pyarrow
@@ -65,19 +64,13 @@ def main() -> None:
             kl = json.loads(measured.read_text())
             metrics.loc[kl["step"], "kl_to_initial"] = kl["kl"]
         lines += [{"run": name, "method": run.method, "step": step, **row} for step, row in metrics.iterrows()]
-    shared: dict[str, Any] = {
-        key: value
-        for key, value in next(iter(settings.values())).items()
-        if all(own.get(key) == value for own in settings.values())
-    }
     table = pandas.DataFrame(lines)
-    differing = {run: {key: own[key] for key in own.keys() - shared.keys()} for run, own in settings.items()}
-    table["settings"] = table.run.map({run: json.dumps(own, sort_keys=True) for run, own in differing.items()})
+    table["settings"] = table.run.map({run: json.dumps(own, sort_keys=True) for run, own in settings.items()})
     numbers = table.columns.difference(["run", "method", "settings", "step"])
     table[numbers] = table[numbers].astype("float32")
-    packed = pyarrow.Table.from_pandas(table, preserve_index=False)
-    packed = packed.replace_schema_metadata({"settings": json.dumps(shared)})
-    parquet.write_table(packed, target, compression="zstd", compression_level=19)
+    packed = pyarrow.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
+    # one page for the settings, which are nearly equal: those of a hundred runs then take 60 KB
+    parquet.write_table(packed, target, compression="zstd", compression_level=19, dictionary_pagesize_limit=2**25)
 
 
 if __name__ == "__main__":
