@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from scripts.studies import factors, paper, pretrained, stability, study
+from scripts.studies import ahead, factors, paper, pretrained, stability, study
 from scripts.studies.lab import report as lab
 
 STUDIES = {
@@ -16,6 +16,7 @@ STUDIES = {
     "study": study,
     "factors": factors,
     "stability": stability,
+    "ahead": ahead,
     "paper": paper,
     "lab": lab,
 }

@@ -164,4 +164,4 @@ scope() {
 "$name" "$@"
 [[ $name != rates ]] || "$python" -m scripts.studies.divergence runs/chain/model "$runs"/*
 "$python" -m scripts.studies.pack "$runs" "docs/results/$name.parquet"
-[[ $name =~ ^(ahead|rates|scope)$ ]] || "$python" -m scripts.studies "$name" --out docs/results # these have no table yet
+[[ $name =~ ^(rates|scope)$ ]] || "$python" -m scripts.studies "$name" --out docs/results # these have no table yet
