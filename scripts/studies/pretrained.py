@@ -16,10 +16,11 @@ PARTS = {  # logged seconds of a step
 
 
 def tables() -> list[str]:
-    """Return Markdown: a row a seed, with accuracies, score, KL, seconds a step by part, and the actor's memory."""
+    """Return Markdown: a row a seed, with accuracies of sampled and of greedy answers, score, KL, seconds a step by part."""
     runs, metrics = load("pretrained")
+    greedy = metrics.accuracy.dropna().groupby("run").last()
     rows = []
-    for run, seed in runs.seed.items():
+    for run, seed in runs.seed[runs.arm == "smollm2"].items():
         of_run = metrics.loc[run]
         accuracy, median = of_run.accuracy.dropna(), of_run.median()
         rows.append(
@@ -27,12 +28,15 @@ def tables() -> list[str]:
                 str(seed),
                 f"{accuracy.iloc[0]:.3f}",
                 f"{accuracy.iloc[-1]:.3f}",
+                f"{greedy['untrained-seed0']:.3f}",
+                f"{greedy[f'greedy-seed{seed}']:.3f}",
                 f"{runs[SCORE][run]:+.2f}",
                 f"{median[KL]:.2f}",
                 *(f"{median[part]:.1f}" for part in PARTS.values()),
             ]
         )
-    head = ["seed", "accuracy before", "after 30 steps", SCORE, "median KL", *(f"s {part}" for part in PARTS)]
+    head = ["seed", "accuracy before", "after 30 steps", "greedy before", "greedy after", SCORE, "median KL"]
+    head += [f"s {part}" for part in PARTS]
     return [markdown(head, rows)]
 
 
@@ -40,7 +44,7 @@ def draw(out: Path) -> None:
     """Draw pretrained.png: accuracy and KL by step, a line a seed."""
     runs, metrics = load("pretrained")
     curves = []
-    for run in runs.index:
+    for run in runs.index[runs.arm == "smollm2"]:
         accuracy, kl = (metrics.loc[run][name].dropna() for name in ("accuracy", KL))
         curves.append(Curve([*accuracy.items()], [*kl.items()]))
     draw_curves(curves, f"{DEMOS['smollm2'].title}, {len(curves)} seeds", out / "pretrained.png", with_kl=True)

@@ -88,19 +88,31 @@ factors() {
     done
 }
 
+smollm2=recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2.sh
+
 # One run of SmolLM2. Needs $seed.
 pretrain() { # NAME OVERRIDES...
     local run=$runs/$1-seed$seed
     shift
-    [[ -d $run/global_step_30 ]] && return
-    bash recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2.sh \
-        "data.seed=$seed" "trainer.default_local_dir=$run" "$@"
+    [[ -d $run/global_step_30 ]] || bash "$smollm2" "data.seed=$seed" "trainer.default_local_dir=$run" "$@"
+}
+
+# The most likely answers of a checkpoint, or of the untrained model.
+greedy() { # NAME [--checkpoint DIR]
+    local sampling=actor_rollout_ref.rollout.val_kwargs out=$runs/$1
+    shift
+    [[ -f $out/metrics.jsonl ]] || "$rpg" eval "$smollm2" "$@" --samples 1 --out "$out" $sampling.do_sample=false \
+        $sampling.temperature=0
 }
 
 pretrained() {
     local seed
     "$rpg" demo --prepare-only
-    for seed in ${SEEDS:-1 2 3}; do pretrain smollm2 trainer.test_freq=5 "$@"; done
+    for seed in ${SEEDS:-1 2 3}; do
+        pretrain smollm2 trainer.test_freq=5 "$@"
+        greedy "greedy-seed$seed" --checkpoint "$runs/smollm2-seed$seed/global_step_30"
+    done
+    greedy untrained-seed0
 }
 
 stability() {
