@@ -16,7 +16,7 @@ PARTS = {  # logged seconds of a step
 
 
 def tables() -> list[str]:
-    """Return Markdown: a row a seed, with accuracies of sampled and of greedy answers, score, KL, seconds a step by part."""
+    """Return Markdown: a row a seed: accuracy of sampled and of greedy answers, score, KL, seconds a step by part."""
     runs, metrics = load("pretrained")
     greedy = metrics.accuracy.dropna().groupby("run").last()
     rows = []

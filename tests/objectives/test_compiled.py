@@ -37,7 +37,11 @@ def _fresh():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "scope"),
-    [("rpg_rkl", "token"), ("rpg_rf_urkl_clip_ppo", "response"), ("rpg_ufkl", "response")],
+    [
+        ("rpg_rf_urkl_clip_ppo", "response"),
+        pytest.param("rpg_rkl", "token", marks=pytest.mark.full),
+        pytest.param("rpg_ufkl", "response", marks=pytest.mark.full),
+    ],
 )
 def test_same_numbers_for_any_shape(name, scope, recwarn):
     spec, function = LossSpec.parse(name, kl_coef=0.1, kl_scope=scope), compiled(CPU)

@@ -26,7 +26,7 @@ def one_compiled_loss(monkeypatch):
     torch._dynamo.reset()
 
 
-@pytest.mark.slow
+@pytest.mark.full  # compiles for 20 s
 def test_passes(capsys):
     assert cli.main(["verify", "--device", "cpu"]) == 0
     *_, last = capsys.readouterr().out.splitlines()
