@@ -86,7 +86,7 @@ def submit(run: str, name: str | None, overrides: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - Ray raises ConnectionError, RuntimeError and its own; all are shown
         print(
             f"error: RAY_ADDRESS={address}: {str(error).strip()}\nSet it to the dashboard's address, http://HEAD:8265; "
-            "if the cluster has a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (docs/cluster.md)",
+            "if the cluster has a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (docs/gpu.md)",
             file=sys.stderr,
         )
         return signals.REFUSED

@@ -1,4 +1,4 @@
-"""A launch script against a real Ray cluster, started as docs/cluster.md says: one node, and two that share the actor.
+"""A launch script against a real Ray cluster, started as docs/gpu.md says: one node, and two that share the actor.
 
 The nodes are processes of this machine, ended one by one: `ray stop` would end all Rays of the machine.
 """
