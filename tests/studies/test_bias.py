@@ -8,6 +8,7 @@ import torch
 from scripts.studies.lab.bias import ROWS, Responses, bias_table, noise_table
 from scripts.studies.lab.task import Task
 
+pytestmark = pytest.mark.full  # the laboratory, no part of the product
 torch.set_num_threads(1)
 
 TASK = Task.make(prompts=3, vocabulary=3, positions=3, states=5)

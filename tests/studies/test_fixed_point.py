@@ -8,6 +8,7 @@ import torch
 from scripts.studies.lab.fixed_point import FORMS, OF_RESPONSES, fixed_point, kl_losses
 from scripts.studies.lab.task import Task
 
+pytestmark = pytest.mark.full  # the laboratory, no part of the product
 torch.set_num_threads(1)
 
 ONE_TOKEN = Task.make(prompts=3, vocabulary=5, positions=1, states=5)

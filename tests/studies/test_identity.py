@@ -6,6 +6,7 @@ import torch
 from scripts.studies.lab.fixed_point import verls_k3
 from scripts.studies.lab.identity import SPREADS, differences
 
+pytestmark = pytest.mark.full  # the laboratory, no part of the product
 torch.set_num_threads(1)
 
 

@@ -10,6 +10,7 @@ from scripts.studies.lab import pi_old
 from scripts.studies.lab.pi_old import old_policy
 from tests.objectives.formulas import DEFINITIONS
 
+pytestmark = pytest.mark.full  # the laboratory, no part of the product
 torch.set_num_threads(1)
 
 # Logits within +-3 keep every weight below e^6 twice over and gradients below 1e5: rounding is 1e-11 at most.
@@ -60,7 +61,6 @@ def expected_gradient(problem, choice, name):
     return gradient, log_ref
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["behavior", "decoupled"])
 @settings(max_examples=100, deadline=None)
 @given(problem=problems())

@@ -8,6 +8,7 @@ import torch
 
 from scripts.studies.lab.task import Task
 
+pytestmark = pytest.mark.full  # the laboratory, no part of the product
 torch.set_num_threads(1)
 
 SEEDS, PROMPTS, VOCABULARY, POSITIONS, STATES = 2, 3, 3, 4, 5
