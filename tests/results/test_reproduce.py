@@ -97,7 +97,7 @@ def test_what_is_missing_is_run_and_what_is_done_never_again(interpreter, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kill", "code"), [(True, -signal.SIGKILL), (False, 130)])
+@pytest.mark.parametrize(("kill", "code"), [pytest.param(True, -signal.SIGKILL, marks=pytest.mark.full), (False, 130)])
 def test_killed_or_interrupted_and_started_again(interpreter, tmp_path, monkeypatch, kill, code):
     monkeypatch.setenv("STAND_IN_SECONDS", "1")
     out, run = tmp_path / "out", tmp_path / "out/runs/grpo_cpu-seed1"
