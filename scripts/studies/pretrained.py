@@ -25,11 +25,11 @@ def tables() -> list[str]:
         accuracy, median = of_run.accuracy.dropna(), of_run.median()
         rows.append(
             [
-                str(seed),
+                f"{seed:.0f}",
                 f"{accuracy.iloc[0]:.3f}",
                 f"{accuracy.iloc[-1]:.3f}",
                 f"{greedy['untrained-seed0']:.3f}",
-                f"{greedy[f'greedy-seed{seed}']:.3f}",
+                f"{greedy[f'greedy-seed{seed:.0f}']:.3f}",
                 f"{runs[SCORE][run]:+.2f}",
                 f"{median[KL]:.2f}",
                 *(f"{median[part]:.1f}" for part in PARTS.values()),
