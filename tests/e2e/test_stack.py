@@ -12,7 +12,7 @@ from rpg.results.runs import load_runs
 from rpg.results.table import build_table
 from rpg.toy.demo import DEMOS, read_curve
 from tests.e2e import short_run
-from tests.e2e.conftest import PATIENCE, ROOT, TOY
+from tests.e2e.conftest import PATIENCE, ROOT, TOY, Run
 from tests.terminal import assert_in_order
 
 pytestmark = pytest.mark.e2e
@@ -27,9 +27,9 @@ ROLLOUT_KL = 1e-6
 # (and one in 3,000 passes 1e-4). A bfloat16 actor shows 1e-2, the weights of the step before 1e-1.
 ROLLOUT_PROBABILITY = 1e-3
 
-# Gain of sampled accuracy in so many steps: seen 0.204 and 0.186; 0.028 is the standard deviation of two
-# means of 512 answers each (sqrt(2 x 0.2 / 512)).
-LEARNS_IN, LEARNS = 8, 0.10
+# Largest distance of a ratio from 1 where both passes have the same weights, tokens and kernels, if perhaps other
+# micro-batches and so other sums: exactly 0 in all steps that were looked at. One optimizer step takes it above 0.1.
+SAME_POLICY = 1e-3
 
 RPG_METRICS = [
     "actor/rpg_kl",
@@ -60,24 +60,31 @@ def assert_weights_reached_vllm(steps: list[dict]) -> None:
     assert max(step["actor/grad_norm"] for step in steps) > 1e-3
 
 
-@pytest.mark.full
-def test_demo_keeps_its_promise(start):
-    """`rpg demo` in a terminal checks the gain of 0.30 itself; files and checkpoints are there, which `rpg table` and
-    `rpg export` read."""
+def demo(start, *overrides: str) -> tuple[Run, list[dict], list[float]]:
+    """Run `rpg demo` in a terminal; return the run, the metrics of its training steps, and its accuracies."""
     run = start(
-        command=[sys.executable, "-m", "rpg.cli", "demo", "--model", "toy", "--dir", str(TOY)], in_terminal=True
+        command=[sys.executable, "-m", "rpg.cli", "demo", "--model", "toy", "--dir", str(TOY), *overrides],
+        in_terminal=True,
     )
     assert run.wait(3 * PATIENCE) == 0, run.text()[-3000:]
     assert run.processes() == []
     assert_in_order(run.text().replace(str(TOY), "toy"), most=25)
+    assert "ray init kwargs" in (TOY / "demo/run.log").read_text()
+    metrics = TOY / "demo" / "metrics.jsonl"
+    return run, training_steps(metrics), [accuracy for _, accuracy in read_curve(metrics, "toy_sum").accuracy]
+
+
+def test_demo_learns_in_half_of_its_steps(start):
+    """Sampled accuracy rises, rollouts come from the actor's weights, files and checkpoints are there, `rpg table`
+    and `rpg export` read them."""
+    half = ["trainer.total_training_steps=15", "trainer.test_freq=15"]
+    _, steps, accuracies = demo(start, *half, "actor_rollout_ref.rollout.val_kwargs.n=2")
     directory = TOY / "demo"
-    assert "ray init kwargs" in (directory / "run.log").read_text()
+    assert len(accuracies) == 2
+    # 0.028 is the standard deviation of two means of 512 answers each (sqrt(2 x 0.2 / 512))
+    assert accuracies[-1] - accuracies[0] >= DEMOS["toy"].gain / 2
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    assert [record["step"] for record in records] == list(range(31))
-    accuracies = [accuracy for _, accuracy in read_curve(directory / "metrics.jsonl", "toy_sum").accuracy]
-    assert len(accuracies) == 3
-    assert accuracies[-1] - accuracies[0] >= DEMOS["toy"].gain  # how likely a false alarm is: rpg/toy/demo.py
-    steps = training_steps(directory / "metrics.jsonl")
+    assert [record["step"] for record in records] == list(range(16))
     assert_weights_reached_vllm(steps)
     for step in steps:
         assert set(RPG_METRICS) <= set(step)
@@ -85,13 +92,22 @@ def test_demo_keeps_its_promise(start):
     assert max(step["actor/rpg_kl"] for step in steps) > 100 * ROLLOUT_KL
     assert (directory / "accuracy.png").stat().st_size > 1000
     assert {"versions", "git_commit", "devices"} <= set(json.loads((directory / "environment.json").read_text()))
-    assert (directory / "latest_checkpointed_iteration.txt").read_text() == "30"
+    assert (directory / "latest_checkpointed_iteration.txt").read_text() == "15"
+    assert list((directory / "global_step_15" / "actor").glob("model_world_size_1_rank_0.pt"))
 
     assert list(build_table(*load_runs([directory])).rows) == ["RPG-REINFORCE-URKL"]
-    assert cli.main(["export", str(directory / "global_step_30")]) == 0
-    loaded = load_file(directory / "global_step_30/hf/model.safetensors")
+    assert cli.main(["export", str(directory / "global_step_15")]) == 0
+    loaded = load_file(directory / "global_step_15/hf/model.safetensors")
     for name, tensor in load_file(TOY / "model" / "model.safetensors").items():
         assert loaded[name].shape == tensor.shape
+
+
+@pytest.mark.full
+def test_demo_keeps_its_promise(start):
+    """The whole `rpg demo`, which checks the gain of 0.30 itself."""
+    _, steps, accuracies = demo(start)
+    assert (len(steps), len(accuracies)) == (30, 3)
+    assert accuracies[-1] - accuracies[0] >= DEMOS["toy"].gain  # how likely a false alarm is: rpg/toy/demo.py
 
 
 # Without our socket names they meet now and then, not always: test_rollout_socket.py looks at the names themselves.
@@ -117,32 +133,19 @@ def assert_on_the_loopback(listeners: list[tuple[str, str]], ranks: tuple[str, .
     assert len(strange) <= len(ranks)
 
 
-def test_plain_verl_with_the_plugin_learns(start, tmp_path):
-    """docs/plain_verl.sh, `python -m verl.trainer.main_ppo` with only the installed plugin, with the demo's batches."""
-    directory, metrics, rollout = tmp_path / "plain", tmp_path / "plain.jsonl", "actor_rollout_ref.rollout"
-    overrides = [
-        f"hydra.run.dir={tmp_path / 'hydra'}",
-        *(f"trainer.{key}={LEARNS_IN}" for key in ("total_training_steps", "save_freq", "test_freq")),
-        "trainer.val_before_train=true",
-        "data.train_batch_size=32",
-        "actor_rollout_ref.actor.optim.lr=5e-4",
-        f"{rollout}.n=8",
-        f"{rollout}.agent.num_workers=2",
-        *(f"{rollout}.val_kwargs.{setting}" for setting in ("do_sample=true", "temperature=1", "n=2")),
-    ]
+def test_plain_verl_with_the_plugin(start, tmp_path):
+    """docs/plain_verl.sh: `python -m verl.trainer.main_ppo` with only the installed plugin."""
     run = start(
-        command=["bash", str(ROOT / "docs/plain_verl.sh"), *overrides],
+        command=["bash", str(ROOT / "docs/plain_verl.sh"), f"hydra.run.dir={tmp_path / 'hydra'}"],
         MODEL_PATH=str(TOY / "model"),
         TRAIN_FILE=str(TOY / "toy_train.parquet"),
         TEST_FILE=str(TOY / "toy_test.parquet"),
-        CKPTS_DIR=str(directory),
-        VERL_FILE_LOGGER_PATH=str(metrics),
+        CKPTS_DIR=str(tmp_path / "plain"),
+        VERL_FILE_LOGGER_PATH=str(tmp_path / "plain.jsonl"),
     )
     assert run.wait() == 0, run.text()[-3000:]
-    before, after = (accuracy for _, accuracy in read_curve(metrics, "toy_sum").accuracy)
-    assert after - before >= LEARNS
-    steps = training_steps(metrics)
-    assert len(steps) == LEARNS_IN
+    steps = training_steps(tmp_path / "plain.jsonl")
+    assert len(steps) == 2
     assert_weights_reached_vllm(steps)
     for step in steps:
         of_our_worker = {
@@ -152,8 +155,7 @@ def test_plain_verl_with_the_plugin_learns(start, tmp_path):
             "training/off_policy/kl",
         }
         assert step.keys() & {*RPG_METRICS} == {*RPG_METRICS} - of_our_worker
-    # two mini-batches a step: the second meets a policy that the first has moved, by far more than the bound above
-    assert max(step["actor/rpg_kl"] for step in steps) > 100 * ROLLOUT_KL
-    initial, name = load_file(TOY / "model" / "model.safetensors"), "model.layers.0.mlp.up_proj.weight"
-    saved = short_run.actor(directory, LEARNS_IN)
-    assert (saved[name] - initial[name]).abs().max() > 1e-3  # AdamW at 5e-4 moves each weight by up to 8e-3
+        assert step["actor/rpg_ratio_mean"] == pytest.approx(1, abs=SAME_POLICY)
+    before = load_file(TOY / "model" / "model.safetensors")
+    after, name = short_run.actor(tmp_path / "plain", 2), "model.layers.0.mlp.up_proj.weight"
+    assert (after[name] - before[name]).abs().max() > 1e-5  # AdamW at 3e-4 moves each weight by about its step size

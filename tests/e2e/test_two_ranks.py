@@ -11,9 +11,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rpg import cli
-from rpg.results.runs import load_runs
-from rpg.results.table import build_table
 from tests.e2e import short_run
 from tests.e2e.conftest import TOY
 from tests.e2e.test_stack import ROLLOUT_PROBABILITY, assert_on_the_loopback
@@ -156,15 +153,6 @@ def test_checkpoints_hold_x_for_hugging_face_and_the_whole_optimizer(run):
     assert (group["k"], group["train_mode"], group["warmup_steps"]) == (STEPS, False, 10)
     # optimizer steps 1, 2 and 3 of a warm-up of ten, which applies once
     assert [record["actor/lr"] for record in run.metrics] == pytest.approx([3e-3 * n / 10 for n in (1, 2, 3)])
-
-
-def test_table_and_export_read_it(run):
-    assert list(build_table(*load_runs([run.directory])).rows) == ["RPG-REINFORCE-URKL"]
-    checkpoint = run.directory / f"global_step_{STEPS}"
-    assert cli.main(["export", str(checkpoint)]) == 0
-    exported, x = load_file(checkpoint / "hf/model.safetensors"), short_run.actor(run.directory, STEPS)
-    assert exported.keys() <= x.keys()
-    assert all(torch.equal(tensor.float(), x[name].to(tensor.dtype).float()) for name, tensor in exported.items())
 
 
 def test_the_first_ratio_is_not_one_where_x_is_not_y(run):
