@@ -20,16 +20,16 @@ def tables() -> list[str]:
     runs, metrics = load("pretrained")
     greedy = metrics.accuracy.dropna().groupby("run").last()
     rows = []
-    for run, seed in runs.seed[runs.arm == "smollm2"].items():
+    for run, seed in runs.seed[runs.arm == "smollm2"].astype(int).items():
         of_run = metrics.loc[run]
         accuracy, median = of_run.accuracy.dropna(), of_run.median()
         rows.append(
             [
-                f"{seed:.0f}",
+                str(seed),
                 f"{accuracy.iloc[0]:.3f}",
                 f"{accuracy.iloc[-1]:.3f}",
                 f"{greedy['untrained-seed0']:.3f}",
-                f"{greedy[f'greedy-seed{seed:.0f}']:.3f}",
+                f"{greedy[f'greedy-seed{seed}']:.3f}",
                 f"{runs[SCORE][run]:+.2f}",
                 f"{median[KL]:.2f}",
                 *(f"{median[part]:.1f}" for part in PARTS.values()),
