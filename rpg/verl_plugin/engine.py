@@ -1,8 +1,12 @@
-"""verl's FSDP engine with our two mixins, in a worker's process."""
+"""verl's FSDP engine with our mixins, in a worker's process."""
 
 import math
 import os
+from typing import Any
 
+from tensordict import TensorDict
+
+from rpg.verl_plugin.patches import fused_head
 from rpg.verl_plugin.schedule_free import ScheduleFreeEngine
 
 
@@ -18,7 +22,21 @@ class StepAwareEngine:
         return norm
 
 
-OURS = (StepAwareEngine, ScheduleFreeEngine)
+class ResponseHeadEngine:
+    """Mixin before verl's FSDP engine: the fused head computes the responses' tokens only, unless they are packed."""
+
+    def forward_step(self, micro_batch: TensorDict, loss_function: Any, forward_only: bool) -> Any:
+        """Call verl's forward step of one micro-batch."""
+        from verl.utils import tensordict_utils as tu
+
+        step = super().forward_step  # type: ignore[misc]
+        if tu.get_non_tensor_data(micro_batch, "use_remove_padding", default=True):
+            return step(micro_batch, loss_function, forward_only)
+        with fused_head.rows_of(micro_batch["prompts"], micro_batch["responses"]):
+            return step(micro_batch, loss_function, forward_only)
+
+
+OURS = (StepAwareEngine, ResponseHeadEngine, ScheduleFreeEngine)
 
 
 def register_engine(strategy: str) -> type:

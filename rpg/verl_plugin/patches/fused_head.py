@@ -1,25 +1,69 @@
-"""verl 0.9.1: the fused cross-entropy fails under FSDP2 for a model with an untied output layer (Qwen2.5-7B).
+"""verl 0.9.1's fused cross-entropy: a fault under FSDP2, and rows that nobody reads.
 
-verl shards the lm_head of such a model as a separate unit, whose weights are gathered only during its own forward pass.
-The fused kernel reads lm_head.weight without a forward pass and gets a shard: "got mixed torch.Tensor and DTensor".
-With this file, the lm_head of a model with the kernel belongs to the outermost unit, whose weights are gathered during
-the model's forward pass: 1.1 GB of bfloat16 for Qwen2.5-7B.
+It fails for a model with an untied output layer (Qwen2.5-7B). verl shards the lm_head of such a model as a separate
+unit, whose weights are gathered only during its own forward pass. The fused kernel reads lm_head.weight without a
+forward pass and gets a shard: "got mixed torch.Tensor and DTensor". With this file, the lm_head of a model with the
+kernel belongs to the outermost unit, whose weights are gathered during the model's forward pass: 1.1 GB of bfloat16 for
+Qwen2.5-7B. May go when tests/verl_plugin/test_packing.py passes for qwen2 with profile=gpu_sdpa without it.
 
-May go when tests/verl_plugin/test_packing.py passes for qwen2 with profile=gpu_sdpa without this file.
+Of unpacked sequences it computes log-probs and entropy for prompts and padding too: for SmolLM2-135M with prompts of 14
+tokens and responses of 4, a fifth of a step. With `rows_of`, it computes those of the responses; the others are 0.
 """
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import torch
+
+_rows: list[torch.Tensor] = []  # of the micro-batch in progress; at most one
 
 
 def install() -> None:
-    """Make verl shard the lm_head of models with the fused kernel in the outermost unit; safe to call repeatedly."""
+    """Make verl shard the lm_head of models with the fused kernel in the outermost unit, and compute chosen rows only.
+
+    Safe to call repeatedly.
+    """
     from verl.utils import fsdp_utils
+    from verl.utils.experimental.torch_functional import FusedLinearForPPO
 
     original = fsdp_utils._select_fsdp2_wrap_targets
     if not isinstance(original, functools.partial):  # a partial is our replacement
         fsdp_utils._select_fsdp2_wrap_targets = functools.partial(_units, original)
+        FusedLinearForPPO.forward = functools.partialmethod(_forward, FusedLinearForPPO.forward)
+
+
+@contextlib.contextmanager
+def rows_of(prompts: torch.Tensor, responses: torch.Tensor) -> Iterator[None]:
+    """Compute only the rows that predict a response's token, in batches of unpacked sequences.
+
+    prompts, responses: nested tensors (batch, tokens), of which the lengths are read.
+    """
+    first = prompts.offsets().diff() - 1  # the last token of the prompt predicts the first of the response
+    length = responses.offsets().diff()
+    at = torch.arange(int((first + 1 + length).max()), device=first.device)
+    _rows.append((at >= first[:, None]) & (at < (first + length)[:, None]))
+    try:
+        yield
+    finally:
+        _rows.clear()
+
+
+def _forward(
+    self: Any,
+    original: Callable[..., tuple[torch.Tensor, torch.Tensor]],
+    hidden_states: torch.Tensor,
+    vocab_weights: torch.Tensor,
+    input_ids: torch.Tensor,
+    temperature: float = 1.0,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if not _rows:
+        return original(self, hidden_states, vocab_weights, input_ids, temperature)
+    rows = _rows[0]
+    computed = original(self, hidden_states[rows], vocab_weights, input_ids[rows], temperature)
+    log_probs, entropy = (values.new_zeros(rows.shape).index_put((rows,), values) for values in computed)
+    return log_probs, entropy
 
 
 def _units(original: Callable[..., list], model: Any, classes: Any) -> list:
