@@ -4,7 +4,7 @@ import ray
 from omegaconf import DictConfig
 from verl.trainer.main_ppo import TaskRunnerV1
 
-from rpg.verl_plugin.patches import file_logger, reward_worker
+from rpg.verl_plugin.patches import bootstrap, file_logger, reward_worker
 
 _VerlTaskRunner = TaskRunnerV1.__ray_metadata__.modified_class  # type: ignore[attr-defined]
 
@@ -19,6 +19,7 @@ class RPGTaskRunner(_VerlTaskRunner):
 
         from rpg.verl_plugin.trainer import install
 
+        bootstrap.install()
         file_logger.install()
         reward_worker.install()
         import_external_libs(config.actor_rollout_ref.model.external_lib)  # verl does so only in its workers

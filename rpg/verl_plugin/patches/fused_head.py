@@ -31,7 +31,8 @@ def install() -> None:
     original = fsdp_utils._select_fsdp2_wrap_targets
     if not isinstance(original, functools.partial):  # a partial is our replacement
         fsdp_utils._select_fsdp2_wrap_targets = functools.partial(_units, original)
-        FusedLinearForPPO.forward = functools.partialmethod(_forward, FusedLinearForPPO.forward)
+        forward: Any = functools.partialmethod(_forward, FusedLinearForPPO.forward)
+        FusedLinearForPPO.forward = forward
 
 
 @contextlib.contextmanager
@@ -40,8 +41,8 @@ def rows_of(prompts: torch.Tensor, responses: torch.Tensor) -> Iterator[None]:
 
     prompts, responses: nested tensors (batch, tokens), of which the lengths are read.
     """
-    first = prompts.offsets().diff() - 1  # the last token of the prompt predicts the first of the response
-    length = responses.offsets().diff()
+    prompt, length = (nested.offsets().diff() for nested in (prompts, responses))  # type: ignore[attr-defined]
+    first = prompt - 1  # the last token of the prompt predicts the first of the response
     at = torch.arange(int((first + 1 + length).max()), device=first.device)
     _rows.append((at >= first[:, None]) & (at < (first + length)[:, None]))
     try:
