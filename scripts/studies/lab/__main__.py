@@ -9,6 +9,8 @@ python -m scripts.studies lab                   prints the tables
 import argparse
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -21,8 +23,15 @@ from scripts.studies.lab.identity import identity_table
 from scripts.studies.lab.pi_old import choice_table
 from scripts.studies.lab.scope import CELLS, scope_table
 
-QUESTIONS = ("identity", "pi_old", "gradient", "noise", "fixed_point", "scope")
 SEEDS = 64  # 16 for the bias
+QUESTIONS: dict[str, tuple[Callable[[], pd.DataFrame], Callable[[], pd.DataFrame]]] = {  # and the quick form
+    "identity": (identity_table, identity_table),
+    "pi_old": (choice_table, partial(choice_table, 2, 4)),
+    "gradient": (partial(bias_table, SEEDS // 4), partial(bias_table, 2, ages=(0, 4))),
+    "noise": (partial(noise_table, SEEDS), partial(noise_table, 1)),
+    "fixed_point": (partial(fixed_point_table, SEEDS), partial(fixed_point_table, 2, betas=(0.3,))),
+    "scope": (partial(scope_table, SEEDS), partial(scope_table, 2, cells=CELLS[:1])),
+}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -35,22 +44,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=RESULTS / "lab.parquet", metavar="FILE")
     args = parser.parse_args(argv)
     torch.set_num_threads(1)  # sums depend on the number of threads
-    questions = {
-        "identity": identity_table,
-        "pi_old": lambda: choice_table(2, 4) if args.quick else choice_table(),
-        "gradient": lambda: bias_table(2, ages=(0, 4)) if args.quick else bias_table(SEEDS // 4),
-        "noise": lambda: noise_table(1 if args.quick else SEEDS),
-        "fixed_point": lambda: fixed_point_table(2, betas=(0.3,)) if args.quick else fixed_point_table(SEEDS),
-        "scope": lambda: scope_table(2, cells=CELLS[:1]) if args.quick else scope_table(SEEDS),
-    }
     tables = []
     if args.only:
         kept = pd.read_parquet(args.out)
         tables.append(kept[kept.question != args.only])
-        questions = {args.only: questions[args.only]}
-    for question, compute in questions.items():
+    for question in [args.only] if args.only else QUESTIONS:
         started = time.monotonic()
-        tables.append(compute().assign(question=question))
+        tables.append(QUESTIONS[question][args.quick]().assign(question=question))
         print(f"{question}: {time.monotonic() - started:.0f} s", flush=True)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     pd.concat(tables, ignore_index=True).to_parquet(args.out, compression="zstd", index=False)
