@@ -71,7 +71,6 @@ class Cluster:
             with contextlib.suppress(json.JSONDecodeError):
                 if sum(node["state"] == "ALIVE" for node in json.loads(state)) == wanted:
                     return
-            assert self.nodes[-1].process.poll() is None, self.nodes[-1].text()
             time.sleep(1)
         logs = "\n".join(node.text() for node in self.nodes)
         raise TimeoutError(f"no {wanted} nodes after {limit} s: {state}\n{logs}")
@@ -81,12 +80,12 @@ class Cluster:
         submit = ["job", "submit", "--address", self.url, "--no-wait", "--", "true"]
         began, said = time.monotonic(), ""
         while "submitted successfully" not in said:
-            assert self.nodes[-1].process.poll() is None, self.nodes[-1].text()
             assert time.monotonic() - began < limit, said
             said = self.ray(*submit, check=False)
             time.sleep(1)
 
     def ray(self, *arguments: str, check: bool = True) -> str:
+        assert self.nodes[-1].process.poll() is None, self.nodes[-1].text()
         done = subprocess.run(
             [RAY, *arguments], env=self.env, capture_output=True, text=True, timeout=PATIENCE, check=False
         )
