@@ -2,8 +2,10 @@
 
 import functools
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from rpg.config.compose import compose_config, resolve
@@ -29,18 +31,16 @@ def composed(name: str) -> DictConfig:
     return OmegaConf.create(resolve(compose_config([f"rpg.script={name}", *own])))
 
 
-def cover(names: list[str]) -> list[str]:
-    """Return names that cover every method and size, divergence, clip, model, optimizer, context and schedule."""
+def cover(names: Iterable[str]) -> list:
+    """Return a test's parameters: names that together have every value of every part of a name; full: all others."""
     seen: set[tuple] = set()
-    chosen = []
+    parameters = []
     for name in names:
         run = parse(name)
-        objective, model = (run.method, run.divergence, run.clip, run.beta), (run.model, run.optim)
-        features = {(run.size, run.method), objective, model, (run.context, run.reference), (run.schedule, run.pi_old)}
-        if features - seen:
-            chosen.append(name)
-            seen |= features
-    return chosen
+        values = {*vars(run).items(), ("pi_old", run.pi_old)}
+        parameters.append(name if values - seen else pytest.param(name, marks=pytest.mark.full))
+        seen |= values
+    return parameters
 
 
-COVER = cover(list(listed()))
+COVER = cover(listed())

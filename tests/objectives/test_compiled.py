@@ -34,13 +34,13 @@ def _fresh():
     torch._dynamo.reset()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "scope"),
     [
         ("rpg_rf_urkl_clip_ppo", "response"),
-        pytest.param("rpg_rkl", "token", marks=pytest.mark.full),
-        pytest.param("rpg_ufkl", "response", marks=pytest.mark.full),
+        ("rpg_rkl", "token"),
+        ("rpg_ufkl", "response"),
     ],
 )
 def test_same_numbers_for_any_shape(name, scope, recwarn):
