@@ -1,8 +1,9 @@
 """Makes all tests reproducible, however pytest was started.
 
 Property tests use the same examples in every run; `pytest --hypothesis-profile=default --hypothesis-seed=N` tries
-others. Hydra reads YAML by libyaml, which takes a third off each of several hundred compositions. Signals reach the tests' children: a background job of a script ignores SIGINT, one under nohup SIGHUP, and its
-children would inherit that. A handler is not inherited.
+others. Hydra reads YAML by libyaml, which takes a third off each of several hundred compositions. Signals reach the
+tests' children: a background job of a script ignores SIGINT, one under nohup SIGHUP, and its children would inherit
+that. A handler is not inherited.
 """
 
 import os
