@@ -4,20 +4,24 @@ It fails for a model with an untied output layer (Qwen2.5-7B). verl shards the l
 unit, whose weights are gathered only during its own forward pass. The fused kernel reads lm_head.weight without a
 forward pass and gets a shard: "got mixed torch.Tensor and DTensor". With this file, the lm_head of a model with the
 kernel belongs to the outermost unit, whose weights are gathered during the model's forward pass: 1.1 GB of bfloat16 for
-Qwen2.5-7B. May go when tests/verl_plugin/test_packing.py passes for qwen2 with profile=gpu_sdpa without it.
+Qwen2.5-7B.
 
 Of unpacked sequences it computes log-probs and entropy for prompts and padding too: for SmolLM2-135M with prompts of 14
 tokens and responses of 4, a fifth of a step. With `rows_of`, it computes those of the responses; the others are 0.
+
+The unit may go when tests/verl_plugin/test_packing.py passes for qwen2 with profile=gpu_sdpa without it, the rows when
+verl computes no others.
 """
 
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 
-_rows: list[torch.Tensor] = []  # of the micro-batch in progress; at most one
+_ROWS: ContextVar[torch.Tensor | None] = ContextVar("rows", default=None)  # of the micro-batch in progress
 
 
 def install() -> None:
@@ -44,11 +48,11 @@ def rows_of(prompts: torch.Tensor, responses: torch.Tensor) -> Iterator[None]:
     prompt, length = (nested.offsets().diff() for nested in (prompts, responses))  # type: ignore[attr-defined]
     first = prompt - 1  # the last token of the prompt predicts the first of the response
     at = torch.arange(int((first + 1 + length).max()), device=first.device)
-    _rows.append((at >= first[:, None]) & (at < (first + length)[:, None]))
+    token = _ROWS.set((at >= first[:, None]) & (at < (first + length)[:, None]))
     try:
         yield
     finally:
-        _rows.clear()
+        _ROWS.reset(token)
 
 
 def _forward(
@@ -59,9 +63,9 @@ def _forward(
     input_ids: torch.Tensor,
     temperature: float = 1.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    if not _rows:
+    rows = _ROWS.get()
+    if rows is None:
         return original(self, hidden_states, vocab_weights, input_ids, temperature)
-    rows = _rows[0]
     computed = original(self, hidden_states[rows], vocab_weights, input_ids[rows], temperature)
     log_probs, entropy = (values.new_zeros(rows.shape).index_put((rows,), values) for values in computed)
     return log_probs, entropy
