@@ -6,7 +6,7 @@ from typing import Any
 
 from tensordict import TensorDict
 
-from rpg.verl_plugin.patches import fused_head
+from rpg.verl_plugin.patches import unread_rows
 from rpg.verl_plugin.schedule_free import ScheduleFreeEngine
 
 
@@ -32,7 +32,7 @@ class ResponseHeadEngine:
         step = super().forward_step  # type: ignore[misc]
         if tu.get_non_tensor_data(micro_batch, "use_remove_padding", default=True):
             return step(micro_batch, loss_function, forward_only)
-        with fused_head.rows_of(micro_batch["prompts"], micro_batch["responses"]):
+        with unread_rows.rows_of(micro_batch["prompts"], micro_batch["responses"]):
             return step(micro_batch, loss_function, forward_only)
 
 

@@ -3,7 +3,7 @@
 import torch
 from verl.utils.experimental.torch_functional import FusedLinearForPPO
 
-from rpg.verl_plugin.patches import fused_head
+from rpg.verl_plugin.patches import unread_rows
 
 PROMPTS, RESPONSES = [3, 1, 5], [2, 6, 1]
 TOKENS, HIDDEN, VOCABULARY = 7, 4, 11  # of the longest sequence
@@ -14,8 +14,8 @@ def nested(lengths: list[int]) -> torch.Tensor:
 
 
 def test_rows_of_responses():
-    fused_head.install()
-    fused_head.install()  # a second time does nothing
+    unread_rows.install()
+    unread_rows.install()  # a second time does nothing
     torch.manual_seed(0)
     hidden = torch.randn(3, TOKENS, HIDDEN, requires_grad=True)
     weights = torch.randn(VOCABULARY, HIDDEN, requires_grad=True)
@@ -32,7 +32,7 @@ def test_rows_of_responses():
         return log_probs, entropy, *gradients
 
     whole = outcome()
-    with fused_head.rows_of(nested(PROMPTS), nested(RESPONSES)):
+    with unread_rows.rows_of(nested(PROMPTS), nested(RESPONSES)):
         chosen = outcome()
     for computed, original in zip(chosen[:2], whole[:2], strict=True):
         assert torch.allclose(computed[predicts], original[predicts], atol=1e-6)
