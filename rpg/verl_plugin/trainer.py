@@ -34,7 +34,7 @@ MOVED = {"actor/reference/": "reference/", "actor/off_policy/": "training/off_po
 
 
 class CountingBuffer(ReplayBuffer):
-    """Mixin before one of verl's replay buffers, which reports to the trainer what verl drops without a count.
+    """Mixin before one of verl's replay buffers: batches by prompt; reports to the trainer what verl drops silently.
 
     Attributes:
         trainer: whose counters are used; set after construction.
@@ -48,6 +48,25 @@ class CountingBuffer(ReplayBuffer):
         if partition_id == "train":
             self.trainer.show("update")
         return batch, metrics | self.trainer.count(batch.keys, partition_id, batch_size)
+
+    def _materialize_batch(
+        self, partition_id: str, selected_prompt_uids: list[str], partition_snapshot: dict[str, dict]
+    ) -> KVBatchMeta:
+        """As in verl, with the responses of a prompt together, and prompts in the order in which they were requested.
+
+        verl's order is that in which responses ended. The first mini-batches would hold the short responses of all
+        groups, and the last, furthest from pi_old, the long ones; a token of the former would weigh up to seven times
+        as much (token-mean). In verl's earlier trainer, the release's, mini-batches are groups.
+        """
+        batch = super()._materialize_batch(partition_id, selected_prompt_uids, partition_snapshot)
+        requested = {prompt: number for number, prompt in enumerate(self.prompt_global_steps[partition_id])}
+
+        def place(row: int) -> tuple[int, int, int]:
+            prompt, session, part = batch.keys[row].split("_")
+            return requested[prompt], int(session), int(part)
+
+        batch.reorder(sorted(range(len(batch.keys)), key=place))
+        return batch
 
     def _terminal_eviction_reasons(
         self, global_steps: int, partition_id: str
@@ -93,6 +112,11 @@ class RPGTrainer(PPOTrainer):
         self._shown: dict[str, Any] = {}
         self._left_out_of_validation = 0
         super().__init__(config)
+        optimizer = config.actor_rollout_ref.actor.optim
+        if (
+            optimizer.lr_warmup_steps > 0
+        ):  # of batches, as under the other schedules: verl's scheduler counts their parts
+            optimizer.lr_warmup_steps *= self.parameter_sync_step
         if self.reference_settings.has_model:
             self.use_reference_policy = True
 

@@ -104,7 +104,8 @@ def build(queue, tmp_path):
             return "batch"
 
     def trainer(mode: str = "sync", **changes: Any) -> Any:
-        config = composed("method=dapo").copy()
+        separate = ["schedule=separate"] if mode == "separate_async" else []
+        config = composed("method=dapo", *separate).copy()
         OmegaConf.set_struct(config, False)
         small = {"data.train_batch_size": 4, "actor_rollout_ref.rollout.n": 3, "rpg.left_out_limit": 0.5,
                  "rpg.poll_interval": 1e-3, "algorithm.filter_groups.max_num_gen_batches": 3,
@@ -144,6 +145,19 @@ def test_rewards_of_filtered_groups_enter_the_mean_once(build, queue, tmp_path):
     trainer._compute_metrics(batch, metrics)
     assert metrics["critic/score_before_filtering/mean"] == pytest.approx((4 * 5 / 12 + 1 + 0) / 6)
     assert trainer.filtered == {}
+
+
+@pytest.mark.parametrize("mode", ["sync", "colocate_async"])
+def test_a_batch_is_in_the_order_of_prompts_and_not_of_ends(build, queue, mode):
+    """Mini-batches of whole groups; verl's order is that in which responses ended."""
+    trainer = build(mode, algorithm__filter_groups__enable=False)
+    for prompt in "dcab":
+        queue.finish(prompt)
+    ends = sorted((key for key, tag in queue.rows.items() if "is_prompt" not in tag), key=lambda key: key[::-1])
+    queue.rows |= {key: queue.rows.pop(key) for key in reversed(ends)}
+    batch, _ = trainer.replay_buffer.sample(global_steps=7, partition_id="train", batch_size=4)
+    assert batch.keys == [f"{prompt}_{session}_0" for prompt in "dcab" for session in range(3)]
+    assert len(batch.tags) == 12
 
 
 def test_padding_is_no_group_and_surplus_groups_are(build):
@@ -242,3 +256,9 @@ def test_the_baseline_of_the_later_kl_terms_is_a_field_of_the_batch(build, queue
         assert expected.abs().sum() > 0
         for row, given in enumerate(queue.written[0]["kl_baseline"].unbind()):
             torch.testing.assert_close(given, expected[row, : len(old[row])])
+
+
+@pytest.mark.parametrize(("mode", "counted"), [("sync", 2), ("separate_async", 8)])
+def test_warm_up_is_counted_in_batches(build, mode, counted):
+    """verl's scheduler counts the parts into which separate_async cuts a batch; it scales the horizon itself."""
+    assert build(mode, data__train_batch_size=64).config.actor_rollout_ref.actor.optim.lr_warmup_steps == counted
