@@ -23,7 +23,12 @@ def build_worker(
     os.environ.update(VERL_PLATFORM=platform, RPG_HOME=str(ROOT), MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     os.environ.update({name: str(value) for name, value in ranks.items()})
     from omegaconf import OmegaConf
+    from verl.plugin.platform import PlatformRegistry, set_platform
 
+    from rpg.verl_plugin import register
+
+    register()
+    set_platform(PlatformRegistry.get(platform)())  # verl may have been imported, and chosen one, for an earlier test
     from rpg.config.compose import compose_config
     from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
