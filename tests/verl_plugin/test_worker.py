@@ -210,3 +210,17 @@ def test_a_step_that_is_not_finite_is_left_out(tmp_path, ranks, case):
     assert len(notes) == 7 * ranks  # the last of weights that are infinite
     assert [note["not_finite"] for note in notes if note["rank"] == 0][:3] == 3 * [{"old_log_probs": 1}]
     assert {note["mini_batch"] for note in notes} == {0, 1}
+
+
+def adapt_the_head() -> None:
+    def prepare(section) -> None:
+        section.model.target_modules = ["q_proj", "lm_head"]
+        for part, name in (("actor", "ppo"), ("rollout", "log_prob"), ("ref", "log_prob")):
+            section[part][f"{name}_micro_batch_size_per_gpu"] = 1
+
+    build_worker("profile=cpu", "optim=toy", "adapter=lora", prepare=prepare)
+
+
+def test_an_adapter_of_the_head_that_the_fused_kernel_would_leave_out_is_refused():
+    with pytest.raises(torch.multiprocessing.ProcessRaisedException, match="leave lm_head out of"):
+        on_ranks(1, adapt_the_head)

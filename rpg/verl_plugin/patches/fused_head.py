@@ -3,7 +3,8 @@
 verl shards the lm_head of such a model as a separate unit, whose weights are gathered only during its own forward pass.
 The fused kernel reads lm_head.weight without a forward pass and gets a shard: "got mixed torch.Tensor and DTensor".
 With this file, the lm_head of a model with the kernel belongs to the outermost unit, whose weights are gathered during
-the model's forward pass: 1.1 GB of bfloat16 for Qwen2.5-7B.
+the model's forward pass: 1.1 GB of bfloat16 for Qwen2.5-7B. An adapter of the lm_head, which the kernel would leave
+out without a word, is refused.
 
 It may go when tests/verl_plugin/test_packing.py passes for qwen2 with profile=gpu_sdpa without it.
 """
@@ -20,6 +21,15 @@ def install() -> None:
     original = fsdp_utils._select_fsdp2_wrap_targets
     if not isinstance(original, functools.partial):  # a partial is our replacement
         fsdp_utils._select_fsdp2_wrap_targets = functools.partial(_units, original)
+
+
+def refuse_adapter(model: Any) -> None:
+    """Raise ValueError if a LoRA adapter is on the output layer, of which the kernel reads the base weight alone."""
+    if hasattr(model.get_output_embeddings(), "lora_A"):
+        raise ValueError(
+            "actor_rollout_ref.model.use_fused_kernels=true: verl's kernel reads lm_head without its adapter; leave "
+            "lm_head out of actor_rollout_ref.model.target_modules and of the adapter, or set it to false"
+        )
 
 
 def _units(original: Callable[..., list], model: Any, classes: Any) -> list:
