@@ -38,7 +38,7 @@ pip install '.[system,schedulefree]'      # in a checkout of the package rpg-ver
 In a checkout of verl with this directory as \`recipe/rpg\`:
 
 \`\`\`bash
-rpg data build                                                    # the paper's problem sets, into data/
+DATA_DIR=\$PWD/data bash RPG_VERL/scripts/prepare_data.sh          # RPG_VERL: the checkout of rpg-verl
 bash recipe/rpg/7b/run_rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28.sh    # 8 x 80 GB; Hydra overrides may follow
 \`\`\`
 
@@ -54,8 +54,9 @@ python -m verl.trainer.main_ppo --config-path "\$PWD/recipe/rpg/config" --config
 
 ## Evaluation
 
-\`rpg table checkpoints/*\` shows accuracy with intervals, \`rpg plot\` curves, \`rpg eval RUN\` a checkpoint on AIME and AMC,
-\`rpg reproduce 8\` the paper's table 8. No run at the paper's size has been made with this recipe.
+\`rpg table checkpoints/*\` shows accuracy with intervals, \`rpg plot\` curves. \`rpg eval NAME --checkpoint RUN\` validates a
+checkpoint on AIME and AMC, \`rpg reproduce 8\` runs the paper's table 8. No run at the paper's size has been made with
+this recipe.
 
 ## Citation
 
