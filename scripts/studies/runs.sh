@@ -3,9 +3,9 @@
 #   bash scripts/studies/runs.sh pretrained|study|factors|stability|ahead|rates|scope [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/runs.sh factors
 # pretrained: SmolLM2-135M on sums, three seeds (rpg/toy/smollm2.py).
-# study: table 8 of the paper at one learning rate, with 16 optimizer steps per batch as in the paper, and the six main
-#   methods with 2 and 64 steps, three seeds each; on more seeds two losses with exchanged advantages, and the methods
-#   that were highest and lowest.
+# study: the twelve rows of the paper's table 8 and GRPO-corrected at one learning rate, with 16 optimizer steps per
+#   batch as in the paper, and the six main methods with 2 and 64 steps, three seeds each; on more seeds two losses with
+#   exchanged advantages, and the methods that were highest and lowest.
 # factors: filter on or off, advantages divided by the group's deviation or not, RPG-REINFORCE-URKL or DAPO, in every
 #   combination, with equal shaping, bounds (0.2, 0.28), batches and validation; with the filter also at half the rate,
 #   which the release gives RPG-REINFORCE.
@@ -59,7 +59,7 @@ study() {
         table_8 "lr_$rate" 16 grpo rpg-reinforce-urkl -- trainer.val_before_train=true "$@"
     done
     rate=1e-4 seeds=(1 2 3)
-    table_8 steps_16 16 all -- "$@"
+    table_8 steps_16 16 paper grpo-corrected -- "$@"
     table_8 steps_2 2 "${main[@]}" -- "$@"
     table_8 steps_64 64 "${main[@]}" -- "$@"
     seeds+=(4 5 6 7 8 9)
