@@ -1,4 +1,4 @@
-"""Sums and differences of three or four digits, and a toy model that has yet to learn them.
+"""Sums and differences of three or four one-digit terms, and a toy model that has yet to learn them.
 
     python -m rpg.toy.chain DIRECTORY
 
