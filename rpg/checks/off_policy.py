@@ -6,7 +6,7 @@ from rpg.checks.settings import SEPARATE
 from rpg.config.keys import KEYS, Settings
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Findings
-from rpg.names import LOSSES
+from rpg.names import LOSSES, MOVING_REFERENCES
 
 UNWEIGHTED = ("bypass_mode",)  # the loss of verl that has its own weights and ignores rollout_is_weights
 
@@ -102,6 +102,9 @@ def separate_rollouts(run: RunConfig) -> Findings:
         yield s.error("rollout_gpus", f"{wrong} ({KEYS['tensor_parallel']}, {KEYS['data_parallel']})")
     if s.strategy != "fsdp2":
         yield s.error("strategy", f"must be fsdp2 {separately}")
+    if s.reference in MOVING_REFERENCES:
+        wrong = f"{separately} would be renewed in the middle of a batch, of which verl trains one part after another"
+        yield s.error("reference", wrong, "set it to old or fixed, or take schedule=async")
     if s.hybrid is False and s.reference != "old":
         wrong = f"{separately} puts the reference into another process than the actor ({s.shown('reference')})"
         yield s.error("hybrid", wrong, f"set it to true, or {KEYS['reference']}=old")

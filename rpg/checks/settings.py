@@ -168,8 +168,11 @@ def metrics_file(run: RunConfig) -> Findings:
 
 
 def validation(run: RunConfig) -> Findings:
-    """A run with val_only has val_before_train."""
+    """A run with val_only has val_before_train; a greedy validation has temperature 0."""
     s = run.settings
+    if s.val_do_sample is False and s.val_temperature:
+        wrong = f"is not read by verl's V1 trainer: validations would sample with {s.shown('val_temperature')}"
+        yield s.error("val_do_sample", wrong, f"set {KEYS['val_temperature']}=0")
     if s.val_only and not s.val_before_train:
         wrong = f"with {s.shown('val_only')} would train: verl ends the run after that validation"
         yield s.error("val_before_train", wrong, "set it to true")

@@ -47,7 +47,7 @@ KEYS = {
     "save_freq": "trainer.save_freq",
     "loss_agg": f"{ACTOR}.loss_agg_mode",
     "entropy": f"{ACTOR}.entropy_coeff",
-    "grad_clip": f"{ACTOR}.grad_clip",
+    "grad_clip": f"{ACTOR}.optim.clip_grad",
     "val_temp": "actor_rollout_ref.rollout.val_kwargs.temperature",
     "val_top_p": "actor_rollout_ref.rollout.val_kwargs.top_p",
     "temp": "actor_rollout_ref.rollout.temperature",
