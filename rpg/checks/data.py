@@ -1,5 +1,6 @@
 """Checks of a run's parquet files and their prompts."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from rpg.data.row_checks import check_file, check_overlap
 from rpg.data.row_model import score_remedy
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, shown
 from rpg.registry.datasets import is_gym
+
+PATTERN = re.compile(r"[*?\[\]]|::")  # what datasets.load_dataset does not take literally
 
 BUILD = (
     "build it with `rpg data build` (scripts/prepare_data.sh: all of the 7b and 4b scripts; "
@@ -61,6 +64,10 @@ def data_files(run: RunConfig) -> Findings:
         if not path.is_file():
             wrong = "is a directory, not a file" if path.is_dir() else "no such file"
             yield Diagnostic(key, name, wrong, f"{BUILD} or set {variable}")
+            continue
+        if PATTERN.search(name):
+            wrong = "is read as a pattern by datasets, which verl calls: other files, or none, would be loaded"
+            yield Diagnostic(key, name, wrong, "rename it, without * ? [ ] and ::")
             continue
         if path.suffix != ".parquet":
             yield Diagnostic(

@@ -68,7 +68,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build_parser.epilog = "example: rpg data build --from mine.csv --question Q --answer A --name mine --test-rows 200"
     add, names = build_parser.add_argument, ", ".join((*SETS, f"{GYM}:TASK[,TASK...]"))
     add("name", nargs="?", type=_set, metavar="NAME", help=f"{names} (data/README.md); none for your own data")
-    add("--out", type=Path, default=Path("data"), help="folder to write to (default: data)")
+    add(
+        "--out",
+        type=lambda text: Path(text).expanduser().absolute(),
+        default=Path("data"),
+        help="folder to write to (default: data)",
+    )
     all_kinds = dict.fromkeys(kinds for kinds, *_ in OPTIONS.values())
     groups = {kinds: build_parser.add_argument_group(f"for {', '.join(kinds)}") for kinds in all_kinds}
     for flag, (kinds, _, arguments) in OPTIONS.items():

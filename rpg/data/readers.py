@@ -58,12 +58,12 @@ def _read_csv(path: Path) -> Rows:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:
-            names = reader.fieldnames or []
-            require_distinct(path, names)
-            if len(names) == 1:
-                for sign in filter(names[0].__contains__, SEPARATORS):
-                    what = f"its columns are separated by {SEPARATORS[sign]}, not by commas"
-                    raise DataError(f"{path}, line 1: {what}; save it with commas, or as JSON lines (.jsonl)")
+            header = file.readline()
+            for sign in filter(header.__contains__, SEPARATORS if "," not in header else ""):
+                what = f"its columns are separated by {SEPARATORS[sign]}, not by commas"
+                raise DataError(f"{path}, line 1: {what}; save it with commas, or as JSON lines (.jsonl)")
+            file.seek(0)
+            require_distinct(path, reader.fieldnames or [])
             for row in reader:
                 if None in row or None in row.values():
                     raise DataError(f"{path}, line {reader.line_num}: not as many values as columns; quote commas")
@@ -71,7 +71,7 @@ def _read_csv(path: Path) -> Rows:
         except UnicodeDecodeError:
             read_text(path)  # names the line
         except csv.Error as error:
-            raise DataError(f"{path}, line {reader.line_num}: not CSV ({error}); correct it") from error
+            raise DataError(f"{path}, line {reader.reader.line_num}: not CSV ({error}); correct it") from error
 
 
 def require_distinct(path: Path, names: Sequence[str]) -> None:

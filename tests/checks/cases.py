@@ -150,6 +150,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("data_files", ["data.train_files=/nowhere/a.parquet"], []),
     ("data_files", ["data.val_files={toy}/bad.parquet"], []),
     ("data_files", ["data.train_files={toy}/other.parquet"], []),
+    ("data_files", ["data.train_files='{toy}/toy[1].parquet'"], []),
     ("data_files", ["data.train_files={toy}/empty.parquet"], []),
     (
         "data_files",

@@ -32,6 +32,7 @@ def furnished(tmp_path_factory) -> Path:
     (toy / "mine.py").write_text("def compute_score(**kwargs):\n    return 1.0\n")
     (toy / "bad.parquet").write_text("not a parquet file")
     pq.write_table(pa.table({"question": ["1 + 1"]}), toy / "other.parquet")
+    (toy / "toy[1].parquet").write_bytes((toy / "toy_train.parquet").read_bytes())
     pq.write_table(COLUMNS.empty_table(), toy / "empty.parquet")
     table = pq.read_table(toy / "test.parquet")
     riddles = table.set_column(0, "data_source", pa.array(["riddles"] * len(table)))
@@ -161,6 +162,7 @@ def test_a_reward_function_of_ones_own(furnished, monkeypatch):
             "warning",
             "may not see the form .* asks for .Answer: ANSWER",
         ),
+        ("return float(answer not in response)", "warning", "a wrong one score 1"),
         ("return {'score': 1.0, 'parts': [1]}", "error", r"parts=\[1\] is not a number"),
         ("raise KeyError(answer)", "error", "KeyError"),
         ("while True: 1", "error", r"more than 0.5 s \(rpg.reward_limit\)"),

@@ -317,6 +317,7 @@ TABLE = b"Q,A\n" + b"".join(b"What is %d + 1?,%d\n" % (n, n + 1) for n in range(
     ("name", "content", "said"),
     [
         ("t.csv", TABLE.replace(b",", b";"), "line 1: its columns are separated by semicolons"),
+        ("t.csv", b'"Q";"A"\n"1";"2"\n', "line 1: its columns are separated by semicolons"),
         ("t.csv", TABLE.replace(b",", b"\t"), "line 1: its columns are separated by tabs"),
         ("t.csv", TABLE + b"caf\xe9,3\n", "line 12: byte 0xe9 is not UTF-8; save it as UTF-8: iconv -f LATIN1"),
         ("t.csv", TABLE.decode().encode("utf-16"), "line 1: byte 0xff is not UTF-8"),
