@@ -10,7 +10,7 @@ from rpg.config.user_code import is_ours, source
 from rpg.data.readers import DataError, read_file
 from rpg.diagnostics import Diagnostic, Findings
 from rpg.rewards import JUDGES, OPTIONS, OURS, check_options
-from rpg.rewards.user_function import USUAL_NAME, RewardError, find_reward
+from rpg.rewards.user_function import USUAL, USUAL_NAME, RewardError, find_reward
 from rpg.rewards.user_reward import (
     ADAPTER,
     WRONG,
@@ -62,6 +62,8 @@ def reward_function(run: RunConfig) -> Findings:
     path, name = s.reward, s.reward_function
     if path == ADAPTER:
         path, name, named = s.reward_file or "", s.reward_file_function or USUAL_NAME, "reward_file"
+    elif name == USUAL[0] and not is_ours(path):  # verl's default; the file may have another
+        name = None
     try:
         find_reward(path, name)
     except RewardError as error:
@@ -97,13 +99,14 @@ def reward_trial(run: RunConfig) -> Findings:
             yield s.finding("reward_file", message, remedy, "skip")
     except RewardError as error:
         yield s.error("reward_file", f"the first training row: {error}", remedy)
-    except (DataError, StopIteration, LookupError, TypeError) as error:  # other checks report the file
+    except (DataError, StopIteration, LookupError) as error:  # other checks report the file
         yield s.finding("reward_file", f"no row to try it on ({error})", "", "skip")
     else:
         score, kind = (right[0], "right") if right else (wrong, "wrong")  # the row may have no right answer
         scores = f"a {kind} answer to the first training row has {shown_score(score)}"
-        if right and score["score"] == wrong["score"]:
-            yield s.finding("reward_file", f"{scores}, a wrong one the same; {blind_to(prompt)}", remedy, "warning")
+        if right and score["score"] <= wrong["score"]:
+            what = f"{scores}, a wrong one {shown_score(wrong)}; {blind_to(prompt)}"
+            yield s.finding("reward_file", what, remedy, "warning")
         else:
             yield s.finding("reward_file", scores, "", "ok")
         numbers = [name for name in score if name != "pred"]

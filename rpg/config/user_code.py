@@ -16,12 +16,11 @@ from rpg.diagnostics import ABSENT, BadSetting
 from rpg.dotted import below, value_at
 from rpg.rewards import OURS
 from rpg.rewards.user_function import RewardError, find_reward
-from rpg.rewards.user_reward import ADAPTER
+from rpg.rewards.user_reward import ADAPTER, CALLED_WITH
 from rpg.verl_plugin.external import FILE
 
 JUDGE_GROUP = "judge"  # the Hydra group, and the keyword of rpg.rewards
 SOCKETS = "rpg.verl_plugin.rollout"  # verl's external_lib of every run: keeps the weight transfers of two runs apart
-CALLED_WITH = ("file", "function", "reward_limit")  # keywords with which verl calls the adapter
 
 
 def is_ours(path: str | None) -> bool:

@@ -10,14 +10,14 @@ from typing import Any
 
 import yaml
 
-from rpg.config.compose import CONFIG_DIR
+from rpg.config.compose import CONFIG_DIR, parse
 from rpg.data.readers import DataError, read_file
-from rpg.diagnostics import shown
+from rpg.diagnostics import BadSetting, shown
 from rpg.results.messages import ResultsError
 from rpg.results.runs import read_lines
 from rpg.rewards import Score
 from rpg.rewards.user_function import RewardError, find_reward
-from rpg.rewards.user_reward import WRONG, blind_to, compute_score, example, load, shown_score
+from rpg.rewards.user_reward import CALLED_WITH, WRONG, blind_to, compute_score, example, load, shown_score
 
 SHOWN = 60  # shown characters of a response
 GIVEN = "given"  # the kind of a response from a file
@@ -103,13 +103,15 @@ def options_of(keywords: Sequence[str]) -> dict[str, Any]:
     """Return the reward_kwargs of texts KEY=VALUE. Raises ResultsError for another text."""
     options = {}
     for text in keywords:
-        key, equals, value = text.partition("=")
+        key, equals, _ = text.partition("=")
         if not equals:
             raise ResultsError(f"--keywords {text}: write KEY=VALUE")
+        if key in CALLED_WITH:
+            raise ResultsError(f"--keywords {text}: is set by the call of your function; give it another name")
         try:
-            options[key] = yaml.safe_load(value)
-        except (yaml.YAMLError, ValueError) as error:
-            raise ResultsError(f"--keywords {text}: the value is not YAML; quote it") from error
+            options[key] = parse(text).value()  # as reward_kwargs on a command line
+        except BadSetting as error:
+            raise ResultsError(f"--keywords {error}") from error
     return options
 
 

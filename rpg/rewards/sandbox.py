@@ -22,6 +22,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -200,8 +201,11 @@ def serve(descriptor: str, module_name: str, *arguments: str) -> None:
         with _ending_with_parent():
             module = importlib.import_module(module_name)
             module.warm_up(*arguments)
-    except Exception as error:  # noqa: BLE001  # whatever a library raises; the parent reports it
-        forks.send(f"{type(error).__name__}: {error}".encode(errors="replace")[:MESSAGE])
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a library raises; the parent reports it
+        frames = traceback.extract_tb(error.__traceback__)
+        place = ([frame for frame in frames if frame.filename in arguments] or frames)[-1]
+        where = f"({place.filename}, line {place.lineno})"
+        forks.send(f"{type(error).__name__}: {error} {where}".encode(errors="replace")[:MESSAGE])
         sys.exit(1)
     if others := threading.active_count() - 1:
         print(f"warning: {' '.join(arguments)}: its import started {others} threads, which its calls do not have",

@@ -44,6 +44,7 @@ def warm_up(file: str, function: str) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a child ends without flushing
     limit_math_verify()
+    sys.argv = [file]  # for a file that reads its command line
     _loaded.append((f"{file}, {function}", load(file, function)))
 
 
@@ -112,14 +113,14 @@ def _importable(file: str) -> str:
 
 
 def _row_parameter(function: Callable[..., Any]) -> str | None:
-    """Return the name of the parameter that takes the row, the third if it has no default or a usual name, or None."""
+    """Return the parameter that takes the row, or None: the third, without a default but None, or of a usual name."""
     parameters = list(inspect.signature(function).parameters.values())
     positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     if len(positional) < 3:
         rest = [one for one in parameters if one.kind == one.VAR_POSITIONAL]
         return rest[0].name if rest else None
     third = positional[2]
-    return third.name if third.default is third.empty or third.name in ("row", "extra_info") else None
+    return third.name if third.default in (third.empty, None) or third.name in ("row", "extra_info") else None
 
 
 def _call_short(

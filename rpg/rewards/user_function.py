@@ -24,6 +24,7 @@ PACKAGE = "pkg://"
 USUAL_NAME = "reward"
 USUAL = ("compute_score", USUAL_NAME)  # preferred names of the function
 VERL_PARAMETERS = ("data_source", "solution_str", "ground_truth")
+SWAPPED = (("answer", "response"), ("ground_truth", "response"), ("ground_truth", "solution_str"))
 # names that verl gives to its own columns of a validation
 VERL_COLUMNS = ("input", "output", "gts", "step", "uid", "reward", "acc_success_only")
 
@@ -63,18 +64,21 @@ def find_reward(file: str | Path, name: str | None = None) -> Reward:
         functions = [name]
     if len(functions) != 1 and not set(functions) & set(USUAL):
         has = ", ".join(public) or "none"
-        raise RewardError(
-            f"{file}: {name or 'the reward function'} not found among its functions ({has}); name it reward"
-        )
+        remedy = "give the name of one of these" if name else "name it reward"
+        raise RewardError(f"{file}: {name or 'the reward function'} not found among its functions ({has}); {remedy}")
     node = bound.get(functions[0])
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.decorator_list:
         return Reward(place, functions[0], None)
     arguments = node.args
     parameters = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-    is_verls = set(VERL_PARAMETERS) <= set(parameters) or (not parameters and arguments.kwarg is not None)
+    lacking = {*VERL_PARAMETERS} - {*parameters}
+    # further names of verl's may be in **kwargs
+    is_verls = not lacking or (arguments.kwarg is not None and (not parameters or lacking == {"data_source"}))
+    called = f"{file}: {functions[0]}({', '.join(parameters)})"
     if not is_verls and len(arguments.posonlyargs + arguments.args) < 2 and arguments.vararg is None:
-        lacks = "has no parameters response and answer; add them"
-        raise RewardError(f"{file}: {functions[0]}({', '.join(parameters)}) {lacks}")
+        raise RewardError(f"{called} has no positional parameters response and answer; add them")
+    if not is_verls and tuple(parameters[:2]) in SWAPPED:
+        raise RewardError(f"{called} is called with the response first and the answer second; exchange them")
     return Reward(place, functions[0], is_verls)
 
 
@@ -119,13 +123,16 @@ def as_score(value: Any, where: str) -> Score:
     Raises RewardError for a value that is not a finite number, and for a key that verl uses itself.
     """
     values = dict(value) if isinstance(value, Mapping) else {"score": value}
+    if "score" not in values:
+        has = ", ".join(map(repr, values)) or "nothing"
+        raise RewardError(f"{where}: returns {has} and no score; return a number, or a mapping with score")
     pred = values.pop("pred", None)
     for key in values:
         if not isinstance(key, str):
             raise RewardError(f"{where}: returns the key {key!r}, which is not text; choose a name")
         if key in VERL_COLUMNS:
             raise RewardError(f"{where}: returns the key {key!r}, which verl uses itself; choose another name")
-    numbers = {"score": values.get("score"), "acc": values.get("acc", values.get("score")), **values}
+    numbers = {"score": values["score"], "acc": values.get("acc", values["score"]), **values}
     checked = {key: _number(number, f"{where}: {key}") for key, number in numbers.items()}
     return {**checked, "pred": "" if pred is None else utf8(str(pred))}  # type: ignore[typeddict-item]
 

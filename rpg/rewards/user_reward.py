@@ -11,6 +11,7 @@ from rpg.rewards.sandbox import Sandbox
 from rpg.rewards.user_function import USUAL_NAME, RewardError
 
 ADAPTER = "pkg://rpg.rewards.user_reward"  # reward.custom_reward_function.path
+CALLED_WITH = ("file", "function", "reward_limit", "data_source", "solution_str", "ground_truth", "extra_info")
 AT_ONCE = 16  # processes per reward worker that call the function; they are started as needed
 START_SECONDS = 600.0  # for the import of the file
 

@@ -44,6 +44,7 @@ def test_name_and_keywords_are_those_of_a_run(tried):
     code, said = tried("--function", "first", "--keywords", "scale=2.5")
     assert code == 0
     assert "mean score of right 2.5" in said
+    assert "mean score of right 0.01" in tried("--function", "first", "--keywords", "scale=1e-2")[1]  # no YAML number
     code, said = tried("--function", "second", "--rows", "2")
     assert code == 1
     assert said.count(", right (") == 2

@@ -56,6 +56,7 @@ def write(path: Path, *sources: str) -> Path:
         (["try:\n    from mine import f as reward\nexcept ImportError:\n    def reward(r, a): ..."], "reward", False),
         ([SHORT.format(name="mine"), VERLS.format(name="compute_score")], "compute_score", True),
         (["def compute_score(response, answer): return 1"], "compute_score", False),
+        (["def reward(solution_str, ground_truth, **rest): return 1"], "reward", True),
     ],
 )
 def test_finds_the_function(tmp_path: Path, sources: list[str], function: str, is_verls: bool | None) -> None:
@@ -64,7 +65,14 @@ def test_finds_the_function(tmp_path: Path, sources: list[str], function: str, i
 
 
 @pytest.mark.parametrize(
-    "source", ["x = 1", "def a(r, b): ...\ndef b(r, b): ...", "def reward(response): ...", "def reward(:"]
+    "source",
+    [
+        "x = 1",
+        "def a(r, b): ...\ndef b(r, b): ...",
+        "def reward(response): ...",
+        "def reward(:",
+        "def reward(answer, response): ...",
+    ],
 )
 def test_refuses_a_file_without_one(tmp_path: Path, source: str) -> None:
     with pytest.raises(RewardError, match=r"mine\.py"):
@@ -87,6 +95,7 @@ def test_the_short_form_gets_the_row(tmp_path: Path) -> None:
         "def reward(response, answer): return eval(answer)",
         "def compute_score(data_source, solution_str, ground_truth, extra_info=None): return eval(ground_truth)",
         "async def reward(response, answer): return eval(answer)",
+        "def reward(response, answer, info=None): return eval(info['answer'])",
     ],
 )
 def test_every_form_gives_the_same_keys(tmp_path: Path, source: str) -> None:
@@ -115,7 +124,7 @@ def test_what_python_and_numpy_call_a_number_is_one(number: Any) -> None:
         (None, "score=None"),
         ("1", "score='1'"),
         (float("nan"), "score=nan"),
-        ({"acc": 1.0}, "score=None"),
+        ({"acc": 1.0}, "returns 'acc' and no score"),
         ({"score": 1.0, "acc": float("inf")}, "acc=inf"),
         ({"score": 1.0, "parts": {"format": 1.0}}, "parts={'format': 1.0}"),
         ({"score": 1.0, "parts": [1.0]}, r"parts=\[1.0\]"),
@@ -278,7 +287,7 @@ def test_what_verl_passes_is_plain(tmp_path: Path) -> None:
     assert [compute_score(name, "", "", extra, **call)["score"] for name in ("x", np.str_("x")) for extra in (None, {})]
 
 
-@pytest.mark.parametrize("name", ["file", "function", "reward_limit"])
+@pytest.mark.parametrize("name", ["file", "function", "reward_limit", "data_source"])
 def test_keywords_of_the_call_are_refused(tmp_path: Path, name: str) -> None:
     file = write(tmp_path / "mine.py", SHORT.format(name="reward"))
     with pytest.raises(BadSetting, match=f"reward_kwargs.{name}"):
