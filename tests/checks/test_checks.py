@@ -32,7 +32,7 @@ def furnished(tmp_path_factory) -> Path:
     (toy / "mine.py").write_text("def compute_score(**kwargs):\n    return 1.0\n")
     (toy / "bad.parquet").write_text("not a parquet file")
     pq.write_table(pa.table({"question": ["1 + 1"]}), toy / "other.parquet")
-    (toy / "toy[1].parquet").write_bytes((toy / "toy_train.parquet").read_bytes())
+    (toy / "toy[1].parquet").write_bytes((toy / "test.parquet").read_bytes())
     pq.write_table(COLUMNS.empty_table(), toy / "empty.parquet")
     table = pq.read_table(toy / "test.parquet")
     riddles = table.set_column(0, "data_source", pa.array(["riddles"] * len(table)))
