@@ -17,6 +17,7 @@ from types import ModuleType
 
 import shtab
 
+from rpg.diagnostics import UserError, printable
 from rpg.verl_plugin import version
 
 COMMANDS = {  # name: package, what it does, an example
@@ -68,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"{' '.join(['rpg', *argv[:1]])}: interrupted", file=sys.stderr)
         return 130
     except OSError as error:
-        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO):
+        if not _is_of_output(error):
             raise
         print(f"rpg: the output cannot be written: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -122,6 +123,15 @@ def _main(argv: list[str]) -> int:
     except BrokenPipeError:  # the reader (head, less) has ended: discard the rest
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except (UserError, OSError) as error:
+        if isinstance(error, OSError) and _is_of_output(error):
+            raise
+        print(f"rpg {args.command}: {printable(str(error))}", file=sys.stderr)
+        return 2
+
+
+def _is_of_output(error: OSError) -> bool:
+    return error.filename is None and error.errno in (errno.ENOSPC, errno.EIO)
 
 
 def _unknown(option: str, parser: argparse.ArgumentParser) -> str:

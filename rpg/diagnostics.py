@@ -41,7 +41,11 @@ class Diagnostic:
         return f"{self.key if self.value is ABSENT else f'{self.key}={shown(self.value)}'}: {self.message}"
 
 
-class Refused(ValueError):
+class UserError(ValueError):
+    """Input that a command cannot use; the message names it and the remedy. `rpg` prints it and returns 2 (cli.py)."""
+
+
+class Refused(UserError):
     """The run cannot work; `diagnostics` has the reasons and remedies."""
 
     def __init__(self, diagnostics: list[Diagnostic]):
@@ -49,7 +53,7 @@ class Refused(ValueError):
         self.diagnostics = diagnostics
 
 
-class BadSetting(ValueError):
+class BadSetting(UserError):
     """A setting that cannot be read; the message names key, value and remedy."""
 
 
@@ -75,6 +79,11 @@ def fitted(lines: Iterable[str], indent: int, stream: TextIO | None = None) -> I
     width, below = shutil.get_terminal_size().columns, " " * indent
     for line in (part for text in lines for part in text.split("\n")):
         yield textwrap.fill(line, width, subsequent_indent=below, break_on_hyphens=False, break_long_words=False)
+
+
+def printable(text: str) -> str:
+    """Return the text in one line, with unprintable characters as Python escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 Findings = Iterator[Diagnostic]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rpg.diagnostics import BadSetting
 from rpg.names import MOVING_REFERENCES
 
 GB = 1e9
@@ -78,14 +79,14 @@ def shape_of(model: str) -> Shape | None:
     try:
         config = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{file}: cannot be read: {error}; copy the model again") from error
+        raise BadSetting(f"{file}: cannot be read: {error}; copy the model again") from error
     if not isinstance(config, dict) or config.get("num_experts") or config.get("num_local_experts"):
-        raise ValueError(f"{file}: no estimate for this kind of model")
+        raise BadSetting(f"{file}: no estimate for this kind of model")
 
     def size(key: str, default: int | None = None) -> int:
         value = default if config.get(key) is None else config[key]
         if type(value) is not int or not (0 < value < 10**9 or value == default):
-            raise ValueError(f"{file}: {key}={value!r:.40} is not a size; no estimate for this kind of model")
+            raise BadSetting(f"{file}: {key}={value!r:.40} is not a size; no estimate for this kind of model")
         return value
 
     heads, hidden = size("num_attention_heads"), size("hidden_size")

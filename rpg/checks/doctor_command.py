@@ -5,7 +5,6 @@ Without a script it checks plugin and versions, with a launch script also its re
 
 import argparse
 import json
-import sys
 from collections import Counter
 
 from rpg.checks.doctor import check_all
@@ -35,13 +34,8 @@ def run(args: argparse.Namespace) -> int:
             print(*fitted([f"  {name_of(check)}: {rule_of(check)}" for check in checks], 4), sep="\n")
         return 0
     if args.script is None and any((args.model, args.train, args.test, args.reward)):
-        print("rpg doctor: --model, --train, --test and --reward are of a run: name it", file=sys.stderr)
-        return 2
-    try:
-        overrides = [*flags.overrides(args), *args.overrides]
-    except BadSetting as error:
-        print(f"rpg doctor: {error}", file=sys.stderr)
-        return 2
+        raise BadSetting("--model, --train, --test and --reward are for a run; give its NAME")
+    overrides = [*flags.overrides(args), *args.overrides]
     results: list[dict[str, str]] = []
     for level, message in check_all(args.script, overrides, args.ray):
         results.append({"level": level, "message": message})

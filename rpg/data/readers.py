@@ -16,6 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rpg.diagnostics import UserError
+
 BATCH_ROWS = 1024
 csv.field_size_limit(1 << 30)  # characters; Python's own limit is 131,072
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -23,7 +25,7 @@ REMEDY = "correct it; a file is an array of objects, or has one object per line"
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
 
-class DataError(ValueError):
+class DataError(UserError):
     """Input that cannot be used; the message names the file, the place, the value and the remedy."""
 
 

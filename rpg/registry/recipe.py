@@ -9,13 +9,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from rpg.diagnostics import UserError
 from rpg.registry import scripts
 
 RECIPE = Path(__file__).parents[1] / "recipe"  # in a checkout a link to recipe/rpg
 SIZES = tuple(scripts.PARTS)
 
 
-class UnknownScript(ValueError):
+class UnknownScript(UserError):
     """No run has this name; the message has the nearest one."""
 
 

@@ -4,8 +4,9 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from rpg.diagnostics import printable
 from rpg.files.atomic import CONFIG
-from rpg.results.messages import ResultsError, end_of, printable
+from rpg.results.messages import ResultsError, end_of
 from rpg.results.run_settings import setting
 from rpg.results.runs import read_lines, read_mapping
 

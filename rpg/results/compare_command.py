@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rpg.arguments import at_least
 from rpg.results.comparison import compare, load_side, show, side_by_side
-from rpg.results.messages import exit_code, refusing, show_notes
+from rpg.results.messages import exit_code, show_notes
 from rpg.results.run_settings import differing, settings
 
 
@@ -24,7 +24,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="everything as one JSON object")
 
 
-@refusing
 def run(args: argparse.Namespace) -> int:
     """Print the comparison of A with each B. Returns 1 if input was left out, 2 if there is nothing to compare."""
     first, *others = sides = [load_side(path) for path in (args.first, *args.others)]

@@ -13,11 +13,12 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from rpg.diagnostics import printable
 from rpg.dotted import leaves
 from rpg.logged import REWARDS, is_validation
 from rpg.names import ACCURACY, TRAINING_REWARD
 from rpg.registry.datasets import benchmark_of
-from rpg.results.messages import Note, ResultsError, end_of, printable
+from rpg.results.messages import Note, ResultsError, end_of
 from rpg.results.run_settings import differing, settings
 from rpg.results.runs import RunLog, load_runs, not_of_one_kind
 from rpg.results.samples import read_samples

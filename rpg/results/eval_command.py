@@ -16,7 +16,7 @@ from rpg.registry import recipe
 from rpg.results.checkpoints import find_checkpoint
 from rpg.results.evaluation import command_of
 from rpg.results.formats import show
-from rpg.results.messages import ResultsError, exit_code, refusing
+from rpg.results.messages import ResultsError, exit_code
 from rpg.results.runs import METRICS, load_runs
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES
@@ -46,7 +46,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--print", action="store_true", dest="only_print", help="print the command, do not run it")
 
 
-@refusing
 def run(args: argparse.Namespace) -> int:
     """Run the evaluation and print its table; return the script's exit code if it fails, 2 if it is rejected.
 

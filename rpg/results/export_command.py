@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from rpg.results.checkpoints import export, find_checkpoint
-from rpg.results.messages import ResultsError, refusing
+from rpg.results.messages import ResultsError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +21,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@refusing
 def run(args: argparse.Namespace) -> int:
     """Merge; return 2 without a checkpoint or a place for the model, 1 if the merger fails."""
     checkpoint, remarks = find_checkpoint(args.checkpoint)

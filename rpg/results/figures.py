@@ -22,10 +22,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from rpg.diagnostics import printable
 from rpg.logged import ALL_GROUPS, REWARDS, is_validation
 from rpg.registry.methods import Look
 from rpg.results.looks import COLOURS, is_logarithmic, places_of, scale_of
-from rpg.results.messages import printable, shortened
+from rpg.results.messages import shortened
 from rpg.results.samples import pass_by_step
 from rpg.results.table import Table
 

@@ -12,8 +12,9 @@ from rich.markdown import Markdown, TableElement
 from rich.measure import Measurement
 from rich.theme import Theme
 
+from rpg.diagnostics import printable
 from rpg.registry.labels import family
-from rpg.results.messages import merged, printable, shortened
+from rpg.results.messages import merged, shortened
 from rpg.results.table import Table
 
 LEGEND = "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise"

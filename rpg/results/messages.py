@@ -1,23 +1,18 @@
 """Messages of the commands on results, in one line each: errors, notes, and the exit codes that they mean."""
 
-import argparse
-import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from rpg.data.readers import DataError
-from rpg.diagnostics import BadSetting, Refused
-from rpg.registry.recipe import UnknownScript
-from rpg.rewards.user_function import RewardError
+from rpg.diagnostics import UserError, printable
 
 NAME = 40  # characters of a run's name in a note
 NAMED = 3  # names in a note; the others are counted
 
 
-class ResultsError(ValueError):
+class ResultsError(UserError):
     """Input that cannot be read or shown; the message names it and the remedy."""
 
 
@@ -88,27 +83,6 @@ def shortened(names: Iterable[str], width: int) -> dict[str, str]:
     return short
 
 
-def refusing(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Decorate a command: print the error and return 2 if its input cannot be used."""
-
-    @functools.wraps(command)
-    def run(args: argparse.Namespace) -> int:
-        try:
-            return command(args)
-        except BrokenPipeError:
-            raise
-        except (ResultsError, Refused, DataError, RewardError, BadSetting, UnknownScript, OSError) as error:
-            print(f"rpg {args.command}: {printable(str(error))}", file=sys.stderr)
-            return 2
-
-    return run
-
-
 def end_of(text: str, letters: int) -> str:
     """Return the text, or the end of a longer one: prompts end in the problem, responses in the answer."""
     return text if len(text) <= letters else f"… {text[-letters:]}"
-
-
-def printable(text: str) -> str:
-    """Return the text in one line, with unprintable characters as Python escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -7,13 +7,14 @@ import jinja2
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
+from rpg.diagnostics import printable
 from rpg.dotted import leaves
 from rpg.files.atomic import write_whole
 from rpg.registry.methods import Look
 from rpg.results import figures
 from rpg.results.formats import markdown
 from rpg.results.looks import looks_of
-from rpg.results.messages import ResultsError, printable
+from rpg.results.messages import ResultsError
 from rpg.results.run_settings import differing, distinguishes
 from rpg.results.samples import sample_answers
 from rpg.results.table import Table

@@ -4,8 +4,9 @@ import argparse
 from pathlib import Path
 
 from rpg.arguments import at_least
+from rpg.diagnostics import printable
 from rpg.results import figures
-from rpg.results.messages import printable, refusing, show_notes
+from rpg.results.messages import show_notes
 from rpg.results.page import plot
 from rpg.results.runs import load_runs, or_checkpoints
 from rpg.results.table import build_table, paper_table
@@ -22,7 +23,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", default="RPG runs", help="title of the page")
 
 
-@refusing
 def run(args: argparse.Namespace) -> int:
     """Write panels.png, panels.svg and index.html; return 1 if input was left out, 2 if nothing is left."""
     paper = None if args.paper is None else paper_table(args.paper)

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from rpg.arguments import at_least
-from rpg.results.messages import ResultsError, printable, refusing
+from rpg.diagnostics import printable
+from rpg.results.messages import ResultsError
 from rpg.results.reproduction import cluster, plan_runs, report, run_missing, show_plan
 from rpg.results.rows import choose, rows_of, title
 from rpg.run.processes import Children
@@ -44,7 +45,6 @@ def _of_the_paper(text: str) -> int | str:
     return int(text) if text.isdecimal() else text.lower()
 
 
-@refusing
 def run(args: argparse.Namespace) -> int:
     """Print the plan, run what is missing, write the table.
 

@@ -18,7 +18,7 @@ from rpg.config import fingerprint
 from rpg.config.compose import of_script
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
-from rpg.diagnostics import Refused
+from rpg.diagnostics import Refused, printable
 from rpg.dotted import put
 from rpg.files.atomic import write_whole
 from rpg.files.lock import RUN, held_by
@@ -28,7 +28,7 @@ from rpg.registry import recipe
 from rpg.registry.datasets import validation_files
 from rpg.results import figures
 from rpg.results.formats import comma_separated, markdown, show
-from rpg.results.messages import Note, ResultsError, exit_code, printable
+from rpg.results.messages import Note, ResultsError, exit_code
 from rpg.results.page import plot
 from rpg.results.rows import Profile, Row, paper, title
 from rpg.results.run_settings import setting

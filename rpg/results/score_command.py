@@ -14,7 +14,7 @@ from rpg.config.keys import KEYS
 from rpg.dotted import put
 from rpg.logged import is_validation
 from rpg.results.formats import escape_md, show
-from rpg.results.messages import Note, ResultsError, exit_code, refusing
+from rpg.results.messages import Note, ResultsError, exit_code
 from rpg.results.runs import METRICS, load_runs
 from rpg.results.scoring import score_run, with_reward
 from rpg.results.table import build_table
@@ -42,7 +42,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: RUN/judge-J); one RUN only")
 
 
-@refusing
 def run(args: argparse.Namespace) -> int:
     """Score every run and print a table of both; return 1 if input was left out, 2 if all was."""
     tries = bool(args.reward) and not any(path.is_dir() or path.name == METRICS for path in args.runs)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rpg.logged import is_validation
 from rpg.results.formats import FORMATS, default
-from rpg.results.messages import exit_code, refusing, show_notes
+from rpg.results.messages import exit_code, show_notes
 from rpg.results.runs import load_runs, or_checkpoints
 from rpg.results.table import build_table, paper_table
 
@@ -19,7 +19,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="short for --format json")
 
 
-@refusing
 def run(args: argparse.Namespace) -> int:
     """Print the table; return 1 if input was left out, 2 if there is nothing to show."""
     paper = None if args.paper is None else paper_table(args.paper)

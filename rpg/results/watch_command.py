@@ -9,11 +9,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 
+from rpg.diagnostics import printable
 from rpg.files.atomic import CONFIG
 from rpg.files.lock import RUN
 from rpg.names import ACCURACY, TRAINING_REWARD
 from rpg.results.answers import answers
-from rpg.results.messages import Note, ResultsError, exit_code, printable, refusing, show_notes
+from rpg.results.messages import Note, ResultsError, exit_code, show_notes
 from rpg.results.runs import METRICS, find_logs, not_of_one_kind, or_checkpoints
 from rpg.results.watching import Watched, screen, show
 
@@ -29,7 +30,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--once", action="store_true", help="print the present state and end")
 
 
-@refusing
 def run(args: argparse.Namespace) -> int:
     """Show the runs until all have logged their last step. Ctrl-C does not end the runs.
 

@@ -14,9 +14,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from rpg.diagnostics import printable
 from rpg.files.lock import RUN, held_by
 from rpg.logged import REWARDS, is_validation
-from rpg.results.messages import ResultsError, printable
+from rpg.results.messages import ResultsError
 from rpg.results.runs import RunLog, load_run
 from rpg.run.time_left import STEP_TIME, duration, time_left
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rpg.diagnostics import UserError
 from rpg.rewards import Score, utf8
 
 PACKAGE = "pkg://"
@@ -29,7 +30,7 @@ SWAPPED = (("answer", "response"), ("ground_truth", "response"), ("ground_truth"
 VERL_COLUMNS = ("input", "output", "gts", "step", "uid", "reward", "acc_success_only")
 
 
-class RewardError(ValueError):
+class RewardError(UserError):
     """A reward file that cannot be used, or a value that is not a reward; the message names it and the remedy."""
 
 

@@ -5,12 +5,12 @@ It computes with rpg/plan.py, needs no GPU, and has not been compared with one.
 
 import argparse
 import json
-import sys
 
 from rpg import plan
 from rpg.config import flags
 from rpg.config.compose import of_script
 from rpg.config.keys import KEYS
+from rpg.diagnostics import BadSetting
 from rpg.registry import recipe
 
 GPUS = {"h100": 80, "h200": 141, "a100": 80, "a100-40": 40, "l40s": 48, "a6000": 48, "4090": 24}  # GB
@@ -38,25 +38,21 @@ def known_gpu(name: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Print the plan; return 2 without an estimate, 1 if a step or the KV cache does not fit the GPU, else 0."""
-    try:
-        memory = GPUS[args.gpu] if args.memory is None else args.memory
-        if not 0 < memory < 1e6:
-            raise ValueError(f"--memory {memory:g}: must be a positive number of GB")
-        more = [f"{KEYS['gpu_memory']}={memory:g}"]
-        if args.nodes is not None:
-            more.append(f"{KEYS['nodes']}={args.nodes}")
-        configuration = of_script(recipe.find(args.script), [*flags.overrides(args), *args.overrides, *more])
-        if configuration.settings.device == "cpu":
-            remedy = f"`rpg doctor {args.script}` checks this machine, docs/train_your_own.md has time and memory"
-            raise ValueError(f"{args.script} runs on the CPU, and the estimates are for GPUs; {remedy}")
-        path = configuration.settings.model
-        shape = plan.shape_of(path)
-        if shape is None:
-            remedy = "set MODEL_PATH to a local directory"
-            raise ValueError(f"{configuration.settings.shown('model')}: has no config.json; {remedy}")
-    except ValueError as error:
-        print(f"rpg plan: {error}", file=sys.stderr)
-        return 2
+    memory = GPUS[args.gpu] if args.memory is None else args.memory
+    if not 0 < memory < 1e6:
+        raise BadSetting(f"--memory {memory:g}: must be a positive number of GB")
+    more = [f"{KEYS['gpu_memory']}={memory:g}"]
+    if args.nodes is not None:
+        more.append(f"{KEYS['nodes']}={args.nodes}")
+    configuration = of_script(recipe.find(args.script), [*flags.overrides(args), *args.overrides, *more])
+    if configuration.settings.device == "cpu":
+        remedy = f"`rpg doctor {args.script}` checks this machine, docs/train_your_own.md has time and memory"
+        raise BadSetting(f"{args.script} runs on the CPU, and the estimates are for GPUs; {remedy}")
+    path = configuration.settings.model
+    shape = plan.shape_of(path)
+    if shape is None:
+        remedy = "set MODEL_PATH to a local directory"
+        raise BadSetting(f"{configuration.settings.shown('model')}: has no config.json; {remedy}")
     config, data = configuration.config, configuration.config["data"]
     phase, size = plan.device_bytes(shape, config, configuration.devices, memory * plan.GB)
     length = data["max_prompt_length"] + data["max_response_length"]

@@ -1,7 +1,6 @@
 """`rpg train NAME [--model M] [--train F] [--test F] [--reward F] [OVERRIDE ...]`: start a launch script."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +53,6 @@ def run(args: argparse.Namespace) -> int:
     """Return the run's exit code; 2 for an unknown script or a rejected run."""
     from rpg.run.__main__ import main
 
-    try:
-        script = recipe.find(args.script)
-        overrides = [*script.overrides, *flags.overrides(args)]
-    except ValueError as error:
-        print(f"rpg train: {error}", file=sys.stderr)
-        return 2
+    script = recipe.find(args.script)
+    overrides = [*script.overrides, *flags.overrides(args)]
     return main(script.name, [*overrides, *args.overrides])

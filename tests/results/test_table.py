@@ -9,8 +9,9 @@ from importlib import resources
 import pytest
 
 from rpg.cli import main
+from rpg.diagnostics import printable
 from rpg.results.formats import FORMATS, markdown
-from rpg.results.messages import Note, exit_code, printable
+from rpg.results.messages import Note, exit_code
 from rpg.results.runs import load_runs
 from rpg.results.table import Table, _cells, build_table, paper_table
 from tests.builders.runs import config, records, write_run, write_samples
