@@ -103,7 +103,7 @@ def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
         (["plan", "grpo_cpu"], "`rpg doctor grpo_cpu`"),
         (["demo", "--prepare-only", "data.seed=1"], "data.seed=1: is for the run"),
         (["list", "--task", "foo"], "--task foo: no such name"),
-        (["doctor", "--reward", "r.py"], "are of a run: name it"),
+        (["doctor", "--reward", "r.py"], "are for a run; give its NAME"),
         (["reproduce", "8", "--methods", "DAPOO"], "did you mean DAPO?"),
         (
             ["train", "grpo_cpu", "method=dapoo"],

@@ -34,6 +34,7 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
         settings.saving,
         settings.metrics_file,
         settings.validation,
+        settings.unread,
         settings.lora,
         settings.schedule_free,
         loss.loss_name,

@@ -178,6 +178,14 @@ def validation(run: RunConfig) -> Findings:
         yield s.error("val_before_train", wrong, "set it to true")
 
 
+def unread(run: RunConfig) -> Findings:
+    """Keys that only verl's older trainer reads have their defaults."""
+    s = run.settings
+    for name, default in (("balances", True), ("over_samples", 0), ("pf_ppo", False)):
+        if getattr(s, name) not in (None, default):
+            yield s.error(name, "is not read by verl's V1 trainer", "remove it")
+
+
 def lora(run: RunConfig) -> Findings:
     """The adapter is trained, and the rollouts use it.
 

@@ -19,8 +19,6 @@ from rpg.diagnostics import ABSENT, Diagnostic, Refused, shown
 from rpg.dotted import below, leaves
 from rpg.files.atomic import FINGERPRINT as NAME
 from rpg.files.atomic import append_record, write_whole
-from rpg.rewards.user_function import PACKAGE
-from rpg.rewards.user_reward import ADAPTER
 
 HISTORY = "history.jsonl"
 CODE = [row.key for row in ROWS.values() if row.code]
@@ -30,8 +28,6 @@ TOKENIZER_FILES = ("*token*.json", "chat_template*", "vocab.*", "merges.txt", "*
 HASH = re.compile("[0-9a-f]{64}")
 SAMPLE = 2**20  # bytes at either end of a weights file; reading all of a large model takes minutes
 SCHEDULE = f"{KEYS['lr'].rpartition('.')[0]} (length of its schedule)"
-# what older versions did not record
-UNKNOWN = (MODEL_FILE, WEIGHTS, TOKENIZER, SCHEDULE, *(f"{key} (content)" for key in CODE))
 
 
 def of_today(settings: dict[str, Any]) -> dict[str, Any]:
@@ -89,17 +85,8 @@ def _sampled(files: Iterable[Path]) -> str | None:
 
 
 def comparable(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return a fingerprint as it is recorded now; an own reward is known by its content, wherever the file is.
-
-    An older version called verl's form of an own reward without the adapter.
-    """
+    """Return a fingerprint as it is recorded now; an own reward is known by its content, wherever the file is."""
     settings = of_today(settings)
-    path, options = settings.get(KEYS["reward"]), KEYS["reward_options"]
-    if isinstance(path, str) and path != ADAPTER and not is_ours(path):
-        file = PACKAGE + path.removeprefix(PACKAGE).replace("/", ".") if path.startswith(PACKAGE) else path
-        settings = {key: value for key, value in settings.items() if key != options}  # {} without keywords
-        settings |= {KEYS["reward_file"]: file, KEYS["reward_file_function"]: settings.get(KEYS["reward_function"])}
-        settings |= {KEYS["reward"]: ADAPTER, KEYS["reward_function"]: "compute_score"}
     if f"{KEYS['reward']} (content)" in settings:
         settings.pop(KEYS["reward_file"], None)
     return settings
@@ -121,11 +108,7 @@ def compare(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]]:
     """Return the settings that differ from the run in a directory: key -> (recorded, current); {} without a run."""
     if not (recorded := recorded_in(directory)):
         return {}
-    recorded = {
-        key: value for key, value in recorded.items() if row_of(key).role == "defines"
-    }  # an older version may have had fewer rows
     recorded, current = map(comparable, (recorded, json.loads(json.dumps(defining(run)))))
-    recorded |= {key: current[key] for key in UNKNOWN if key in current and recorded.get(key) is None}
     return {
         key: (recorded.get(key, "(not there)"), current.get(key, "(not there)"))
         for key in sorted({*recorded, *current})

@@ -153,6 +153,9 @@ class Settings:
     ppo_epochs: PositiveInt = at(f"{ACTOR}.ppo_epochs", named=1)
     gpus: PositiveInt = at("trainer.n_gpus_per_node", "speed", evaluation=True)
     nodes: PositiveInt = at("trainer.nnodes", "speed", evaluation=True)
+    balances: Verl = at("trainer.balance_batch")
+    over_samples: Verl = at(f"{ROLLOUT}.over_sample_rate")
+    pf_ppo: Verl = at("algorithm.use_pf_ppo")
     sequence_parallel: PositiveInt = at(f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size")
     sequence_parallel_old: PositiveInt = at(f"{ACTOR}.ulysses_sequence_parallel_size")  # deprecated; counts if above 1
     tensor_parallel: PositiveInt = at(f"{ROLLOUT}.tensor_model_parallel_size")

@@ -63,9 +63,6 @@ def test_a_hub_model_is_known_by_its_name(tmp_path):
     fingerprint.record(tmp_path, run, 0, {})
     assert fingerprint.compare(tmp_path, run) == {}
     assert fingerprint.compare(tmp_path, other) == {fingerprint.MODEL_FILE: ("Qwen/Qwen3-4B", "Qwen/Qwen3-4C")}
-    file = tmp_path / fingerprint.NAME
-    file.write_text(json.dumps({**json.loads(file.read_text()), fingerprint.MODEL_FILE: None}))  # an older version's
-    assert fingerprint.compare(tmp_path, other) == {}
 
 
 def test_what_is_trained_on_is_known_by_its_content(tmp_path):
@@ -86,10 +83,6 @@ def test_what_is_trained_on_is_known_by_its_content(tmp_path):
         changed += fingerprint.compare(tmp_path / "run", run)
         file.write_text(before)
     assert changed == [fingerprint.WEIGHTS, fingerprint.TOKENIZER, "data.custom_cls.path (content)"]
-    recorded = tmp_path / "run" / fingerprint.NAME
-    older = {key: value for key, value in json.loads(recorded.read_text()).items() if key not in fingerprint.UNKNOWN}
-    recorded.write_text(json.dumps(older))
-    assert fingerprint.compare(tmp_path / "run", run) == {}  # of an older version, which did not record them
 
 
 def test_the_length_of_a_run_counts_where_the_learning_rate_follows_it(tmp_path):
