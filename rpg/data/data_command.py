@@ -219,7 +219,8 @@ def build_own(args: argparse.Namespace) -> None:
 
 def _require_safe(name: str) -> None:
     if not SAFE_NAME.fullmatch(name):
-        raise DataError(f"--name {name}: becomes a file name; give letters, digits, '.', '_' and '-'")
+        fitting = re.sub(r"[^\w.-]+", "_", name).strip("_") or "mine"
+        raise DataError(f"--name {name}: a file name has letters, digits, '.', '_' and '-'; give --name {fitting}")
 
 
 def _named(source: str, name: str) -> str:
