@@ -18,6 +18,7 @@ from rpg.rewards.number import plain_number
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
+DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")  # the answer to II-5 of AIME 2025 has them
 LARGEST = 10**MAX_ANSWER_CHARS
 PROBLEM_COLUMNS = tuple(dict.fromkeys(column for row in DATASETS for column in row.problem_columns))
 CONTEXT_COLUMN = "context"  # OlympiadBench; prepended to the question
@@ -38,6 +39,8 @@ def build(source: DataSet, rows: Rows, out: Path, repeat: int | None = None, exc
             raise DataError(f"{source.name}: no usable problem in the input ({reasons}); give a file of this set")
 
     report.written = write_together({out / source.files[0]: repeated_rows(problems(), repeat or source.repeat)})
+    if source.problems.isdigit() and report.kept != int(source.problems):
+        report.note = f"{source.name} has {source.problems} problems, and the file {report.kept} of them"
     return report
 
 
@@ -128,8 +131,8 @@ def answer_text(answer: Any, place: str) -> str:
 
 
 def as_integer_text(text: str) -> str:
-    """Return "27" for "27", "27.0" and "027", "1000" for "1,000", and "" for anything but an integer."""
-    value = plain_number(text)
+    """Return "27" for "27", "27.0", "027" and "27^\\circ", "1000" for "1,000", and "" for anything but an integer."""
+    value = plain_number(DEGREES.sub("", text))
     return str(int(value)) if value is not None and value.denominator == 1 and abs(value) < LARGEST else ""
 
 

@@ -177,6 +177,7 @@ def test_options_of_other_sets_are_refused(name: str, option: str, tmp_path: Pat
         ("-3", "-3"),
         ("1,000", "1000"),
         ("$12$", "12"),
+        ("336^\\circ", "336"),  # AIME 2025, II-5
         ("1,2", ""),
         ("27.5", ""),
         ("9" * 300, ""),
