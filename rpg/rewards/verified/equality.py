@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from rpg.rewards.number import DECIMAL
 from rpg.rewards.verified.evaluate import (
     UNDEFINED,
     Number,
@@ -153,7 +154,8 @@ def stated_values(relation: Relation) -> list[str]:
                 return []
     except Unreadable:  # too large to compare
         return []
-    is_exact_too = signs[-1] == "\\approx" and not is_name(sides[-2])
+    # of 336 \approx 337 only the last is stated: two numbers would be two answers
+    is_exact_too = signs[-1] == "\\approx" and not is_name(sides[-2]) and not DECIMAL.fullmatch(sides[-2])
     return sides[-2:] if is_exact_too else sides[-1:]
 
 
