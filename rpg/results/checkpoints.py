@@ -52,7 +52,9 @@ def export(actor: Path, out: Path) -> None:
 
 
 def merge_adapter(model: str) -> None:
-    """Merge the adapter that verl's merger wrote into the base model, in place; keep the adapter as well.
+    """Merge the adapter that verl's merger wrote into the base model, in float32 and in place; keep the adapter too.
+
+    bfloat16 would round most of a small update away, which rollouts and evaluations add to each product.
 
     Raises:
         ValueError: verl did not save the adapter's scale, and its merger wrote 0.
@@ -60,7 +62,7 @@ def merge_adapter(model: str) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
-    base = AutoModelForCausalLM.from_pretrained(model, local_files_only=True, dtype="auto", trust_remote_code=False)
+    base = AutoModelForCausalLM.from_pretrained(model, local_files_only=True, dtype="float32", trust_remote_code=False)
     adapted = PeftModel.from_pretrained(base, os.path.join(model, ADAPTER))
     if not adapted.peft_config["default"].lora_alpha:  # type: ignore[union-attr]
         raise ValueError("lora_train_meta.json of the checkpoint has no lora_alpha: the adapter's scale is unknown")

@@ -86,7 +86,9 @@ def compare(first_side: Side, second_side: Side) -> tuple[list[dict[str, Any]], 
         notes.append(Note("A and B share a run"))
     if not differences:
         raise ResultsError(f"{first[0].path} and {second[0].path}: no benchmark and no training reward in common")
-    if len({run.last_step for run in runs}) > 1:
+    ends = [{int(curves[name].index[-1]) for side in accuracies for curves in side if name in curves}
+            for name in accuracies[0][0]]  # fmt: skip
+    if any(len(steps) > 1 for steps in [{run.last_step for run in runs}, *ends]):
         names = f"{first[0].name} and {second[0].name}"
         notes.append(Note(f"{names} are at different steps: a difference includes their training"))
     for number in (ACCURACY, TRAINING_REWARD):

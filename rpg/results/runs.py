@@ -87,9 +87,9 @@ def read_metrics(path: Path, keep: Filter = lambda name: True) -> tuple[pd.DataF
         if type(line["step"]) is not int or not 0 <= line["step"] < 1 << 63:
             raise ValueError(f"step {line['step']!r:.60} is not one of 0, 1, 2, ...")
         numbers = {
-            name: float(value) if math.isfinite(value) else math.inf
-            for name, value in line["data"].items()
-            if keep(name) and isinstance(value, (int, float)) and not isinstance(value, bool)
+            name: float(value) if value is not None and math.isfinite(value) else math.inf
+            for name, value in line["data"].items()  # the logger writes NaN and Inf as null
+            if keep(name) and (value is None or isinstance(value, (int, float))) and not isinstance(value, bool)
         }
         return line["step"], numbers
 

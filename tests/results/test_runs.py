@@ -65,11 +65,11 @@ def test_of_a_resumed_run_the_later_part_wins_and_the_abandoned_branch_goes():
 
 
 def test_values_that_are_no_finite_numbers(tmp_path):
-    """NaN and infinities are kept as inf, which is not shown; values that are not numbers are skipped."""
-    values = {"x": math.nan, "y": 1.0, "z": -math.inf, "text": "t", "none": None, "b": True}
+    """NaN and infinities, or null for them, are kept as inf, which is not shown; other values are skipped."""
+    values = {"x": math.nan, "y": 1.0, "z": -math.inf, "text": "t", "null": None, "b": True}
     run_dir = write_run(tmp_path / "a", [(1, values)])
     metrics, _ = read_metrics(run_dir / "metrics.jsonl")
-    assert metrics.loc[1].to_dict() == {"x": math.inf, "y": 1.0, "z": math.inf}
+    assert metrics.loc[1].to_dict() == {"x": math.inf, "y": 1.0, "z": math.inf, "null": math.inf}
     assert list(read_metrics(run_dir / "metrics.jsonl", lambda name: name == "y")[0]) == ["y"]
     (run,), _ = load(run_dir)
     assert (len(run.series("x")), len(run.series("y")), len(run.series("absent"))) == (0, 1, 0)

@@ -56,8 +56,10 @@ def test_marks_and_the_impossible_entry_of_paper_tables(capsys):
 
 
 def test_last_best_and_early_stop(tmp_path):
-    """NaN is neither last nor best."""
-    table = table_of(tmp_path, {"a": (records([0.1, 0.3, 0.2, float("nan")]), config("a", steps=10))})
+    """NaN, which verl's logger writes as null, is neither last nor best."""
+    lines = records([0.1, 0.3, 0.2, 0.1])
+    lines[-1][1]["val-core/aime24/acc/mean@1"] = None
+    table = table_of(tmp_path, {"a": (lines, config("a", steps=10))})
     cell = only_cell(table)
     assert [cell[key] for key in ("last", "best", "last_se", "last_low")] == [0.2, 0.3, None, None]
     assert Note("a: at step 6 of 10, still running or stopped early") in table.notes

@@ -5,6 +5,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+import torch
 from omegaconf import OmegaConf
 
 pytestmark = pytest.mark.full  # importing verl takes ten seconds
@@ -35,7 +36,6 @@ REASONS = {
 
 def data(truth: str):
     import numpy as np
-    import torch
     from verl import DataProto
 
     row = {
@@ -89,6 +89,16 @@ def test_left_out(tmp_path, manager, monkeypatch):
             "reward_score": 0.5,
             "reward_extra_info": {"score": 0.5, "acc": 0.5, "format": 1.0, "pred": ""},
         }
+        if manager == "dapo":
+            verls, penalty = worker.reward_manager.run_single, torch.tensor(-0.5)
+
+            async def with_penalty(rows):  # as with overlong_buffer_cfg.log
+                result = await verls(rows)
+                return result | {"reward_extra_info": result["reward_extra_info"] | {"overlong_reward": penalty}}
+
+            worker.reward_manager.run_single = with_penalty
+            extra = (await worker.compute_score(data("right")))["reward_extra_info"]
+            assert type(extra["overlong_reward"]) is float
         for truth, reason in REASONS.items():
             with pytest.raises(RuntimeError) as raised:
                 await worker.compute_score(data(truth))

@@ -58,6 +58,10 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         try:
             async with asyncio.timeout(limit):
                 result = await super().compute_score(data)
+            extra = result["reward_extra_info"]  # the overlong penalty's are tensors, beyond its buffer's start
+            result["reward_extra_info"] = {
+                name: value.tolist() if hasattr(value, "tolist") else value for name, value in extra.items()
+            }
             require_numbers(result)
         except TimeoutError:
             why = f"the reward took more than {limit} s (rpg.reward_limit)"
