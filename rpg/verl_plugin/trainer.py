@@ -56,7 +56,7 @@ class CountingBuffer(ReplayBuffer):
 
         verl's order is that in which responses ended. The first mini-batches would hold the short responses of all
         groups, and the last, furthest from pi_old, the long ones; a token of the former would weigh up to seven times
-        as much (token-mean). In verl's earlier trainer, the release's, mini-batches are groups.
+        as much (token-mean). In the release mini-batches follow the prompts, up to the balancing over ranks.
         """
         batch = super()._materialize_batch(partition_id, selected_prompt_uids, partition_snapshot)
         requested = {prompt: number for number, prompt in enumerate(self.prompt_global_steps[partition_id])}

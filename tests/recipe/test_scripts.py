@@ -138,8 +138,9 @@ def test_settings_are_the_releases(name):
     else:
         assert not actor.use_kl_loss
     # the schedule-free optimizer warms up by itself, verl's scheduler does it for the others
-    own_warmup = (actor.optim.override_optimizer_config or {}).get("warmup_steps", 0)
-    assert max(actor.optim.lr_warmup_steps, own_warmup) == int(row["warmup"])
+    own_warmup = (actor.optim.override_optimizer_config or {}).get("warmup_steps", 0)  # in optimizer steps
+    updates = config.data.train_batch_size // actor.ppo_mini_batch_size
+    assert max(actor.optim.lr_warmup_steps, own_warmup // updates) == int(row["warmup"])
     assert config.trainer.total_training_steps == 400  # paper, Appendix H
 
 

@@ -149,7 +149,7 @@ def test_rewards_of_filtered_groups_enter_the_mean_once(build, queue, tmp_path):
 
 @pytest.mark.parametrize("mode", ["sync", "colocate_async"])
 def test_a_batch_is_in_the_order_of_prompts_and_not_of_ends(build, queue, mode):
-    """Mini-batches of whole groups; verl's order is that in which responses ended."""
+    """verl's own order is that in which responses ended."""
     trainer = build(mode, algorithm__filter_groups__enable=False)
     for prompt in "dcab":
         queue.finish(prompt)
