@@ -1,7 +1,6 @@
 """Custom reward files: choice of the function, verl's call, and the run's configuration."""
 
 import contextlib
-import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,6 @@ import numpy as np
 import psutil
 import pytest
 
-from rpg.config import fingerprint
 from rpg.config.compose import compose
 from rpg.data.template import format_prompt
 from rpg.diagnostics import BadSetting
@@ -323,21 +321,6 @@ def test_one_override_is_all_that_a_run_needs(tmp_path: Path) -> None:
 
     run, _ = compose(None, TOY)
     assert [run.get(f"{FUNCTION}.reward_kwargs.judge"), run.get(OVERLONG)] == ["release", True]
-
-
-def test_a_run_of_before_the_adapter_resumes(tmp_path: Path) -> None:
-    file = write(tmp_path / "mine.py", VERLS.format(name="mine"))
-    run, _ = compose(None, [*TOY, f"{FUNCTION}.path={file}"])
-    fingerprint.record(tmp_path, run, 1, {})
-    recorded = json.loads((tmp_path / fingerprint.NAME).read_text())
-    kwargs = f"{FUNCTION}.reward_kwargs"
-    before = {key: value for key, value in recorded.items() if not key.startswith(kwargs)}
-    before |= {f"{FUNCTION}.path": str(file), f"{FUNCTION}.name": "mine", kwargs: {}}
-    assert before != recorded
-    (tmp_path / fingerprint.NAME).write_text(json.dumps(before))
-    assert fingerprint.compare(tmp_path, run) == {}
-    file.write_text(file.read_text() + "# changed")
-    assert [*fingerprint.compare(tmp_path, run)] == [f"{FUNCTION}.path (content)"]
 
 
 @pytest.mark.parametrize(
