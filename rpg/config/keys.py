@@ -213,9 +213,7 @@ class Settings:
     optimizer_steps: Verl = at(f"{OPTIM}.total_training_steps", "length")
     weight_decay: NonNegativeFloat = at(f"{OPTIM}.weight_decay")
     grad_clip: PositiveFloat = at(f"{ACTOR}.grad_clip")
-    engine_grad_clip: PositiveFloat = at(
-        f"{OPTIM}.clip_grad"
-    )  # which the engine reads; the recipe sets it to the other
+    engine_grad_clip: PositiveFloat = at(f"{OPTIM}.clip_grad")  # the engine reads this one, which follows grad_clip
     nonfinite_limit: PositiveInt = at("rpg.nonfinite_limit", "saving")
 
     # loss, advantages and KL
