@@ -126,12 +126,16 @@ def difference(
 
 def t_interval(*samples: Sequence[float]) -> tuple[float, float]:
     """Return the interval of one sample's mean (Student), or of the second's minus the first's (Welch)."""
-    errors = [float(np.var(sample, ddof=1)) / len(sample) for sample in samples]  # squared standard errors of the means
-    squares = sum(error**2 / (len(sample) - 1) for error, sample in zip(errors, samples, strict=True))
-    freedom = sum(errors) ** 2 / squares if squares else 1.0  # Welch-Satterthwaite; for one sample its size minus 1
+    half = half_width([(float(np.std(sample, ddof=1)) / math.sqrt(len(sample)), len(sample) - 1) for sample in samples])
     middle = float(np.mean(samples[-1])) - (float(np.mean(samples[0])) if len(samples) > 1 else 0.0)
-    half = t_quantile(0.5 + LEVEL / 2, freedom) * math.sqrt(sum(errors))
     return middle - half, middle + half
+
+
+def half_width(errors: Sequence[tuple[float, float]]) -> float:
+    """Return half the interval of a sum of independent means, by the standard error and degrees of freedom of each."""
+    variance = sum(error**2 for error, _ in errors)
+    squares = sum(error**4 / freedom for error, freedom in errors)
+    return t_quantile(0.5 + LEVEL / 2, variance**2 / squares if squares else 1.0) * math.sqrt(variance)  # Welch
 
 
 def t_quantile(probability: float, freedom: float) -> float:

@@ -13,6 +13,7 @@ from rpg.names import ACCURACY, BEST
 from rpg.registry.datasets import BENCHMARKS
 from rpg.registry.labels import order_of
 from rpg.results import measures
+from rpg.results.comparison import half_width
 from rpg.results.messages import Note, ResultsError, listed
 from rpg.results.run_settings import differing, setting, settings
 from rpg.results.runs import RunLog, not_of_one_kind
@@ -24,8 +25,8 @@ MOST_DIFFERING = 3  # settings in a row's label; if more differ, the label is th
 ERRATA = {(3, "RPG-URKL", "AIME25"): "erratum E11: Last 0.5261 is above Best 0.4938, which cannot be; kept as printed"}
 # Columns of Table.cells besides pass@k; unknown values are None or NaN.
 #   method, benchmark: the row's label and the column; rank_last, rank_best: 1 for the best value, 2 for the second
-#   clear_last, clear_best: whether the value is above another and differs from every other one by more than 1.96
-#   standard errors of both: it is then bold or underlined; always for the paper's numbers, which have no error
+#   clear_last, clear_best: whether the value is above another, and the 95 % intervals of its differences from all
+#   others exclude 0: it is then bold or underlined; always for the paper's numbers, which have no error
 #   last_se, best_se: standard error over seeds; last_low, last_high: 95% interval over problems for a single run
 #   paper_*, difference_*: the paper's values, and ours minus the paper's
 COLUMNS = (
@@ -103,19 +104,22 @@ def _marks(line: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> dict[str, A
         others = [rival for rival in rivals if rival[column] != line[column]]
         marks[f"clear_{column}"] = "judge" not in line or (  # the paper's tables have none
             any(rival[column] < line[column] for rival in others)
-            and all(
-                abs(line[column] - rival[column]) > 1.96 * math.hypot(_error(line, column), _error(rival, column))
-                for rival in others
-            )
+            and all(abs(line[column] - rival[column]) > _noise(line, rival, column) for rival in others)
         )
     return marks
 
 
-def _error(line: dict[Any, Any], column: str) -> float:
-    """Return the standard error over seeds, or of one run over problems; infinite if neither is known."""
-    if f"{column}_se" in line:
-        return line[f"{column}_se"]
-    return (line["last_high"] - line["last_low"]) / (2 * 1.96) if "last_low" in line else math.inf
+def _noise(line: dict[Any, Any], rival: dict[Any, Any], column: str) -> float:
+    """Return half the interval of two values' difference, over seeds, or problems of a single run; infinite without."""
+    errors = []
+    for one in (line, rival):
+        if f"{column}_se" in one:
+            errors.append((one[f"{column}_se"], one["seeds"] - 1))
+        elif "last_low" in one:
+            errors.append(((one["last_high"] - one["last_low"]) / (2 * 1.96), one["problems"] - 1 or 1))
+        else:
+            return math.inf
+    return half_width(errors)
 
 
 def build_table(runs: Sequence[RunLog], notes: Sequence[Note] = (), paper: Table | None = None) -> Table:
@@ -237,10 +241,11 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
         for column, values in of_runs.items():
             line[column] = statistics.fmean(values)
             if len(values) > 1:
-                line[f"{column}_se"] = statistics.stdev(values) / math.sqrt(len(values))
+                line[f"{column}_se"], line["seeds"] = statistics.stdev(values) / math.sqrt(len(values)), len(values)
         own_samples = [by_benchmark[name] for by_benchmark in samples if name in by_benchmark]
         if len(series) == 1 and own_samples:
             line["last_low"], line["last_high"] = own_samples[0].interval()
+            line["problems"] = len(own_samples[0].total)
         k = min((run_samples.k for run_samples in own_samples), default=1)
         if k > 1 and all(run_samples.binary for run_samples in own_samples):
             for n in dict.fromkeys([*(2**power for power in range(k.bit_length())), k]):

@@ -113,9 +113,7 @@ class RPGTrainer(PPOTrainer):
         self._left_out_of_validation = 0
         super().__init__(config)
         optimizer = config.actor_rollout_ref.actor.optim
-        if (
-            optimizer.lr_warmup_steps > 0
-        ):  # of batches, as under the other schedules: verl's scheduler counts their parts
+        if optimizer.lr_warmup_steps > 0:  # of batches, as under other schedules: verl's scheduler counts their parts
             optimizer.lr_warmup_steps *= self.parameter_sync_step
         if self.reference_settings.has_model:
             self.use_reference_policy = True

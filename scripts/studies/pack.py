@@ -48,7 +48,9 @@ def main() -> None:
     """Write the file."""
     source, target = map(Path, sys.argv[1:])
     root = f"{Path.cwd()}/"
-    loaded, _ = load_runs([source], lambda metric: metric in METRICS or is_accuracy(metric))
+    loaded, notes = load_runs([source], lambda metric: metric in METRICS or is_accuracy(metric))
+    for text in [note.text for note in notes] + [f"{run.path}: unfinished" for run in loaded if run.stopped_early]:
+        print(f"left out: {text}", file=sys.stderr)
     lines, settings = [], {}
     for run in sorted((run for run in loaded if not run.stopped_early), key=lambda run: str(run.directory)):
         # `rpg reproduce` puts runs into folders named runs

@@ -210,6 +210,14 @@ def test_bold_only_where_the_lead_exceeds_the_noise(tmp_path):
     assert list(table.cells["clear_last"]) == [True, False]  # nothing is below the last one
 
 
+def test_the_lead_of_two_seeds_is_measured_by_students_distribution(tmp_path):
+    """0.81 and 0.77, each +- 0.01: a lead of 2.8 errors, where 2 degrees of freedom want 4.3."""
+    for seed, higher in ((1, 0.80), (2, 0.82)):
+        write_run(tmp_path / f"a{seed}", records([higher]), config("a", loss="vanilla", seed=seed))
+        write_run(tmp_path / f"b{seed}", records([higher - 0.04]), config("b", loss="rpg_urkl", seed=seed))
+    assert "**0." not in markdown(build_table(*load_runs([tmp_path])))
+
+
 def test_runs_of_different_lengths_and_estimators_have_no_common_rank(tmp_path):
     """Two steps against four: the longer run's 0.9 is not bold; an estimator of the user's makes another method."""
     own = config("own", loss="rpg_rf_urkl")

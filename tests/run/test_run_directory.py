@@ -147,6 +147,10 @@ def test_metrics_are_continued(tmp_path, monkeypatch):
     records = [json.loads(line) for line in metrics.read_text().splitlines()]
     assert [record["step"] for record in records] == [0, 1, 2, 3, 4]
     assert records[3]["data"] == {"x": 9.0, "y": 1.0}  # as the samples of the last validation, which verl overwrites
+    logger.log({"x": 5.0, "val-core/a/acc/mean@4": 0.5, "val-aux/a/acc/best@4/mean": 0.7}, 5)
+    logger = AppendingFileLogger("p", "e")  # resumed with another val_kwargs.n
+    logger.log({"val-core/a/acc/mean@8": 0.6}, 5)
+    assert json.loads(metrics.read_bytes().splitlines()[-1])["data"] == {"x": 5.0, "val-core/a/acc/mean@8": 0.6}
 
 
 def test_a_finished_run_is_not_started_again(tmp_path):

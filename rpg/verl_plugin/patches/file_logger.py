@@ -14,13 +14,14 @@ import orjson
 from verl.utils import tracking
 
 from rpg.files.atomic import write_whole
+from rpg.logged import OF_VALIDATIONS, is_validation
 
 
 class AppendingFileLogger:
     """verl's file logger, appending.
 
     A resumed run validates before it trains and logs that under the last step in the file; the new metrics are merged
-    into that step's record, so that every step has one line. They replace those of the earlier validation, whose saved
+    into that step's record, so that every step has one line. Its validation replaces the earlier one, whose saved
     samples verl overwrites.
     """
 
@@ -33,8 +34,10 @@ class AppendingFileLogger:
         """Write a record; for the file's last step, merge the metrics into its record."""
         if step == self._last_step:
             *lines, last = self._path.read_bytes().splitlines(keepends=True)
-            merged = self._line({**json.loads(last)["data"], **data}, step)
-            write_whole(self._path, b"".join([*lines, merged]))
+            logged = json.loads(last)["data"]
+            if any(map(is_validation, data)):  # with another val_kwargs.n the earlier one has other names
+                logged = {name: value for name, value in logged.items() if not name.startswith(OF_VALIDATIONS)}
+            write_whole(self._path, b"".join([*lines, self._line({**logged, **data}, step)]))
         else:
             with open(self._path, "ab") as stream:
                 stream.write(self._line(data, step))
