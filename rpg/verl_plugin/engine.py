@@ -7,6 +7,7 @@ from typing import Any
 from tensordict import TensorDict
 
 from rpg.verl_plugin.patches import unread_rows
+from rpg.verl_plugin.patches.resumed_optimizer import ConfiguredOptimizerEngine
 from rpg.verl_plugin.schedule_free import ScheduleFreeEngine
 
 
@@ -36,7 +37,7 @@ class ResponseHeadEngine:
             return step(micro_batch, loss_function, forward_only)
 
 
-OURS = (StepAwareEngine, ResponseHeadEngine, ScheduleFreeEngine)
+OURS = (StepAwareEngine, ResponseHeadEngine, ScheduleFreeEngine, ConfiguredOptimizerEngine)
 
 
 def register_engine(strategy: str) -> type:

@@ -43,7 +43,7 @@ def model(tmp_path_factory):
 class Training:
     """Iterations as in the trainer: old log-probs, reference log-probs, update. directory: the run's."""
 
-    def __init__(self, mode: str, optimizer: str, directory: str = "."):
+    def __init__(self, mode: str, optimizer: str, directory: str = ".", more: tuple[str, ...] = ()):
         def prepare(section) -> None:
             section.rpg.directory = directory
             section.actor.ppo_micro_batch_size_per_gpu = ROWS // 2 // torch.distributed.get_world_size()
@@ -52,7 +52,8 @@ class Training:
 
         # verl reads the parts off this name
         role = "actor" if mode == "old" else "actor_ref"
-        self.worker = build_worker("profile=cpu", *MODES[mode], *OPTIMIZERS[optimizer], role=role, prepare=prepare)
+        overrides = ["profile=cpu", *MODES[mode], *OPTIMIZERS[optimizer], *more]
+        self.worker = build_worker(*overrides, role=role, prepare=prepare)
         self.mode, self.metrics = mode, []
 
     def data(self, iteration: int, fields: dict | None = None, **settings):
@@ -112,6 +113,13 @@ def resume_and_compare(directory: str) -> None:
         for ours, theirs in zip(resumed.metrics, whole.metrics[SAVE_AFTER:], strict=True):
             for key in ("lr", "reference/age", "reference/updates", "reference/kl_ema", "actor/pg_loss"):
                 assert str(ours.get(key)) == str(theirs.get(key)), (case, key)
+        if case[0] == "old":  # rpg.resume_changed=true
+            optim = "actor_rollout_ref.actor.optim"
+            changed = Training(*case, more=(f"{optim}.lr=1e-9", f"{optim}.weight_decay=0.5"))
+            changed.worker.load_checkpoint(actor_path(directory, *case))
+            changed.iterate(SAVE_AFTER)
+            assert 0 < changed.metrics[-1]["lr"][0] <= 1e-9, case  # verl: the checkpoint's
+            assert changed.worker.actor.engine.optimizer.param_groups[0]["weight_decay"] == 0.5
         if case[0] in ("every_k", "kl_target"):
             assert whole.metrics[-1]["reference/updates"] >= 1, case
 

@@ -1,0 +1,32 @@
+"""verl 0.9.1: a run resumes with the checkpoint's learning rate, weight decay and betas, whatever its settings say.
+
+torch's load_state_dict restores them with the optimizer's moments, and the scheduler's with the number of its steps.
+
+May go when verl's load_checkpoint sets the hyperparameters of its configuration.
+"""
+
+from typing import Any
+
+SETTINGS = ("initial_lr", "weight_decay", "betas", "eps", "warmup_steps")  # warmup_steps: schedule-free
+
+
+class ConfiguredOptimizerEngine:
+    """Mixin before verl's FSDP engine: a loaded optimizer and its schedule have the run's own settings."""
+
+    optimizer: Any
+    lr_scheduler: Any
+
+    def load_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        """Load as verl does, and set what the configuration says; the schedule goes on at the loaded step."""
+        optimizer, scheduler = self.optimizer, self.lr_scheduler
+        if optimizer is None:  # a reference
+            super().load_checkpoint(*args, **kwargs)  # type: ignore[misc]
+            return
+        configured = [{key: group[key] for key in SETTINGS if key in group} for group in optimizer.param_groups]
+        super().load_checkpoint(*args, **kwargs)  # type: ignore[misc]
+        scheduler.base_lrs = [settings["initial_lr"] for settings in configured]
+        for number, (group, settings) in enumerate(zip(optimizer.param_groups, configured, strict=True)):
+            factors = getattr(scheduler, "lr_lambdas", None)  # schedule-free's is constant
+            factor = factors[number](scheduler.last_epoch) if factors else 1.0
+            group.update(settings, lr=settings["initial_lr"] * factor)
+        scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]
