@@ -8,7 +8,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from rpg.config.keys import KEYS, by_name
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Diagnostic, Refused
 from rpg.files.atomic import CONFIG, ENVIRONMENT, FINGERPRINT, LEFT_OUT, SKIPPED, write_whole
-from rpg.files.integrity import TRACKER
+from rpg.files.integrity import STEP, TRACKER, steps
 from rpg.files.lock import RUN, Held, take
 from rpg.gpu_host import visible
 from rpg.registry import recipe
@@ -101,9 +101,11 @@ def finished(run: RunConfig) -> str | None:
 
     Raises Refused if it is the last step of another training.
     """
-    step, total = resumed_step(run), run.settings.steps
-    if total is None or step < total or run.settings.val_only:
+    s, step = run.settings, resumed_step(run)
+    if (total := s.steps) is None or step < total or s.val_only:
         return None
+    if 0 < last_step(run.directory / "metrics.jsonl") < total and s.val_before_train:
+        return None  # killed in its last validation, which verl repeats
     fingerprint.refuse_another(run.directory, run)
     return (
         f"finished at step {step} of {total}: {brief(run.directory)}\n"
@@ -121,14 +123,33 @@ def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
     try:
         if run.settings.resume_mode == "disable" or (step == 0 and last_step(metrics) > 0):
             put_aside(directory)
-        elif metrics.is_file():
-            cut_metrics(metrics, step)
+        else:
+            for log in (metrics, directory / LEFT_OUT, directory / SKIPPED):
+                cut(log, step)
+            if run.settings.resume_mode == "resume_path" and not run.resumes_by_choice:
+                abandon(directory, step)
         write_whole(directory / CONFIG, run.yaml())
         write_whole(directory / ENVIRONMENT, json.dumps(made_with, indent=2) + "\n")
         of_start = {key: made_with[key] for key in ("git_commit", "versions")}
         fingerprint.record(directory, run, step, changed, **of_start)
     except OSError as error:
         raise NotWritten(f"{error.filename}: {error.strerror}") from error
+
+
+def abandon(directory: Path, step: int) -> None:
+    """Rename checkpoints after a step that was chosen to resume from; the next automatic resume would take them."""
+    if not (newer := [checkpoint for number, checkpoint in steps(directory) if number > step]):
+        return
+    aside = directory / f"checkpoints.{_until(path.stat().st_mtime for path in newer)}"
+    aside.mkdir(exist_ok=True)
+    for checkpoint in newer:
+        checkpoint.rename(aside / checkpoint.name)
+    write_whole(directory / TRACKER, str(step))
+    print(f"note: moved {len(newer)} checkpoints after step {step} to {aside}", file=sys.stderr)
+
+
+def _until(dates: Iterable[float]) -> str:
+    return f"until-{time.strftime('%Y%m%d-%H%M%S', time.localtime(max(dates)))}"
 
 
 def put_aside(directory: Path) -> None:
@@ -142,11 +163,13 @@ def put_aside(directory: Path) -> None:
     dates = [file.stat().st_mtime for file in (metrics, tracker, *checkpoints) if file.exists()]
     if not dates:
         return
-    until = f"until-{time.strftime('%Y%m%d-%H%M%S', time.localtime(max(dates)))}"
-    for log in (metrics, directory / LEFT_OUT, directory / SKIPPED):
+    until = _until(dates)
+    for log in (metrics, directory / LEFT_OUT, directory / SKIPPED, directory / fingerprint.HISTORY):
         if log.is_file():
             aside = log.rename(directory / f"{log.stem}.{until}.jsonl")
             print(f"note: moved the {log.name} of an earlier run to {aside}", file=sys.stderr)
+    if (samples := directory / "validation").is_dir():
+        samples.rename(directory / f"validation.{until}")
     saved = [path for path in (*checkpoints, tracker) if path.exists()]
     if saved:
         aside = directory / f"checkpoints.{until}"
@@ -161,11 +184,11 @@ def resumed_step(run: RunConfig) -> int:
     """Return the step of the checkpoint that verl will load, 0 for none."""
     mode = run.settings.resume_mode
     if mode == "resume_path":
-        return int(str(run.settings.resume_path).rpartition("global_step_")[2])
-    if mode != "auto":
-        return 0
+        named = STEP.fullmatch(Path(run.settings.resume_path or "").name)
+        return int(named[1]) if named else 0  # the checks refuse it
     tracker = run.directory / TRACKER
-    return int(tracker.read_text()) if tracker.is_file() else 0
+    text = tracker.read_text().strip() if mode == "auto" and tracker.is_file() else ""
+    return int(text) if text.isdecimal() else 0
 
 
 def last_step(metrics: Path) -> int:
@@ -181,19 +204,19 @@ def _step(line: bytes) -> int | None:
     """Return the step of a line, None for one that is incomplete or no record."""
     try:
         record = json.loads(line)
-        return int(record["step"]) if line.endswith(b"\n") and isinstance(record["data"], dict) else None
+        return int(record["step"]) if line.endswith(b"\n") and isinstance(record.get("data", {}), dict) else None
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
-def cut_metrics(metrics: Path, step: int) -> None:
+def cut(log: Path, step: int) -> None:
     """Remove incomplete lines and the records after a step, which the run will repeat. Raises OSError (write_whole)."""
-    lines = _lines(metrics)
+    lines = _lines(log)
     kept = [line for line in lines if (of_line := _step(line)) is not None and of_line <= step]
     if removed := len(lines) - len(kept):
-        write_whole(metrics, b"".join(kept))
+        write_whole(log, b"".join(kept))
         message = f"removed {removed} incomplete lines and lines after the checkpoint of step {step}"
-        print(f"note: {metrics.name}: {message}", file=sys.stderr)
+        print(f"note: {log.name}: {message}", file=sys.stderr)
 
 
 def environment(run: RunConfig) -> dict[str, Any]:

@@ -11,8 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 from rpg.checks import preflight
 from rpg.config import freeze
 from rpg.config.compose import compose
+from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import BadSetting, Refused, fitted
+from rpg.overrides import key_of, override
 from rpg.run import cleanup, directory, signals, submit
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ def start(name: str | None, overrides: list[str]) -> int:
         if remote:
             tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, ["cheap"], ["settings"]))
             if not only_show:
+                if KEYS["directory"] in map(key_of, overrides):  # of this directory, not of the cluster's Ray
+                    overrides = [*overrides, override(KEYS["directory"], run.directory.absolute())]
                 return submit.submit(run.settings.run_name, name, overrides)
             print(run.yaml(), end="")
             return signals.DONE

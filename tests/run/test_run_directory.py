@@ -80,7 +80,8 @@ def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path):
         (tmp_path / f"global_step_{step}/actor").mkdir(parents=True)
     (tmp_path / TRACKER).write_text("20")
     (tmp_path / "metrics.jsonl").write_bytes(line(20))
-    for name in ("left_out.jsonl", "config.yaml", "environment.json", "fingerprint.json"):
+    (tmp_path / "validation").mkdir()
+    for name in ("left_out.jsonl", "history.jsonl", "config.yaml", "environment.json", "fingerprint.json"):
         (tmp_path / name).write_text("{}")
     os.utime(tmp_path / "metrics.jsonl", (2e9, 2e9))  # 2033-05-18
     rundir.put_aside(tmp_path)
@@ -88,10 +89,23 @@ def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path):
     described = ["config.yaml", "environment.json", "fingerprint.json"]
     assert sorted(path.name for path in aside.iterdir()) == [*described, "global_step_10", "global_step_20", TRACKER]
     kept = sorted(path.name.split(".")[0] for path in tmp_path.glob("*.until-203305*.jsonl"))
-    assert kept == ["left_out", "metrics"]
+    assert kept == ["history", "left_out", "metrics"]
     assert newest_complete(tmp_path).newest is None
     rundir.put_aside(tmp_path)
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_checkpoints_after_a_chosen_one_are_moved_aside(tmp_path):
+    """Otherwise the next automatic resume would go on from the abandoned step 30."""
+    for step in (10, 20, 30):
+        (tmp_path / f"global_step_{step}").mkdir()
+    (tmp_path / TRACKER).write_text("30")
+    rundir.abandon(tmp_path, 20)
+    assert sorted(path.name for path in tmp_path.glob("global_step_*")) == ["global_step_10", "global_step_20"]
+    assert (tmp_path / TRACKER).read_text() == "20"
+    assert [path.name for path in tmp_path.glob("checkpoints.until-*/*")] == ["global_step_30"]
+    rundir.abandon(tmp_path, 20)
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def line(step: int) -> bytes:
@@ -110,7 +124,7 @@ def line(step: int) -> bytes:
 def test_metrics_up_to_the_checkpoint(tmp_path, before, capsys):
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_bytes(b"".join(before))
-    rundir.cut_metrics(metrics, 1)
+    rundir.cut(metrics, 1)
     assert metrics.read_bytes() == line(0) + line(1)
     assert bool(capsys.readouterr().err) is (len(before) > 2)
 
@@ -164,5 +178,11 @@ def test_a_finished_run_is_not_started_again(tmp_path):
     assert message.startswith(f"finished at step 6 of 6: {tmp_path}\nraise trainer.total_training_steps to go on")
     assert rundir.finished(run(7)) is None
     assert rundir.finished(run(6, trainer__val_only=True)) is None
+    (tmp_path / "metrics.jsonl").write_text('{"step": 5, "data": {}}\n')  # killed in its last validation
+    assert rundir.finished(run(6, trainer__val_before_train=True)) is None
+    (tmp_path / TRACKER).write_text("")  # the disk was full
+    assert rundir.finished(run(6)) is None
+    (tmp_path / TRACKER).write_text("6")
+    (tmp_path / "metrics.jsonl").unlink()
     with pytest.raises(Refused, match=r"data\.seed=5"):
         rundir.finished(run(6, data__seed=5))
