@@ -18,13 +18,12 @@ from rpg.dotted import leaves
 from rpg.logged import REWARDS, is_validation
 from rpg.names import ACCURACY, TRAINING_REWARD
 from rpg.registry.datasets import benchmark_of
-from rpg.results.messages import Note, ResultsError, end_of
+from rpg.results.messages import Note, ResultsError, end_of, listed
 from rpg.results.run_settings import differing, settings
 from rpg.results.runs import RunLog, load_runs, not_of_one_kind
-from rpg.results.samples import read_samples
+from rpg.results.samples import PROBLEM, read_samples
 
 LEVEL = 0.95
-PROBLEM = ["input", "gts"]  # columns of verl's samples that identify a problem
 LETTERS = 600  # shown characters of a problem or response
 
 
@@ -51,6 +50,8 @@ def load_side(path: Path) -> Side:
     """
     loaded, notes = load_runs([path], lambda metric: metric in REWARDS or is_validation(metric))
     runs = sorted(loaded, key=seeds_of)
+    if unknown := [run.name for run in runs if not run.config and len(runs) > 1]:
+        raise ResultsError(f"{path}: {unknown[0]} has no config.yaml, so it may be another setting; give one run")
     if several := differing([settings(run.config) for run in runs]):
         raise ResultsError(
             f"{path}: its {len(runs)} runs differ by more than their seeds ({', '.join(list(several)[:5])}); "
@@ -72,8 +73,12 @@ def compare(first_side: Side, second_side: Side) -> tuple[list[dict[str, Any]], 
     first, second = first_side.runs, second_side.runs
     single = len(first) == len(second) == 1
     accuracies = [[run.accuracies() for run in group] for group in (first, second)]
-    for benchmark in accuracies[0][0]:
-        if all(benchmark in curves for side in accuracies for curves in side):
+    for benchmark in dict.fromkeys(name for side in accuracies for curves in side for name in curves):
+        lacking = [run.name for runs, side in zip((first, second), accuracies, strict=True)
+                   for run, curves in zip(runs, side, strict=True) if benchmark not in curves]  # fmt: skip
+        if lacking:
+            notes.append(Note(f"{benchmark} is not compared: {listed(lacking)} did not validate it", left_out=True))
+        else:
             lasts = [[float(curves[benchmark].iloc[-1]) for curves in side] for side in accuracies]
             paired = paired_problems(first_side.samples, second_side.samples, benchmark) if single else []
             differences.append({"outcome": f"{benchmark} accuracy", **difference(first, second, lasts, paired)})
@@ -107,7 +112,8 @@ def difference(
     """Return the means of both sides' `values` and their difference, second minus first.
 
     `interval` is the 95 % interval: over seeds, paired if both sides have the same, else over the differences of
-    `problems`; `over` says which. None without either. `clear`: whether it excludes 0.
+    `problems`; `over` says which. None without either. `clear`: whether it excludes 0 and has a width, which that of
+    equal differences has not.
     """
     means = [float(np.mean(side)) for side in values]
     interval, over = None, ""
@@ -119,7 +125,7 @@ def difference(
             interval, over = t_interval(*values), "seeds"
     elif len(problems) > 1:
         interval, over = t_interval(problems), "problems, paired"
-    clear = interval is not None and not interval[0] <= 0 <= interval[1]
+    clear = interval is not None and interval[0] < interval[1] and not interval[0] <= 0 <= interval[1]
     summary = {"first": means[0], "second": means[1], "difference": means[1] - means[0]}
     return {**summary, "interval": interval, "over": over, "clear": clear}
 
@@ -160,10 +166,14 @@ def paired_problems(first: pd.DataFrame, second: pd.DataFrame, benchmark: str) -
 
 
 def side_by_side(first: pd.DataFrame, second: pd.DataFrame, count: int) -> list[dict[str, str]]:
-    """Return up to `count` problems that only one of two runs solves, with answer key and both responses."""
-    first_rows, second_rows = (samples.drop_duplicates(PROBLEM) for samples in (first, second))
-    both = first_rows.merge(second_rows, on=PROBLEM, suffixes=("_first", "_second"))
-    differ = both.loc[both["acc_first"] != both["acc_second"], [*PROBLEM, "output_first", "output_second"]]
+    """Return up to `count` problems that only one of two runs ever solves, with answer key and best answers."""
+    best = [
+        samples.astype({"acc": float}).sort_values("acc", ascending=False).drop_duplicates(PROBLEM).sort_index()
+        for samples in (first, second)
+    ]
+    both = best[0].merge(best[1], on=PROBLEM, suffixes=("_first", "_second"))
+    differ = both.loc[(both["acc_first"] > 0) != (both["acc_second"] > 0)]
+    differ = differ[["input_first", "gts_first", "output_first", "output_second"]]
     differ.columns = ["problem", "answer_key", "first", "second"]
     return differ.head(count).astype(str).to_dict("records")
 
@@ -177,7 +187,7 @@ def show(report: dict[str, Any]) -> None:
     for outcome in report["differences"]:
         means = [f"{outcome[side]:.4f}" for side in ("first", "second")]
         value = Text(f"{outcome['difference']:+.4f}", style="bold" if outcome["clear"] else "")
-        interval = "unknown: one run per side"
+        interval = "unknown: one run on a side"
         if outcome["interval"]:
             interval = "{:+.4f} to {:+.4f}, over {}".format(*outcome["interval"], outcome["over"])
         table.add_row(outcome["outcome"], *means, value, interval)

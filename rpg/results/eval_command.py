@@ -71,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
         overrides.append(f"{KEYS['val_n']}={args.samples}")
     if args.files:
         overrides.append(override(KEYS["val_files"], [file.absolute() for file in args.files]))
+        overrides.append(f"{KEYS['val_samples']}=-1")  # of the training's files, which may be larger
     if args.train:
         overrides.append(override(KEYS["train_files"], [args.train.absolute()]))
     command = command_of(script, checkpoint, out, [*overrides, *args.overrides])

@@ -15,9 +15,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "checkpoint", type=Path, metavar="CKPT", help="run directory (its newest complete one) or global_step_N in it"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="default: CKPT/global_step_N/hf")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="default: hf in the global_step_N directory")
     parser.add_argument(
-        "--ranks", type=int, metavar="N", help="write a checkpoint for N ranks (GPUs x nodes) to resume from instead"
+        "--ranks",
+        type=int,
+        metavar="N",
+        help="write a checkpoint for N ranks (GPUs x nodes) into --out instead, to resume from",
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from rpg.config.keys import KEYS, ROWS
-from rpg.dotted import leaves
+from rpg.dotted import leaves, value_at
 from rpg.logged import ALL_GROUPS, BATCH
 from rpg.names import ACCURACY, BEST, CLIPPED_TOKENS, EFFECTIVE_SAMPLE_SIZE, ENTROPY, RESPONSE_LENGTH, TRAINING_REWARD
 from rpg.results.messages import NAME, listed, shortened
@@ -35,7 +35,8 @@ def measured_by(number: str, config: dict[str, Any], logged: Collection[str]) ->
         rows = [row for row in rows if row.key not in OF_THE_PENALTY]
     settings = {row.key: setting(config, row.name) for row in rows}
     if number in (ACCURACY, TRAINING_REWARD):
-        settings["reward function"] = judge_of_config(config)
+        name = value_at(config, f"{KEYS['reward_options']}.function")
+        settings["reward function"] = ", ".join(filter(None, [judge_of_config(config), name]))
         settings |= {
             f"{KEYS['reward_options']}.{key}": value
             for key, value in leaves(setting(config, "reward_options") or {})
@@ -43,14 +44,12 @@ def measured_by(number: str, config: dict[str, Any], logged: Collection[str]) ->
         }
     if number == TRAINING_REWARD and setting(config, "filters") and ALL_GROUPS not in logged:
         settings["groups"] = "kept by algorithm.filter_groups"
-    return {key: _shown(value) for key, value in settings.items()}
-
-
-def _shown(value: Any) -> str:
-    """Return the text of a value; of files only the names, because a data set may lie in several places."""
-    values = value if isinstance(value, list) else [value]
-    texts = [PurePath(item).name if isinstance(item, str) and "/" in item else str(item) for item in values]
-    return ", ".join(texts)
+    for key in (KEYS["train_files"], KEYS["val_files"]):
+        if files := settings.get(key):  # only their names, because a data set may lie in several places
+            settings[key] = [PurePath(file).name for file in ([files] if isinstance(files, str) else files)]
+    return {
+        key: ", ".join(map(str, value)) if isinstance(value, list) else str(value) for key, value in settings.items()
+    }
 
 
 def different(number: str, measured: Iterable[tuple[str, dict[str, str]]]) -> list[str]:

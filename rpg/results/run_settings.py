@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-from rpg.config.fingerprint import of_today
 from rpg.config.keys import ACTOR, DISTINGUISHING, KEYS, REF, row_of
 from rpg.dotted import below, leaves, value_at
 from rpg.rewards import OURS
@@ -46,7 +45,7 @@ def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
     """
     kept = {
         key: repr(value)
-        for key, value in of_today(dict(leaves(config))).items()
+        for key, value in leaves(config)
         if (seeds or not key.endswith("seed")) and distinguishes(key) and value != {}
     }
     if config:

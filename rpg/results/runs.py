@@ -16,7 +16,7 @@ from rpg.config.fingerprint import HISTORY
 from rpg.config.keys import KEYS, by_name
 from rpg.data.readers import DataError, parse_json
 from rpg.files.atomic import CONFIG, ENVIRONMENT, LEFT_OUT
-from rpg.logged import VALIDATED, training_reward
+from rpg.logged import ALL_GROUPS, BATCH, VALIDATED
 from rpg.registry.datasets import benchmark_of
 from rpg.registry.labels import method_of, method_of_name
 from rpg.results import measures
@@ -157,8 +157,9 @@ class RunLog:
 
     @property
     def training_reward(self) -> pd.Series:
-        """The mean reward of training responses by step, of all groups if it is logged; may be empty."""
-        return self.series(training_reward(self.metrics))
+        """The mean reward of training responses by step, of all groups where the filter logs it; may be empty."""
+        of_all, of_batches = self.series(ALL_GROUPS), self.series(BATCH)
+        return of_all.combine_first(of_batches) if len(of_all) else of_batches
 
     def validations(self, variable: Literal["acc", "reward"]) -> dict[str, str]:
         """Return metric of the log -> data_source, for the metrics val-core/<data_source>/<variable>/mean@k."""

@@ -4,6 +4,7 @@ Samples are in the run's validation/<step>.jsonl, one JSON object per sample, wi
 the log's only one, else that of the validation file (data.val_files) that contains the sample's problem.
 """
 
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from rpg.rewards.extract import ANSWER_END
 RESAMPLES = 2000
 SHOWN_PROBLEMS, SHOWN_LETTERS = 5, 1500  # shown of a run on the page
 FIELDS = frozenset({"input", "gts", "output", "acc"})  # required fields of a sample
+PROBLEM = "input, gts"  # column that identifies a problem: its input and ground truth, which may be any JSON value
 TOLERANCE = 1e-4  # rounding difference between a logged accuracy and the mean of its samples
 
 
@@ -64,7 +66,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def read_samples(run: RunLog, step: int) -> tuple[pd.DataFrame, list[Note]]:
-    """Return the samples of the validation at `step`, one per row, with data_source, and notes.
+    """Return the samples of the validation at `step`, one per row, with data_source and PROBLEM, and notes.
 
     The frame is empty if the run wrote none.
 
@@ -80,13 +82,17 @@ def read_samples(run: RunLog, step: int) -> tuple[pd.DataFrame, list[Note]]:
             raise ValueError(f"acc is {line['acc']!r:.60}")
         return line if line.keys() >= FIELDS else {key: line[key] for key in FIELDS}  # KeyError names the missing field
 
-    file = run.directory / "validation" / f"{step}.jsonl"
+    folder = run.directory / "validation"  # also of a run that was moved
+    if not folder.is_dir():
+        folder = Path(setting(run.config, "samples_dir") or folder)
+    file = folder / f"{step}.jsonl"
     logged = {source: run.series(metric).get(step) for metric, source in run.validations("acc").items()}
     logged = {source: value for source, value in logged.items() if value is not None}
     notes: list[Note] = []
     samples = pd.DataFrame(read_lines(file, sample)[0] if file.exists() and logged else [], dtype=object)
     if samples.empty:
-        return pd.DataFrame(columns=[*FIELDS, "data_source"]), notes
+        return pd.DataFrame(columns=[*FIELDS, "data_source", PROBLEM]), notes
+    samples[PROBLEM] = [json.dumps(problem) for problem in zip(samples["input"], samples["gts"], strict=True)]
     if len(logged) == 1:
         [samples["data_source"]] = logged
     else:
@@ -176,15 +182,15 @@ def has_few_shot(run: RunLog) -> bool:
     """Return whether a validation file that is still there has few-shot prompts, whose rows say how an answer ends."""
     files = setting(run.config, "val_files") or []
     here = [name for name in ([files] if isinstance(files, str) else files) if Path(name).is_file()]
-    schemas = [pq.ParquetFile(name).schema for name in here]
+    schemas = [pq.ParquetFile(name).schema for name in here if Path(name).suffix == ".parquet"]
     columns = {schema.column(index).path for schema in schemas for index in range(len(schema))}
     return f"extra_info.{ANSWER_END}" in columns
 
 
 def samples_of_problems(samples: pd.DataFrame) -> Samples:
-    """Sum the samples of each problem; a problem is an input with its ground truth."""
+    """Sum the samples of each problem."""
     accuracies = samples["acc"].astype(float)
-    sums = accuracies.groupby([samples["input"], samples["gts"].astype(str)], sort=False).agg(["sum", "size"])
+    sums = accuracies.groupby(samples[PROBLEM], sort=False).agg(["sum", "size"])
     return Samples(tuple(sums["sum"]), tuple(map(int, sums["size"])), bool(accuracies.isin([0, 1]).all()))
 
 
@@ -200,7 +206,7 @@ def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, flo
     answers: dict[tuple[str, str], list[tuple[int, str, float]]] = {}
     try:
         for step in chosen:
-            for sample in read_samples(run, step)[0].drop_duplicates(["input", "gts"]).to_dict("records"):
+            for sample in read_samples(run, step)[0].drop_duplicates(PROBLEM).to_dict("records"):
                 problem = str(sample["input"]), str(sample["gts"])
                 if problem in answers or len(answers) < SHOWN_PROBLEMS:
                     response = end_of(sample["output"], SHOWN_LETTERS)

@@ -53,7 +53,9 @@ def run(args: argparse.Namespace) -> int:
         )
         raise ResultsError(f"--{flags[0]} requires {use}; leave it out")
     if rows := [path for path in args.runs if path.suffix == ".parquet" and not args.reward]:
-        raise ResultsError(f"{rows[0]}: is no run; give --reward FILE, and its rows are tried on that function")
+        raise ResultsError(
+            f"{rows[0]}: is a data file, not a run; add --reward FILE to try a reward function on its rows"
+        )
     if tries:
         return try_reward(args.reward, args.runs, args.responses, args.rows or 5, args.function, args.keywords)
     if missing := [file for file in args.files or () if not file.is_file()]:

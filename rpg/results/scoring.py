@@ -19,19 +19,20 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from rpg.config.keys import KEYS
-from rpg.dotted import put
-from rpg.files.atomic import CONFIG, ENVIRONMENT
+from rpg.config.keys import FUNCTION, KEYS
+from rpg.dotted import put, value_at
+from rpg.files.atomic import CONFIG, ENVIRONMENT, LEFT_OUT
 from rpg.results.messages import Note, ResultsError
 from rpg.results.run_settings import setting
 from rpg.results.runs import METRICS, RunLog, read_mapping
-from rpg.results.samples import has_few_shot, read_samples, rows_of
+from rpg.results.samples import PROBLEM, has_few_shot, read_samples, rows_of
 from rpg.results.try_reward import options_of
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
 from rpg.rewards.user_function import USUAL_NAME, RewardError, as_score, find_reward
 from rpg.rewards.user_reward import ADAPTER
 
 SCORED_FROM = "scored_from"  # key in environment.json: the scored run
+WHY = "why it has no score"  # column: why an answer has no score, else None
 
 
 def score_run(run: RunLog, judge: str | None, out: Path) -> list[Note]:
@@ -44,11 +45,14 @@ def score_run(run: RunLog, judge: str | None, out: Path) -> list[Note]:
     """
     if out.exists() and SCORED_FROM not in (read_mapping(file) if (file := out / ENVIRONMENT).is_file() else {}):
         raise ResultsError(f"{out}: has content that `rpg score` did not write; give another --out")
+    config = _config(run, judge, out)
+    if out.exists() and value_at(read_mapping(out / CONFIG), FUNCTION) != value_at(config, FUNCTION):
+        raise ResultsError(f"{out}: has verdicts of another reward function or other keywords; give another --out")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent) as folder:  # created only when complete
         partial = Path(folder) / out.name
         (partial / "validation").mkdir(parents=True)
-        lines, notes, logged = [], [], run.validations("acc")
+        lines, failures, notes, logged = [], [], [], run.validations("acc")
         for step in run.metrics[list(logged)].dropna(how="all").index:
             try:
                 samples, left_out = scored(run, step, judge)
@@ -59,7 +63,10 @@ def score_run(run: RunLog, judge: str | None, out: Path) -> list[Note]:
             if samples.empty:
                 notes.append(Note(f"no samples of step {step}; the step is left out", left_out=True))
                 continue
-            _write_lines(partial / "validation" / f"{step}.jsonl", samples.to_dict("records"))
+            saved = samples.drop(columns=[PROBLEM, WHY]).to_dict("records")
+            _write_lines(partial / "validation" / f"{step}.jsonl", saved)
+            failed = samples.loc[samples[WHY].notna(), ["data_source", WHY]].to_dict("records")
+            failures += [{"step": int(step), "data_source": row["data_source"], "why": row[WHY]} for row in failed]
             right = {metric: samples.loc[samples["data_source"] == source, "acc"] for metric, source in logged.items()}
             means = {metric: float(accuracies.mean()) for metric, accuracies in right.items() if len(accuracies)}
             lines.append({"step": step, "data": means})
@@ -67,7 +74,9 @@ def score_run(run: RunLog, judge: str | None, out: Path) -> list[Note]:
             texts = (note.text for note in (*run.notes, *notes))
             raise ResultsError("; ".join([*texts, "`rpg eval --judge` evaluates a checkpoint again"]))
         _write_lines(partial / METRICS, lines)
-        (partial / CONFIG).write_text(yaml.safe_dump(_config(run, judge, out), sort_keys=False), encoding="utf-8")
+        if failures:
+            _write_lines(partial / LEFT_OUT, failures)
+        (partial / CONFIG).write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
         environment = {**run.environment, "judge": judge or run.judge, SCORED_FROM: str(run.path)}
         (partial / ENVIRONMENT).write_text(json.dumps(environment, indent=2) + "\n", encoding="utf-8")
         if out.exists():
@@ -79,12 +88,17 @@ def score_run(run: RunLog, judge: str | None, out: Path) -> list[Note]:
 def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, list[Note]]:
     """Return a validation's samples with the judge's verdicts, and notes; without the length penalty, not saved.
 
+    An answer without a score counts as wrong, as in a run, and WHY says why.
+
     Raises ResultsError for samples that cannot be read, assigned to a data_source or scored.
     """
     samples, notes = read_samples(run, step)
     function = partial(compute_score, judge=judge) if judge else reward_of(run)
     needs_rows = not (judge or run.judge in JUDGES) or has_few_shot(run)
     rows = rows_of(run, set(samples["input"]), f"by {judge or run.judge}") if needs_rows else {}
+    if unknown := sum(not rows[text] for text in samples["input"]) if needs_rows else 0:
+        text = f"step {step}: {unknown} of {len(samples)} answers are scored without extra_info"
+        notes = [*notes, Note(f"{text}: their problem is in none of data.val_files; give --files", left_out=True)]
 
     def score(answer: Any) -> Score | str:
         extra = next((row["extra_info"] for row in rows.get(answer.input, []) if "extra_info" in row), None)
@@ -100,13 +114,12 @@ def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, lis
         hint = f"; without --judge {run.judge} scores them, as in the run" if judge and run.judge not in JUDGES else ""
         raise ResultsError(f"step {step}: {type(error).__name__}: {error}{hint}") from error
     failed = [verdict for verdict in verdicts if isinstance(verdict, str)]
+    if failed and len(failed) == len(verdicts):
+        raise ResultsError(f"step {step}: no sample has a score: {failed[0]}")
     if failed:
-        notes = [
-            *notes,
-            Note(f"step {step}: {len(failed)} of {len(verdicts)} samples without a score: {failed[0]}", True),
-        ]
-    has_score = [not isinstance(verdict, str) for verdict in verdicts]
-    samples, kept = samples[has_score], [verdict for verdict in verdicts if not isinstance(verdict, str)]
+        text = f"step {step}: {len(failed)} of {len(verdicts)} samples without a score count as wrong: {failed[0]}"
+        notes = [*notes, Note(text, left_out=True)]
+    kept = [{"score": 0.0, "acc": 0.0, WHY: one} if isinstance(one, str) else {**one, WHY: None} for one in verdicts]
     return samples.assign(**pd.DataFrame(kept, index=samples.index)), notes
 
 
@@ -156,4 +169,6 @@ def _config(run: RunLog, judge: str | None, out: Path) -> dict[str, Any]:
 
 
 def _write_lines(path: Path, objects: list[dict[Any, Any]]) -> None:
-    path.write_text("".join(json.dumps(line) + "\n" for line in objects), encoding="utf-8")
+    """Write JSON lines without the numbers that a line lacks: pandas fills them with NaN, which JSON does not have."""
+    kept = ({key: value for key, value in line.items() if value == value} for line in objects)
+    path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")

@@ -110,7 +110,7 @@ def _marks(line: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> dict[str, A
 
 
 def _noise(line: dict[Any, Any], rival: dict[Any, Any], column: str) -> float:
-    """Return half the interval of two values' difference, over seeds, or problems of a single run; infinite without."""
+    """Return half the interval of a difference, over seeds or a single run's problems; infinite if unknown or 0."""
     errors = []
     for one in (line, rival):
         if f"{column}_se" in one:
@@ -119,7 +119,7 @@ def _noise(line: dict[Any, Any], rival: dict[Any, Any], column: str) -> float:
             errors.append(((one["last_high"] - one["last_low"]) / (2 * 1.96), one["problems"] - 1 or 1))
         else:
             return math.inf
-    return half_width(errors)
+    return half_width(errors) or math.inf
 
 
 def build_table(runs: Sequence[RunLog], notes: Sequence[Note] = (), paper: Table | None = None) -> Table:
@@ -246,6 +246,10 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
         if len(series) == 1 and own_samples:
             line["last_low"], line["last_high"] = own_samples[0].interval()
             line["problems"] = len(own_samples[0].total)
+        if 0 < len(own_samples) < len(series):
+            text = f"{label}: no pass@k of {name}: samples of {len(own_samples)} of {len(series)} runs only"
+            notes.append(Note(text, left_out=True))
+            own_samples = []
         k = min((run_samples.k for run_samples in own_samples), default=1)
         if k > 1 and all(run_samples.binary for run_samples in own_samples):
             for n in dict.fromkeys([*(2**power for power in range(k.bit_length())), k]):

@@ -72,8 +72,8 @@ class Watched:
 
     @property
     def ended(self) -> bool:
-        """Whether the last planned step is logged."""
-        return bool(self.run and self.run.planned_steps and self.run.last_step >= self.run.planned_steps)
+        """Whether the last planned step is logged; of an evaluation, anything."""
+        return bool(self.run and self.run.planned_steps and not self.run.stopped_early)
 
     @property
     def interrupted(self) -> bool:

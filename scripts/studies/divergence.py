@@ -59,6 +59,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             policy = Path(folder) / "hf"
             checkpoint, _ = find_checkpoint(run)
+            if checkpoint.name != f"global_step_{last.stem}":
+                raise ValueError(f"{last}: its answers are not of the newest checkpoint, {checkpoint}")
             export(checkpoint / "actor", policy)
             kl = kl_of_responses(policy, initial, samples)
         error = kl.std().item() / len(kl) ** 0.5

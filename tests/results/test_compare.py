@@ -41,6 +41,29 @@ def test_two_runs_are_paired_over_problems(tmp_path: Path, capsys: pytest.Captur
     assert len(compared(capsys, first, second, "--answers", 3)["answers"]) == 3
 
 
+def test_any_ground_truth_identifies_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Null, as of tasks that only a rule scores, and a list; the first of two answers does not decide."""
+    for name, accuracies in (("a", (1, 0, 0, 0)), ("b", (0, 1, 0, 0))):
+        write_run(tmp_path / name, 1, list(accuracies), reward=0.1)
+        answers = [{"input": "p", "gts": truth, "output": f"{name}", "acc": acc}
+                   for truth, acc in zip((None, None, [1], [1]), accuracies, strict=True)]  # fmt: skip
+        runs.write_samples(tmp_path / name, 10, answers)
+    accuracy, _ = (report := compared(capsys, tmp_path / "a", tmp_path / "b"))["differences"]
+    assert accuracy["over"] == "problems, paired"
+    assert report["answers"] == []  # both solve one of two
+    assert main(["table", str(tmp_path / "a")]) == 0
+    assert "0.2500 [0.00, 0.50]" in capsys.readouterr().out
+
+
+def test_a_benchmark_of_one_side_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for name in ("a", "b"):
+        write_run(tmp_path / name, 1, [0, 1], reward=0.1)
+    with (tmp_path / "b" / "metrics.jsonl").open("a") as log:
+        log.write(json.dumps({"step": 11, "data": {"val-core/other/acc/mean@1": 0.5}}) + "\n")
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
+    assert "other is not compared: rpg_urkl1" in capsys.readouterr().err
+
+
 def test_seeds_are_paired_where_they_are_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     for seed, one, other in ((1, 0.1, 0.2), (2, 0.2, 0.35), (3, 0.3, 0.4)):
         write_run(tmp_path / "a" / str(seed), seed, [0, 1], reward=one)

@@ -62,6 +62,30 @@ def score(*arguments: object) -> int:
     return main(["score", *map(str, arguments)])
 
 
+def test_an_answer_without_a_score_counts_as_wrong(tmp_path, capsys):
+    """As in a run, and also in later tables; another function does not overwrite the verdicts."""
+    run_dir = saved_run(tmp_path / "run", "release")
+    (reward := tmp_path / "mine.py").write_text("""
+def strict(response, answer):
+    if "8" in response:
+        raise ValueError("an eight")
+    return {"score": 1.0, "acc": 1.0, "length": len(response)}
+
+def lenient(response, answer):
+    return 1.0
+""")
+    assert score(run_dir, "--reward", reward, "--function", "strict") == 1
+    assert "3 of 12 samples without a score count as wrong" in capsys.readouterr().out
+    scored = run_dir / "judge-mine.py"
+    assert "NaN" not in (scored / "validation" / "0.jsonl").read_text()
+    main(["table", str(scored)])
+    shown = capsys.readouterr().out
+    assert "0.7500 [" in shown
+    assert "failed rewards: 9" in shown
+    assert score(run_dir, "--reward", reward, "--function", "lenient") == 2
+    assert "has verdicts of another reward function" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("before", "judge", "expected"), [("verified", "release", RELEASE), ("release", "verified", VERIFIED)]
 )
