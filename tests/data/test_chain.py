@@ -23,15 +23,6 @@ def test_the_problems_are_reasoning_gyms():
     assert hashlib.sha256(text.encode()).hexdigest() == DIGEST
 
 
-def test_terms_have_their_signs():
-    assert chain.terms_of("State the final answer to the following arithmetic problem: 0 - 4 + 8 - 7 =") == [
-        0,
-        -4,
-        8,
-        -7,
-    ]
-
-
 def test_every_solution_is_right_and_half_of_them_are_worked_out(problems):
     texts = [chain.solution(problem) for problem in problems]
     for problem, text in zip(problems, texts, strict=True):

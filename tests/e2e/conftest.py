@@ -18,7 +18,7 @@ import pytest
 from filelock import FileLock
 
 from rpg.run import cleanup
-from tests.terminal import Terminal
+from tests.terminal import Terminal, with_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY = ROOT / "runs" / "toy"
@@ -139,14 +139,7 @@ class Run:
 
     def processes(self) -> list[psutil.Process]:
         """Return living processes with this run's mark in their environment."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-            except (psutil.NoSuchProcess, psutil.AccessDenied):
-                continue
-        return found
+        return with_environment(MARK, self.mark)
 
     def survivors(self, patience: float = 120) -> list[str]:
         """Return command lines of this run's processes that live `seconds` after the driver's end."""

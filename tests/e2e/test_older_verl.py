@@ -1,6 +1,5 @@
 """The whole stack on the oldest verl of the tier "system"."""
 
-import importlib.util
 import json
 import os
 import zipfile
@@ -8,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from scripts import verl_matrix
 from tests.e2e import short_run
-from tests.e2e.conftest import ROOT
 
 VERSION = "0.9.0"
-SPEC = importlib.util.spec_from_file_location("verl_matrix", ROOT / "scripts/verl_matrix.py")
-verl_matrix = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(verl_matrix)
 
 
 @pytest.mark.e2e

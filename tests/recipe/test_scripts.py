@@ -4,7 +4,6 @@ The scripts' arguments are read from their text and composed in this process; tw
 """
 
 import csv
-import importlib.util
 import os
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from rpg.names import DIVERGENCES
 from rpg.registry import recipe
 from rpg.registry.labels import method_of, method_of_name
 from rpg.registry.scripts import FOLDERS, listed, parse
+from scripts import make_recipe
 from tests.builders.launch_scripts import COVER, RECIPE, SCRIPTS, arguments, composed, cover
 
 RELEASE = list(csv.DictReader(open(Path(__file__).with_name("release_settings.csv"))))  # noqa: SIM115
@@ -66,9 +66,6 @@ def unset_environment():
 
 
 def test_the_made_files_are_those_of_the_table():
-    spec = importlib.util.spec_from_file_location("make_recipe", RECIPE.parents[1] / "scripts/make_recipe.py")
-    make_recipe = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(make_recipe)
     made = make_recipe.files()
     stale = [path.name for path, content in made.items() if not path.is_file() or path.read_text() != content]
     assert not stale, "python scripts/make_recipe.py"

@@ -92,9 +92,6 @@ def measure(path: str, names: list[str]) -> None:
         worker.save_checkpoint(training.directory, None, SAVE_AFTER, None)
         metrics.append(training.iterate(SAVE_AFTER))
         ended = training.weights()
-        handed = {}
-        if name == "lora":  # in the order of verl's update_weights
-            handed = {done: dict(engine.get_per_tensor_param(base_sync_done=done)[0]) for done in (True, False)}
         worker.load_checkpoint(training.directory)
         repeated = training.iterate(SAVE_AFTER)
         state = [part for entry in engine.optimizer.state.values() for part in entry.values() if torch.is_tensor(part)]
@@ -104,7 +101,6 @@ def measure(path: str, names: list[str]) -> None:
             "initial": initial,
             "ended": ended,
             "again": training.weights(),
-            "handed": handed,
             "dtypes": {part.dtype for part in (*engine.module.parameters(), *state)},
             "placements": [str(part) for part in next(engine.module.parameters()).placements],
         }
@@ -207,21 +203,3 @@ def test_two_ranks_files_written_for_four_are_the_four_ranks_own(path, name):
         if "extra_state" not in file.name:  # random states, of which two ranks have two
             pair = [local(torch.load(root / file, weights_only=False)) for root in (again, expected)]
             torch.testing.assert_close(*pair, rtol=0, atol=0, equal_nan=True)
-
-
-def test_the_rollout_gets_the_base_model_and_the_adapter(path):
-    """What verl hands to vLLM at the first update: adapter and base model, gathered and in vLLM's names."""
-    lora = load(path, "lora-of-4")
-    prefix = "actor base_model.model."
-    base = {name.removeprefix(prefix): part for name, part in lora["initial"].items() if "lora_" not in name}
-    for name, part in lora["handed"][False].items():
-        assert torch.equal(part, base[name]), name  # also after training: the base model stays
-    assert lora["handed"][False].keys() == base.keys()
-    adapter = {
-        name.removeprefix("actor ").replace(".default.", "."): part
-        for name, part in lora["ended"].items()
-        if "lora_" in name
-    }
-    assert lora["handed"][True].keys() == adapter.keys()
-    assert all(torch.equal(part, adapter[name]) for name, part in lora["handed"][True].items())
-    assert any(part.abs().max() > 0 for name, part in adapter.items() if "lora_B" in name)

@@ -183,11 +183,6 @@ class TestSettings:
         spec = adapter.spec_from_actor_config("rpg_ufkl", config)
         assert spec == LossSpec.parse("rpg_ufkl", clip_low=0.2, clip_high=0.28, clip_c=10.0, **ours)
 
-    def test_verls_plain_config_gets_the_papers_values(self):
-        """Plain main_ppo works with only loss_mode set."""
-        config = actor_config(policy_loss=PolicyLossConfig(loss_mode="rpg_rf_urkl"))
-        assert adapter.spec_from_actor_config("rpg_rf_urkl", config).kl_coef == 1e-4
-
 
 @pytest.mark.parametrize(
     ("config", "said"),

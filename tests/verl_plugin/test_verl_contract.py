@@ -1,20 +1,14 @@
 """The installed verl passes scripts/check_verl.py."""
 
-import importlib.util
 import inspect
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 import yaml
 from verl.workers.config import PolicyLossConfig
 
 from rpg.verl_plugin.config import RPGPolicyLossConfig
-
-SCRIPT = Path(__file__).parents[2] / "scripts/check_verl.py"
-SPEC = importlib.util.spec_from_file_location("check_verl", SCRIPT)
-check_verl = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(check_verl)
+from scripts import check_verl
 
 
 @pytest.mark.parametrize("question", ["missing_imports", "changed_signatures", "unknown_keys"])

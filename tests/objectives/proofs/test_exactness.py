@@ -102,22 +102,3 @@ def test_algorithm_1_as_printed_loses_the_gradient_of_the_forward_kl(divergence)
     torch.testing.assert_close(ours, exact, rtol=1e-10, atol=1e-12)
     lost = (printed - exact).norm() / exact.norm()
     assert lost.item() == pytest.approx(1.0 if divergence in ("fkl", "ufkl") else 0.0, abs=1e-10)
-
-
-@pytest.mark.parametrize("divergence", DIVERGENCES)
-def test_the_kl_turns_a_step_into_the_natural_gradient(divergence):
-    """Appendix B: near pi_old, J's maximum is at the step F^-1 grad E[A] / beta, F the Fisher information."""
-    generator = torch.Generator().manual_seed(2)
-    logits, advantages = torch.randn(2, 5, generator=generator, dtype=torch.float64)
-    old = logits.log_softmax(0)
-    fisher = old.exp().diag() - old.exp().outer(old.exp())
-    natural = torch.linalg.pinv(fisher) @ (fisher @ advantages)  # fisher @ A is grad E[A] by the logits
-    beta = 1e4  # the step is 1 / beta: its error of second order is 1e-4 of it
-    theta = logits.clone()
-    spec = LossSpec.parse(f"rpg_{divergence}", kl_coef=beta, clip_scope="none")
-    for _ in range(3):  # Newton's method with the Hessian at pi_old, beta F
-        theta = theta.detach().requires_grad_()
-        loss, _ = token_loss(spec, log_prob=theta.log_softmax(0), old_log_prob=old, advantages=advantages)
-        (slope,) = torch.autograd.grad((old.exp() * loss).sum(), theta)
-        theta = theta - torch.linalg.pinv(beta * fisher) @ slope
-    torch.testing.assert_close((theta.detach() - logits) * beta, natural, rtol=1e-3, atol=1e-3)
