@@ -9,7 +9,12 @@ from rpg.diagnostics import Findings
 from rpg.names import ADVANTAGES, KL_SCOPES, LOSSES, MOVING_REFERENCES
 from rpg.registry.methods import BOUNDS
 
-BY_RESPONSE = ("sapo", "geo_mean")  # losses of verl that ignore loss_agg_mode: they average over responses
+BY_RESPONSE = ("sapo",)  # a loss of verl that ignores loss_agg_mode: it averages over responses
+BY_MICRO_BATCH = {  # losses of verl that depend on how a mini-batch is split into micro-batches
+    "geo_mean": "averages over each micro-batch, and micro-batches are summed: the gradient grows with their number",
+    "clip_cov": "chooses tokens in each micro-batch, at least one",
+    "kl_cov": "chooses tokens in each micro-batch, at least one",
+}
 USUAL_BETA = 1e-4  # rpg_trainer.yaml's default; methods with another coefficient do not change it
 
 
@@ -153,9 +158,12 @@ def bounds_of_the_loss(run: RunConfig) -> Findings:
 def aggregation_of_the_loss(run: RunConfig) -> Findings:
     """The loss reads loss_agg_mode; divided by a length, it has a constant one (warnings).
 
-    Without a constant the gradient depends on how a mini-batch is split.
+    Otherwise the gradient depends on how a mini-batch is split.
     """
     s = run.settings
+    if s.loss in BY_MICRO_BATCH:
+        remedy = "choose another loss, or compare runs with equal micro-batches only"
+        yield s.finding("loss", BY_MICRO_BATCH[s.loss], remedy, "warning")
     if s.loss in BY_RESPONSE and s.aggregation != "seq-mean-token-mean":
         message = f"is not read by {s.shown('loss')}, which verl averages over responses, each with the same weight"
         yield s.finding("aggregation", message, "set it to seq-mean-token-mean", "warning")

@@ -8,6 +8,7 @@ from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Findings
 from rpg.names import LOSSES, MOVING_REFERENCES
 
+OVER_THE_BATCH = ("rpg_batchmean", "reinforce_plus_plus", "reinforce_plus_plus_baseline")  # in their statistics
 UNWEIGHTED = ("bypass_mode",)  # the loss of verl that has its own weights and ignores rollout_is_weights
 
 
@@ -105,6 +106,9 @@ def separate_rollouts(run: RunConfig) -> Findings:
     if s.reference in MOVING_REFERENCES:
         wrong = f"{separately} would be renewed in the middle of a batch, of which verl trains one part after another"
         yield s.error("reference", wrong, "set it to old or fixed, or take schedule=async")
+    if s.estimator in OVER_THE_BATCH:
+        wrong = f"{separately} takes its mean over {s.mini_batch} prompts: verl trains a batch part by part"
+        yield s.finding("estimator", wrong, "take schedule=async, or another estimator", "warning")
     if s.hybrid is False and s.reference != "old":
         wrong = f"{separately} puts the reference into another process than the actor ({s.shown('reference')})"
         yield s.error("hybrid", wrong, f"set it to true, or {KEYS['reference']}=old")

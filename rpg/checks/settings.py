@@ -9,11 +9,16 @@ from collections.abc import Sequence
 from rpg.config.keys import KEYS, Settings
 from rpg.config.run_config import RunConfig, logs_to
 from rpg.config.user_code import SOCKETS, is_ours
-from rpg.diagnostics import Findings
+from rpg.diagnostics import Diagnostic, Findings
+from rpg.dotted import leaves
 from rpg.verl_plugin.schedule_free import OPTIMIZER, PACKAGE, asked_for
 
 METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl's name of the reward
 SEPARATE = "separate_async"
+UNREAD = {  # by verl's V1 trainer with FSDP, or overwritten; with their defaults
+    "balances": True, "over_samples": 0, "pf_ppo": False, "samples_rollouts": True, "groups_prefixes": False,
+    "freezes_vision": False, "optimizer_steps": -1, "clip_both": 0.2, "critic_warmup": 0,
+}  # fmt: skip
 PADS = "verl would pad the batch with made-up samples"
 
 
@@ -21,7 +26,7 @@ def mini_batches(run: RunConfig) -> Findings:
     """The mini-batch divides the batch; otherwise verl pads it with made-up samples."""
     s = run.settings
     if s.batch % s.mini_batch:
-        remedy = "make one a multiple of the other, the mini-batch the smaller"
+        remedy = "choose a mini-batch size that divides the batch size"
         yield s.error("mini_batch", f"does not divide {s.shown('batch')}; {PADS}", remedy)
 
 
@@ -30,7 +35,7 @@ def ranks(run: RunConfig) -> Findings:
     s, (name, size) = run.settings, sequence_parallel(run.settings)
     devices = s.gpus * s.nodes
     if devices % size:
-        yield s.error(name, f"does not divide {_devices(s)}")
+        yield s.error(name, f"does not divide {_devices(s)}", "set it to a divisor of that number")
     elif s.mini_batch * s.n % (devices // size):
         what = f"times {s.shown('n')} responses are not divided by the ranks ({s.gpus} x {s.nodes} GPUs / "
         yield s.error("mini_batch", f"{what}{size}); {PADS}", "raise it, or use fewer GPUs")
@@ -144,13 +149,16 @@ def resumption(run: RunConfig) -> Findings:
 
 
 def saving(run: RunConfig) -> Findings:
-    """Checkpoints have the weights; they are saved as verl's FSDP does: neither asynchronously nor to HDFS."""
+    """Checkpoints have weights, optimizer and schedule; they are saved neither asynchronously nor to HDFS."""
     s = run.settings
     for name in ("save_contents", "load_contents"):
         contents = getattr(s, name)
         if isinstance(contents, list) and "model" not in contents:
             wrong = "lacks model: a run would resume at a later step with the initial weights"
             yield s.error(name, wrong, "add model")
+    if isinstance(s.load_contents, list) and not s.val_only and not {"optimizer", "extra"} <= {*s.load_contents}:
+        wrong = "lacks optimizer or extra: after a resume moments, warm-up or random numbers would start anew"
+        yield s.finding("load_contents", wrong, "add them", "warning")
     if s.saves_async is True:
         wrong = "is a Megatron option; FSDP saves synchronously, and verl then does not update its tracker"
         yield s.error("saves_async", wrong, "remove it")
@@ -179,11 +187,22 @@ def validation(run: RunConfig) -> Findings:
 
 
 def unread(run: RunConfig) -> Findings:
-    """Keys that only verl's older trainer reads have their defaults."""
+    """Keys that verl 0.9.1's V1 trainer with FSDP does not read, or overwrites, have their defaults."""
     s = run.settings
-    for name, default in (("balances", True), ("over_samples", 0), ("pf_ppo", False)):
+    for name, default in UNREAD.items():
         if getattr(s, name) not in (None, default):
-            yield s.error(name, "is not read by verl's V1 trainer", "remove it")
+            remedy = f"set {KEYS['clip_low']} and {KEYS['clip_high']}" if name == "clip_both" else "remove it"
+            yield s.error(name, "is not read by verl's V1 trainer", remedy)
+    if s.warmup_ratio and s.warmup_steps > 0:
+        yield s.error("warmup_ratio", f"is not read with {s.shown('warmup_steps')}", f"set {KEYS['warmup_steps']}=-1")
+    if s.response_cut not in (None, s.response):
+        wrong = f"would cut responses at another length than {s.shown('response')}"
+        yield s.error("response_cut", wrong, f"set {KEYS['response']} only")
+    for name in ("old_reward", "old_reward_model", "old_sandbox"):
+        for key, value in leaves(getattr(s, name) or {}):
+            if value not in (None, {}):
+                wrong = "is a key of older verl, which 0.9.1 does not read"
+                yield Diagnostic(f"{KEYS[name]}.{key}", value, wrong, f"set reward.{KEYS[name]}.{key}")
 
 
 def lora(run: RunConfig) -> Findings:

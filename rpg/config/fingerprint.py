@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rpg.config.keys import KEYS, ROWS, Key, row_of
+from rpg.config.keys import KEYS, ROWS, row_of
 from rpg.config.run_config import RunConfig
 from rpg.config.user_code import is_ours, source
 from rpg.diagnostics import ABSENT, Diagnostic, Refused, shown
@@ -28,15 +28,6 @@ TOKENIZER_FILES = ("*token*.json", "chat_template*", "vocab.*", "merges.txt", "*
 HASH = re.compile("[0-9a-f]{64}")
 SAMPLE = 2**20  # bytes at either end of a weights file; reading all of a large model takes minutes
 SCHEDULE = f"{KEYS['lr'].rpartition('.')[0]} (length of its schedule)"
-
-
-def of_today(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's settings by dotted key with those that its version lacked."""
-    loss = KEYS["loss"].rpartition(".")[0]  # a section that only an RPG loss fills
-    rows: list[Key] = [row for row in ROWS.values() if row.before is not ABSENT]
-    if KEYS["kl_coef"] not in settings:
-        rows = [row for row in rows if not below(row.key, [loss])]
-    return {**{row.key: row.before for row in rows}, **settings}
 
 
 def defining(run: RunConfig) -> dict[str, Any]:
@@ -86,7 +77,7 @@ def _sampled(files: Iterable[Path]) -> str | None:
 
 def comparable(settings: dict[str, Any]) -> dict[str, Any]:
     """Return a fingerprint as it is recorded now; an own reward is known by its content, wherever the file is."""
-    settings = of_today(settings)
+    settings = dict(settings)
     if f"{KEYS['reward']} (content)" in settings:
         settings.pop(KEYS["reward_file"], None)
     return settings

@@ -118,7 +118,6 @@ class Key:
         opens: whether verl opens it as a path: written without ~ and without a / at its end.
         code: whether it is a file of the user's that decides what is trained, known by its content.
         shards: "model" or "optimizer" if a checkpoint's files of it load only with the value that saved them.
-        before: the value that acted in versions without the key; ABSENT for a key as old as the fingerprint.
         switch: key of the switch without which the section has no effect.
     """
 
@@ -132,7 +131,6 @@ class Key:
     opens: bool = False
     code: bool = False
     shards: Literal["model", "optimizer", ""] = ""
-    before: Any = ABSENT
     switch: str = ""
 
 
@@ -156,6 +154,15 @@ class Settings:
     balances: Verl = at("trainer.balance_batch")
     over_samples: Verl = at(f"{ROLLOUT}.over_sample_rate")
     pf_ppo: Verl = at("algorithm.use_pf_ppo")
+    samples_rollouts: Verl = at(f"{ROLLOUT}.do_sample")
+    groups_prefixes: Verl = at(f"{ACTOR}.use_prefix_grouper")
+    freezes_vision: Verl = at(f"{ACTOR}.freeze_vision_tower")
+    clip_both: Verl = at(f"{ACTOR}.clip_ratio")
+    critic_warmup: Verl = at("trainer.critic_warmup")
+    response_cut: Verl = at(f"{ROLLOUT}.response_length")
+    old_reward: Verl = at("custom_reward_function")
+    old_reward_model: Verl = at("reward_model")
+    old_sandbox: Verl = at("sandbox_fusion")
     sequence_parallel: PositiveInt = at(f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size")
     sequence_parallel_old: PositiveInt = at(f"{ACTOR}.ulysses_sequence_parallel_size")  # deprecated; counts if above 1
     tensor_parallel: PositiveInt = at(f"{ROLLOUT}.tensor_model_parallel_size")
@@ -222,11 +229,11 @@ class Settings:
     estimator: Line = at("algorithm.adv_estimator", named="gae")
     divergence: Literal[DIVERGENCES] = at("rpg.divergence")  # type: ignore[valid-type]
     beta: NonNegativeFloat = at("rpg.kl_coef")
-    kl_scope: Literal[KL_SCOPES] = at("rpg.kl_scope", before="token")  # type: ignore[valid-type]
-    rho_bound: RhoBound = at("rpg.rho_bound", before=2.0)
+    kl_scope: Literal[KL_SCOPES] = at("rpg.kl_scope")  # type: ignore[valid-type]
+    rho_bound: RhoBound = at("rpg.rho_bound")
     kl_coef: NonNegativeFloat | None = at(f"{LOSS}.kl_coef", named=None)
-    loss_kl_scope: Literal[KL_SCOPES] | None = at(f"{LOSS}.kl_scope", named=KL_SCOPES[0], before="token")  # type: ignore[valid-type]
-    loss_rho_bound: RhoBound | None = at(f"{LOSS}.rho_bound", before=2.0)
+    loss_kl_scope: Literal[KL_SCOPES] | None = at(f"{LOSS}.kl_scope", named=KL_SCOPES[0])  # type: ignore[valid-type]
+    loss_rho_bound: RhoBound | None = at(f"{LOSS}.rho_bound")
     clip_scope: Literal[CLIP_SCOPES] | None = at(f"{LOSS}.clip_scope", named=CLIP_SCOPES[0])  # type: ignore[valid-type]
     clip_branch: Literal[CLIP_BRANCHES] | None = at(f"{LOSS}.clip_branch", named=CLIP_BRANCHES[0])  # type: ignore[valid-type]
     z_old: PositiveFloat | None = at(f"{LOSS}.z_old", named=1.0)
@@ -309,7 +316,7 @@ class Settings:
     val_files: Files = at("data.val_files", "look", evaluation=True, opens=True, measures=(ACCURACY,))
     train_samples: Verl = at("data.train_max_samples")
     prompt_key: Line = at("data.prompt_key")
-    truncation: Literal["left", "right", "middle", "error"] = at("data.truncation", measures=PROMPTS)
+    truncation: Literal["left", "right", "middle", "error"] = at("data.truncation")
     template_kwargs: Verl = at("data.apply_chat_template_kwargs", measures=PROMPTS)
     filters_prompts: Verl = at("data.filter_overlong_prompts")
     filter_workers: Verl = at("data.filter_overlong_prompts_workers", "speed")
@@ -387,8 +394,8 @@ class Settings:
     directory: FilePath = at("trainer.default_local_dir", "output")
     hdfs_directory: str | None = at("trainer.default_hdfs_dir", "output")
     data_dir: FilePath = at("rpg.data_dir", "output")
-    samples_dir: FilePath | None = at("trainer.validation_data_dir", "output")
-    rollout_dir: Verl = at("trainer.rollout_data_dir", "output")
+    samples_dir: FilePath | None = at("trainer.validation_data_dir", "output", opens=True)
+    rollout_dir: FilePath | None = at("trainer.rollout_data_dir", "output", opens=True)
     loggers: Loggers = at("trainer.logger", "output", evaluation=True)
     console: Literal["full", "progress"] = at("rpg.console", "output")
     logged_samples: Verl = at("trainer.log_val_generations", "output")
