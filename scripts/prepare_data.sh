@@ -66,6 +66,8 @@ local_copy() { # prints the --from arguments for NAME, or nothing
 
 number=0
 failed=()
+# rpg ends with an ordinary exit code after Ctrl-C, so that the next set would begin
+trap 'echo "prepare_data: interrupted; the same command goes on" >&2; exit 130' INT
 build() { # NAME [extra arguments of `rpg data build`]
   local name=$1 from
   shift

@@ -8,7 +8,10 @@ try() { # WHAT COMMAND...
     shift
     number=$((number + 1))
     log=$directory/$number.log
-    "$@" >"$log" 2>&1 || verdict=FAIL
+    set +e # in a list with || the command's own set -e would be off, and its last line alone would decide
+    (set -e; "$@") >"$log" 2>&1
+    (($? == 0)) || verdict=FAIL
+    set -e
     figures=$(sed -n 's/^\(.*[^a-z]\)\{0,1\}figure: //p' "$log" | paste -sd ';' | sed 's/;/; /g')
     printf '%4d s  %-4s  %s%s\n' $((SECONDS - began)) "$verdict" "$what" "${figures:+: $figures}"
     table+=("| $what | $verdict | $((SECONDS - began)) | $figures |")

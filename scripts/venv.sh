@@ -55,7 +55,8 @@ find_python() {
 
 # make_venv DIRECTORY: make an environment of $python with pip, unless it exists.
 make_venv() {
-    if [[ -x $1/bin/pip && $(version "$1/bin/python") == "$(version "$python")" ]]; then return; fi
+    # pip of a checkout that was moved does not start
+    if "$1/bin/pip" --version >/dev/null 2>&1 && [[ $(version "$1/bin/python") == "$(version "$python")" ]]; then return; fi
     if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
         "$python" -m venv --clear "$1"
     elif command -v uv >/dev/null; then # Ubuntu's Python comes without ensurepip
