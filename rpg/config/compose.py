@@ -51,6 +51,12 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
         Refused: another verl, a secret in the configuration, a wrong type or range.
     """
     notes = [f"warning: {problem}" for problem in version.unsupported()]
+    keys = [key_of(text) for text in overrides]
+    for variable, group in (("MODEL_PATH", "model"), ("TRAIN_FILE", "dataset"), ("TEST_FILE", "dataset")):
+        if os.environ.get(variable) and keys.count(group) > 1:  # the script's own, and the user's
+            notes.append(
+                f"warning: {variable}={os.environ[variable]} acts, not that of {group}=; unset it if not meant"
+            )
     for variable in VARIABLES:
         check_variable(variable, os.environ.get(variable))
     try:
@@ -63,8 +69,8 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
         if KEYS["overlong"] in reward:
             path, key = OmegaConf.select(config, KEYS["reward"]), KEYS["overlong"]
             notes.append(f"note: {key}=false, as the reward function is {path}; {key}=true adds the overlong penalty")
-        config = changed(config, {**reward, **library_settings(plain)})
-        config, about_the_name = named(config)
+        change(config, {**reward, **library_settings(plain)})
+        about_the_name = rename(config)
         resolved = resolve(config)
     except (HydraException, OmegaConfBaseException) as error:
         raise _bad_configuration(error) from error
@@ -89,41 +95,40 @@ def check_variable(name: str, text: str | None) -> None:
     check_text(name, text or "")
 
 
-def changed(config: DictConfig, changes: dict[str, Any]) -> DictConfig:
-    """Return a copy of a configuration with these values by dotted key; ABSENT removes a key."""
-    made = config.copy()
+def change(config: DictConfig, changes: dict[str, Any]) -> None:
+    """Set these values by dotted key; ABSENT removes a key."""
     for key, value in changes.items():
         if value is ABSENT:
             section, _, name = key.rpartition(".")
-            with open_dict(holder := OmegaConf.select(made, section)):
+            with open_dict(holder := OmegaConf.select(config, section)):
                 holder.pop(name)
         else:
-            OmegaConf.update(made, key, value, force_add=True)
-    return made
+            OmegaConf.update(config, key, value, force_add=True)
 
 
-def named(config: DictConfig) -> tuple[DictConfig, list[str]]:
-    """Return the configuration, renamed where it contradicts its launch script's name, and notes about that.
+def rename(config: DictConfig) -> list[str]:
+    """Rename the run where its configuration contradicts its launch script's name; return notes about that.
 
     A name that the user gave by trainer.experiment_name stays.
     """
     script = OmegaConf.select(config, KEYS["script"])
     if not isinstance(script, str):
-        return config, []
+        return []
     try:
         name = scripts.parse(script)
     except scripts.UnknownName as error:
-        return config, [f"note: {error}; the configuration was not compared with it"]
+        return [f"note: {error}; the configuration was not compared with it"]
     differences = contradictions(name, config)
     if not differences:
-        return config, []
+        return []
     run_name = OmegaConf.select(config, KEYS["run_name"])
     outcome = f"the run keeps its name {run_name}"
     if run_name == script:
         run_name = custom_name(script, differences)
-        config, outcome = changed(config, {KEYS["run_name"]: run_name}), f"run renamed to {run_name}"
+        outcome = f"run renamed to {run_name}"
+        change(config, {KEYS["run_name"]: run_name})
     notes = [f"warning: overrides contradict the script name {script}; {outcome}"]
-    return config, notes + [
+    return notes + [
         f"  {key} = {shown(value)} (the name says {shown(expected)})" for key, (expected, value) in differences.items()
     ]
 
@@ -205,7 +210,8 @@ def compose_config(overrides: list[str]) -> DictConfig:
                 entries = [file.stem for file in (CONFIG_DIR / parsed_override.key_or_group).glob("*.yaml")]
                 if entries and parsed_override.value() not in entries:
                     near = REMEDIES.get(text) or did_you_mean(str(parsed_override.value()), entries)
-                    raise BadSetting(f"{text}: no such entry; {near} There are {', '.join(sorted(entries))}") from error
+                    there = f"There are {', '.join(sorted(entries))}"
+                    raise BadSetting(f"{text}: no such entry; {near and f'{near} '}{there}") from error
                 if not parsed_override.is_add() and parsed_override.key_or_group not in known:
                     key = parsed_override.key_or_group
                     near = f"did you mean {KEYS[KNOWN_AS[key]]}?" if key in KNOWN_AS else did_you_mean(key, known)
