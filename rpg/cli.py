@@ -23,7 +23,7 @@ from rpg.verl_plugin import version
 COMMANDS = {  # name: package, what it does, an example
     "verify": ("objectives.proofs", "check every loss against the exact gradient of its objective", "rpg verify"),
     "data": ("data", "build and check training and evaluation files", "rpg data check data/*.parquet"),
-    "demo": ("toy", "build the toy model and data, train on this machine, show the result", "rpg demo"),
+    "demo": ("toy", "prepare a small model and data, train on this CPU, show the result", "rpg demo"),
     "list": ("registry", "list names of runs by size, method and task", "rpg list --size 1gpu --method RPG-URKL"),
     "train": (
         "run",

@@ -60,7 +60,8 @@ def needs(run: RunConfig, shape: Shape, device: float) -> Findings:
     """Compare memory and KV cache of a model of this shape with a device's bytes."""
     config = run.config
     phase, size = device_bytes(shape, config, run.devices, device)
-    remedy = "" if size <= device else "more devices, smaller token budgets, gpu_memory_utilization, or offloading"
+    smaller = f"lower {KEYS['actor_tokens']}, {KEYS['log_prob_tokens']} or {KEYS['memory_share']}"
+    remedy = "" if size <= device else f"use more GPUs, {smaller}, or set {KEYS['param_offload']}=true"
     estimate = f"about {size / GB:.3g} GB, in the {phase}; there are {device / GB:.3g} GB a device"
     yield Diagnostic("GPU memory", ABSENT, estimate, remedy, "ok" if size <= device else "error")
     count = kv_tokens(shape, config, device)

@@ -19,8 +19,8 @@ from rpg.registry.datasets import is_gym
 PATTERN = re.compile(r"[*?\[\]]|::")  # what datasets.load_dataset does not take literally
 
 BUILD = (
-    "build it with `rpg data build` (scripts/prepare_data.sh: all of the 7b and 4b scripts; "
-    "`rpg demo --prepare-only`: SmolLM2's sums, with --model toy the toy's)"
+    "check the path, or build it: bash scripts/prepare_data.sh (7b, 4b), `rpg data build gsm8k` (1gpu), "
+    "`rpg demo --prepare-only` (cpu; --model toy)"
 )
 TRAIN, VAL, FILTERED = KEYS["train_files"], KEYS["val_files"], KEYS["filters_prompts"]
 

@@ -58,9 +58,10 @@ def _model_here(run: RunConfig) -> Path | Diagnostic | None:
         return cached
     wrong = "is a file, not a directory" if os.path.exists(directory) else "no such directory"
     if not looks_local:
-        wrong += ", nor a model in the hub's cache (HF_HUB_OFFLINE is set)"
+        wrong += ", nor a model in the hub's cache; HF_HUB_OFFLINE (set by profile=cpu) forbids a download"
     made = "`rpg demo --prepare-only` makes SmolLM2, with --model toy the toy"
-    remedy = f"set MODEL_PATH to a Hugging Face model directory; {made}"
+    download = "" if looks_local else "HF_HUB_OFFLINE=0 to download it, or "
+    remedy = f"set {download}MODEL_PATH to a Hugging Face model directory; {made}"
     return run.settings.error("model", wrong, remedy)
 
 

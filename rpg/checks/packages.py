@@ -55,7 +55,7 @@ def gpu_builds(run: RunConfig) -> Findings:
         packages.append(f"vllm {vllm}")
     if packages:
         wrong = f"CPU builds in {sys.prefix}: {' and '.join(packages)}"
-        yield s.error("device", wrong, f"{ENVIRONMENT}; profile=cpu is for this one")
+        yield s.error("device", wrong, f"{ENVIRONMENT}, or use profile=cpu in this one")
 
 
 def _import_error(module: str) -> str | None:
@@ -76,7 +76,7 @@ def flash_attention(run: RunConfig) -> Findings:
     if run.cluster or s.attention != "flash_attention_2":
         return
     if reason := _import_error("flash_attn"):
-        remedy = f"bash scripts/setup_gpu.sh builds it, or {WITHOUT}"
+        remedy = f"{WITHOUT}, or install it: FLASH_ATTN_WHEEL=URL or FLASH_ATTN=1 bash scripts/setup_gpu.sh"
         yield s.error("attention", f"flash-attn cannot be imported ({reason})", remedy)
 
 
@@ -90,7 +90,7 @@ def cross_entropy(run: RunConfig) -> Findings:
         return
     if reason := _import_error("flash_attn.ops.triton.cross_entropy"):
         wrong = f"without flash-attn's cross-entropy ({reason}) verl processes the logits token by token"
-        remedy = f"set {KEYS['fused']}=true, or bash scripts/setup_gpu.sh builds flash-attn"
+        remedy = f"set {KEYS['fused']}=true, or install flash-attn: FLASH_ATTN=1 bash scripts/setup_gpu.sh"
         yield s.finding("fused", wrong, remedy, "warning")
 
 

@@ -39,7 +39,10 @@ def files(variable: str, default: str | list[str]) -> str | list[str]:
 def detected_memory() -> float:
     """Return the GB of the smallest visible GPU: GPU_MEMORY_GB, else what nvidia-smi reports, else 24."""
     if text := os.environ.get("GPU_MEMORY_GB"):
-        return float(text)
+        try:
+            return float(text)
+        except ValueError:
+            raise BadSetting(f"GPU_MEMORY_GB={text}: must be a number of GB, such as 24") from None
     return round(min((gpu.memory for gpu in visible()), default=24e9) / 1e9, 1)
 
 

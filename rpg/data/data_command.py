@@ -32,7 +32,7 @@ REPEATED = ", ".join(f"{row.repeat} for {name}" for name, row in PUBLISHED.items
 # option: kinds of sets that accept it, default, further arguments for argparse
 OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
     "--from": ((ONE_FILE, OWN), None, {"metavar": "FILE", "help": f"parquet, JSONL, JSON or CSV file; {OWN}: "
-               "also a folder with files train* and test*, or hub:NAME[:CONFIG]"}),
+               "also a folder with files train* and test*, or hub:OWNER/NAME[:CONFIG]"}),
     "--question": ((OWN,), None, {"metavar": "COLUMN", "help": "column of the question; FIELD.FIELD: nested"}),
     "--answer": ((OWN,), None, {"metavar": "COLUMN", "help": "column of the answer"}),
     "--name": ((OWN, GYM), None, {"metavar": "NAME", "dest": "files_name",

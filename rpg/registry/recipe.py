@@ -72,7 +72,7 @@ def find(script: str | Path) -> Script:
         raise UnknownScript(f"{script}: is not a script of recipe/rpg; start your own script with bash")
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.3)
     hint = f"; did you mean {near[0]}?" if near else ""
-    raise UnknownScript(f"{script}: not a script of recipe/rpg (rpg list){hint}")
+    raise UnknownScript(f"{script}: no run has this name; `rpg list` prints all{hint}")
 
 
 if __name__ == "__main__":

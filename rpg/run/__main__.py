@@ -20,8 +20,8 @@ def missing_packages() -> str | None:
             "activate the environment of requirement.txt there before `ray start --head`"
         )
     return (
-        f"{sys.executable} has no {missing}; activate the environment of bash scripts/setup_gpu.sh "
-        "(of bash scripts/setup.sh for profile=cpu), or set PYTHON=/path/to/python3"
+        f"{sys.executable} has no {missing}; install an environment with bash scripts/setup_gpu.sh (profile=cpu: "
+        "bash scripts/setup.sh) and activate it, or set PYTHON=/path/to/python3"
     )
 
 

@@ -80,7 +80,7 @@ def text(numbers: dict, length: int) -> str:
     size = {name: f"{numbers[name] / plan.GB:.3g} GB" for name in bytes_of}
     tokens = numbers["kv_tokens"]
     return "\n".join((
-        f"{numbers['run']}: {numbers['parameters'] / 1e9:.3g}e9 parameters on {numbers['gpus']} GPUs",
+        f"{numbers['run']}: {numbers['parameters'] / 1e9:.3g}e9 parameters; GPUs: {numbers['gpus']}",
         f"  GPU memory   {size['memory']} of {size['gpu_memory']}, in the {numbers['phase']}",
         f"  KV cache     {tokens} tokens a GPU: {tokens // length} sequences of full length",
         f"  host memory  {size['host_memory']} a node",

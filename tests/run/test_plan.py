@@ -136,7 +136,7 @@ def small(tmp_path, monkeypatch) -> Path:
 
 def test_the_command(small, capsys):
     assert main(["plan", SCRIPT]) == 0
-    assert "on 8 GPUs\n  GPU memory   " in capsys.readouterr().out
+    assert "GPUs: 8\n  GPU memory   " in capsys.readouterr().out
     assert main(["plan", SCRIPT, "reference=fixed", "--gpu", "a100-40", "--nodes", "2", "--json"]) == 0
     numbers = json.loads(capsys.readouterr().out)
     assert (numbers["gpus"], numbers["gpu_memory"], numbers["fits"]) == (16, 40e9, True)
