@@ -127,14 +127,14 @@ def refuse_another(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]
     raise Refused(
         [
             _changed_content(key, directory, run, ways)
-            if _is_hash(recorded) and _is_hash(current)
+            if is_hash(recorded) and is_hash(current)
             else Diagnostic(key, current, f"the run in {directory} has {shown(recorded)}", ways)
             for key, (recorded, current) in changed.items()
         ]
     )
 
 
-def _is_hash(value: Any) -> bool:
+def is_hash(value: Any) -> bool:
     """Return whether a value is the hash of a content, or a list of such."""
     values = value if isinstance(value, list) else [value]
     return bool(values) and all(isinstance(text, str) and HASH.fullmatch(text) for text in values)

@@ -20,7 +20,7 @@ from rpg.names import ACCURACY, TRAINING_REWARD
 from rpg.registry.datasets import benchmark_of
 from rpg.results.messages import Note, ResultsError, end_of, listed
 from rpg.results.run_settings import differing, settings
-from rpg.results.runs import RunLog, load_runs, not_of_one_kind
+from rpg.results.runs import RunLog, load_runs, not_of_one_kind, other_contents
 from rpg.results.samples import PROBLEM, read_samples
 
 LEVEL = 0.95
@@ -59,6 +59,7 @@ def load_side(path: Path) -> Side:
         )
     steps = [int(points.index[-1]) for points in runs[0].accuracies().values()]
     samples, left_out = read_samples(runs[0], max(steps, default=0))
+    notes += other_contents(str(path), runs)
     notes += [note.about(run.name) for run in runs for note in run.notes]
     notes += [note.about(runs[0].name) for note in left_out]
     return Side(runs[0].name if len(runs) == 1 else f"{path} ({len(runs)} runs)", runs, samples, notes)

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from rpg.config.fingerprint import HISTORY
+from rpg.config.fingerprint import HISTORY, is_hash
 from rpg.config.keys import KEYS, by_name
 from rpg.data.readers import DataError, parse_json
-from rpg.files.atomic import CONFIG, ENVIRONMENT, LEFT_OUT
+from rpg.files.atomic import CONFIG, ENVIRONMENT, FINGERPRINT, LEFT_OUT
 from rpg.logged import ALL_GROUPS, BATCH, VALIDATED
 from rpg.registry.datasets import benchmark_of
 from rpg.registry.labels import method_of, method_of_name
@@ -108,6 +108,7 @@ class RunLog:
         config: the resolved configuration, or {}. environment: environment.json, or {}.
         notes: what was left out, replaced or guessed.
         failed: (step, data_source) -> number of responses without a reward, by LEFT_OUT.
+        contents: hashes of its data, model and user's code, by fingerprint.json.
     """
 
     name: str
@@ -118,6 +119,7 @@ class RunLog:
     environment: dict[str, Any] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
     failed: Counter[tuple[int, str]] = field(default_factory=Counter)
+    contents: dict[str, Any] = field(default_factory=dict)
 
     @property
     def method(self) -> str:
@@ -196,6 +198,15 @@ def not_of_one_kind(number: str, runs: Sequence[tuple[str, RunLog]]) -> list[Not
     return [Note(text) for text in measures.different(number, measured)]
 
 
+def other_contents(label: str, runs: Sequence[RunLog]) -> list[Note]:
+    """Return a note if runs that count as seeds of one setting had files of other content."""
+    known = [run.contents for run in runs if run.contents]
+    keys = sorted({key for contents in known for key in contents})
+    if differ := [key for key in keys if any(contents.get(key) != known[0].get(key) for contents in known)]:
+        return [Note(f"{label}: its runs differ in {', '.join(differ)}, not in their seeds alone")]
+    return []
+
+
 def load_runs(paths: Iterable[Path], keep: Filter = lambda name: True) -> tuple[list[RunLog], list[Note]]:
     """Return the runs in `paths` and notes: run directories, folders of them, metrics files; each run once.
 
@@ -258,9 +269,10 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
     """
     metrics, notes = read_metrics(path, keep)
     directory = path.parent
-    config, environment = (
-        read_mapping(file) if (file := directory / name).exists() else {} for name in (CONFIG, ENVIRONMENT)
+    config, environment, fingerprint = (
+        read_mapping(file) if (file := directory / name).exists() else {} for name in (CONFIG, ENVIRONMENT, FINGERPRINT)
     )
+    contents = {key: value for key, value in fingerprint.items() if is_hash(value)}
     if not config:
         notes.append(Note("no config.yaml beside it: the method is read from the name, the planned steps are unknown"))
     name = setting(config, "run_name") or directory.resolve().name
@@ -272,7 +284,7 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
             more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
             notes.append(Note(f"{metric} is not finite at step {steps[0]}{more}; left out", left_out=True))
     failed, failures = read_failures(directory / LEFT_OUT)
-    run = RunLog(str(name), path, directory, metrics, config, environment, (*notes, *failures), failed)
+    run = RunLog(str(name), path, directory, metrics, config, environment, (*notes, *failures), failed, contents)
     accurate = set(run.validations("acc").values())
     for metric, source in run.validations("reward").items():
         if source not in accurate:

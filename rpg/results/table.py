@@ -5,10 +5,12 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
+from pathlib import PurePath
 from typing import Any, cast
 
 import pandas as pd
 
+from rpg.config.keys import KEYS
 from rpg.names import ACCURACY, BEST
 from rpg.registry.datasets import BENCHMARKS
 from rpg.registry.labels import order_of
@@ -16,7 +18,7 @@ from rpg.results import measures
 from rpg.results.comparison import half_width
 from rpg.results.messages import Note, ResultsError, listed
 from rpg.results.run_settings import differing, setting, settings
-from rpg.results.runs import RunLog, not_of_one_kind
+from rpg.results.runs import RunLog, not_of_one_kind, other_contents
 from rpg.results.samples import Samples, samples_at
 
 PAPER_JUDGE = "release"
@@ -42,12 +44,14 @@ class Table:
     Attributes:
         rows: unique label -> the row's runs ([] in the paper's tables), in display order.
         cells: one line per row and benchmark, with COLUMNS and pass@k.
+        setup: of the paper's tables the model and its tokens per response.
     """
 
     title: str
     rows: dict[str, list[RunLog]]
     cells: pd.DataFrame
     notes: list[Note] = field(default_factory=list)
+    setup: dict[str, Any] = field(default_factory=dict)
 
     @property
     def benchmarks(self) -> list[str]:
@@ -82,7 +86,8 @@ def paper_table(number: int) -> Table:
         raise ResultsError(f"table {number}: the paper has no such table of results; there are {known}")
     title = f"Paper, table {number}: {cells[0]['model']}, {cells[0]['context']} context"
     notes = [Note(f"{method}, {name}: {text}") for (at, method, name), text in ERRATA.items() if at == number]
-    return Table(title, {line["method"]: [] for line in cells}, _cells(cells), notes)
+    setup = {"model": cells[0]["model"], "response": int(cells[0]["context"].removesuffix("K")) * 1024}
+    return Table(title, {line["method"]: [] for line in cells}, _cells(cells), notes, setup)
 
 
 def _cells(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
@@ -183,6 +188,12 @@ def _compare(table: Table, paper: Table) -> None:
     if others := [judge for judge in table.judges if judge != PAPER_JUDGE]:
         text = f"the paper's judge is {PAPER_JUDGE}; differences from rows of {', '.join(others)} include the judge's"
         table.notes.append(Note(text))
+    runs = [run for group in table.rows.values() for run in group if run.config]
+    for name, printed_value in paper.setup.items():
+        values = {PurePath(str(setting(run.config, name))).name for run in runs}
+        if other := [value for value in sorted(values) if value.lower() != str(printed_value).lower()]:
+            text = f"the paper's {KEYS[name]} is {printed_value}, here it is {', '.join(other)}"
+            table.notes.append(Note(text))
     table.notes.extend(paper.notes)
 
 
@@ -221,6 +232,7 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
     lines, notes = [], []
     if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
         notes.append(Note(f"{label}: some runs have the same seed and differ by something else"))
+    notes += other_contents(label, group)
     measured = [measures.measured_by(number, group[0].config, group[0].metrics) for number in (ACCURACY, BEST)]
     accuracies = [run.accuracies() for run in group]
     samples = []
