@@ -190,7 +190,7 @@ def _compare(table: Table, paper: Table) -> None:
         table.notes.append(Note(text))
     runs = [run for group in table.rows.values() for run in group if run.config]
     for name, printed_value in paper.setup.items():
-        values = {PurePath(str(setting(run.config, name))).name for run in runs}
+        values = {PurePath(str(value)).name for run in runs if (value := setting(run.config, name)) is not None}
         if other := [value for value in sorted(values) if value.lower() != str(printed_value).lower()]:
             text = f"the paper's {KEYS[name]} is {printed_value}, here it is {', '.join(other)}"
             table.notes.append(Note(text))

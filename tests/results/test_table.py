@@ -218,6 +218,23 @@ def test_the_lead_of_two_seeds_is_measured_by_students_distribution(tmp_path):
     assert "**0." not in markdown(build_table(*load_runs([tmp_path])))
 
 
+def test_seeds_with_files_of_other_content_are_said(tmp_path):
+    """The reward changed between two seeds: same path, other hash."""
+    for seed, digest in ((1, "a" * 64), (2, "b" * 64)):
+        run = write_run(tmp_path / str(seed), records([0.5]), config("a", seed=seed))
+        (run / "fingerprint.json").write_text(json.dumps({"reward (content)": digest, "data.seed": seed}))
+    [note] = [note.text for note in build_table(*load_runs([tmp_path])).notes if "differ in" in note.text]
+    assert note == "RPG-URKL: its runs differ in reward (content), not in their seeds alone"
+
+
+def test_another_setup_than_the_papers_is_said(tmp_path):
+    settings = config("a")
+    settings["data"]["max_response_length"] = 8192
+    write_run(tmp_path, [(0, {"val-core/aime24/acc/mean@32": 0.5})], settings)
+    texts = [note.text for note in build_table(*load_runs([tmp_path]), paper=paper_table(8)).notes]
+    assert "the paper's data.max_response_length is 2048, here it is 8192" in texts
+
+
 def test_runs_of_different_lengths_and_estimators_have_no_common_rank(tmp_path):
     """Two steps against four: the longer run's 0.9 is not bold; an estimator of the user's makes another method."""
     own = config("own", loss="rpg_rf_urkl")
