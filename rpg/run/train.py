@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 PR_SET_CHILD_SUBREAPER = 36
 SHOWN_LINES = 15  # of run.log after a failure; its reason stays in view on a terminal of 24 lines
 STARTS = 3  # of a local Ray, whose node has 30 s to start, which a busy machine exceeds
+GRACE = 5.0  # seconds from SIGTERM to SIGKILL
 
 
 def train(run: RunConfig, server: "Preloaded | None") -> int:
@@ -206,11 +207,11 @@ def redirected(log: Path | None) -> Iterator[TextIO]:
             os.close(saved_out)
 
 
-def end_descendants(kept: "Preloaded | None" = None, grace: float = 5.0) -> None:
-    """End all living processes that this run started but the kept one: SIGTERM, then SIGKILL after `grace` seconds."""
+def end_descendants(kept: "Preloaded | None" = None) -> None:
+    """End all living processes that this run started but the kept one: SIGTERM, then SIGKILL after GRACE."""
     remaining = [child for child in psutil.Process().children(recursive=True) if not kept or child.pid != kept.pid]
     for end in (psutil.Process.terminate, psutil.Process.kill):
         for process in remaining:
             with contextlib.suppress(psutil.NoSuchProcess):
                 end(process)
-        _, remaining = psutil.wait_procs(remaining, timeout=grace)
+        _, remaining = psutil.wait_procs(remaining, timeout=GRACE)

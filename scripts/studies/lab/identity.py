@@ -32,22 +32,22 @@ class Difference(NamedTuple):
     dapo: float
 
 
-def differences(spread: float, kl_coef: float = KL_COEF, seed: int = 0) -> Difference:
+def differences(spread: float) -> Difference:
     """Compare the gradients for random policies and normal advantages; log w has standard deviation `spread`."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     logits, move, advantages = (
         torch.randn(POLICIES, VOCABULARY, generator=generator, dtype=torch.float64) for _ in range(3)
     )
     old = logits.log_softmax(-1)
     present = (old + spread * move).log_softmax(-1)
     unclipped = {
-        (kind, d): _slope(_token_loss(f"{kind}{d}", kl_coef=kl_coef, **scope), present, old, advantages)
+        (kind, d): _slope(_token_loss(f"{kind}{d}", kl_coef=KL_COEF, **scope), present, old, advantages)
         for kind, scope in (("rpg_", {"clip_scope": "none"}), ("rpg_rf_", {}))
         for d in DIVERGENCES
     }
     clip = {"clip_low": 0.2, "clip_high": 0.28, "clip_c": 10.0}
     trained = {
-        name: _slope(_token_loss(name, kl_coef=kl_coef, **clip), present, old, advantages)
+        name: _slope(_token_loss(name, kl_coef=KL_COEF, **clip), present, old, advantages)
         for form in ("rpg_{}", "rpg_rf_{}_clip_ppo")
         for name in map(form.format, DIVERGENCES)
     }
