@@ -65,7 +65,7 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
             if not isinstance(config.get(section), DictConfig):
                 raise BadSetting(f"{section}: must be a mapping; set its keys one by one, as {section}.KEY=VALUE")
         plain: dict[str, Any] = OmegaConf.to_container(config)  # type: ignore[assignment]
-        reward = reward_settings(plain, {key_of(text) for text in overrides})
+        reward = reward_settings(plain, keys)
         if KEYS["overlong"] in reward:
             path, key = OmegaConf.select(config, KEYS["reward"]), KEYS["overlong"]
             notes.append(f"note: {key}=false, as the reward function is {path}; {key}=true adds the overlong penalty")
