@@ -223,9 +223,12 @@ class Monitor(threading.Thread):
 
     def _read(self, elapsed: float) -> bool:
         """Show the complete lines written since the last read; return whether there were any."""
-        if not self.metrics.is_file() or self.metrics.stat().st_size == self._size:
+        try:
+            if not self.metrics.is_file() or self.metrics.stat().st_size == self._size:
+                return False
+            new = self._lines()[self._seen :]
+        except OSError:  # a network file system may fail for a moment; it is read again, and the limits hold
             return False
-        new = self._lines()[self._seen :]
         self._seen += len(new)
         for line in new:
             record = json.loads(line)

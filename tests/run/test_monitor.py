@@ -54,6 +54,16 @@ def test_what_ends_a_run(interrupts, tmp_path, monkeypatch, limits, metrics, cod
     assert terminal.getvalue() == ""
 
 
+def test_a_file_system_that_fails_for_a_moment_ends_no_run(tmp_path, monkeypatch):
+    monitor = Monitor(run_config({**LIMITS, **NINE}), tmp_path / "metrics.jsonl", io.StringIO(), lambda: None)
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "data": {}}\n')
+    with monkeypatch.context() as patch:
+        patch.setattr(type(tmp_path), "read_bytes", lambda path: (_ for _ in ()).throw(OSError(116, "stale handle")))
+        assert not monitor._read(0.0)
+    assert monitor._read(0.0)
+    assert monitor.progress == "step 1 of 9"
+
+
 def shown(tmp_path, records: list[dict], **settings) -> tuple[str, Monitor]:
     """Return what a run whose log has these steps shows without a terminal, and its monitor."""
     (tmp_path / "metrics.jsonl").unlink(missing_ok=True)
