@@ -2,7 +2,7 @@
 
 RUNS holds <any folders>/<run>/metrics.jsonl. The file has one line per run and step: run, method, METRICS, the
 accuracy of a validation, kl_to_initial where divergence.py wrote it, and `settings`, as JSON: the run's commit and
-configuration.
+configuration. Runs that only FILE has, of another machine, stay in it.
 """
 
 import json
@@ -70,6 +70,11 @@ def main() -> None:
     table["settings"] = table.run.map({run: json.dumps(own, sort_keys=True) for run, own in settings.items()})
     numbers = table.columns.difference(["run", "method", "settings", "step"])
     table[numbers] = table[numbers].astype("float32")
+    if target.exists():
+        earlier = pandas.read_parquet(target)
+        earlier = earlier[~earlier.run.isin(table.run)]
+        print(f"{target}: {earlier.run.nunique()} other runs stay in it", file=sys.stderr)
+        table = pandas.concat([earlier, table]).sort_values(["run", "step"], ignore_index=True)
     packed = pyarrow.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
     # one page for the settings, which are nearly equal: those of a hundred runs then take 60 KB
     parquet.write_table(packed, target, compression="zstd", compression_level=19, dictionary_pagesize_limit=2**25)
