@@ -106,7 +106,7 @@ class Reference:
         torch.save(written, directory / _file_name())
 
     def load(self, directory: Path) -> None:
-        """Restore what `save` wrote in this mode with the same number of ranks.
+        """Restore what `save` wrote with the same number of ranks; a fixed reference may begin to move.
 
         Raises:
             FileNotFoundError: the checkpoint holds no such reference.
@@ -120,7 +120,7 @@ class Reference:
                 "ranks: resume with those, or start over with trainer.resume_mode=disable"
             )
         written = torch.load(path, map_location="cpu", weights_only=True)
-        if self.settings.mode in MOVING:
+        if self.settings.mode in MOVING and "shards" in written:
             copy_shards(written["shards"], self.model.state_dict())
         elif self._crc32 != (before := written.get("crc32", "none, as it moved")):
             raise ValueError(

@@ -77,6 +77,15 @@ class TestFiles:
         with pytest.raises(ValueError, match=r"another pi_ref.*model.path or the files there have changed"):
             resumed.reference.load(tmp_path)
 
+    def test_a_fixed_reference_may_begin_to_move(self, group, tmp_path):
+        run = Run("fixed")
+        run.iterate(0)
+        run.reference.save(tmp_path)
+        resumed = Run("every_k")
+        resumed.reference.load(tmp_path)
+        assert resumed.reference.state == run.reference.state
+        assert equal(full_state(resumed.reference.model), full_state(run.reference.model))
+
     def test_mode_fixed_refuses_a_reference_that_moved(self, group, tmp_path):
         Run("every_k").reference.save(tmp_path)
         with pytest.raises(ValueError, match="another pi_ref"):
