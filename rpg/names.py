@@ -29,6 +29,9 @@ PI_OLD = ("recomputed", "behavior", "decoupled")  # choices of pi_old for rollou
 MOVING_REFERENCES = ("every_k", "kl_target")  # pi_ref is a model of its own that is renewed
 REFERENCES = ("old", "fixed", *MOVING_REFERENCES)
 
+# Entries of a model's config.json that change its logits behind the output layer; null and 1 change nothing
+LOGIT_CHANGES = ("final_logit_softcapping", "lm_head_multiplier", "logit_scale", "logits_scaling", "logits_soft_cap")
+
 # Numbers of tables and plots whose meaning depends on settings (`measures` in rpg/config/keys.py).
 ACCURACY, BEST, TRAINING_REWARD = "accuracy", "Best", "training reward"
 ENTROPY, RESPONSE_LENGTH = "entropy", "response length"

@@ -8,6 +8,7 @@ from rpg.checks.data import elsewhere
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Diagnostic, Findings
+from rpg.names import LOGIT_CHANGES
 
 
 def model_directory(run: RunConfig) -> Findings:
@@ -32,6 +33,9 @@ def model_directory(run: RunConfig) -> Findings:
         return
     if not isinstance(model_config, dict) or "model_type" not in model_config:
         yield s.error("model", "config.json has no model_type", "is this a Hugging Face model directory?")
+    elif s.fused and (changes := [name for name in LOGIT_CHANGES if model_config.get(name) not in (None, 1)]):
+        wrong = f"with {s.shown('model')}: verl's kernel leaves out {', '.join(changes)} of its config.json"
+        yield s.error("fused", f"{wrong}, and would train on other log-probs", "set it to false")
     if not any(directory.glob("tokenizer*")) and s.tokenizer is None:
         yield s.error("model", "no tokenizer files", f"save the tokenizer there, or set {KEYS['tokenizer']}")
     weights = [*directory.glob("*.safetensors"), *directory.glob("pytorch_model*.bin")]

@@ -103,7 +103,7 @@ class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
             return
         assert isinstance(self.actor, RPGActor)
         if self.config.model.get("use_fused_kernels"):
-            fused_head.refuse_adapter(self.actor.engine.module)
+            fused_head.refuse(self.actor.engine.module)
         rpg_config = self.config.rpg
         settings = ReferenceSettings(**rpg_config.reference)
         if settings.has_model and not self.config.model.get("lora_rank"):  # pi_ref of LoRA: the actor's base model

@@ -3,8 +3,10 @@
 verl shards the lm_head of such a model as a separate unit, whose weights are gathered only during its own forward pass.
 The fused kernel reads lm_head.weight without a forward pass and gets a shard: "got mixed torch.Tensor and DTensor".
 With this file, the lm_head of a model with the kernel belongs to the outermost unit, whose weights are gathered during
-the model's forward pass: 1.1 GB of bfloat16 for Qwen2.5-7B. An adapter of the lm_head, which the kernel would leave
-out without a word, is refused.
+the model's forward pass: 1.1 GB of bfloat16 for Qwen2.5-7B.
+
+The kernel reads that weight alone: what else a model does to its logits, or an adapter of the lm_head, it would leave
+out without a word, and train on other log-probs than the model's. Such a model is refused.
 
 It may go when tests/verl_plugin/test_packing.py passes for qwen2 with profile=gpu_sdpa without it.
 """
@@ -12,6 +14,8 @@ It may go when tests/verl_plugin/test_packing.py passes for qwen2 with profile=g
 import functools
 from collections.abc import Callable
 from typing import Any
+
+from rpg.names import LOGIT_CHANGES
 
 
 def install() -> None:
@@ -23,12 +27,16 @@ def install() -> None:
         fsdp_utils._select_fsdp2_wrap_targets = functools.partial(_units, original)
 
 
-def refuse_adapter(model: Any) -> None:
-    """Raise ValueError if a LoRA adapter is on the output layer, of which the kernel reads the base weight alone."""
-    if hasattr(model.get_output_embeddings(), "lora_A"):
+def refuse(model: Any) -> None:
+    """Raise ValueError for a model whose logits are more than its output layer's weight times the hidden states."""
+    head = model.get_output_embeddings()
+    changes = [name for name in LOGIT_CHANGES if getattr(model.config, name, None) not in (None, 1)]
+    changes += ["the adapter of lm_head"] if hasattr(head, "lora_A") else []
+    changes += ["the bias of lm_head"] if getattr(head, "bias", None) is not None else []
+    if changes:
         raise ValueError(
-            "actor_rollout_ref.model.use_fused_kernels=true: verl's kernel reads lm_head without its adapter; leave "
-            "lm_head out of actor_rollout_ref.model.target_modules and of the adapter, or set it to false"
+            f"actor_rollout_ref.model.use_fused_kernels=true: verl's kernel leaves out {', '.join(changes)}; set it to "
+            "false (an adapter: or leave lm_head out of actor_rollout_ref.model.target_modules)"
         )
 
 
