@@ -1,5 +1,6 @@
 """The check of the checkpoint to resume from."""
 
+import json
 from pathlib import Path
 
 from rpg.config.fingerprint import recorded_in
@@ -10,6 +11,7 @@ from rpg.files.integrity import REFERENCE, STEP, TRACKER, UNCHECKED, ranks_that_
 
 SHARDS = {"model": "model", "optimizer": "optim", "extra": "extra_state"}  # content -> kind in verl's file names
 CONTENTS = KEYS["load_contents"]
+UNITS = Path("transfer_queue/simple_storage/storage_unit_info.json")  # TransferQueue's list of storage units
 
 
 def checkpoint(run: RunConfig) -> Findings:
@@ -58,6 +60,11 @@ def _loadable(run: RunConfig, named: str, directory: Path) -> Findings:
         elif ranks not in sizes:
             wrong = f"{name} has no actor/{kind}_world_size_{ranks}_rank_*.pt, which {CONTENTS} asks for"
             yield s.error(named, wrong, f"take it out of {CONTENTS}, or {export}")
+    if s.schedule != "sync" and (directory / UNITS).is_file():
+        units = len(json.loads((directory / UNITS).read_bytes()))
+        if units != s.storage_units:
+            wrong = f"{name} holds a queue of {units} units, and TransferQueue loads it with {units} only"
+            yield s.error("storage_units", wrong, f"set it to {units}")
 
 
 def _of_another_model(run: RunConfig, directory: Path, with_optimizer: bool) -> Findings:

@@ -106,6 +106,9 @@ def reference(run: RunConfig) -> Findings:
             yield s.error(name, f"must be {wanted} {mode}")
         if s.reference != name and getattr(s, name) is not None:
             yield s.error(name, f"is not read {mode}", f"remove it, or use reference={name}")
+    if s.lora_path and (s.reference != "old" or s.kl_loss or s.kl_in_reward):
+        wrong = "with a KL to the initial policy: pi_ref would be the base model, and the run begins with this adapter"
+        yield s.error("lora_path", wrong, "merge it into the model, or leave the KL out (an rpg method, dapo)")
     if s.reference == "old":
         return
     for name in ("strategy", "ref_strategy"):
@@ -117,9 +120,6 @@ def reference(run: RunConfig) -> Findings:
     if s.reference in MOVING_REFERENCES and s.lora_rank:
         wrong = f"{mode}: pi_ref of an adapter is the base model, which cannot be renewed"
         yield s.error("lora_rank", wrong, f"set it to 0, or {KEYS['reference']} to old or fixed")
-    if s.lora_path:
-        wrong = f"{mode}: pi_ref would be the base model, and the run begins with this adapter"
-        yield s.error("lora_path", wrong, f"merge it into the model, or set {KEYS['reference']}=old")
     if not s.actor_packs and s.ref_micro_batch is None:
         yield s.error("ref_micro_batch", f"must be a number of sequences {mode}, as {KEYS['actor_packs']} is false")
 

@@ -141,8 +141,18 @@ def dynamic_sampling(run: RunConfig) -> Findings:
 
 
 def resumption(run: RunConfig) -> Findings:
-    """resume_from_path is set if, and only if, resume_mode is resume_path; verl ignores it otherwise."""
+    """resume_from_path is set if, and only if, resume_mode is resume_path; verl ignores it otherwise.
+
+    Nothing that a resume needs is drawn anew, or missing in a checkpoint.
+    """
     s = run.settings
+    for name in ("train_samples", "val_samples"):
+        if s.data_seed is None and getattr(s, name) > 0:
+            wrong = f"with {s.shown(name)}: each start, also a resume, would draw other rows"
+            yield s.error("data_seed", wrong, "set it to a number")
+    if s.kl_in_reward and s.kl_in_reward_control == "adaptive":
+        wrong = f"is in no checkpoint: a resume begins at {s.shown('kl_in_reward_coef')} again"
+        yield s.finding("kl_in_reward_control", wrong, "set it to fixed", "warning")
     if (s.resume_mode == "resume_path") != (s.resume_path is not None):
         remedy = f"set {KEYS['resume_mode']}=resume_path and name a run's global_step_N directory, or remove both"
         yield s.error("resume_path", f"does not agree with {s.shown('resume_mode')}", remedy)

@@ -244,7 +244,7 @@ class Settings:
     tau_pos: Verl = at(f"{ACTOR}.tau_pos", named=1.0)
     tau_neg: Verl = at(f"{ACTOR}.tau_neg", named=1.05)
     aggregation: Verl = at(f"{ACTOR}.loss_agg_mode", measures=(ENTROPY,), named="token-mean")
-    loss_scale: Verl = at(f"{ACTOR}.loss_scale_factor", named=None)
+    loss_scale: Verl = at(f"{ACTOR}.loss_scale_factor", measures=(ENTROPY,), named=None)
     entropy_coef: NonNegativeFloat = at(f"{ACTOR}.entropy_coeff", named=0)
     divided: Verl = at("algorithm.norm_adv_by_std_in_grpo", named=True)
     kl_loss: bool = at(f"{ACTOR}.use_kl_loss", named=False)
@@ -252,6 +252,7 @@ class Settings:
     kl_loss_coef: NonNegativeFloat = at(f"{ACTOR}.kl_loss_coef", named=0.001)
     kl_in_reward: bool = at("algorithm.use_kl_in_reward", named=False)
     kl_in_reward_kind: Verl = at("algorithm.kl_penalty", named="kl")
+    kl_in_reward_control: Literal["fixed", "adaptive"] = at("algorithm.kl_ctrl.type")
     kl_in_reward_coef: NonNegativeFloat = at("algorithm.kl_ctrl.kl_coef", named=0.001)
 
     # reference
@@ -272,7 +273,7 @@ class Settings:
 
     # schedule and pi_old
     schedule: Schedule = at("trainer.v1.trainer_mode", named="sync")
-    pi_old: Literal[PI_OLD] | None = at("rpg.pi_old", "length")  # type: ignore[valid-type]  # repeats other keys
+    pi_old: Literal[PI_OLD] | None = at("rpg.pi_old", "length", evaluation=True)  # type: ignore[valid-type]  # repeats other keys
     bypass: bool = at(f"{CORRECTION}.bypass_mode", named=False)
     weight: Literal["token", "sequence"] | None = at(
         f"{CORRECTION}.rollout_is", measures=(EFFECTIVE_SAMPLE_SIZE,), named=None
@@ -305,11 +306,11 @@ class Settings:
     agent_workers: PositiveInt = at(f"{ROLLOUT}.agent.num_workers", "speed")
     agent_loops: Verl = at(f"{ROLLOUT}.agent.agent_loop_config_path", code=True)
     weight_transfer: Verl = at(f"{ROLLOUT}.checkpoint_engine", "speed")
-    transfer_engine: Line = at(f"{ROLLOUT}.checkpoint_engine.backend", "speed")
+    transfer_engine: Line = at(f"{ROLLOUT}.checkpoint_engine.backend", "speed", evaluation=True)
     transfer_module: Line | None = at(f"{ROLLOUT}.checkpoint_engine.custom_backend_module", "speed")
     bucket: PositiveInt = at(f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes", "speed")
     external_lib: Line | None = at(f"{MODEL}.external_lib")
-    libraries: list[FilePath] = at("rpg.external_lib", "input")
+    libraries: list[FilePath] = at("rpg.external_lib", "input", evaluation=True)
 
     # data
     train_files: Files = at("data.train_files", "input", evaluation=True, opens=True, measures=(TRAINING_REWARD,))

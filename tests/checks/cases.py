@@ -52,6 +52,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("dynamic_sampling", ["algorithm.filter_groups.enable=true", "algorithm.filter_groups.metric=accuracy"], []),
     ("resumption", [RESUME], [f"{FROM}=null"]),
     ("resumption", [f"{FROM}=/x/global_step_1"], []),
+    ("resumption", ["data.val_max_samples=8", "data.seed=null"], []),
     ("saving", [f"{A}.checkpoint.async_save=true"], []),
     ("saving", ["trainer.default_hdfs_dir=hdfs://x/y"], []),
     (
@@ -75,6 +76,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("reference", ["reference=fixed", f"{A}.strategy=fsdp"], [f"{A}.strategy=fsdp", f"{REF}.strategy=fsdp"]),
     ("reference", ["reference=every_k", f"{M}.lora_rank=8"], []),
     ("reference", ["reference=fixed", f"{M}.lora_rank=8", f"{M}.lora_adapter_path=/a"], []),
+    ("reference", ["method=grpo", f"{M}.lora_rank=8", f"{M}.lora_adapter_path=/a"], []),
     ("reference", ["reference=fixed", f"{REF}.fsdp_config.fsdp_size=1"], []),
     (
         "reference",
@@ -149,6 +151,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("checkpoint", [f"{DIRECTORY}={{toy}}/two"], []),
     ("checkpoint", [RESUME, f"{FROM}={{toy}}/two/global_step_4"], []),
     ("checkpoint", [f"{DIRECTORY}={{toy}}/weights"], []),
+    ("checkpoint", ["schedule=async", "pi_old=behavior", f"{DIRECTORY}={{toy}}/ahead"], [f"{UNITS}=1"]),
     ("checkpoint", [f"{DIRECTORY}={{toy}}/one", "reference=every_k"], [f"{DIRECTORY}={{toy}}/one"]),
     (
         "files_fit",
@@ -209,6 +212,7 @@ WARNED: list[tuple[str, list[str], str | None]] = [
     ("beta_reaches_the_loss", ["rpg.kl_coef=3e-3", f"{A}.policy_loss.kl_coef=0.5"], "rpg.kl_coef=0.003: reaches no KL"),
     ("beta_reaches_the_loss", ["method=rfpp", "rpg.kl_coef=3e-3"], None),
     ("beta_reaches_the_loss", ["method=dapo", "rpg.kl_coef=0"], None),
+    ("resumption", ["method=kl_in_reward", "algorithm.kl_ctrl.type=adaptive"], "begins at algorithm.kl_ctrl.kl_coef="),
 ]
 
 # overrides of which no RunConfig can be made

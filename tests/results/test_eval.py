@@ -14,7 +14,7 @@ from rpg.config.compose import of_script
 from rpg.config.run_config import RunConfig
 from rpg.dotted import leaves
 from rpg.registry import recipe
-from rpg.results.evaluation import is_taken_over
+from rpg.results.evaluation import is_taken_over, overrides_of_run
 from rpg.rewards.user_reward import ADAPTER
 from tests.builders.checkpoints import write_complete, write_verl
 from tests.builders.runs import config, records, write_run
@@ -64,6 +64,25 @@ def test_a_run_is_evaluated_with_its_own_settings(tmp_path, capsys):
     assert "judge" not in here.get(f"{FUNCTION}.reward_kwargs")
     assert here.get("reward.reward_kwargs.overlong_buffer_cfg.enable") is False
     assert here.get("actor_rollout_ref.rollout.response_length") == 48
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        ["schedule=separate", "pi_old=decoupled"],
+        ["schedule=async", "pi_old=recomputed"],
+        ["optim=schedulefree", "reference=every_k"],
+        ["adapter=lora"],
+    ],
+)
+def test_no_choice_of_a_run_is_lost(tmp_path, chosen):
+    """An evaluation starts the run's trainer, loss and rollouts: what is left of its settings may only save or name."""
+    (tmp_path / "mine.py").write_text("")
+    script = recipe.find(NAME)
+    there = of_script(script, [*chosen, f"rpg.external_lib=[{tmp_path / 'mine.py'}]"])
+    here = of_script(script, overrides_of_run(script, there.copy(), []))
+    lost = {key for key, value in leaves(there.config) if here.get(key) != value}
+    assert lost <= {"trainer.experiment_name", "trainer.default_local_dir"}
 
 
 def test_flags_and_overrides_win(tmp_path, capsys):
