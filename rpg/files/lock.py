@@ -7,6 +7,7 @@ import shutil
 import socket
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, SoftFileLock, Timeout
@@ -50,6 +51,9 @@ def _holder(file: Path) -> str:
         holder = json.loads(file.read_bytes())
         return f"in use by process {holder['pid']} on {holder['host']}, since {holder['since']}"
     except (OSError, ValueError, KeyError, TypeError):  # the owner has not written it yet, or has just removed it
+        with suppress(OSError, ValueError):  # or it is a SoftFileLock's, which nothing removes if its host dies
+            pid, host, *_ = file.read_text().split("\n")
+            return f"in use by process {int(pid)} on {host}; if that has ended, remove {file}"
         return f"in use by another process ({file})"
 
 

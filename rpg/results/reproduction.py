@@ -21,6 +21,7 @@ from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Refused, printable
 from rpg.dotted import put
 from rpg.files.atomic import write_whole
+from rpg.files.integrity import Choice
 from rpg.files.lock import RUN, held_by
 from rpg.logged import is_validation
 from rpg.overrides import key_of, override
@@ -136,7 +137,8 @@ def refuse_another(run: PlannedRun) -> None:
     wrong = [
         f"{key} there {there!r:.60}, here {here!r:.60}"
         for key, (there, here) in different.items()
-        if here or not key.endswith(")")  # compare the files' contents only if they are here
+        # compare the files' contents only if they are here; a model that is elsewhere has a name for its config.json
+        if not key.endswith(")") or (here and (fingerprint.is_hash(here) or not fingerprint.is_hash(there)))
     ]
     if wrong:
         remedy = "give the overrides it had, or another --out"
@@ -156,10 +158,9 @@ def refusal(run: PlannedRun) -> str | None:
 
     For a cluster job it checks only the settings, because files and machine are the cluster's.
     """
-    config = copy.deepcopy(run.config)
-    put(config, KEYS["resume_mode"], "disable")  # otherwise all bytes of its checkpoints would be read
+    unread = Choice(None, (), None)  # otherwise all bytes of its checkpoints would be read
     try:
-        preflight.refuse(RunConfig(config), ["cheap"], ["settings"] if cluster() else preflight.SUBJECTS)
+        preflight.refuse(RunConfig(run.config, unread), ["cheap"], ["settings"] if cluster() else preflight.SUBJECTS)
     except Refused as refused:
         return str(refused)
     return None

@@ -16,6 +16,7 @@ from typing import Any
 from rpg.diagnostics import Refused
 from rpg.registry.recipe import home
 from rpg.run import signals
+from rpg.run.processes import exit_code
 from rpg.run.signals import IN_JOB
 from rpg.secrets import has_login, in_variables
 from rpg.verl_plugin.version import ALLOW
@@ -103,7 +104,7 @@ def submit(run: str, name: str | None, overrides: list[str]) -> int:
         print(f"error: RAY_ADDRESS={address}: {error}\nThe job may continue; {commands}", file=sys.stderr)
         return signals.FAILED
     print(f"job {job}: {info.status}: {info.message}", file=sys.stderr)
-    return signals.DONE if info.status == JobStatus.SUCCEEDED else info.driver_exit_code or signals.FAILED
+    return signals.DONE if info.status == JobStatus.SUCCEEDED else exit_code(info.driver_exit_code or signals.FAILED)
 
 
 def _running(client: Any, entrypoint: str, variables: dict[str, str]) -> str | None:
