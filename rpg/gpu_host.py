@@ -18,18 +18,19 @@ from pathlib import Path
 MIB = 2**20
 CUDA = 13  # of the torch that requirement.txt pins
 DRIVERS = {12: 525, 13: 580}  # CUDA's major version -> first driver (CUDA's release notes)
-QUERY = "--query-gpu=index,uuid,name,memory.total,driver_version"
+QUERY = "--query-gpu=index,uuid,name,memory.total,driver_version,mig.mode.current"
 
 
 @dataclass(frozen=True)
 class GPU:
-    """A line of nvidia-smi. memory: bytes."""
+    """A line of nvidia-smi. memory: bytes. parted: into instances (MIG), of which a process sees one."""
 
     index: int
     uuid: str
     name: str
     memory: int
     driver: str
+    parted: bool
 
 
 def present() -> list[GPU]:
@@ -38,8 +39,8 @@ def present() -> list[GPU]:
         command = ["nvidia-smi", QUERY, "--format=csv,noheader,nounits"]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
         lines = [[field.strip() for field in line.split(",")] for line in answer.splitlines() if line.strip()]
-        return [GPU(int(index), uuid, name, int(float(memory) * MIB), driver)
-                for index, uuid, name, memory, driver in lines]  # fmt: skip
+        return [GPU(int(index), uuid, name, int(float(memory) * MIB), driver, mig == "Enabled")
+                for index, uuid, name, memory, driver, mig in lines]  # fmt: skip
     except (OSError, subprocess.SubprocessError, ValueError):
         return []
 
@@ -48,10 +49,10 @@ def visible() -> list[GPU]:
     """Return the GPUs that CUDA_VISIBLE_DEVICES leaves to this process, in its order; without the variable all.
 
     As in CUDA, the list ends at its first entry that names no GPU, and a UUID may be abbreviated. A part of a GPU
-    (MIG-...) counts as no GPU here, because nvidia-smi gives only the whole one's memory. CUDA numbers unequal GPUs by
+    (MIG) counts as no GPU here, because nvidia-smi gives only the whole one's memory. CUDA numbers unequal GPUs by
     speed unless CUDA_DEVICE_ORDER=PCI_BUS_ID; nvidia-smi always by bus.
     """
-    gpus, wanted = present(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus, wanted = [gpu for gpu in present() if not gpu.parted], os.environ.get("CUDA_VISIBLE_DEVICES")
     if wanted is None:
         return gpus
     chosen: list[GPU] = []

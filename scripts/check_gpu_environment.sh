@@ -33,8 +33,8 @@ dry_runs() { # as a shell with this environment active would
     local script attention
     for script in recipe/rpg/7b/run_dapo_7b.sh recipe/rpg/7b/run_rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28.sh \
         recipe/rpg/4b/run_rpg_4b_ufkl1e-4_8k.sh recipe/rpg/4b/run_grpo_corrected_4b_2k.sh; do
-        for attention in null sdpa; do
-            DRY_RUN=1 VIRTUAL_ENV=$env bash "$script" "attention=$attention" | grep -q '^actor_rollout_ref:'
+        for attention in '' attention=sdpa; do
+            DRY_RUN=1 VIRTUAL_ENV=$env bash "$script" ${attention:+"$attention"} | grep -q '^actor_rollout_ref:'
         done
     done
 }

@@ -18,16 +18,19 @@ from rpg.config.resolvers import detected_memory
 from rpg.config.run_config import RunConfig
 
 ROOT = Path(__file__).parents[2]
-# index, UUID, name, MiB, driver
-LINES = ["0, GPU-aaaa1111, NVIDIA H100 80GB HBM3, 81559, {0}", "1, GPU-bbbb2222, NVIDIA RTX 4090, 24564, {0}"]
+# index, UUID, name, MiB, driver, MIG
+LINES = [
+    "0, GPU-aaaa1111, NVIDIA H100 80GB HBM3, 81559, {0}, {1}",
+    "1, GPU-bbbb2222, NVIDIA RTX 4090, 24564, {0}, [N/A]",
+]
 RUN = ("trainer.experiment_name=t", "trainer.n_gpus_per_node=1")
 
 
-def answers(folder: Path, driver: str) -> Path:
+def answers(folder: Path, driver: str, mig: str = "Disabled") -> Path:
     """Write an nvidia-smi for two unequal GPUs; return its folder, for PATH."""
     folder.mkdir(exist_ok=True)
     command = folder / "nvidia-smi"
-    command.write_text("#!/bin/sh\ncat <<END\n" + "\n".join(LINES).format(driver) + "\nEND\n")
+    command.write_text("#!/bin/sh\ncat <<END\n" + "\n".join(LINES).format(driver, mig) + "\nEND\n")
     command.chmod(0o755)
     return folder
 
@@ -61,7 +64,13 @@ def test_visible_gpus(two_gpus, monkeypatch, value, indices, gigabytes):
     assert detected_memory() == gigabytes
 
 
-@pytest.mark.parametrize("answer", ["echo No devices were found", "exit 9", "echo a,b,c,d,e"])
+def test_a_gpu_in_parts_has_no_memory_that_is_known(two_gpus, tmp_path):
+    answers(tmp_path / "bin", "580.65.06", "Enabled")
+    assert [gpu.index for gpu in gpu_host.visible()] == [1]
+    assert [gpu.index for gpu in gpu_host.present()] == [0, 1]
+
+
+@pytest.mark.parametrize("answer", ["echo No devices were found", "exit 9", "echo a,b,c,d,e,f"])
 def test_an_nvidia_smi_that_finds_nothing(tmp_path, monkeypatch, answer):
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{answer}\n")

@@ -28,11 +28,10 @@ pytestmark = pytest.mark.gpu
 ROLLOUT_KL = 2e-3
 ROLLOUT_PROBABILITY = 0.2
 
-ATTENTION = "null" if importlib.util.find_spec("flash_attn") else "sdpa"
+FLASH = importlib.util.find_spec("flash_attn") is not None
 # the shapes of one small GPU instead of eight large ones
 ONE_GPU = [
     "profile=gpu",
-    f"attention={ATTENTION}",
     "trainer.n_gpus_per_node=1",
     "trainer.logger=[console,file]",
     "rpg.stall_limit=600",
@@ -49,7 +48,8 @@ ASYNC = ["schedule=async", "pi_old=behavior"]
 
 
 def settings(family: str, *overrides: str) -> list[str]:
-    return [*ONE_GPU, f"actor_rollout_ref.model.path={toys.model(family)}", *overrides]
+    attention = [] if FLASH else ["attention=sdpa"]
+    return [*ONE_GPU, *attention, f"actor_rollout_ref.model.path={toys.model(family)}", *overrides]
 
 
 def assert_healthy(run: Run, steps: int) -> list[dict]:
@@ -87,7 +87,7 @@ def show(found: list[dict]) -> None:
     seconds = sorted(step["timing_s/step"] for step in late)
     kl = max(abs(step["rollout_corr/kl"]) for step in found)
     apart = max(step["training/rollout_probs_diff_max"] for step in found)
-    figure(f"attention={ATTENTION}; {seconds[len(seconds) // 2]:.2f} s a step; rollout KL at most {kl:.1e}, "
+    figure(f"flash-attn: {FLASH}; {seconds[len(seconds) // 2]:.2f} s a step; rollout KL at most {kl:.1e}, "
            f"probability {apart:.3f}; ratio {min(step['actor/rpg_ratio_min'] for step in found):.3f} to "
            f"{max(step['actor/rpg_ratio_max'] for step in found):.3f}")  # fmt: skip
 
@@ -143,21 +143,25 @@ def test_qwen3_asynchronous(start, tmp_path):
            f"{max(step['actor/rpg_kl'] for step in found):.3f}")  # fmt: skip
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one GPU")
-def test_all_gpus(start, tmp_path):
-    """All GPUs of the machine: NCCL, one vLLM a GPU, a moving reference, and with flash-attn Ulysses over two."""
-    gpus, steps, pulled = torch.cuda.device_count(), 4, tmp_path / "pulled"
-    pulled.mkdir()
-    ulysses = 2 if ATTENTION == "null" else 1
-    run = start(
-        *settings("qwen2", f"trainer.n_gpus_per_node={gpus}", f"trainer.total_training_steps={steps}"),
-        f"actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size={ulysses}",
-        f"actor_rollout_ref.ref.fsdp_config.ulysses_sequence_parallel_size={ulysses}",
-        "reference=every_k", "rpg.reference.every_k=2", f"trainer.save_freq={steps}", "trainer.test_freq=-1",
-        "trainer.val_before_train=false", RPG_TEST_ROLLOUT_WEIGHTS=str(pulled),
+def on_all(gpus: int) -> list[str]:
+    """Return the settings of a run on these GPUs, of four steps: each has two optimizer steps."""
+    size = f"ulysses_sequence_parallel_size={2 if FLASH else 1}"
+    return settings(
+        "qwen2", f"trainer.n_gpus_per_node={gpus}", "trainer.total_training_steps=4", "trainer.save_freq=4",
+        f"actor_rollout_ref.actor.fsdp_config.{size}", f"actor_rollout_ref.ref.fsdp_config.{size}",
+        "reference=every_k", "rpg.reference.every_k=4", "trainer.test_freq=-1", "trainer.val_before_train=false",
     )  # fmt: skip
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one GPU")
+def test_many_gpus(start, tmp_path):
+    """2, 4 or 8 GPUs of the machine, which divide the 128 responses of a mini-batch: NCCL, one vLLM a GPU, a moving
+    reference, and with flash-attn Ulysses over two."""
+    gpus, pulled = 1 << (torch.cuda.device_count().bit_length() - 1), tmp_path / "pulled"
+    pulled.mkdir()
+    run = start(*on_all(gpus), RPG_TEST_ROLLOUT_WEIGHTS=str(pulled))
     assert run.wait(PATIENCE) == 0, run.text()[-4000:]
-    found = assert_healthy(run, steps)
-    assert_weights_are(pulled, run.directory, steps)
+    found = assert_healthy(run, 4)
+    assert_weights_are(pulled, run.directory, 4)
     assert [step["reference/updates"] for step in found] == [0, 0, 1, 1]
     show(found)
