@@ -16,8 +16,6 @@ import pandas as pd
 
 matplotlib.use("Agg")
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -25,7 +23,6 @@ from matplotlib.ticker import MaxNLocator
 from rpg.diagnostics import printable
 from rpg.logged import ALL_GROUPS, REWARDS, is_validation
 from rpg.registry.methods import Look
-from rpg.results.looks import COLOURS, is_logarithmic, places_of, scale_of
 from rpg.results.messages import shortened
 from rpg.results.samples import pass_by_step
 from rpg.results.table import Table
@@ -47,7 +44,7 @@ PANELS = {
 DRAWN = frozenset([*PANELS.values(), *REWARDS])
 MOST_POINTS = 2000  # points of a line; more are not visible, and an SVG with a million has 30 MB
 SMOOTHING = 0.1  # share of the steps in a running mean; raw values stay visible behind it
-MOST_NAMES = 8  # rows above which the legend is in columns, or a scale of colours
+MOST_NAMES = 8  # rows above which the legend is in columns
 SMOOTHED = 20  # steps from which a line is smoothed
 LETTERS, TITLE = 28, 34  # characters of a label that fit below one panel, of a benchmark's title above it
 STYLE: dict[Any, Any] = {  # matplotlib's type lists every key
@@ -197,36 +194,20 @@ def figure(panels: Sequence[Panel], looks: dict[str, Look]) -> Figure:
         columns = min(3, len(panels))
         rows = math.ceil(len(panels) / columns)
         labels = list(looks)
-        scale = scale_of(labels) if len(labels) > MOST_NAMES else None
         legend_columns = 1 if len(labels) <= MOST_NAMES and max(map(len, labels)) > LETTERS else columns
         width = LETTERS if legend_columns > 1 else 30 * columns  # of a line below the panels
         short = shortened(map(printable, labels), width)
-        height = 2.7 * rows + 0.3 * math.ceil(len(labels) / legend_columns) + 0.2 if not scale else 2.7 * rows + 0.8
+        height = 2.7 * rows + 0.3 * math.ceil(len(labels) / legend_columns) + 0.2
         fig = Figure(figsize=(3.6 * columns, height), layout="constrained")
         all_axes = fig.subplots(rows, columns, squeeze=False).flatten()
         for axes, panel in zip(all_axes, panels, strict=False):
             draw(axes, panel, looks)
         for axes in all_axes[len(panels) :]:
             axes.set_axis_off()
-        if scale:
-            _colour_bar(fig, list(all_axes), *scale)
-            return fig
         lines = [Line2D([], [], color=look.colour, linestyle=look.dash) for look in looks.values()]
         names = [short[printable(label)] for label in labels]
         fig.legend(lines, names, loc="outside lower center", ncols=legend_columns, frameon=False, handlelength=3)
         return fig
-
-
-def _colour_bar(fig: Figure, all_axes: list[Axes], setting: str, values: dict[str, float]) -> None:
-    """Draw the scale of the setting in which many rows differ, in place of a legend."""
-    kind = LogNorm if is_logarithmic(values.values()) else Normalize
-    shown, places = sorted(values.values()), places_of(list(values))
-    mappable = ScalarMappable(kind(shown[0], shown[-1]), COLOURS)
-    bar = fig.colorbar(mappable, ax=all_axes, location="bottom", aspect=60, shrink=0.6)
-    ticks = [values[min(places, key=lambda label: abs(places[label] - part / 4))] for part in range(5)]
-    bar.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
-    bar.minorticks_off()
-    bar.set_label(f"{next(iter(values)).rpartition(' (')[0]}: {setting}, {len(values)} rows")
 
 
 def single(panel: Panel, looks: dict[str, Look]) -> str:

@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgb
 from rpg.cli import main
 from rpg.registry.labels import METHODS
 from rpg.results.figures import MOST_POINTS, Figure, Panel, band, draw, figure, make_panels, save, smooth, thin
-from rpg.results.looks import SCALE, looks_of, places_of
+from rpg.results.looks import looks_of
 from rpg.results.messages import shortened
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
@@ -162,18 +162,6 @@ def test_many_rows_have_visible_colours(form):
     assert len(colours) == 47
     # relative luminance (WCAG, without gamma): 1 for white
     assert max(rgb @ [0.2126, 0.7152, 0.0722] for rgb in map(np.array, map(to_rgb, colours))) < 0.75
-
-
-def test_the_colours_of_a_sweep_follow_the_setting():
-    labels = [f"RPG-URKL (lr {2.0**n * 1e-7:g})" for n in range(14)]
-    assert list(places_of(labels).values()) == pytest.approx([n / 13 for n in range(14)], abs=1e-4)  # in logarithms
-    looks = looks_of([*reversed(labels), "RPG-URKL"])
-    assert (looks[labels[0]].colour, looks[labels[-1]].colour) == (SCALE[0], SCALE[-1])
-    assert looks["RPG-URKL"] == looks_of(["RPG-URKL"])["RPG-URKL"]
-    panel = Panel("x", {label: [pd.Series([0.1, 0.2])] for label in labels})
-    texts = save(figure([panel], looks_of(labels)), "svg").decode()
-    assert "RPG-URKL: lr, 14 rows" in texts  # a scale in place of fourteen names
-    assert labels[3] not in texts
 
 
 def test_long_names_are_shortened_and_differ():
