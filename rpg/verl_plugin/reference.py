@@ -82,7 +82,7 @@ class Reference:
     def begin_iteration(self) -> None:
         """Renew pi_ref if that is due. Called before the reference log-probs, when pi_theta is pi_old."""
         if self.due:
-            copy_shards(self.actor.state_dict(), self.model.state_dict())
+            copy_shards(readable_state(self.actor), readable_state(self.model))
             self.state = ReferenceState(updates=self.state.updates + 1)
 
     def end_iteration(self, steps: int, kl: float) -> None:
@@ -100,7 +100,7 @@ class Reference:
         directory.mkdir(parents=True, exist_ok=True)
         written: dict[str, Any] = {"state": asdict(self.state)}
         if self.settings.mode in MOVING:
-            written["shards"] = {name: local(tensor).clone() for name, tensor in self.model.state_dict().items()}
+            written["shards"] = {name: local(tensor).clone() for name, tensor in readable_state(self.model).items()}
         else:
             written["crc32"] = self._crc32
         torch.save(written, directory / _file_name())
@@ -121,7 +121,7 @@ class Reference:
             )
         written = torch.load(path, map_location="cpu", weights_only=True)
         if self.settings.mode in MOVING and "shards" in written:
-            copy_shards(written["shards"], self.model.state_dict())
+            copy_shards(written["shards"], readable_state(self.model))
         elif self._crc32 != (before := written.get("crc32", "none, as it moved")):
             raise ValueError(
                 f"{path}: the run began with another pi_ref (CRC-32 of this rank's shards {before}, and now "
@@ -133,7 +133,17 @@ class Reference:
     @cached_property
     def _crc32(self) -> str:
         """Checksum of a fixed model, as its engine has loaded it."""
-        return checksum(self.model.state_dict())
+        return checksum(readable_state(self.model))
+
+
+def readable_state(module: torch.nn.Module) -> dict[str, Tensor]:
+    """Return a module's shards once they can be read: verl offloads weights without waiting for the copy to the host.
+
+    This also frees parameters gathered by a forward pass.
+    """
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return module.state_dict()
 
 
 def checksum(shards: dict[str, Tensor]) -> str:

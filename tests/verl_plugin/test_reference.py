@@ -51,6 +51,16 @@ class TestAgainstCopies:
         assert mode != "kl_target" or 2 <= updates < ITERATIONS - 1
 
 
+def test_it_waits_for_copies_to_the_host(group, monkeypatch):
+    """verl's offload_fsdp2_model_to_cpu does not; without a GPU nothing else shows it."""
+    run, waits = Run("every_k"), []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waits.append(1))
+    run.reference.state.age = 99
+    run.reference.begin_iteration()
+    assert len(waits) == 2  # the actor's and the reference's
+
+
 class TestFiles:
     def test_a_checkpoint_of_mode_old_is_refused(self, group, tmp_path):
         run = Run("fixed")

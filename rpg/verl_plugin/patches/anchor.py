@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from verl.single_controller.base.decorator import Dispatch, register
 
-from rpg.verl_plugin.reference import copy_shards, local
+from rpg.verl_plugin.reference import copy_shards, local, readable_state
 
 
 class AnchorWorker:
@@ -38,5 +38,4 @@ class AnchorWorker:
         del self._kept[n]
 
     def _weights(self) -> dict[str, torch.Tensor]:
-        """Return the actor's shards; this also frees parameters gathered by a forward pass."""
-        return self.actor.engine.module.state_dict()
+        return readable_state(self.actor.engine.module)
