@@ -196,7 +196,10 @@ def compose_config(overrides: list[str]) -> DictConfig:
     for text, parsed_override in zip(overrides, parsed, strict=True):
         if parsed_override.key_or_group.startswith(("hydra.", "hydra/")):
             raise BadSetting(f"{text}: has no effect, as Hydra's launcher does not start the run; remove it")
-        fsdp = FSDP_GROUPS.get(parsed_override.key_or_group)
+        group, is_null = parsed_override.key_or_group, parsed_override.value() is None
+        if is_null and not parsed_override.is_delete() and (CONFIG_DIR / group).is_dir():
+            raise BadSetting(f"{text}: Hydra takes no null for a group; leave {group}= out")
+        fsdp = FSDP_GROUPS.get(group)
         if fsdp and parsed_override.value() != fsdp:
             wrong = f"must be {fsdp}: our worker and reference are written for FSDP"
             raise BadSetting(f"{text}: {wrong}; for other engines use plain verl (docs/plain_verl.md)")

@@ -49,6 +49,10 @@ def test_a_key_like_no_other(capsys):
     assert "no such setting or group" in refused("foo.bar=1", capsys)
 
 
+def test_a_group_that_is_null(capsys):
+    assert "leave attention= out" in refused("attention=null", capsys)
+
+
 def test_a_word_without_a_value(capsys):
     assert refused("progress", capsys).endswith("write KEY=VALUE")
 
