@@ -1,5 +1,8 @@
 """The names that settings, losses and scripts share, without torch: a dry run reads them in milliseconds."""
 
+from collections.abc import Mapping
+from typing import Any
+
 DIVERGENCES = ("fkl", "rkl", "ufkl", "urkl")  # the paper's four, in its order
 REVERSE = ("rkl", "urkl")  # their expectation is under pi_theta, so that a token moves the KL of later tokens
 KL_SCOPES = ("token", "response")  # whether D is the KL of next tokens or of responses; the first is the default
@@ -36,3 +39,8 @@ LOGIT_CHANGES = ("final_logit_softcapping", "lm_head_multiplier", "logit_scale",
 ACCURACY, BEST, TRAINING_REWARD = "accuracy", "Best", "training reward"
 ENTROPY, RESPONSE_LENGTH = "entropy", "response length"
 CLIPPED_TOKENS, EFFECTIVE_SAMPLE_SIZE = "clipped tokens", "effective sample size"
+
+
+def logit_changes(config: Mapping[str, Any]) -> list[str]:
+    """Return those of LOGIT_CHANGES that this config.json has."""
+    return [name for name in LOGIT_CHANGES if config.get(name) not in (None, 1)]

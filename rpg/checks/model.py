@@ -8,7 +8,7 @@ from rpg.checks.data import elsewhere
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Diagnostic, Findings
-from rpg.names import LOGIT_CHANGES
+from rpg.names import logit_changes
 
 
 def model_directory(run: RunConfig) -> Findings:
@@ -33,7 +33,7 @@ def model_directory(run: RunConfig) -> Findings:
         return
     if not isinstance(model_config, dict) or "model_type" not in model_config:
         yield s.error("model", "config.json has no model_type", "is this a Hugging Face model directory?")
-    elif s.fused and (changes := [name for name in LOGIT_CHANGES if model_config.get(name) not in (None, 1)]):
+    elif s.fused and (changes := logit_changes(model_config)):
         wrong = f"with {s.shown('model')}: verl's kernel leaves out {', '.join(changes)} of its config.json"
         yield s.error("fused", f"{wrong}, and would train on other log-probs", "set it to false")
     if not any(directory.glob("tokenizer*")) and s.tokenizer is None:

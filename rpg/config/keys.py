@@ -114,7 +114,7 @@ class Key:
         measures: numbers of rpg.names whose meaning depends on it; results compare them only if it is equal.
         named: its value under a launch script's name that does not mention it; another value contradicts the name.
             ABSENT: no name says anything about it.
-        evaluation: whether an evaluation takes it from the run although it does not define the training.
+        evaluation: whether an evaluation takes it from the run although its role is neither "defines" nor "input".
         opens: whether verl opens it as a path: written without ~ and without a / at its end.
         code: whether it is a file of the user's that decides what is trained, known by its content.
         shards: "model" or "optimizer" if a checkpoint's files of it load only with the value that saved them.
@@ -201,9 +201,9 @@ class Settings:
     log_prob_micro_batch: PositiveInt | None = at(f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu", "speed")
 
     # model and optimizer
-    model: FilePath = at(f"{MODEL}.path", "input", evaluation=True, opens=True, named="Qwen/Qwen2.5-Math-7B")
-    tokenizer: FilePath | None = at(f"{MODEL}.tokenizer_path", "input", evaluation=True, opens=True)
-    hf_config: Verl = at(f"{MODEL}.hf_config_path", "input", evaluation=True, opens=True)
+    model: FilePath = at(f"{MODEL}.path", "input", opens=True, named="Qwen/Qwen2.5-Math-7B")
+    tokenizer: FilePath | None = at(f"{MODEL}.tokenizer_path", "input", opens=True)
+    hf_config: Verl = at(f"{MODEL}.hf_config_path", "input", opens=True)
     chat_template: Verl = at(f"{MODEL}.custom_chat_template", measures=PROMPTS)
     trust_remote_code: Verl = at(f"{MODEL}.trust_remote_code")
     lora_rank: NonNegativeInt = at(f"{MODEL}.lora_rank", shards="model", named=0)
@@ -310,10 +310,10 @@ class Settings:
     transfer_module: Line | None = at(f"{ROLLOUT}.checkpoint_engine.custom_backend_module", "speed")
     bucket: PositiveInt = at(f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes", "speed")
     external_lib: Line | None = at(f"{MODEL}.external_lib")
-    libraries: list[FilePath] = at("rpg.external_lib", "input", evaluation=True)
+    libraries: list[FilePath] = at("rpg.external_lib", "input")
 
     # data
-    train_files: Files = at("data.train_files", "input", evaluation=True, opens=True, measures=(TRAINING_REWARD,))
+    train_files: Files = at("data.train_files", "input", opens=True, measures=(TRAINING_REWARD,))
     val_files: Files = at("data.val_files", "look", evaluation=True, opens=True, measures=(ACCURACY,))
     train_samples: Verl = at("data.train_max_samples")
     prompt_key: Line = at("data.prompt_key")

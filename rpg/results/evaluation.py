@@ -19,8 +19,8 @@ from rpg.results.runs import read_mapping
 
 
 def is_taken_over(key: str) -> bool:
-    """Return whether an evaluation takes a setting from the run: it defines the training, or its row says so."""
-    return (row := row_of(key)).role == "defines" or row.evaluation
+    """Return whether an evaluation takes a setting from the run: by its role, or because its row says so."""
+    return (row := row_of(key)).role in ("defines", "input") or row.evaluation
 
 
 def overrides_of_run(script: Script, config: dict[str, Any], user_overrides: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from rpg.names import LOGIT_CHANGES
+from rpg.names import logit_changes
 
 
 def install() -> None:
@@ -30,7 +30,7 @@ def install() -> None:
 def refuse(model: Any) -> None:
     """Raise ValueError for a model whose logits are more than its output layer's weight times the hidden states."""
     head = model.get_output_embeddings()
-    changes = [name for name in LOGIT_CHANGES if getattr(model.config, name, None) not in (None, 1)]
+    changes = logit_changes(model.config.to_dict())
     changes += ["the adapter of lm_head"] if hasattr(head, "lora_A") else []
     changes += ["the bias of lm_head"] if getattr(head, "bias", None) is not None else []
     if changes:
