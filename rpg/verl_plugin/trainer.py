@@ -21,7 +21,7 @@ from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer, get_t
 from verl.workers.utils.padding import response_to_nested
 
 from rpg.files.atomic import LEFT_OUT, STATUS, write_whole
-from rpg.logged import LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, PART
+from rpg.logged import ACCURACY, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, PART, VALIDATED
 from rpg.names import LOSSES, REVERSE
 from rpg.objectives import later_kl_baseline
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
@@ -166,6 +166,10 @@ class RPGTrainer(PPOTrainer):
         metrics = super()._validate()
         return metrics | {LEFT_OUT_OF_VALIDATION: self._left_out_of_validation}
 
+    def _val_metrics_update(self, *args: Any, expected_acc_counts: dict[tuple[str, str], int]) -> dict[str, float]:
+        metrics = super()._val_metrics_update(*args, expected_acc_counts=expected_acc_counts)
+        return metrics | lost_accuracies(metrics, expected_acc_counts)
+
     def step(self, metrics: dict, timing_raw: dict) -> Any:
         """As in verl, which averages metrics over a batch's parts (separate_async); ours are sums or last values."""
         self._of_step = {}
@@ -279,6 +283,21 @@ def parts_of_rewards(extra_fields: list[Any]) -> dict[str, float]:
             if name != "score" and isinstance(value, int | float):
                 parts[name].append(float(value))
     return {PART.format(name=name): sum(values) / len(values) for name, values in parts.items()}
+
+
+def lost_accuracies(metrics: dict[str, float], expected: dict[tuple[str, str], int]) -> dict[str, float]:
+    """Return an accuracy of 0 for each validation set without a single reward, which verl leaves out of its metrics.
+
+    metrics: verl's of a validation; if no set has an accuracy, none is added. expected: (data_source, uid) -> number of
+    responses.
+    """
+    validated = [match for match in map(VALIDATED.fullmatch, metrics) if match]
+    if all(match["variable"] != "acc" for match in validated):
+        return {}
+    lost = {source: count for (source, _), count in expected.items()}
+    for match in validated:
+        lost.pop(match["data_source"], None)
+    return {ACCURACY.format(data_source=source, k=count): 0.0 for source, count in lost.items()}
 
 
 def install(mode: str) -> None:

@@ -188,6 +188,19 @@ def test_a_validation_says_how_many_responses_its_accuracy_counts_as_wrong(build
         assert trainer._validate() == {"val-core/x/acc/mean@1": 0.5, "validation/left_out_responses": 2}
 
 
+def test_a_validation_set_without_a_single_reward_has_accuracy_0(build):
+    trainer = build()
+    info = {"reward": [1.0, 0.0], "acc": [1.0, 0.0]}
+    asked = {("MATH/a", "1"): 2, ("MATH/b", "2"): 4, ("MATH/b", "3"): 4}
+    metrics = trainer._val_metrics_update(["MATH/a"] * 2, ["1", "1"], info, [], expected_acc_counts=asked)
+    found = {key: value for key, value in metrics.items() if key.startswith("val-core/") and "/mean@" in key}
+    assert found["val-core/MATH/a/acc/mean@2"] == 0.5
+    assert found["val-core/MATH/b/acc/mean@4"] == 0.0
+    info.pop("acc")  # a reward without accuracies: none is made up
+    metrics = trainer._val_metrics_update(["MATH/a"] * 2, ["1", "1"], info, [], expected_acc_counts=asked)
+    assert not [key for key in metrics if "MATH/b" in key or "/acc/" in key]
+
+
 def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(build, queue):
     trainer = build("colocate_async", algorithm__filter_groups__enable=False)
     for prompt, status in zip("abcdef", ["finished", "failure", "failure", *["finished"] * 3], strict=True):
