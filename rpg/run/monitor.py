@@ -232,7 +232,8 @@ class Monitor(threading.Thread):
         self._seen += len(new)
         for line in new:
             record = json.loads(line)
-            self._show(record["step"], record["data"], elapsed)
+            finite = {name: value for name, value in record["data"].items() if value is not None}  # NaN is null there
+            self._show(record["step"], finite, elapsed)
         return bool(new)
 
     def _lines(self) -> list[bytes]:

@@ -87,6 +87,14 @@ def test_progress_without_a_terminal(tmp_path):
     assert "test score -0.400 reward +0.50" in text
 
 
+def test_a_metric_that_is_not_a_number_does_not_end_the_run(tmp_path):
+    """An advantage or log-prob that is NaN skips an optimizer step; the logger writes such metrics as null."""
+    step = dict.fromkeys(("critic/advantages/max", "critic/advantages/min", "actor/rpg_kl", "val-core/x/acc/mean@1"))
+    text, monitor = shown(tmp_path, [{**step, "critic/score/mean": 0.5, "actor/pg_clipfrac": 0.1}])
+    assert monitor.verdict is None
+    assert "reward +0.50 clip 10.0%" in text
+
+
 def test_responses_without_a_reward_are_told(tmp_path):
     missing = {"training/left_out_responses": 97, "validation/left_out_responses": 3}
     step = {"critic/score/mean": 0.49, "actor/rpg_kl": 1e-3, "val-core/x/acc/mean@1": 0.191}
