@@ -1,8 +1,8 @@
 """Pack the finished runs of a study into one parquet file: python -m scripts.studies.pack RUNS FILE
 
 RUNS holds <any folders>/<run>/metrics.jsonl. The file has one line per run and step: run, method, METRICS, the
-accuracy of a validation, kl_to_initial where divergence.py wrote it, and `settings`, as JSON: the run's commit and
-configuration. Runs that only FILE has, of another machine, stay in it.
+accuracy of a validation, and `settings`, as JSON: the run's commit and configuration. Runs that only FILE has, of
+another machine, stay in it.
 """
 
 import json
@@ -62,9 +62,6 @@ def main() -> None:
             if not key.startswith(NOT_SETTINGS)
         }
         metrics = run.metrics.rename(columns={key: "accuracy" for key in run.metrics if is_accuracy(str(key))})
-        if (measured := run.directory / "divergence.json").exists():
-            kl = json.loads(measured.read_text())
-            metrics.loc[kl["step"], "kl_to_initial"] = kl["kl"]
         lines += [{"run": name, "method": run.method, "step": step, **row} for step, row in metrics.iterrows()]
     table = pandas.DataFrame(lines)
     table["settings"] = table.run.map({run: json.dumps(own, sort_keys=True) for run, own in settings.items()})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The runs of a study, into docs/results/NAME.parquet; all but pretrained on chain_sum (rpg/toy/chain.py).
-#   bash scripts/studies/runs.sh pretrained|study|factors|stability|ahead|rates|scope [OVERRIDE...]
+#   bash scripts/studies/runs.sh pretrained|study|factors|stability|ahead|scope [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/runs.sh factors
 # pretrained: SmolLM2-135M on sums, three seeds (rpg/toy/smollm2.py).
 # study: the twelve rows of the paper's table 8 and GRPO-corrected at one learning rate, with 16 optimizer steps per
@@ -10,7 +10,6 @@
 #   combination, with equal shaping, bounds (0.2, 0.28), batches and validation; with the filter also at half the rate,
 #   which the release gives RPG-REINFORCE.
 # stability: eight losses with equal advantages and shaping at twice the learning rate.
-# rates: seven losses at four learning rates (expectations.md, 1).
 # scope: SmolLM2-135M, KL of tokens or of responses to the initial model, beta 0.01 and 0.1 (expectations.md, 3).
 # ahead: rollouts four batches ahead, three choices of pi_old, with and without a clip (expectations.md, 2).
 # Three minutes per run on two cores, 14 of SmolLM2. A finished run is kept, an interrupted one resumes.
@@ -21,7 +20,7 @@ rpg=$PWD/.venv/bin/rpg
 [[ -x $rpg ]] || rpg=rpg
 python=${rpg%rpg}python
 name=${1:-}
-[[ $name =~ ^(pretrained|study|factors|stability|ahead|rates|scope)$ ]] || { sed -n 3p scripts/studies/runs.sh >&2; exit 2; }
+[[ $name =~ ^(pretrained|study|factors|stability|ahead|scope)$ ]] || { sed -n 3p scripts/studies/runs.sh >&2; exit 2; }
 shift
 runs=$PWD/checkpoints/$name
 [[ $name =~ ^(pretrained|scope)$ || -f runs/chain/model/model.safetensors ]] || "$python" -m rpg.toy.chain runs/chain
@@ -145,22 +144,6 @@ ahead() { # the arms of the primary outcome first
     done
 }
 
-rates() { # the number of optimizer steps a batch is each loss's own
-    local seed rate own=actor_rollout_ref.actor.ppo_mini_batch_size
-    set -- algorithm.filter_groups.enable=false "$@"
-    for seed in ${SEEDS:-1 2}; do
-        for rate in ${RATES:-3e-5 1e-4 3e-4 1e-3}; do
-            train "rpg_rf_clip-$rate" rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28 "$@"
-            train "rpg-$rate" rpg_cpu_urkl1e-4 "$@"
-            train "dapo-$rate" dapo_cpu "$@"
-            train "grpo-$rate" grpo_cpu "$@"
-            train "cispo-$rate" cispo_cpu "$@"
-            train "dppo-$rate" dppo_cpu $own=4 "$@"
-            train "gspo-$rate" gspo_cpu $own=8 "$@"
-        done
-    done
-}
-
 scope() {
     local seed beta kl
     "$rpg" demo --prepare-only
@@ -174,6 +157,5 @@ scope() {
 }
 
 "$name" "$@"
-[[ $name != rates ]] || "$python" -m scripts.studies.divergence runs/chain/model "$runs"/*
 "$python" -m scripts.studies.pack "$runs" "docs/results/$name.parquet"
-[[ $name =~ ^(rates|scope)$ ]] || "$python" -m scripts.studies "$name" --out docs/results # these have no table yet
+[[ $name == scope ]] || "$python" -m scripts.studies "$name" --out docs/results # it has no table yet

@@ -27,7 +27,6 @@ def test_packed_runs_are_read_again(tmp_path, monkeypatch):
         run = tmp_path / f"runs/urkl-seed{seed}"
         write_run(run, records([0.2, 0.25 * seed, 0.5]), config("rpg_cpu_urkl1e-4", seed=seed))
         (run / "environment.json").write_text(json.dumps({"git_commit": f"abc{seed}"}))
-    (tmp_path / "runs/urkl-seed2/divergence.json").write_text(json.dumps({"step": 2, "kl": 1.5}))
     monkeypatch.setattr("sys.argv", ["pack", str(tmp_path / "runs"), str(tmp_path / "small.parquet")])
     pack.main()
     shutil.rmtree(tmp_path / "runs/urkl-seed1")  # of another machine: it stays in the file
@@ -39,7 +38,6 @@ def test_packed_runs_are_read_again(tmp_path, monkeypatch):
     assert list(runs.seed) == [1, 2]
     assert list(runs.commit) == ["abc1", "abc2"]
     assert set(runs["algorithm.adv_estimator"]) == {"rpg"}
-    assert metrics.kl_to_initial.dropna().to_dict() == {("urkl-seed2", 2): 1.5}
     assert list(runs[common.ACCURACY]) == [0.5, 0.5]
     # scores -0.4, -0.3, -0.2, -0.1 in batches 1 to 4
     assert list(runs[common.SCORE]) == pytest.approx([-0.25, -0.25])
