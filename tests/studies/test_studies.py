@@ -71,6 +71,7 @@ def test_the_laboratory_and_every_table_and_picture(tmp_path, capsys):
         "study.png",
         "stability.png",
         "gradient.png",
+        "rates.png",
     }
 
 

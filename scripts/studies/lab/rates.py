@@ -1,6 +1,6 @@
 """Does the choice of the loss matter once each has its own best rate? Expected reward at the end of training.
 
-Seven methods with the recipe's loss, bounds, advantages and mean, called as verl calls them, and each with its number
+Methods with the recipe's loss, bounds, advantages and mean, called as verl calls them, and each with its number
 of optimizer steps a batch. All take the same number of batches and samples.
 """
 
@@ -28,6 +28,7 @@ ARMS = {  # launch script: optimizer steps a batch (recipe/rpg/README.md)
     "cispo_cpu": 16,
     "dppo_cpu": 8,
     "gspo_cpu": 4,
+    "rpg_cpu_urkl1e-4_rf": 16,  # without a clip; added when the results of the others were known
 }
 LENGTHS = (6, 24)  # tokens of a response
 RATES = tuple(10 ** (quarter / 4) for quarter in range(-8, 3))

@@ -1,15 +1,21 @@
-"""Tables and picture of docs/results/lab.parquet."""
+"""Tables and pictures of docs/results/lab.parquet."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
+from rpg.registry.labels import method_of_name
+from rpg.results.looks import looks_of
 from scripts.studies.common import RESULTS, markdown, picture
+from scripts.studies.lab.rates import ARMS
 from scripts.studies.lab.scope import CUT, RESPONSE, REWARD, TOKEN
 
 BETAS = (0.1, 0.3)  # of the shown fixed points
 OTHERS = (RESPONSE, CUT, REWARD)
+SHARED = 0.5  # a reward that every loss reaches below its best rate
 LOOKS = (  # colour and dash by label; the three in blue are nearly one line
     ("#d62728", "-"),
     ("#fd8d3c", "-"),
@@ -22,14 +28,14 @@ LOOKS = (  # colour and dash by label; the three in blue are nearly one line
 
 
 def load(question: str) -> pd.DataFrame:
-    """Return the table of a question: identity, pi_old, gradient, noise, fixed_point or scope."""
+    """Return the table of a question: identity, pi_old, gradient, noise, fixed_point, rates or scope."""
     table = pd.read_parquet(RESULTS / "lab.parquet", filters=[("question", "==", question)])
     return table.drop(columns="question").dropna(axis="columns", how="all").reset_index(drop=True)
 
 
 def tables() -> list[str]:
     """Return Markdown: one table for each question; ± is the standard error over seeds."""
-    return [_identity(), _pi_old(), _gradient(), _noise(), _fixed_points(), _scopes(), _scope_by_end()]
+    return [_identity(), _pi_old(), _gradient(), _noise(), _fixed_points(), _rates(), _scopes(), _scope_by_end()]
 
 
 def _identity() -> str:
@@ -93,6 +99,62 @@ def _fixed_points() -> str:
     return markdown(["form", *(f"{name}, {beta}" for beta in BETAS for name in ("reward", "J", "entropy"))], rows)
 
 
+def label_of(name: str) -> str:
+    """Return the method of a launch script's name, and whether it has no clip."""
+    unclipped = name.endswith("_rf")
+    return f"{method_of_name(name)}{' (no clip)' * unclipped}"
+
+
+def half_at(rates: pd.DataFrame) -> float:
+    """Return the rate above the best one at which the reward falls to half, interpolated in log rate; inf if never."""
+    half, best = rates.reward.max() / 2, rates.reward.idxmax()
+    above = rates.loc[best:]
+    if (above.reward > half).all():
+        return math.inf
+    end = above.index[above.reward <= half][0]
+    two = above.loc[[end, end - 1]]
+    return math.exp(np.interp(half, two.reward, np.log(two.lr)))
+
+
+def kl_at(rates: pd.DataFrame, reward: float) -> float:
+    """Return the KL at which a loss has this reward, interpolated among the rates up to the best one."""
+    upto = rates.loc[: rates.reward.idxmax()]
+    return float(np.interp(reward, upto.reward, upto.kl))
+
+
+def best_rates() -> pd.DataFrame:
+    """Return a line a length and loss: the best rate, and there, on fresh policies, the reward; at twice it; half; KL.
+
+    `less` is the reward less RPG-REINFORCE's, `kl` that at a reward of SHARED.
+    """
+    lines = []
+    for length, of_length in load("rates").groupby("length"):
+        for name in ARMS:
+            own = of_length[of_length.label == name].reset_index(drop=True)
+            rates, (once, twice) = own[~own.fresh], own[own.fresh].itertuples()
+            lines.append({
+                "length": length, "label": label_of(name), "steps": once.steps, "best": once.lr,
+                "reward": once.reward, "error": once.reward_se, "lost": twice.reward - once.reward,
+                "lost_error": math.hypot(once.reward_se, twice.reward_se),
+                "half": half_at(rates), "kl": kl_at(rates, SHARED),
+            })  # fmt: skip
+    table = pd.DataFrame(lines)
+    first = table.groupby("length")[["reward", "error"]].transform("first")
+    return table.assign(less=table.reward - first.reward, less_error=np.hypot(table.error, first.error))
+
+
+def _rates() -> str:
+    rows = []
+    for row in best_rates().itertuples():
+        less = "" if row.less == 0 else f"{row.less:+.3f} ± {row.less_error:.3f}"
+        half = "never" if math.isinf(row.half) else f"{row.half:.2g}"
+        rows.append([f"{row.label}, {row.steps:g}", f"{row.length:g}", f"{row.best:.2g}", f"{row.reward:.3f}", less,
+                     f"{row.lost:+.3f} ± {row.lost_error:.3f}", half, f"{row.kl:.1f}"])  # fmt: skip
+    head = ["loss, steps a batch", "tokens", "best rate", "E[R]", "less RPG-REINFORCE's", "at twice the rate, less",
+            "half at the rate", f"KL at E[R] = {SHARED:g}"]  # fmt: skip
+    return markdown(head, rows)
+
+
 def _scopes() -> str:
     rows = []
     for _, row in load("scope").iterrows():
@@ -122,7 +184,23 @@ def _scope_by_end() -> str:
 
 
 def draw(out: Path) -> None:
-    """Draw gradient.png: bias and cosine of the expected gradient by age of the samples and choice of pi_old."""
+    """Draw gradient.png (bias and cosine of expected gradients by age of the samples) and rates.png (E[R] by rate)."""
+    _draw_gradient(out)
+    rates, labels = load("rates"), {name: label_of(name) for name in ARMS}
+    looks = looks_of(list(labels.values()))
+    with picture(out / "rates.png", 1, 2, figsize=(12.5, 4.2), sharey=True) as axes:
+        for axis, (length, of_length) in zip(axes, rates[~rates.fresh].groupby("length"), strict=True):
+            for name, label in labels.items():
+                own, look = of_length[of_length.label == name], looks[label]
+                style = {"marker": "o", "markersize": 4, "color": look.colour, "linestyle": look.dash}
+                axis.errorbar(own.lr, own.reward, own.reward_se, label=label, **style)
+            axis.set_title(f"E[R] after 4 batches, {length} tokens", loc="left")
+            axis.set_xlabel("learning rate")
+            axis.set_xscale("log")
+        axes[0].legend(fontsize=9, frameon=False)
+
+
+def _draw_gradient(out: Path) -> None:
     table = load("gradient")
     titles = {"bias": "bias: |error| / |grad J|", "cosine": "cosine with grad J"}
     with picture(out / "gradient.png", 1, 2, figsize=(12.5, 4.2), sharex=True) as axes:
