@@ -11,7 +11,7 @@ from rpg.names import DIVERGENCES
 from scripts.studies import __main__ as studies
 from scripts.studies import common, pack
 from scripts.studies.lab import __main__ as lab
-from scripts.studies.lab import report
+from scripts.studies.lab import rates, report
 from scripts.studies.lab.fixed_point import fixed_point
 from scripts.studies.lab.identity import identity_table
 from scripts.studies.lab.pi_old import choice_table
@@ -101,3 +101,14 @@ def test_a_cell_of_the_scopes_is_that_of_the_code():
     for form in (TOKEN, RESPONSE):
         assert ends[form].mean().item() == pytest.approx(row[form], abs=row[f"{form}_se"])
     torch.testing.assert_close(ends[CUT], ends[RESPONSE], rtol=0, atol=0)  # on fresh samples every product is 1
+
+
+@pytest.mark.full
+def test_a_training_of_the_rates_is_that_of_the_code():
+    """GSPO's advantages are divided and its ratio is the response's: verl's estimator and loss are called."""
+    rows = report.load("rates").set_index(["label", "length", "lr", "fresh"]).sort_index()
+    lr = rates.RATES[6]
+    row = rows.loc[("gspo_cpu", 6, lr, False)]
+    ends = rates.train("gspo_cpu", 6, lr, lab.SEEDS, rates.SEED)
+    for name, measured in ends.items():
+        assert measured.mean().item() == pytest.approx(row[name], abs=row[f"{name}_se"])

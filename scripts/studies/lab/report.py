@@ -99,12 +99,6 @@ def _fixed_points() -> str:
     return markdown(["form", *(f"{name}, {beta}" for beta in BETAS for name in ("reward", "J", "entropy"))], rows)
 
 
-def label_of(name: str) -> str:
-    """Return the method of a launch script's name, and whether it has no clip."""
-    unclipped = name.endswith("_rf")
-    return f"{method_of_name(name)}{' (no clip)' * unclipped}"
-
-
 def half_at(rates: pd.DataFrame) -> float:
     """Return the rate above the best one at which the reward falls to half, interpolated in log rate; inf if never."""
     half, best = rates.reward.max() / 2, rates.reward.idxmax()
@@ -133,7 +127,7 @@ def best_rates() -> pd.DataFrame:
             own = of_length[of_length.label == name].reset_index(drop=True)
             rates, (once, twice) = own[~own.fresh], own[own.fresh].itertuples()
             lines.append({
-                "length": length, "label": label_of(name), "steps": once.steps, "best": once.lr,
+                "length": length, "label": method_of_name(name), "steps": once.steps, "best": once.lr,
                 "reward": once.reward, "error": once.reward_se, "lost": twice.reward - once.reward,
                 "lost_error": math.hypot(once.reward_se, twice.reward_se),
                 "half": half_at(rates), "kl": kl_at(rates, SHARED),
@@ -186,7 +180,7 @@ def _scope_by_end() -> str:
 def draw(out: Path) -> None:
     """Draw gradient.png (bias and cosine of expected gradients by age of the samples) and rates.png (E[R] by rate)."""
     _draw_gradient(out)
-    rates, labels = load("rates"), {name: label_of(name) for name in ARMS}
+    rates, labels = load("rates"), {name: method_of_name(name) for name in ARMS}
     looks = looks_of(list(labels.values()))
     with picture(out / "rates.png", 1, 2, figsize=(12.5, 4.2), sharey=True) as axes:
         for axis, (length, of_length) in zip(axes, rates[~rates.fresh].groupby("length"), strict=True):
@@ -194,10 +188,12 @@ def draw(out: Path) -> None:
                 own, look = of_length[of_length.label == name], looks[label]
                 style = {"marker": "o", "markersize": 4, "color": look.colour, "linestyle": look.dash}
                 axis.errorbar(own.lr, own.reward, own.reward_se, label=label, **style)
-            axis.set_title(f"E[R] after 4 batches, {length} tokens", loc="left")
+            axis.set_title(f"E[R] after 4 batches, {length:g} tokens", loc="left")
             axis.set_xlabel("learning rate")
             axis.set_xscale("log")
-        axes[0].legend(fontsize=9, frameon=False)
+        axes[0].set_ylim(0, 1.25)
+        axes[0].set_yticks([0, 0.25, 0.5, 0.75, 1])
+        axes[1].legend(fontsize=9, frameon=False, ncols=2, loc="upper right")
 
 
 def _draw_gradient(out: Path) -> None:
