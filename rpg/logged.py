@@ -11,7 +11,7 @@ LEFT_OUT_OF_VALIDATION = "validation/left_out_responses"  # accuracies count the
 SCORES, ADVANTAGES = ("critic/score/{}", "critic/advantages/{}")  # max, min
 PART = "train-aux/{name}/mean"  # a further number of the reward function, over the groups of the batch
 OF_VALIDATIONS = ("val-core/", "val-aux/")  # prefixes of verl's metrics of a validation
-ACCURACY = "val-core/{data_source}/acc/mean@{k}"
+MEAN_ACCURACY = "val-core/{data_source}/acc/mean@{k}"
 VALIDATED = re.compile(r"val-core/(?P<data_source>.+)/(?P<variable>acc|reward)/mean@\d+", re.DOTALL)
 
 

@@ -21,7 +21,7 @@ from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer, get_t
 from verl.workers.utils.padding import response_to_nested
 
 from rpg.files.atomic import LEFT_OUT, STATUS, write_whole
-from rpg.logged import ACCURACY, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, PART, VALIDATED
+from rpg.logged import LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, MEAN_ACCURACY, PART, VALIDATED
 from rpg.names import LOSSES, REVERSE
 from rpg.objectives import later_kl_baseline
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
@@ -294,10 +294,9 @@ def lost_accuracies(metrics: dict[str, float], expected: dict[tuple[str, str], i
     validated = [match for match in map(VALIDATED.fullmatch, metrics) if match]
     if all(match["variable"] != "acc" for match in validated):
         return {}
-    lost = {source: count for (source, _), count in expected.items()}
-    for match in validated:
-        lost.pop(match["data_source"], None)
-    return {ACCURACY.format(data_source=source, k=count): 0.0 for source, count in lost.items()}
+    known = {match["data_source"] for match in validated}
+    lost = {source: count for (source, _), count in expected.items() if source not in known}
+    return {MEAN_ACCURACY.format(data_source=source, k=count): 0.0 for source, count in lost.items()}
 
 
 def install(mode: str) -> None:

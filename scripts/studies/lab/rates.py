@@ -101,21 +101,19 @@ def train(name: str, length: int, lr: float, seeds: int, seed: int) -> dict[str,
     return {"reward": task.expected_reward(final).mean(1), "kl": task.kl(final, initial)}
 
 
+def line(name: str, length: int, lr: float, seeds: int, fresh: bool) -> dict[str, Any]:
+    """Return a line of `rates_table`; fresh: on other policies than those that chose the best rate."""
+    ends = over_seeds(train(name, length, lr, seeds, SEED + fresh))
+    return {"label": name, "length": length, "steps": ARMS[name], "lr": lr, "fresh": fresh, **ends}
+
+
 def rates_table(
     seeds: int, lengths: Sequence[int] = LENGTHS, rates: Sequence[float] = RATES, arms: Sequence[str] = tuple(ARMS)
 ) -> pd.DataFrame:
-    """Return a line a training, with reward and kl over seeds: every rate, then the best one and twice that.
-
-    fresh: whether the seeds are others than those that chose the best rate.
-    """
+    """Return a line a training, with reward and kl over seeds: every rate, then the best one and twice that, fresh."""
     lines = []
     for length, name in itertools.product(lengths, arms):
-
-        def line(lr: float, fresh: bool, length: int = length, name: str = name) -> dict[str, Any]:
-            ends = over_seeds(train(name, length, lr, seeds, SEED + fresh))
-            return {"label": name, "length": length, "steps": ARMS[name], "lr": lr, "fresh": fresh, **ends}
-
-        of_rates = [line(lr, fresh=False) for lr in rates]
+        of_rates = [line(name, length, lr, seeds, fresh=False) for lr in rates]
         best = max(of_rates, key=lambda one: one["reward"])["lr"]
-        lines += [*of_rates, line(best, fresh=True), line(2 * best, fresh=True)]
+        lines += [*of_rates, *(line(name, length, lr, seeds, fresh=True) for lr in (best, 2 * best))]
     return pd.DataFrame(lines)
