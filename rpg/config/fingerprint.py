@@ -27,6 +27,7 @@ MODEL_FILE, WEIGHTS, TOKENIZER = (f"{KEYS['model']} ({part})" for part in ("conf
 TOKENIZER_FILES = ("*token*.json", "chat_template*", "vocab.*", "merges.txt", "*.model")
 HASH = re.compile("[0-9a-f]{64}")
 SAMPLE = 2**20  # bytes at either end of a weights file; reading all of a large model takes minutes
+CONTENT = "{} (content)"  # key of the hashes of the files that a key names
 SCHEDULE = f"{KEYS['lr'].rpartition('.')[0]} (length of its schedule)"
 
 
@@ -36,17 +37,16 @@ def defining(run: RunConfig) -> dict[str, Any]:
     defines = {key: value for key, value in leaves(run.config) if row_of(key).role == "defines"}
     values = {key: value for key, value in defines.items() if not below(key, off)}
     s = run.settings
-    files = [Path(name).expanduser() for name in run.files("train")]
-    values["data.train_files (content)"] = [_content(file) for file in files if file.is_file()]
+    values[CONTENT.format(KEYS["train_files"])] = contents(run.files("train"))
     reward = Path(s.reward_file or s.reward or "").expanduser()
     if reward.is_file() and not is_ours(s.reward):
-        values[f"{KEYS['reward']} (content)"] = _content(reward)
+        values[CONTENT.format(KEYS["reward"])] = _content(reward)
     for name in s.libraries or []:
         if file := source(name):
             values.setdefault(f"{KEYS['external_lib']} ({file.name}, content)", []).append(_content(file))
     for key in CODE:
         if isinstance(name := run.get(key), str) and (file := Path(name).expanduser()).is_file():
-            values[f"{key} (content)"] = _content(file)
+            values[CONTENT.format(key)] = _content(file)
     config = run.model / "config.json"
     values[MODEL_FILE] = _content(config) if config.is_file() else s.model  # a hub name
     values[WEIGHTS] = _sampled([*run.model.glob("*.safetensors"), *run.model.glob("*.bin")])
@@ -55,6 +55,11 @@ def defining(run: RunConfig) -> dict[str, Any]:
     if s.lr_schedule not in (None, "constant") or (s.warmup_ratio or 0) > 0:
         values[SCHEDULE] = s.steps or f"{s.epochs} epochs"
     return values
+
+
+def contents(names: Iterable[str]) -> list[str]:
+    """Return the hash of each file that is on this machine."""
+    return [_content(file) for name in names if (file := Path(name).expanduser()).is_file()]
 
 
 def _content(file: Path) -> str:
@@ -78,7 +83,7 @@ def _sampled(files: Iterable[Path]) -> str | None:
 def comparable(settings: dict[str, Any]) -> dict[str, Any]:
     """Return a fingerprint as it is recorded now; an own reward is known by its content, wherever the file is."""
     settings = dict(settings)
-    if f"{KEYS['reward']} (content)" in settings:
+    if CONTENT.format(KEYS["reward"]) in settings:
         settings.pop(KEYS["reward_file"], None)
     return settings
 

@@ -3,10 +3,11 @@
 Two numbers of one name are comparable only if these settings are equal; commands that show both say the difference.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from rpg.config.fingerprint import CONTENT
 from rpg.config.keys import KEYS, ROWS
 from rpg.dotted import leaves, value_at
 from rpg.logged import ALL_GROUPS, BATCH
@@ -17,16 +18,19 @@ from rpg.results.run_settings import judge_of_config, setting
 # numbers whose settings are compared; accuracy and training reward also depend on the reward function
 NUMBERS = (BEST, ACCURACY, TRAINING_REWARD, ENTROPY, RESPONSE_LENGTH, CLIPPED_TOKENS, EFFECTIVE_SAMPLE_SIZE)
 OF_THE_PENALTY = (KEYS["overlong_len"], KEYS["overlong_factor"])
+FILES = {CONTENT.format(key): key for key in (KEYS["train_files"], KEYS["val_files"])}
 METRICS = {  # of the numbers that are not of validations
     TRAINING_REWARD: BATCH, ENTROPY: "actor/entropy", RESPONSE_LENGTH: "response_length/mean",
     CLIPPED_TOKENS: "actor/pg_clipfrac", EFFECTIVE_SAMPLE_SIZE: "training/off_policy/ess",
 }  # fmt: skip
 
 
-def measured_by(number: str, config: dict[str, Any], logged: Collection[str]) -> dict[str, str]:
+def measured_by(
+    number: str, config: dict[str, Any], logged: Collection[str], contents: dict[str, Any]
+) -> dict[str, str]:
     """Return the settings behind a run's number of NUMBERS, by dotted key; {} without a configuration.
 
-    logged: the names of the run's metrics.
+    logged: the names of the run's metrics. contents: RunLog.contents.
     """
     if not config:
         return {}
@@ -44,12 +48,24 @@ def measured_by(number: str, config: dict[str, Any], logged: Collection[str]) ->
         }
     if number == TRAINING_REWARD and setting(config, "filters") and ALL_GROUPS not in logged:
         settings["groups"] = "kept by algorithm.filter_groups"
-    for key in (KEYS["train_files"], KEYS["val_files"]):
+    for content, key in FILES.items():
         if files := settings.get(key):  # only their names, because a data set may lie in several places
             settings[key] = [PurePath(file).name for file in ([files] if isinstance(files, str) else files)]
+            settings |= {content: [hashed[:8] for hashed in contents[content]]} if content in contents else {}
     return {
         key: ", ".join(map(str, value)) if isinstance(value, list) else str(value) for key, value in settings.items()
     }
+
+
+def _compared(key: str, known: Sequence[dict[str, str]]) -> bool:
+    """Return whether runs are compared by a setting; by numbers of the penalty and contents only if all have them."""
+    return key not in (*OF_THE_PENALTY, *FILES) or all(key in settings for settings in known)
+
+
+def alike(first: dict[str, str], second: dict[str, str]) -> bool:
+    """Return whether two runs' `measured_by` of a number are of one kind, so that the number compares."""
+    keys = first.keys() | second.keys()
+    return all(first.get(key) == second.get(key) for key in keys if _compared(key, [first, second]))
 
 
 def different(number: str, measured: Iterable[tuple[str, dict[str, str]]]) -> list[str]:
@@ -59,15 +75,15 @@ def different(number: str, measured: Iterable[tuple[str, dict[str, str]]]) -> li
     """
     known = [(label, settings) for label, settings in measured if settings]
     short = shortened((label for label, _ in known), NAME)
-    sentences = []
+    sentences: dict[str, str] = {}
     for key in dict.fromkeys(key for _, settings in known for key in settings):
-        if key in OF_THE_PENALTY and not all(key in settings for _, settings in known):
-            continue  # it is switched off in some, which is said
+        if FILES.get(key) in sentences or not _compared(key, [settings for _, settings in known]):
+            continue
         rows: dict[str, list[str]] = {}
         for label, settings in known:
             rows.setdefault(settings.get(key, "not set"), []).append(label)
         if len(rows) > 1:
             texts = [f"{value} ({listed([short[x] for x in dict.fromkeys(labels)])})" for value, labels in rows.items()]
             values = listed(texts, "; ")
-            sentences.append(f"{number} is not comparable: {key} is {values}")
-    return sentences
+            sentences[key] = f"{number} is not comparable: {key} is {values}"
+    return [*sentences.values()]

@@ -108,7 +108,7 @@ class RunLog:
         config: the resolved configuration, or {}. environment: environment.json, or {}.
         notes: what was left out, replaced or guessed.
         failed: (step, data_source) -> number of responses without a reward, by LEFT_OUT.
-        contents: hashes of its data, model and user's code, by fingerprint.json.
+        contents: hashes of its data, model and user's code, by fingerprint.json, and of its last validation files.
     """
 
     name: str
@@ -194,7 +194,7 @@ def not_of_one_kind(number: str, runs: Sequence[tuple[str, RunLog]]) -> list[Not
     metric = measures.METRICS.get(number)
     if metric and not any(metric in run.metrics for _, run in runs):
         return []
-    measured = [(label, measures.measured_by(number, run.config, run.metrics)) for label, run in runs]
+    measured = [(label, measures.measured_by(number, run.config, run.metrics, run.contents)) for label, run in runs]
     return [Note(text) for text in measures.different(number, measured)]
 
 
@@ -272,7 +272,7 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
     config, environment, fingerprint = (
         read_mapping(file) if (file := directory / name).exists() else {} for name in (CONFIG, ENVIRONMENT, FINGERPRINT)
     )
-    contents = {key: value for key, value in fingerprint.items() if is_hash(value)}
+    contents = {key: value for key, value in {**fingerprint, **environment}.items() if is_hash(value)}
     if not config:
         notes.append(Note("no config.yaml beside it: the method is read from the name, the planned steps are unknown"))
     name = setting(config, "run_name") or directory.resolve().name

@@ -102,8 +102,12 @@ def _marks(line: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> dict[str, A
     """Return the rank of a value among those of its benchmark and kind, if there are several; ties share a rank."""
     marks: dict[str, Any] = {"runs": line.get("runs", 1)}
     for column in ("last", "best"):
-        same = ("benchmark", "end", f"measured_{column}")  # others do not compare, which the notes say
-        rivals = [rival for rival in lines if all(rival.get(key) == line.get(key) for key in same)]
+        # others do not compare, which the notes say
+        rivals = [
+            rival for rival in lines
+            if all(rival.get(key) == line.get(key) for key in ("benchmark", "end"))
+            and all(map(measures.alike, line.get(f"measured_{column}", ()), rival.get(f"measured_{column}", ())))
+        ]  # fmt: skip
         rank = 1 + len({rival[column] for rival in rivals if rival[column] > line[column]})
         marks[f"rank_{column}"] = rank if rank <= 2 and len(rivals) > 1 else None
         others = [rival for rival in rivals if rival[column] != line[column]]
@@ -233,7 +237,10 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
     if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
         notes.append(Note(f"{label}: some runs have the same seed and differ by something else"))
     notes += other_contents(label, group)
-    measured = [measures.measured_by(number, group[0].config, group[0].metrics) for number in (ACCURACY, BEST)]
+    first = group[0]
+    measured = [
+        measures.measured_by(number, first.config, first.metrics, first.contents) for number in (ACCURACY, BEST)
+    ]
     accuracies = [run.accuracies() for run in group]
     samples = []
     for run, curves in zip(group, accuracies, strict=True):
@@ -248,7 +255,7 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
         if len(series) < len(group):
             notes.append(Note(f"{label}: {name} in {len(series)} of {len(group)} runs only"))
         line: dict[str, Any] = {"method": label, "benchmark": name, "judge": group[0].judge, "runs": len(group)}
-        line["measured_last"], line["measured_best"], line["end"] = measured[0], measured, ends(group, name)
+        line["measured_last"], line["measured_best"], line["end"] = measured[:1], measured, ends(group, name)
         of_runs = {"last": [points.iloc[-1] for points in series], "best": [points.max() for points in series]}
         for column, values in of_runs.items():
             line[column] = statistics.fmean(values)

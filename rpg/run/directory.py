@@ -220,7 +220,7 @@ def cut(log: Path, step: int) -> None:
 
 
 def environment(run: RunConfig) -> dict[str, Any]:
-    """Return script, method, judge, versions, git commit and devices, which are needed to read or repeat a run.
+    """Return what is needed to read or repeat a run: script, method, judge, test files, versions, commit and devices.
 
     The judge is null for a custom reward function.
     """
@@ -238,6 +238,7 @@ def environment(run: RunConfig) -> dict[str, Any]:
         "script": run.settings.script,
         "method": method_of(by_name(run.config)),
         "judge": run.settings.judge,
+        fingerprint.CONTENT.format(KEYS["val_files"]): fingerprint.contents(run.files("val")),
         "ray_address": without_login(os.environ.get("RAY_ADDRESS", "local")),
         "git_commit": _git_commit(),
         "versions": versions,

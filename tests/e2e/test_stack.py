@@ -1,5 +1,6 @@
 """The real stack, nothing replaced: Ray, TransferQueue, verl's V1 trainer, FSDP2 over gloo, vLLM's CPU build."""
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -91,7 +92,10 @@ def test_demo_learns_in_half_of_its_steps(start):
     # two mini-batches a step: the second meets a policy that the first has moved, by far more than the bound above
     assert max(step["actor/rpg_kl"] for step in steps) > 100 * ROLLOUT_KL
     assert (directory / "accuracy.png").stat().st_size > 1000
-    assert {"versions", "git_commit", "devices"} <= set(json.loads((directory / "environment.json").read_text()))
+    environment = json.loads((directory / "environment.json").read_text())
+    assert {"versions", "git_commit", "devices"} <= set(environment)
+    digest = hashlib.sha256((TOY / "toy_test.parquet").read_bytes()).hexdigest()
+    assert environment["data.val_files (content)"] == [digest]
     assert (directory / "latest_checkpointed_iteration.txt").read_text() == "15"
     assert list((directory / "global_step_15" / "actor").glob("model_world_size_1_rank_0.pt"))
 

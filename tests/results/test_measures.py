@@ -68,6 +68,18 @@ def test_a_difference_in_what_is_measured_is_said_and_not_bold(tmp_path, capsys,
     assert outcomes[outcome]["clear"]
 
 
+@pytest.mark.parametrize(("content", "comparable"), [("a", True), ("b", False), ("", True)])
+def test_validation_files_of_one_name_are_compared_by_their_contents(tmp_path, capsys, content, comparable):
+    """Unless a run of an earlier version has not recorded them."""
+    for loss, recorded in (("rpg_urkl", "a"), ("vanilla", content)):
+        run = run_of(tmp_path / loss, {SCORE: 0.1}, loss=loss, data__val_files=f"/{loss}/test.parquet")
+        hashes = {"data.val_files (content)": [recorded * 64]} if recorded else {}
+        (run / "environment.json").write_text(json.dumps(hashes))
+    assert main(["table", str(tmp_path)]) == 0
+    said = "accuracy is not comparable: data.val_files (content) is bbbbbbbb (GRPO); aaaaaaaa (RPG-URKL)"
+    assert (said in capsys.readouterr().out) == (not comparable)
+
+
 def test_rows_and_panels_that_measure_different_things_are_said(tmp_path, capsys):
     metrics = {SCORE: 0.1, "actor/entropy": 0.5, "response_length/mean": 9.0}
     filtered, agg = {"algorithm__filter_groups": {"enable": True}}, "actor_rollout_ref__actor__loss_agg_mode"
