@@ -50,6 +50,28 @@ def model_directory(run: RunConfig) -> Findings:
         yield s.error("model", f"{shard} is missing, but the index of the weights lists it", again)
 
 
+def architecture(run: RunConfig) -> Findings:
+    """transformers knows the model's architecture, and its configuration has the heads that verl reads of every model.
+
+    Skips a hub name that is not here.
+    """
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import AutoConfig
+
+    s, directory = run.settings, _model_here(run)
+    if not isinstance(directory, Path):
+        return
+    try:
+        config = AutoConfig.from_pretrained(directory, trust_remote_code=bool(s.trust_remote_code)).get_text_config()
+    except (ValueError, ImportError, StrictDataclassError) as error:
+        yield s.error("model", f"transformers does not read its config.json: {' '.join(str(error).split())}")
+        return
+    for name in ("num_attention_heads", "num_key_value_heads"):
+        if not hasattr(config, name):
+            wrong = f"{config.model_type} has no {name}, which verl's FSDP engine needs"
+            yield s.error("model", wrong, "use another architecture, such as Llama, Qwen or Phi")
+
+
 def _model_here(run: RunConfig) -> Path | Diagnostic | None:
     """Return the model's directory, what is wrong with the path, or None for a model that is loaded from elsewhere."""
     path, directory = run.settings.model, run.model

@@ -84,7 +84,7 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
     ),
     ("verl", "settings"): (verl.registered, verl.rejection, verl.verl_types, verl.verl_validation),
     ("verl", "machine"): (verl.cpus,),
-    ("verl", "files"): (data.prompts_fit,),
+    ("verl", "files"): (model.architecture, data.prompts_fit),
     ("thorough", "files"): (user.reward_trial, data.rows),
     ("thorough", "machine"): (budgets.memory,),
 }

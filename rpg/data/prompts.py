@@ -38,6 +38,7 @@ class PromptTokenizer:
             NoTokenizer: it cannot be read.
             DataError: it has no chat template.
         """
+        from huggingface_hub.errors import StrictDataclassError
         from transformers import AutoTokenizer
 
         try:
@@ -49,7 +50,7 @@ class PromptTokenizer:
                 if Path(path).is_dir():
                     raise
                 self._tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
-        except (OSError, ValueError, KeyError, ImportError) as error:
+        except (OSError, ValueError, KeyError, ImportError, StrictDataclassError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise NoTokenizer(f"{path}: no tokenizer ({reason}); give the model's folder") from error
         if chat_template is not None:

@@ -50,6 +50,11 @@ def furnished(tmp_path_factory) -> Path:
     write_verl(toy / "weights", 4, ranks=1, kinds=("model",))
     long = pa.field("data_source", pa.large_string())
     pq.write_table(table.cast(table.schema.set(0, long)), toy / "long.parquet")
+    for name in ("gpt2", "unknown"):
+        shutil.copytree(toy / "model", toy / name)
+        (toy / name / "config.json").write_text(f'{{"model_type": "{name}"}}')
+    shutil.copytree(toy / "model", toy / "odd")
+    (toy / "odd/config.json").write_text('{"model_type": "llama", "hidden_size": "abc"}')
     return toy
 
 
