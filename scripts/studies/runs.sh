@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The runs of a study, into docs/results/NAME.parquet; all but pretrained on chain_sum (rpg/toy/chain.py).
+# The runs of a study, into docs/results/NAME.parquet; all but pretrained on chain_sum (scripts/studies/chain.py).
 #   bash scripts/studies/runs.sh pretrained|study|factors|stability|ahead|scope [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/runs.sh factors
 # pretrained: SmolLM2-135M on sums, three seeds (rpg/toy/smollm2.py).
@@ -23,7 +23,7 @@ name=${1:-}
 [[ $name =~ ^(pretrained|study|factors|stability|ahead|scope)$ ]] || { sed -n 3p scripts/studies/runs.sh >&2; exit 2; }
 shift
 runs=$PWD/checkpoints/$name
-[[ $name =~ ^(pretrained|scope)$ || -f runs/chain/model/model.safetensors ]] || "$python" -m rpg.toy.chain runs/chain
+[[ $name =~ ^(pretrained|scope)$ || -f runs/chain/model/model.safetensors ]] || "$python" -m scripts.studies.chain runs/chain
 
 # One run of factors or stability: 12 batches of 32 prompts with 8 responses, 16 optimizer steps per batch, and 8
 # answers to each of 128 problems at the end. Needs $rate and $seed.

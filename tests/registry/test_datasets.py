@@ -10,7 +10,7 @@ from rpg.registry.datasets import BY_ENTRY, DATASETS, PUBLISHED
 from rpg.registry.recipe import RECIPE
 from tests.builders.published_files import FLAT
 
-# without chain, whose files rpg.toy.chain writes
+# without chain, whose files scripts.studies.chain writes
 ENTRIES = sorted({path.stem for path in (RECIPE / "config" / "dataset").iterdir()} - {"chain"})
 
 

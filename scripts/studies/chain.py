@@ -1,6 +1,6 @@
 """Sums and differences of three or four one-digit terms, and a toy model that has yet to learn them.
 
-    python -m rpg.toy.chain DIRECTORY
+    python -m scripts.studies.chain DIRECTORY
 
 writes chain_sum_train.parquet, chain_sum_test.parquet and the model. The problems and their reward are those of
 reasoning-gym's chain_sum with three or four terms of one digit.
@@ -74,7 +74,7 @@ def prepare(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m rpg.toy.chain", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m scripts.studies.chain", description=__doc__)
     parser.add_argument("directory", type=Path)
     try:
         prepare(parser.parse_args().directory)
