@@ -26,7 +26,7 @@ class Report:
     left_out: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
     written: dict[Path, int] = field(default_factory=dict)
-    note: str = ""
+    notes: list[str] = field(default_factory=list)
 
     def leave_out(self, reason: str, place: str) -> None:
         """Count one left-out row."""
@@ -40,8 +40,7 @@ class Report:
         yield from (f"{path}: {rows} rows" for path, rows in self.written.items())
         for reason, count in self.left_out.most_common():
             yield f"  {count} left out: {reason} (first: {self.first[reason]})"
-        if self.note:
-            yield f"note: {self.note}"
+        yield from (f"note: {text}" for text in self.notes)
 
 
 def digest(text: str) -> bytes:

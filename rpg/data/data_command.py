@@ -167,7 +167,9 @@ def build_gym(args: argparse.Namespace) -> None:
     report.written = write_splits(
         args.out, name, problems, template=template or gym.TEMPLATE, schema=schema_with(columns, problems)
     )
-    report.note = f"the library scores the answers: give --reward {GYM_REWARD} to rpg score, rpg train and rpg doctor"
+    report.notes.append(
+        f"the library scores the answers: give --reward {GYM_REWARD} to rpg score, rpg train, rpg doctor"
+    )
     print(*report.lines(), sep="\n")
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
 from rpg.data.template import QUESTION
-from rpg.rewards.extract import ANSWER_END
+from rpg.rewards.extract import ANSWER_END, up_to
 
 ANSWER = "{answer}"
 TEMPLATE = f"{QUESTION}\nAnswer: {ANSWER}\n\n"
@@ -20,7 +20,8 @@ def with_examples(problems: Sequence[Problem], count: int, template: str | None,
     template: an example, with {question} and {answer}; what follows the answer (default: a line end) ends it. The
     prompt ends before the answer. `seed` draws the examples.
 
-    Raises DataError for a template without both, and for too few training problems.
+    Raises DataError for a template without both, for too few training problems, and for an answer that contains its
+    end: no response would be read as it.
     """
     text = TEMPLATE if template is None else template
     before, answer, end = text.partition(ANSWER)
@@ -36,6 +37,9 @@ def with_examples(problems: Sequence[Problem], count: int, template: str | None,
     for problem in problems:
         if problem.ground_truth is None:
             raise DataError(f"--few-shot {count}: {problem.data_source} has no answers to show; leave it out")
+        if up_to(end, problem.ground_truth + end) != problem.ground_truth.strip():
+            what = f"the answer {problem.ground_truth!r:.60} contains {end!r}, which ends an answer"
+            raise DataError(f"--template: {what}; write another text after {ANSWER}")
         pool = pools[problem.data_source]
         if len(pool) <= count:
             what = f"{problem.data_source} has {len(pool)} training problems"

@@ -40,7 +40,7 @@ def build(source: DataSet, rows: Rows, out: Path, repeat: int | None = None, exc
 
     report.written = write_together({out / source.files[0]: repeated_rows(problems(), repeat or source.repeat)})
     if source.problems.isdigit() and report.kept != int(source.problems):
-        report.note = f"{source.name} has {source.problems} problems, and the file {report.kept} of them"
+        report.notes.append(f"{source.name} has {source.problems} problems, and the file {report.kept} of them")
     return report
 
 

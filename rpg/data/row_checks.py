@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from rpg.data.build import digest, near_digest
 from rpg.data.concatenation import REMEDY, misfits
 from rpg.data.prompts import PromptTokenizer
-from rpg.data.published import problem_text
+from rpg.data.published import problem_text, question
 from rpg.data.readers import DataError, read_file
 from rpg.data.row_model import row_diagnostics, score_remedy, short
 from rpg.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, fitted, shown
@@ -164,7 +164,9 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptTokenizer | N
         if isinstance(value, list) and len({len(part) for part in value if isinstance(part, list)}) > 1:
             what = "lists of different lengths, which verl cannot repeat for a group's responses"
             check.add(name, what, "put the column into extra_info: rpg data build --keep", check.rows)
-    text, truth = problem_text(row), reward_model.get("ground_truth")
+    text, truth = extra.get("raw_problem"), reward_model.get("ground_truth")
+    if not isinstance(text, str) or not text.strip() or text.strip() not in (question(row) or ""):
+        text = problem_text(row)  # in the release's template; another one is only known beside the raw problem
     if not text or is_prompt_broken:
         return
     key, answer = digest(text), digest(str(truth))

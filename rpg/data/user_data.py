@@ -1,5 +1,6 @@
 """Training and test files from a user's own table, and from gsm8k and math: `rpg data build --from ...`."""
 
+import json
 import random
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -111,11 +112,16 @@ def build_own(
         why = f"{len(problems)} questions are too few for one in ten"
         if "test" in rows:
             why = f"the test split of {origin} has no usable row"
-        report.note = f"no test file: {why}; give --test-rows N to draw them from the training rows"
+        report.notes.append(f"no test file: {why}; give --test-rows N to draw them from the training rows")
+    if "test" not in rows and (drawn := sum(problem.split == "test" for problem in problems)):
+        report.notes.append(f"{origin} has no test split: {drawn} questions are drawn for it")
     columns = table.keep
     if few_shot:
         problems, columns = with_examples(problems, few_shot, table.template, seed or 0), (*table.keep, ANSWER_END)
     schema = schema_with(columns, problems)
+    for name in table.keep:
+        if changed := _changed_by_parquet(schema.field("extra_info").type.field(name).type, problems, name):
+            report.notes.append(f"--keep {name}: parquet gives all rows one type: {changed}; JSON text keeps a value")
     report.written = write_splits(out, table.name, problems, template=table.template, schema=schema)
     return report
 
@@ -131,17 +137,27 @@ def splits_of(origin: str) -> dict[str, Rows]:
     path = Path(origin).expanduser()
     if not path.is_dir():
         return {"train": read_file(path)}
-    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in READERS and file.is_file())
-    named = {split: [file for file in files if file.name.startswith(split)] for split in SPLITS}
+    files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+    files = [file for file in files if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+    readable = [file for file in files if file.suffix.lower() in READERS]
+    named = {split: [file for file in readable if file.name.lower().startswith(split)] for split in SPLITS}
     if not named["train"]:
         raise DataError(f"--from {origin}: no file train*{{{','.join(READERS)}}} in this folder; name a file")
+    if not named["test"] and (other := [file for file in files if file.name.lower().startswith("test")]):
+        raise DataError(f"--from {origin}: {other[0].name} is not read; save it as .csv or .jsonl, or move it away")
     return {split: chain.from_iterable(map(read_file, paths)) for split, paths in named.items() if paths}
 
 
 def to_problem(table: Table, row: dict[str, Any], split: str, place: str) -> Problem | str:
     """Return the problem of a row, or the reason to leave it out. Raises DataError for an unknown column."""
     question = value_in(row, "--question", table.question, place)
-    answer = answer_text(value_in(row, "--answer", table.answer, place), place)
+    answer = value_in(row, "--answer", table.answer, place)
+    if isinstance(answer, list) and len(answer) > 1:
+        raise DataError(
+            f"--answer {table.answer}: has {len(answer)} values in {place}: {answer!r:.80}; write them as one text, "
+            "such as JSON, if your reward function reads them, or name one"
+        )
+    answer = answer_text(answer, place)
     if question is not None and not isinstance(question, str):
         return "question is not text"
     if not question or not question.strip():
@@ -202,6 +218,16 @@ def draw_test(problems: list[Problem], test_rows: int | None, seed: int) -> list
     return [replace(problem, split="test") if n in drawn else problem for n, problem in enumerate(problems)]
 
 
+def _changed_by_parquet(kind: pa.DataType, problems: list[Problem], name: str) -> str:
+    """Return the first value that a column's common type changes, before and after; "" if it changes none."""
+    for value in (problem.columns[name] for problem in problems):
+        [kept] = pa.array([value], kind).to_pylist()
+        before, after = (json.dumps(one, sort_keys=True, default=str) for one in (value, kept))
+        if before != after:
+            return f"{before:.60} becomes {after:.60}"
+    return ""
+
+
 def schema_with(keep: tuple[str, ...], problems: list[Problem]) -> pa.Schema:
     """Return the schema with kept columns in extra_info; raises DataError for a column of mixed types."""
     extra = SCHEMA.field("extra_info")
@@ -217,7 +243,7 @@ def schema_with(keep: tuple[str, ...], problems: list[Problem]) -> pa.Schema:
             raise DataError(f"--keep {name}: {value} has over 64 bits; write the column as text") from error
         except pa.ArrowException as error:
             raise DataError(f"--keep {name}: its values have no common type ({error}); make them text") from error
-        if pa.types.is_struct(kind) and not kind.num_fields:
-            raise DataError(f"--keep {name}: has no fields, which parquet cannot hold; leave it out")
+        if "struct<>" in str(kind):
+            raise DataError(f"--keep {name}: has an object without fields, which parquet cannot hold; leave it out")
         fields.append(pa.field(name, kind))
     return SCHEMA.set(SCHEMA.get_field_index("extra_info"), pa.field("extra_info", pa.struct(fields)))

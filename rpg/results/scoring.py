@@ -101,7 +101,8 @@ def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, lis
         notes = [*notes, Note(f"{text}: their problem is in none of data.val_files; give --files", left_out=True)]
 
     def score(answer: Any) -> Score | str:
-        extra = next((row["extra_info"] for row in rows.get(answer.input, []) if "extra_info" in row), None)
+        own = [row for row in rows.get(answer.input, []) if str(row["reward_model"]["ground_truth"]) == str(answer.gts)]
+        extra = next((row["extra_info"] for row in own if "extra_info" in row), None)
         try:
             return as_score(function(answer.data_source, answer.output, answer.gts, extra), run.judge)
         except RewardError as error:  # as in a run, only this response has no score

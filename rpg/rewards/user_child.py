@@ -21,6 +21,7 @@ from typing import Any
 from rpg.rewards import Score
 from rpg.rewards.user_function import PACKAGE, VERL_PARAMETERS, RewardError, as_score, find_reward
 
+ROW_NAMES = ("row", "extra_info")
 BY_PATH = f"{__name__}."  # a module of this prefix is the file whose path follows, in hexadecimal digits
 __path__: list[str] = []  # so that Python imports this module, with its finder, before such a file
 
@@ -89,7 +90,7 @@ def load(file: str, function: str) -> Callable[..., Any]:
         is_verls = set(VERL_PARAMETERS) <= {parameter.name for parameter in parameters} or all(
             parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) for parameter in parameters
         )
-    return called if is_verls else functools.partial(_call_short, called, _row_parameter(called))
+    return called if is_verls else functools.partial(_call_short, called, *_row_parameter(called))
 
 
 def _importable(file: str) -> str:
@@ -112,20 +113,26 @@ def _importable(file: str) -> str:
     return BY_PATH + os.fsencode(file).hex()
 
 
-def _row_parameter(function: Callable[..., Any]) -> str | None:
-    """Return the parameter that takes the row, or None: the third, without a default but None, or of a usual name."""
+def _row_parameter(function: Callable[..., Any]) -> tuple[str | None, bool]:
+    """Return the parameter that takes the row, or None, and whether it is passed by name.
+
+    It has a usual name, or is the third and has no default but None.
+    """
     parameters = list(inspect.signature(function).parameters.values())
+    for one in parameters[2:]:
+        if one.name in ROW_NAMES and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+            return one.name, True
     positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     if len(positional) < 3:
-        rest = [one for one in parameters if one.kind == one.VAR_POSITIONAL]
-        return rest[0].name if rest else None
-    third = positional[2]
-    return third.name if third.default in (third.empty, None) or third.name in ("row", "extra_info") else None
+        rest = [one.name for one in parameters if one.kind == one.VAR_POSITIONAL]
+        return (rest[0] if rest else None), False
+    return (positional[2].name if positional[2].default in (inspect.Parameter.empty, None) else None), False
 
 
 def _call_short(
     function: Callable[..., Any],
     row_parameter: str | None,
+    by_name: bool,
     data_source: str,
     solution_str: str,
     ground_truth: Any,
@@ -136,7 +143,11 @@ def _call_short(
     if row_parameter is not None and row_parameter not in options:
         extra = dict(extra_info or {})
         question = extra.pop("raw_problem", None)
-        arguments.append({**extra, "data_source": data_source, "question": question, "answer": ground_truth})
+        row = {**extra, "data_source": data_source, "question": question, "answer": ground_truth}
+        if by_name:
+            options[row_parameter] = row
+        else:
+            arguments.append(row)
     return function(*arguments, **options)
 
 

@@ -25,7 +25,7 @@ PACKAGE = "pkg://"
 USUAL_NAME = "reward"
 USUAL = ("compute_score", USUAL_NAME)  # preferred names of the function
 VERL_PARAMETERS = ("data_source", "solution_str", "ground_truth")
-SWAPPED = (("answer", "response"), ("ground_truth", "response"), ("ground_truth", "solution_str"))
+RESPONSES = ("response", "solution_str", "completion")  # names of the first parameter, and of no other
 # names that verl gives to its own columns of a validation
 VERL_COLUMNS = ("input", "output", "gts", "step", "uid", "reward", "acc_success_only")
 
@@ -61,6 +61,8 @@ def find_reward(file: str | Path, name: str | None = None) -> Reward:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not function.startswith("_")
     ]
     functions = [wanted for wanted in ([name] if name else USUAL) if wanted in bound] or ([] if name else public)
+    imported = [function for function in functions if isinstance(bound.get(function), ast.Import | ast.ImportFrom)]
+    functions = [function for function in functions if function not in imported] or functions  # the file's own first
     if name and not functions and "*" in bound:  # `from x import *` may define it
         functions = [name]
     if len(functions) != 1 and not set(functions) & set(USUAL):
@@ -78,8 +80,8 @@ def find_reward(file: str | Path, name: str | None = None) -> Reward:
     called = f"{file}: {functions[0]}({', '.join(parameters)})"
     if not is_verls and len(arguments.posonlyargs + arguments.args) < 2 and arguments.vararg is None:
         raise RewardError(f"{called} has no positional parameters response and answer; add them")
-    if not is_verls and tuple(parameters[:2]) in SWAPPED:
-        raise RewardError(f"{called} is called with the response first and the answer second; exchange them")
+    if not is_verls and not {*RESPONSES}.isdisjoint(parameters[1:]) and parameters[0] not in RESPONSES:
+        raise RewardError(f"{called} is called with the response first and the answer second; change their order")
     return Reward(place, functions[0], is_verls)
 
 

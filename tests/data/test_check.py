@@ -1,6 +1,5 @@
 """`rpg data check`: accepts built files; names row, column and remedy of every corruption."""
 
-import copy
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -202,9 +201,12 @@ def test_rows_that_contradict_each_other(rows: Callable[[], Rows], expected: str
 
 
 @pytest.mark.parametrize("test_split", ["test", None])
-def test_contamination(test_split: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("template", [None, 'Q: {question}\nLast line: "Answer: ..."'])
+def test_contamination(template, test_split: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train, test = good_rows(), good_rows("test")
-    test[4] = copy.deepcopy(train[1])
+    for row in train:
+        put(row, CONTENT, format_prompt(row["extra_info"]["raw_problem"], template))
+    test[4] = good_rows()[1]
     put(test[4], CONTENT, format_prompt("\ufeffWhat is\u00a0 the 1th prime of train? "))  # spaces do not hide it
     put(test[4], RAW, None)
     for row in test:

@@ -75,6 +75,7 @@ def test_a_check_finds_a_test_problem_behind_other_examples(table, capsys):
     [
         (["--few-shot", "28"], "--few-shot 28: gsm8k/sums has 28 training problems; it needs more than 28"),
         (["--few-shot", "2", "--template", "{question}"], "--template: with --few-shot it is an example; write"),
+        (["--few-shot", "2", "--template", "{question} {answer}0"], "--template: the answer '0' contains '0', which"),
         (["--few-shot", "0"], "--few-shot"),
     ],
 )

@@ -360,3 +360,38 @@ def test_a_template_in_another_encoding_is_named(tmp_path: Path, capsys: pytest.
     table = write_jsonl(tmp_path / "t.jsonl", *TRAIN)
     assert build("--from", table, *QA, "--template", tmp_path / "t.txt", "--out", tmp_path) == 2
     assert "t.txt: byte 0xe9 is not UTF-8; save it as UTF-8" in capsys.readouterr().err
+
+
+def test_a_list_is_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Spellings or tests that stand beside each other are not the parts of one answer."""
+    (table := tmp_path / "t.jsonl").write_text('{"Q": "1?", "A": ["Denver", "The Broncos"]}\n')
+    assert build("--from", table, *QA, "--test-rows", 0, "--out", tmp_path) == 2
+    assert "--answer A: has 2 values in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["test.tsv", "Test.jsonl.gz"])
+def test_a_test_split_that_cannot_be_read_is_not_replaced_by_a_drawn_one(tmp_path: Path, name: str, capsys) -> None:
+    (folder := tmp_path / "in").mkdir()
+    (folder / ".checkpoints").mkdir()
+    rows = [{"Q": f"{n}?", "A": n} for n in range(10)]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / ".checkpoints/train.jsonl").write_text('{"Q": "0?", "A": "old"}\n')
+    assert build("--from", folder, *QA, "--name", "n", "--out", tmp_path) == 0
+    assert "has no test split: 1 questions are drawn for it" in capsys.readouterr().out
+    assert [row["reward_model"]["ground_truth"] for row in rows_of(tmp_path, "n")["train"]].count("old") == 0
+    (folder / name).write_text("Q,A")
+    assert build("--from", folder, *QA, "--name", "n", "--out", tmp_path) == 2
+    assert f"{name} is not read" in capsys.readouterr().err
+
+
+def test_a_kept_column_that_parquet_changes_is_said(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (table := tmp_path / "t.jsonl").write_text(
+        '{"Q": "1?", "A": "1", "k": {"n": 3}, "m": 1}\n{"Q": "2?", "A": "2", "k": {"s": "x"}, "m": 2}\n'
+    )
+    assert build("--from", table, *QA, "--keep", "k", "m", "--test-rows", 0, "--out", tmp_path) == 0
+    out = capsys.readouterr().out
+    assert '--keep k: parquet gives all rows one type: {"n": 3} becomes {"n": 3, "s": null}' in out
+    assert "--keep m" not in out
+    table.write_text('{"Q": "1?", "A": "1", "k": [{}]}\n')
+    assert build("--from", table, *QA, "--keep", "k", "--test-rows", 0, "--out", tmp_path) == 2
+    assert "--keep k: has an object without fields" in capsys.readouterr().err

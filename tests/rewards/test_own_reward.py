@@ -55,6 +55,7 @@ def write(path: Path, *sources: str) -> Path:
         ([SHORT.format(name="mine"), VERLS.format(name="compute_score")], "compute_score", True),
         (["def compute_score(response, answer): return 1"], "compute_score", False),
         (["def reward(solution_str, ground_truth, **rest): return 1"], "reward", True),
+        (["from mine import compute_score", SHORT.format(name="reward")], "reward", False),
     ],
 )
 def test_finds_the_function(tmp_path: Path, sources: list[str], function: str, is_verls: bool | None) -> None:
@@ -70,6 +71,8 @@ def test_finds_the_function(tmp_path: Path, sources: list[str], function: str, i
         "def reward(response): ...",
         "def reward(:",
         "def reward(answer, response): ...",
+        "def reward(question, response, answer): ...",
+        "def reward(prompt, completion): ...",
     ],
 )
 def test_refuses_a_file_without_one(tmp_path: Path, source: str) -> None:
@@ -94,6 +97,8 @@ def test_the_short_form_gets_the_row(tmp_path: Path) -> None:
         "def compute_score(data_source, solution_str, ground_truth, extra_info=None): return eval(ground_truth)",
         "async def reward(response, answer): return eval(answer)",
         "def reward(response, answer, info=None): return eval(info['answer'])",
+        "def reward(response, answer, scale=1.0, *, row=None): return eval(row['answer'])",
+        "def reward(response, answer, row, /): return eval(row['answer'])",
     ],
 )
 def test_every_form_gives_the_same_keys(tmp_path: Path, source: str) -> None:
