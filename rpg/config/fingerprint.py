@@ -19,6 +19,7 @@ from rpg.diagnostics import ABSENT, Diagnostic, Refused, shown
 from rpg.dotted import below, leaves
 from rpg.files.atomic import FINGERPRINT as NAME
 from rpg.files.atomic import append_record, write_whole
+from rpg.rewards.user_function import PACKAGE
 
 HISTORY = "history.jsonl"
 CODE = [row.key for row in ROWS.values() if row.code]
@@ -38,8 +39,8 @@ def defining(run: RunConfig) -> dict[str, Any]:
     values = {key: value for key, value in defines.items() if not below(key, off)}
     s = run.settings
     values[CONTENT.format(KEYS["train_files"])] = contents(run.files("train"))
-    reward = Path(s.reward_file or s.reward or "").expanduser()
-    if reward.is_file() and not is_ours(s.reward):
+    reward = _reward_source(s.reward_file or s.reward or "")
+    if reward and reward.is_file() and not is_ours(s.reward):
         values[CONTENT.format(KEYS["reward"])] = _content(reward)
     for name in s.libraries or []:
         if file := source(name):
@@ -55,6 +56,14 @@ def defining(run: RunConfig) -> dict[str, Any]:
     if s.lr_schedule not in (None, "constant") or (s.warmup_ratio or 0) > 0:
         values[SCHEDULE] = s.steps or f"{s.epochs} epochs"
     return values
+
+
+def _reward_source(name: str) -> Path | None:
+    """Return a reward's file, or that of pkg://MODULE; None for a module of this package."""
+    if not name.startswith(PACKAGE):
+        return Path(name).expanduser()
+    module = name.removeprefix(PACKAGE).replace("/", ".")
+    return None if below(module, ["rpg"]) else source(module)
 
 
 def contents(names: Iterable[str]) -> list[str]:

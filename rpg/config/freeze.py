@@ -44,7 +44,8 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
         section, name = row.key.rsplit(".", 1)
         holder = value_at(config, section)
         if isinstance(path := holder.get(name), str | list):
-            holder[name] = _local(path) if isinstance(path, str) else [_local(part) for part in path]
+            local = _absolute if row.name in ("train_files", "val_files") else _local
+            holder[name] = local(path) if isinstance(path, str) else [local(part) for part in path]
     trainer = config["trainer"]
     directory = os.path.abspath(os.path.expanduser(trainer["default_local_dir"]))
     check_text(KEYS["directory"], directory)
@@ -77,6 +78,11 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
 def _local(path: str) -> str:
     """Return a path as verl and its libraries can open it: without ~ and without a / at its end."""
     return path if "://" in path else os.path.expanduser(path).rstrip("/") or path
+
+
+def _absolute(path: str) -> str:
+    """Return a data file's path as commands find it that read the run's configuration in another directory."""
+    return path if "://" in path else os.path.abspath(_local(path))
 
 
 def environment(config: dict[str, Any]) -> dict[str, str]:

@@ -335,7 +335,7 @@ class Settings:
     judge: Verl = at(f"{FUNCTION}.reward_kwargs.judge", named="release")
     reward_file: Verl = at(f"{FUNCTION}.reward_kwargs.file")
     reward_file_function: Verl = at(f"{FUNCTION}.reward_kwargs.function")
-    reward_limit: PositiveFloat | None = at("rpg.reward_limit", "saving")
+    reward_limit: PositiveFloat | None = at("rpg.reward_limit", "saving", evaluation=True)
     reward_timeout: Verl = at("reward.timeout")
     reward_workers: PositiveInt = at("reward.num_workers", "speed")
     left_out_limit: Fraction = at("rpg.left_out_limit", "saving")

@@ -24,6 +24,7 @@ from rpg.results.runs import RunLog, load_runs, not_of_one_kind, other_contents
 from rpg.results.samples import PROBLEM, read_samples
 
 LEVEL = 0.95
+ROUNDING = 1e-12  # of an interval without a width
 LETTERS = 600  # shown characters of a problem or response
 
 
@@ -126,7 +127,7 @@ def difference(
             interval, over = t_interval(*values), "seeds"
     elif len(problems) > 1:
         interval, over = t_interval(problems), "problems, paired"
-    clear = interval is not None and interval[0] < interval[1] and not interval[0] <= 0 <= interval[1]
+    clear = interval is not None and interval[1] - interval[0] > ROUNDING and not interval[0] <= 0 <= interval[1]
     summary = {"first": means[0], "second": means[1], "difference": means[1] - means[0]}
     return {**summary, "interval": interval, "over": over, "clear": clear}
 

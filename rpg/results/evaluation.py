@@ -1,12 +1,13 @@
 """The command that validates a checkpoint through a launch script, with the settings of its run's config.yaml."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
-from rpg.config.compose import compose_config, of_script
+from rpg.config.compose import CONFIG_DIR, compose_config, of_script, parse
 from rpg.config.keys import FUNCTION, KEYS, row_of
 from rpg.config.run_config import RunConfig
 from rpg.config.user_code import JUDGE_GROUP
@@ -41,10 +42,18 @@ def overrides_of_run(script: Script, config: dict[str, Any], user_overrides: lis
     has = value_at(config, options) or {}
     made += [f"~{options}.{key}" for key in value_at(plain, options) or {} if key not in has]
     made += _changes(of_script(script, made), wanted)
-    keys = {key_of(text) for text in user_overrides}
+    keys = {key_of(text) for text in user_overrides} | set(_set_by_groups(user_overrides))
     if any(below(key, [FUNCTION, JUDGE_GROUP]) for key in keys):  # another reward function has other keywords
         keys.add(FUNCTION)
     return [text for text in made if not below(key_of(text), keys)]
+
+
+def _set_by_groups(user_overrides: list[str]) -> Iterator[str]:
+    """Yield the keys that the chosen entries of Hydra groups set (context=8k), which win over the run's values."""
+    for parsed in map(parse, user_overrides):
+        file = CONFIG_DIR / parsed.key_or_group / f"{parsed.value()}.yaml"
+        if file.is_file():
+            yield from (key for key, _ in leaves(read_mapping(file)))
 
 
 def _changes(composed: RunConfig, wanted: dict[str, Any]) -> list[str]:

@@ -18,7 +18,9 @@ from rpg.results.run_settings import judge_of_config, setting
 # numbers whose settings are compared; accuracy and training reward also depend on the reward function
 NUMBERS = (BEST, ACCURACY, TRAINING_REWARD, ENTROPY, RESPONSE_LENGTH, CLIPPED_TOKENS, EFFECTIVE_SAMPLE_SIZE)
 OF_THE_PENALTY = (KEYS["overlong_len"], KEYS["overlong_factor"])
-FILES = {CONTENT.format(key): key for key in (KEYS["train_files"], KEYS["val_files"])}
+REWARD = "reward function"
+FILES = (KEYS["train_files"], KEYS["val_files"])
+CONTENTS = {CONTENT.format(KEYS["reward"]): REWARD} | {CONTENT.format(key): key for key in FILES}
 METRICS = {  # of the numbers that are not of validations
     TRAINING_REWARD: BATCH, ENTROPY: "actor/entropy", RESPONSE_LENGTH: "response_length/mean",
     CLIPPED_TOKENS: "actor/pg_clipfrac", EFFECTIVE_SAMPLE_SIZE: "training/off_policy/ess",
@@ -40,7 +42,7 @@ def measured_by(
     settings = {row.key: setting(config, row.name) for row in rows}
     if number in (ACCURACY, TRAINING_REWARD):
         name = value_at(config, f"{KEYS['reward_options']}.function")
-        settings["reward function"] = ", ".join(filter(None, [judge_of_config(config), name]))
+        settings[REWARD] = ", ".join(filter(None, [judge_of_config(config), name]))
         settings |= {
             f"{KEYS['reward_options']}.{key}": value
             for key, value in leaves(setting(config, "reward_options") or {})
@@ -48,10 +50,13 @@ def measured_by(
         }
     if number == TRAINING_REWARD and setting(config, "filters") and ALL_GROUPS not in logged:
         settings["groups"] = "kept by algorithm.filter_groups"
-    for content, key in FILES.items():
+    for key in FILES:
         if files := settings.get(key):  # only their names, because a data set may lie in several places
             settings[key] = [PurePath(file).name for file in ([files] if isinstance(files, str) else files)]
-            settings |= {content: [hashed[:8] for hashed in contents[content]]} if content in contents else {}
+    for content, key in CONTENTS.items():
+        if settings.get(key) and content in contents:
+            hashes = contents[content]
+            settings[content] = [text[:8] for text in ([hashes] if isinstance(hashes, str) else hashes)]
     return {
         key: ", ".join(map(str, value)) if isinstance(value, list) else str(value) for key, value in settings.items()
     }
@@ -59,7 +64,7 @@ def measured_by(
 
 def _compared(key: str, known: Sequence[dict[str, str]]) -> bool:
     """Return whether runs are compared by a setting; by numbers of the penalty and contents only if all have them."""
-    return key not in (*OF_THE_PENALTY, *FILES) or all(key in settings for settings in known)
+    return key not in (*OF_THE_PENALTY, *CONTENTS) or all(key in settings for settings in known)
 
 
 def alike(first: dict[str, str], second: dict[str, str]) -> bool:
@@ -77,7 +82,7 @@ def different(number: str, measured: Iterable[tuple[str, dict[str, str]]]) -> li
     short = shortened((label for label, _ in known), NAME)
     sentences: dict[str, str] = {}
     for key in dict.fromkeys(key for _, settings in known for key in settings):
-        if FILES.get(key) in sentences or not _compared(key, [settings for _, settings in known]):
+        if CONTENTS.get(key) in sentences or not _compared(key, [settings for _, settings in known]):
             continue
         rows: dict[str, list[str]] = {}
         for label, settings in known:

@@ -248,9 +248,13 @@ def find_logs(paths: Iterable[Path], files_of_run: Iterable[str] = (METRICS,)) -
     """
     logs, notes = [], []
     for path in paths:
-        before = len(logs)
+        before, seen = len(logs), set[str]()
         logs += [path] * path.is_file()
-        for folder, below, files in os.walk(path):
+        for folder, below, files in os.walk(path, followlinks=True):
+            if (real := os.path.realpath(folder)) in seen:  # a link in a circle
+                below.clear()
+                continue
+            seen.add(real)
             if not {*files_of_run}.isdisjoint(files):
                 logs.append(Path(folder, METRICS))
                 below.clear()  # do not search inside a run's directory
@@ -277,8 +281,8 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
         notes.append(Note("no config.yaml beside it: the method is read from the name, the planned steps are unknown"))
     name = setting(config, "run_name") or directory.resolve().name
     if (history := directory / HISTORY).exists():  # changed settings of a resume (rpg.resume_changed)
-        for step, changed in read_lines(history, lambda start: (start["after_step"], start["changed"].items()))[0]:
-            notes += [Note(f"after step {step}: {key} {before!r} -> {after!r}") for key, (before, after) in changed]
+        for step, changed in read_lines(history, changes)[0]:
+            notes += [Note(f"after step {step}: {key} {before!r} -> {after!r}") for key, before, after in changed]
     for metric in metrics:
         if steps := list(metrics.index[np.isinf(metrics[metric])]):
             more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
@@ -300,11 +304,18 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
     return run
 
 
+def changes(start: Any) -> tuple[int, list[tuple[str, Any, Any]]]:
+    """Return of a start in HISTORY the step after which it began, and key, value before and after of each change."""
+    return start["after_step"], [(key, before, after) for key, (before, after) in start["changed"].items()]
+
+
 def read_failures(path: Path) -> tuple[Counter[tuple[int, str]], tuple[Note, ...]]:
     """Return (step, data_source) -> number of responses in LEFT_OUT, and a note that says why the last one failed."""
     if not path.exists():
         return Counter(), ()
-    lines, notes = read_lines(path, lambda line: ((line["step"], line["data_source"]), line["why"]), whole=False)
+    lines, notes = read_lines(
+        path, lambda line: ((line["step"], str(line["data_source"])), str(line["why"])), whole=False
+    )
     for _, why in lines[-1:]:
         text = f"failed rewards: {len(lines)}; accuracies count these responses as wrong, the training reward does not"
         notes = (*notes, Note(f"{text}; {why:.100} ({path.name})"))

@@ -161,14 +161,24 @@ def _sources(file: Path, inputs: set[str], logged: set[str], run: RunLog) -> dic
     return sources
 
 
+def val_files(run: RunLog) -> list[str]:
+    """Return the validation files of a run."""
+    files = setting(run.config, "val_files") or []
+    return [files] if isinstance(files, str) else files
+
+
+def missing_files(run: RunLog) -> list[str]:
+    """Return the validation files of a run that are not at their place."""
+    return [name for name in val_files(run) if not Path(name).is_file()]
+
+
 def rows_of(run: RunLog, inputs: set[str], purpose: str) -> dict[str, list[dict[str, Any]]]:
     """Return sample input -> the rows of the validation files with its problem; [] if there is none.
 
     Raises ResultsError with the purpose if a file cannot be read.
     """
-    files = setting(run.config, "val_files") or []
     problems: dict[str, list[dict[str, Any]]] = {}
-    for name in [files] if isinstance(files, str) else files:
+    for name in val_files(run):
         try:
             for _, row in read_file(name):
                 problems.setdefault((question(row) or "").strip(), []).append(row)
@@ -180,9 +190,8 @@ def rows_of(run: RunLog, inputs: set[str], purpose: str) -> dict[str, list[dict[
 
 def has_few_shot(run: RunLog) -> bool:
     """Return whether a validation file that is still there has few-shot prompts, whose rows say how an answer ends."""
-    files = setting(run.config, "val_files") or []
-    here = [name for name in ([files] if isinstance(files, str) else files) if Path(name).is_file()]
-    schemas = [pq.ParquetFile(name).schema for name in here if Path(name).suffix == ".parquet"]
+    here = [name for name in val_files(run) if Path(name).is_file() and Path(name).suffix == ".parquet"]
+    schemas = [pq.ParquetFile(name).schema for name in here]
     columns = {schema.column(index).path for schema in schemas for index in range(len(schema))}
     return f"extra_info.{ANSWER_END}" in columns
 

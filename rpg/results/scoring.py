@@ -25,7 +25,7 @@ from rpg.files.atomic import CONFIG, ENVIRONMENT, LEFT_OUT
 from rpg.results.messages import Note, ResultsError
 from rpg.results.run_settings import setting
 from rpg.results.runs import METRICS, RunLog, read_mapping
-from rpg.results.samples import PROBLEM, has_few_shot, read_samples, rows_of
+from rpg.results.samples import PROBLEM, has_few_shot, missing_files, read_samples, rows_of
 from rpg.results.try_reward import options_of
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
 from rpg.rewards.user_function import USUAL_NAME, RewardError, as_score, find_reward
@@ -96,13 +96,21 @@ def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, lis
     function = partial(compute_score, judge=judge) if judge else reward_of(run)
     needs_rows = not (judge or run.judge in JUDGES) or has_few_shot(run)
     rows = rows_of(run, set(samples["input"]), f"by {judge or run.judge}") if needs_rows else {}
-    if unknown := sum(not rows[text] for text in samples["input"]) if needs_rows else 0:
+
+    def row_of(answer: Any) -> dict[str, Any] | None:
+        of_problem = rows.get(answer.input, [])
+        return next((row for row in of_problem if str(_truth(row)) == str(answer.gts)), None)
+
+    answers = list(samples.itertuples(index=False))
+    if unknown := sum(row_of(answer) is None for answer in answers) if needs_rows else 0:
         text = f"step {step}: {unknown} of {len(samples)} answers are scored without extra_info"
         notes = [*notes, Note(f"{text}: their problem is in none of data.val_files; give --files", left_out=True)]
+    elif not needs_rows and (missing := missing_files(run)):
+        text = f"{missing[0]} is not here: answers are scored as if its prompts had no few-shot examples; give --files"
+        notes = [*notes, Note(text)]
 
     def score(answer: Any) -> Score | str:
-        own = [row for row in rows.get(answer.input, []) if str(row["reward_model"]["ground_truth"]) == str(answer.gts)]
-        extra = next((row["extra_info"] for row in own if "extra_info" in row), None)
+        extra = (row_of(answer) or {}).get("extra_info")
         try:
             return as_score(function(answer.data_source, answer.output, answer.gts, extra), run.judge)
         except RewardError as error:  # as in a run, only this response has no score
@@ -110,7 +118,7 @@ def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, lis
 
     try:
         with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:
-            verdicts = list(threads.map(score, samples.itertuples(index=False)))
+            verdicts = list(threads.map(score, answers))
     except Exception as error:  # whatever a user's function raises
         hint = f"; without --judge {run.judge} scores them, as in the run" if judge and run.judge not in JUDGES else ""
         raise ResultsError(f"step {step}: {type(error).__name__}: {error}{hint}") from error
@@ -122,6 +130,10 @@ def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, lis
         notes = [*notes, Note(text, left_out=True)]
     kept = [{"score": 0.0, "acc": 0.0, WHY: one} if isinstance(one, str) else {**one, WHY: None} for one in verdicts]
     return samples.assign(**pd.DataFrame(kept, index=samples.index)), notes
+
+
+def _truth(row: dict[str, Any]) -> Any:
+    return (row.get("reward_model") or {}).get("ground_truth")
 
 
 def with_reward(run: RunLog, file: str, name: str | None, keywords: Sequence[str]) -> RunLog:

@@ -105,7 +105,7 @@ def _marks(line: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> dict[str, A
         # others do not compare, which the notes say
         rivals = [
             rival for rival in lines
-            if all(rival.get(key) == line.get(key) for key in ("benchmark", "end"))
+            if all(rival.get(key) == line.get(key) for key in ("benchmark", "end")) and len(line.get("end", ())) < 2
             and all(map(measures.alike, line.get(f"measured_{column}", ()), rival.get(f"measured_{column}", ())))
         ]  # fmt: skip
         rank = 1 + len({rival[column] for rival in rivals if rival[column] > line[column]})

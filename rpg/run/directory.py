@@ -12,16 +12,19 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import OmegaConf
 
 from rpg.config import fingerprint
-from rpg.config.keys import KEYS, by_name
+from rpg.config.keys import KEYS, ROWS, by_name
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Diagnostic, Refused
+from rpg.dotted import value_at
 from rpg.files.atomic import CONFIG, ENVIRONMENT, FINGERPRINT, LEFT_OUT, SKIPPED, write_whole
 from rpg.files.integrity import STEP, TRACKER, steps
 from rpg.files.lock import RUN, Held, take
 from rpg.gpu_host import visible
+from rpg.names import ACCURACY
 from rpg.registry import recipe
 from rpg.registry.labels import method_of
 from rpg.run.processes import brief
@@ -120,6 +123,7 @@ def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
     """
     directory, step, made_with = run.directory, resumed_step(run), environment(run)
     metrics = directory / "metrics.jsonl"
+    changed = changed | (other_validation(run, made_with) if step else {})
     try:
         if run.settings.resume_mode == "disable" or (step == 0 and last_step(metrics) > 0):
             put_aside(directory)
@@ -134,6 +138,24 @@ def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
         fingerprint.record(directory, run, step, changed, **of_start)
     except OSError as error:
         raise NotWritten(f"{error.filename}: {error.strerror}") from error
+
+
+def other_validation(run: RunConfig, made_with: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return what the accuracies before a resume were measured by and those after it are not: key -> (before, now).
+
+    made_with: `environment` of the run. Validation may change on a resume: the fingerprint does not have it.
+    """
+    try:
+        before = yaml.safe_load((run.directory / CONFIG).read_bytes())
+        recorded = json.loads((run.directory / ENVIRONMENT).read_bytes())
+        pairs = {
+            row.key: (value_at(before, row.key), run.get(row.key)) for row in ROWS.values() if ACCURACY in row.measures
+        }
+        content = fingerprint.CONTENT.format(KEYS["val_files"])
+        pairs |= {content: (recorded[content], made_with[content])} if content in recorded else {}
+    except (OSError, ValueError, yaml.YAMLError):  # of a run that was moved or cut off
+        return {}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def abandon(directory: Path, step: int) -> None:

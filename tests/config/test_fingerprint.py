@@ -58,6 +58,15 @@ def test_a_file_is_known_by_its_content(tmp_path, key, named):
     assert not re.search("[0-9a-f]{64}", str(refusal.value))
 
 
+def test_a_reward_in_a_module_is_known_by_its_content(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "rewards_of_mine.py").write_text("return 1.0")
+    run = config(tmp_path, reward__custom_reward_function__path="pkg://rewards_of_mine")
+    fingerprint.record(tmp_path, run, 0, {})
+    (tmp_path / "rewards_of_mine.py").write_text("return 0.0")
+    assert list(fingerprint.compare(tmp_path, run)) == ["reward.custom_reward_function.path (content)"]
+
+
 def test_a_hub_model_is_known_by_its_name(tmp_path):
     run, other = (config(tmp_path, actor_rollout_ref__model__path=f"Qwen/{name}") for name in ("Qwen3-4B", "Qwen3-4C"))
     fingerprint.record(tmp_path, run, 0, {})

@@ -77,6 +77,15 @@ def test_seeds_are_paired_where_they_are_the_same(tmp_path: Path, capsys: pytest
     assert compared(capsys, tmp_path / "a", tmp_path / "b")["differences"][1]["over"] == "seeds"
 
 
+def test_equal_differences_are_not_clear(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Their deviation is 0 but for rounding."""
+    for side, reward in (("a", 0.1), ("b", 0.2)):
+        for seed in (1, 2, 3):
+            write_run(tmp_path / side / str(seed), seed, [1, 0], reward)
+    report = compared(capsys, tmp_path / "a", tmp_path / "b")
+    assert [one["clear"] for one in report["differences"]] == [False, False]
+
+
 def test_runs_of_several_settings_are_no_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     write_run(tmp_path / "a" / "1", 1, [0, 1], reward=0.1)
     write_run(tmp_path / "a" / "2", 2, [0, 1], reward=0.1, loss="vanilla")

@@ -100,6 +100,14 @@ def test_flags_and_overrides_win(tmp_path, capsys):
         assert here.get(key) == 64  # derived from the override, not the run's 48
 
 
+def test_an_entry_of_a_group_wins_over_the_runs_values(tmp_path, capsys):
+    run, _ = trained(tmp_path)
+    _, here = printed(capsys, NAME, "dataset=gsm8k", "--checkpoint", run)
+    assert [Path(name).name for name in here.files("val")] == ["gsm8k_test.parquet"]
+    assert (here.get("data.max_response_length"), here.get("data.max_prompt_length")) == (1024, 512)
+    assert here.get("actor_rollout_ref.rollout.val_kwargs.temperature") == 0.6  # the run's
+
+
 def test_it_takes_what_train_takes(tmp_path, capsys):
     (run, _), files = trained(tmp_path), [tmp_path / "test.parquet", tmp_path / "train.parquet"]
     (tmp_path / "other.py").write_text("def reward(response, answer):\n    return 0.0\n")

@@ -69,15 +69,19 @@ def test_a_difference_in_what_is_measured_is_said_and_not_bold(tmp_path, capsys,
 
 
 @pytest.mark.parametrize(("content", "comparable"), [("a", True), ("b", False), ("", True)])
-def test_validation_files_of_one_name_are_compared_by_their_contents(tmp_path, capsys, content, comparable):
+def test_files_and_rewards_of_one_name_are_compared_by_their_contents(tmp_path, capsys, content, comparable):
     """Unless a run of an earlier version has not recorded them."""
+    rewards = "reward.custom_reward_function.path (content)"
     for loss, recorded in (("rpg_urkl", "a"), ("vanilla", content)):
         run = run_of(tmp_path / loss, {SCORE: 0.1}, loss=loss, data__val_files=f"/{loss}/test.parquet")
         hashes = {"data.val_files (content)": [recorded * 64]} if recorded else {}
         (run / "environment.json").write_text(json.dumps(hashes))
+        (run / "fingerprint.json").write_text(json.dumps({rewards: recorded * 64} if recorded else {}))
     assert main(["table", str(tmp_path)]) == 0
-    said = "accuracy is not comparable: data.val_files (content) is bbbbbbbb (GRPO); aaaaaaaa (RPG-URKL)"
-    assert (said in capsys.readouterr().out) == (not comparable)
+    out = capsys.readouterr().out
+    for key in ("data.val_files (content)", rewards):
+        said = f"accuracy is not comparable: {key} is bbbbbbbb (GRPO); aaaaaaaa (RPG-URKL)"
+        assert (said in out) == (not comparable)
 
 
 def test_rows_and_panels_that_measure_different_things_are_said(tmp_path, capsys):

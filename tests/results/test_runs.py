@@ -82,6 +82,15 @@ def test_runs_of_one_name_are_told_apart_and_one_run_counts_once(tmp_path):
     assert len({run.name for run in runs}) == len(runs) == 2
 
 
+def test_linked_runs_are_found_and_a_circle_ends(tmp_path):
+    write_run(tmp_path / "elsewhere/c", records([0.1]), config("c"))
+    write_run(tmp_path / "runs/a", records([0.1]), config("a"))
+    (tmp_path / "runs/c").symlink_to(tmp_path / "elsewhere/c")
+    (tmp_path / "runs/again").symlink_to(tmp_path / "runs")
+    runs, _ = load(tmp_path / "runs")
+    assert sorted(run.name for run in runs) == ["a", "c"]
+
+
 def test_two_spellings_of_one_benchmark_are_refused(tmp_path):
     write_run(tmp_path / "a", [(0, {"val-core/aime24/acc/mean@1": 0.1, "val-core/AIME24/acc/mean@1": 0.2})])
     with pytest.raises(ResultsError, match="second value of AIME24"):

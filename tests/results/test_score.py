@@ -11,6 +11,7 @@ import yaml
 from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, write_together
 from rpg.data.template import format_prompt
+from rpg.data.user_data import schema_with
 from rpg.results.run_settings import judge_of_config
 from rpg.results.runs import load_runs
 from rpg.results.samples import read_samples, samples_of_problems
@@ -172,6 +173,21 @@ def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
     }
     assert any("scored by different judges (verified, release)" in note.text for note in table.notes)
     assert any("the paper's judge is release; differences from rows of verified" in note.text for note in table.notes)
+
+
+def test_rows_of_one_problem_are_told_apart_by_their_answers(tmp_path, capsys):
+    run_dir = saved_run(tmp_path / "run", "release")
+    rows = [Problem("aime24", "aime24: what is 0 + 7?", truth, "test", {"unit": truth}) for truth in ("9", "7")]
+    write_together({run_dir / "aime24.parquet": repeated_rows(rows)}, schema_with(("unit",), rows))
+    (tmp_path / "mine.py").write_text("def reward(response, answer, row):\n    return float(row.get('unit') == '7')\n")
+    assert score(run_dir, "--reward", tmp_path / "mine.py") == 1
+    out = capsys.readouterr().out
+    assert "8 of 12 answers are scored without extra_info: their problem is in none of data.val_files" in out
+    (run,), _ = load_runs([run_dir / "judge-mine.py"])
+    assert run.accuracies()["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), 4 / 12)
+    (run_dir / "aime24.parquet").unlink()
+    assert score(run_dir, "--judge", "verified") == 0
+    assert "aime24.parquet is not here: answers are scored as if" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("verls", [True, False])

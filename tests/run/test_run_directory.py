@@ -60,6 +60,15 @@ def test_a_log_whose_run_left_no_checkpoint_is_kept(tmp_path, mode, steps, kept)
     assert {"versions", "git_commit"} <= json.loads((tmp_path / fingerprint.HISTORY).read_text()).keys()
 
 
+def test_another_validation_after_a_resume_is_in_the_history(tmp_path):
+    """Its accuracies do not compare with the earlier ones, and the fingerprint does not have it."""
+    rundir.prepare(config(tmp_path), {})
+    (tmp_path / TRACKER).write_text("2")
+    rundir.prepare(config(tmp_path, data__val_max_samples=8), {})
+    starts = [json.loads(text) for text in (tmp_path / fingerprint.HISTORY).read_text().splitlines()]
+    assert [start["changed"] for start in starts] == [{}, {"data.val_max_samples": [-1, 8]}]
+
+
 def test_a_validation_alone_does_not_rewrite_a_training(tmp_path):
     with rundir.held(config(tmp_path)):
         pass
