@@ -71,7 +71,8 @@ def methods() -> str:
             written = f"{row.name}_<size>{'_<beta>' if row.betas else ''}"
         sizes = ", ".join(row.sizes) or "not listed"
         lines.append(f"- `{written}`: {row.label}, `method={row.name}` ({sizes})")
-    clips = dict.fromkeys(clip for row in ROWS for clip in (*row.clips, *row.rare_clips))
+    clips = [*dict.fromkeys(clip for row in ROWS for clip in row.clips)]
+    clips += [f"with `{row.name.removeprefix('rpg_rf_')}` also {clip}" for row in ROWS for clip in row.rare_clips]
     values = {"d": DIVERGENCES, "beta": BETAS, "clip": clips}
     listed = "; ".join(f"`<{part}>`: {', '.join(words)}" for part, words in values.items())
     return "\n".join([*lines, "", f"{listed}. {{D}} is `<d>` in capitals.", ""])

@@ -92,8 +92,8 @@ class Watched:
         parts = [f"{last}/{planned:.0f}" if planned else f"{last}"]
         if lost := self.run.failed.total():
             parts.append(f"failed rewards: {lost}")
-        if self.interrupted:
-            return ", ".join([*parts, f"interrupted at step {last}"])
+        if self.interrupted:  # without planned steps it may have ended
+            return ", ".join([*parts, f"interrupted at step {last}" if planned else "not running"])
         if planned and last < planned and (left := time_left(list(self.run.series(STEP_TIME)), int(planned - last))):
             parts.append(left)
         if (quiet := time.time() - self.stamp[1] / 1e9) > QUIET and not self.ended:

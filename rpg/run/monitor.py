@@ -18,7 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.files.atomic import LEFT_OUT, STATUS
-from rpg.logged import ADVANTAGES, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, SCORES, VALIDATED, training_reward
+from rpg.logged import ADVANTAGES, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, OF_VALIDATIONS, SCORES, VALIDATED
+from rpg.logged import training_reward as reward_of
 from rpg.run.directory import resumed_step
 from rpg.run.lost_workers import LostWorkers
 from rpg.run.processes import brief
@@ -68,8 +69,9 @@ class Monitor(threading.Thread):
         self._stall, self._limit = run.settings.stall_limit, run.settings.time_limit
         self._total = run.settings.steps
         self._step = resumed_step(run)
-        earlier = [json.loads(line)["data"] for line in self._lines()]  # of the resumed run
-        self._seen = len(earlier)
+        lines = self._lines()  # of the resumed run
+        earlier = [json.loads(line)["data"] for line in lines]
+        self._seen, self._last = len(lines), lines[-1:]
         self._step_times: list[float] = [data[STEP_TIME] for data in earlier if STEP_TIME in data]
         self._validation = ""
         self._run, self._status_file = run, metrics.parent / STATUS
@@ -226,14 +228,18 @@ class Monitor(threading.Thread):
         try:
             if not self.metrics.is_file() or self.metrics.stat().st_size == self._size:
                 return False
-            new = self._lines()[self._seen :]
+            lines = self._lines()
         except OSError:  # a network file system may fail for a moment; it is read again, and the limits hold
             return False
-        self._seen += len(new)
-        for line in new:
+        grown = lines[self._seen - 1 : self._seen] != self._last  # by the validation with which a resumed run begins
+        new = lines[self._seen - grown :]
+        for number, line in enumerate(new):
             record = json.loads(line)
-            finite = {name: value for name, value in record["data"].items() if value is not None}  # NaN is null there
-            self._show(record["step"], finite, elapsed)
+            data = {name: value for name, value in record["data"].items() if value is not None}  # NaN is null there
+            if grown and number == 0:
+                data = {name: value for name, value in data.items() if name.startswith(OF_VALIDATIONS)}
+            self._show(record["step"], data, elapsed)
+        self._seen, self._last = len(lines), lines[-1:]
         return bool(new)
 
     def _lines(self) -> list[bytes]:
@@ -256,7 +262,7 @@ class Monitor(threading.Thread):
                 self._validation = f"{name} {sum(values) / len(values):.3f}"
                 break
         missing = int(data.get(LEFT_OUT_OF_TRAINING, 0) + data.get(LEFT_OUT_OF_VALIDATION, 0))
-        shown = (("reward", training_reward(data), "{:+.2f}"), *(() if missing else SHOWN))
+        shown = (("reward", reward_of(data), "{:+.2f}"), *(() if missing else SHOWN))
         parts = [f"{label} {form.format(data[key])}" for label, key, form in shown if key in data]
         parts += [f"{missing} without reward"] if missing else []
         note = self._note = " ".join([self._validation, *parts]).strip()

@@ -95,6 +95,20 @@ def test_a_metric_that_is_not_a_number_does_not_end_the_run(tmp_path):
     assert "reward +0.50 clip 10.0%" in text
 
 
+def test_the_validation_that_begins_a_resumed_run_is_shown(tmp_path):
+    """It is added to the record of the last step (file_logger.py), whose other metrics are the earlier start's."""
+    log, earlier = tmp_path / "metrics.jsonl", {"training/left_out_responses": 5, "critic/score/mean": 0.5}
+    log.write_text(json.dumps({"step": 1, "data": earlier}) + "\n")
+    monitor = Monitor(run_config({**LIMITS, **NINE}), log, terminal := io.StringIO(), lambda: None)
+    assert not monitor._read(1.0)
+    validation = {"val-core/toy/acc/mean@1": 0.25, "validation/left_out_responses": 1}
+    log.write_text(json.dumps({"step": 1, "data": earlier | validation}) + "\n")
+    assert monitor._read(2.0)
+    assert "acc 0.250" in terminal.getvalue()
+    assert "0 responses of the training and 1 of validations" in monitor.left_out
+    assert not monitor._read(3.0)
+
+
 def test_responses_without_a_reward_are_told(tmp_path):
     missing = {"training/left_out_responses": 97, "validation/left_out_responses": 3}
     step = {"critic/score/mean": 0.49, "actor/rpg_kl": 1e-3, "val-core/x/acc/mean@1": 0.191}
