@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # launch.sh SCRIPT OVERRIDE...: start a run under the name of the file SCRIPT; each OVERRIDE is Hydra's.
-# launch.sh NAME OVERRIDE...: start a run of this name, with the name's own overrides first (`rpg list`; else none).
+# launch.sh NAME OVERRIDE...: start a run of this name, with the name's own overrides first; another one needs method=.
 # DRY_RUN=1 prints the resolved configuration instead. Environment: recipe/rpg/README.md.
 set -euo pipefail
 trap 'echo "interrupted before the run began" >&2; exit 130' INT
@@ -61,7 +61,7 @@ elif [[ -z $owner && $PYTHON_FROM != PYTHON && $PYTHON_FROM != .venv ]]; then
     echo "note: profile=cpu is for .venv, which bash scripts/setup.sh makes; without it: $(command -v "$PYTHON")" >&2
 fi
 if [[ -z $is_file ]]; then
-    own=$("$PYTHON" -m rpg.registry.recipe "$name")
+    own=$("$PYTHON" -m rpg.registry.recipe "$name" "$@") || exit 2
     mapfile -t own < <(printf '%s' "$own")
     set -- "${own[@]}" "$@"
 fi

@@ -1,6 +1,7 @@
 """Where the recipe is, and its names of runs with their launch scripts.
 
-`python -m rpg.registry.recipe NAME` prints a name's overrides, one a line, for launch.sh; nothing for an unknown name.
+`python -m rpg.registry.recipe NAME OVERRIDE...` prints a name's overrides, one a line, for launch.sh; nothing for another
+name with method=. Without it the defaults would be trained under a misspelt name.
 """
 
 import difflib
@@ -77,4 +78,9 @@ def find(script: str | Path) -> Script:
 
 if __name__ == "__main__":
     named = scripts.names().get(sys.argv[1])
+    if named is None and not any(text.startswith("method=") for text in sys.argv[2:]):
+        try:
+            scripts.parse(sys.argv[1])
+        except scripts.UnknownName as error:
+            sys.exit(f"error: {error}; a name of your own needs method=")
     print(*(scripts.overrides(named) if named else []), sep="\n")

@@ -186,6 +186,14 @@ def test_usage(script, given, code):
     assert "usage: bash run_NAME.sh" in ended.stdout + ended.stderr
 
 
+def test_a_misspelt_name_does_not_train_the_defaults():
+    command = ["bash", str(RECIPE / "launch.sh"), "dapo_4b_noiterref_4k", "trainer.total_training_steps=1"]
+    environment = {**os.environ, "DRY_RUN": "1", "PYTHON": sys.executable}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "a name of your own needs method=" in ended.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "override", "script"),
