@@ -1,7 +1,7 @@
 """Where the recipe is, and its names of runs with their launch scripts.
 
-`python -m rpg.registry.recipe NAME OVERRIDE...` prints a name's overrides, one a line, for launch.sh; nothing for another
-name with method=. Without it the defaults would be trained under a misspelt name.
+`python -m rpg.registry.recipe NAME OVERRIDE...` prints a name's overrides, one a line, for launch.sh; nothing for
+another name with method=. Without it the defaults would be trained under a misspelt name.
 """
 
 import difflib
