@@ -82,7 +82,7 @@ def try_reward(
                 times.append(time.perf_counter() - begun)
                 begins = shown(" ".join(response.split()))[:SHOWN]
                 print(f"{place}, {kind} ({begins}): {result}, {1000 * times[-1]:.1f} ms", flush=True)
-    print(f"{Path(reward.file).name}: {means(scores) or 'no score'}; {failed} raised")
+    print(f"{Path(reward.file).name}, {reward.function}: {means(scores) or 'no score'}; {failed} raised")
     if not times or (given and len(times) < len(given)):
         raise ResultsError(
             f"{paths[0]}: has {len(times)} rows, and {len(given or ())} responses are given; give one a row"

@@ -79,7 +79,7 @@ def test_responses_of_a_file(tried, tmp_path):
     lines = said.splitlines()
     assert code == 0
     assert ["score 4, acc 4" in lines[0], "score 7, acc 7" in lines[1], "row 2" in lines[2]] == [True, True, False]
-    assert lines[2] == "mine.py: mean score of given 5.5, mean acc of given 5.5; 0 raised"
+    assert lines[2] == "mine.py, reward: mean score of given 5.5, mean acc of given 5.5; 0 raised"
     assert lines[3].endswith("rpg.reward_limit is 300 s")
 
 
