@@ -1,6 +1,7 @@
 # Sourced by check_gpu.sh and check_gpu_environment.sh, which set `directory`. Each check writes its output to a file there
 # and prints one line. Output lines that begin with "figure: " go into the table.
 
+trap 'echo "interrupted" >&2; exit 130' INT # otherwise Ctrl-C would fail one check, and the next would begin
 failed=0 number=0
 table=()
 try() { # WHAT COMMAND...

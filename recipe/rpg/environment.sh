@@ -7,7 +7,8 @@ pythons() {
     if [[ -n ${PYTHON:-} ]]; then echo "PYTHON=$PYTHON"; fi
     if [[ -x ${2:-} ]]; then echo "the package's environment=$2"; fi
     if [[ $1 == cpu && -x $RPG_HOME/.venv/bin/python ]]; then echo ".venv=$RPG_HOME/.venv/bin/python"; fi
-    if [[ -n ${VIRTUAL_ENV:-} ]]; then echo "VIRTUAL_ENV=$VIRTUAL_ENV/bin/python3"; fi
+    # scripts/setup_gpu.sh would install over setup.sh's builds, if that environment is active
+    if [[ -n ${VIRTUAL_ENV:-} && ($1 == cpu || ! -f $VIRTUAL_ENV/.rpg-setup) ]]; then echo "VIRTUAL_ENV=$VIRTUAL_ENV/bin/python3"; fi
     if [[ -n ${CONDA_PREFIX:-} ]]; then echo "CONDA_PREFIX=$CONDA_PREFIX/bin/python3"; fi
     if [[ $1 != cpu && -x $RPG_HOME/.venv-gpu/bin/python ]]; then echo ".venv-gpu=$RPG_HOME/.venv-gpu/bin/python"; fi
     echo "PATH=python3"

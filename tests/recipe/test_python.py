@@ -57,6 +57,8 @@ def test_a_gpu_run_takes_what_is_active(machine):
     assert machine.taken(GPU, CONDA_PREFIX=conda) == "conda/bin/python3"
     venv = machine.python("venv/bin/python3")
     assert machine.taken(GPU, CONDA_PREFIX=conda, VIRTUAL_ENV=venv) == "venv/bin/python3"
+    (machine.tree / ".venv/.rpg-setup").write_text("")  # setup.sh's, also if it is active
+    assert machine.taken(GPU, VIRTUAL_ENV=str(machine.tree / ".venv")) == "tree/.venv-gpu/bin/python"
     named = machine.python("an = odd name/bin/python3")
     assert machine.taken(GPU, VIRTUAL_ENV=venv, PYTHON=f"{named}/bin/python3") == "an"
 

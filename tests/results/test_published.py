@@ -11,7 +11,7 @@ from scripts.studies.lab import report
 from scripts.studies.lab.scope import RESPONSE
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("docs/results/README.md", "docs/off-policy.md", "README.md")
+PAGES = ("docs/results/README.md", "docs/off-policy.md")
 WITH_ERROR = re.compile(r"[+-]?\d+(?:\.\d+)? ± \d+(?:\.\d+)?")
 
 
@@ -21,13 +21,14 @@ def made() -> list[str]:
     return [line for study in STUDIES.values() for table in study.tables() for line in table.splitlines()]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", ["docs/results/README.md", "README.md"])
 def test_values_with_an_error_are_in_the_tables(page, made):
     values = set(WITH_ERROR.findall((ROOT / page).read_text()))
+    assert values
     assert values <= set(WITH_ERROR.findall("\n".join(made)))
 
 
-@pytest.mark.parametrize("page", PAGES[:2])
+@pytest.mark.parametrize("page", PAGES)
 def test_rows_with_decimals_are_rows_of_the_tables(page, made):
     rows = [line for line in (ROOT / page).read_text().splitlines() if re.match(r"\|.*\d\.\d\d", line)]
     assert len(rows) > 3

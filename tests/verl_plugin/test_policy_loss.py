@@ -74,8 +74,9 @@ class TestAgainstVanilla:
                 assert loss == pytest.approx(vanilla_loss, rel=1e-5, abs=1e-6)
             for key, value in vanilla_metrics.items():
                 assert metrics[key] == pytest.approx(value, rel=1e-5, abs=1e-6), key
-            assert (vanilla == 0).any()
-            assert metrics["actor/rpg_clipfrac_c"] > 0  # the batch does reach every bound
+            assert (vanilla[data["response_mask"] != 0] == 0).any()
+            for bound in ("low", "high", "c"):  # the batch does reach every one
+                assert metrics[f"actor/rpg_clipfrac_{bound}"] > 0, bound
 
 
 class TestAggregation:
