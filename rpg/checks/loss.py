@@ -2,11 +2,11 @@
 
 from collections.abc import Collection
 
-from rpg.checks.settings import nearest
+from rpg.checks.settings import has_reference_model, nearest
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Findings
-from rpg.names import ADVANTAGES, KL_SCOPES, LOSSES, MOVING_REFERENCES
+from rpg.names import ADVANTAGES, DIVERGENCES, KL_SCOPES, LOSSES, MOVING_REFERENCES
 from rpg.registry.methods import BOUNDS
 
 BY_RESPONSE = ("sapo",)  # a loss of verl that ignores loss_agg_mode: it averages over responses
@@ -89,6 +89,8 @@ def beta_reaches_the_loss(run: RunConfig) -> Findings:
 def scope_of_the_kl(run: RunConfig) -> Findings:
     """A changed rpg.kl_scope reaches an RPG loss, and the KL of responses has z_old 1."""
     s = run.settings
+    if s.loss not in LOSSES and s.divergence != DIVERGENCES[-1]:
+        yield s.error("divergence", f"reaches no loss: {s.shown('loss')} has none", "choose an rpg method")
     used = s.loss_kl_scope or KL_SCOPES[0] if s.loss in LOSSES else None
     if s.kl_scope not in (KL_SCOPES[0], used):
         reason = "choose an rpg method" if used is None else f"set it by {KEYS['kl_scope']} alone"
@@ -109,6 +111,8 @@ def reference(run: RunConfig) -> Findings:
     if s.lora_path and (s.reference != "old" or s.kl_loss or s.kl_in_reward):
         wrong = "with a KL to the initial policy: pi_ref would be the base model, and the run begins with this adapter"
         yield s.error("lora_path", wrong, "merge it into the model, or leave the KL out (an rpg method, dapo)")
+    if has_reference_model(s) and not s.lora_rank and not s.ref_packs and s.ref_micro_batch is None:
+        yield s.error("ref_micro_batch", f"must be a number of sequences, as {KEYS['ref_packs']} is false")
     if s.reference == "old":
         return
     for name in ("strategy", "ref_strategy"):
@@ -120,8 +124,6 @@ def reference(run: RunConfig) -> Findings:
     if s.reference in MOVING_REFERENCES and s.lora_rank:
         wrong = f"{mode}: pi_ref of an adapter is the base model, which cannot be renewed"
         yield s.error("lora_rank", wrong, f"set it to 0, or {KEYS['reference']} to old or fixed")
-    if not s.actor_packs and s.ref_micro_batch is None:
-        yield s.error("ref_micro_batch", f"must be a number of sequences {mode}, as {KEYS['actor_packs']} is false")
 
 
 def loss_sees_the_reference(run: RunConfig) -> Findings:

@@ -50,6 +50,9 @@ def rejection_sampling(run: RunConfig) -> Findings:
     if s.rejection_threshold is None:
         remedy = "set one for all criteria, or one for each, separated by commas"
         yield s.error("rejection_threshold", f"is needed by {s.shown('rejection')}", remedy)
+    if s.loss_kl_scope == "response" and s.reference != "old" and "token_" in s.rejection:
+        wrong = f"leaves tokens out of the sums over a response ({s.shown('loss_kl_scope')}): their sign may change"
+        yield s.error("rejection", wrong, "reject sequences (seq_...), or use rpg.kl_scope=token")
     if s.bypass:
         wrong = f"is not read with {KEYS['bypass']}=true: there is no second policy to compare with the"
         yield s.error("rejection", f"{wrong} rollout policy", "use pi_old=recomputed or pi_old=decoupled")

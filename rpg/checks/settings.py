@@ -6,18 +6,18 @@ A check is a function that preflight.py calls; the first sentence of its docstri
 import difflib
 from collections.abc import Sequence
 
-from rpg.config.keys import KEYS, Settings
-from rpg.config.run_config import RunConfig, logs_to
+from rpg.config.keys import KEYS, MODEL, Settings
+from rpg.config.run_config import RunConfig, logs_to, verl_defaults
 from rpg.config.user_code import SOCKETS, is_ours
 from rpg.diagnostics import Diagnostic, Findings
-from rpg.dotted import leaves
+from rpg.dotted import leaves, value_at
 from rpg.verl_plugin.schedule_free import OPTIMIZER, PACKAGE, asked_for
 
 METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl's name of the reward
 SEPARATE = "separate_async"
 UNREAD = {  # by verl's V1 trainer with FSDP, or overwritten; with their defaults
     "balances": True, "over_samples": 0, "pf_ppo": False, "samples_rollouts": True, "groups_prefixes": False,
-    "freezes_vision": False, "optimizer_steps": -1, "clip_both": 0.2, "critic_warmup": 0,
+    "freezes_vision": False, "optimizer_steps": -1, "clip_both": 0.2,
 }  # fmt: skip
 PADS = "verl would pad the batch with made-up samples"
 
@@ -28,6 +28,10 @@ def mini_batches(run: RunConfig) -> Findings:
     if s.batch % s.mini_batch:
         remedy = "choose a mini-batch size that divides the batch size"
         yield s.error("mini_batch", f"does not divide {s.shown('batch')}; {PADS}", remedy)
+    if s.gen_batch not in (None, 1) and (s.filters or s.schedule != "sync"):
+        yield s.error("gen_batch", "is overwritten by 1 with a filter or an asynchronous schedule", "remove it")
+    elif s.gen_batch and s.batch % s.gen_batch:
+        yield s.error("gen_batch", f"does not divide {s.shown('batch')}", "remove it")
 
 
 def ranks(run: RunConfig) -> Findings:
@@ -51,6 +55,11 @@ def sequence_parallel(s: Settings, prefix: str = "") -> tuple[str, int]:
     return name, getattr(s, name)
 
 
+def has_reference_model(s: Settings) -> bool:
+    """Return whether verl computes log-probs of a reference."""
+    return s.reference != "old" or s.kl_loss or s.kl_in_reward
+
+
 def ulysses(run: RunConfig) -> Findings:
     """Sequence parallelism of actor and reference has flash attention and packed sequences.
 
@@ -59,7 +68,7 @@ def ulysses(run: RunConfig) -> Findings:
     """
     s = run.settings
     sizes = [sequence_parallel(s)]
-    if s.reference != "old" or s.kl_loss or s.kl_in_reward:
+    if has_reference_model(s):
         sizes.append(sequence_parallel(s, "ref_"))
     for name, size in sizes:
         if size > 1 and s.attention not in ("flash_attention_2", "flash_attention_3"):
@@ -93,13 +102,14 @@ def rollout_sockets(run: RunConfig) -> Findings:
 def token_budgets(run: RunConfig) -> Findings:
     """Prompt plus response fits into every token budget."""
     s = run.settings
-    length = s.prompt + s.response
+    length, of_reference = s.prompt + s.response, has_reference_model(s) and not s.lora_rank
     short = f"is below {KEYS['prompt']} + {KEYS['response']} = {s.prompt} + {s.response} tokens"
     budgets = (
         ("context", True, s.context),
         ("batched_tokens", not s.chunked_prefill, s.batched_tokens),
         ("actor_tokens", s.actor_packs, s.actor_tokens * sequence_parallel(s)[1]),
         ("log_prob_tokens", s.log_prob_packs, s.log_prob_tokens * sequence_parallel(s)[1]),
+        ("ref_tokens", of_reference and s.ref_packs, s.ref_tokens * sequence_parallel(s, "ref_")[1]),
     )
     for name, applies, tokens in budgets:
         if applies and tokens is not None and tokens < length:
@@ -203,6 +213,10 @@ def unread(run: RunConfig) -> Findings:
         if getattr(s, name) not in (None, default):
             remedy = f"set {KEYS['clip_low']} and {KEYS['clip_high']}" if name == "clip_both" else "remove it"
             yield s.error(name, "is not read by verl's V1 trainer", remedy)
+    if s.critic_warmup:
+        yield s.error("critic_warmup", "would leave out the actor's updates; there is no critic", "remove it")
+    if s.warmup_style is not None:
+        yield s.error("warmup_style", "is verl's old name and wins over the new one", f"set {KEYS['lr_schedule']}")
     if s.warmup_ratio and s.warmup_steps > 0:
         yield s.error("warmup_ratio", f"is not read with {s.shown('warmup_steps')}", f"set {KEYS['warmup_steps']}=-1")
     if s.response_cut not in (None, s.response):
@@ -224,6 +238,10 @@ def lora(run: RunConfig) -> Findings:
     if s.megatron_rank:
         wrong = f"is Megatron's key: with {s.strategy} no adapter would be trained"
         yield s.error("megatron_rank", wrong, f"set {KEYS['lora_rank']}")
+    for name, value in (s.megatron_lora or {}).items():
+        if name not in ("rank", "merge") and value != value_at(verl_defaults(), f"{KEYS['megatron_lora']}.{name}"):
+            key = f"{KEYS['megatron_lora']}.{name}"
+            yield Diagnostic(key, value, "is Megatron's key, which FSDP does not read", f"set it in {MODEL}")
     if s.lora_path and not s.lora_rank:
         yield s.error("lora_path", "is not loaded without a rank", f"set {KEYS['lora_rank']} to the adapter's")
     if s.lora_rank and not s.merges_lora and s.schedule == SEPARATE:

@@ -69,6 +69,7 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
         if KEYS["overlong"] in reward:
             path, key = OmegaConf.select(config, KEYS["reward"]), KEYS["overlong"]
             notes.append(f"note: {key}=false, as the reward function is {path}; {key}=true adds the overlong penalty")
+        refuse_ineffective_context(overrides, config)
         change(config, {**reward, **library_settings(plain)})
         about_the_name = rename(config)
         resolved = resolve(config)
@@ -81,6 +82,18 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
     run = RunConfig(resolved)
     notes += COMPUTES.get(run.settings.compute_dtype or "", []) if run.settings.device == "cpu" else []
     return run, (*notes, *about_the_name)
+
+
+def refuse_ineffective_context(overrides: list[str], config: DictConfig) -> None:
+    """Raise BadSetting for a context= behind a dataset= (a script's own, or the user's) that sets another length."""
+    named = ("context", "dataset", KEYS["response"])
+    chosen = [parsed for parsed in map(parse, overrides) if parsed.key_or_group in named]
+    if not chosen or chosen[-1].key_or_group != "context" or len({one.key_or_group for one in chosen}) == 1:
+        return
+    file, length = CONFIG_DIR / "context" / f"{chosen[-1].value()}.yaml", OmegaConf.select(config, KEYS["response"])
+    if file.is_file() and length != OmegaConf.select(OmegaConf.load(file), KEYS["response"]):
+        wrong = f"is not read: the data set's {KEYS['response']}={length} counts"
+        raise BadSetting(f"context={chosen[-1].value()}: {wrong}; set {KEYS['response']}")
 
 
 def of_script(script: Script, overrides: list[str]) -> RunConfig:

@@ -15,7 +15,7 @@ from rpg.config.keys import KEYS
 from rpg.diagnostics import ABSENT, BadSetting
 from rpg.dotted import below, value_at
 from rpg.rewards import OURS
-from rpg.rewards.user_function import RewardError, find_reward
+from rpg.rewards.user_function import USUAL, RewardError, find_reward
 from rpg.rewards.user_reward import ADAPTER, CALLED_WITH
 from rpg.verl_plugin.external import FILE
 
@@ -48,7 +48,9 @@ def reward_settings(config: dict[str, Any], overridden: Collection[str]) -> dict
     if isinstance(options, dict) and JUDGE_GROUP in options and not {JUDGE_GROUP, KEYS["judge"]} & {*overridden}:
         changes[KEYS["judge"]] = ABSENT
     if path != ADAPTER:
-        named = value_at(config, KEYS["reward_function"]) if KEYS["reward_function"] in overridden else None
+        named = value_at(config, KEYS["reward_function"])
+        if named == USUAL[0] and KEYS["reward_function"] not in overridden:  # verl's default
+            named = None
         try:
             reward = find_reward(path, named)
         except RewardError:
@@ -64,7 +66,7 @@ def reward_settings(config: dict[str, Any], overridden: Collection[str]) -> dict
         }
     penalty = KEYS["overlong"]
     # a data set of the recipe with its own reward keeps it
-    if KEYS["reward"] in overridden and value_at(config, penalty) and not below(penalty, overridden):
+    if below(KEYS["reward"], overridden) and value_at(config, penalty) and not below(penalty, overridden):
         changes[penalty] = False
     return changes
 

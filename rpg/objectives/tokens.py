@@ -62,8 +62,9 @@ def token_loss(
         ref_log_prob: log pi_ref; None means pi_ref = pi_old.
         mask: nonzero at valid tokens; None means all. At masked tokens inputs may be NaN, and loss and gradient
             are exactly 0.
-        kl_baseline: b of the KL part -beta w (log u + later - b) of the weight, for RKL and URKL; may depend on what
-            precedes the token only. later_kl_baseline computes it. None means 0.
+        kl_baseline: b of the KL part -beta w (log u + later - b) of the weight, for RKL and URKL. It is exact if it
+            depends on what precedes the token only; later_kl_baseline's includes 1/k of the response's own later
+            terms. None means 0.
         All tensors have the same shape, e.g. (batch, tokens).
 
     Returns:

@@ -25,6 +25,8 @@ LOG_PROBS = f"{R}.calculate_log_probs=true"
 SEPARATE = ["schedule=separate", "pi_old=decoupled"]
 CASES: list[tuple[str, list[str], list[str]]] = [
     ("mini_batches", [f"{A}.ppo_mini_batch_size=24"], []),
+    ("mini_batches", ["data.gen_batch_size=7"], []),
+    ("mini_batches", ["algorithm.filter_groups.enable=true", "data.gen_batch_size=2"], []),
     ("ranks", ["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
     ("ranks", [f"{A}.{ULYSSES}=2"], []),
     ("ranks", [f"{F}.{ULYSSES}=2"], []),
@@ -44,6 +46,10 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ),
     ("token_budgets", [f"{R}.enable_chunked_prefill=false", f"{R}.max_num_batched_tokens=64"], []),
     ("context", [f"{M}.path=Qwen/Qwen2.5-Math-7B", "data.max_response_length=4096"], [f"{R}.max_model_len=4176"]),
+    ("token_budgets", ["reference=fixed", f"{REF}.log_prob_max_token_len_per_gpu=111"], []),
+    ("lora", [f"{M}.lora.alpha=64"], []),
+    ("unread", [f"{A}.optim.warmup_style=cosine"], []),
+    ("scope_of_the_kl", ["method=dapo", "rpg.divergence=fkl"], []),
     ("overlong_shaping", [f"{OVERLONG}.len=32"], []),
     ("overlong_shaping", ["reward.reward_manager.name=naive"], []),
     ("overlong_shaping", ["reward.reward_kwargs.max_resp_len=64"], []),
@@ -109,6 +115,11 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("rejection", [f"{RS}=token_k1", f"{RS}_threshold=0.5", LOG_PROBS], [f"{RS}_threshold=0.5"]),
     ("rejection_sampling", [f"{RS}=token_k1", LOG_PROBS], [f"{RS}_threshold=null"]),
     ("rejection_sampling", [f"{RS}=token_k1", LIMIT, f"{R}.calculate_log_probs=false"], []),
+    (
+        "rejection_sampling",
+        ["method=rpg", "reference=fixed", "rpg.kl_scope=response", LOG_PROBS, LIMIT, f"{RS}=token_k1"],
+        [],
+    ),
     ("rejection_sampling", ["pi_old=behavior", f"{RS}=token_k1", LIMIT], [f"{RS}=token_k1"]),
     ("asynchronous_pi_old", ["schedule=async"], ["trainer.v1.trainer_mode=colocate_async"]),
     ("staleness", ["schedule=async", "pi_old=behavior", "trainer.v1.colocate_async.num_warmup_batches=7.5"], []),

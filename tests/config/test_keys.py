@@ -17,7 +17,6 @@ SPELL_KEYS = (
 PATHS_OF_OTHER_FEATURES = {
     "actor_rollout_ref.actor.fsdp_config.qat.quantization_config_path",
     "actor_rollout_ref.actor.qat.quantization_config_path",
-    "actor_rollout_ref.model.lora.adapter_path",
     "actor_rollout_ref.ref.fsdp_config.qat.quantization_config_path",
     "actor_rollout_ref.rollout.agent.custom_async_server.path",
     "actor_rollout_ref.rollout.multi_turn.function_tool_path",

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rpg.config.compose import compose_config
+from rpg.config.compose import compose, compose_config
 from rpg.config.keys import KEYS, KNOWN_AS
+from rpg.diagnostics import BadSetting
 from rpg.run import start
 
 
@@ -85,3 +86,15 @@ def test_the_page_for_those_who_come_from_trl_has_the_same_names():
     assert len(rows) >= 5
     for key, name in rows:
         assert KEYS[KNOWN_AS[name]].endswith(key.removeprefix("actor.").removeprefix("rollout."))
+
+
+@pytest.mark.parametrize(
+    "more", [["data.max_response_length=40"], ["dataset=toy"]], ids=["its own length", "the data set behind it"]
+)
+def test_a_context_behind_a_data_set_with_its_own_length_is_refused(more):
+    chosen = ["profile=cpu", "model=toy", "optim=toy", "dataset=toy", "context=4k"]
+    with pytest.raises(
+        BadSetting, match=r"^context=4k: is not read: the data set's data.max_response_length=32 counts"
+    ):
+        compose(None, chosen)
+    assert compose(None, [*chosen, *more])[0].get("data.max_response_length") in (32, 40)

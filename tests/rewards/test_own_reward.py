@@ -308,6 +308,13 @@ def test_a_file_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
         score(file)
 
 
+def test_a_section_of_overrides_names_the_function(tmp_path: Path) -> None:
+    file = write(tmp_path / "two.py", VERLS.format(name="compute_score"), SHORT.format(name="mine"))
+    run, _ = compose(None, [*TOY, f"{FUNCTION}={{path:{file},name:mine}}"])
+    assert run.get(f"{FUNCTION}.reward_kwargs")["function"] == "mine"
+    assert run.get(OVERLONG) is False
+
+
 def test_one_override_is_all_that_a_run_needs(tmp_path: Path) -> None:
     short = write(tmp_path / "short.py", SHORT.format(name="reward"))
     run, notes = compose(None, [*TOY, f"{FUNCTION}.path={short}"])
