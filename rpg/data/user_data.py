@@ -220,9 +220,9 @@ def draw_test(problems: list[Problem], test_rows: int | None, seed: int) -> list
 
 def _changed_by_parquet(kind: pa.DataType, problems: list[Problem], name: str) -> str:
     """Return the first value that a column's common type changes, before and after; "" if it changes none."""
-    for value in (problem.columns[name] for problem in problems):
-        [kept] = pa.array([value], kind).to_pylist()
-        before, after = (json.dumps(one, sort_keys=True, default=str) for one in (value, kept))
+    values = [problem.columns[name] for problem in problems]
+    for pair in zip(values, pa.array(values, kind).to_pylist(), strict=True):
+        before, after = (json.dumps(value, sort_keys=True, default=str) for value in pair)
         if before != after:
             return f"{before:.60} becomes {after:.60}"
     return ""

@@ -77,10 +77,8 @@ def find(script: str | Path) -> Script:
 
 
 if __name__ == "__main__":
-    named = scripts.names().get(sys.argv[1])
-    if named is None and not any(text.startswith("method=") for text in sys.argv[2:]):
-        try:
-            scripts.parse(sys.argv[1])
-        except scripts.UnknownName as error:
+    try:
+        print(*scripts.overrides(scripts.parse(sys.argv[1])), sep="\n")
+    except scripts.UnknownName as error:
+        if not any(text.startswith("method=") for text in sys.argv[2:]):
             sys.exit(f"error: {error}; a name of your own needs method=")
-    print(*(scripts.overrides(named) if named else []), sep="\n")

@@ -102,15 +102,16 @@ def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, lis
         return next((row for row in of_problem if str(_truth(row)) == str(answer.gts)), None)
 
     answers = list(samples.itertuples(index=False))
-    if unknown := sum(row_of(answer) is None for answer in answers) if needs_rows else 0:
+    own_rows = [row_of(answer) for answer in answers]
+    if unknown := own_rows.count(None) if needs_rows else 0:
         text = f"step {step}: {unknown} of {len(samples)} answers are scored without extra_info"
         notes = [*notes, Note(f"{text}: their problem is in none of data.val_files; give --files", left_out=True)]
     elif not needs_rows and (missing := missing_files(run)):
         text = f"{missing[0]} is not here: answers are scored as if its prompts had no few-shot examples; give --files"
         notes = [*notes, Note(text)]
 
-    def score(answer: Any) -> Score | str:
-        extra = (row_of(answer) or {}).get("extra_info")
+    def score(answer: Any, row: dict[str, Any] | None) -> Score | str:
+        extra = (row or {}).get("extra_info")
         try:
             return as_score(function(answer.data_source, answer.output, answer.gts, extra), run.judge)
         except RewardError as error:  # as in a run, only this response has no score
@@ -118,7 +119,7 @@ def scored(run: RunLog, step: int, judge: str | None) -> tuple[pd.DataFrame, lis
 
     try:
         with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:
-            verdicts = list(threads.map(score, answers))
+            verdicts = list(threads.map(score, answers, own_rows))
     except Exception as error:  # whatever a user's function raises
         hint = f"; without --judge {run.judge} scores them, as in the run" if judge and run.judge not in JUDGES else ""
         raise ResultsError(f"step {step}: {type(error).__name__}: {error}{hint}") from error
