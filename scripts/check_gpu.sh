@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Check this machine's GPUs (16 GB or more) in twenty minutes, without a download, in the environment of
+# Check this machine's GPUs (16 GB or more) in half an hour, without a download, in the environment of
 # scripts/setup_gpu.sh. First the losses and verl's worker. Then train the toy task through profile=gpu with vLLM's CUDA
 # build on one GPU, killed and resumed, synchronous and asynchronous; last on all GPUs. Prints a table to paste into an
 # issue; exit code 1 if a line failed. Uses the environment of the launch scripts.

@@ -7,6 +7,14 @@ import torch
 for number in range(torch.cuda.device_count()):
     device = torch.cuda.get_device_properties(number)
     print(f"figure: {device.name}, {device.total_memory / 2**30:.0f} GiB, compute {device.major}.{device.minor}")
-found = {distribution.name.replace("_", "-"): distribution.version for distribution in metadata.distributions()}
+
+
+def version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "missing"
+
+
 names = ("verl", "vllm", "ray", "transformers", "flash-attn")
-print(f"figure: torch {torch.__version__}", *(f"{name} {found.get(name, 'missing')}" for name in names), sep=", ")
+print(f"figure: torch {torch.__version__}", *(f"{name} {version(name)}" for name in names), sep=", ")
