@@ -6,7 +6,6 @@ which does the work and returns the exit code.
 
 import argparse
 import difflib
-import errno
 import importlib
 import io
 import os
@@ -59,21 +58,10 @@ def main(argv: list[str] | None = None) -> int:
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # until this process ends
     try:
-        os.getcwd()
-    except FileNotFoundError:
-        print("rpg: the current directory was removed; change to another", file=sys.stderr)
-        return 2
-    try:
         return _main(argv)
     except KeyboardInterrupt:
         print(f"{' '.join(['rpg', *argv[:1]])}: interrupted", file=sys.stderr)
         return 130
-    except OSError as error:
-        if not _is_of_output(error):
-            raise
-        print(f"rpg: the output cannot be written: {error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except ImportError as error:
         if (message := version.missing_extra(error)) is None:
             raise
@@ -124,14 +112,8 @@ def _main(argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except (UserError, OSError) as error:
-        if isinstance(error, OSError) and _is_of_output(error):
-            raise
         print(f"rpg {args.command}: {printable(str(error))}", file=sys.stderr)
         return 2
-
-
-def _is_of_output(error: OSError) -> bool:
-    return error.filename is None and error.errno in (errno.ENOSPC, errno.EIO)
 
 
 def _unknown(option: str, parser: argparse.ArgumentParser) -> str:

@@ -121,21 +121,11 @@ def test_what_would_do_nothing_is_refused_at_once(argv, said, capsys, monkeypatc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("shell", "code", "said"),
-    [
-        ("mkdir gone; cd gone; rmdir ../gone; {rpg} list", 2, "the current directory was removed"),
-        ("{rpg} list > /dev/full", 1, "the output cannot be written: No space left"),
-        ("{rpg} list >&-", 0, "names:"),
-    ],
-)
-def test_a_broken_place_is_one_line(tmp_path, shell, code, said):
-    (tmp_path / "mine.txt").touch()
-    command = shell.format(rpg=f"{sys.executable} -m rpg.cli")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr.count("\n")) == (code, 1)
-    assert said in done.stderr
+@pytest.mark.parametrize(("to", "code", "said"), [("> /dev/full", 2, "No space left"), (">&-", 0, "names:")])
+def test_an_output_that_takes_nothing(to, code, said):
+    command = f"{sys.executable} -m rpg.cli list {to}"
+    done = subprocess.run(command, shell=True, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr.count("\n"), said in done.stderr) == (code, 1, True)
 
 
 def test_help_of_a_name_says_where_its_run_goes(capsys, monkeypatch, tmp_path):
