@@ -107,7 +107,7 @@ class RunLog:
         metrics: steps x metrics, as `frame` makes it.
         config: the resolved configuration, or {}. environment: environment.json, or {}.
         notes: what was left out, replaced or guessed.
-        failed: (step, data_source) -> number of responses without a reward, by LEFT_OUT.
+        failed: number of responses without a reward, by LEFT_OUT.
         contents: hashes of its data, model and user's code, by fingerprint.json, and of its last validation files.
     """
 
@@ -118,7 +118,7 @@ class RunLog:
     config: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
-    failed: Counter[tuple[int, str]] = field(default_factory=Counter)
+    failed: int = 0
     contents: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -309,17 +309,15 @@ def changes(start: Any) -> tuple[int, list[tuple[str, Any, Any]]]:
     return start["after_step"], [(key, before, after) for key, (before, after) in start["changed"].items()]
 
 
-def read_failures(path: Path) -> tuple[Counter[tuple[int, str]], tuple[Note, ...]]:
-    """Return (step, data_source) -> number of responses in LEFT_OUT, and a note that says why the last one failed."""
+def read_failures(path: Path) -> tuple[int, tuple[Note, ...]]:
+    """Return the number of responses in LEFT_OUT, and a note that says why the last one failed."""
     if not path.exists():
-        return Counter(), ()
-    lines, notes = read_lines(
-        path, lambda line: ((line["step"], str(line["data_source"])), str(line["why"])), whole=False
-    )
-    for _, why in lines[-1:]:
+        return 0, ()
+    lines, notes = read_lines(path, lambda line: str(line["why"]), whole=False)
+    for why in lines[-1:]:
         text = f"failed rewards: {len(lines)}; accuracies count these responses as wrong, the training reward does not"
         notes = (*notes, Note(f"{text}; {why:.100} ({path.name})"))
-    return Counter(place for place, _ in lines), notes
+    return len(lines), notes
 
 
 def read_mapping(path: Path) -> dict[str, Any]:

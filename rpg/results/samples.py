@@ -103,15 +103,9 @@ def read_samples(run: RunLog, step: int) -> tuple[pd.DataFrame, list[Note]]:
         if abs(mean - logged[str(source)]) > TOLERANCE:
             text = (
                 f"{file}: its samples of {source} have accuracy {mean:.4f}, the log has "
-                f"{logged[str(source)]:.4f} at step {step}: samples of another run, or not all of them; left out"
+                f"{logged[str(source)]:.4f} at step {step}: samples of another run, or not all of them, as of failed "
+                "rewards; left out"
             )
-            size, most = len(group), run.failed[step, str(source)]
-            fits = (n for n in range(1, most + 1) if abs(mean * size / (size + n) - logged[str(source)]) <= TOLERANCE)
-            if lost := next(fits, 0):  # verl's accuracy counts them as wrong
-                text = (
-                    f"the reward of {lost} of {size + lost} answers of {source} failed at step {step}; the samples "
-                    "lack them and are left out"
-                )
             notes.append(Note(text, left_out=True))
             samples = samples.loc[samples["data_source"] != source, :]
     return samples, notes

@@ -90,8 +90,8 @@ class Watched:
             return f"{self.problem}, interrupted" if self.interrupted and not self.unreadable else self.problem
         last, planned = self.run.last_step, self.run.planned_steps
         parts = [f"{last}/{planned:.0f}" if planned else f"{last}"]
-        if lost := self.run.failed.total():
-            parts.append(f"failed rewards: {lost}")
+        if self.run.failed:
+            parts.append(f"failed rewards: {self.run.failed}")
         if self.interrupted:  # without planned steps it may have ended
             return ", ".join([*parts, f"interrupted at step {last}" if planned else "not running"])
         if planned and last < planned and (left := time_left(list(self.run.series(STEP_TIME)), int(planned - last))):
