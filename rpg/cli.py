@@ -81,8 +81,8 @@ def _main(argv: list[str]) -> int:
     made = {}
     for name, (_, does, example) in COMMANDS.items():
         made[name] = subparser = subparsers.add_parser(
-            name, help=does, description=f"{does}.", epilog=f"example: {example}", conflict_handler="resolve"
-        )  # a command may have a --help of its own
+            name, help=does, description=f"{does}.", epilog=f"example: {example}"
+        )
         if every or name in argv[:1]:  # importing torch for `rpg --help` would cost seconds
             command(name).configure(subparser)
     if not argv:

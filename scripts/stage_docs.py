@@ -72,7 +72,7 @@ def command_line() -> str:
     os.environ["COLUMNS"] = "100"
     lines = ["# Command line\n"]
     for name, (_, about, _) in COMMANDS.items():
-        parser = argparse.ArgumentParser(prog=f"rpg {name}", description=about, conflict_handler="resolve")
+        parser = argparse.ArgumentParser(prog=f"rpg {name}", description=about)
         command(name).configure(parser)
         lines += [f"## rpg {name}\n", "```text", parser.format_help().rstrip(), "```\n"]
     return "\n".join(lines)

@@ -128,15 +128,6 @@ def test_an_output_that_takes_nothing(to, code, said):
     assert (done.returncode, done.stderr.count("\n"), said in done.stderr) == (code, 1, True)
 
 
-def test_help_of_a_name_says_where_its_run_goes(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match="0"):
-        cli.main(["train", "grpo_cpu", "--help"])
-    *_, steps, place = capsys.readouterr().out.splitlines()
-    assert steps == "grpo_cpu: 30 steps (trainer.total_training_steps),"
-    assert place.startswith("into checkpoints/grpo_cpu ")
-
-
 def test_a_closed_pipe_is_no_traceback():
     command = [sys.executable, "-m", "rpg.cli", "table", "--paper", "8"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
