@@ -98,7 +98,6 @@ def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
     [
         (["score", "x", "--reward", "r.py", "--out", "y"], "--out requires a run"),
         (["watch", "x", "--every", "0"], "must be a positive number"),
-        (["watch", "x", "--answers", "0"], "must be 1 or more"),
         (["demo", "foo=1"], "foo=1: no such setting"),
         (["plan", "grpo_cpu"], "`rpg doctor grpo_cpu`"),
         (["demo", "--prepare-only", "data.seed=1"], "data.seed=1: is for the run"),

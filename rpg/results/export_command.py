@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from rpg.arguments import at_least
 from rpg.results.checkpoints import export, find_checkpoint
 from rpg.results.messages import ResultsError
 
@@ -18,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: hf in the global_step_N directory")
     parser.add_argument(
         "--ranks",
-        type=int,
+        type=at_least(1),
         metavar="N",
         help="write a checkpoint for N ranks (GPUs x nodes) into --out instead, to resume from",
     )
@@ -33,8 +34,8 @@ def run(args: argparse.Namespace) -> int:
     for remark in remarks:
         print(f"rpg export: {remark}", file=sys.stderr)
     if args.ranks is not None:
-        if args.out is None or args.ranks < 1:
-            raise ResultsError(f"--ranks {args.ranks}: give 1 or more, and --out")
+        if args.out is None:
+            raise ResultsError(f"--ranks {args.ranks}: give --out, too")
         from rpg.results.reshard import reshard
 
         reshard(checkpoint, out, args.ranks)

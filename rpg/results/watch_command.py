@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 
+from rpg.arguments import at_least
 from rpg.diagnostics import printable
 from rpg.files.atomic import CONFIG
 from rpg.files.lock import RUN
@@ -26,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="between two updates; default: 2")
     saved = "print the last N answers that each run saved, with their scores, and end"
-    parser.add_argument("--answers", type=int, metavar="N", help=saved)
+    parser.add_argument("--answers", type=at_least(1), metavar="N", help=saved)
     parser.add_argument("--once", action="store_true", help="print the present state and end")
 
 
@@ -39,8 +40,6 @@ def run(args: argparse.Namespace) -> int:
         raise ResultsError(f"--every {args.every}: must be a positive number of seconds")
     paths = or_checkpoints(args.runs)
     if args.answers is not None:
-        if args.answers < 1:
-            raise ResultsError(f"--answers {args.answers}: must be 1 or more")
         return _show_answers([log.parent for log in logs_of(paths)] or paths, args.answers)
     if not (logs := logs_of(paths)):
         where = ", ".join(map(str, paths))
