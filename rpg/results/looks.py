@@ -1,9 +1,8 @@
 """How the rows of a table are drawn: colours and dashes that do not depend on the other rows."""
 
-import itertools
 from typing import get_args
 
-from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
+from matplotlib.colors import LinearSegmentedColormap, to_hex
 
 from rpg.registry.labels import LOOKS, base_method, order_of
 from rpg.registry.methods import Dash, Look
@@ -17,8 +16,8 @@ OTHER_COLOURS = ("#17becf", "#bcbd22", "#e377c2", "#393b79", "#637939", "#843c39
 def looks_of(labels: list[str]) -> dict[str, Look]:
     """Return each label's look: that of its method, or solid lines of other colours for labels without a method.
 
-    Labels of one method with different settings share its colour and get different dashes, then a paler colour. More
-    labels of one method get a scale of colours, by order.
+    Labels of one method with different settings share its colour and get different dashes. More labels of one method
+    get a scale of colours, by order.
     """
     groups: dict[str, list[str]] = {}
     for label in sorted(set(labels), key=lambda label: (label != base_method(label), order_of(label))):
@@ -28,19 +27,12 @@ def looks_of(labels: list[str]) -> dict[str, Look]:
         scaled = [label for label in members if label != base]
         if not base and len(scaled) <= len(OTHER_COLOURS):
             looks |= {label: Look(colour, "-") for label, colour in zip(scaled, OTHER_COLOURS, strict=False)}
-        elif base and len(members) <= 2 * len(DASHES):
+        elif base and len(members) <= len(DASHES):
             method = LOOKS[base]
             dashes: list[Dash] = [method.dash, *(dash for dash in DASHES if dash != method.dash)]
-            shades = itertools.product([method.colour, _paler(method.colour)], dashes)
-            looks |= {label: Look(*shade) for label, shade in zip(members, shades, strict=False)}
+            looks |= {label: Look(method.colour, dash) for label, dash in zip(members, dashes, strict=False)}
         else:
             looks |= {label: LOOKS[base] for label in members if label == base}
             dash, last = LOOKS[base].dash if base else "-", len(scaled) - 1
             looks |= {label: Look(to_hex(COLOURS(number / last)), dash) for number, label in enumerate(scaled)}
     return looks
-
-
-def _paler(colour: str) -> str:
-    """Return a paler colour of the form #rrggbb."""
-    red, green, blue = (1 - (1 - channel) * 0.55 for channel in to_rgb(colour))
-    return to_hex((red, green, blue))
