@@ -17,7 +17,6 @@ from rpg.registry import recipe
 from rpg.results.evaluation import is_taken_over, overrides_of_run
 from rpg.rewards.user_reward import ADAPTER
 from tests.builders.checkpoints import write_complete, write_verl
-from tests.builders.runs import config, records, write_run
 
 NAME = "rpg_cpu_urkl1e-4_rf"
 SHARD = "actor/model_world_size_2_rank_1.pt"
@@ -118,19 +117,6 @@ def test_it_takes_what_train_takes(tmp_path, capsys):
     assert (here.get("data.val_files"), here.get("data.train_files")) == ([str(files[0])], [str(files[1])])
     assert here.get(f"{FUNCTION}.path") == ADAPTER
     assert here.get(f"{FUNCTION}.reward_kwargs") == {"file": str(tmp_path / "other.py"), "function": "reward"}
-
-
-def test_the_end_names_the_next_command(tmp_path, monkeypatch, capsys):
-    (run, _), out = trained(tmp_path), tmp_path / "out"
-    write_run(run, records([0.1, 0.2]), config("a"))
-
-    def call(command: list[str]) -> int:
-        write_run(out, records([0.5]), config("a"))
-        return 0
-
-    monkeypatch.setattr("rpg.results.eval_command.call", call)
-    assert main(["eval", NAME, "--out", str(out)]) == 0
-    assert f"next: rpg table {out}\nor:   rpg score {out} --reward FILE.py" in capsys.readouterr().out
 
 
 def test_a_run_of_the_script_alone_adds_nothing(tmp_path, capsys):
