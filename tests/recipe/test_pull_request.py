@@ -1,5 +1,6 @@
 """scripts/make_recipe.sh: the recipe's form, and that it runs as recipe/rpg of a directory that has verl."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -8,14 +9,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.builders.pull_request import SCRIPT, make
-
 ROOT = Path(__file__).parents[2]
+SCRIPT = "cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Path:
-    return make(tmp_path_factory.mktemp("checkout"))
+    """Return a directory with verl and the recipe, as a checkout of verl with our pull request."""
+    root = tmp_path_factory.mktemp("checkout")
+    (root / "verl").symlink_to(Path(importlib.util.find_spec("verl").origin).parent)
+    subprocess.run(["bash", "scripts/make_recipe.sh", root / "recipe/rpg"], cwd=ROOT, check=True)
+    return root
 
 
 def test_the_form(checkout):
@@ -26,6 +30,15 @@ def test_the_form(checkout):
     assert (recipe / SCRIPT).is_file()
     again = subprocess.run(["bash", "scripts/make_recipe.sh", recipe], cwd=ROOT, check=False)
     assert again.returncode == 2  # nothing is overwritten
+
+
+@pytest.mark.slow
+def test_a_script_starts_there(checkout):
+    environment = {**os.environ, "PYTHON": sys.executable, "DRY_RUN": "1"}
+    command = ["bash", f"recipe/rpg/{SCRIPT}"]
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert f"run_{yaml.safe_load(done.stdout)['trainer']['experiment_name']}.sh" == Path(SCRIPT).name
 
 
 @pytest.mark.slow
