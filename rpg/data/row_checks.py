@@ -7,11 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from rpg.data.build import digest, near_digest
-from rpg.data.concatenation import REMEDY, misfits
 from rpg.data.prompts import PromptTokenizer
 from rpg.data.published import problem_text, question
 from rpg.data.readers import DataError, read_file
@@ -44,7 +40,6 @@ class FileCheck:
 
     path: Path
     own_reward: bool = False
-    schema: pa.Schema | None = None
     too_long: int | None = None
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     rows: int = 0
@@ -94,7 +89,6 @@ def check_files(
             errors = 1
     checks = [check_file(path, length, max_prompt_length, own_reward) for path in paths]
     check_overlap(checks)
-    check_types(checks)
     errors += sum(check.diagnostics.count("error") for check in checks)
     warnings = sum(check.diagnostics.count("warning") for check in checks)
     if as_json:
@@ -128,7 +122,6 @@ def check_file(
         return check
     try:
         for _, row in read_file(path):
-            check.schema = check.schema or pq.read_schema(path)  # the file can be read
             check_row(check, row, length, max_prompt_length)
             check.rows += 1
     except DataError as error:
@@ -240,18 +233,3 @@ def check_overlap(checks: list[FileCheck]) -> None:
         if rows:
             what = f"{len(rows)} problems {NEARLY} those of {first.path} (first: row {rows[0][0]} and its {rows[0][1]})"
             second.add("prompt", what, "leave them out if they are the same", level="warning")
-
-
-def check_types(checks: list[FileCheck]) -> None:
-    """Find files of one split that verl cannot concatenate: an error, or a warning if a split is unknown."""
-    reported = set()
-    for role in ("train", "test"):
-        of_split = {
-            check.path: check for check in checks if check.schema is not None and check.role in (role, "unknown")
-        }
-        for misfit in misfits([(path, check.schema) for path, check in of_split.items()]):
-            later = of_split[misfit.later]
-            level: Level = "error" if later.role == of_split[misfit.earlier].role == role else "warning"
-            if misfit not in reported:
-                later.add(misfit.column or "file", str(misfit), REMEDY, level=level)
-            reported.add(misfit)
