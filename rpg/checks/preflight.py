@@ -59,7 +59,6 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
     ),
     ("cheap", "files"): (
         user.reward_function,
-        user.external_library,
         checkpoint.checkpoint,
         data.data_files,
         data.files_fit,

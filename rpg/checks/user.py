@@ -1,12 +1,11 @@
-"""Checks of what the user brings as code: reward function, judge, losses and estimators."""
+"""Checks of reward function and judge."""
 
-import ast
 import math
 from pathlib import Path
 
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
-from rpg.config.user_code import is_ours, source
+from rpg.config.user_code import is_ours
 from rpg.data.readers import DataError, read_file
 from rpg.diagnostics import Diagnostic, Findings
 from rpg.rewards import JUDGES, OPTIONS, OURS, check_options
@@ -20,7 +19,6 @@ from rpg.rewards.user_reward import (
     example,
     shown_score,
 )
-from rpg.verl_plugin.external import FILE
 
 TRIAL_LIMIT = 60.0  # seconds of the trial call
 
@@ -112,20 +110,3 @@ def reward_trial(run: RunConfig) -> Findings:
         numbers = [name for name in score if name != "pred"]
         if s.filters and s.filter_metric not in (*numbers, "reward"):  # verl's name of the reward
             yield s.error("filter_metric", f"the function returns {', '.join(numbers)}", "set it to acc")
-
-
-def external_library(run: RunConfig) -> Findings:
-    """Every file or module of external_lib exists and can be parsed.
-
-    Reads the source; checks/verl.py imports it.
-    """
-    for name in run.settings.libraries or []:
-        path = source(name)
-        if path is None:
-            remedy = f"name a file that ends in {FILE}, valid on every node, or a module that Python finds"
-            yield Diagnostic(KEYS["external_lib"], name, "no such file or module", remedy)
-            continue
-        try:
-            ast.parse(path.read_bytes())
-        except (SyntaxError, ValueError, OSError) as error:
-            yield Diagnostic(KEYS["external_lib"], name, f"cannot be read as Python ({error})", "correct it")

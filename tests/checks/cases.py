@@ -138,9 +138,6 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("reward_function", ["reward.custom_reward_function.path=pkg://no.such.module"], []),
     ("reward_function", ["reward.custom_reward_function.name=compute"], []),
     ("reward_function", ["reward.custom_reward_function.path={toy}/train.parquet"], []),
-    ("external_library", ["rpg.external_lib=[/nowhere/mine.py]"], [f"{M}.external_lib=/nowhere/mine.py"]),
-    ("external_library", ["rpg.external_lib=[no.such.module]"], [f"{M}.external_lib=no.such.module"]),
-    ("external_library", ["rpg.external_lib=[{toy}]"], [f"{M}.external_lib={{toy}}"]),
     ("weight_bucket", [f"{M}.path=Qwen/Qwen3-4B"], [f"{BUCKET}=128"]),
     ("weight_bucket", [f"{M}.path=Qwen/Qwen3-4B", f"{BUCKET}=1483"], []),
     (

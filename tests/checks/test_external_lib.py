@@ -92,8 +92,8 @@ def test_own_names_are_registered(toy):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "no such file or module"),
-        ("def loss(:\n", "cannot be read as Python"),
+        (None, "cannot be imported: FileNotFoundError"),
+        ("def loss(:\n", "cannot be imported: SyntaxError"),
         ("import no_such_package\n", "cannot be imported: ModuleNotFoundError"),
         ("raise SystemExit(3)\n", "cannot be imported: SystemExit"),
         (LOSS.format(name="vanilla"), "it registers the loss 'vanilla', which exists already"),
