@@ -110,18 +110,10 @@ def parse_json(text: bytes, place: str, remedy: str = "correct or remove the lin
         if b"\\ud" in text.lower():
             json.dumps(value, ensure_ascii=False).encode()
         return value
-    except UnicodeEncodeError as error:
-        reason = f"{error.object[error.start]!r} is half a character"
     except UnicodeDecodeError as error:
         raise _not_utf8(place, text, error) from error
-    except RecursionError:
-        reason = "nested too deeply"
-    except json.JSONDecodeError as error:
-        at = f"line {error.lineno}" if "\n" in error.doc.rstrip() else f"character {error.pos + 1}"
-        reason = f"not JSON ({error.msg}, {at})"
-    except ValueError:  # Python's limit
-        reason = "has a number of thousands of digits"
-    raise DataError(f"{place}: {reason}; {remedy}")
+    except (ValueError, RecursionError) as error:  # also half a surrogate pair, and a number of thousands of digits
+        raise DataError(f"{place}: not readable as JSON ({error}); {remedy}") from error
 
 
 def read_text(path: Path) -> str:

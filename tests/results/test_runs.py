@@ -30,7 +30,7 @@ def test_a_cut_off_last_line_is_left_out_and_noted(tmp_path):
     ("line", "said"),
     [
         (b'{"step": 2, "data": {"a\xff": 1}}', "line 3: byte 0xff is not UTF-8; save it as UTF-8"),
-        (b"9" * 5000, "line 3: has a number of thousands of digits; correct or remove the line"),
+        (b"9" * 5000, "line 3: not readable as JSON (Exceeds the limit"),
         (b'{"step": 9%b, "data": {}}' % (b"9" * 20), "is not one of 0, 1, 2, ...; correct or remove the line"),
         (b'{"step": 2, "data": {"a": 9%b}}' % (b"9" * 400), "is not a record of this file; correct or remove the line"),
         (b"{", "metrics.jsonl, line 3: "),
