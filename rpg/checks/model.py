@@ -16,6 +16,8 @@ def model_directory(run: RunConfig) -> Findings:
 
     Skips a hub name, unless the hub is switched off: then its files in the hub's cache are looked at.
     """
+    from safetensors import SafetensorError, safe_open
+
     s, again = run.settings, "copy the model again"
     directory = _model_here(run)
     if directory is None:
@@ -41,13 +43,15 @@ def model_directory(run: RunConfig) -> Findings:
     weights = [*directory.glob("*.safetensors"), *directory.glob("pytorch_model*.bin")]
     if not weights:
         yield s.error("model", "no weights (*.safetensors or pytorch_model*.bin)", again)
-    for file in weights:
-        if wrong := broken_weights(file):
-            yield s.error("model", f"{file.name}: {wrong}", again)
-    for shard in sorted(
-        {name for weight_map in maps for name in weight_map.values()} - {file.name for file in weights}
-    ):
+    missing = {name for weight_map in maps for name in weight_map.values()} - {file.name for file in weights}
+    for shard in sorted(missing):
         yield s.error("model", f"{shard} is missing, but the index of the weights lists it", again)
+    for file in (file for file in weights if file.suffix == ".safetensors"):
+        try:
+            with safe_open(file, "numpy"):
+                pass
+        except (SafetensorError, OSError) as error:
+            yield s.error("model", f"{file.name}: is incomplete or damaged ({error})", again)
 
 
 def architecture(run: RunConfig) -> Findings:
@@ -107,20 +111,3 @@ def _in_hub_cache(name: str) -> Path | None:
     except HFValidationError:  # not a name of the hub
         return None
     return Path(file).parent if isinstance(file, str) else None
-
-
-def broken_weights(file: Path) -> str | None:
-    """Return what is wrong with a weights file, judging by size and header, or None."""
-    from safetensors import SafetensorError, safe_open
-
-    if not file.exists():
-        return "is a broken symbolic link"
-    if file.stat().st_size == 0:
-        return "is empty"
-    if file.suffix == ".safetensors":
-        try:
-            with safe_open(file, "numpy"):
-                pass
-        except SafetensorError as error:
-            return f"is incomplete or damaged ({error})"
-    return None

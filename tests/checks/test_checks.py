@@ -213,7 +213,7 @@ def with_model(run: RunConfig, path: Path | str) -> RunConfig:
         ("config.json", b"{}", "no model_type"),
         ("tokenizer.json", None, "no tokenizer files"),
         ("model.safetensors", None, "no weights"),
-        ("model.safetensors", b"", "model.safetensors: is empty"),
+        ("model.safetensors", b"", "model.safetensors: is incomplete or damaged"),
         ("model.safetensors", safetensors()[:-1], "is incomplete or damaged"),
         ("model.safetensors.index.json", b'{"weight_map": {"w": "x-2.safetensors"}}', "x-2.safetensors is missing"),
         ("model.safetensors.index.json", b"[]", "index of the weights cannot be read"),
@@ -237,7 +237,7 @@ def test_weights_that_are_not_used_or_not_there(toy, toy_config):
     assert list(model.model_directory(run)) == []
     (toy / "model/model.safetensors").unlink()
     (toy / "model/model.safetensors").symlink_to("nothing")
-    assert "model.safetensors: is a broken symbolic link" in refusal(run)
+    assert "model.safetensors: is incomplete or damaged (No such file" in refusal(run)
     no_hub_name = with_model(toy_config, "checkpoints/run/global_step_20/hf")
     assert "no such directory" in refusal(no_hub_name)
 
