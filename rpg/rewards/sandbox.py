@@ -47,8 +47,7 @@ class Sandbox:
     """The helper of this process for one library, and up to `at_once` children of it. Thread-safe.
 
     The helper imports `module` and calls its `warm_up(*arguments)`, which loads what the children share. Its
-    `answer(*request)` runs in a child; request and answer are pickled. `over_limit` counts the requests without an
-    answer.
+    `answer(*request)` runs in a child; request and answer are pickled.
     """
 
     def __init__(
@@ -62,7 +61,6 @@ class Sandbox:
     ) -> None:
         self.module, self.library, self.arguments = module, library, arguments
         self.at_once, self.calls_per_child, self.start_seconds = at_once, calls_per_child, start_seconds
-        self.over_limit = 0
         self._begin()
         os.register_at_fork(after_in_child=self._begin)  # the helper belongs to the parent
 
@@ -81,7 +79,6 @@ class Sandbox:
         try:
             return self.call(request, WALL_FACTOR * time_limit, processor_time=time_limit)
         except (TimeoutError, ConnectionError):
-            self.over_limit += 1
             return None
 
     def call(self, request: tuple[Any, ...], wall_time: float | None, processor_time: float = 0) -> Any:

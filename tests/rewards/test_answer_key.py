@@ -97,9 +97,3 @@ def test_boxes_in_a_row_are_a_list(response: str, truth: str, right: bool) -> No
 def test_boxed_fallback_can_be_switched_off() -> None:
     assert judge(r"\boxed{12}", "12", boxed_fallback=False)["score"] == -1.0
     assert judge(r"Answer: \boxed{12}", "12", boxed_fallback=False)["score"] == 1.0
-
-
-def test_the_answer_of_another_problem_is_wrong() -> None:
-    truths = ["204", "113", "371", "385", "110", "104", "721", "025", "809", "116"]
-    verdicts = [[judge(f"Answer: {a}", t, "aime24")["acc"] for a in truths] for t in truths]
-    assert verdicts == [[float(i == j) for j in range(len(truths))] for i in range(len(truths))]

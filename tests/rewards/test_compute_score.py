@@ -8,12 +8,6 @@ import pytest
 from rpg.rewards import JUDGES, KNOWN_DATA_SOURCES, compute_score, is_known
 
 
-@pytest.mark.parametrize("data_source", ["math-dapo", "math_dapo", "aime24", "amc_23", "amc23", "lighteval/MATH"])
-def test_spellings_of_paper_and_files_are_scored(data_source: str) -> None:
-    assert is_known(data_source)
-    assert compute_score(data_source, "Answer: 204", "204")["score"] == 1.0
-
-
 @pytest.mark.parametrize("data_source", ["", "my-aime24-copy", "toy", "AMC_23 "])
 def test_unknown_source_is_named_in_few_lines(data_source: str) -> None:
     assert not is_known(data_source)

@@ -119,7 +119,6 @@ def test_limit_holds_in_threads_and_others_go_on(caplog: pytest.LogCaptureFixtur
     """verl scores in a thread pool, where signal.alarm does not work."""
     caplog.set_level(logging.ERROR)
     is_equal("1+x", "x+1")  # loads the library
-    before = release.sandbox.over_limit
 
     def score(number: int) -> float:
         assert threading.current_thread() is not threading.main_thread()
@@ -129,7 +128,6 @@ def test_limit_holds_in_threads_and_others_go_on(caplog: pytest.LogCaptureFixtur
     with ThreadPoolExecutor(16) as pool:
         verdicts = list(pool.map(score, range(32)))
     assert verdicts == [float(number % 8 != 0) for number in range(32)]
-    assert release.sandbox.over_limit == before + 4
 
 
 def test_memory_bomb_ends_its_child_only() -> None:

@@ -1,4 +1,4 @@
-"""The judge `release` against verl's code, hand-written cases and math-verify."""
+"""The judge `release` against verl's code and math-verify."""
 
 import importlib.util
 import itertools
@@ -58,36 +58,6 @@ def test_no_difference_on_every_pair_of_pieces(verl: ModuleType) -> None:
     for first, second in itertools.product(PIECES, PIECES):
         text = f"4{first}{second}2"
         assert release.normalize(text) == verl.normalize_final_answer(text), (first, second)
-
-
-@pytest.mark.parametrize(
-    ("response", "truth", "said", "right"),
-    [
-        ("Answer: 204", "204", "204", True),
-        ("Answer: $204$.", "204", "204", True),
-        ("**Answer:** 204", "204", "**204", False),
-        ("Answer: **204**", "204", "**204**", False),
-        ("Answer: 204.", "204", "204.", False),
-        ("Answer: 025", "25", "025", False),
-        ("Answer: 204.0", "204", "204.0", False),
-        ("Answer: 1,000", "1000", "1000", True),
-        (r"Answer: \boxed{204}", "204", "204", True),
-        (r"So \boxed{204}.", "204", "", False),
-        ("Answer:\n\n204", "204", "204", True),
-        ("Answer:\n\\[\n204\n\\]", "204", "\\[", False),
-        ("Answer: 3\nAnswer: 204", "204", "204", True),
-        ("Answer: 204\nAnswer:\n", "204", "204", True),  # nothing after the last mark: no match there
-        ("Answer: 204\nAnswer: \n", "204", "", False),  # a space after it is one
-        ("Answer:\nAnswer: 204", "204", "Answer:204", False),
-        ("Answer: 204 square cm", "204", "204", True),
-        ("Answer: 204 gallons", "204", "204gallons", False),
-        (r"Answer: \frac12", r"\frac{1}{2}", r"\frac{1}{2}", True),
-        ("Answer: 0.5", r"\frac{1}{2}", "0.5", False),
-        ("Answer: 204\n" + "." * 290, "204", "", False),
-    ],
-)
-def test_by_hand(response: str, truth: str, said: str, right: bool) -> None:
-    assert release.judge_text(response, truth) == (right, said)
 
 
 LIBRARY = [
