@@ -81,10 +81,6 @@ class PromptTokenizer:
         """Return the number of tokens of rendered prompts."""
         return [len(ids) for ids in self._tokenizer(texts, add_special_tokens=False)["input_ids"]] if texts else []
 
-    def length(self, prompt: Any) -> int:
-        """Return the number of tokens of one prompt; raises DataError as `render`."""
-        return self.lengths([self.render(prompt)])[0]
-
 
 @dataclass
 class PromptCount:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rpg.data.build import digest, near_digest
-from rpg.data.prompts import PromptTokenizer
+from rpg.data.prompts import PromptTokenizer, count_prompts
 from rpg.data.published import problem_text, question
 from rpg.data.readers import DataError, read_file
 from rpg.data.row_model import row_diagnostics, score_remedy, short
@@ -34,13 +34,12 @@ class Occurrences:
 class FileCheck:
     """The state of the check of one file.
 
-    own_reward: as in check_files; too_long: None without a tokenizer; unscored: rows by data_source without a rule;
-    near: the first problem of each near_digest; near_repeats: problems that have that of an earlier one.
+    own_reward: as in check_files; unscored: rows by data_source without a rule; near: the first problem of each
+    near_digest; near_repeats: problems that have that of an earlier one.
     """
 
     path: Path
     own_reward: bool = False
-    too_long: int | None = None
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     rows: int = 0
     sources: Counter[str] = field(default_factory=Counter)
@@ -69,7 +68,6 @@ class FileCheck:
         return (
             f"{self.path}: {self.rows} rows, {len(counts)} problems, each {repeats} times; data_source {sources}; "
             f"split {self.role}; {self.diagnostics.count('error', TRUTH)} ground truths unusable"
-            + ("" if self.too_long is None else f"; {self.too_long} problems too long")
         )
 
 
@@ -80,14 +78,17 @@ def check_files(
 
     own_reward: a custom reward function scores the rows, so data_source, answers and template are not checked.
     """
-    length, errors = None, 0
+    loaded, errors = None, 0
     if tokenizer:
         try:
-            length = PromptTokenizer(tokenizer)
+            loaded = PromptTokenizer(tokenizer)
         except DataError as error:
             print(f"error: --tokenizer: {error}")
             errors = 1
-    checks = [check_file(path, length, max_prompt_length, own_reward) for path in paths]
+    checks = [check_file(path, own_reward) for path in paths]
+    if loaded:
+        for check in checks:
+            check_lengths(check, loaded, max_prompt_length)
     check_overlap(checks)
     errors += sum(check.diagnostics.count("error") for check in checks)
     warnings = sum(check.diagnostics.count("warning") for check in checks)
@@ -105,14 +106,9 @@ def check_files(
     return 1 if errors else 0
 
 
-def check_file(
-    path: Path,
-    length: PromptTokenizer | None = None,
-    max_prompt_length: int = MAX_PROMPT_LENGTH,
-    own_reward: bool = False,
-) -> FileCheck:
+def check_file(path: Path, own_reward: bool = False) -> FileCheck:
     """Check one file; errors on reading it become diagnostics. own_reward: as in check_files."""
-    check = FileCheck(path, own_reward, 0 if length else None)
+    check = FileCheck(path, own_reward)
     if path.is_dir():
         check.add("file", "is a folder", "name its parquet files")
         return check
@@ -122,7 +118,7 @@ def check_file(
         return check
     try:
         for _, row in read_file(path):
-            check_row(check, row, length, max_prompt_length)
+            check_row(check, row)
             check.rows += 1
     except DataError as error:
         what, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
@@ -130,16 +126,13 @@ def check_file(
         return check
     if not check.rows:
         check.add("file", "no rows", "build or download it again")
-    if check.too_long and check.too_long == len(check.problems):
-        what = f"all {check.rows} rows are over {max_prompt_length} tokens"
-        check.add("prompt", what, "raise data.max_prompt_length")
     for source, count in check.unscored.items():
         check.add("data_source", f"{shown(source)}, {count} rows: no rule of rpg scores it", score_remedy(source))
     check_repeats(check)
     return check
 
 
-def check_row(check: FileCheck, row: dict[str, Any], length: PromptTokenizer | None, max_prompt_length: int) -> None:
+def check_row(check: FileCheck, row: dict[str, Any]) -> None:
     """Record diagnostics of `row` and its problem for the checks across rows."""
     is_prompt_broken, source = False, row.get("data_source")
     unscored = False
@@ -167,8 +160,6 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptTokenizer | N
     if problem is None:
         problem = check.problems[key] = Occurrences(check.rows, answer)
         check.near_repeats += check.near.setdefault(near_digest(text), key) != key
-        if length:
-            check_length(check, row["prompt"], length, max_prompt_length)
     elif problem.answer != answer:
         what = f"{short(truth)}, but row {problem.first_row} asks the same and has another answer"
         level = "warning" if check.own_reward else "error"
@@ -176,17 +167,18 @@ def check_row(check: FileCheck, row: dict[str, Any], length: PromptTokenizer | N
     problem.count += 1
 
 
-def check_length(check: FileCheck, prompt: Any, tokenizer: PromptTokenizer, limit: int) -> None:
-    """Record a prompt that the chat template refuses, or of which verl would keep only the last `limit` tokens."""
-    try:
-        tokens = tokenizer.length(prompt)
-    except DataError as error:
-        check.add("prompt", str(error), "change the row, or the chat template", check.rows)
+def check_lengths(check: FileCheck, tokenizer: PromptTokenizer, limit: int) -> None:
+    """Record prompts that the chat template refuses, or of which verl would keep only the last `limit` tokens."""
+    if check.diagnostics.count("error", "file"):  # not readable, or without rows
         return
-    if tokens > limit:
-        check.too_long = (check.too_long or 0) + 1
-        remedy = f"verl would cut its beginning; {FITTING}"
-        check.add("prompt", f"{tokens} tokens, over {limit}", remedy, check.rows)
+    count = count_prompts((row.get("prompt") for _, row in read_file(check.path)), tokenizer, limit)
+    if count.unusable:
+        what = f"{count.unusable} rows, first {count.first_unusable}"
+        check.add("prompt", what, "change them, or the chat template")
+    if count.too_long:
+        what = f"{count.too_long} of {count.rows} are over {limit} tokens, up to {count.longest}"
+        remedy = f"verl would cut their beginning; {FITTING}"
+        check.add("prompt", f"{what} (first: row {count.first_too_long})", remedy)
 
 
 def check_repeats(check: FileCheck) -> None:

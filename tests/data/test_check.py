@@ -247,26 +247,19 @@ def save_tokenizer(folder: Path, chat_template: str | None) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_long_prompts(split: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     template = (
         "{% for m in messages %}<user> {{ m.content }} <end> {% endfor %}{% if add_generation_prompt %}<go>{% endif %}"
     )
     tokenizer = save_tokenizer(tmp_path / "model", template)
-    rows = [*good_rows(split), make_row(Problem("math-dapo", "word " * 100, "5", split))]
+    rows = [*good_rows(), make_row(Problem("math-dapo", "word " * 100, "5", "train"))]
     path = write_rows(tmp_path / "x.parquet", rows, SCHEMA)
     words = len(format_prompt("word " * 100).split()) + 3  # <user>, <end>, <go>
     limit = ["--tokenizer", str(tokenizer), "--max-prompt-length"]
     got, out = check(capsys, path, *limit, str(words - 1))
     assert got == 1
-    assert f"error: row 6, prompt: {words} tokens, over {words - 1}" in out
-    assert "; 1 problems too long" in out
-    got, out = check(capsys, path, *limit, str(words))
-    assert got == 0
-    assert "tokens, over" not in out
-    got, out = check(capsys, path, *limit, "3")
-    assert got == 1
-    assert "error: all rows, prompt: " in out
+    assert f"error: all rows, prompt: 1 of 7 are over {words - 1} tokens, up to {words} (first: row 6)" in out
+    assert check(capsys, path, *limit, str(words))[0] == 0
     assert main(["data", "check", str(path), "--max-prompt-length", "3"]) == 2
 
 
@@ -287,7 +280,7 @@ def test_any_value_in_any_place(path: tuple, value: Any) -> None:
     row = make_row(Problem("math-dapo", "What is 2 + 2?", "4", "train"))
     put(row, path, value)
     state = FileCheck(Path("x.parquet"))
-    check_row(state, row, None, 100)
+    check_row(state, row)
     state.rows = 1
     check_repeats(state)
     assert state.summary()
