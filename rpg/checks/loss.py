@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from rpg.checks.settings import has_reference_model, nearest
+from rpg.checks.settings import has_reference_model
 from rpg.config.keys import KEYS
-from rpg.config.run_config import RunConfig
+from rpg.config.run_config import RunConfig, did_you_mean
 from rpg.diagnostics import Findings
 from rpg.names import ADVANTAGES, DIVERGENCES, KL_SCOPES, LOSSES, MOVING_REFERENCES
 from rpg.registry.methods import BOUNDS
@@ -22,14 +22,14 @@ def loss_name(run: RunConfig) -> Findings:
     """A loss name that begins with rpg is one of the twenty."""
     s = run.settings
     if _misspelt(s.loss, LOSSES) and not s.libraries:
-        yield s.error("loss", "is not an RPG loss", nearest(s.loss, [*LOSSES]))
+        yield s.error("loss", "is not an RPG loss", did_you_mean(s.loss, LOSSES))
 
 
 def estimator_name(run: RunConfig) -> Findings:
     """An estimator name that begins with rpg is rpg or rpg_batchmean."""
     s = run.settings
     if _misspelt(s.estimator, ADVANTAGES) and not s.libraries:
-        yield s.error("estimator", "is not registered", nearest(s.estimator, ADVANTAGES))
+        yield s.error("estimator", "is not registered", did_you_mean(s.estimator, ADVANTAGES))
 
 
 def _misspelt(name: str, known: Collection[str]) -> bool:
