@@ -13,6 +13,7 @@ import pytest
 from rpg.cli import main
 from rpg.data.parquet import SCHEMA
 from rpg.data.published import answer_text, as_integer_text
+from rpg.data.row_checks import check_file
 from rpg.data.template import format_prompt
 from rpg.registry.datasets import BY_NAME, PUBLISHED
 from rpg.rewards import JUDGES, compute_score, is_known
@@ -24,7 +25,9 @@ def test_the_paper_averages_over_32_responses() -> None:
 
 
 def build(name: str, source: Path, out: Path, *options: str) -> list[dict]:
+    """Return the rows of a build, in which `rpg data check` finds nothing."""
     assert main(["data", "build", name, "--from", str(source), "--out", str(out), *options]) == 0
+    assert not check_file(out / f"{name}.parquet").diagnostics.groups
     table = pq.read_table(out / f"{name}.parquet")
     assert table.schema.equals(SCHEMA)
     return table.to_pylist()
@@ -66,16 +69,6 @@ def test_olympiad_answers_in_lists_and_context(tmp_path: Path) -> None:
     assert [row["reward_model"]["ground_truth"] for row in rows] == ["2", "1, -1"]
     assert rows[1]["extra_info"]["raw_problem"] == "Let $x^2 = 1$.\n\nFind all $x$."
     assert compute_score("olympiadbench", "Answer: $-1$ and $1$", "1, -1", judge="verified")["acc"] == 1.0
-
-
-def test_released_aime_file_with_problem_numbers_as_index(tmp_path: Path) -> None:
-    """E10 in docs/mathematics.md: 960 rows of 30 problems with the problem as index; we write the repeat number."""
-    rows = [dapo_row(f"Problem {n}.", str(n), str(n)) for _ in range(32) for n in range(30)]
-    built = build("aime24", write_rows(tmp_path / "aime-2024.parquet", rows), tmp_path / "out")
-    assert len(built) == 960
-    assert [row["extra_info"]["index"] for row in built[:33]] == [*range(32), 0]
-    assert {row["data_source"] for row in built} == {"aime24"}
-    assert built[0]["extra_info"]["raw_problem"] == "Problem 0."
 
 
 def test_dapo_is_stripped_deduplicated_and_english(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,20 +145,6 @@ def test_unusable_input_is_named_and_nothing_written(
     assert main(["data", "build", "aime24", *arguments, "--out", str(tmp_path / "out")]) == 2
     assert expected in capsys.readouterr().err
     assert not list(tmp_path.glob("out/*"))
-
-
-@pytest.mark.parametrize(
-    ("name", "option"),
-    [
-        ("toy", "--from f.parquet"),
-        ("aime24", "--train-size 2048"),
-    ],
-)
-def test_options_of_other_sets_are_refused(name: str, option: str, tmp_path: Path, capsys) -> None:
-    out = tmp_path / "out"
-    assert main(["data", "build", name, *option.split(), "--out", str(out)]) == 2
-    assert f"rpg data build {name}: {option.split()[0]} is for " in capsys.readouterr().err
-    assert not out.exists()
 
 
 @pytest.mark.parametrize(

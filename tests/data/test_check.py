@@ -18,7 +18,7 @@ from rpg.data.parquet import SCHEMA, Problem, make_row
 from rpg.data.row_checks import FileCheck, check_repeats, check_row
 from rpg.data.row_model import row_diagnostics
 from rpg.data.template import PREFIX, SUFFIX, format_prompt
-from tests.builders.published_files import FLAT, dapo_problem, dapo_row, write_dapo, write_rows
+from tests.builders.published_files import write_dapo, write_rows
 
 Rows = list[dict[str, Any]]
 Corruption = Callable[[dict[str, Any]], None]
@@ -40,17 +40,6 @@ def put(row: Any, path: tuple[str | int, ...], value: Any) -> None:
     for key in path[:-1]:
         row = row[key]
     row[path[-1]] = value
-
-
-@pytest.mark.parametrize("name", [*FLAT, "dapo-math-17k-eng", "toy"])
-def test_accepts_what_build_writes(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    published = FLAT.get(name) or [dapo_row(dapo_problem(n), str(n), "i") for n in range(20)]
-    source = [] if name == "toy" else ["--from", str(write_rows(tmp_path / "in" / "p.parquet", published))]
-    assert main(["data", "build", name, "--out", str(tmp_path), *source]) == 0
-    capsys.readouterr()
-    code, out = check(capsys, *sorted(tmp_path.glob("*.parquet")))
-    assert code == 0, out
-    assert "0 errors, 0 warnings" in out
 
 
 CONTENT, RAW, SPLIT = ("prompt", 0, "content"), ("extra_info", "raw_problem"), ("extra_info", "split")
@@ -103,15 +92,6 @@ def test_corrupt_value(case: tuple) -> None:
     (diagnostic,) = row_diagnostics(row)  # one corruption, one diagnostic
     assert (diagnostic.key, diagnostic.level) == (key, level)
     assert remedy in diagnostic.remedy
-
-
-def test_sources_without_a_rule_are_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [row for source in ("gsm9k", "math-dapo ") for row in good_rows(data_source=source)]
-    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
-    assert code == 1
-    assert out.count("6 rows: no rule of rpg scores it") == 2
-    assert "did you mean 'math-dapo'? give --reward FILE" in out
-    assert "KNOWN_DATA_SOURCES" in out
 
 
 def test_sound_values() -> None:

@@ -172,11 +172,6 @@ def test_control_characters_of_a_data_source_are_not_printed(tmp_path: Path, cap
     assert "\x1b" not in "".join(capsys.readouterr())
 
 
-def test_other_files_are_told_how_to_become_parquet(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    assert main(["data", "check", str(write_csv(tmp_path / "t.csv"))]) == 1
-    assert "rpg data build --from" in capsys.readouterr().out
-
-
 def test_a_range_that_would_hang_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert build("toy", "--high", 100000, "--out", tmp_path) == 2
     assert "--high" in capsys.readouterr().err
