@@ -13,7 +13,6 @@ from rpg.data.readers import DataError
 from rpg.data.row_checks import check_file, check_overlap
 from rpg.data.row_model import score_remedy
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, shown
-from rpg.registry.datasets import is_gym
 
 PATTERN = re.compile(r"[*?\[\]]|::")  # what datasets.load_dataset does not take literally
 
@@ -137,16 +136,7 @@ def data_sources(run: RunConfig) -> Findings:
         unknown = sorted((source for source in sources if not is_known(source)), key=str)
         if unknown:
             wrong = f"data_source {', '.join(map(shown, unknown))} is not scored by rpg.rewards"
-            remedy = (
-                score_remedy(unknown[0])
-                if all(map(is_gym, unknown))
-                else (
-                    f"give your reward function (rpg train --reward FILE, a script: {KEYS['reward']}=FILE), "
-                    "or build the file with --data-source MATH or gsm8k for rpg's rules "
-                    "(rpg.rewards.KNOWN_DATA_SOURCES lists them)"
-                )
-            )
-            yield Diagnostic(key, name, wrong, remedy)
+            yield Diagnostic(key, name, wrong, score_remedy(str(unknown[0])))
 
 
 def enough_rows(run: RunConfig) -> Findings:
