@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from importlib import metadata
 
-from rpg import gpu_host
 from rpg.checks.preflight import GPU_ONLY, ask, name_of, rule_of
 from rpg.config import freeze
 from rpg.config.compose import of_script
@@ -61,8 +60,6 @@ def check_all(script: str | None, overrides: list[str], ray: bool) -> Iterator[t
     for diagnostic in versions(configuration and configuration.settings.device):
         yield diagnostic.level, str(diagnostic)
     if configuration is None:
-        for diagnostic in gpu_tools():
-            yield diagnostic.level, str(diagnostic)
         return
     for check, diagnostics in ask(configuration, ("cheap", "verl", "thorough")):
         for diagnostic in diagnostics:
@@ -71,18 +68,6 @@ def check_all(script: str | None, overrides: list[str], ray: bool) -> Iterator[t
             yield "skip", f"{name_of(check)}: not needed on a CPU"
         elif not diagnostics:
             yield "ok", f"{name_of(check)}: {rule_of(check)}"
-
-
-def gpu_tools() -> Iterator[Diagnostic]:
-    """Check driver and build tools of this machine without a run, if torch is built for CUDA."""
-    import torch
-
-    if torch.version.cuda is None:
-        return
-    if old := gpu_host.old_driver(int(torch.version.cuda.partition(".")[0])):
-        yield Diagnostic("NVIDIA driver", old[0], old[1], gpu_host.UPDATE)
-    for tool, message, remedy in gpu_host.build_tools():
-        yield Diagnostic(tool, ABSENT, message, remedy)
 
 
 def plugin(name: str, probe: str) -> Diagnostic:
