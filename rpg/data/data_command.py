@@ -4,7 +4,6 @@ import argparse
 import re
 import sys
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -243,10 +242,8 @@ def _excluded(args: argparse.Namespace) -> set[bytes]:
 def _set(text: str) -> str:
     """Return the name of a set that can be built."""
     if text not in SETS and text.partition(":")[0] != GYM:
-        near = get_close_matches(text, SETS, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}? " if near else ""
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a set; {hint}one of {', '.join(SETS)}; for "
+            f"{text!r} is not a set; one of {', '.join(SETS)}; for "
             "your own data give --from FILE --question COLUMN --answer COLUMN --name NAME"
         )
     return text

@@ -4,7 +4,6 @@ import json
 import random
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -180,11 +179,8 @@ def value_in(row: dict[str, Any], option: str, path: str, place: str, is_text: b
     if path not in paths:
         if any(path.startswith(f"{above}.") and value is None for above, value in paths.items()):
             return None
-        spelled = {name.lower(): name for name in paths}
-        near = get_close_matches(path.lower(), spelled, n=1, cutoff=0.5)
-        hint = f"did you mean {spelled[near[0]]!r}? " if near else ""
         names = ", ".join(map(repr, paths)) or "none"
-        raise DataError(f"{option} {path}: no such column in {place}; {hint}It has {names}")
+        raise DataError(f"{option} {path}: no such column in {place}; it has {names}")
     value = paths[path]
     if is_text and isinstance(value, dict):
         fields = ", ".join(f"{path}.{name}" for name in value) or "none"
