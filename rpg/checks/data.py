@@ -10,7 +10,7 @@ from rpg.config.run_config import RunConfig
 from rpg.config.user_code import is_ours
 from rpg.data.prompts import NoTokenizer, PromptCount, PromptTokenizer, count_prompts
 from rpg.data.readers import DataError
-from rpg.data.row_checks import check_file, check_overlap
+from rpg.data.row_checks import SAME_TYPES, check_file, check_overlap, misfit
 from rpg.data.row_model import score_remedy
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, shown
 
@@ -100,24 +100,10 @@ def _all_readable(run: RunConfig) -> bool:
 
 
 def files_fit(run: RunConfig) -> Findings:
-    """The files of a list have columns of equal types; otherwise verl cannot concatenate them.
-
-    Asks `datasets`, as verl does, with one row of nulls for each file.
-    """
-    import pyarrow as pa
-
+    """The files of a list have columns of equal types; otherwise verl cannot concatenate them."""
     for key in (TRAIN, VAL):
-        schemas = [_schema(name)[0] for split, name in _readable(run) if split == key]
-        if not schemas or all(schema.equals(schemas[0], check_metadata=True) for schema in schemas):
-            continue
-        import datasets  # half a second
-
-        try:
-            rows = [datasets.Dataset(pa.Table.from_pylist([{}], schema=schema)) for schema in schemas]
-            datasets.concatenate_datasets(rows)
-        except (ValueError, TypeError, AttributeError, NotImplementedError, pa.ArrowException) as error:
-            remedy = "write all with the same columns and types, such as with one `rpg data build` per set"
-            yield Diagnostic(key, run.get(key), f"verl cannot concatenate these files ({error})", remedy)
+        if why := misfit([_schema(name)[0] for split, name in _readable(run) if split == key]):
+            yield Diagnostic(key, run.get(key), f"verl cannot concatenate these files ({why})", SAME_TYPES)
 
 
 def data_sources(run: RunConfig) -> Findings:

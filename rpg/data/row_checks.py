@@ -2,10 +2,14 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rpg.data.build import digest, near_digest
 from rpg.data.prompts import PromptTokenizer, count_prompts
@@ -17,6 +21,7 @@ from rpg.rewards import is_known
 
 MAX_PROMPT_LENGTH = 2048  # default of the launch scripts
 FITTING = "raise data.max_prompt_length, or data.filter_overlong_prompts=true leaves such rows out"
+SAME_TYPES = "write all with the same columns and types, such as with one `rpg data build` per set"
 NEARLY = "differ only in case or the last full stop from"
 TRUTH = "reward_model.ground_truth"
 
@@ -90,6 +95,7 @@ def check_files(
         for check in checks:
             check_lengths(check, loaded, max_prompt_length)
     check_overlap(checks)
+    check_types(checks)
     errors += sum(check.diagnostics.count("error") for check in checks)
     warnings = sum(check.diagnostics.count("warning") for check in checks)
     if as_json:
@@ -225,3 +231,30 @@ def check_overlap(checks: list[FileCheck]) -> None:
         if rows:
             what = f"{len(rows)} problems {NEARLY} those of {first.path} (first: row {rows[0][0]} and its {rows[0][1]})"
             second.add("prompt", what, "leave them out if they are the same", level="warning")
+
+
+def check_types(checks: list[FileCheck]) -> None:
+    """Find files of one split that verl cannot concatenate: an error, or a warning if the split is unknown."""
+    for role in ("train", "test", "unknown"):
+        of_split = [check for check in checks if check.role == role and check.rows]
+        if why := misfit([pq.read_schema(check.path) for check in of_split]):
+            files = ", ".join(str(check.path) for check in of_split)
+            level: Level = "warning" if role == "unknown" else "error"
+            of_split[-1].add("file", f"verl cannot concatenate {files} ({why})", SAME_TYPES, level=level)
+
+
+def misfit(schemas: Sequence[pa.Schema]) -> str:
+    """Return why verl cannot concatenate files of these schemas, or "".
+
+    Asks `datasets`, as verl does, with one row of nulls for each file.
+    """
+    if all(schema.equals(schemas[0], check_metadata=True) for schema in schemas):
+        return ""
+    import datasets  # half a second
+
+    try:
+        rows = [datasets.Dataset(pa.Table.from_pylist([{}], schema=schema)) for schema in schemas]
+        datasets.concatenate_datasets(rows)
+    except (ValueError, TypeError, AttributeError, NotImplementedError, pa.ArrowException) as error:
+        return (str(error).splitlines() or [type(error).__name__])[0]
+    return ""

@@ -1,5 +1,6 @@
 """`rpg data check`: accepts built files; names row, column and remedy of every corruption."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -265,3 +266,22 @@ def test_any_value_in_any_place(path: tuple, value: Any) -> None:
     check_repeats(state)
     assert state.summary()
     assert all(isinstance(line, str) for line in state.diagnostics.lines())
+
+
+def test_files_of_one_split_are_ones_that_verl_can_concatenate(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """--keep level: text from a CSV, numbers from JSONL. A training and a test file may differ."""
+    (tmp_path / "a.csv").write_text("q,s,level\n" + "".join(f"What is {n}?,{n},{n}\n" for n in range(20)))
+    rows = [{"q": f"And what is {n}?", "s": str(n), "level": n} for n in range(20)]
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ["--question", "q", "--answer", "s", "--keep", "level", "--data-source", "gsm8k", "--test-rows", "0"]
+    for name in ("a.csv", "b.jsonl"):
+        assert main(["data", "build", "--from", str(tmp_path / name), *options, "--out", str(tmp_path)]) == 0
+    first, second = (tmp_path / f"{name}_train.parquet" for name in "ab")
+    assert [check(capsys, file)[0] for file in (first, second)] == [0, 0]
+    code, out = check(capsys, first, second)
+    assert (code, "2 files, 1 errors" in out) == (1, True)
+    assert f"verl cannot concatenate {first}, {second}" in " ".join(out.split())
+    table = pq.read_table(second)
+    held_out = [{**row, "extra_info": {**row["extra_info"], "split": "test"}} for row in table.to_pylist()]
+    pq.write_table(pa.Table.from_pylist(held_out, schema=table.schema), second)
+    assert check(capsys, first, second)[0] == 0
