@@ -1,7 +1,7 @@
 """Needs of a run from its model's shape and settings: parameters, memory, KV cache, checkpoints.
 
-The estimates detect a run that cannot fit; they do not replace a trial of a few steps. None has been compared with a
-GPU.
+The estimates detect a run that cannot fit; they do not replace a trial of a few steps. docs/gpu.md compares two of an
+update with a GPU.
 """
 
 import json
@@ -111,14 +111,25 @@ def _state(shape: Shape, config: dict[str, Any]) -> tuple[int, int]:
     return width * (shape.parameters + adapter), 2 * width * (adapter or shape.parameters)
 
 
+def copies(config: dict[str, Any]) -> int:
+    """Return how often FSDP holds the model: once, or once in each group of fsdp_size ranks (HSDP)."""
+    devices = config["trainer"]["n_gpus_per_node"] * config["trainer"]["nnodes"]
+    size = config["actor_rollout_ref"]["actor"]["fsdp_config"].get("fsdp_size", -1)
+    return devices // size if 0 < size < devices else 1
+
+
 def checkpoint_bytes(shape: Shape, config: dict[str, Any]) -> int:
-    """Return the bytes of one checkpoint: weights, two moments, and a moving reference (a fixed one is not saved)."""
+    """Return the bytes of one checkpoint: weights, two moments, and a moving reference (a fixed one is not saved).
+
+    Every rank writes its shards; an export (hf_model) is written once.
+    """
     weights, moments = _state(shape, config)
     checkpoint = config["actor_rollout_ref"]["actor"].get("checkpoint") or {}
     contents = checkpoint.get("save_contents") or ("model", "optimizer", "extra")
     mode = config.get("rpg", {}).get("reference", {}).get("mode", "old")
-    copies = ("model" in contents) + ("hf_model" in contents) + (mode in MOVING_REFERENCES)
-    return copies * weights + ("optimizer" in contents) * moments
+    models = ("model" in contents) + (mode in MOVING_REFERENCES)
+    shards = models * weights + ("optimizer" in contents) * moments
+    return copies(config) * shards + ("hf_model" in contents) * weights
 
 
 def checkpoints_at_once(config: dict[str, Any]) -> int:
@@ -146,7 +157,8 @@ def update_bytes(shape: Shape, config: dict[str, Any], devices: int) -> float:
     """
     actor, rollout, model = (config["actor_rollout_ref"][name] for name in ("actor", "rollout", "model"))
     weights, moments = _state(shape, config)
-    state = 0 if actor["fsdp_config"].get("offload_policy") else (weights + 1.5 * moments) / devices
+    shards = devices / copies(config)
+    state = 0 if actor["fsdp_config"].get("offload_policy") else (weights + 1.5 * moments) / shards
     length = config["data"]["max_prompt_length"] + config["data"]["max_response_length"]
     rows = max(actor["ppo_mini_batch_size"] * rollout["n"] // devices, 1)
     if actor["use_dynamic_bsz"]:
@@ -162,7 +174,7 @@ def update_bytes(shape: Shape, config: dict[str, Any], devices: int) -> float:
     logits = 0 if model.get("use_fused_kernels") else shape.vocabulary * (width + (0 if flash else 4))
     peak = tokens * max(logits + 5 * width * shape.hidden, width * layer) + 3 * width * shape.largest
     mask = width * tokens**2 if model.get("use_remove_padding") and not flash else 0
-    step = state and moments / devices / 2  # of the optimizer
+    step = state and moments / shards / 2  # of the optimizer
     return state + max(tokens * width * kept * shape.layers + mask + peak, step) + RESERVE
 
 
@@ -179,19 +191,26 @@ def entropy_bytes(vocabulary: int, config: dict[str, Any]) -> int:
     return 0 if skipped or lean or section["model"].get("use_fused_kernels") else 3 * 4 * vocabulary
 
 
+def log_prob_tokens(config: dict[str, Any], devices: int) -> int:
+    """Return the tokens of a micro-batch of one of `devices` devices in the pass for old log-probs."""
+    rollout, data = config["actor_rollout_ref"]["rollout"], config["data"]
+    length = data["max_prompt_length"] + data["max_response_length"]
+    responses = -(-data["train_batch_size"] * rollout["n"] // devices)
+    if rollout["log_prob_use_dynamic_bsz"]:
+        return min(rollout["log_prob_max_token_len_per_gpu"], responses * length)
+    return min(rollout.get("log_prob_micro_batch_size_per_gpu") or 1, responses) * length
+
+
 def log_prob_bytes(shape: Shape, config: dict[str, Any], devices: int) -> float:
     """Return the peak bytes of a device in the pass for old log-probs, RESERVE included: no gradients are kept."""
     section, fsdp = config["actor_rollout_ref"], config["actor_rollout_ref"]["actor"]["fsdp_config"]
     weights, moments = _state(shape, config)
     state = 0 if fsdp.get("offload_policy") else weights + (0 if fsdp.get("optimizer_offload") else moments)
     width = bytes_of((fsdp.get("mixed_precision") or {}).get("param_dtype") or "bf16")
-    length = config["data"]["max_prompt_length"] + config["data"]["max_response_length"]
-    responses = -(-config["data"]["train_batch_size"] * section["rollout"]["n"] // devices)
-    tokens = min(section["rollout"]["log_prob_max_token_len_per_gpu"], responses * length)
     layer = width * (3 * shape.intermediate + shape.hidden + 6 * shape.heads * shape.head_dim)
     logits = 0 if section["model"].get("use_fused_kernels") else width * shape.vocabulary
-    peak = tokens * max(logits + entropy_bytes(shape.vocabulary, config), layer)
-    return state / devices + peak + 3 * width * shape.largest + RESERVE
+    peak = log_prob_tokens(config, devices) * max(logits + entropy_bytes(shape.vocabulary, config), layer)
+    return state * copies(config) / devices + peak + 3 * width * shape.largest + RESERVE
 
 
 def device_bytes(shape: Shape, config: dict[str, Any], devices: int, memory: float) -> tuple[str, float]:
@@ -203,7 +222,7 @@ def device_bytes(shape: Shape, config: dict[str, Any], devices: int, memory: flo
     fsdp = config["actor_rollout_ref"]["actor"]["fsdp_config"]
     kept = (0 if fsdp.get("param_offload") else weights) + (0 if fsdp.get("optimizer_offload") else moments)
     share = config["actor_rollout_ref"]["rollout"]["gpu_memory_utilization"] * memory
-    rollout = share + (0 if fsdp.get("offload_policy") else kept / devices) + RESERVE
+    rollout = share + (0 if fsdp.get("offload_policy") else kept * copies(config) / devices) + RESERVE
     parts = {"update": update_bytes(shape, config, devices), "rollout": rollout}
     parts["pass for old log-probs"] = log_prob_bytes(shape, config, devices)
     return max(parts.items(), key=lambda part: part[1])
@@ -219,14 +238,17 @@ def host_bytes(shape: Shape, config: dict[str, Any]) -> float:
     reference = weights if reads and not section["model"].get("lora_rank") else 0
     offloaded = 1.5 * moments if fsdp.get("offload_policy") else moments if fsdp.get("optimizer_offload") else 0
     readers = trainer["n_gpus_per_node"] if shape.tied else 1
-    return readers * weights + (reference + offloaded) / trainer["nnodes"]
+    return readers * weights + copies(config) * (reference + offloaded) / trainer["nnodes"]
 
 
 def kv_tokens(shape: Shape, config: dict[str, Any], memory: float) -> float:
-    """Return the tokens in the KV cache of a device with `memory` bytes: vLLM's share without weights and RESERVE."""
+    """Return the tokens in the KV cache of a device with `memory` bytes: vLLM's share without weights and RESERVE.
+
+    More devices than heads of keys and values repeat them.
+    """
     rollout = config["actor_rollout_ref"]["rollout"]
     width = 4 if rollout.get("dtype") in ("float32", "float") else 2
     parallel = rollout["tensor_model_parallel_size"]
-    token = 2 * width * shape.layers * shape.kv_heads * shape.head_dim / parallel
+    token = 2 * width * shape.layers * max(1, shape.kv_heads // parallel) * shape.head_dim
     share = rollout["gpu_memory_utilization"] * memory
     return max(0.0, (share - width * shape.parameters / parallel - RESERVE) / token)

@@ -23,6 +23,7 @@ from rpg.plan import (
     entropy_bytes,
     host_bytes,
     kv_tokens,
+    log_prob_tokens,
     shape_of,
 )
 
@@ -110,7 +111,8 @@ def entropy(run: RunConfig) -> Findings:
     s, shape = run.settings, _shape(run)
     if shape is None or s.device == "cpu" or not (size := entropy_bytes(shape.vocabulary, run.config)):
         return
-    wrong = f"makes the entropy of old log-probs take {size * s.log_prob_tokens / GB:.3g} GB beside the logits"
+    tokens = log_prob_tokens(run.config, run.devices)
+    wrong = f"makes the entropy of old log-probs take {size * tokens / GB:.3g} GB beside the logits"
     yield s.finding("compiled", wrong, f"set it to true, or {KEYS['chunked_entropy']}=true", "warning")
 
 

@@ -1,6 +1,6 @@
 """`rpg plan NAME [--gpu h100] [--memory GB] [--nodes N]`: estimate memory and disk of a run.
 
-It computes with rpg/plan.py, needs no GPU, and has not been compared with one.
+It computes with rpg/plan.py and needs no GPU.
 """
 
 import argparse

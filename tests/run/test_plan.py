@@ -103,6 +103,26 @@ def test_tokens_of_the_cache_by_hand():
     """Qwen3-4B, 80 GB: 0.75 x 80e9 - 2 x 4.022e9 - 4e9 = 47.96e9 bytes; a token 2 x 2 x 36 x 8 x 128 = 147456."""
     tokens = plan.kv_tokens(plan.MODELS["Qwen/Qwen3-4B"], of("model=qwen3-4b"), 80e9)
     assert tokens == pytest.approx(47.96e9 / 147456, rel=1e-3)
+    shape = plan.MODELS["Qwen/Qwen2.5-1.5B"]  # 2 heads of keys and values, which vLLM repeats on more devices
+    parallel = [f"actor_rollout_ref.rollout.tensor_model_parallel_size={size}" for size in (2, 8)]
+    held = [plan.kv_tokens(shape, of("model=qwen2.5-math-7b", text), 80e9) for text in parallel]
+    assert held == pytest.approx([3.80e6, 3.88e6], rel=2e-3)
+
+
+def test_every_group_of_hsdp_holds_the_model():
+    plain, hsdp = (of("model=qwen3-4b", f"{A}.fsdp_config.fsdp_size={size}") for size in (-1, 2))
+    model = 4.022e9
+    assert update(hsdp, 8) - update(plain, 8) == pytest.approx(16 * model * (1 / 2 - 1 / 8), rel=1e-3)
+    (phase, held), (_, less) = (plan.device_bytes(plan.MODELS["Qwen/Qwen3-4B"], c, 8, 80e9) for c in (hsdp, plain))
+    assert (phase, held - less) == ("rollout", pytest.approx(12 * model * (1 / 2 - 1 / 8), rel=1e-3))
+    assert plan.checkpoint_bytes(TINY, hsdp) == 4 * plan.checkpoint_bytes(TINY, plain)
+
+
+def test_micro_batches_of_old_log_probs():
+    dynamic = "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz"
+    rows = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu"
+    assert plan.log_prob_tokens(of("model=qwen3-4b"), 8) == 32768
+    assert plan.log_prob_tokens(of("model=qwen3-4b", f"{dynamic}=false", f"{rows}=3"), 8) == 3 * 4096
 
 
 @pytest.mark.parametrize(
