@@ -6,7 +6,7 @@ from rpg.checks.settings import SEPARATE
 from rpg.config.keys import KEYS, Settings
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Findings
-from rpg.names import LOSSES, MOVING_REFERENCES
+from rpg.names import LOSSES, MOVING_REFERENCES, REVERSE
 
 OVER_THE_BATCH = ("rpg_batchmean", "reinforce_plus_plus", "reinforce_plus_plus_baseline")  # in their statistics
 UNWEIGHTED = ("bypass_mode",)  # the loss of verl that has its own weights and ignores rollout_is_weights
@@ -77,6 +77,25 @@ def asynchronous_pi_old(run: RunConfig) -> Findings:
             "with a clip), pi_old=recomputed by that name, or schedule=sync"
         )
         yield s.finding("schedule", wrong, remedy, "error" if s.loss in LOSSES else "warning")
+
+
+def kl_of_responses(run: RunConfig) -> Findings:
+    """rpg.kl_scope=response has an effect, and its sums over a response are over samples of pi_old.
+
+    The weight of a token, a / mu, is not in the sums over the other tokens: with staleness 1 the error of the forward
+    KL's gradient is 1.3 times that gradient, that of kl_scope=token 0.4 times.
+    """
+    s = run.settings
+    if s.loss not in LOSSES or s.loss_kl_scope != "response":
+        return
+    if s.reference == "old" and LOSSES[s.loss][0] not in REVERSE:
+        wrong = f"has no effect with {s.shown('reference')}: there a forward KL of responses is that of tokens"
+        yield s.error("kl_scope", wrong, "leave it out, or use reference=fixed")
+    elif s.schedule != "sync" and pi_old_of(s) != "behavior" and s.weight != "sequence":
+        wrong = (
+            f"with {s.shown('schedule')}: other policies than pi_old sampled the tokens that the KL of a response sums"
+        )
+        yield s.error("kl_scope", wrong, f"use pi_old=behavior, {KEYS['weight']}=sequence, or rpg.kl_scope=token")
 
 
 def staleness(run: RunConfig) -> Findings:

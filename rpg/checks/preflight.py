@@ -49,6 +49,7 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
         off_policy.pi_old,
         off_policy.rejection_sampling,
         off_policy.asynchronous_pi_old,
+        off_policy.kl_of_responses,
         off_policy.staleness,
         off_policy.separate_rollouts,
         user.judge,

@@ -113,6 +113,12 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("rejection", [f"{RS}=token_k1", f"{RS}_threshold=0.5", LOG_PROBS], [f"{RS}_threshold=0.5"]),
     ("rejection_sampling", [f"{RS}=token_k1", LOG_PROBS], [f"{RS}_threshold=null"]),
     ("rejection_sampling", [f"{RS}=token_k1", LIMIT, f"{R}.calculate_log_probs=false"], []),
+    ("kl_of_responses", ["method=rpg_rf", "rpg.divergence=fkl", "rpg.kl_scope=response"], []),
+    (
+        "kl_of_responses",
+        ["method=rpg", "reference=fixed", "schedule=async", "pi_old=decoupled", "rpg.kl_scope=response"],
+        [],
+    ),
     (
         "rejection_sampling",
         ["method=rpg", "reference=fixed", "rpg.kl_scope=response", LOG_PROBS, LIMIT, f"{RS}=token_k1"],
