@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from importlib import metadata
+from itertools import pairwise
 from types import ModuleType
 
 import shtab
@@ -96,6 +97,11 @@ def _main(argv: list[str]) -> int:
         parser.error(f"unknown command {argv[0]!r}" + (f"; did you mean {near[0]!r}?" if near else "; see rpg --help"))
     if argv[0].startswith("-") and not any(argv[0].startswith(option) for option in parser._option_string_actions):
         parser.error(_unknown(argv[0], parser))
+    for before, text in pairwise(argv):
+        if not text or (text.startswith("--") and text.endswith("=")):
+            what = text.rstrip("=") or f"the argument after {before}"
+            remedy = "give a value (a shell variable that is not set?), or leave it out"
+            made.get(argv[0], parser).error(f"{what} is empty; {remedy}")
     args, rest = parser.parse_known_args(argv)
     subparser = made[args.command]
     if unknown := [text for text in rest if text.startswith("-")]:

@@ -28,6 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print failed checks and how many passed; return 1 if a check failed, else 0."""
+    if args.list and args.json:
+        rules = {name_of(check): rule_of(check) for checks in CHECKS.values() for check in checks}
+        print(json.dumps(rules, indent=2))
+        return 0
     if args.list:
         for (cost, subject), checks in CHECKS.items():
             print(f"{subject}, {cost}:")

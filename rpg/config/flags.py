@@ -4,7 +4,6 @@ import argparse
 import os
 from pathlib import Path
 
-from rpg.arguments import not_empty
 from rpg.config.keys import KEYS
 from rpg.overrides import override
 
@@ -16,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="M", help="model directory or hub name (MODEL_PATH)")
     parser.add_argument("--train", metavar="FILE", help="parquet file, or [a,b] (TRAIN_FILE)")
     parser.add_argument("--test", metavar="FILE", help="parquet file, or [a,b] (TEST_FILE)")
-    parser.add_argument("--reward", type=not_empty, metavar="FILE", help=f"Python file ({KEYS['reward']})")
+    parser.add_argument("--reward", metavar="FILE", help=f"Python file ({KEYS['reward']})")
 
 
 def overrides(args: argparse.Namespace) -> list[str]:

@@ -103,10 +103,18 @@ def _read_json(path: Path) -> Rows:
             yield place, row
 
 
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these members. Raises ValueError for a repeated name, of which JSON would take the last."""
+    if len(members := dict(pairs)) < len(pairs):
+        name = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f"{name!r} is there twice")
+    return members
+
+
 def parse_json(text: bytes, place: str, remedy: str = "correct or remove the line") -> Any:
     """Return the JSON value of a text. Raises DataError, with this place, for anything that UTF-8 cannot hold."""
     try:
-        value = json.loads(text.removeprefix(BOM_UTF8).decode())
+        value = json.loads(text.removeprefix(BOM_UTF8).decode(), object_pairs_hook=_distinct)
         if b"\\ud" in text.lower():
             json.dumps(value, ensure_ascii=False).encode()
         return value

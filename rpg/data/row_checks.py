@@ -83,20 +83,19 @@ def check_files(
 
     own_reward: a custom reward function scores the rows, so data_source, answers and template are not checked.
     """
-    loaded, errors = None, 0
+    loaded = None
     if tokenizer:
         try:
             loaded = PromptTokenizer(tokenizer)
         except DataError as error:
-            print(f"error: --tokenizer: {error}")
-            errors = 1
+            raise DataError(f"--tokenizer: {error}") from error
     checks = [check_file(path, own_reward) for path in paths]
     if loaded:
         for check in checks:
             check_lengths(check, loaded, max_prompt_length)
     check_overlap(checks)
     check_types(checks)
-    errors += sum(check.diagnostics.count("error") for check in checks)
+    errors = sum(check.diagnostics.count("error") for check in checks)
     warnings = sum(check.diagnostics.count("warning") for check in checks)
     if as_json:
         files = [

@@ -9,6 +9,7 @@ import argparse
 import shlex
 from pathlib import Path
 
+from rpg.arguments import at_least
 from rpg.config.keys import KEYS
 from rpg.logged import is_validation
 from rpg.overrides import override
@@ -37,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--train", type=Path, metavar="FILE", help="if the training file moved: verl opens it as well")
     parser.add_argument("--model", metavar="M", help=f"model directory or hub name {default}")
-    parser.add_argument("--samples", type=int, metavar="K", help=f"answers to each row {default}")
+    parser.add_argument("--samples", type=at_least(1), metavar="K", help=f"answers to each row {default}")
     scorer = parser.add_mutually_exclusive_group()
     scorer.add_argument("--judge", choices=JUDGES, help=f"docs/judges.md {default}")
     scorer.add_argument("--reward", metavar="FILE", help=f"Python file with your reward function {default}")

@@ -279,7 +279,8 @@ def load_run(path: Path, keep: Filter = lambda name: True) -> RunLog:
     contents = {key: value for key, value in {**fingerprint, **environment}.items() if is_hash(value)}
     if not config:
         notes.append(Note("no config.yaml beside it: the method is read from the name, the planned steps are unknown"))
-    name = setting(config, "run_name") or directory.resolve().name
+    of_directory = os.fsencode(directory.resolve().name).decode(errors="backslashreplace")  # pandas takes UTF-8 alone
+    name = setting(config, "run_name") or of_directory
     if (history := directory / HISTORY).exists():  # changed settings of a resume (rpg.resume_changed)
         for step, changed in read_lines(history, changes)[0]:
             notes += [Note(f"after step {step}: {key} {before!r} -> {after!r}") for key, before, after in changed]

@@ -9,7 +9,7 @@ reward function (--reward). The verdicts go into a run directory (scoring.py).
 import argparse
 from pathlib import Path
 
-from rpg.arguments import at_least, not_empty
+from rpg.arguments import at_least
 from rpg.config.keys import KEYS
 from rpg.dotted import put
 from rpg.logged import is_validation
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=runs)
     scorer = parser.add_mutually_exclusive_group()
     scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md (default: the run's reward function)")
-    scorer.add_argument("--reward", type=not_empty, metavar="FILE", help="your reward function")
+    scorer.add_argument("--reward", metavar="FILE", help="your reward function")
     parser.add_argument("--function", metavar="NAME", help="with --reward: its name (default: as in a run)")
     keywords = "with --reward: its reward_kwargs"
     parser.add_argument("--keywords", nargs="+", default=[], metavar="KEY=VALUE", help=keywords)
@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
             "a run" if tries else "--reward" if flags[0] in ("function", "keywords") else "--reward and a parquet file"
         )
         raise ResultsError(f"--{flags[0]} requires {use}; leave it out")
+    if args.rows and args.responses:
+        raise ResultsError("--rows: --responses has one for each row that is scored; leave --rows out")
     if rows := [path for path in args.runs if path.suffix == ".parquet" and not args.reward]:
         raise ResultsError(
             f"{rows[0]}: is a data file, not a run; add --reward FILE to try a reward function on its rows"

@@ -104,8 +104,10 @@ def options_of(keywords: Sequence[str]) -> dict[str, Any]:
     options = {}
     for text in keywords:
         key, equals, _ = text.partition("=")
-        if not equals:
+        if not equals or not key:
             raise ResultsError(f"--keywords {text}: write KEY=VALUE")
+        if key in options:
+            raise ResultsError(f"--keywords {text}: {key} is given twice; leave one out")
         if key in CALLED_WITH:
             raise ResultsError(f"--keywords {text}: is set by the call of your function; give it another name")
         try:

@@ -321,6 +321,11 @@ TABLE = b"Q,A\n" + b"".join(b"What is %d + 1?,%d\n" % (n, n + 1) for n in range(
         ("t.jsonl", b"\n".join([*LINES, b'{"Q": "a \\ud800?", "A": "3"}']), "line 11: not readable as JSON ('utf"),
         ("t.jsonl", b"\n".join([*LINES, b"[" * 100_000]), "line 11: not readable as JSON (maximum recursion"),
         ("t.jsonl", b"\n".join([*LINES, b'{"Q": ']), "line 11: not readable as JSON (Expecting value"),
+        (
+            "t.jsonl",
+            b"\n".join([*LINES, b'{"Q": "a", "A": "1", "A": "2"}']),
+            "line 11: not readable as JSON ('A' is there",
+        ),
         ("t.json", b'[{"Q": "caf\xe9"},\n{"Q": 1}]', "t.json, line 1: byte 0xe9 is not UTF-8"),
     ],
 )

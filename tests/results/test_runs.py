@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+from pathlib import Path
 
 import pytest
 
@@ -115,3 +117,9 @@ def test_a_run_with_an_unreadable_configuration_is_left_out(tmp_path, content):
     (run,), notes = load(tmp_path)
     assert run.name == "good"
     assert exit_code(notes) == 1
+
+
+def test_a_directory_whose_name_is_not_utf8_is_a_run(tmp_path):
+    run = write_run(Path(os.fsdecode(os.fsencode(tmp_path) + b"/gr\xfc")), LINES)
+    (found,), _ = load(run)
+    assert found.name == "gr\\xfc"
