@@ -147,7 +147,10 @@ def spec_from_actor_config(name: str, config: Any) -> LossSpec:
 
 
 def verl_metrics(summary: Summary[float]) -> dict[str, float]:
-    """Return verl's metrics of a micro-batch with verl's meaning: means over its tokens, 0 without tokens."""
+    """Return verl's metrics of a micro-batch with verl's meaning: means over its tokens, 0 without tokens.
+
+    For ppo_kl verl also limits log w to 20.
+    """
     count = max(1.0, summary.tokens)
     return {
         "actor/ppo_kl": -summary.log_ratio_sum / count,
