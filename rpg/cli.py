@@ -104,6 +104,9 @@ def _main(argv: list[str]) -> int:
             made.get(argv[0], parser).error(f"{what} is empty; {remedy}")
     args, rest = parser.parse_known_args(argv)
     subparser = made[args.command]
+    for action in subparser._actions:
+        if isinstance(action, argparse._SubParsersAction):  # of `rpg data`
+            subparser = action.choices[getattr(args, action.dest)]
     if unknown := [text for text in rest if text.startswith("-")]:
         subparser.error(_unknown(unknown[0].partition("=")[0], subparser))
     if rest and not hasattr(args, "overrides"):

@@ -82,6 +82,7 @@ def test_every_name_of_the_list_fits_eighty_columns():
         (["--versoin"], "rpg: error: unknown option --versoin; did you mean --version?"),
         (["tabel"], "unknown command 'tabel'; did you mean 'table'?"),
         (["list", "x"], "rpg list: error: unrecognized arguments: x"),
+        (["data", "build", "--form", "a.csv"], "rpg data build: error: unknown option --form; did you mean --from?"),
         (["eval", "grpo_cpu", "--reward", ""], "the argument after --reward is empty; give a value"),
         (["data", "check", "a.parquet", "--reward="], "--reward is empty; give a value"),
         (["table", ""], "the argument after table is empty"),

@@ -22,7 +22,7 @@ from rpg.rewards import is_known
 from rpg.rewards.extract import ANSWER_END
 from rpg.rewards.user_function import find_reward
 
-SAFE_NAME = re.compile(r"[\w.-]+")
+SAFE_NAME = re.compile(r"\w[\w.-]*")
 TOY, ONE_FILE, OWN = "toy", "published sets", f"your own data, {' and '.join(sorted(WITH_SPLITS))}"
 SETS = (TOY, *PUBLISHED, *sorted(WITH_SPLITS))
 REPEATED = ", ".join(f"{row.repeat} for {name}" for name, row in PUBLISHED.items() if row.repeat > 1)
@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build_parser = actions.add_parser("build", help="write the parquet files of one problem set, or of your own data")
     build_parser.epilog = "example: rpg data build --from mine.csv --question Q --answer A --name mine --test-rows 200"
     add, names = build_parser.add_argument, ", ".join((*SETS, f"{GYM}:TASK[,TASK...]"))
-    add("name", nargs="?", type=_set, metavar="NAME", help=f"{names} (data/README.md); none for your own data")
+    add("name", nargs="?", metavar="NAME", help=f"{names} (data/README.md); none for your own data")
     add(
         "--out",
         type=lambda text: Path(text).expanduser().absolute(),
@@ -131,6 +131,9 @@ def _kind_of(name: str | None) -> str:
         return OWN
     if name.partition(":")[0] == GYM:
         return GYM
+    if name not in SETS:
+        own = "for your own data give --from FILE --question COLUMN --answer COLUMN --name NAME"
+        raise DataError(f"{name!r} is not a set; one of {', '.join(SETS)}; {own}")
     return TOY if name == TOY else ONE_FILE
 
 
@@ -237,13 +240,3 @@ def _excluded(args: argparse.Namespace) -> set[bytes]:
         print(f"{path}: {len(keys)} problems to keep out")
         exclude |= keys
     return exclude
-
-
-def _set(text: str) -> str:
-    """Return the name of a set that can be built."""
-    if text not in SETS and text.partition(":")[0] != GYM:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a set; one of {', '.join(SETS)}; for "
-            "your own data give --from FILE --question COLUMN --answer COLUMN --name NAME"
-        )
-    return text

@@ -46,15 +46,15 @@ def run(args: argparse.Namespace) -> int:
 
 def columns(rows: Sequence[Sequence[str]], height: int) -> Iterator[str]:
     """Yield names and methods in 80 columns, by size, model and task; the header again at the end of a long list."""
-    header = "name (rpg train NAME)".ljust(max(len(row[0]) for row in rows)) + "  method"
+    longest = max(len(row[0]) for row in rows)
+    header = f"{'name (rpg train NAME)'.ljust(longest)}  method"
     yield header
     groups: dict[str, list[Sequence[str]]] = {}
     for row in rows:
         groups.setdefault(f"{row[1]}: {row[3]}, {row[4]}", []).append(row)
     for title, members in groups.items():
         yield f"\n{title}"
-        width = max(len(row[0]) for row in members)
-        yield from (f"{row[0].ljust(min(width, WIDTH - len(row[2])))}  {row[2]}" for row in members)
+        yield from (f"{row[0].ljust(min(longest, WIDTH - len(row[2])))}  {row[2]}" for row in members)
     if len(rows) >= height:
         yield f"\n{header}"
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from rpg.diagnostics import UserError, printable
+from rpg.diagnostics import UserError, fitted, printable
 
 NAME = 40  # characters of a run's name in a note
 NAMED = 3  # names in a note; the others are counted
@@ -40,7 +40,7 @@ def exit_code(notes: Iterable[Note]) -> int:
 def show_notes(notes: Sequence[Note]) -> int:
     """Print the notes of a command and return its exit code."""
     for text in merged(notes):
-        print(f"note: {printable(text)}", file=sys.stderr)
+        print(*fitted([f"note: {printable(text)}"], 6, sys.stderr), sep="\n", file=sys.stderr)
     return exit_code(notes)
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from rpg.config.compose import CONFIG_DIR, parse
 from rpg.data.readers import DataError, read_file
-from rpg.diagnostics import BadSetting, shown
+from rpg.diagnostics import BadSetting, printable, shown
 from rpg.results.messages import ResultsError
 from rpg.results.runs import read_lines
 from rpg.rewards import Score
@@ -75,7 +75,7 @@ def try_reward(
                     score = function(row["data_source"], response, key, extra)
                 except RewardError as error:
                     failed += 1
-                    result = str(error)
+                    result = printable(str(error))
                 else:
                     scores[kind].append(score)
                     result = shown_score(score)

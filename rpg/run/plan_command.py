@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def known_gpu(name: str) -> str:
     """Return the name of a GPU. Raises ArgumentTypeError, which says what to use for another."""
-    if name not in GPUS:
+    if (name := name.lower()) not in GPUS:
         raise argparse.ArgumentTypeError(f"{name} is not among {', '.join(GPUS)}; give its GB, as --memory 24")
     return name
 
