@@ -94,11 +94,14 @@ def test_left_out(tmp_path, manager, monkeypatch):
 
             async def with_penalty(rows):  # as with overlong_buffer_cfg.log
                 result = await verls(rows)
-                return result | {"reward_extra_info": result["reward_extra_info"] | {"overlong_reward": penalty}}
+                info = result["reward_extra_info"] | {"overlong_reward": penalty}
+                return result | {"reward_score": result["reward_score"] + penalty, "reward_extra_info": info}
 
             worker.reward_manager.run_single = with_penalty
-            extra = (await worker.compute_score(data("right")))["reward_extra_info"]
-            assert type(extra["overlong_reward"]) is float
+            result = await worker.compute_score(data("right"))
+            extra = result["reward_extra_info"]
+            assert [type(result["reward_score"]), type(extra["overlong_reward"])] == [float, float]
+            worker.reward_manager.run_single = verls
         for truth, reason in REASONS.items():
             with pytest.raises(RuntimeError) as raised:
                 await worker.compute_score(data(truth))

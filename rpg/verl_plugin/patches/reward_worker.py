@@ -58,10 +58,9 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         try:
             async with asyncio.timeout(limit):
                 result = await super().compute_score(data)
-            extra = result["reward_extra_info"]  # the overlong penalty's are tensors, beyond its buffer's start
-            result["reward_extra_info"] = {
-                name: value.tolist() if hasattr(value, "tolist") else value for name, value in extra.items()
-            }
+            # the overlong penalty's are tensors, beyond its buffer's start, for which pydantic warns at each response
+            result["reward_score"] = plain(result["reward_score"])
+            result["reward_extra_info"] = {name: plain(value) for name, value in result["reward_extra_info"].items()}
             require_numbers(result)
         except TimeoutError:
             why = f"the reward took more than {limit} s (rpg.reward_limit)"
@@ -86,6 +85,11 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         }
         append_record(Path(self.config.trainer.default_local_dir) / LEFT_OUT, note)
         return f"{note['uid']} of {note['data_source']}: {note['why']}"
+
+
+def plain(value: Any) -> Any:
+    """Return a tensor's or array's value as Python's, any other value as it is."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def require_numbers(result: dict[str, Any]) -> None:
