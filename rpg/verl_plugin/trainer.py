@@ -151,6 +151,8 @@ class RPGTrainer(PPOTrainer):
 
         groups: finished, without those that filter_groups dropped.
         """
+        if self.config.rpg.console != "progress":  # nobody reads it
+            return
         wanted = self.config.data.train_batch_size
         status = {"phase": phase, "groups": groups, "wanted": wanted, "dropped": len(self.filtered)}
         if status != self._shown:
