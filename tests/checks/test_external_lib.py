@@ -84,6 +84,8 @@ def test_own_names_are_registered(toy):
     more = written(toy / "own_estimator.py", ESTIMATOR)
     chosen = [f"{L}=rpg_mine", "algorithm.adv_estimator=my_estimator"]
     assert refused(composed(toy, f"{M}.external_lib=[{loss},{more}]", *chosen)) == []
+    # known in this process, but not named by the run: a worker would not know them
+    assert refused(composed(toy, chosen[0]))
 
 
 @pytest.mark.slow
