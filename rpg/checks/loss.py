@@ -1,10 +1,12 @@
 """Checks of loss, advantages, KL and reference, whose faults would silently train something else."""
 
+from collections.abc import Collection
+
 from rpg.checks.settings import has_reference_model
 from rpg.config.keys import KEYS
-from rpg.config.run_config import RunConfig
+from rpg.config.run_config import RunConfig, did_you_mean
 from rpg.diagnostics import Findings
-from rpg.names import DIVERGENCES, KL_SCOPES, LOSSES, MOVING_REFERENCES
+from rpg.names import ADVANTAGES, DIVERGENCES, KL_SCOPES, LOSSES, MOVING_REFERENCES
 from rpg.registry.methods import BOUNDS
 
 BY_RESPONSE = ("sapo",)  # a loss of verl that ignores loss_agg_mode: it averages over responses
@@ -14,6 +16,25 @@ BY_MICRO_BATCH = {  # losses of verl that depend on how a mini-batch is split in
     "kl_cov": "chooses tokens in each micro-batch, at least one",
 }
 USUAL_BETA = 1e-4  # rpg_trainer.yaml's default; methods with another coefficient do not change it
+
+
+def loss_name(run: RunConfig) -> Findings:
+    """A loss name that begins with rpg is one of the twenty."""
+    s = run.settings
+    if _misspelt(s.loss, LOSSES) and not s.libraries:
+        yield s.error("loss", "is not an RPG loss", did_you_mean(s.loss, LOSSES))
+
+
+def estimator_name(run: RunConfig) -> Findings:
+    """An estimator name that begins with rpg is rpg or rpg_batchmean."""
+    s = run.settings
+    if _misspelt(s.estimator, ADVANTAGES) and not s.libraries:
+        yield s.error("estimator", "is not registered", did_you_mean(s.estimator, ADVANTAGES))
+
+
+def _misspelt(name: str, known: Collection[str]) -> bool:
+    """Return whether a name that begins with rpg is unknown; verl.py looks up others and the user's own."""
+    return name.lower().startswith("rpg") and name not in known
 
 
 def total_mass(run: RunConfig) -> Findings:

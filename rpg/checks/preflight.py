@@ -37,6 +37,8 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
         settings.unread,
         settings.lora,
         settings.schedule_free,
+        loss.loss_name,
+        loss.estimator_name,
         loss.total_mass,
         loss.clip_of_the_loss,
         loss.kl_counted_once,

@@ -69,6 +69,8 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("metrics_file", ["trainer.logger=[console,wandb]"], []),
     ("validation", ["trainer.val_only=true", "trainer.val_before_train=false"], []),
     ("validation", [f"{R}.val_kwargs.do_sample=false"], []),
+    ("loss_name", [f"{L}=rpg_rf_urlk_clip_ppo"], []),
+    ("estimator_name", ["algorithm.adv_estimator=rpgg"], []),
     ("total_mass", [f"{L}=rpg_fkl", f"+{A}.policy_loss.z_old=2.0"], []),
     ("clip_of_the_loss", [f"+{A}.policy_loss.clip_scope=none"], []),
     ("clip_of_the_loss", ["method=rpg", f"+{A}.policy_loss.clip_branch=psi"], []),
@@ -185,8 +187,8 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("architecture", [f"{M}.path={{toy}}/gpt2"], []),
     ("architecture", [f"{M}.path={{toy}}/unknown"], []),
     ("architecture", [f"{M}.path={{toy}}/odd"], []),
-    ("registered", [f"{L}=rpg_rf_urlk_clip_ppo"], []),
-    ("registered", ["algorithm.adv_estimator=rpgg"], []),
+    ("registered", [f"{L}=gsp"], []),
+    ("registered", ["algorithm.adv_estimator=grpp"], []),
     ("registered", [f"{OVERLONG}.enable=false", "reward.reward_manager.name=dap"], []),
     ("registered", [*SEPARATE, f"{R}.checkpoint_engine.backend=nixl"], []),  # its package is in no environment of ours
     ("cpus", ["ray_kwargs.ray_init.num_cpus=4"], []),  # 1 + 1 unit + 3 a GPU
