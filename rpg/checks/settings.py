@@ -4,7 +4,7 @@ A check is a function that preflight.py calls; the first sentence of its docstri
 """
 
 from rpg.config.keys import KEYS, MODEL, Settings
-from rpg.config.run_config import RunConfig, did_you_mean, logs_to, verl_defaults
+from rpg.config.run_config import RunConfig, logs_to, verl_defaults
 from rpg.config.user_code import SOCKETS, is_ours
 from rpg.diagnostics import Diagnostic, Findings
 from rpg.dotted import leaves, value_at
@@ -141,7 +141,7 @@ def dynamic_sampling(run: RunConfig) -> Findings:
         yield s.error("filter_metric", "is required for group filtering", "set it to acc")
     elif is_ours(s.reward) and s.filter_metric not in METRICS:
         wrong = f"is not returned by rpg.rewards, which returns {', '.join(METRICS[:2])}"
-        yield s.error("filter_metric", wrong, did_you_mean(s.filter_metric, METRICS))
+        yield s.error("filter_metric", wrong, f"did you mean {METRICS[0]}?")
     if s.n == 1:
         wrong = f"with {s.shown('filters')} drops every group: one response has no variance"
         yield s.error("n", wrong, "use 2 or more responses, or disable the filter")
