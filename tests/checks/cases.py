@@ -95,6 +95,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
         [f"{REF}.log_prob_micro_batch_size_per_gpu=null"],
     ),
     ("unread", ["trainer.balance_batch=false"], []),
+    ("unread", ["actor_rollout_ref.nccl_timeout=3600"], []),
     ("unread", [f"{R}.over_sample_rate=0.1"], []),
     ("unread", ["algorithm.use_pf_ppo=true"], []),
     ("unread", ["trainer.critic_warmup=5"], []),
