@@ -27,6 +27,8 @@ from rpg.plan import (
     shape_of,
 )
 
+IN_USE = 2 * GB  # of a GPU; a desktop takes less
+
 
 def _shape(run: RunConfig) -> Shape | None:
     """Return the model's shape, or None if it is unknown (the check `memory` then reports it)."""
@@ -54,6 +56,10 @@ def memory(run: RunConfig) -> Findings:
         yield Diagnostic("GPU", ABSENT, "no GPU here; `rpg plan` estimates for one", level="skip")
     else:
         yield from needs(run, shape, min(gpu.memory for gpu in gpus))
+        for gpu in (gpu for gpu in gpus if gpu.used > IN_USE):
+            held = f"other processes hold {gpu.used / GB:.3g} GB: vLLM, or the first update, would lack them in minutes"
+            remedy = "end them (nvidia-smi lists them), or choose GPUs by CUDA_VISIBLE_DEVICES"
+            yield Diagnostic(f"GPU {gpu.index}", ABSENT, held, remedy, "warning")
         yield host_needs(run, shape, host_limit())
 
 
