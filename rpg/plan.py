@@ -148,6 +148,12 @@ def checkpoints_at_once(config: dict[str, Any]) -> int:
     return min(written, most) if most else written
 
 
+def _tokens(config: dict[str, Any], rows: int, budget: int | None, size: int | None) -> int:
+    """Return the tokens of a micro-batch of at most `rows` responses: within a budget, or else of `size` responses."""
+    length = config["data"]["max_prompt_length"] + config["data"]["max_response_length"]
+    return min(budget, rows * length) if budget else min(size or 1, rows) * length
+
+
 def update_bytes(shape: Shape, config: dict[str, Any], devices: int) -> float:
     """Return the peak bytes of one of `devices` devices in an update under FSDP2, RESERVE included.
 
@@ -159,12 +165,9 @@ def update_bytes(shape: Shape, config: dict[str, Any], devices: int) -> float:
     weights, moments = _state(shape, config)
     shards = devices / copies(config)
     state = 0 if actor["fsdp_config"].get("offload_policy") else (weights + 1.5 * moments) / shards
-    length = config["data"]["max_prompt_length"] + config["data"]["max_response_length"]
     rows = max(actor["ppo_mini_batch_size"] * rollout["n"] // devices, 1)
-    if actor["use_dynamic_bsz"]:
-        tokens = min(actor["ppo_max_token_len_per_gpu"], rows * length)
-    else:
-        tokens = min(rows, actor.get("ppo_micro_batch_size_per_gpu") or 1) * length
+    budget = actor["ppo_max_token_len_per_gpu"] if actor["use_dynamic_bsz"] else None
+    tokens = _tokens(config, rows, budget, actor.get("ppo_micro_batch_size_per_gpu"))
     width = bytes_of((actor["fsdp_config"].get("mixed_precision") or {}).get("param_dtype") or "bf16")
     flash = (model.get("override_config") or {}).get("attn_implementation") == "flash_attention_2"
     kept, again = shape.hidden, 4 * shape.intermediate + 5 * shape.hidden
@@ -193,12 +196,10 @@ def entropy_bytes(vocabulary: int, config: dict[str, Any]) -> int:
 
 def log_prob_tokens(config: dict[str, Any], devices: int) -> int:
     """Return the tokens of a micro-batch of one of `devices` devices in the pass for old log-probs."""
-    rollout, data = config["actor_rollout_ref"]["rollout"], config["data"]
-    length = data["max_prompt_length"] + data["max_response_length"]
-    responses = -(-data["train_batch_size"] * rollout["n"] // devices)
-    if rollout["log_prob_use_dynamic_bsz"]:
-        return min(rollout["log_prob_max_token_len_per_gpu"], responses * length)
-    return min(rollout.get("log_prob_micro_batch_size_per_gpu") or 1, responses) * length
+    rollout = config["actor_rollout_ref"]["rollout"]
+    rows = -(-config["data"]["train_batch_size"] * rollout["n"] // devices)
+    budget = rollout["log_prob_max_token_len_per_gpu"] if rollout["log_prob_use_dynamic_bsz"] else None
+    return _tokens(config, rows, budget, rollout.get("log_prob_micro_batch_size_per_gpu"))
 
 
 def log_prob_bytes(shape: Shape, config: dict[str, Any], devices: int) -> float:

@@ -1,4 +1,4 @@
-"""`rpg data check`: accepts built files; names row, column and remedy of every corruption."""
+"""`rpg data check`: names row, column and remedy of every corruption."""
 
 import json
 import sys
