@@ -18,9 +18,10 @@ from rpg.dotted import leaves
 from rpg.logged import REWARDS, is_validation
 from rpg.names import ACCURACY, TRAINING_REWARD
 from rpg.registry.datasets import benchmark_of
+from rpg.results.measures import not_of_one_kind
 from rpg.results.messages import Note, ResultsError, end_of, listed
 from rpg.results.run_settings import differing, settings
-from rpg.results.runs import RunLog, load_runs, not_of_one_kind, other_contents
+from rpg.results.runs import RunLog, load_runs, other_contents
 from rpg.results.samples import PROBLEM, read_samples
 
 LEVEL = 0.95

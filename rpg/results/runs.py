@@ -19,7 +19,6 @@ from rpg.files.atomic import CONFIG, ENVIRONMENT, FINGERPRINT, LEFT_OUT
 from rpg.logged import ALL_GROUPS, BATCH, VALIDATED
 from rpg.registry.datasets import benchmark_of
 from rpg.registry.labels import method_of, method_of_name
-from rpg.results import measures
 from rpg.results.messages import Note, ResultsError
 from rpg.results.run_settings import judge_of_config, setting
 
@@ -187,15 +186,6 @@ class RunLog:
                 )
             by_benchmark[benchmark] = both
         return {benchmark: points for benchmark, points in by_benchmark.items() if len(points)}
-
-
-def not_of_one_kind(number: str, runs: Sequence[tuple[str, RunLog]]) -> list[Note]:
-    """Return notes on the settings in which labelled runs differ behind a number of measures.NUMBERS."""
-    metric = measures.METRICS.get(number)
-    if metric and not any(metric in run.metrics for _, run in runs):
-        return []
-    measured = [(label, measures.measured_by(number, run.config, run.metrics, run.contents)) for label, run in runs]
-    return [Note(text) for text in measures.different(number, measured)]
 
 
 def other_contents(label: str, runs: Sequence[RunLog]) -> list[Note]:

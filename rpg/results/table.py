@@ -18,7 +18,7 @@ from rpg.results import measures
 from rpg.results.comparison import half_width
 from rpg.results.messages import Note, ResultsError, listed
 from rpg.results.run_settings import differing, setting, settings
-from rpg.results.runs import RunLog, not_of_one_kind, other_contents
+from rpg.results.runs import RunLog, other_contents
 from rpg.results.samples import Samples, samples_at
 
 PAPER_JUDGE = "release"
@@ -157,7 +157,7 @@ def build_table(runs: Sequence[RunLog], notes: Sequence[Note] = (), paper: Table
         text = f"Last is at different steps ({listed([*map(str, steps)])}): no rank, the lengths of training differ"
         kept.append(Note(text))
     labelled_runs = [(label, run) for label, group in rows.items() for run in group]
-    kept += [note for number in measures.NUMBERS for note in not_of_one_kind(number, labelled_runs)]
+    kept += [note for number in measures.NUMBERS for note in measures.not_of_one_kind(number, labelled_runs)]
     if len(table.judges) > 1:
         text = (
             f"scored by different judges ({', '.join(table.judges)}), whose numbers do not compare; "
@@ -237,10 +237,7 @@ def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[
     if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
         notes.append(Note(f"{label}: some runs have the same seed and differ by something else"))
     notes += other_contents(label, group)
-    first = group[0]
-    measured = [
-        measures.measured_by(number, first.config, first.metrics, first.contents) for number in (ACCURACY, BEST)
-    ]
+    measured = [measures.measured_by(number, group[0]) for number in (ACCURACY, BEST)]
     accuracies = [run.accuracies() for run in group]
     samples = []
     for run, curves in zip(group, accuracies, strict=True):

@@ -15,8 +15,9 @@ from rpg.files.atomic import CONFIG
 from rpg.files.lock import RUN
 from rpg.names import ACCURACY, TRAINING_REWARD
 from rpg.results.answers import answers
+from rpg.results.measures import not_of_one_kind
 from rpg.results.messages import Note, ResultsError, exit_code, show_notes
-from rpg.results.runs import METRICS, find_logs, not_of_one_kind, or_checkpoints
+from rpg.results.runs import METRICS, find_logs, or_checkpoints
 from rpg.results.watching import Watched, screen, show
 
 
