@@ -8,7 +8,7 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import matplotlib
 import numpy as np
@@ -16,13 +16,15 @@ import pandas as pd
 
 matplotlib.use("Agg")
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from rpg.diagnostics import printable
 from rpg.logged import ALL_GROUPS, REWARDS, is_validation
-from rpg.registry.methods import Look
+from rpg.registry.labels import LOOKS, base_method, order_of
+from rpg.registry.methods import Dash, Look
 from rpg.results.messages import shortened
 from rpg.results.samples import pass_by_step
 from rpg.results.table import Table
@@ -59,8 +61,10 @@ STYLE: dict[Any, Any] = {  # matplotlib's type lists every key
     "svg.hashsalt": "rpg",
     "lines.linewidth": 1.8,
 }
-# for figures without names of runs: the tick labels of a logarithmic axis are mathtext
-OWN_LABELS_STYLE = {**STYLE, "text.parse_math": True}
+DASHES: tuple[Dash, ...] = get_args(Dash)
+SCALE = ("#440154", "#3b528b", "#21918c", "#5ec962", "#d8b919")  # viridis, without its lightest yellow
+COLOURS = LinearSegmentedColormap.from_list("", SCALE)
+OTHER_COLOURS = ("#17becf", "#bcbd22", "#e377c2", "#393b79", "#637939", "#843c39")
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,31 @@ def _pass_panels(table: Table, k: int) -> list[Panel]:
         for name, lines in rows.items()
         if lines
     ]
+
+
+def looks_of(labels: list[str]) -> dict[str, Look]:
+    """Return each label's look: that of its method, or solid lines of other colours for labels without a method.
+
+    Labels of one method with different settings share its colour and get different dashes. More labels of one method
+    get a scale of colours, by order.
+    """
+    groups: dict[str, list[str]] = {}
+    for label in sorted(set(labels), key=lambda label: (label != base_method(label), order_of(label))):
+        groups.setdefault(base_method(label) if base_method(label) in LOOKS else "", []).append(label)
+    looks: dict[str, Look] = {}
+    for base, members in groups.items():
+        scaled = [label for label in members if label != base]
+        if not base and len(scaled) <= len(OTHER_COLOURS):
+            looks |= {label: Look(colour, "-") for label, colour in zip(scaled, OTHER_COLOURS, strict=False)}
+        elif base and len(members) <= len(DASHES):
+            method = LOOKS[base]
+            dashes: list[Dash] = [method.dash, *(dash for dash in DASHES if dash != method.dash)]
+            looks |= {label: Look(method.colour, dash) for label, dash in zip(members, dashes, strict=False)}
+        else:
+            looks |= {label: LOOKS[base] for label in members if label == base}
+            dash, last = LOOKS[base].dash if base else "-", len(scaled) - 1
+            looks |= {label: Look(to_hex(COLOURS(number / last)), dash) for number, label in enumerate(scaled)}
+    return looks
 
 
 def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
@@ -223,13 +252,10 @@ def single(panel: Panel, looks: dict[str, Look]) -> str:
     return text[text.index("<svg") :].replace("<svg ", f'<svg data-axes="{numbers}" ', 1)
 
 
-def save(fig: Figure, kind: str, creator: str | None = None, style: dict[Any, Any] = STYLE) -> bytes:
-    """Return the bytes of a png or svg file without a date, so that they are reproducible; creator: metadata.
-
-    style: the one in which the figure was drawn; matplotlib makes some ticks only now.
-    """
+def save(fig: Figure, kind: str, creator: str | None = None) -> bytes:
+    """Return the bytes of a png or svg file without a date, so that they are reproducible; creator: metadata."""
     metadata = {"Software": creator} if kind == "png" else {"Date": None, **({"Creator": creator} if creator else {})}
     out = io.BytesIO()
-    with matplotlib.rc_context(style):
+    with matplotlib.rc_context(STYLE):  # matplotlib makes some ticks only now
         fig.savefig(out, format=kind, dpi=110, metadata=metadata)
     return out.getvalue()

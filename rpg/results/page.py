@@ -13,7 +13,6 @@ from rpg.files.atomic import write_whole
 from rpg.registry.methods import Look
 from rpg.results import figures
 from rpg.results.formats import markdown
-from rpg.results.looks import looks_of
 from rpg.results.messages import ResultsError
 from rpg.results.run_settings import differing, distinguishes
 from rpg.results.samples import sample_answers
@@ -40,7 +39,7 @@ def plot(table: Table, out: Path, title: str, pass_at: int | None = None) -> lis
     for file in files:
         if file.exists() and CREATOR.encode() not in file.read_bytes():
             raise ResultsError(f"{file}: not written by `rpg plot`; remove it, or give another --out")
-    looks = looks_of(list(table.rows))
+    looks = figures.looks_of(list(table.rows))
     picture = figures.figure(panels, looks)
     contents = (
         figures.save(picture, "png", CREATOR),

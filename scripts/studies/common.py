@@ -126,7 +126,7 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1)
 @contextmanager
 def picture(path: Path, rows: int = 1, columns: int = 1, **options: Any) -> Iterator[Any]:
     """Yield the axes of a figure and write it at the end."""
-    with pyplot.rc_context(figures.OWN_LABELS_STYLE):
+    with pyplot.rc_context({**figures.STYLE, "text.parse_math": True}):  # tick labels of a logarithmic axis
         figure, axes = pyplot.subplots(rows, columns, **options)
         yield axes
         figure.tight_layout()

@@ -10,8 +10,19 @@ from matplotlib.colors import to_rgb
 
 from rpg.cli import main
 from rpg.registry.labels import METHODS
-from rpg.results.figures import MOST_POINTS, Figure, Panel, band, draw, figure, make_panels, save, smooth, thin
-from rpg.results.looks import looks_of
+from rpg.results.figures import (
+    MOST_POINTS,
+    Figure,
+    Panel,
+    band,
+    draw,
+    figure,
+    looks_of,
+    make_panels,
+    save,
+    smooth,
+    thin,
+)
 from rpg.results.messages import shortened
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table

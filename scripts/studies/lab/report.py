@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from rpg.registry.labels import method_of_name
-from rpg.results.looks import looks_of
+from rpg.results.figures import looks_of
 from scripts.studies.common import RESULTS, markdown, picture
 from scripts.studies.lab.rates import ARMS
 from scripts.studies.lab.scope import CUT, RESPONSE, REWARD, TOKEN
