@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
 import matplotlib
-import numpy as np
 import pandas as pd
 
 matplotlib.use("Agg")
@@ -44,7 +43,6 @@ PANELS = {
     "off-policy: clipped at c (share)": "actor/rpg_clipfrac_c",
 }
 DRAWN = frozenset([*PANELS.values(), *REWARDS])
-MOST_POINTS = 2000  # points of a line; more are not visible, and an SVG with a million has 30 MB
 SMOOTHING = 0.1  # share of the steps in a running mean; raw values stay visible behind it
 MOST_NAMES = 8  # rows above which the legend is in columns
 SMOOTHED = 20  # steps from which a line is smoothed
@@ -167,17 +165,16 @@ def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
         look, gid = looks[label], f"run-{number}"
         lines = members if panel.is_validation else [smooth(series) for series in members]
         if (seeds := band(lines)) is not None:
-            seeds = seeds.loc[thin(seeds.loc[:, "mean"]).index]
             low, high = seeds["mean"] - seeds["error"], seeds["mean"] + seeds["error"]
             axes.fill_between(seeds.index, low, high, color=look.colour, alpha=0.15, linewidth=0, gid=f"{gid}-band")
             lines = [seeds["mean"]]
         elif smoothed:
-            for series in map(thin, members):
+            for series in members:
                 axes.plot(series.index, series, color=look.colour, linewidth=0.8, alpha=0.3, gid=f"{gid}-raw")
         if label in panel.intervals:
             last = members[0].index[-1]
             axes.vlines(last, *panel.intervals[label], color=look.colour, alpha=0.5, gid=f"{gid}-band")
-        for series in map(thin, lines):
+        for series in lines:
             marker = "o" if panel.is_validation or len(series) == 1 else None  # a line of one step is not visible
             style = {"color": look.colour, "linestyle": look.dash, "marker": marker, "markersize": 4, "clip_on": False}
             axes.plot(series.index, series, gid=gid, **style)
@@ -187,15 +184,6 @@ def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
         axes.set_ylim(bottom=0)
     if panel.is_validation and high <= 1 < axes.get_ylim()[1]:
         axes.set_ylim(top=1)
-
-
-def thin(series: pd.Series) -> pd.Series:
-    """Return at most MOST_POINTS of a line: the smallest and the largest value of each part, which keeps spikes."""
-    if len(series) <= MOST_POINTS:
-        return series
-    stretch = np.arange(len(series)) * (MOST_POINTS // 2) // len(series)
-    stretches = series.reset_index(drop=True).groupby(stretch)
-    return series.iloc[np.union1d(stretches.idxmin(), stretches.idxmax())]
 
 
 def band(members: Sequence[pd.Series]) -> pd.DataFrame | None:

@@ -10,19 +10,7 @@ from matplotlib.colors import to_rgb
 
 from rpg.cli import main
 from rpg.registry.labels import METHODS
-from rpg.results.figures import (
-    MOST_POINTS,
-    Figure,
-    Panel,
-    band,
-    draw,
-    figure,
-    looks_of,
-    make_panels,
-    save,
-    smooth,
-    thin,
-)
+from rpg.results.figures import Figure, Panel, band, draw, figure, looks_of, make_panels, save, smooth
 from rpg.results.messages import shortened
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
@@ -88,15 +76,6 @@ def test_a_method_looks_the_same_in_any_company():
     assert len({look.dash for look in pair.values()}) == 2
     assert {look.colour for look in pair.values()} == {alone.colour}
     assert len(set(looks_of([f"RPG-URKL (lr {n})" for n in range(8)]).values())) == 8
-
-
-def test_a_long_line_is_thinned_and_keeps_its_spikes():
-    series = pd.Series(np.sin(np.arange(100_000) / 5000))
-    series[70_123] = 9.0
-    drawn = thin(series)
-    assert len(drawn) <= MOST_POINTS
-    assert drawn[70_123] == 9.0
-    assert thin(series[:MOST_POINTS]).equals(series[:MOST_POINTS])
 
 
 def test_files_of_others_are_not_replaced(plotted, capsys):
