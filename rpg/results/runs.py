@@ -315,12 +315,9 @@ def read_mapping(path: Path) -> dict[str, Any]:
     """Read a YAML or JSON file with a mapping. Raises ResultsError for other content."""
     try:
         content = yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date or number of YAML's that is none
         reason = " ".join(str(error).split()).replace('in "<byte string>",', "at")
         raise ResultsError(f"{path}: cannot be read: {reason}; restore or remove it") from error
-    except (ValueError, RecursionError) as error:
-        what = "a date or number in it cannot be read, or it is nested too deeply"
-        raise ResultsError(f"{path}: {what}; restore or remove it") from error
     if not isinstance(content, dict):
         raise ResultsError(f"{path}: holds no settings; restore or remove it")
     return content
