@@ -1,11 +1,13 @@
-"""Validation samples on disk: intervals of Mean@k, and pass@k.
+"""Samples on disk: intervals of Mean@k, pass@k, and answers to look at.
 
-Samples are in the run's validation/<step>.jsonl, one JSON object per sample, without data_source. The data_source is
-the log's only one, else that of the validation file (data.val_files) that contains the sample's problem.
+Those of validations are in the run's validation/<step>.jsonl, one JSON object per sample, without data_source. The
+data_source is the log's only one, else that of the validation file (data.val_files) that contains the sample's problem.
 """
 
 import json
 import math
+import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +18,17 @@ import pyarrow.parquet as pq
 
 from rpg.data.published import question
 from rpg.data.readers import DataError, read_file
+from rpg.diagnostics import printable
+from rpg.files.atomic import CONFIG
 from rpg.registry.datasets import benchmark_of
 from rpg.results.messages import Note, ResultsError, end_of
 from rpg.results.run_settings import setting
-from rpg.results.runs import RunLog, read_lines
+from rpg.results.runs import RunLog, read_lines, read_mapping
 from rpg.rewards.extract import ANSWER_END
 
 RESAMPLES = 2000
 SHOWN_PROBLEMS, SHOWN_LETTERS = 5, 1500  # shown of a run on the page
+SHOWN_TAIL = 300  # characters of a problem and of an answer in a terminal, from the end, where the answer's line stands
 FIELDS = frozenset({"input", "gts", "output", "acc"})  # required fields of a sample
 PROBLEM = "input, gts"  # column that identifies a problem: its input and ground truth, which may be any JSON value
 TOLERANCE = 1e-4  # rounding difference between a logged accuracy and the mean of its samples
@@ -217,3 +222,29 @@ def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, flo
     except (ResultsError, OSError):
         return []
     return [(end_of(text, SHOWN_LETTERS), truth, shown) for (text, truth), shown in answers.items()]
+
+
+def newest_answers(run: Path) -> Path:
+    """Return the file of a run's newest answers. Raises ResultsError if there is none."""
+    config = read_mapping(run / CONFIG) if (run / CONFIG).is_file() else {}
+    named = [setting(config, name) for name in ("samples_dir", "rollout_dir")]
+    folders = [run / "validation", *(Path(name) for name in named if name)]
+    files = [file for folder in folders for file in folder.glob("*.jsonl")]
+    if not files:
+        raise ResultsError(
+            f"{run}: no saved answers yet; validations save theirs (trainer.test_freq), steps theirs with "
+            "trainer.rollout_data_dir=DIR"
+        )
+    return max(files, key=lambda file: file.stat().st_mtime)
+
+
+def answer_lines(run: Path, count: int, width: int) -> Iterator[str]:
+    """Yield the last `count` answers of the newest file, as lines of at most `width` columns."""
+    file = newest_answers(run)
+    samples = read_lines(file, lambda line: (line["input"], line["output"], line["gts"], line["score"]))[0]
+    yield f"{file}: {len(samples)} answers"
+    for problem, answer, truth, score in samples[-count:]:
+        yield ""
+        for label, text in (("problem", problem), ("answer", answer), ("truth", truth), ("score", score)):
+            shown = end_of(printable(" ".join(str(text).split())), SHOWN_TAIL)
+            yield textwrap.fill(f"{label:<8} {shown}", width, subsequent_indent=" " * 9)

@@ -14,10 +14,10 @@ from rpg.diagnostics import printable
 from rpg.files.atomic import CONFIG
 from rpg.files.lock import RUN
 from rpg.names import ACCURACY, TRAINING_REWARD
-from rpg.results.answers import answers
 from rpg.results.measures import not_of_one_kind
 from rpg.results.messages import Note, ResultsError, exit_code, show_notes
 from rpg.results.runs import METRICS, find_logs, or_checkpoints
+from rpg.results.samples import answer_lines
 from rpg.results.watching import Watched, screen, show
 
 
@@ -70,7 +70,7 @@ def _show_answers(runs: list[Path], count: int) -> int:
     notes = []
     for directory in runs:
         try:
-            print(*answers(directory, count, Console().width), sep="\n")
+            print(*answer_lines(directory, count, Console().width), sep="\n")
         except ResultsError as error:
             notes.append(Note(str(error), left_out=True))
     if len(notes) == len(runs):
