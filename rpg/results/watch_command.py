@@ -3,7 +3,6 @@
 import argparse
 import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
@@ -19,6 +18,8 @@ from rpg.results.messages import Note, ResultsError, exit_code, show_notes
 from rpg.results.runs import METRICS, find_logs, or_checkpoints
 from rpg.results.samples import answer_lines
 from rpg.results.watching import Watched, screen, show
+
+BEGUN = (METRICS, CONFIG, RUN)  # files of a run, also of one without a step
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,16 +41,17 @@ def run(args: argparse.Namespace) -> int:
     if not args.every > 0:
         raise ResultsError(f"--every {args.every}: must be a positive number of seconds")
     paths = or_checkpoints(args.runs)
+    logs, notes = find_logs(paths, BEGUN)
     if args.answers is not None:
-        return _show_answers([log.parent for log in logs_of(paths)] or paths, args.answers)
-    if not (logs := logs_of(paths)):
+        return _show_answers([log.parent for log in logs] or paths, args.answers)
+    if not logs:
         where = ", ".join(map(str, paths))
         if args.once:
             raise ResultsError(f"{where}: no run there yet; without --once `rpg watch` waits for it")
         print(f"{printable(where)}: no run there yet; waiting for its start (Ctrl-C ends)", file=sys.stderr, flush=True)
-        while not (logs := logs_of(paths)):
+        while not logs:
             time.sleep(args.every)
-    notes = [Note(f"{path}: no run there; left out", left_out=True) for path in paths if not logs_of([path])]
+            logs, notes = find_logs(paths, BEGUN)
     all_watched = [Watched(log) for log in logs]
     runs = [(watched.name, watched.run) for watched in map(Watched, logs) if watched.read() and watched.run]
     show_notes([*notes, *(note for number in (ACCURACY, TRAINING_REWARD) for note in not_of_one_kind(number, runs))])
@@ -75,10 +77,4 @@ def _show_answers(runs: list[Path], count: int) -> int:
             notes.append(Note(str(error), left_out=True))
     if len(notes) == len(runs):
         raise ResultsError("; ".join(note.text for note in notes))
-    show_notes(notes)
-    return exit_code(notes)
-
-
-def logs_of(paths: Iterable[Path]) -> list[Path]:
-    """Return the logs of the runs in `paths`, also of those that have only begun."""
-    return [log for path in paths for log in find_logs([path], (METRICS, CONFIG, RUN))[0]]
+    return show_notes(notes)
