@@ -38,15 +38,15 @@ TRAINED_WITH = (ACTOR, REF, "algorithm", "rpg", KEYS["batch"])
 UNTRAINED = "untrained"
 
 
-def settings(config: dict[str, Any], seeds: bool = False) -> dict[str, str]:
-    """Return the settings that distinguish experiments, without seeds unless requested.
+def settings(config: dict[str, Any]) -> dict[str, str]:
+    """Return the settings that distinguish experiments, without seeds.
 
     Adds `judge` and, for an evaluation, `checkpoint`; an evaluation of the untrained model has none of TRAINED_WITH.
     """
     kept = {
         key: repr(value)
         for key, value in leaves(config)
-        if (seeds or not key.endswith("seed")) and distinguishes(key) and value != {}
+        if not key.endswith("seed") and distinguishes(key) and value != {}
     }
     if config:
         kept["judge"] = judge_of_config(config) or ""

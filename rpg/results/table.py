@@ -15,7 +15,7 @@ from rpg.names import ACCURACY, BEST
 from rpg.registry.datasets import BENCHMARKS
 from rpg.registry.labels import order_of
 from rpg.results import measures
-from rpg.results.comparison import half_width
+from rpg.results.comparison import half_width, seeds_of
 from rpg.results.messages import Note, ResultsError, listed
 from rpg.results.run_settings import differing, setting, settings
 from rpg.results.runs import RunLog, other_contents
@@ -234,7 +234,7 @@ def _detail(name: str, value: str | None) -> str:
 def _lines(label: str, group: list[RunLog]) -> tuple[list[dict[str, Any]], list[Note]]:
     """Return the cells of a row, means over the group's runs with standard errors over seeds, and notes."""
     lines, notes = [], []
-    if len({tuple(sorted(settings(run.config, seeds=True).items())) for run in group}) < len(group):
+    if len({seeds_of(run) for run in group}) < len(group):
         notes.append(Note(f"{label}: some runs have the same seed and differ by something else"))
     notes += other_contents(label, group)
     measured = [measures.measured_by(number, group[0]) for number in (ACCURACY, BEST)]
