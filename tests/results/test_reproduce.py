@@ -6,6 +6,7 @@ tests/results/stand_in.py takes the place of the interpreter; tests/e2e/test_rep
 import csv
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -21,7 +22,7 @@ from rpg.config.run_config import RunConfig
 from rpg.files import manifest
 from rpg.results import reproduction
 from rpg.results.messages import ResultsError
-from rpg.results.rows import choose, rows_of
+from rpg.results.rows import rows_of
 from tests.builders.checkpoints import write_complete
 from tests.builders.toy_run import run_config
 from tests.terminal import Terminal, assert_in_order
@@ -29,8 +30,7 @@ from tests.terminal import Terminal, assert_in_order
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
 ONE = ["--profile", "cpu", "--steps", "2", "--methods", "grpo"]
-TWO = [*ONE, "rpg-urkl"]
-NAMES = ("grpo_cpu", "rpg_cpu_urkl1e-4")
+FIGURE = rows_of("figure9")[0]
 CALL = """
 import sys
 sys.executable = sys.argv[1]
@@ -70,29 +70,31 @@ def test_what_is_missing_is_run_and_what_is_done_never_again(interpreter, tmp_pa
     """A run that fails is named, and the rest is done."""
     monkeypatch.setenv("STAND_IN_FAILS", "grpo_cpu-seed1")
     out = tmp_path / "out"
-    assert reproduce(out, *TWO, "--seeds", "1", "3") == 1
+    assert reproduce(out, *ONE, "--seeds", "1", "3") == 1
     printed, log = capsys.readouterr(), out / "logs/grpo_cpu-seed1.log"
-    assert "0 of 4 runs done, 8 steps left" in printed.out
+    assert "0 of 2 runs done, 4 steps left" in printed.out
     assert f"failed: grpo_cpu-seed1: ended at step 1 with exit code 7; {log}" in printed.err
     assert log.read_text().endswith("broken on purpose\n")
     assert "not in this table: grpo_cpu-seed1" in (out / "table.md").read_text()
 
     monkeypatch.delenv("STAND_IN_FAILS")
-    assert reproduce(out, *TWO, "--seeds", "1", "3") == 0
-    assert "3 of 4 runs done, 1 steps left" in capsys.readouterr().out
-    runs = [out / "runs" / f"{name}-seed{seed}" for seed in (1, 3) for name in NAMES]
-    assert [steps(run) for run in runs] == [[0, 1, 2]] * 4
-    assert [starts(run) for run in runs] == [[0, 1], [0], [0], [0]]
+    assert reproduce(out, *ONE, "--seeds", "1", "3") == 0
+    assert "1 of 2 runs done, 1 steps left" in capsys.readouterr().out
+    runs = [out / "runs" / f"grpo_cpu-seed{seed}" for seed in (1, 3)]
+    assert [steps(run) for run in runs] == [[0, 1, 2]] * 2
+    assert [starts(run) for run in runs] == [[0, 1], [0]]
     table = (out / "table.md").read_text()
     # accuracies at step 2: 0.21 and 0.23, whose mean is 0.22 and whose standard error sqrt(0.0002 / 2)
-    assert "| GRPO | 0.2200 ± 0.0100 | 0.2200 ± 0.0100 |" in table  # not bold: both rows have it
-    assert [record["runs"] for record in csv.DictReader((out / "table.csv").open())] == ["2", "2"]
+    assert "| GRPO | 0.2200 ± 0.0100 | 0.2200 ± 0.0100 |" in table
+    assert [record["runs"] for record in csv.DictReader((out / "table.csv").open())] == ["2"]
     assert all((out / name).is_file() for name in ("panels.png", "panels.svg", "index.html"))
 
-    assert reproduce(out, *TWO, "--seeds", "3", "--steps", "3") == 0  # more steps are gone on with
-    assert [starts(run) for run in runs] == [[0, 1], [0], [0, 2], [0, 2]]
-    assert steps(runs[2]) == [0, 1, 2, 3]
-    assert reproduce(out, *TWO, "--seeds", "3") == 2
+    assert reproduce(out, *ONE, "--seeds", "3", "--steps", "3") == 0  # more steps are gone on with
+    assert [starts(run) for run in runs] == [[0, 1], [0, 2]]
+    assert steps(runs[1]) == [0, 1, 2, 3]
+    assert reproduce(out, *ONE, "rpg-urkl", "--seeds", "3", "--steps", "3", "--dry-run") == 0
+    assert "1 of 2 runs done, 3 steps left" in capsys.readouterr().out
+    assert reproduce(out, *ONE, "--seeds", "3") == 2
     assert "--steps 3" in capsys.readouterr().err
 
 
@@ -166,33 +168,26 @@ def test_refused_before_anything_is_touched(interpreter, tmp_path, monkeypatch, 
 
 
 @pytest.mark.slow
-def test_the_plan_of_a_table_on_gpus(tmp_path, monkeypatch, capsys):
-    """Table 7 validates on two other sets."""
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    out = tmp_path / "out"
-    assert main(["reproduce", "7", "--methods", "dapo", "--seeds", "1", "2", "--dry-run", "--out", str(out)]) == 1
-    shown = capsys.readouterr().out
-    assert "dapo_4b_4k-seed1  DAPO  step 0 of 400" in shown
-    assert "800 steps left" in shown
-    assert "refused: DAPO\n    " in shown  # no data here
-    assert not out.exists()
-    rows = choose(rows_of(7), ["dapo"])
-    (made,), refused = reproduction.plan_runs(rows, "gpu", [1], None, out, [])
-    assert not refused
-    names = [Path(name).name for name in made.config["data"]["val_files"]]
-    assert names == ["minerva-math.parquet", "olympiadbench.parquet"]
-
-
-@pytest.mark.slow
-def test_the_plan_of_a_figure_on_gpus(tmp_path, monkeypatch, capsys):
-    """Validation is on the scripts' sets."""
+@pytest.mark.parametrize(
+    ("of", "method", "script", "validated"),
+    [
+        ("7", "DAPO", "dapo_4b_4k", {"minerva-math", "olympiadbench"}),  # table 7's own sets
+        ("figure9", FIGURE.method, FIGURE.name(), {"aime24", "aime25", "amc23"}),  # the scripts' sets
+    ],
+)
+def test_the_plan_on_gpus(tmp_path, monkeypatch, capsys, of, method, script, validated):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RPG_HOME", str(tmp_path))  # where no data are
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    (made, *_), _ = reproduction.plan_runs(rows_of("figure9")[:1], "gpu", [1], None, tmp_path, [])
-    assert len(made.config["data"]["val_files"]) == 3
-    assert main(["reproduce", "figure9", "--methods", made.row.method, "--dry-run"]) == 1  # no data here
+    assert main(["reproduce", of, "--methods", method, "--seeds", "1", "2", "--dry-run"]) == 1
     shown = capsys.readouterr().out
-    assert f"  {made.row.name()}-seed1  RPG-REINFORCE-UFKL (" in shown
-    assert "0 of 1 runs done, 400 steps left" in shown
+    assert f"  {script}-seed1  {method}  step 0 of 400" in shown
+    assert "0 of 2 runs done, 800 steps left" in shown
+    assert f"refused: {method}\n    " in shown
+    assert {*re.findall(rf"data.val_files={tmp_path}/data/([\w-]+)\.parquet: no such file", shown)} == validated
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_figure_of_another_kind_is_refused(capsys):
     assert main(["reproduce", "figure7", "--dry-run"]) == 2
     assert "figure8, figure9" in capsys.readouterr().err
