@@ -211,27 +211,28 @@ def test_base_alone(wheel, tmp_path):
 
 MINE = "data build --from mine.csv --question Q --answer A --data-source MATH --test-rows 4"
 RUNS = "checkpoints/seed1 checkpoints/seed2"
-TRIED = [  # arguments in a directory with a CSV, a reward and two runs; exit code, a part of the output
+TRIED = [  # arguments in a directory with a CSV, a reward and two runs; exit code, parts of the output
     ("--version", 0, PROJECT["version"]),
     ("list", 0, "grpo_7b_async"),
     ("plan rpg_7b_urkl1e-4 --json", 0, '"fits": true'),
-    ("doctor", 0, "checks passed"),  # one looks for the losses in verl's registry
-    ("doctor grpo_cpu", 1, "has no cachetools, fastapi, msgspec, transfer_queue, uvicorn, zmq, vllm; "),
+    (
+        "doctor grpo_cpu -v", 1, "ok    plugin here: 20 losses",
+        "has no cachetools, fastapi, msgspec, transfer_queue, uvicorn, zmq, vllm; ",
+    ),
     ("train grpo_cpu", 2, "{here}/runs/toy/model: no such directory; "),
-    ("reproduce 8 --dry-run --profile cpu --methods grpo", 1, "refused: GRPO\n"),
     ("reproduce 7 --methods dapo", 2, "{here}/data/minerva-math.parquet: no such file"),
     ("eval {site}/rpg/recipe/cpu/run_grpo_cpu.sh --print --out x", 0, "trainer.default_local_dir={here}/x "),
     ("export nowhere", 2, "nowhere: not a checkpoint"),
     ("table --paper 8", 0, "RPG-REINFORCE-URKL"),
     (MINE, 0, "mine"),
     ("data build reasoning_gym:chain_sum", 2, "install the extra: pip install 'rpg-verl[gym]'"),
-    ("data check data/mine_train.parquet data/mine_test.parquet", 0, ""),
-    ("score data/mine_train.parquet --reward reward.py", 0, ""),
+    ("data check data/mine_train.parquet data/mine_test.parquet", 0),
+    ("score data/mine_train.parquet --reward reward.py", 0),
     (f"table {RUNS}", 0, "0.3000"),
-    (f"compare {RUNS}", 0, ""),
-    (f"plot {RUNS}", 0, ""),
+    (f"compare {RUNS}", 0),
+    (f"plot {RUNS}", 0),
     (f"watch --once {RUNS}", 0, "seed1  2/30"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -248,11 +249,10 @@ def test_commands(installed, tmp_path):
         data = {"val-core/toy_sum/acc/mean@1": 0.3, "critic/score/mean": 0.1 * seed}
         write_run(tmp_path / f"checkpoints/seed{seed}", [(step, data) for step in range(3)], config)
     names = {"here": str(tmp_path), "site": str(installed.site)}
-    tried = [(arguments.format(**names), code, part.format(**names)) for arguments, code, part in TRIED]
-    for (arguments, *expected), (code, said) in zip(
-        tried, installed.commands(tmp_path, [arguments for arguments, *_ in tried]), strict=True
-    ):
-        assert (code, expected[1] in said) == (expected[0], True), f"rpg {arguments}: {said[-3000:]}"
+    lines = [arguments.format(**names) for arguments, *_ in TRIED]
+    for (arguments, expected, *parts), (code, said) in zip(TRIED, installed.commands(tmp_path, lines), strict=True):
+        missing = [part for part in parts if part.format(**names) not in said]
+        assert (code, missing) == (expected, []), f"rpg {arguments}: {said[-3000:]}"
     assert (tmp_path / "plots/index.html").is_file()
 
 
