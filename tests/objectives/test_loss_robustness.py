@@ -1,6 +1,5 @@
 """Finite inputs of any size give finite outputs; masked positions contribute exactly 0."""
 
-import dataclasses
 import itertools
 import math
 
@@ -8,22 +7,13 @@ import pytest
 import torch
 
 from rpg.names import KL_SCOPES
-from rpg.objectives import LOSS_NAMES, LossSpec, token_loss, token_loss_summary
+from rpg.objectives import LossSpec, token_loss, token_loss_summary
+from rpg.objectives.proofs.on_device import specs
 from rpg.objectives.tokens import floats, pooled
 
 torch.set_num_threads(1)
 
-SPECS = [LossSpec.parse(name, kl_coef=0.1) for name in LOSS_NAMES]
-SPECS += [
-    LossSpec.parse(name, kl_coef=0.1, clip_scope=scope)
-    for name in LOSS_NAMES
-    for scope in ("none", "regularized", "hard")
-    if LOSS_NAMES[name][1] == "differentiable"
-]
-SPECS += [
-    LossSpec.parse(name, kl_coef=0.1, clip_branch="advantage") for name in LOSS_NAMES if "ppo" in LOSS_NAMES[name]
-]
-SPECS += [dataclasses.replace(spec, kl_scope="response") for spec in SPECS]
+SPECS = [spec for scope in KL_SCOPES for spec in specs(scope)]
 
 
 def spec_id(spec):
