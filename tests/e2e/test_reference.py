@@ -52,7 +52,7 @@ def test_modes(tmp_path, mode, method):
 
 @pytest.mark.parametrize(
     ("mode", "optimizer"),
-    [("every_k", "schedule_free"), ("response", "adamw")],  # test_worker.py has all of them, without Ray and vLLM
+    [("every_k", "schedule_free"), ("response", "adamw")],  # test_four_ranks.py has kl_target, and old with LoRA
 )
 def test_killed_between_two_checkpoints_and_resumed(tmp_path, mode, optimizer):
     """Checkpoints after steps 2 and 4, killed after 3: repeats steps 3 and 4, with the same final weights."""
