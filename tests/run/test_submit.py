@@ -83,6 +83,16 @@ def test_what_the_hub_and_the_network_need_goes_along_and_keys_do_not(client, ca
     assert not any(key in told + str(client.submitted) for key in ("hf_1", "w_2", "pass_3"))
 
 
+def test_a_secret_in_a_variable_that_goes_along_rejects_the_job(client, capsys):
+    """The dashboard would show it."""
+    os.environ.update(HF_TOKEN="planted-0123456789", HF_HOME="/data/planted-0123456789")
+    assert start.start(None, ["rpg.script=dapo_7b", "method=dapo"]) == 2
+    told = capsys.readouterr().err
+    assert "HF_HOME: " in told
+    assert "planted" not in told
+    assert client.submitted is None
+
+
 @pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_signal_ends_the_following_and_not_the_job(client, capsys, monkeypatch, number, code, asked):
