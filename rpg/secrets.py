@@ -31,10 +31,9 @@ def without_login(text: str) -> str:
     return LOGIN.sub(f"{HIDDEN}@", text)
 
 
-def in_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the secrets among environment variables (default: this process's), by name."""
-    variables = os.environ if environment is None else environment
-    return {name: value for name, value in variables.items() if names_a_secret(name) and len(value) >= SHORTEST}
+def in_environment() -> dict[str, str]:
+    """Return the secrets among this process's environment variables, by name."""
+    return {name: value for name, value in os.environ.items() if names_a_secret(name) and len(value) >= SHORTEST}
 
 
 ELSEWHERE = "processes of a local run inherit it; on a cluster set it for `ray start`"
