@@ -57,7 +57,7 @@ class Verdict(NamedTuple):
 class Monitor(threading.Thread):
     """Reads metrics as they are written; interrupts the main thread when a limit is exceeded.
 
-    verdict: why the run was stopped, or None. The interrupt is the signal INTERRUPT, which run.py handles like Ctrl-C.
+    verdict: why the run was stopped, or None. The interrupt is INTERRUPT, which train.py handles like Ctrl-C.
     SIGINT itself would not work in a job that a script started in the background, because such a job ignores it.
     """
 
