@@ -112,7 +112,6 @@ def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
             ["train", "grpo_cpu", "method=dapoo"],
             "method=dapoo: no such entry; did you mean dapo? There are cispo, dapo,",
         ),
-        (["train", "grpo_cpu", "method=deepseek_v32"], "no such entry; method=grpo_corrected has its KL term"),
         (["data", "check", "x.parquet", "--tokenizer", "nope"], "--tokenizer nope: no such directory"),
     ],
 )

@@ -31,8 +31,6 @@ from rpg.verl_plugin import version
 CONFIG_DIR = RECIPE.resolve() / "config"
 # verl's groups that choose an engine
 FSDP_GROUPS = {"model_engine": "dp", "actor": "dp_actor", "ref": "dp_ref", "critic": "dp_critic"}
-# what to write instead of an entry that one may look for
-REMEDIES = {"method=deepseek_v32": "method=grpo_corrected has its KL term, and GRPO's advantages, mean and clip."}
 VARIABLES = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME", "NNODES")  # read by the configuration
 COMPUTES = {  # as cpu_dtype chose
     "bfloat16": ["note: computes in bfloat16, which this processor multiplies; the weights stay in float32"],
@@ -225,7 +223,7 @@ def compose_config(overrides: list[str]) -> DictConfig:
             for text, parsed_override in zip(overrides, parsed, strict=True):
                 entries = [file.stem for file in (CONFIG_DIR / parsed_override.key_or_group).glob("*.yaml")]
                 if entries and parsed_override.value() not in entries:
-                    near = REMEDIES.get(text) or did_you_mean(str(parsed_override.value()), entries)
+                    near = did_you_mean(str(parsed_override.value()), entries)
                     there = f"There are {', '.join(sorted(entries))}"
                     raise BadSetting(f"{text}: no such entry; {near and f'{near} '}{there}") from error
                 if not parsed_override.is_add() and parsed_override.key_or_group not in known:
