@@ -1,7 +1,5 @@
 """Checks of loss, advantages, KL and reference, whose faults would silently train something else."""
 
-from collections.abc import Collection
-
 from rpg.checks.settings import has_reference_model
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig, did_you_mean
@@ -18,23 +16,16 @@ BY_MICRO_BATCH = {  # losses of verl that depend on how a mini-batch is split in
 USUAL_BETA = 1e-4  # rpg_trainer.yaml's default; methods with another coefficient do not change it
 
 
-def loss_name(run: RunConfig) -> Findings:
-    """A loss name that begins with rpg is one of the twenty."""
+def names_of_ours(run: RunConfig) -> Findings:
+    """A loss or estimator whose name begins with rpg exists.
+
+    verl.py looks up other names, and those of the user's files.
+    """
     s = run.settings
-    if _misspelt(s.loss, LOSSES) and not s.libraries:
-        yield s.error("loss", "is not an RPG loss", did_you_mean(s.loss, LOSSES))
-
-
-def estimator_name(run: RunConfig) -> Findings:
-    """An estimator name that begins with rpg is rpg or rpg_batchmean."""
-    s = run.settings
-    if _misspelt(s.estimator, ADVANTAGES) and not s.libraries:
-        yield s.error("estimator", "is not registered", did_you_mean(s.estimator, ADVANTAGES))
-
-
-def _misspelt(name: str, known: Collection[str]) -> bool:
-    """Return whether a name that begins with rpg is unknown; verl.py looks up others and the user's own."""
-    return name.lower().startswith("rpg") and name not in known
+    for field, known in (("loss", LOSSES), ("estimator", ADVANTAGES)):
+        name = getattr(s, field)
+        if name.lower().startswith("rpg") and name not in known and not s.libraries:
+            yield s.error(field, "is not registered", did_you_mean(name, known))
 
 
 def total_mass(run: RunConfig) -> Findings:
