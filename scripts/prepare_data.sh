@@ -6,7 +6,7 @@
 #   DATA_DIR=/big/disk bash scripts/prepare_data.sh  into another folder
 #   FORCE=1 bash scripts/prepare_data.sh             rebuild existing files
 #
-# It needs a Python with the packages of NEEDED and installs nothing. PYTHON names one; the default is the first with
+# It needs a Python with the packages of LACKS and installs nothing. PYTHON names one; the default is the first with
 # these packages of the active environment, .venv-gpu (scripts/setup_gpu.sh), .venv (scripts/setup.sh) and python3.
 # Run it again after an interruption: complete files are kept.
 set -euo pipefail
@@ -30,14 +30,12 @@ RPG_HOME=$PWD
 . recipe/rpg/environment.sh
 python='' refused=()
 while IFS='=' read -r source candidate; do
-  if ! command -v "$candidate" >/dev/null; then
-    refused+=("$source: $candidate: no such program")
-  elif lacks=$("$candidate" -c "$LACKS") && [[ -z $lacks ]]; then
+  lacks=$("$candidate" -c "$LACKS" 2>&1) || lacks="working Python ($lacks)"
+  if [[ -z $lacks ]]; then
     python=$candidate
     break
-  else
-    refused+=("$source: $(command -v "$candidate") has no ${lacks:-working Python}")
   fi
+  refused+=("$source: $(command -v "$candidate" || echo "$candidate") has no $lacks")
   [[ $source != PYTHON ]] || break # it was named: that one or none
 done < <(pythons gpu; [[ ! -x .venv/bin/python ]] || echo ".venv=$RPG_HOME/.venv/bin/python")
 if [[ -z $python ]]; then
@@ -54,22 +52,12 @@ for split in "test", "train":
     print(*(name for name, row in PUBLISHED.items() if row.split == split))')
 { read -ra test_sets && read -ra train_sets; } <<<"$sets"
 
-local_copy() { # prints the --from arguments for NAME, or nothing
-  local extension
-  for extension in parquet jsonl json; do
-    if [[ -n "$FROM_DIR" && -f "$FROM_DIR/$1.$extension" ]]; then
-      printf '%s\n' --from "$FROM_DIR/$1.$extension"
-      return
-    fi
-  done
-}
-
 number=0
 failed=()
 # rpg ends with an ordinary exit code after Ctrl-C, so that the next set would begin
 trap 'echo "prepare_data: interrupted; the same command goes on" >&2; exit 130' INT
 build() { # NAME [extra arguments of `rpg data build`]
-  local name=$1 from
+  local name=$1 extension from=()
   shift
   number=$((number + 1))
   echo "[$number/$((${#test_sets[@]} + ${#train_sets[@]}))] $name"
@@ -77,33 +65,28 @@ build() { # NAME [extra arguments of `rpg data build`]
     echo "$DATA_DIR/$name.parquet is there already"
     return
   fi
-  mapfile -t from < <(local_copy "$name")
-  if ! "${rpg[@]}" data build "$name" --out "$DATA_DIR" "${from[@]}" "$@"; then
-    failed+=("$name")
-  fi
+  for extension in json jsonl parquet; do
+    [[ -z $FROM_DIR || ! -f "$FROM_DIR/$name.$extension" ]] || from=(--from "$FROM_DIR/$name.$extension")
+  done
+  "${rpg[@]}" data build "$name" --out "$DATA_DIR" "${from[@]}" "$@" || failed+=("$name")
 }
 
+tests=("${test_sets[@]/#/$DATA_DIR/}") trains=("${train_sets[@]/#/$DATA_DIR/}")
+tests=("${tests[@]/%/.parquet}") trains=("${trains[@]/%/.parquet}")
 for name in "${test_sets[@]}"; do
   build "$name"
 done
-built=()
-for name in "${test_sets[@]}"; do
-  [[ -f "$DATA_DIR/$name.parquet" ]] && built+=("$DATA_DIR/$name.parquet")
-done
-waits=${#failed[@]}
-trained=()
-for name in "${train_sets[@]}"; do
-  if [[ $waits -gt 0 ]]; then
-    failed+=("$name (waits for the test sets)")
-  else
-    build "$name" --exclude "${built[@]}"
-    trained+=("$DATA_DIR/$name.parquet")
-  fi
-done
+if ((${#failed[@]})); then
+  failed+=("${train_sets[@]/%/ (waits for the test sets)}")
+else
+  for name in "${train_sets[@]}"; do
+    build "$name" --exclude "${tests[@]}"
+  done
+fi
 
-if [[ ${#failed[@]} -gt 0 ]]; then
+if ((${#failed[@]})); then
   printf 'not built: %s\n' "${failed[@]}" >&2
   echo "Correct what the messages above say and run this script again; what is built stays." >&2
   exit 1
 fi
-"${rpg[@]}" data check "${trained[@]}" "${built[@]}"
+"${rpg[@]}" data check "${trains[@]}" "${tests[@]}"
