@@ -1,7 +1,6 @@
 """The checks of `rpg doctor`: plugin and versions of this environment, and those of a launch script's run."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -48,10 +47,10 @@ def check_all(script: str | None, overrides: list[str], ray: bool) -> Iterator[t
     configuration: RunConfig | None = None
     if script is not None:
         try:
-            configuration = of_script(recipe.find(script), overrides)
+            configuration = freeze.freeze(of_script(recipe.find(script), overrides))
             yield "ok", f"configuration: {script} resolves"
-            for name, value in configuration.settings.env.items():  # as in the run's processes
-                os.environ.setdefault(name, str(value))
+            for note in freeze.export(configuration):  # the environment of the run's processes
+                yield "warning", note.removeprefix("warning: ")
         except Refused as refusal:
             for diagnostic in refusal.diagnostics:
                 yield "error", f"configuration: {diagnostic}"

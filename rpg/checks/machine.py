@@ -1,4 +1,4 @@
-"""Checks of the machine: devices, driver, build tools, /dev/shm, W&B's key."""
+"""Checks of the machine: devices, driver, build tools, /dev/shm."""
 
 import os
 import shutil
@@ -6,9 +6,8 @@ import shutil
 from rpg import gpu_host
 from rpg.checks.packages import cpu_torch
 from rpg.checks.settings import SEPARATE
-from rpg.config.freeze import NO_WANDB_KEY, has_wandb_key
 from rpg.config.keys import KEYS
-from rpg.config.run_config import RunConfig, logs_to
+from rpg.config.run_config import RunConfig
 from rpg.diagnostics import ABSENT, Diagnostic, Findings
 
 
@@ -50,15 +49,6 @@ def directory_name(run: RunConfig) -> Findings:
         if path is not None and os.path.expandvars(path) != path:
             message = f"Ray would read it as {os.path.expandvars(path)}"
             yield s.error(name, message, "use a directory without $ in its name (CKPTS_DIR)")
-
-
-def wandb(run: RunConfig) -> Findings:
-    """A run that logs to W&B has a key or is offline.
-
-    Without a key W&B would wait for input; the run logs offline instead.
-    """
-    if logs_to(run.settings.loggers, "wandb") and not os.environ.get("WANDB_MODE") and not has_wandb_key():
-        yield Diagnostic(KEYS["loggers"], ABSENT, NO_WANDB_KEY, level="warning")
 
 
 def _on_own_gpus(run: RunConfig) -> bool:

@@ -77,7 +77,6 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
         machine.devices,
         machine.shared_memory,
         machine.directory_name,
-        machine.wandb,
         budgets.weight_bucket,
         budgets.disk,
     ),

@@ -1,21 +1,24 @@
 """Every check of `rpg doctor` with a configuration that passes it and one that does not."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 
 from rpg import plan
-from rpg.checks import budgets, data, doctor, machine, preflight
+from rpg.checks import budgets, data, doctor, preflight
 from rpg.cli import main
 from rpg.config.compose import compose_config, resolve
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import toy_problems
+from rpg.diagnostics import ABSENT, Diagnostic
 from rpg.names import ADVANTAGES
 from tests.builders.toy_run import make_toy, run_of
 
@@ -112,14 +115,17 @@ def test_disk(tmp_path):
     assert level(1.5, "trainer.resume_mode=disable") == "error"
 
 
-def test_wandb(bare_environment, tmp_path, monkeypatch):
-    """Without a key; tests/config/test_freeze.py has those that count as one."""
-    toy = make_toy(tmp_path)
-    logged = run_of(toy, "trainer.logger=[file,wandb]")
-    assert [diagnostic.level for diagnostic in machine.wandb(logged)] == ["warning"]
-    assert not list(machine.wandb(run_of(toy)))
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    assert not list(machine.wandb(logged))
+@pytest.mark.parametrize(
+    ("override", "level", "said"),
+    [
+        ("trainer.logger=[file,wandb]", "warning", "no W&B key"),
+        ("+ray_kwargs.ray_init.runtime_env.env_vars.A=1", "error", "env_vars.A=1: must be text for Ray"),
+    ],
+)
+def test_the_run_is_frozen_as_at_a_start(bare_environment, monkeypatch, override, level, said):
+    monkeypatch.setattr(doctor, "plugin", lambda name, probe: Diagnostic(name, ABSENT, "registered", level="ok"))
+    found = doctor.check_all("grpo_cpu", [override], ray=False)
+    assert next((level, said in text) for level, text in found if level != "ok") == (level, True)
 
 
 def test_data(tmp_path):
@@ -156,6 +162,7 @@ def test_versions(monkeypatch):
 
 
 @pytest.mark.full
+@patch.dict(os.environ)
 def test_on_a_launch_script(capsys, tmp_path, monkeypatch):
     """The whole command in this environment, on a toy script with missing files."""
     monkeypatch.setenv("TRAIN_FILE", str(tmp_path / "none.parquet"))

@@ -1,5 +1,8 @@
 """`rpg list`, `rpg train`: runs by name or path, overrides, and the resulting configuration."""
 
+import os
+from unittest.mock import patch
+
 import pytest
 import yaml
 
@@ -72,6 +75,7 @@ def test_one_gpu_takes_the_settings_of_its_memory(monkeypatch, memory, share):
     assert rollout["gpu_memory_utilization"] == share
 
 
+@patch.dict(os.environ)  # doctor exports the environment of the run's processes
 def test_doctor_and_plan_take_the_flags_of_train(monkeypatch, capsys, tmp_path):
     for variable, value in FILES.items():
         monkeypatch.setenv(variable, value)  # restored afterwards
