@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyarrow as pa
 from tqdm import tqdm
 
-from rpg.data.parquet import SCHEMA, Problem, repeated_rows, write_together
+from rpg.data.parquet import Problem, repeated_rows, schema_of, write_together
 from rpg.data.readers import DataError
 
 HYPHENS = str.maketrans("\u2212\u2010\u2011", "---")
@@ -96,7 +95,6 @@ def write_splits(
     *,
     repeat: int = 1,
     template: str | None = None,
-    schema: pa.Schema = SCHEMA,
 ) -> dict[Path, int]:
     """Write `out`/NAME_train.parquet and `out`/NAME_test.parquet, both or neither; return their rows.
 
@@ -117,4 +115,4 @@ def write_splits(
             )
     if not files:
         raise DataError(f"{name}: no problem to write; raise --train-size or --test-size")
-    return write_together(files, schema)
+    return write_together(files, schema_of(problems))

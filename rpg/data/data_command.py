@@ -11,15 +11,12 @@ from rpg.arguments import at_least
 from rpg.data import toy, user_data
 from rpg.data.build import SPLITS, Report, write_splits
 from rpg.data.few_shot import with_examples
-from rpg.data.parquet import SCHEMA
 from rpg.data.published import build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub, read_text
 from rpg.data.row_model import GYM_REWARD
-from rpg.data.user_data import schema_with
 from rpg.diagnostics import shown
 from rpg.registry.datasets import GYM, OF_SPELLING, PUBLISHED, WITH_SPLITS
 from rpg.rewards import is_known
-from rpg.rewards.extract import ANSWER_END
 from rpg.rewards.user_function import find_reward
 
 SAFE_NAME = re.compile(r"\w[\w.-]*")
@@ -143,11 +140,9 @@ def build_toy(args: argparse.Namespace) -> None:
     problems = [
         problem for split in SPLITS for problem in toy.toy_problems(split, seed, sizes[split], args.low, args.high)
     ]
-    schema = SCHEMA
     if args.few_shot:
         problems = with_examples(problems, args.few_shot, None, seed)
-        schema = schema_with((ANSWER_END,), problems)
-    report = Report(written=write_splits(args.out, TOY, problems, repeat=args.repeat or 1, schema=schema))
+    report = Report(written=write_splits(args.out, TOY, problems, repeat=args.repeat or 1))
     print(*report.lines(), sep="\n")
 
 
@@ -163,12 +158,10 @@ def build_gym(args: argparse.Namespace) -> None:
     problems = [
         problem for task in tasks for problem in gym.problems_of(task, options[task], sizes, seed, report, exclude)
     ]
-    template, columns = (read_text(args.template) if args.template else None), (gym.COLUMN,)
+    template = read_text(args.template) if args.template else None
     if args.few_shot:
-        problems, columns = with_examples(problems, args.few_shot, template, seed), (gym.COLUMN, ANSWER_END)
-    report.written = write_splits(
-        args.out, name, problems, template=template or gym.TEMPLATE, schema=schema_with(columns, problems)
-    )
+        problems = with_examples(problems, args.few_shot, template, seed)
+    report.written = write_splits(args.out, name, problems, template=template or gym.TEMPLATE)
     report.notes.append(
         f"the library scores the answers: give --reward {GYM_REWARD} to rpg score, rpg train, rpg doctor"
     )

@@ -1,7 +1,7 @@
 """Writes parquet files with the columns that verl and the launch scripts read."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rpg.data.readers import DataError
 from rpg.data.template import format_prompt
 
 ABILITY = "MATH"
@@ -32,7 +33,8 @@ class Problem:
     """One problem before it is written: text without the template, and the answer as text.
 
     ground_truth: None if only the reward function's rule tells a right answer, as in some tasks of reasoning-gym.
-    columns: further values for extra_info, for reward functions. prompt: replaces the text in the template.
+    columns: further values for extra_info, for reward functions, of the same names in all problems of a build. prompt:
+    replaces the text in the template.
     """
 
     data_source: str
@@ -41,6 +43,20 @@ class Problem:
     split: str
     columns: Mapping[str, Any] = field(default_factory=dict)
     prompt: str = ""
+
+
+def schema_of(problems: Sequence[Problem]) -> pa.Schema:
+    """Return the schema with the problems' columns in extra_info; raises DataError for a column of mixed types."""
+    fields = list(SCHEMA.field("extra_info").type)
+    for name in problems[0].columns if problems else ():
+        try:
+            kind = pa.array([problem.columns[name] for problem in problems]).type
+        except (pa.ArrowException, OverflowError) as error:  # over 64 bits
+            raise DataError(f"--keep {name}: its values have no common type ({error}); make them text") from error
+        if "struct<>" in str(kind):
+            raise DataError(f"--keep {name}: has an object without fields, which parquet cannot hold; leave it out")
+        fields.append(pa.field(name, kind))
+    return SCHEMA.set(SCHEMA.get_field_index("extra_info"), pa.field("extra_info", pa.struct(fields)))
 
 
 def make_row(problem: Problem, index: int = 0, template: str | None = None) -> dict[str, Any]:

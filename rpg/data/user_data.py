@@ -22,7 +22,8 @@ from rpg.rewards.extract import ANSWER_END, last_boxed
 HUB = "hub:"
 GSM8K_MARK = "####"  # the last line of GSM8K's answers: "#### 72"
 TEST_SHARE = 0.1
-OF_THE_ROW = ("question", "answer", "data_source")  # of the row that a reward function gets
+# names of the row that a reward function gets, and of extra_info
+OF_THE_ROW = ("question", "answer", "data_source", *SCHEMA.field("extra_info").type.names, ANSWER_END)
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,9 @@ def build_own(
     """
     if table.template is not None and not few_shot and table.template.count(QUESTION) != 1:
         raise DataError(f"--template: has {QUESTION} {table.template.count(QUESTION)} times; write it once")
+    for name in table.keep:
+        if name in OF_THE_ROW:
+            raise DataError(f"--keep {name}: the row has a {name} of its own; rename the column")
     rows = splits_of(origin)
     report = Report()
     results = (  # the test split first, because its questions are left out of the training split
@@ -114,14 +118,12 @@ def build_own(
         report.notes.append(f"no test file: {why}; give --test-rows N to draw them from the training rows")
     if "test" not in rows and (drawn := sum(problem.split == "test" for problem in problems)):
         report.notes.append(f"{origin} has no test split: {drawn} questions are drawn for it")
-    columns = table.keep
     if few_shot:
-        problems, columns = with_examples(problems, few_shot, table.template, seed or 0), (*table.keep, ANSWER_END)
-    schema = schema_with(columns, problems)
+        problems = with_examples(problems, few_shot, table.template, seed or 0)
+    report.written = write_splits(out, table.name, problems, template=table.template)
     for name in table.keep:
-        if changed := _changed_by_parquet(schema.field("extra_info").type.field(name).type, problems, name):
+        if changed := _changed_by_parquet([problem.columns[name] for problem in problems]):
             report.notes.append(f"--keep {name}: parquet gives all rows one type: {changed}; JSON text keeps a value")
-    report.written = write_splits(out, table.name, problems, template=table.template, schema=schema)
     return report
 
 
@@ -214,28 +216,10 @@ def draw_test(problems: list[Problem], test_rows: int | None, seed: int) -> list
     return [replace(problem, split="test") if n in drawn else problem for n, problem in enumerate(problems)]
 
 
-def _changed_by_parquet(kind: pa.DataType, problems: list[Problem], name: str) -> str:
+def _changed_by_parquet(values: list[Any]) -> str:
     """Return the first value that a column's common type changes, before and after; "" if it changes none."""
-    values = [problem.columns[name] for problem in problems]
-    for pair in zip(values, pa.array(values, kind).to_pylist(), strict=True):
+    for pair in zip(values, pa.array(values).to_pylist(), strict=True):
         before, after = (json.dumps(value, sort_keys=True, default=str) for value in pair)
         if before != after:
             return f"{before:.60} becomes {after:.60}"
     return ""
-
-
-def schema_with(keep: tuple[str, ...], problems: list[Problem]) -> pa.Schema:
-    """Return the schema with kept columns in extra_info; raises DataError for a column of mixed types."""
-    extra = SCHEMA.field("extra_info")
-    fields = list(extra.type)
-    for name in keep:
-        if extra.type.get_field_index(name) >= 0 or name in OF_THE_ROW:
-            raise DataError(f"--keep {name}: the row has a {name} of its own; rename the column")
-        try:
-            kind = pa.array([problem.columns[name] for problem in problems]).type
-        except (pa.ArrowException, OverflowError) as error:  # over 64 bits
-            raise DataError(f"--keep {name}: its values have no common type ({error}); make them text") from error
-        if "struct<>" in str(kind):
-            raise DataError(f"--keep {name}: has an object without fields, which parquet cannot hold; leave it out")
-        fields.append(pa.field(name, kind))
-    return SCHEMA.set(SCHEMA.get_field_index("extra_info"), pa.field("extra_info", pa.struct(fields)))

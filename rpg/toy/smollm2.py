@@ -21,7 +21,6 @@ from rich.console import Console
 from rpg.data.build import SPLITS, write_splits
 from rpg.data.parquet import Problem
 from rpg.data.toy import split_of
-from rpg.data.user_data import schema_with
 from rpg.rewards.extract import ANSWER_END
 from rpg.toy.sums import is_whole
 
@@ -50,8 +49,7 @@ def prepare(directory: Path, console: Console) -> None:
     Raises RuntimeError if the download or the conversion fails, OSError if a file cannot be written.
     """
     if not all((directory / f"{TASK}_{split}.parquet").is_file() for split in SPLITS):
-        found = list(problems())
-        write_splits(directory, TASK, found, schema=schema_with((ANSWER_END,), found))
+        write_splits(directory, TASK, list(problems()))
     if is_whole(directory / MODEL):
         return
     console.rule("SmolLM2-135M-Instruct: download of 93 MB and conversion, a minute")

@@ -22,7 +22,6 @@ from rpg.data import toy
 from rpg.data.build import SPLITS, Report, write_splits
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
-from rpg.data.user_data import schema_with
 from rpg.toy.model import ToyModelSettings, build_trained
 from rpg.toy.sums import is_whole
 
@@ -65,7 +64,7 @@ def prepare(directory: Path) -> None:
     """
     problems = draw(TEST + TRAIN)
     if not all((directory / f"{TASK}_{split}.parquet").is_file() for split in SPLITS):
-        write_splits(directory, TASK, problems, schema=schema_with(("reasoning_gym",), problems))
+        write_splits(directory, TASK, problems)
     if not is_whole(directory / "model"):
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in rpg/toy/sums.py, for the same reason
         # the first problems are the test split; by the rule of the toy's sums they are right or wrong

@@ -9,9 +9,8 @@ import pytest
 import yaml
 
 from rpg.cli import main
-from rpg.data.parquet import Problem, repeated_rows, write_together
+from rpg.data.parquet import Problem, repeated_rows, schema_of, write_together
 from rpg.data.template import format_prompt
-from rpg.data.user_data import schema_with
 from rpg.results.run_settings import judge_of_config
 from rpg.results.runs import load_runs
 from rpg.results.samples import read_samples, samples_of_problems
@@ -178,7 +177,7 @@ def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
 def test_rows_of_one_problem_are_told_apart_by_their_answers(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "release")
     rows = [Problem("aime24", "aime24: what is 0 + 7?", truth, "test", {"unit": truth}) for truth in ("9", "7")]
-    write_together({run_dir / "aime24.parquet": repeated_rows(rows)}, schema_with(("unit",), rows))
+    write_together({run_dir / "aime24.parquet": repeated_rows(rows)}, schema_of(rows))
     (tmp_path / "mine.py").write_text("def reward(response, answer, row):\n    return float(row.get('unit') == '7')\n")
     assert score(run_dir, "--reward", tmp_path / "mine.py") == 1
     out = capsys.readouterr().out
