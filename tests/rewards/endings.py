@@ -1,7 +1,7 @@
 r"""Generated responses and truths for every part of the release's rule, seeded."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 
 def between_bars(text: str) -> tuple[str, ...]:
@@ -30,102 +30,33 @@ TEX = between_bars(
 SPACES = between_bars(" |  |\t|\r|\x0b|\x0c|\x1c|\x1f|\x85|\xa0|\u2003|\u2028|\u2029|\u200b|\ufeff|\u3000")
 WORDS = between_bars("a|an|is|banana |Canada |sum|c|m|c m|k|s|East|\u7b54\u6848|\U0001d7d9|e\u0301|42.|42.0|4.2e1")
 PIECES = DIGITS + UNITS + TEX + SPACES + WORDS
-KINDS: dict[str, Callable[[random.Random], tuple[str, str]]] = {}
+DRESSES = ("{}", "${}$", "\\boxed{{{}}}", "\\text{{{}}}", "x = {}", "{} cm", "{}.", "**{}**", "${}.$", "\\$ {}")
+GAPS = ("\n", " ", "\n\n", " or ", ", ", "\r\n", "\u2028", "", "}$", "\nAnswer:", "\nAnswer: \n", "\nAnswer:\r\n\t\n")
+FILLERS = (".", "\n", "so. ", "\u7b54", "\U0001f600", " ", "answer ", "\r")
 
 
-def kind(make: Callable[[random.Random], tuple[str, str]]) -> Callable[[random.Random], tuple[str, str]]:
-    KINDS[make.__name__] = make
-    return make
+def endings(count: int, seed: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield responses and truths: one to four dressed numbers or texts of pieces, each after a mark.
 
-
-def endings(count: int, seed: int = 0) -> Iterator[tuple[str, str, str]]:
-    """Yield (kind, response, truth) in turn of kinds."""
+    A third of the responses go on, so that "Answer:" is around the 300th character from the end.
+    """
     rng = random.Random(seed)
     for number in range(count):
-        name = list(KINDS)[number % len(KINDS)]
-        yield (name, *KINDS[name](rng))
-
-
-def some(rng: random.Random, pieces: tuple[str, ...], most: int) -> str:
-    return "".join(rng.choice(pieces) for _ in range(rng.randint(0, most)))
-
-
-def dressed(rng: random.Random, number: str) -> str:
-    """Return a number with one or two decorations, which the rule removes or not."""
-    for _ in range(rng.randint(0, 2)):
-        dress = rng.choice(
-            ("${}$", "\\boxed{{{}}}", "\\text{{{}}}", "x = {}", "{} cm", "{}.", "**{}**", "${}.$", "\\$ {}")
+        pieces = "".join(rng.choices(PIECES, k=rng.choice((1, 2, 4, 8, 60))))
+        texts = [rng.choice((str(rng.randrange(1000)), pieces, pieces)) for _ in range(rng.choice((1, 1, 1, 2, 4)))]
+        marks = [rng.choice(("Answer: ", rng.choice(MARKS))) for _ in texts]
+        gaps = [rng.choice(("", rng.choice(GAPS))) for _ in texts]
+        stated = [rng.choice(("{}", rng.choice(DRESSES))).format(text) for text in texts]
+        response = "Work.\n" + "".join(map("".join, zip(marks, stated, gaps, strict=True)))
+        if number % 3 == 0:
+            length = 300 - len(f"{marks[-1]}{stated[-1]}") + rng.randint(-12, 12)
+            response += (rng.choice(FILLERS) * 300)[: max(length, 0)]
+        truths = (
+            texts[-1],
+            texts[-1],
+            stated[-1],
+            stated[-1].strip(),
+            texts[0],
+            pieces.replace("\\", "").replace(",", ""),
         )
-        number = dress.format(number)
-    return rng.choice(("", " ", "\t")) + number + rng.choice(("", rng.choice(UNITS), rng.choice(SPACES)))
-
-
-@kind
-def marks(rng: random.Random) -> tuple[str, str]:
-    number = str(rng.randrange(1000))
-    return f"Work.\n{rng.choice(MARKS)}{dressed(rng, number)}{rng.choice(('', chr(10), '}', '}$'))}", number
-
-
-@kind
-def units(rng: random.Random) -> tuple[str, str]:
-    number = str(rng.randrange(1000))
-    said = f"{number}{rng.choice(('', ' ', '-'))}{some(rng, UNITS, 3)}"
-    return f"Answer: {said}", rng.choice((number, f"{number}{rng.choice(UNITS)}", number + "cm"))
-
-
-@kind
-def pieces(rng: random.Random) -> tuple[str, str]:
-    said = some(rng, PIECES, 8)
-    return f"Answer: {said}", rng.choice((said, said.strip(), some(rng, PIECES, 3), said.replace(" ", "")))
-
-
-@kind
-def expressions(rng: random.Random) -> tuple[str, str]:
-    said = some(rng, TEX, 4)
-    return f"So\nAnswer: {said}", rng.choice((said, f"${said}$", said.replace("\\", ""), f"\\boxed{{{said}}}"))
-
-
-@kind
-def digits(rng: random.Random) -> tuple[str, str]:
-    said = some(rng, DIGITS, 3)
-    return f"Answer: {said}", rng.choice((said.replace(",", ""), said, "42", said.translate({0xFF17: "7"})))
-
-
-@kind
-def spaces(rng: random.Random) -> tuple[str, str]:
-    number = str(rng.randrange(100))
-    gap = some(rng, (*SPACES, "\n"), 3)
-    return f"Answer{gap}:{some(rng, (*SPACES, chr(10)), 3)}{number}{some(rng, SPACES, 2)}", number
-
-
-@kind
-def repeated(rng: random.Random) -> tuple[str, str]:
-    numbers = [str(rng.randrange(20)) for _ in range(rng.randint(1, 4))]
-    gaps = ("\n", " ", "\n\n", " or ", ", ", "\r\n", "\u2028", "")
-    response = "".join(f"{rng.choice(MARKS)}{number}{rng.choice(gaps)}" for number in numbers)
-    empty = rng.choice(("", "", "Answer:", "Answer: ", "Answer:\n", "Answer: \n", "Answer:\r\n\t\n"))
-    return response + empty, rng.choice((numbers[-1], numbers[0]))
-
-
-@kind
-def tails(rng: random.Random) -> tuple[str, str]:
-    """Return responses with "Answer:" around the 300th character from the end."""
-    number = str(rng.randrange(1000))
-    said = f"Answer: {number}"
-    padding = 300 - len(said) + rng.randint(-12, 12)
-    filler = rng.choice((".", "\n", "so. ", "\u7b54", "\U0001f600", " ", "answer ", "\r"))
-    after = rng.choice(("\n", "")) + filler * padding
-    return "Start. " * rng.randint(0, 60) + said + after[:padding], number
-
-
-@kind
-def long_lines(rng: random.Random) -> tuple[str, str]:
-    said = some(rng, PIECES, 120)
-    return f"{some(rng, WORDS, 100)}\nAnswer: {said}", rng.choice((said, said[-40:]))
-
-
-@kind
-def broken_truths(rng: random.Random) -> tuple[str, str]:
-    """Return truths of several lines, which an answer cannot equal."""
-    truth = some(rng, (*PIECES, "\n", "\n"), 6)
-    return f"Answer: {truth}", truth
+        yield response, rng.choice(truths)

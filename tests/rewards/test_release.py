@@ -5,14 +5,12 @@ import itertools
 import logging
 import re
 import time
-from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from endings import KINDS, PIECES, endings
-from hostile import KINDS as HOSTILE_KINDS
-from hostile import hostile_responses
+from endings import PIECES, endings
+from hostile import KINDS, hostile_responses
 
 from rpg.rewards import compute_score, release, sandbox
 
@@ -38,20 +36,18 @@ def verl() -> ModuleType:
 @pytest.mark.slow
 def test_no_difference_on_a_made_corpus(verl: ModuleType) -> None:
     """verl 0.9.1 scores like the release with an "Answer:"; without one it uses \\boxed{}."""
-    right, seen, boxed = Counter(), Counter(), 0
-    for kind, response, truth in endings(CORPUS, seed=1):
+    right, boxed = 0, 0
+    for response, truth in endings(CORPUS, seed=1):
         theirs = verl.compute_score(response, truth)
         ours = compute_score("aime24", response, truth)
-        seen[kind] += 1
         if re.search(r"(?i)answer\s*:\s*[^\n]", response[-300:]):
-            assert (ours["score"], ours["pred"]) == (theirs["score"], theirs["pred"]), (kind, response, truth)
-            right[kind] += ours["score"] > 0
+            assert (ours["score"], ours["pred"]) == (theirs["score"], theirs["pred"]), (response, truth)
+            right += ours["score"] > 0
         else:
-            assert (ours["score"], ours["pred"]) == (-1.0, ""), (kind, response, truth)
+            assert (ours["score"], ours["pred"]) == (-1.0, ""), (response, truth)
             boxed += theirs["score"] > 0
     assert boxed > 0
-    for kind in KINDS:  # a corpus that is all right, or all wrong, would show nothing
-        assert 0.1 < right[kind] / seen[kind] < 0.95, (kind, right[kind], seen[kind])
+    assert 0.1 < right / CORPUS < 0.95  # a corpus that is all right, or all wrong, would show nothing
 
 
 def test_no_difference_on_every_pair_of_pieces(verl: ModuleType) -> None:
@@ -89,7 +85,7 @@ def test_the_library_gets_what_the_release_gave_it() -> None:
     """The release's call in this thread, with its limits, against ours in a helper process."""
     from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
-    responses = [response for _, response, _ in endings(150, seed=2)] + [response for response, _, _ in LIBRARY]
+    responses = [response for response, _ in endings(150, seed=2)] + [response for response, _, _ in LIBRARY]
     truths = ["42", r"\frac{1}{2}", "7", "204"]
     for number, response in enumerate(responses):
         truth = truths[number % len(truths)]
@@ -103,7 +99,7 @@ def test_hostile_responses_end_in_time(caplog: pytest.LogCaptureFixture) -> None
     """Checks only that a verdict of the right form comes in time."""
     caplog.set_level(logging.ERROR)
     limit, slack = 0.3, 30.0  # slack: to start a worker again on a busy machine; without a limit some take hours
-    for _, response, truth in hostile_responses(5 * len(HOSTILE_KINDS)):
+    for _, response, truth in hostile_responses(5 * len(KINDS)):
         for data_source in ("math-dapo", "minerva"):
             start = time.perf_counter()
             result = compute_score(data_source, response, truth, time_limit=limit)
