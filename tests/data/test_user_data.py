@@ -87,7 +87,6 @@ def test_a_folder_has_its_own_test_split_whose_questions_leave_training(tmp_path
     rows = rows_of(tmp_path / "out", "x")
     assert [len(rows["train"]), len(rows["test"])] == [4, 2]
     assert not set(questions(rows["train"])) & set(questions(rows["test"]))
-    assert build(*options, "--test-rows", 1) == 2
 
 
 @pytest.mark.parametrize(
@@ -116,18 +115,6 @@ def test_a_template_asks_the_question_once(tmp_path: Path) -> None:
     assert (
         build("--from", write_csv(tmp_path / "t.csv"), *OWN, "--template", tmp_path / "p.txt", "--out", tmp_path) == 2
     )
-
-
-@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
-def test_a_column_that_stands_twice_is_refused(tmp_path: Path, name: str, capsys: pytest.CaptureFixture) -> None:
-    import pyarrow as pa
-
-    if name == "t.csv":
-        (tmp_path / name).write_text("q,a,q\n1,2,3\n")
-    else:
-        pq.write_table(pa.Table.from_arrays([pa.array(["x"])] * 3, names=["q", "a", "q"]), tmp_path / name)
-    assert build("--from", tmp_path / name, "--question", "q", "--answer", "a", "--out", tmp_path / "out") == 2
-    assert "'q'" in capsys.readouterr().err
 
 
 def test_gsm8k_takes_the_number_behind_the_mark(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -159,12 +146,6 @@ def test_math_takes_the_boxed_answer_and_a_name(tmp_path: Path) -> None:
     written = pq.read_table(tmp_path / "x_train.parquet").to_pylist()
     assert [row["reward_model"]["ground_truth"] for row in written] == [r"\frac{1}{2}", r"\text{(A)}", "7", "2"]
     assert main(["data", "check", str(tmp_path / "x_train.parquet")]) == 0
-
-
-def test_no_test_file_of_another_split_stays_beside_a_training_file(tmp_path: Path) -> None:
-    table = write_csv(tmp_path / "t.csv")
-    assert build("--from", table, *OWN, "--out", tmp_path) == 0
-    assert build("--from", table, *OWN, "--test-rows", 0, "--out", tmp_path) == 2
 
 
 def test_control_characters_of_a_data_source_are_not_printed(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -317,6 +298,7 @@ TABLE = b"Q,A\n" + b"".join(b"What is %d + 1?,%d\n" % (n, n + 1) for n in range(
         ("t.csv", TABLE + b"caf\xe9,3\n", "line 12: byte 0xe9 is not UTF-8; save it as UTF-8: iconv -f LATIN1"),
         ("t.csv", TABLE.decode().encode("utf-16"), "line 1: byte 0xff is not UTF-8"),
         ("t.csv", b"", "has no rows; give another file"),
+        ("t.csv", b"Q,A,Q\n1,2,3\n", "t.csv: has the column 'Q' 2 times"),
         ("t.tsv", TABLE, "save another table as .csv with commas"),
         ("t.jsonl", b"\n".join([*LINES, b'{"Q": "caf\xe9", "A": "3"}']), "line 11: byte 0xe9 is not UTF-8"),
         ("t.jsonl", b"\n".join([*LINES, b'{"Q": "a \\ud800?", "A": "3"}']), "line 11: not readable as JSON ('utf"),
@@ -327,6 +309,8 @@ TABLE = b"Q,A\n" + b"".join(b"What is %d + 1?,%d\n" % (n, n + 1) for n in range(
             b"\n".join([*LINES, b'{"Q": "a", "A": "1", "A": "2"}']),
             "line 11: not readable as JSON ('A' is there",
         ),
+        # spellings or tests beside each other are not the parts of one answer
+        ("t.jsonl", b'{"Q": "1?", "A": ["Denver", "The Broncos"]}', "--answer A: has 2 values in"),
         ("t.json", b'[{"Q": "caf\xe9"},\n{"Q": 1}]', "t.json, line 1: byte 0xe9 is not UTF-8"),
     ],
 )
@@ -347,13 +331,6 @@ def test_a_template_in_another_encoding_is_named(tmp_path: Path, capsys: pytest.
     table = write_jsonl(tmp_path / "t.jsonl", *TRAIN)
     assert build("--from", table, *QA, "--template", tmp_path / "t.txt", "--out", tmp_path) == 2
     assert "t.txt: byte 0xe9 is not UTF-8; save it as UTF-8" in capsys.readouterr().err
-
-
-def test_a_list_is_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """Spellings or tests that stand beside each other are not the parts of one answer."""
-    (table := tmp_path / "t.jsonl").write_text('{"Q": "1?", "A": ["Denver", "The Broncos"]}\n')
-    assert build("--from", table, *QA, "--test-rows", 0, "--out", tmp_path) == 2
-    assert "--answer A: has 2 values in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["test.tsv", "Test.jsonl.gz"])
