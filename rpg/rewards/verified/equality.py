@@ -4,7 +4,7 @@ import itertools
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -109,14 +109,14 @@ def same_relation(answer: Structure, truth: Structure) -> bool:
     if not isinstance(truth, Relation):
         return isinstance(answer, Relation) and any(same(read(text), truth) for text in stated_values(answer))
     if not isinstance(answer, Relation):
-        return names_value(truth.sides[0]) and any(same(answer, read(text)) for text in values_of(truth))
+        return names_value(truth.sides[0]) and any(same(answer, read(text)) for text in stated_values(truth))
     if answer.signs == truth.signs and len(answer.sides) == len(truth.sides):
         *left, last = answer.sides
         *others, truth_last = truth.sides
         if all(map(same_value, left, others)) and same(read(last), read(truth_last)):
             return True
     states_it = names_value(truth.sides[0]) and states_value(answer, truth.sides[0])
-    if states_it and any(same(read(a), read(b)) for a in stated_values(answer) for b in values_of(truth)):
+    if states_it and any(same(read(a), read(b)) for a in stated_values(answer) for b in stated_values(truth)):
         return True
     return same_up_to_factor(answer, truth)
 
@@ -124,11 +124,6 @@ def same_relation(answer: Structure, truth: Structure) -> bool:
 def states_value(answer: Relation, name: str) -> bool:
     """Return whether an equation states the value of this name: x = 3 + 4 = 7, or 3 + 4 = 7 without a name."""
     return same_value(answer.sides[0], name) or all(_constant(side) is not None for side in answer.sides)
-
-
-def values_of(relation: Relation) -> Sequence[str]:
-    """Return the values that an equation states after its name: both sides of a chain must agree."""
-    return relation.sides[1:] if relation.signs == ("=",) else stated_values(relation)
 
 
 def stated_values(relation: Relation) -> list[str]:
