@@ -15,7 +15,7 @@ import torch
 from rpg.registry.scripts import parse
 from tests.builders.launch_scripts import SCRIPTS, composed
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full  # 40 s
 
 # a script with another optimizer, model or schedule has the loss of its twin
 ALIKE = {"optim": "adamw", "model": None, "schedule": "sync"}
