@@ -10,7 +10,7 @@
 #   combination, with equal shaping, bounds (0.2, 0.28), batches and validation; with the filter also at half the rate,
 #   which the release gives RPG-REINFORCE.
 # stability: eight losses with equal advantages and shaping at twice the learning rate.
-# scope: SmolLM2-135M, KL of tokens or of responses to the initial model, beta 0.01 and 0.1 (expectations.md, 3).
+# scope: SmolLM2-135M, KL of tokens or of responses to the initial model, beta 0.1, 20 steps (expectations.md, 3).
 # ahead: rollouts four batches ahead, three choices of pi_old, with and without a clip (expectations.md, 2).
 # Three minutes per run on two cores, 14 of SmolLM2 (36 without AVX512-BF16). A finished run is kept, an interrupted one
 # resumes.
@@ -146,17 +146,20 @@ ahead() { # the arms of the primary outcome first
 }
 
 scope() {
-    local seed beta kl
+    local seed kl
     "$rpg" demo --prepare-only
-    for seed in ${SEEDS:-1 2 3 4 5 6}; do
-        for beta in 0.01 0.1; do
-            for kl in token response; do
-                pretrain "$kl-$beta" trainer.test_freq=30 "rpg.kl_coef=$beta" "rpg.kl_scope=$kl" "$@"
-            done
+    for seed in ${SEEDS:-1 2 3 4}; do
+        for kl in token response; do
+            [[ -d $runs/$kl-seed$seed/global_step_20 ]] || pretrain "$kl" rpg.kl_coef=0.1 "rpg.kl_scope=$kl" \
+                trainer.total_training_steps=20 trainer.test_freq=-1 trainer.val_before_train=false "$@"
         done
     done
 }
 
 "$name" "$@"
-"$python" -m scripts.studies.pack "$runs" "docs/results/$name.parquet"
-[[ $name == scope ]] || "$python" -m scripts.studies "$name" --out docs/results # it has no table yet
+if [[ $name == scope ]]; then
+    "$python" -m scripts.studies.scope "$runs" docs/results/scope.parquet
+else
+    "$python" -m scripts.studies.pack "$runs" "docs/results/$name.parquet"
+    "$python" -m scripts.studies "$name" --out docs/results
+fi

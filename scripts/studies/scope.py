@@ -1,0 +1,78 @@
+"""SmolLM2-135M, KL of tokens or of responses in the loss (expectations.md, 3): J of the checkpoints.
+
+python -m scripts.studies.scope RUNS FILE    measure the checkpoints of RUNS/<scope>-seed<seed>
+
+J = E[score] - beta KL(pi, initial model) of responses, over the held-out problems: of each, ANSWERS sampled answers
+have their score, and the KL of the next token's distributions, exact, is summed over their tokens.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import pandas
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from rpg.rewards import compute_score
+from rpg.toy.smollm2 import MODEL, TASK
+from scripts.studies.common import UNTRAINED
+
+PREPARED = Path("runs/smollm2")
+LENGTH = 4  # tokens of an answer: data.max_response_length
+ANSWERS = 32
+
+
+@torch.no_grad()
+def sample(model: PreTrainedModel, initial: PreTrainedModel, prompt: Tensor) -> tuple[Tensor, Tensor]:
+    """Sample answers to a prompt, (1, prompt); return tokens, (ANSWERS, LENGTH), and KL(model, initial), (ANSWERS,)."""
+    outputs = [each(prompt, use_cache=True) for each in (model, initial)]
+    for output in outputs:
+        output.past_key_values.batch_repeat_interleave(ANSWERS)
+    tokens, kl = [], torch.zeros(ANSWERS)
+    ended, end = torch.zeros(ANSWERS, dtype=torch.bool), model.generation_config.eos_token_id
+    for _ in range(LENGTH):
+        ours, theirs = (output.logits[:, -1].expand(ANSWERS, -1).log_softmax(-1) for output in outputs)
+        kl += (ours.exp() * (ours - theirs)).sum(-1).masked_fill(ended, 0)
+        token = torch.multinomial(ours.exp(), 1).masked_fill(ended[:, None], end)
+        tokens.append(token)
+        ended |= token[:, 0] == end
+        both = zip((model, initial), outputs, strict=True)
+        outputs = [each(token, past_key_values=output.past_key_values) for each, output in both]
+    return torch.cat(tokens, 1), kl
+
+
+def measure(weights: Path | None) -> dict[str, float]:
+    """Return mean score and KL of a checkpoint's weights, or of the initial model's."""
+    torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(PREPARED / MODEL)
+    model, initial = (AutoModelForCausalLM.from_pretrained(PREPARED / MODEL, dtype=torch.float32) for _ in range(2))
+    if weights:
+        saved = torch.load(weights, weights_only=False)  # of one process: a DTensor's part is the whole
+        model.load_state_dict({name: value.to_local() for name, value in saved.items()})
+    scores, kls = [], []
+    for row in pandas.read_parquet(PREPARED / f"{TASK}_test.parquet").to_dict("records"):
+        tokens, kl = sample(model, initial, torch.tensor([tokenizer(row["prompt"][0]["content"]).input_ids]))
+        truth = row["reward_model"]["ground_truth"]
+        for text in tokenizer.batch_decode(tokens, skip_special_tokens=True):
+            scores.append(compute_score(TASK, text, truth, row["extra_info"])["score"])
+        kls.append(kl)
+    return {"score": sum(scores) / len(scores), "KL": torch.cat(kls).mean().item()}
+
+
+def main() -> None:
+    """Write FILE: a line a run, and one of the initial model."""
+    runs, target = map(Path, sys.argv[1:])
+    lines = [{"run": UNTRAINED, **measure(None)}]
+    for run in sorted(runs.iterdir()):
+        last = (run / "latest_checkpointed_iteration.txt").read_text()
+        commit = json.loads((run / "environment.json").read_text())["git_commit"]
+        weights = run / f"global_step_{last}/actor/model_world_size_1_rank_0.pt"
+        lines.append({"run": run.name, "commit": commit, "step": int(last), **measure(weights)})
+        print(lines[-1], flush=True)
+    pandas.DataFrame(lines).to_parquet(target, compression="zstd", index=False)
+
+
+if __name__ == "__main__":
+    main()
