@@ -1,10 +1,18 @@
 """Checks of loss, advantages, KL and reference, whose faults would silently train something else."""
 
 from rpg.checks.settings import has_reference_model
-from rpg.config.keys import KEYS
+from rpg.config.keys import KEYS, ROWS
 from rpg.config.run_config import RunConfig, did_you_mean
 from rpg.diagnostics import Findings
-from rpg.names import ADVANTAGES, DIVERGENCES, KL_SCOPES, LOSSES, MOVING_REFERENCES
+from rpg.names import (
+    ADVANTAGES,
+    CLIP_SCOPES,
+    DIVERGENCES,
+    KL_SCOPES,
+    LOSSES,
+    MOVING_REFERENCES,
+    RHO_BOUND,
+)
 from rpg.registry.methods import BOUNDS
 
 BY_RESPONSE = ("sapo",)  # a loss of verl that ignores loss_agg_mode: it averages over responses
@@ -28,25 +36,28 @@ def names_of_ours(run: RunConfig) -> Findings:
             yield s.error(field, "is not registered", did_you_mean(name, known))
 
 
-def total_mass(run: RunConfig) -> Findings:
-    """z_old differs from 1 only with an unnormalised divergence."""
+def read_by_the_loss(run: RunConfig) -> Findings:
+    """Each changed setting of clip and KL is read by the loss, if it is not the user's."""
     s = run.settings
-    if s.z_old not in (None, 1.0) and s.loss in LOSSES and LOSSES[s.loss][0] in ("fkl", "rkl"):
-        wrong = f"has no meaning for {s.loss}, defined between normalised policies"
-        yield s.error("z_old", wrong, "set it to 1.0, or choose a ufkl or urkl loss")
-
-
-def clip_of_the_loss(run: RunConfig) -> Findings:
-    """clip_scope and clip_branch are set only for a loss that reads them."""
-    s = run.settings
-    form = LOSSES[s.loss][1:] if s.loss in LOSSES else ()
-    readers = (
-        ("clip_scope", ("differentiable", "dual"), "rpg_DIVERGENCE"),
-        ("clip_branch", ("reinforce", "ppo"), "rpg_rf_DIVERGENCE_clip_ppo"),
-    )
-    for name, reader, losses in readers:
-        if getattr(s, name) is not None and form != reader:
-            yield s.error(name, f"is not read by {s.shown('loss')}", f"remove it, or choose a loss {losses}")
+    if s.loss not in LOSSES and s.libraries:
+        return
+    divergence, estimator, clip = LOSSES.get(s.loss, ("", "", "verl's"))
+    rule = s.clip_scope or CLIP_SCOPES[0] if estimator == "differentiable" else clip
+    by_response = s.loss_kl_scope == "response"
+    readers = {
+        "clip_scope": estimator == "differentiable",
+        "clip_branch": clip == "ppo",
+        "clip_low": rule != "none",
+        "clip_high": rule != "none",
+        "clip_c": rule not in ("none", "hard"),
+        "z_old": divergence in ("ufkl", "urkl") and not by_response,  # 1 between normalised policies
+        "rho_bound": divergence in ("fkl", "ufkl") and by_response,
+    }
+    for name, reads in readers.items():
+        usual = RHO_BOUND if name == "rho_bound" else ROWS[name].named
+        if not reads and getattr(s, name) not in (None, usual):
+            wrong = f"is not read with {s.shown('loss')} and {s.shown('kl_scope')}"
+            yield s.error(name, wrong, f"remove it, or set it to {usual}")
 
 
 def kl_counted_once(run: RunConfig) -> Findings:
@@ -78,7 +89,7 @@ def beta_reaches_the_loss(run: RunConfig) -> Findings:
 
 
 def scope_of_the_kl(run: RunConfig) -> Findings:
-    """A changed rpg.kl_scope reaches an RPG loss, and the KL of responses has z_old 1."""
+    """A changed rpg.kl_scope reaches an RPG loss."""
     s = run.settings
     if s.loss not in LOSSES and s.divergence != DIVERGENCES[-1]:
         yield s.error("divergence", f"reaches no loss: {s.shown('loss')} has none", "choose an rpg method")
@@ -86,8 +97,6 @@ def scope_of_the_kl(run: RunConfig) -> Findings:
     if s.kl_scope not in (KL_SCOPES[0], used):
         reason = "choose an rpg method" if used is None else f"set it by {KEYS['kl_scope']} alone"
         yield s.error("kl_scope", f"reaches no loss: {s.shown('loss')} takes {used or 'none'}", reason)
-    if used == "response" and s.z_old not in (None, 1.0):
-        yield s.error("z_old", "has no meaning for the KL of responses, between normalised policies", "set it to 1.0")
 
 
 def reference(run: RunConfig) -> Findings:

@@ -137,7 +137,8 @@ def test_no_check_stumbles_over_an_odd_value(toy_config, part, monkeypatch):
         ["schedule=async", "pi_old=recomputed"],
         ["pi_old=decoupled", f"{RS}='token_k1, seq_mean_k3'", f"{RS}_threshold='0.5_2,0.01'"],
         ["method=rpg", f"+{A}.policy_loss.clip_scope=regularized"],
-        [f"+{A}.policy_loss.clip_branch=advantage"],
+        [f"+{A}.policy_loss.clip_branch=advantage", "clip=0.1_0.1", f"{A}.clip_ratio_c=3"],
+        ["method=rpg_rf", "rpg.divergence=fkl", "reference=fixed", "rpg.kl_scope=response", "rpg.rho_bound=5"],
         ["schedule=async", "algorithm.rollout_correction.rollout_is=sequence"],
     ],
 )
