@@ -45,7 +45,12 @@ def test_name_and_keywords_are_those_of_a_run(tried):
     assert code == 0
     assert "mean score of right 2.5" in said
     assert "mean score of right 0.01" in tried("--function", "first", "--keywords", "scale=1e-2")[1]  # no YAML number
-    code, said = tried("--function", "second", "--rows", "2")
+    nested = (
+        "def mine(response, answer, weights):\n    return weights['right'] if answer in response else weights['wrong']"
+    )
+    code, said = tried("--keywords", "weights.right=3", "weights.wrong=-1", source=nested)
+    assert (code, "mean score of right 3" in said) == (0, True), said
+    code, said = tried("--function", "second", "--rows", "2", source=SCALED)
     assert code == 1
     assert said.count(", right (") == 2
     assert "wrong answers score as high as right ones" in said
