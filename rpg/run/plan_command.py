@@ -23,8 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, as for the script"
     )
     flags.configure(parser)
-    parser.add_argument("--gpu", type=known_gpu, choices=list(GPUS), default="h100", help="default: h100")
-    parser.add_argument("--memory", type=float, metavar="GB", help="of a GPU unknown to --gpu, or of a part of one")
+    gpu = parser.add_mutually_exclusive_group()
+    gpu.add_argument("--gpu", type=known_gpu, choices=list(GPUS), default="h100", help="default: h100")
+    gpu.add_argument("--memory", type=float, metavar="GB", help="of a GPU unknown to --gpu, or of a part of one")
     parser.add_argument("--nodes", type=int, metavar="N", help="nodes (default: the script's, NNODES)")
     parser.add_argument("--json", action="store_true", help="the plan as JSON, in bytes and tokens")
 
