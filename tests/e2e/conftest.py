@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -63,11 +64,14 @@ def toy() -> Path:
 
 
 def left_over() -> set[str]:
-    """Return files in shared memory that dead runs left."""
+    """Return files that dead runs left: in shared memory, and verl's locks and vLLM's files beside runs' own."""
     cleanup.remove()  # as the next start does
     used = cleanup.mapped(psutil.pids())
     files = [path for name in (cleanup.WEIGHTS, cleanup.SEMAPHORES) for path in cleanup.SHARED.glob(f"{name}*")]
-    return {path.name for path in files if path.exists() and path.stat().st_ino not in used}
+    shared = {path.name for path in files if path.exists() and path.stat().st_ino not in used}
+    temporary = Path(tempfile.gettempdir())
+    sockets = {path.name for path in temporary.iterdir() if path.is_socket()}
+    return shared | sockets | {path.name for name in ("ckpt_*.lock", "vllm_dist_*") for path in temporary.glob(name)}
 
 
 def assert_nothing_left(before: set[str]) -> None:

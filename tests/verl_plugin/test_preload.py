@@ -41,6 +41,17 @@ def test_a_program_gets_modules_arguments_environment_directory_threads_and_exit
     assert ended.returncode == 7
 
 
+def test_temporary_files_are_in_the_directory_of_the_program(written, tmp_path):
+    """Not where the server's modules put theirs: a run removes its own directory at its end."""
+    written("import tempfile\ntempfile.gettempdir()")
+    server = Preloaded(["written"], ["decimal"])
+    command = [server.executable, "-c", "import tempfile; print(tempfile.gettempdir())"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    server.close()
+    assert ended.stdout == f"{tmp_path}\n"
+
+
 THREAD = "import threading, time\nthreading.Thread(target=time.sleep, args=(5,), daemon=True).start()\n"
 REMOTE_CLASS = "import ray\n@ray.remote\nclass Worker:\n    pass\n"  # as verl and TransferQueue have many
 

@@ -17,6 +17,7 @@ import runpy
 import signal
 import socket
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any, NoReturn
@@ -74,9 +75,10 @@ def _ray_id_of_a_fork() -> bytes:
 
 
 def adopt(environment: dict[str, str]) -> None:
-    """Replace this process's environment."""
+    """Replace this process's environment, and the directory for temporary files that was read from it."""
     os.environ.clear()
     os.environ.update(environment)
+    tempfile.tempdir = None
 
 
 def serve(listener: socket.socket, late: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
