@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from scripts.studies import ahead, factors, paper, pretrained, stability, study
+from scripts.studies import ahead, factors, paper, pretrained, scope, stability, study
 from scripts.studies.lab import report as lab
 
 STUDIES = {
@@ -17,6 +17,7 @@ STUDIES = {
     "factors": factors,
     "stability": stability,
     "ahead": ahead,
+    "scope": scope,
     "paper": paper,
     "lab": lab,
 }

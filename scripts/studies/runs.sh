@@ -12,7 +12,7 @@
 # stability: eight losses with equal advantages and shaping at twice the learning rate.
 # scope: SmolLM2-135M, KL of tokens or of responses to the initial model, beta 0.1, 20 steps (expectations.md, 3).
 # ahead: rollouts four batches ahead, three choices of pi_old, with and without a clip (expectations.md, 2).
-# Three minutes per run on two cores, 14 of SmolLM2 (36 without AVX512-BF16). A finished run is kept, an interrupted one
+# Three minutes per run on two cores, 14 of SmolLM2 (25 without AVX512-BF16). A finished run is kept, an interrupted one
 # resumes.
 set -euo pipefail
 
@@ -157,9 +157,6 @@ scope() {
 }
 
 "$name" "$@"
-if [[ $name == scope ]]; then
-    "$python" -m scripts.studies.scope "$runs" docs/results/scope.parquet
-else
-    "$python" -m scripts.studies.pack "$runs" "docs/results/$name.parquet"
-    "$python" -m scripts.studies "$name" --out docs/results
-fi
+[[ $name == scope ]] && pack=scope || pack=pack
+"$python" -m "scripts.studies.$pack" "$runs" "docs/results/$name.parquet"
+"$python" -m scripts.studies "$name" --out docs/results

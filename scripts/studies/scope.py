@@ -1,4 +1,4 @@
-"""SmolLM2-135M, KL of tokens or of responses in the loss (expectations.md, 3): J of the checkpoints.
+"""SmolLM2-135M, KL of tokens or of responses in the loss (expectations.md, 3): J at the end of training.
 
 python -m scripts.studies.scope RUNS FILE    measure the checkpoints of RUNS/<scope>-seed<seed>
 
@@ -17,11 +17,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from rpg.rewards import compute_score
 from rpg.toy.smollm2 import MODEL, TASK
-from scripts.studies.common import UNTRAINED
+from scripts.studies.common import RESULTS, UNTRAINED, complete_seeds, difference, markdown
 
 PREPARED = Path("runs/smollm2")
 LENGTH = 4  # tokens of an answer: data.max_response_length
 ANSWERS = 32
+BETA = 0.1
+OUTCOMES = ("J", "score", "KL")
 
 
 @torch.no_grad()
@@ -61,17 +63,36 @@ def measure(weights: Path | None) -> dict[str, float]:
     return {"score": sum(scores) / len(scores), "KL": torch.cat(kls).mean().item()}
 
 
+def tables() -> list[str]:
+    """Return Markdown: J, score and KL by scope, and the difference paired by seed."""
+    runs = pandas.read_parquet(RESULTS / "scope.parquet")
+    runs["J"] = runs.score - BETA * runs.KL
+    runs[["arm", "seed"]] = runs.run.str.split("-seed", expand=True)
+    pairs = complete_seeds(runs, ("token", "response"))
+    rows = [[UNTRAINED, *(f"{value:.3f}" for value in runs[runs.arm == UNTRAINED].iloc[0][[*OUTCOMES]]), ""]]
+    for arm in ("token", "response"):
+        of_arm = pairs[pairs.arm == arm]
+        means = (f"{of_arm[outcome].mean():.3f} ± {of_arm[outcome].sem():.3f}" for outcome in OUTCOMES)
+        rows.append([arm, *means, str(len(of_arm))])
+    effects = [difference(pairs, "arm", ["response"], ["token"], outcome) for outcome in OUTCOMES]
+    rows.append(["response less token", *map(str, effects), ""])
+    rows.append(["90 % power", *(f"{effect.detectable:.3f}" for effect in effects), ""])
+    return [markdown(["KL of", *OUTCOMES, "seeds"], rows)]
+
+
 def main() -> None:
-    """Write FILE: a line a run, and one of the initial model."""
+    """Write FILE: a line a run, and one of the initial model. Runs that FILE has are not measured again."""
     runs, target = map(Path, sys.argv[1:])
-    lines = [{"run": UNTRAINED, **measure(None)}]
-    for run in sorted(runs.iterdir()):
+    table = pandas.read_parquet(target) if target.exists() else pandas.DataFrame({"run": []})
+    lines = [] if UNTRAINED in set(table.run) else [{"run": UNTRAINED, **measure(None)}]
+    for run in sorted({*runs.iterdir()} - {runs / name for name in table.run}):
         last = (run / "latest_checkpointed_iteration.txt").read_text()
         commit = json.loads((run / "environment.json").read_text())["git_commit"]
         weights = run / f"global_step_{last}/actor/model_world_size_1_rank_0.pt"
         lines.append({"run": run.name, "commit": commit, "step": int(last), **measure(weights)})
         print(lines[-1], flush=True)
-    pandas.DataFrame(lines).to_parquet(target, compression="zstd", index=False)
+    table = pandas.concat([table, pandas.DataFrame(lines)], ignore_index=True)
+    table.to_parquet(target, compression="zstd", index=False)
 
 
 if __name__ == "__main__":
