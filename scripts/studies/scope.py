@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreTrainedModel
 
 from rpg.rewards import compute_score
 from rpg.toy.smollm2 import MODEL, TASK
@@ -29,20 +29,20 @@ OUTCOMES = ("J", "score", "KL")
 @torch.no_grad()
 def sample(model: PreTrainedModel, initial: PreTrainedModel, prompt: Tensor) -> tuple[Tensor, Tensor]:
     """Sample answers to a prompt, (1, prompt); return tokens, (ANSWERS, LENGTH), and KL(model, initial), (ANSWERS,)."""
-    outputs = [each(prompt, use_cache=True) for each in (model, initial)]
-    for output in outputs:
-        output.past_key_values.batch_repeat_interleave(ANSWERS)
-    tokens, kl = [], torch.zeros(ANSWERS)
+    models, caches = (model, initial), (DynamicCache(), DynamicCache())
+    tokens, kl = [prompt], torch.zeros(ANSWERS)
     ended, end = torch.zeros(ANSWERS, dtype=torch.bool), model.generation_config.eos_token_id
     for _ in range(LENGTH):
-        ours, theirs = (output.logits[:, -1].expand(ANSWERS, -1).log_softmax(-1) for output in outputs)
+        both = zip(models, caches, strict=True)
+        logits = [each(tokens[-1], past_key_values=cache).logits[:, -1] for each, cache in both]
+        ours, theirs = (each.expand(ANSWERS, -1).log_softmax(-1) for each in logits)
         kl += (ours.exp() * (ours - theirs)).sum(-1).masked_fill(ended, 0)
-        token = torch.multinomial(ours.exp(), 1).masked_fill(ended[:, None], end)
-        tokens.append(token)
-        ended |= token[:, 0] == end
-        both = zip((model, initial), outputs, strict=True)
-        outputs = [each(token, past_key_values=output.past_key_values) for each, output in both]
-    return torch.cat(tokens, 1), kl
+        if tokens[-1] is prompt:
+            for cache in caches:
+                cache.batch_repeat_interleave(ANSWERS)
+        tokens.append(torch.multinomial(ours.exp(), 1).masked_fill(ended[:, None], end))
+        ended |= tokens[-1][:, 0] == end
+    return torch.cat(tokens[1:], 1), kl
 
 
 def measure(weights: Path | None) -> dict[str, float]:
