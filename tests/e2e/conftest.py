@@ -63,15 +63,18 @@ def toy() -> Path:
     return TOY
 
 
+# vLLM's sockets, PyTorch's rendezvous file, verl's locks; a run has a directory of its own for them
+TEMPORARY = ("????????-????-????-????-????????????", "vllm_dist_*", "ckpt_*.lock")
+
+
 def left_over() -> set[str]:
-    """Return files that dead runs left: in shared memory, and verl's locks and vLLM's files beside runs' own."""
+    """Return files that dead runs left, in shared memory and in the directory for temporary files."""
     cleanup.remove()  # as the next start does
     used = cleanup.mapped(psutil.pids())
     files = [path for name in (cleanup.WEIGHTS, cleanup.SEMAPHORES) for path in cleanup.SHARED.glob(f"{name}*")]
     shared = {path.name for path in files if path.exists() and path.stat().st_ino not in used}
     temporary = Path(tempfile.gettempdir())
-    sockets = {path.name for path in temporary.iterdir() if path.is_socket()}
-    return shared | sockets | {path.name for name in ("ckpt_*.lock", "vllm_dist_*") for path in temporary.glob(name)}
+    return shared | {path.name for name in TEMPORARY for path in temporary.glob(name)}
 
 
 def assert_nothing_left(before: set[str]) -> None:
