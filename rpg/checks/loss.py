@@ -4,15 +4,7 @@ from rpg.checks.settings import has_reference_model
 from rpg.config.keys import KEYS, ROWS
 from rpg.config.run_config import RunConfig, did_you_mean
 from rpg.diagnostics import Findings
-from rpg.names import (
-    ADVANTAGES,
-    CLIP_SCOPES,
-    DIVERGENCES,
-    KL_SCOPES,
-    LOSSES,
-    MOVING_REFERENCES,
-    RHO_BOUND,
-)
+from rpg.names import ADVANTAGES, CLIP_SCOPES, DIVERGENCES, KL_SCOPES, LOSSES, MOVING_REFERENCES, RHO_BOUND
 from rpg.registry.methods import BOUNDS
 
 BY_RESPONSE = ("sapo",)  # a loss of verl that ignores loss_agg_mode: it averages over responses
@@ -54,10 +46,9 @@ def read_by_the_loss(run: RunConfig) -> Findings:
         "rho_bound": divergence in ("fkl", "ufkl") and by_response,
     }
     for name, reads in readers.items():
-        usual = RHO_BOUND if name == "rho_bound" else ROWS[name].named
+        usual = {"clip_scope": None, "clip_branch": None, "rho_bound": RHO_BOUND}.get(name, ROWS[name].named)
         if not reads and getattr(s, name) not in (None, usual):
-            wrong = f"is not read with {s.shown('loss')} and {s.shown('kl_scope')}"
-            yield s.error(name, wrong, f"remove it, or set it to {usual}")
+            yield s.error(name, f"is not read with {s.shown('loss')} and {s.shown('kl_scope')}", "remove it")
 
 
 def kl_counted_once(run: RunConfig) -> Findings:

@@ -13,7 +13,7 @@ import yaml
 from rpg.config.compose import CONFIG_DIR, parse
 from rpg.data.readers import DataError, read_file
 from rpg.diagnostics import BadSetting, printable, shown
-from rpg.dotted import put, value_at
+from rpg.dotted import below, put
 from rpg.results.messages import ResultsError
 from rpg.results.runs import read_lines
 from rpg.rewards import Score
@@ -103,12 +103,14 @@ def try_reward(
 def options_of(keywords: Sequence[str]) -> dict[str, Any]:
     """Return the reward_kwargs of texts KEY=VALUE. Raises ResultsError for another text."""
     options: dict[str, Any] = {}
+    given: list[str] = []
     for text in keywords:
         key, equals, _ = text.partition("=")
         if not equals or not key:
             raise ResultsError(f"--keywords {text}: write KEY=VALUE")
-        if value_at(options, key) is not None:
+        if below(key, given) or any(below(other, [key]) for other in given):
             raise ResultsError(f"--keywords {text}: {key} is given twice; leave one out")
+        given.append(key)
         if key in CALLED_WITH:
             raise ResultsError(f"--keywords {text}: is set by the call of your function; give it another name")
         try:

@@ -91,10 +91,11 @@ factors() {
 smollm2=recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2.sh
 
 # One run of SmolLM2. Needs $seed.
-pretrain() { # NAME OVERRIDES...
-    local run=$runs/$1-seed$seed
-    shift
-    [[ -d $run/global_step_30 ]] || bash "$smollm2" "data.seed=$seed" "trainer.default_local_dir=$run" "$@"
+pretrain() { # NAME STEPS OVERRIDES...
+    local run=$runs/$1-seed$seed steps=$2
+    shift 2
+    [[ -d $run/global_step_$steps ]] || bash "$smollm2" "data.seed=$seed" "trainer.default_local_dir=$run" \
+        "trainer.total_training_steps=$steps" "$@"
 }
 
 # The most likely answers of a checkpoint, or of the untrained model.
@@ -109,7 +110,7 @@ pretrained() {
     local seed
     "$rpg" demo --prepare-only
     for seed in ${SEEDS:-1 2 3}; do
-        pretrain smollm2 trainer.test_freq=5 "$@"
+        pretrain smollm2 30 trainer.test_freq=5 "$@"
         greedy "greedy-seed$seed" --checkpoint "$runs/smollm2-seed$seed/global_step_30"
     done
     greedy untrained-seed0
@@ -150,8 +151,7 @@ scope() {
     "$rpg" demo --prepare-only
     for seed in ${SEEDS:-1 2 3 4}; do
         for kl in token response; do
-            [[ -d $runs/$kl-seed$seed/global_step_20 ]] || pretrain "$kl" rpg.kl_coef=0.1 "rpg.kl_scope=$kl" \
-                trainer.total_training_steps=20 trainer.test_freq=-1 trainer.val_before_train=false "$@"
+            pretrain "$kl" 20 rpg.kl_coef=0.1 "rpg.kl_scope=$kl" trainer.test_freq=-1 trainer.val_before_train=false "$@"
         done
     done
 }

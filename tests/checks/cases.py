@@ -73,7 +73,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("names_of_ours", ["algorithm.adv_estimator=rpgg"], []),
     ("read_by_the_loss", [f"{L}=rpg_fkl", f"+{A}.policy_loss.z_old=2.0"], []),
     ("read_by_the_loss", [f"+{A}.policy_loss.clip_scope=none"], []),
-    ("read_by_the_loss", ["method=rpg", f"+{A}.policy_loss.clip_branch=advantage"], []),
+    ("read_by_the_loss", ["method=rpg", f"+{A}.policy_loss.clip_branch=psi"], []),
     ("read_by_the_loss", ["method=rpg_rf", f"{A}.clip_ratio_low=0.1"], []),
     ("read_by_the_loss", ["method=rpg_rf", f"{A}.clip_ratio_high=0.1"], []),
     ("read_by_the_loss", ["method=rpg_rf_clip_hard", f"{A}.clip_ratio_c=3"], []),

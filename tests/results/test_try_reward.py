@@ -56,6 +56,13 @@ def test_name_and_keywords_are_those_of_a_run(tried):
     assert "wrong answers score as high as right ones" in said
 
 
+@pytest.mark.parametrize("keywords", [("a=null", "a=1"), ("a=1", "a.b=2"), ("a.b=1", "a=2")])
+def test_a_keyword_given_twice_is_refused(tried, keywords):
+    code, said = tried("--function", "first", "--keywords", *keywords)
+    assert code != 0
+    assert "is given twice" in said
+
+
 BOXED = 'def reward(response, answer):\n    return f"boxed{{{answer}}}" in response\n'
 VERLS = "data_source, solution_str, ground_truth, extra_info"
 
