@@ -29,7 +29,7 @@ def names_of_ours(run: RunConfig) -> Findings:
 
 
 def read_by_the_loss(run: RunConfig) -> Findings:
-    """Each changed setting of clip and KL is read by the loss, if it is not the user's."""
+    """Each changed setting of loss, clip and KL is read, if the loss is not the user's; verl's own: a warning."""
     s = run.settings
     if s.loss not in LOSSES and s.libraries:
         return
@@ -37,18 +37,26 @@ def read_by_the_loss(run: RunConfig) -> Findings:
     rule = s.clip_scope or CLIP_SCOPES[0] if estimator == "differentiable" else clip
     by_response = s.loss_kl_scope == "response"
     readers = {
-        "clip_scope": estimator == "differentiable",
-        "clip_branch": clip == "ppo",
-        "clip_low": rule != "none",
-        "clip_high": rule != "none",
-        "clip_c": rule not in ("none", "hard"),
-        "z_old": divergence in ("ufkl", "urkl") and not by_response,  # 1 between normalised policies
-        "rho_bound": divergence in ("fkl", "ufkl") and by_response,
+        ("loss", "kl_scope"): {
+            "clip_scope": estimator == "differentiable",
+            "clip_branch": clip == "ppo",
+            "clip_low": rule != "none",
+            "clip_high": rule != "none",
+            "clip_c": rule not in ("none", "hard"),
+            "z_old": divergence in ("ufkl", "urkl") and not by_response,  # 1 between normalised policies
+            "rho_bound": divergence in ("fkl", "ufkl") and by_response,
+        },
+        ("loss",): dict.fromkeys(("tau_pos", "tau_neg"), s.loss == "sapo"),
+        ("aggregation",): {"loss_scale": s.aggregation == "seq-mean-token-sum-norm"},
+        ("kl_loss",): dict.fromkeys(("kl_loss_coef", "kl_loss_kind"), s.kl_loss),
+        ("kl_in_reward",): dict.fromkeys(("kl_in_reward_coef", "kl_in_reward_kind"), s.kl_in_reward),
     }
-    for name, reads in readers.items():
-        usual = {"clip_scope": None, "clip_branch": None, "rho_bound": RHO_BOUND}.get(name, ROWS[name].named)
-        if not reads and getattr(s, name) not in (None, usual):
-            yield s.error(name, f"is not read with {s.shown('loss')} and {s.shown('kl_scope')}", "remove it")
+    for reasons, reads in readers.items():
+        for name in (name for name, is_read in reads.items() if not is_read):
+            usual = {"clip_scope": None, "clip_branch": None, "rho_bound": RHO_BOUND}.get(name, ROWS[name].named)
+            if getattr(s, name) not in (None, usual, 0 if name.endswith("_coef") else None):
+                wrong = f"is not read with {' and '.join(map(s.shown, reasons))}"
+                yield s.finding(name, wrong, "remove it", "error" if "kl_scope" in reasons else "warning")
 
 
 def kl_counted_once(run: RunConfig) -> Findings:
