@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -99,8 +100,21 @@ def test_left_out(tmp_path, manager, monkeypatch):
             with pytest.raises(RuntimeError) as raised:
                 await worker.compute_score(data(truth))
             assert str(raised.value).startswith("some-uid of toy_sum: " + reason.replace("{file}", str(file)))
+        worker.config.reward.custom_reward_function.path = "of_verl.py"  # without the adapter, which limits and checks
+        for value, reason in (
+            (math.nan, "ValueError: the reward function returned score=nan"),
+            (None, "took more than"),
+        ):
+
+            async def own(_, value=value):
+                await asyncio.sleep(60 if value is None else 0)
+                return {"reward_score": value, "reward_extra_info": {}}
+
+            worker.reward_manager.run_single = own
+            with pytest.raises(RuntimeError, match=reason):
+                await worker.compute_score(data("right"))
 
     asyncio.run(score())
     notes = [json.loads(line) for line in (tmp_path / "run" / LEFT_OUT).read_text().splitlines()]
-    assert len(notes) == len(REASONS)
+    assert len(notes) == len(REASONS) + 2
     assert {(note["step"], note["uid"], note["problem"]) for note in notes} == {(7, "some-uid", "What is 1 + 2?")}
