@@ -13,6 +13,8 @@ BY_MICRO_BATCH = {  # losses of verl that depend on how a mini-batch is split in
     "clip_cov": "chooses tokens in each micro-batch, at least one",
     "kl_cov": "chooses tokens in each micro-batch, at least one",
 }
+WITHOUT_BOUNDS = ("sapo", "gpg", "kl_cov", "dro")  # losses of verl that read neither clip_low nor clip_high
+WITH_C = ("vanilla", "dppo_tv", "dppo_kl", "bypass_mode")  # that read clip_c
 USUAL_BETA = 1e-4  # rpg_trainer.yaml's default; methods with another coefficient do not change it
 
 
@@ -29,13 +31,18 @@ def names_of_ours(run: RunConfig) -> Findings:
 
 
 def read_by_the_loss(run: RunConfig) -> Findings:
-    """Each changed setting of loss, clip and KL is read, if the loss is not the user's; verl's own: a warning."""
+    """Each changed setting of loss, clip, KL and weights is read, if the loss is not the user's.
+
+    Of what verl reads a warning, because scripts of its users carry such keys.
+    """
     s = run.settings
     if s.loss not in LOSSES and s.libraries:
         return
     divergence, estimator, clip = LOSSES.get(s.loss, ("", "", "verl's"))
     rule = s.clip_scope or CLIP_SCOPES[0] if estimator == "differentiable" else clip
     by_response = s.loss_kl_scope == "response"
+    user_estimator = bool(s.libraries) and s.estimator not in ADVANTAGES
+    in_verl = {} if s.loss in LOSSES else dict.fromkeys(("clip_low", "clip_high"), s.loss not in WITHOUT_BOUNDS)
     readers = {
         ("loss", "kl_scope"): {
             "clip_scope": estimator == "differentiable",
@@ -46,10 +53,20 @@ def read_by_the_loss(run: RunConfig) -> Findings:
             "z_old": divergence in ("ufkl", "urkl") and not by_response,  # 1 between normalised policies
             "rho_bound": divergence in ("fkl", "ufkl") and by_response,
         },
-        ("loss",): dict.fromkeys(("tau_pos", "tau_neg"), s.loss == "sapo"),
+        ("loss",): {
+            **dict.fromkeys(("tau_pos", "tau_neg"), s.loss == "sapo"),
+            **in_verl,
+            "clip_c": s.loss in LOSSES or s.loss in WITH_C,
+        },
+        ("estimator",): {
+            "gamma": s.estimator in ("gae", "reinforce_plus_plus") or user_estimator,
+            "lam": s.estimator == "gae" or user_estimator,
+        },
         ("aggregation",): {"loss_scale": s.aggregation == "seq-mean-token-sum-norm"},
         ("kl_loss",): dict.fromkeys(("kl_loss_coef", "kl_loss_kind"), s.kl_loss),
         ("kl_in_reward",): dict.fromkeys(("kl_in_reward_coef", "kl_in_reward_kind"), s.kl_in_reward),
+        ("weight",): {"weight_threshold": s.weight is not None},
+        ("rejection",): {"rejection_threshold": s.rejection is not None},
     }
     for reasons, reads in readers.items():
         for name in (name for name, is_read in reads.items() if not is_read):

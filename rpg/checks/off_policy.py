@@ -9,6 +9,7 @@ from rpg.diagnostics import Findings
 from rpg.names import LOSSES, MOVING_REFERENCES, REVERSE
 
 OVER_THE_BATCH = ("rpg_batchmean", "reinforce_plus_plus", "reinforce_plus_plus_baseline")  # in their statistics
+UNCUT = 100.0  # threshold of a response's weight that few reach
 UNWEIGHTED = ("bypass_mode",)  # the loss of verl that has its own weights and ignores rollout_is_weights
 
 
@@ -91,11 +92,17 @@ def kl_of_responses(run: RunConfig) -> Findings:
     if s.reference == "old" and LOSSES[s.loss][0] not in REVERSE:
         wrong = f"has no effect with {s.shown('reference')}: there a forward KL of responses is that of tokens"
         yield s.error("kl_scope", wrong, "leave it out, or use reference=fixed")
-    elif s.schedule != "sync" and pi_old_of(s) != "behavior" and s.weight != "sequence":
+    elif s.schedule != "sync" and pi_old_of(s) != "behavior":
+        limit = s.weight_threshold if s.weight == "sequence" and not isinstance(s.weight_threshold, str) else 0
         wrong = (
             f"with {s.shown('schedule')}: other policies than pi_old sampled the tokens that the KL of a response sums"
         )
-        yield s.error("kl_scope", wrong, f"use pi_old=behavior, {KEYS['weight']}=sequence, or rpg.kl_scope=token")
+        uncut = f"{KEYS['weight']}=sequence with {KEYS['weight_threshold']}={UNCUT:g}"
+        if not limit:
+            yield s.error("kl_scope", wrong, f"use pi_old=behavior, {uncut}, or rpg.kl_scope=token")
+        elif limit < UNCUT:
+            wrong = f"cuts weights of responses, and so leaves the gradient of {s.shown('kl_scope')} biased"
+            yield s.finding("weight_threshold", wrong, f"set it to {UNCUT:g}, or use pi_old=behavior", "warning")
 
 
 def staleness(run: RunConfig) -> Findings:

@@ -14,7 +14,7 @@ METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl'
 SEPARATE = "separate_async"
 UNREAD = {  # by verl's V1 trainer with FSDP, or overwritten; with their defaults
     "balances": True, "over_samples": 0, "pf_ppo": False, "samples_rollouts": True, "groups_prefixes": False,
-    "freezes_vision": False, "optimizer_steps": -1, "clip_both": 0.2, "nccl_timeout": 600,
+    "freezes_vision": False, "optimizer_steps": -1, "clip": 0.2, "nccl_timeout": 600, "bypass_loss": "ppo_clip",
 }  # fmt: skip
 PADS = "verl would pad the batch with made-up samples"
 
@@ -208,7 +208,7 @@ def unread(run: RunConfig) -> Findings:
     s = run.settings
     for name, default in UNREAD.items():
         if getattr(s, name) not in (None, default):
-            remedy = f"set {KEYS['clip_low']} and {KEYS['clip_high']}" if name == "clip_both" else "remove it"
+            remedy = f"set {KEYS['clip_low']} and {KEYS['clip_high']}" if name == "clip" else "remove it"
             yield s.error(name, "is not read by verl's V1 trainer", remedy)
     if s.critic_warmup:
         yield s.error("critic_warmup", "would leave out the actor's updates; there is no critic", "remove it")

@@ -158,7 +158,6 @@ class Settings:
     samples_rollouts: Verl = at(f"{ROLLOUT}.do_sample")
     groups_prefixes: Verl = at(f"{ACTOR}.use_prefix_grouper")
     freezes_vision: Verl = at(f"{ACTOR}.freeze_vision_tower")
-    clip_both: Verl = at(f"{ACTOR}.clip_ratio")
     critic_warmup: Verl = at("trainer.critic_warmup")
     response_cut: Verl = at(f"{ROLLOUT}.response_length")
     old_reward: Verl = at("custom_reward_function")
@@ -230,6 +229,8 @@ class Settings:
     loss: Line = at(f"{LOSS}.loss_mode", named="vanilla")
     loss_config: Verl = at(f"{LOSS}._target_", named="verl.workers.config.PolicyLossConfig")
     estimator: Line = at("algorithm.adv_estimator", named="gae")
+    gamma: Verl = at("algorithm.gamma", named=1.0)
+    lam: Verl = at("algorithm.lam", named=1.0)
     divergence: Literal[DIVERGENCES] = at("rpg.divergence")  # type: ignore[valid-type]
     beta: NonNegativeFloat = at("rpg.kl_coef")
     kl_scope: Literal[KL_SCOPES] = at("rpg.kl_scope")  # type: ignore[valid-type]
@@ -279,6 +280,7 @@ class Settings:
     schedule: Schedule = at("trainer.v1.trainer_mode", named="sync")
     pi_old: Literal[PI_OLD] | None = at("rpg.pi_old", "length", evaluation=True)  # type: ignore[valid-type]  # repeats other keys
     bypass: bool = at(f"{CORRECTION}.bypass_mode", named=False)
+    bypass_loss: Verl = at(f"{CORRECTION}.loss_type")
     weight: Literal["token", "sequence"] | None = at(
         f"{CORRECTION}.rollout_is", measures=(EFFECTIVE_SAMPLE_SIZE,), named=None
     )

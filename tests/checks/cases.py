@@ -19,9 +19,10 @@ DIRECTORY = "trainer.default_local_dir"
 KWARGS = "reward.custom_reward_function.reward_kwargs"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 CORRECTION = "algorithm.rollout_correction"
-RS = f"{CORRECTION}.rollout_rs"
+IS, RS = f"{CORRECTION}.rollout_is", f"{CORRECTION}.rollout_rs"
 LIMIT = f"{RS}_threshold=2.0"
 LOG_PROBS = f"{R}.calculate_log_probs=true"
+RESPONSES = ["method=rpg", "reference=fixed", "schedule=async", "pi_old=decoupled", "rpg.kl_scope=response"]
 SEPARATE = ["schedule=separate", "pi_old=decoupled"]
 CASES: list[tuple[str, list[str], list[str]]] = [
     ("mini_batches", [f"{A}.ppo_mini_batch_size=24"], []),
@@ -105,6 +106,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("unread", ["actor_rollout_ref.nccl_timeout=3600"], []),
     ("unread", [f"{R}.over_sample_rate=0.1"], []),
     ("unread", ["algorithm.use_pf_ppo=true"], []),
+    ("unread", ["pi_old=behavior", f"{CORRECTION}.loss_type=reinforce"], []),
     ("unread", ["trainer.critic_warmup=5"], []),
     ("unread", [f"{A}.clip_ratio=0.3"], []),
     ("unread", [f"{A}.optim.lr_warmup_steps_ratio=0.1"], []),
@@ -124,11 +126,8 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("rejection_sampling", [f"{RS}=token_k1", LOG_PROBS], [f"{RS}_threshold=null"]),
     ("rejection_sampling", [f"{RS}=token_k1", LIMIT, f"{R}.calculate_log_probs=false"], []),
     ("kl_of_responses", ["method=rpg_rf", "rpg.divergence=fkl", "rpg.kl_scope=response"], []),
-    (
-        "kl_of_responses",
-        ["method=rpg", "reference=fixed", "schedule=async", "pi_old=decoupled", "rpg.kl_scope=response"],
-        [],
-    ),
+    ("kl_of_responses", RESPONSES, []),
+    ("kl_of_responses", [f"{IS}=sequence", f"{IS}_threshold=0.5_2.0", *RESPONSES], []),
     (
         "rejection_sampling",
         ["method=rpg", "reference=fixed", "rpg.kl_scope=response", LOG_PROBS, LIMIT, f"{RS}=token_k1"],
@@ -234,6 +233,17 @@ WARNED: list[tuple[str, list[str], str | None]] = [
     ("read_by_the_loss", ["method=rpg", f"{A}.kl_loss_coef=0.01"], "kl_loss_coef=0.01: is not read"),
     ("read_by_the_loss", ["method=rpg", f"{A}.kl_loss_coef=0"], None),
     ("read_by_the_loss", ["method=grpo", "algorithm.kl_penalty=kl+"], "kl_penalty=kl+: is not read"),
+    ("read_by_the_loss", ["method=sapo", f"{A}.clip_ratio_high=0.4"], "clip_ratio_high=0.4: is not read"),
+    ("read_by_the_loss", ["method=gspo", f"{A}.clip_ratio_c=3"], "clip_ratio_c=3: is not read"),
+    ("read_by_the_loss", ["method=grpo", f"{A}.clip_ratio_c=3"], None),
+    ("read_by_the_loss", ["method=rpg", "algorithm.gamma=0.9"], "algorithm.gamma=0.9: is not read"),
+    ("read_by_the_loss", ["method=rfpp", "algorithm.gamma=0.9"], None),
+    ("read_by_the_loss", ["method=rfpp", "algorithm.lam=0.9"], "algorithm.lam=0.9: is not read"),
+    ("read_by_the_loss", [LIMIT], "rollout_rs_threshold=2.0: is not read"),
+    ("read_by_the_loss", [f"{IS}_threshold=5"], "rollout_is_threshold=5: is not read"),
+    *(("read_by_the_loss", [f"method={method}"], None) for method in ("cispo", "dppo", "dr_grpo", "rfppb", "rpg_rf")),
+    ("kl_of_responses", [*RESPONSES, f"{IS}=sequence"], f"{IS}_threshold=2.0: cuts weights"),
+    ("kl_of_responses", [*RESPONSES, f"{IS}=sequence", f"{IS}_threshold=100"], None),
     ("beta_reaches_the_loss", ["method=grpo", "rpg.kl_coef=3e-3"], "rpg.kl_coef=0.003: reaches no KL"),
     ("beta_reaches_the_loss", ["rpg.kl_coef=3e-3", f"{A}.policy_loss.kl_coef=0.5"], "rpg.kl_coef=0.003: reaches no KL"),
     ("beta_reaches_the_loss", ["method=rfpp", "rpg.kl_coef=3e-3"], None),
