@@ -71,6 +71,7 @@ def distinct_problems(
         exclude: digests of problems to leave out.
     """
     answers: dict[bytes, bytes] = {}
+    excluded = 0
     for place, result in tqdm(results, name, unit=" rows", disable=None):  # None: show only on a terminal
         report.read += 1
         if isinstance(result, str):
@@ -78,6 +79,7 @@ def distinct_problems(
             continue
         key, answer = digest(result.text), digest(result.ground_truth or "")
         if key in exclude:
+            excluded += 1
             report.leave_out("in a file of --exclude", place)
         elif key in answers:
             other = "" if answers[key] == answer else " with another answer"
@@ -86,6 +88,8 @@ def distinct_problems(
             answers[key] = answer
             report.kept += 1
             yield result
+    if exclude and not excluded:
+        report.notes.append(f"no problem of {name} is in a file of --exclude")
 
 
 def write_splits(

@@ -84,7 +84,7 @@ def problem_in(row: dict[str, Any], place: str, columns: tuple[str, ...] = PROBL
     """
     if "prompt" in row:
         extra, prompt = row.get("extra_info"), row["prompt"]
-        raw = extra.get("raw_problem") if isinstance(extra, dict) else None
+        raw = extra.get("raw_problem") or extra.get("question") if isinstance(extra, dict) else None  # or verl's gsm8k
         return raw or (strip_prompt(prompt) if isinstance(prompt, str) else problem_text(row))
     text, context = row[_column(row, columns, "problem", place)], row.get(CONTEXT_COLUMN)
     if not isinstance(text, str):

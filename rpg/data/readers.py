@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rpg.diagnostics import UserError
@@ -46,13 +47,23 @@ def _read_parquet(path: Path) -> Rows:
         with pq.ParquetFile(path) as parquet:
             require_distinct(path, parquet.schema_arrow.names)
             batches = parquet.iter_batches(batch_size=BATCH_ROWS)
-            rows = (row for batch in batches for row in batch.to_pylist())
+            rows = (row for batch in batches for row in _as_written(batch).to_pylist())
             yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows))
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: has text that is not UTF-8 (from {error.object[:20]!r}); build it again") from error
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{path}: not readable as parquet ({reason}); build or download it again") from error
+
+
+def _as_written(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch with 0.1 for the float32 that is nearest to it, whose value is 0.10000000149."""
+    for place, field in enumerate(batch.schema):
+        if pa.types.is_float32(field.type):
+            exact = batch.column(place).cast(pa.float64())
+            shortest = batch.column(place).cast(pa.string()).cast(pa.float64())
+            batch = batch.set_column(place, field.name, pc.if_else(pc.equal(exact, pc.floor(exact)), exact, shortest))
+    return batch
 
 
 def _read_csv(path: Path) -> Rows:

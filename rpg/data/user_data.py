@@ -144,7 +144,7 @@ def splits_of(origin: str) -> dict[str, Rows]:
     named = {split: [file for file in readable if file.name.lower().startswith(split)] for split in SPLITS}
     if not named["train"]:
         raise DataError(f"--from {origin}: no file train*{{{','.join(READERS)}}} in this folder; name a file")
-    if not named["test"] and (other := [file for file in files if file.name.lower().startswith("test")]):
+    if other := [file for file in files if file not in readable and file.name.lower().startswith(SPLITS)]:
         raise DataError(f"--from {origin}: {other[0].name} is not read; save it as .csv or .jsonl, or move it away")
     return {split: chain.from_iterable(map(read_file, paths)) for split, paths in named.items() if paths}
 

@@ -190,7 +190,7 @@ def show(report: dict[str, Any]) -> None:
     for outcome in report["differences"]:
         means = [f"{outcome[side]:.4f}" for side in ("first", "second")]
         value = Text(f"{outcome['difference']:+.4f}", style="bold" if outcome["clear"] else "")
-        interval = "unknown: one run on a side"
+        interval = "unknown: needs several runs a side, or answers to the same problems"
         if outcome["interval"]:
             interval = "{:+.4f} to {:+.4f}, over {}".format(*outcome["interval"], outcome["over"])
         table.add_row(outcome["outcome"], *means, value, interval)

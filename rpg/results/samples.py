@@ -133,6 +133,7 @@ def pass_by_step(run: RunLog, k: int) -> tuple[dict[str, pd.Series], list[Note]]
     replacement, which is below pass@k.
     """
     by_benchmark: dict[str, dict[int, float]] = {}
+    lacking: dict[str, str] = {}
     notes: list[Note] = []
     for step in sorted({int(step) for points in run.accuracies().values() for step in points.index}):
         found, own_notes = samples_at(run, step)
@@ -140,8 +141,13 @@ def pass_by_step(run: RunLog, k: int) -> tuple[dict[str, pd.Series], list[Note]]
         for name, samples in found.items():
             if samples.binary and samples.k >= k:
                 by_benchmark.setdefault(name, {})[step] = samples.pass_at(k)
-    if not by_benchmark:
-        notes.append(Note(f"no pass@{k}: no validation has {k} samples of every problem", left_out=True))
+            else:
+                few = f"no validation has {k} samples of every problem"
+                lacking[name] = few if samples.binary else "acc is not 0 or 1; return acc beside score"
+    reasons = {name: why for name, why in lacking.items() if name not in by_benchmark}
+    notes += [Note(f"no pass@{k} of {name}: {why}", left_out=not by_benchmark) for name, why in reasons.items()]
+    if not by_benchmark and not reasons:
+        notes.append(Note(f"no pass@{k}: no saved samples", left_out=True))
     return {name: pd.Series(points) for name, points in by_benchmark.items()}, notes
 
 

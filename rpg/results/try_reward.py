@@ -91,7 +91,7 @@ def try_reward(
     mean = 1000 * sum(times) / len(times)
     print(f"{mean:.1f} ms per response, slowest {1000 * max(times):.1f} ms; rpg.reward_limit is {limit:g} s")
     right, wrong = ([score["score"] for score in scores[kind]] for kind in ("right", "wrong"))
-    if right and (right == wrong or sum(right) / len(right) < sum(wrong) / max(1, len(wrong))):
+    if right and wrong and (right == wrong or sum(right) / len(right) < sum(wrong) / len(wrong)):
         print(
             f"error: wrong answers score as high as right ones; {blind_to(prompt)}. "
             "Give --responses FILE if it asks for another form"

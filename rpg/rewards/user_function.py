@@ -26,6 +26,7 @@ USUAL_NAME = "reward"
 USUAL = ("compute_score", USUAL_NAME)  # preferred names of the function
 VERL_PARAMETERS = ("data_source", "solution_str", "ground_truth")
 RESPONSES = ("response", "solution_str", "completion")  # names of the first parameter, and of no other
+QUESTIONS = ("question", "problem", "prompt", "prompts")  # not of the first parameter
 # names that verl gives to its own columns of a validation
 VERL_COLUMNS = ("input", "output", "gts", "step", "uid", "reward", "acc_success_only")
 
@@ -80,7 +81,8 @@ def find_reward(file: str | Path, name: str | None = None) -> Reward:
     called = f"{file}: {functions[0]}({', '.join(parameters)})"
     if not is_verls and len(arguments.posonlyargs + arguments.args) < 2 and arguments.vararg is None:
         raise RewardError(f"{called} has no positional parameters response and answer; add them")
-    if not is_verls and not {*RESPONSES}.isdisjoint(parameters[1:]) and parameters[0] not in RESPONSES:
+    is_late = not {*RESPONSES}.isdisjoint(parameters[1:]) and parameters[0] not in RESPONSES
+    if not is_verls and (is_late or not {*QUESTIONS}.isdisjoint(parameters[:1])):
         raise RewardError(f"{called} is called with the response first and the answer second; change their order")
     return Reward(place, functions[0], is_verls)
 

@@ -109,18 +109,25 @@ def test_dapo_is_stripped_deduplicated_and_english(tmp_path: Path, capsys: pytes
         assert line in report
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "built"])
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "built", "verl"])
 def test_excluded_files_may_be_as_published(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A published file excludes the problems that its build would write, with context."""
     published = write_rows(tmp_path / "raw.parquet", FLAT["olympiadbench"])
     texts = [row["extra_info"]["raw_problem"] for row in build("olympiadbench", published, tmp_path)]
     jsonl = tmp_path / "raw.jsonl"
     jsonl.write_text("".join(json.dumps(row) + "\n" for row in FLAT["olympiadbench"]))
-    excluded = {"parquet": published, "jsonl": jsonl, "built": tmp_path / "olympiadbench.parquet"}[suffix]
+    verls = [{"prompt": [{"content": f"{text} Think."}], "extra_info": {"question": text}} for text in texts]
+    (tmp_path / "verl.jsonl").write_text("".join(json.dumps(row) + "\n" for row in verls))
+    built = tmp_path / "olympiadbench.parquet"
+    excluded = {"parquet": published, "jsonl": jsonl, "built": built, "verl": tmp_path / "verl.jsonl"}[suffix]
     rows = [dapo_row(text, "5", "i") for text in [*texts, "Is that all?"]]
     train = build("dapo-math-17k-eng", write_rows(tmp_path / "d.parquet", rows), tmp_path, "--exclude", str(excluded))
     assert [row["extra_info"]["raw_problem"] for row in train] == ["Is that all?"]
-    assert f"{excluded}: {len(texts)} problems" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"{excluded}: {len(texts)} problems" in said
+    assert "no problem of" not in said
+    build("dapo-math-17k-eng", write_rows(tmp_path / "e.parquet", rows[-1:]), tmp_path, "--exclude", str(excluded))
+    assert "note: no problem of dapo-math-17k-eng is in a file of --exclude" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option", ["--from", "--exclude"])

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -333,8 +334,8 @@ def test_a_template_in_another_encoding_is_named(tmp_path: Path, capsys: pytest.
     assert "t.txt: byte 0xe9 is not UTF-8; save it as UTF-8" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["test.tsv", "Test.jsonl.gz"])
-def test_a_test_split_that_cannot_be_read_is_not_replaced_by_a_drawn_one(tmp_path: Path, name: str, capsys) -> None:
+@pytest.mark.parametrize("name", ["test.tsv", "Test.jsonl.gz", "train_2.tsv"])
+def test_a_file_of_a_split_that_cannot_be_read_is_not_left_out(tmp_path: Path, name: str, capsys) -> None:
     (folder := tmp_path / "in").mkdir()
     (folder / ".checkpoints").mkdir()
     rows = [{"Q": f"{n}?", "A": n} for n in range(10)]
@@ -346,6 +347,14 @@ def test_a_test_split_that_cannot_be_read_is_not_replaced_by_a_drawn_one(tmp_pat
     (folder / name).write_text("Q,A")
     assert build("--from", folder, *QA, "--name", "n", "--out", tmp_path) == 2
     assert f"{name} is not read" in capsys.readouterr().err
+
+
+def test_numbers_of_single_precision_are_those_that_were_written(tmp_path: Path) -> None:
+    answers = pa.array([0.1, 2.5, 7, 123456792.0], pa.float32())
+    pq.write_table(pa.table({"Q": ["a?", "b?", "c?", "d?"], "A": answers}), tmp_path / "t.parquet")
+    assert build("--from", tmp_path / "t.parquet", *QA, "--name", "n", "--test-rows", 1, "--out", tmp_path) == 0
+    truths = [row["reward_model"]["ground_truth"] for rows in rows_of(tmp_path, "n").values() for row in rows]
+    assert sorted(truths) == ["0.1", "123456792", "2.5", "7"]
 
 
 def test_a_kept_column_that_parquet_changes_is_said(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

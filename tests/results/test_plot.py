@@ -128,7 +128,7 @@ def test_pass_at_k_by_step(tmp_path, capsys):
         "RPG-URKL": [[(0, 0.5), (2, 1.0)]],
     }
     assert main(["plot", str(run), str(other), "--pass-at", "2", "--out", str(tmp_path / "p")]) == 1
-    assert "note: s: no pass@2: no validation has 2 samples of every problem" in capsys.readouterr().err
+    assert "note: s: no pass@2: no saved samples" in capsys.readouterr().err
     assert 'aria-label="AIME24 pass@2"' in (tmp_path / "p/index.html").read_text()
 
 

@@ -64,6 +64,7 @@ def test_a_keyword_given_twice_is_refused(tried, keywords):
 
 
 BOXED = 'def reward(response, answer):\n    return f"boxed{{{answer}}}" in response\n'
+FAR = "def reward(response, answer):\n    return -1 - abs(float(response.rpartition(':')[2]) - float(answer))"
 VERLS = "data_source, solution_str, ground_truth, extra_info"
 
 
@@ -74,6 +75,8 @@ VERLS = "data_source, solution_str, ground_truth, extra_info"
         ("def reward(response, answer):\n    return 1.0", 1, "wrong answers score as high as right ones"),
         (BOXED, 1, "may not see the form that the prompt asks for (Answer: ANSWER)"),
         ("def reward(response, answer):\n    return 1 / 0", 1, "6 raised"),
+        (FAR, 1, "3 raised"),
+        ("def reward(question, output, answer):\n    return 1.0", 2, "called with the response first"),
         ("import no_such_module\ndef reward(response, answer):\n    return 1.0", 1, "no_such_module"),
         ("def reward(response):\n    return 1.0", 2, "mine.py"),
     ],
@@ -83,6 +86,7 @@ def test_forms_and_faults_of_a_reward(tried, source, code, said):
     ended, printed = tried(source=source)
     assert ended == code
     assert said in printed
+    assert "raised" not in said or "score as high" not in printed
 
 
 def test_responses_of_a_file(tried, tmp_path):
