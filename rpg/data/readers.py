@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rpg.diagnostics import UserError
@@ -60,9 +60,9 @@ def _as_written(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the batch with 0.1 for the float32 that is nearest to it, whose value is 0.10000000149."""
     for place, field in enumerate(batch.schema):
         if pa.types.is_float32(field.type):
-            exact = batch.column(place).cast(pa.float64())
-            shortest = batch.column(place).cast(pa.string()).cast(pa.float64())
-            batch = batch.set_column(place, field.name, pc.if_else(pc.equal(exact, pc.floor(exact)), exact, shortest))
+            exact = batch.column(place).to_pylist()
+            written = [x if x is None or x.is_integer() else float(str(np.float32(x))) for x in exact]
+            batch = batch.set_column(place, field.name, pa.array(written, pa.float64()))
     return batch
 
 
