@@ -84,8 +84,10 @@ def problem_in(row: dict[str, Any], place: str, columns: tuple[str, ...] = PROBL
     """
     if "prompt" in row:
         extra, prompt = row.get("extra_info"), row["prompt"]
-        raw = extra.get("raw_problem") or extra.get("question") if isinstance(extra, dict) else None  # or verl's gsm8k
-        return raw or (strip_prompt(prompt) if isinstance(prompt, str) else problem_text(row))
+        for key in ("raw_problem", "question"):  # ours, verl's for gsm8k
+            if isinstance(extra, dict) and isinstance(raw := extra.get(key), str) and raw:
+                return raw
+        return strip_prompt(prompt) if isinstance(prompt, str) else problem_text(row)
     text, context = row[_column(row, columns, "problem", place)], row.get(CONTEXT_COLUMN)
     if not isinstance(text, str):
         return None

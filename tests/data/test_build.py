@@ -117,6 +117,7 @@ def test_excluded_files_may_be_as_published(suffix: str, tmp_path: Path, capsys:
     jsonl = tmp_path / "raw.jsonl"
     jsonl.write_text("".join(json.dumps(row) + "\n" for row in FLAT["olympiadbench"]))
     verls = [{"prompt": [{"content": f"{text} Think."}], "extra_info": {"question": text}} for text in texts]
+    verls.append({"prompt": [{"content": "Which one?"}], "extra_info": {"question": ["of", "two"]}})
     (tmp_path / "verl.jsonl").write_text("".join(json.dumps(row) + "\n" for row in verls))
     built = tmp_path / "olympiadbench.parquet"
     excluded = {"parquet": published, "jsonl": jsonl, "built": built, "verl": tmp_path / "verl.jsonl"}[suffix]
@@ -124,7 +125,7 @@ def test_excluded_files_may_be_as_published(suffix: str, tmp_path: Path, capsys:
     train = build("dapo-math-17k-eng", write_rows(tmp_path / "d.parquet", rows), tmp_path, "--exclude", str(excluded))
     assert [row["extra_info"]["raw_problem"] for row in train] == ["Is that all?"]
     said = capsys.readouterr().out
-    assert f"{excluded}: {len(texts)} problems" in said
+    assert f"{excluded}: {len(texts) + (suffix == 'verl')} problems" in said
     assert "no problem of" not in said
     build("dapo-math-17k-eng", write_rows(tmp_path / "e.parquet", rows[-1:]), tmp_path, "--exclude", str(excluded))
     assert "note: no problem of dapo-math-17k-eng is in a file of --exclude" in capsys.readouterr().out
