@@ -42,7 +42,6 @@ def read_by_the_loss(run: RunConfig) -> Findings:
     rule = s.clip_scope or CLIP_SCOPES[0] if estimator == "differentiable" else clip
     by_response = s.loss_kl_scope == "response"
     user_estimator = bool(s.libraries) and s.estimator not in ADVANTAGES
-    in_verl = {} if s.loss in LOSSES else dict.fromkeys(("clip_low", "clip_high"), s.loss not in WITHOUT_BOUNDS)
     readers = {
         ("loss", "kl_scope"): {
             "clip_scope": estimator == "differentiable",
@@ -55,7 +54,7 @@ def read_by_the_loss(run: RunConfig) -> Findings:
         },
         ("loss",): {
             **dict.fromkeys(("tau_pos", "tau_neg"), s.loss == "sapo"),
-            **in_verl,
+            **dict.fromkeys(("clip_low", "clip_high"), s.loss not in WITHOUT_BOUNDS),
             "clip_c": s.loss in LOSSES or s.loss in WITH_C,
         },
         ("estimator",): {

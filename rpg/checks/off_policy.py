@@ -94,12 +94,11 @@ def kl_of_responses(run: RunConfig) -> Findings:
         yield s.error("kl_scope", wrong, "leave it out, or use reference=fixed")
     elif s.schedule != "sync" and pi_old_of(s) != "behavior":
         limit = s.weight_threshold if s.weight == "sequence" and not isinstance(s.weight_threshold, str) else 0
-        wrong = (
-            f"with {s.shown('schedule')}: other policies than pi_old sampled the tokens that the KL of a response sums"
-        )
-        uncut = f"{KEYS['weight']}=sequence with {KEYS['weight_threshold']}={UNCUT:g}"
         if not limit:
-            yield s.error("kl_scope", wrong, f"use pi_old=behavior, {uncut}, or rpg.kl_scope=token")
+            sampled = "other policies than pi_old sampled the tokens that the KL of a response sums"
+            uncut = f"{KEYS['weight']}=sequence with {KEYS['weight_threshold']}={UNCUT:g}"
+            remedy = f"use pi_old=behavior, {uncut}, or rpg.kl_scope=token"
+            yield s.error("kl_scope", f"with {s.shown('schedule')}: {sampled}", remedy)
         elif limit < UNCUT:
             wrong = f"cuts weights of responses, and so leaves the gradient of {s.shown('kl_scope')} biased"
             yield s.finding("weight_threshold", wrong, f"set it to {UNCUT:g}, or use pi_old=behavior", "warning")
