@@ -64,7 +64,7 @@ def read_by_the_loss(run: RunConfig) -> Findings:
         ("aggregation",): {"loss_scale": s.aggregation == "seq-mean-token-sum-norm"},
         ("kl_loss",): dict.fromkeys(("kl_loss_coef", "kl_loss_kind"), s.kl_loss),
         ("kl_in_reward",): dict.fromkeys(("kl_in_reward_coef", "kl_in_reward_kind"), s.kl_in_reward),
-        ("weight",): {"weight_threshold": s.weight is not None},
+        ("weight",): dict.fromkeys(("weight_threshold", "weight_mean_one"), s.weight is not None),
         ("rejection",): {"rejection_threshold": s.rejection is not None},
     }
     for reasons, reads in readers.items():
@@ -123,6 +123,8 @@ def reference(run: RunConfig) -> Findings:
             yield s.error(name, f"must be {wanted} {mode}")
         if s.reference != name and getattr(s, name) is not None:
             yield s.error(name, f"is not read {mode}", f"remove it, or use reference={name}")
+    if s.reference != "kl_target" and s.kl_ema != ROWS["kl_ema"].named:
+        yield s.error("kl_ema", f"is not read {mode}", "remove it, or use reference=kl_target")
     if s.lora_path and (s.reference != "old" or s.kl_loss or s.kl_in_reward):
         wrong = "with a KL to the initial policy: pi_ref would be the base model, and the run begins with this adapter"
         yield s.error("lora_path", wrong, "merge it into the model, or leave the KL out (an rpg method, dapo)")

@@ -263,7 +263,7 @@ class Settings:
     reference: Literal[REFERENCES] = at("rpg.reference.mode", named="old")  # type: ignore[valid-type]
     every_k: PositiveInt | None = at("rpg.reference.every_k")
     kl_target: PositiveFloat | None = at("rpg.reference.kl_target")
-    kl_ema: Decay = at("rpg.reference.kl_ema")
+    kl_ema: Decay = at("rpg.reference.kl_ema", named=0.9)
     ref_strategy: Literal["fsdp2", "fsdp"] = at(f"{REF}.strategy")
     ref_sequence_parallel: PositiveInt = at(f"{REF}.fsdp_config.ulysses_sequence_parallel_size")
     ref_sequence_parallel_old: PositiveInt = at(f"{REF}.ulysses_sequence_parallel_size")  # counts if above 1
@@ -285,6 +285,7 @@ class Settings:
         f"{CORRECTION}.rollout_is", measures=(EFFECTIVE_SAMPLE_SIZE,), named=None
     )
     weight_threshold: PositiveFloat | Bounds | None = at(f"{CORRECTION}.rollout_is_threshold", named=2.0)
+    weight_mean_one: bool = at(f"{CORRECTION}.rollout_is_batch_normalize", named=False)
     rejection: Line | None = at(f"{CORRECTION}.rollout_rs")
     rejection_threshold: PositiveFloat | Thresholds | None = at(f"{CORRECTION}.rollout_rs_threshold")
     keeps_log_probs: bool = at(f"{ROLLOUT}.calculate_log_probs")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rpg.logged import is_validation
 from rpg.results.formats import FORMATS, default
-from rpg.results.messages import exit_code, show_notes
+from rpg.results.messages import ResultsError, exit_code, show_notes
 from rpg.results.runs import load_runs, or_checkpoints
 from rpg.results.table import build_table, paper_table
 
@@ -24,5 +24,7 @@ def run(args: argparse.Namespace) -> int:
     paper = None if args.paper is None else paper_table(args.paper)
     alone = paper if not args.runs else None
     table = alone or build_table(*load_runs(or_checkpoints(args.runs), is_validation), paper)
+    if not table.benchmarks:
+        raise ResultsError("; ".join(["none of the runs logged an accuracy", *(note.text for note in table.notes)]))
     print(FORMATS[args.format](table), end="")
     return show_notes(table.notes) if args.format == "csv" else exit_code(table.notes)  # CSV cannot hold notes

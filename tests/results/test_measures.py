@@ -110,6 +110,8 @@ def test_a_run_whose_reward_function_returned_no_acc_is_noted(tmp_path, capsys):
     assert main(["table", str(tmp_path)]) == 1
     said = "own: no accuracy of mine: the reward function returned no acc, so verl logged the score"
     assert said in capsys.readouterr().out
+    assert main(["table", str(tmp_path / "own")]) == 2
+    assert f"none of the runs logged an accuracy; {said}" in capsys.readouterr().err
     assert main(["compare", str(tmp_path / "own"), str(tmp_path / "other")]) == 1
     assert said in capsys.readouterr().err
 
