@@ -51,7 +51,7 @@ def _is_same(answer: str, truth: str, integers_only: bool) -> bool:
         return DECIMAL.fullmatch(value) is not None and decimal(value) == as_number(truth)
     number, truth_number = as_number(answer), as_number(truth)
     if number is not None and truth_number is not None:  # the fast path for most answers of the integer sets
-        return numbers_match(number, truth_number, "." in answer or "." in truth)
+        return numbers_match(number, truth_number, ("." in answer) != ("." in truth))
     if compact(answer) == compact(truth):
         return True
     from rpg.rewards.verified.equality import same  # imports mpmath, which integer sets do not need

@@ -101,7 +101,8 @@ def _same_coordinates(named: Items, point: Items) -> bool:
     values = {item.sides[0]: read(item.sides[1]) for item in named.items if is_assignment(item)}
     if not len(values) == len(named.items) == len(point.items):
         return False
-    return all(same(values[name], item) for name, item in zip(sorted(values), point.items, strict=True))
+    names = sorted(values, key=lambda name: name.lstrip("\\"))
+    return all(same(values[name], item) for name, item in zip(names, point.items, strict=True))
 
 
 def same_relation(answer: Structure, truth: Structure) -> bool:
@@ -129,14 +130,14 @@ def states_value(answer: Relation, name: str) -> bool:
 def stated_values(relation: Relation) -> list[str]:
     """Return what an equation says the answer is: "27 + 48 = 75" says 75, "x = \\sqrt{2} \\approx 1.414" either.
 
-    [] if its sides contradict each other, or if it is not an equation.
+    [] if its sides contradict each other, if it is not an equation, or is to be solved: 2x - 6 = 0.
     """
     sides, signs = list(relation.sides), relation.signs
     if not {"=", "\\approx"}.issuperset(signs) or "" in sides:
         return []
     if len(sides) == 2 and is_name(sides[1]) and not is_name(sides[0]):
         sides.reverse()  # 3 = x
-    if not all(_is_plain(side) for side in sides[:-1]):
+    if (sides[1:] == ["0"] and _is_polynomial(sides[0])) or not all(_is_plain(side) for side in sides[:-1]):
         return []
     for sign, (left, right) in zip(signs, itertools.pairwise(sides), strict=True):
         if sign == "=" and not names_value(left) and _differ(left, right):
@@ -164,6 +165,15 @@ def _is_plain(text: str) -> bool:
         return bool(read_formula(text))
     except Unreadable:
         return not re.search("[0-9]", text)
+
+
+def _is_polynomial(text: str) -> bool:
+    """Return whether this is a sum with one variable."""
+    try:
+        tree = read_formula(text)
+    except Unreadable:
+        return False
+    return tree.op == "add" and len(variables(tree)) == 1
 
 
 def _differ(left: str, right: str) -> bool:

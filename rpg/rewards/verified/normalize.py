@@ -60,10 +60,11 @@ SYNONYMS = {
 NO_SPACE = re.compile(r",\\!|(?<!\\)\\!|\{,\}|\\allowbreak|\\[hv]?phantom\s*\{[^{}]*\}|\\(?:left|right)\.")
 TWICE_ESCAPED = re.compile(r"\\(?=\\[A-Za-z]{2})|\\n(?![A-Za-z])")  # \\frac and \n, as in JSON
 THIN_SPACE = re.compile(r"(?<!\\)\\[,;: ]|(?!^)~|\\q?quad")  # "~33" is about 33
-EMPHASIS = re.compile(r"\*\*([^*]+)\*\*")
+EMPHASIS = re.compile(r"(?<![\w)}])\*\*([^*]+)\*\*(?![\w(])")  # no power
 MONEY = re.compile(r"^([-+]?)\$(?=[0-9.])")
-OVER = re.compile(r"\{([^{}]*)\\over(?![a-z])([^{}]*)\}")
-PLAIN_ROOT = re.compile(r"(?<![\\A-Za-z])sqrt\s*\(([^()]*)\)")
+OVER = re.compile(r"\{([^{}]*)\\(over|choose)(?![a-z])([^{}]*)\}")
+UNBRACED = re.compile(r"\\(sqrt(?:\[[0-9]+\])?|mathbb|pmod)\s*([A-Z]|[0-9]+(?:\.[0-9]+)?)")  # √13 is not √1 3
+PLAIN_ROOT = re.compile(r"(?<![\\A-Za-z])sqrt(?=\s*[({])")
 PLAIN_WORDS = "pi|theta|alpha|beta|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|ln|log|exp|infinity|inf"
 PLAIN_COMMAND = re.compile(rf"(?<![\\A-Za-z{{])({PLAIN_WORDS})(?![A-Za-z])")
 SIGNED_INFINITY = re.compile(r"(^|[(\[,{=<>]\s*|\\[lg]e\s*|\\to\s*)\+\s*(?=\\infty)")
@@ -83,7 +84,8 @@ TRAIL = re.compile(
 DOUBT = re.compile(
     r"\b(?:no|not|\w+n't|never|neither|nor|either|cannot|unless|if|except|than|least|most|about|around|maybe|"
     r"perhaps|possibly|probably|might|may|could|wrong|incorrect|false|or|and|but|between|approximately|roughly|"
-    r"nearly|almost|other|what|which|whether|unknown|guess|impossible|minus|plus|without|half|twice)\b",
+    r"nearly|almost|other|what|which|whether|unknown|guess|impossible|minus|plus|without|half|twice|suppose|assume|"
+    r"claims?)\b",
     re.IGNORECASE,
 )
 
@@ -99,8 +101,9 @@ def normalize(text: str) -> str:
     text = COMMAND.sub(_synonym, text)
     text = WRAPPED.sub(_as_text, text)
     text = strip_ends(strip_sentence(strip_ends(text)))
-    text = OVER.sub(r"\\frac{\1}{\2}", text)
-    text = PLAIN_ROOT.sub(r"\\sqrt{\1}", text)
+    text = OVER.sub(lambda match: f"\\{'frac' if match[2] == 'over' else 'binom'}{{{match[1]}}}{{{match[3]}}}", text)
+    text = UNBRACED.sub(r"\\\1{\2}", PLAIN_ROOT.sub(r"\\sqrt", text))
+    text = re.sub(r"\.{3,}", r"\\ldots ", text)
     text = PLAIN_COMMAND.sub(_as_command, text)
     text = SCALE.sub(lambda match: f" \\cdot 10^{{{SCALES[match[1]]}}} ", text)
     text = SIGNED_INFINITY.sub(r"\1", text)

@@ -40,11 +40,12 @@ BRACKETED_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(matrix|array|smallmatrix)\}.*
 EITHER_SIGN = re.compile(r"\\(?:pm|mp)(?![A-Za-z])")
 RULE = re.compile(r"[|:]")
 MEMBER = re.compile(r"\\in(?![a-z])")
+ANY_INTEGER = re.compile(r"[a-z] ?\\in ?\\mathbb\{Z\}")  # after \frac{\pi}{4} + k\pi
 NOTHING = re.compile(
     r"none|no (?:(?:real|integer|such|possible) )?(?:solutions?|roots?|values?|numbers?|integers?)(?: exists?)?|"
     r"(?:the )?empty set|\\emptyset|\\\{ *\\\}|\{\}"
 )
-REALS = frozenset(("\\mathbb{R}", "\\mathbf{R}", "all real numbers", "all reals", "all real number", "all real values"))
+REALS = frozenset(("\\mathbb{R}", "all real numbers", "all reals", "all real number", "all real values"))
 
 
 class Items(NamedTuple):
@@ -151,6 +152,8 @@ def read(text: str) -> Structure:
     parts, separators = split(text, SEPARATOR if LIST_COMMA.search(text) else NO_THOUSANDS)
     if separators:
         parts = [part for part in parts if part]
+        values = [part for part in parts if not ANY_INTEGER.fullmatch(part)]
+        parts = values if values and not any(map(is_region, map(read, values))) else parts
         return _read_list(parts, separators) if parts else text
     if len(EITHER_SIGN.findall(text)) == 1:
         signs = (" ".join(EITHER_SIGN.sub(sign, text).split()) for sign in "+-")

@@ -24,7 +24,8 @@ PREFIXES = {"k": 3, "M": 6, "G": 9, "T": 12, "d": -1, "c": -2, "m": -3, "u": -6,
 PREFIX_NAMES = {"kilo": 3, "mega": 6, "giga": 9, "centi": -2, "milli": -3, "micro": -6, "nano": -9}
 # words ending in s that are not counted things: "33 plus", "33 is", "33 thousands"
 NO_NOUNS = """plus minus less this does thus always perhaps unless besides across thousands hundreds millions billions
-tens dozens halves thirds quarters fifths sixths sevenths eighths ninths tenths hundredths thousandths others guesses"""
+tens dozens halves thirds quarters fifths sixths sevenths eighths ninths tenths hundredths thousandths others guesses
+elevenths twelfths sixteenths twentieths trillions lakhs crores factorials fails"""
 NOUN_LEADS = "distinct different possible total positive real ordered such whole prime unique"
 AREAS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 AFTER = {"squared": 2, "cubed": 3}

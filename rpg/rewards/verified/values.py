@@ -3,6 +3,7 @@
 import re
 from fractions import Fraction
 from functools import lru_cache
+from operator import mul
 from typing import NamedTuple
 
 from rpg.rewards.verified.formula import as_number
@@ -10,8 +11,13 @@ from rpg.rewards.verified.units import Unit, read_unit
 
 MEANINGLESS_SPACE = re.compile(r"(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[0-9])\s+(?=[A-Za-z])")
 WORDS = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*")
+THREE_LETTERS = re.compile(r"[^\W\d_]{3}")  # a-b-c is a formula
 TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
-MONTH = re.compile(r"\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b", re.IGNORECASE)
+MONTH = re.compile(
+    r"\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
+    r"nov(?:ember)?|dec(?:ember)?)\b",
+    re.IGNORECASE,
+)
 HALF_OF_DAY = r"\s*[ap]\.?\s?m\.?"
 DATE_OR_CLOCK = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}/[0-9]{1,2}/[0-9]{2,4}|"
@@ -38,6 +44,7 @@ NEXT_QUANTITY = re.compile(r"(?<=[A-Za-z'}])\s+(?=[0-9])")
 ARTICLE = re.compile(r"(?:the|an?) (?=[a-z]{2})")
 ANGLE = read_unit("degree")
 PERCENT = read_unit("percent")
+PRIMES = (read_unit("arcmin"), read_unit("arcsec"))
 FUNCTION = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")  # the angle of \sin 30^\circ is not the answer
 SYNONYMS = {
     **dict.fromkeys(("limit does not exist", "dne", "doesn't exist", "no limit"), "does not exist"),
@@ -69,7 +76,7 @@ def words(text: str) -> str:
     if MONTH.search(plain) and re.search("[0-9]", plain):
         parts = re.findall(r"[a-z]+|[0-9]+", re.sub(r"(?<=[0-9])(?:st|nd|rd|th)\b", "", plain.lower()))
         return " ".join(sorted(part[:3] if part.isalpha() else part for part in parts))
-    if not WORDS.fullmatch(plain) or (sum(map(str.isalpha, plain)) < 3 and plain.casefold() != "no"):
+    if not WORDS.fullmatch(plain) or not (THREE_LETTERS.search(plain) or plain.casefold() == "no"):
         return ""
     plain = ARTICLE.sub("", plain.casefold().replace(".", "").replace("-", " "))
     return SYNONYMS.get(plain, plain)
@@ -111,11 +118,12 @@ def _same_quantity(answer: Quantity, truth: Quantity) -> bool:
 def same_number(answer: str, truth: str, scale: Fraction = Fraction(1)) -> bool:
     """Return whether `scale` times the number or formula `answer` equals `truth`.
 
-    Equality is exact, except for one part in a million between a decimal and a fraction or a number converted between
-    units. A decimal never equals an irrational number: 3.14159 is not \\pi.
+    Equality is exact, except for one part in a million between a decimal and a fraction or formula, or a number
+    converted between units. A decimal never equals an irrational number: 3.14159 is not \\pi.
     """
     answer_number, truth_number = as_number(answer), as_number(truth)
-    is_rounded = bool(DECIMAL_POINT.search(answer) or DECIMAL_POINT.search(truth)) or scale.denominator > 10**6
+    of_decimals = sum(map(bool, map(DECIMAL_POINT.search, (answer, truth))))
+    is_rounded = of_decimals == 1 or scale.denominator > 10**6
     if answer_number is not None and truth_number is not None:
         return numbers_match(answer_number * scale, truth_number, is_rounded)
     if not any(map(str.isalnum, answer)) or answer == truth == "":
@@ -135,10 +143,10 @@ def same_number(answer: str, truth: str, scale: Fraction = Fraction(1)) -> bool:
 
 
 def numbers_match(answer: Fraction, truth: Fraction, is_rounded: bool) -> bool:
-    """Return exact equality; one part in a million is allowed for a decimal that is not an integer."""
+    """Return exact equality; one part in a million is allowed if one is rounded and neither an integer."""
     if answer == truth:
         return True
-    return is_rounded and truth.denominator != 1 and abs(answer - truth) <= abs(truth) / 10**6
+    return is_rounded and answer.denominator != 1 != truth.denominator and abs(answer - truth) <= abs(truth) / 10**6
 
 
 def _same_ratio(answer: str, truth: str) -> bool:
@@ -158,6 +166,8 @@ def as_based(text: str) -> tuple[str, int] | None:
     if not match:
         return None
     base = BASES.index(match[2]) + 2 if match[2] in BASES else int(match[2])
+    if any(int(digit, 16) >= base for digit in match[1]):
+        return None  # a_2
     return match[1].upper().lstrip("0"), base
 
 
@@ -186,20 +196,18 @@ def quantity(text: str) -> Quantity:
             continue
         if LONE_LETTER.fullmatch(ending.strip()) and (ending[0] != " " or as_number(value) is None):
             continue
+        if unit in PRIMES and as_number(value) is None:  # f'
+            continue
         return Quantity(value, unit)
     return Quantity(text)
 
 
 def _total(parts: list[str]) -> Quantity | None:
-    """Add quantities such as 2 hours 30 minutes, in the unit of the first part."""
+    """Add quantities such as 2 hours 30 minutes, each of a smaller unit, in that of the first."""
     quantities = [quantity(part) for part in parts]
     first = quantities[0].unit
-    if first is None:
+    amounts = [number for part in quantities if (number := as_number(part.value)) is not None and number >= 0]
+    scales = [part.unit.scale for part in quantities if part.unit and first and part.unit.powers == first.powers]
+    if not len(amounts) == len(scales) == len(parts) or scales != sorted({*scales}, reverse=True):
         return None
-    total = Fraction(0)
-    for part in quantities:
-        number = as_number(part.value)
-        if number is None or number < 0 or part.unit is None or part.unit.powers != first.powers:
-            return None
-        total += number * part.unit.scale / first.scale
-    return Quantity(str(total), first)
+    return Quantity(str(sum(map(mul, amounts, scales), Fraction(0)) / scales[0]), first)
