@@ -5,7 +5,6 @@ which does the work and returns the exit code.
 """
 
 import argparse
-import difflib
 import importlib
 import io
 import os
@@ -17,7 +16,7 @@ from types import ModuleType
 
 import shtab
 
-from rpg.diagnostics import UserError, printable
+from rpg.diagnostics import UserError, did_you_mean, printable
 from rpg.verl_plugin import version
 
 COMMANDS = {  # name: package, what it does, an example
@@ -93,8 +92,8 @@ def _main(argv: list[str]) -> int:
         print(f"rpg {argv[0]}: {RETIRED[argv[0]]}", file=sys.stderr)
         return 2
     if not argv[0].startswith("-") and argv[0] not in COMMANDS:
-        near = difflib.get_close_matches(argv[0], COMMANDS, n=1)
-        parser.error(f"unknown command {argv[0]!r}" + (f"; did you mean {near[0]!r}?" if near else "; see rpg --help"))
+        near = did_you_mean(argv[0], COMMANDS) or "see rpg --help"
+        parser.error(f"unknown command {argv[0]!r}; {near}")
     if argv[0].startswith("-") and not any(argv[0].startswith(option) for option in parser._option_string_actions):
         parser.error(_unknown(argv[0], parser))
     for before, text in pairwise(argv):
@@ -121,7 +120,9 @@ def _main(argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except (UserError, OSError) as error:
-        print(f"rpg {args.command}: {printable(str(error))}", file=sys.stderr)
+        lines = map(printable, str(error).split("\n"))  # a line for each reason of Refused
+        print(f"rpg {args.command}: ", end="", file=sys.stderr)
+        print(*lines, sep="\n", file=sys.stderr)
         return 2
 
 
@@ -131,8 +132,8 @@ def _unknown(option: str, parser: argparse.ArgumentParser) -> str:
 
         if meant := KNOWN_AS.get(option.lstrip("-").replace("-", "_")):
             return f"unknown option {option}; as an override: {KEYS[meant]}=VALUE"
-    near = difflib.get_close_matches(option, parser._option_string_actions, n=1)
-    return f"unknown option {option}" + (f"; did you mean {near[0]}?" if near else "")
+    near = did_you_mean(option, parser._option_string_actions)
+    return f"unknown option {option}" + (f"; {near}" if near else "")
 
 
 if __name__ == "__main__":

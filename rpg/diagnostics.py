@@ -1,5 +1,6 @@
 """What a check finds on rows, settings and machine, how it is shown, and the refusal of a run."""
 
+import difflib
 import json
 import shutil
 import sys
@@ -84,6 +85,12 @@ def fitted(lines: Iterable[str], indent: int, stream: TextIO | None = None) -> I
 def printable(text: str) -> str:
     """Return the text in one line, with unprintable characters as Python escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return "did you mean X?" for the nearest known name, or "" if none is as similar as `cutoff`."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 Findings = Iterator[Diagnostic]

@@ -14,7 +14,6 @@ from rpg import cli
 from rpg.checks import doctor
 from rpg.checks.preflight import CHECKS, name_of
 from rpg.objectives.proofs import verify_command
-from rpg.registry import recipe
 from rpg.registry.list_command import cells, columns
 from rpg.registry.scripts import listed
 
@@ -59,7 +58,7 @@ def test_list_in_a_terminal(height):
     assert header.split()[0] == "name"
     assert (lines[-1] == header) == (height == 20)
     names = [line.split()[0] for line in lines if line and line != header and not line.startswith("cpu: ")]
-    assert sorted(names) == sorted(name for name, path in recipe.paths().items() if path.parent.name == "cpu")
+    assert sorted(names) == sorted(text for text, name in listed().items() if name.size == "cpu")
 
 
 def test_every_name_of_the_list_fits_eighty_columns():
@@ -80,7 +79,7 @@ def test_every_name_of_the_list_fits_eighty_columns():
         ),
         (["plan", "grpo_7b", "--gpu", "3090"], "3090 is not among h100, "),
         (["--versoin"], "rpg: error: unknown option --versoin; did you mean --version?"),
-        (["tabel"], "unknown command 'tabel'; did you mean 'table'?"),
+        (["tabel"], "unknown command 'tabel'; did you mean table?"),
         (["list", "x"], "rpg list: error: unrecognized arguments: x"),
         (["data", "build", "--form", "a.csv"], "rpg data build: error: unknown option --form; did you mean --from?"),
         (["eval", "grpo_cpu", "--reward", ""], "the argument after --reward is empty; give a value"),

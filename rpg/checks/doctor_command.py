@@ -16,9 +16,6 @@ from rpg.diagnostics import MARKS, BadSetting, fitted
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg doctor`."""
     parser.add_argument("script", nargs="?", help="a launch script, by name or path")
-    parser.add_argument(
-        "overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, as for the script"
-    )
     flags.configure(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="also list the checks that passed or were not run")
     parser.add_argument("--list", action="store_true", help="list the checks of a run with their rules, and exit")

@@ -2,8 +2,8 @@
 
 from rpg.checks.settings import has_reference_model
 from rpg.config.keys import KEYS, ROWS
-from rpg.config.run_config import RunConfig, did_you_mean
-from rpg.diagnostics import Findings
+from rpg.config.run_config import RunConfig
+from rpg.diagnostics import Findings, did_you_mean
 from rpg.names import ADVANTAGES, CLIP_SCOPES, DIVERGENCES, KL_SCOPES, LOSSES, MOVING_REFERENCES, RHO_BOUND
 from rpg.registry.methods import BOUNDS
 

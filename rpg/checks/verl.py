@@ -16,9 +16,9 @@ from pydantic import TypeAdapter
 
 from rpg.checks.settings import SEPARATE
 from rpg.config.keys import ACTOR, KEYS, RANGES, ROLLOUT, STRICT
-from rpg.config.run_config import RunConfig, did_you_mean, faults, is_read, verl_defaults
+from rpg.config.run_config import RunConfig, faults, is_read, verl_defaults
 from rpg.config.user_code import SOCKETS
-from rpg.diagnostics import ABSENT, Diagnostic, Findings
+from rpg.diagnostics import ABSENT, Diagnostic, Findings, did_you_mean
 
 STANDALONE = 2  # CPUs of a GPU's bundle in verl's RolloutReplica.init_standalone
 

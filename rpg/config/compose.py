@@ -19,9 +19,9 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rpg import secrets
 from rpg.config import resolvers
 from rpg.config.keys import KEYS, KNOWN_AS, ROWS
-from rpg.config.run_config import RunConfig, did_you_mean
+from rpg.config.run_config import RunConfig
 from rpg.config.user_code import is_ours, library_settings, reward_settings
-from rpg.diagnostics import ABSENT, BadSetting, Refused, shown
+from rpg.diagnostics import ABSENT, BadSetting, Refused, did_you_mean, shown
 from rpg.dotted import leaves
 from rpg.overrides import check_text, in_shell, key_of, override
 from rpg.registry import scripts

@@ -1,4 +1,4 @@
-"""The flags for a run's files that `rpg train`, `rpg doctor` and `rpg plan` share."""
+"""The overrides, and the flags for a run's files, that `rpg train`, `rpg doctor` and `rpg plan` share."""
 
 import argparse
 import os
@@ -11,7 +11,9 @@ VARIABLES = {"model": "MODEL_PATH", "train": "TRAIN_FILE", "test": "TEST_FILE"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
+    """Add the overrides and the flags."""
+    about = "Hydra overrides, as for the script"
+    parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help=about)
     parser.add_argument("--model", metavar="M", help="model directory or hub name (MODEL_PATH)")
     parser.add_argument("--train", metavar="FILE", help="parquet file, or [a,b] (TRAIN_FILE)")
     parser.add_argument("--test", metavar="FILE", help="parquet file, or [a,b] (TEST_FILE)")

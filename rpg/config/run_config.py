@@ -4,10 +4,9 @@ Its constructor checks types and ranges, so that an invalid one cannot exist. Do
 """
 
 import copy
-import difflib
 import importlib.util
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from rpg.config.keys import KEYS, RANGES, RAY, STRICT, Loggers, Settings
-from rpg.diagnostics import ABSENT, Diagnostic, Refused
+from rpg.diagnostics import ABSENT, Diagnostic, Refused, did_you_mean
 from rpg.dotted import value_at
 from rpg.files.integrity import Choice, newest_complete
 
@@ -140,12 +139,6 @@ def verl_defaults() -> dict[str, Any]:
             OmegaConf.update(made, key, "???", force_add=True)
     # the generated file lacks the key that chose the groups
     return {"model_engine": "dp", **OmegaConf.to_container(made)}  # type: ignore[dict-item]
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return "did you mean X?" for the nearest known name, or ""."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {near[0]}?" if near else ""
 
 
 def faults(adapter: TypeAdapter[Any], key: str, value: Any) -> Iterator[Diagnostic]:

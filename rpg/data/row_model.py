@@ -1,7 +1,6 @@
 """A pydantic model of one row, and its errors as diagnostics."""
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, ValidationInfo
@@ -9,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from rpg.data.published import NOT_ENGLISH, is_few_shot, problem_text
 from rpg.data.template import PREFIX, is_templated, strip_prompt
-from rpg.diagnostics import ABSENT, Diagnostic, Level
+from rpg.diagnostics import ABSENT, Diagnostic, Level, did_you_mean
 from rpg.registry.datasets import OF_SPELLING, is_gym, of_source
 from rpg.rewards import release
 from rpg.rewards.extract import ANSWER_MARK, BOX, MAX_ANSWER_CHARS
@@ -85,8 +84,7 @@ def score_remedy(data_source: str) -> str:
     """Return what to do about a data_source without a rule."""
     if is_gym(data_source):
         return f"the library scores it: give --reward {GYM_REWARD}"
-    near = get_close_matches(data_source.strip(), OF_SPELLING, n=1, cutoff=0.75)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    hint = f"{near} " if (near := did_you_mean(data_source.strip(), OF_SPELLING, 0.75)) else ""
     return (
         f"{hint}give --reward FILE, as to rpg train, if your own function scores it, or build the file with "
         "--data-source MATH or gsm8k; rpg.rewards.KNOWN_DATA_SOURCES lists the rules"

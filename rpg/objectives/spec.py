@@ -79,7 +79,8 @@ class LossSpec:
             ValueError: the name is unknown (the message holds the nearest one) or a setting is invalid.
         """
         if name not in LOSSES:
-            raise ValueError(unknown_name_message(name))
+            nearest = difflib.get_close_matches(name, LOSSES, n=1, cutoff=0.0)[0]
+            raise ValueError(f"unknown loss name {name!r}; did you mean {nearest!r}? Known names: {', '.join(LOSSES)}")
         divergence, estimator, clip = LOSSES[name]
         return cls(divergence, estimator, clip, **settings)
 
@@ -109,12 +110,6 @@ class LossSpec:
         if self.estimator == "differentiable":
             return self.clip_scope
         return self.clip_branch if self.clip == "ppo" else self.clip
-
-
-def unknown_name_message(name: str) -> str:
-    """What to tell someone who asked for a loss that does not exist."""
-    nearest = difflib.get_close_matches(name, LOSSES, n=1, cutoff=0.0)[0]
-    return f"unknown loss name {name!r}; did you mean {nearest!r}? Known names: {', '.join(LOSSES)}"
 
 
 def _require_choice(field: str, value: Any, choices: tuple[str, ...]) -> None:

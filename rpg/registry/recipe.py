@@ -4,21 +4,16 @@
 another name with method=. Without it the defaults would be trained under a misspelt name.
 """
 
-import difflib
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpg.diagnostics import UserError
+from rpg.diagnostics import UserError, did_you_mean
 from rpg.registry import scripts
 
 RECIPE = Path(__file__).parents[1] / "recipe"  # in a checkout a link to recipe/rpg
 SIZES = tuple(scripts.PARTS)
-
-
-class UnknownScript(UserError):
-    """No run has this name; the message has the nearest one."""
 
 
 @dataclass(frozen=True)
@@ -54,26 +49,21 @@ def home() -> Path:
     return Path(os.environ["RPG_HOME"]) if "RPG_HOME" in os.environ else checkout() or Path.cwd()
 
 
-def paths() -> dict[str, Path]:
-    """Return every launch script of the recipe by its name."""
-    with_script = {text: name.size for text, name in scripts.listed().items() if name.size in scripts.FOLDERS}
-    return {text: RECIPE / size / f"run_{text}.sh" for text, size in with_script.items()}
-
-
 def find(script: str | Path) -> Script:
     """Return the script of this name (`dapo_7b`, `run_dapo_7b.sh`) or path (`7b/run_dapo_7b.sh`).
 
-    Raises UnknownScript.
+    Raises UserError with the nearest name.
     """
     path, known = Path(script), scripts.listed()
     name = path.name.removeprefix("run_").removesuffix(".sh")
     if name in known and path.parent.name in ("", *SIZES):
-        return Script(name, paths().get(name), tuple(scripts.overrides(known[name])))
+        size = known[name].size
+        launcher = RECIPE / size / f"run_{name}.sh" if size in scripts.FOLDERS else None
+        return Script(name, launcher, tuple(scripts.overrides(known[name])))
     if path.is_file():
-        raise UnknownScript(f"{script}: is not a script of recipe/rpg; start your own script with bash")
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.3)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise UnknownScript(f"{script}: no run has this name; `rpg list` prints all{hint}")
+        raise UserError(f"{script}: is not a script of recipe/rpg; start your own script with bash")
+    hint = f"; {near}" if (near := did_you_mean(name, known, 0.3)) else ""
+    raise UserError(f"{script}: no run has this name; `rpg list` prints all{hint}")
 
 
 if __name__ == "__main__":

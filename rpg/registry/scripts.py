@@ -11,13 +11,13 @@ MODEL is one of SMALL, the models for one GPU.
 All names are enumerated, so a name is looked up, not parsed.
 """
 
-import difflib
 import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rpg.diagnostics import did_you_mean
 from rpg.names import DIVERGENCES
 from rpg.registry.methods import BETAS, FIGURES, IN_4B, METHODS, TABLES, Method
 
@@ -169,8 +169,7 @@ def names() -> dict[str, ScriptName]:
 def parse(text: str) -> ScriptName:
     """Return the parts of a name. Raises UnknownName if the grammar lacks it."""
     if text not in names():
-        nearest = difflib.get_close_matches(text, names(), n=1, cutoff=0.0)[0]
-        raise UnknownName(f"{text!r} is not a script name of recipe/rpg/README.md; the nearest is {nearest!r}")
+        raise UnknownName(f"{text}: no script name of recipe/rpg/README.md; {did_you_mean(text, names(), 0.0)}")
     return names()[text]
 
 
@@ -215,14 +214,14 @@ def _fits(name: ScriptName, label: str, table: int | str, size: str | None) -> b
     return all(getattr(name, field) == value for field, value in wanted.items())
 
 
-def table_script(label: str, table: int | str, size: str | None = None) -> str:
-    """Return the script of a row in a table or figure of the paper, such as 4b/run_grpo_4b_2k.sh; cpu: its toy run.
+def name_in_table(label: str, table: int | str, size: str | None = None) -> str:
+    """Return the name of the run of a row in a table or figure of the paper, such as grpo_4b_2k; cpu: its toy run.
 
-    Raises KeyError for a label or table without scripts.
+    Raises KeyError for a label or table without runs.
     """
     for text, name in listed().items():
         if _fits(name, label, table, size):
-            return f"{name.size}/run_{text}.sh"
+            return text
     raise KeyError(f"{table}: no script of {label}")
 
 

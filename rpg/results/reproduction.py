@@ -57,7 +57,7 @@ class PlannedRun:
     """
 
     row: Row
-    script: Path
+    script: recipe.Script
     name: str
     directory: Path
     config: dict[str, Any]
@@ -86,7 +86,7 @@ class PlannedRun:
         """
         last = (self.directory / f"global_step_{self.steps}").is_dir()
         overrides = [*self.overrides, f"{KEYS['val_before_train']}=true"] if last else self.overrides
-        return ["bash", str(self.script), override(DIRECTORY, self.directory), *overrides]
+        return [*self.script.command, override(DIRECTORY, self.directory), *overrides]
 
 
 def plan_runs(
@@ -109,11 +109,12 @@ def plan_runs(
     if files := [f"${{rpg.data_dir}}/{file}" for file in validation_files(benchmarks)]:
         common.append(f"{KEYS['val_files']}=[{','.join(files)}]")
     common += more
+    named = {row: recipe.find(row.name(profile)) for row in rows}
     configs: dict[Row, dict[str, Any]] = {}
     refused: dict[str, str] = {}
     for row in rows:
         try:
-            configs[row] = of_script(recipe.find(row.script(profile)), common).copy()
+            configs[row] = of_script(named[row], common).copy()
         except ValueError as error:
             refused[row.method] = str(error)
     planned: list[PlannedRun] = []
@@ -124,7 +125,7 @@ def plan_runs(
             for key, value in {**dict.fromkeys(SEEDS, seed), NAME: name, DIRECTORY: str(directory)}.items():
                 put(config, key, value)
             own = [override(NAME, name), *(f"{key}={seed}" for key in SEEDS)]
-            planned.append(PlannedRun(row, row.script(profile), name, directory, config, (*common, *own)))
+            planned.append(PlannedRun(row, named[row], name, directory, config, (*common, *own)))
     return planned, refused
 
 

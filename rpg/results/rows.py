@@ -1,13 +1,11 @@
 """The rows of the paper's tables of results, and the lines of its figures of ablations, with their launch scripts."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-from rpg.config.run_config import did_you_mean
-from rpg.registry import recipe
+from rpg.diagnostics import did_you_mean
 from rpg.registry.methods import FIGURES, ROWS, TABLES
-from rpg.registry.scripts import table_script
+from rpg.registry.scripts import name_in_table
 from rpg.results.messages import ResultsError
 from rpg.results.table import Table, paper_table
 
@@ -22,13 +20,9 @@ class Row:
     method: str
     printed: bool
 
-    def script(self, profile: Profile = "gpu") -> Path:
-        """Return the launch script, for GPUs or the toy task."""
-        return recipe.RECIPE / table_script(self.method, self.table, profile)
-
     def name(self, profile: Profile = "gpu") -> str:
-        """Return the launch script's name of the run."""
-        return self.script(profile).stem.removeprefix("run_")
+        """Return the name of the run, for GPUs or the toy task."""
+        return name_in_table(self.method, self.table, profile)
 
 
 def title(table: int | str) -> str:

@@ -19,9 +19,6 @@ GPUS = {"h100": 80, "h200": 141, "a100": 80, "a100-40": 40, "l40s": 48, "a6000":
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plan`."""
     parser.add_argument("script", metavar="NAME", help="a name of `rpg list`, or the path of its script")
-    parser.add_argument(
-        "overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, as for the script"
-    )
     flags.configure(parser)
     gpu = parser.add_mutually_exclusive_group()
     gpu.add_argument("--gpu", type=known_gpu, choices=list(GPUS), default="h100", help="default: h100")

@@ -17,9 +17,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"Groups that an override may choose:\n{groups}"
     )
     parser.add_argument("script", metavar="NAME", help="a script of recipe/rpg, e.g. rpg_7b_urkl1e-4_rf, or its path")
-    parser.add_argument(
-        "overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, as for the script"
-    )
     flags.configure(parser)
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from rpg.config.compose import of_script
 from rpg.config.keys import KEYS
-from rpg.diagnostics import BadSetting, Refused
+from rpg.diagnostics import BadSetting
 from rpg.overrides import check_text, override
 from rpg.registry import recipe
 from rpg.run.processes import brief, call
@@ -34,19 +34,18 @@ def run(args: argparse.Namespace) -> int:
     """
     console, began, demo = Console(), time.monotonic(), DEMOS[args.model]
     directory: Path = (args.dir or recipe.home() / "runs" / demo.folder).resolve()  # where model and dataset look
-    try:
-        check_text("--dir", str(directory))
-        check_overrides(args.overrides)
-        if args.prepare_only and args.overrides:
-            raise BadSetting(f"{args.overrides[0]}: is for the run, and --prepare-only starts none; leave it out")
-        of_script(recipe.find(demo.script), [*demo.settings, *args.overrides])
-        directory.mkdir(parents=True, exist_ok=True)
-    except (BadSetting, Refused, OSError) as error:
-        return _fail(error, 2)
+    check_text("--dir", str(directory))
+    check_overrides(args.overrides)
+    if args.prepare_only and args.overrides:
+        raise BadSetting(f"{args.overrides[0]}: is for the run, and --prepare-only starts none; leave it out")
+    script = recipe.find(demo.script)
+    of_script(script, [*demo.settings, *args.overrides])
+    directory.mkdir(parents=True, exist_ok=True)
     try:
         demo.prepare(directory, console)
     except (OSError, RuntimeError) as error:
-        return _fail(error, 1)
+        print(f"rpg demo: {error}", file=sys.stderr)
+        return 1
     if args.prepare_only:
         console.print(f"model and data: {directory}", soft_wrap=True)
         return 0
@@ -59,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         override(KEYS["train_files"], directory / f"{demo.task}_train.parquet"),
         override(KEYS["val_files"], directory / f"{demo.task}_test.parquet"),
     ]
-    code = call(["bash", str(recipe.paths()[demo.script]), *settings, *demo.settings, *args.overrides])
+    code = call([*script.command, *settings, *demo.settings, *args.overrides])
     if code or dry_run():
         return code
     metrics = run_dir / "metrics.jsonl"
@@ -86,8 +85,3 @@ def run(args: argparse.Namespace) -> int:
         console.print(f"[red]expected a gain of at least {demo.gain}")
         return 1
     return 0
-
-
-def _fail(error: Exception, code: int) -> int:
-    print(f"rpg demo: {error}", file=sys.stderr)
-    return code

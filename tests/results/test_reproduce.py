@@ -20,6 +20,7 @@ from rpg.config import fingerprint
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.files import manifest
+from rpg.registry.recipe import Script
 from rpg.results import reproduction
 from rpg.results.messages import ResultsError
 from rpg.results.rows import rows_of
@@ -128,7 +129,7 @@ def planned(tmp_path, **changes: str) -> reproduction.PlannedRun:
     """Return a planned run of two steps, with its directory; changes: of the configuration's section data."""
     (tmp_path / "r").mkdir(parents=True)
     settings = run_config({f"data.{key}": value for key, value in changes.items()} | {KEYS["steps"]: 2}).config
-    return reproduction.PlannedRun(rows_of(8)[0], Path("s.sh"), "r", tmp_path / "r", settings, ())
+    return reproduction.PlannedRun(rows_of(8)[0], Script("s", Path("s.sh"), ()), "r", tmp_path / "r", settings, ())
 
 
 def test_progress_is_the_last_whole_line_of_the_log(tmp_path):

@@ -16,13 +16,13 @@ from rpg.config import resolvers
 from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import toy_problems
 from rpg.registry.recipe import RECIPE as LINK
-from rpg.registry.recipe import paths
+from rpg.registry.recipe import find
 from rpg.run import start
 
 ODD = "a b,c='d'\"([{}$x\\ü#;&*"
 VARIABLES = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "NNODES", "RAY_ADDRESS", "DRY_RUN")
 RECIPE = LINK.resolve()
-CPU = paths()["grpo_cpu"]
+CPU = find("grpo_cpu").path
 
 
 @pytest.fixture(autouse=True)
