@@ -4,7 +4,6 @@ Does not import verl, torch or Ray: a dry run takes a second.
 """
 
 import hashlib
-import importlib.util
 import os
 from pathlib import PurePath
 from typing import Any
@@ -19,7 +18,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rpg import secrets
 from rpg.config import resolvers
 from rpg.config.keys import KEYS, KNOWN_AS, ROWS
-from rpg.config.run_config import RunConfig
+from rpg.config.run_config import RunConfig, verl_config_dir
 from rpg.config.user_code import is_ours, library_settings, reward_settings
 from rpg.diagnostics import ABSENT, BadSetting, Refused, did_you_mean, shown
 from rpg.dotted import leaves
@@ -201,9 +200,6 @@ def compose_config(overrides: list[str]) -> DictConfig:
     """
     parsed = [parse(text) for text in overrides]
     resolvers.register()
-    verl = importlib.util.find_spec("verl")  # does not import verl
-    if verl is None or not verl.submodule_search_locations:
-        raise ModuleNotFoundError(f"verl is not installed; run bash scripts/setup.sh or {version.INSTALL}")
     for text, parsed_override in zip(overrides, parsed, strict=True):
         if parsed_override.key_or_group.startswith(("hydra.", "hydra/")):
             raise BadSetting(f"{text}: has no effect, as Hydra's launcher does not start the run; remove it")
@@ -214,7 +210,7 @@ def compose_config(overrides: list[str]) -> DictConfig:
         if fsdp and parsed_override.value() != fsdp:
             wrong = f"must be {fsdp}: our worker and reference are written for FSDP"
             raise BadSetting(f"{text}: {wrong}; for other engines use plain verl (docs/plain_verl.md)")
-    search = override("hydra.searchpath", [f"file://{verl.submodule_search_locations[0]}/trainer/config"])
+    search = override("hydra.searchpath", [f"file://{verl_config_dir()}"])
     with hydra.initialize_config_dir(version_base=None, config_dir=str(CONFIG_DIR)):
         try:
             return hydra.compose("rpg_trainer", overrides=[search, *overrides])

@@ -13,6 +13,7 @@ from rpg.config.keys import KEYS, ROWS
 from rpg.config.run_config import RunConfig, logs_to
 from rpg.diagnostics import Diagnostic, Refused
 from rpg.dotted import value_at
+from rpg.files.atomic import METRICS, SAMPLES
 from rpg.files.integrity import newest_complete
 from rpg.overrides import check_text
 from rpg.verl_plugin import external
@@ -51,7 +52,7 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
     check_text(KEYS["directory"], directory)
     trainer["default_local_dir"] = directory
     if trainer["validation_data_dir"] is None:  # `rpg table` computes intervals and pass@k from the samples
-        trainer["validation_data_dir"] = os.path.join(directory, "validation")
+        trainer["validation_data_dir"] = os.path.join(directory, SAMPLES)
     choice = None
     if trainer["resume_mode"] == "auto":
         with contextlib.suppress(OSError):  # the check of the checkpoint reports it
@@ -92,7 +93,7 @@ def environment(config: dict[str, Any]) -> dict[str, str]:
     """
     defaults = {**wandb_environment(config), **config["rpg"]["env"]}
     variables = {name: os.environ.get(name, str(value)) for name, value in defaults.items()}
-    variables["VERL_FILE_LOGGER_PATH"] = os.path.join(config["trainer"]["default_local_dir"], "metrics.jsonl")
+    variables["VERL_FILE_LOGGER_PATH"] = os.path.join(config["trainer"]["default_local_dir"], METRICS)
     variables[job_queue.OWN] = "1"
     if libraries := config["rpg"]["external_lib"]:
         variables[external.VARIABLE] = json.dumps(libraries)

@@ -18,6 +18,7 @@ from rpg.config.keys import KEYS, RANGES, RAY, STRICT, Loggers, Settings
 from rpg.diagnostics import ABSENT, Diagnostic, Refused, did_you_mean
 from rpg.dotted import value_at
 from rpg.files.integrity import Choice, newest_complete
+from rpg.verl_plugin import version
 
 SECTIONS = sorted({key.rsplit(".", depth)[0] for key in RANGES for depth in range(1, key.count(".") + 1)})
 
@@ -122,6 +123,14 @@ def type_errors(config: dict[str, Any]) -> Iterator[Diagnostic]:
     yield from _section("", config, verl_defaults())
 
 
+def verl_config_dir() -> Path:
+    """Return the folder of verl's configuration, without an import of verl. Raises ModuleNotFoundError without it."""
+    spec = importlib.util.find_spec("verl")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"verl is not installed; run bash scripts/setup.sh or {version.INSTALL}")
+    return Path(spec.submodule_search_locations[0]) / "trainer/config"
+
+
 @cache
 def verl_defaults() -> dict[str, Any]:
     """Return verl's default configuration, as verl ships it, with ??? for our settings.
@@ -130,10 +139,7 @@ def verl_defaults() -> dict[str, Any]:
     """
     from omegaconf import OmegaConf
 
-    spec = importlib.util.find_spec("verl")
-    assert spec is not None
-    assert spec.submodule_search_locations
-    made = OmegaConf.load(Path(spec.submodule_search_locations[0]) / "trainer/config/_generated_ppo_trainer.yaml")
+    made = OmegaConf.load(verl_config_dir() / "_generated_ppo_trainer.yaml")
     for key in RANGES:
         if key.startswith("rpg."):
             OmegaConf.update(made, key, "???", force_add=True)

@@ -42,8 +42,10 @@ def reward_settings(config: dict[str, Any], overridden: Collection[str]) -> dict
         BadSetting: a keyword of the user's that the adapter needs.
     """
     path, options = value_at(config, KEYS["reward"]), value_at(config, KEYS["reward_options"])
-    if not isinstance(path, str) or is_ours(path):
+    if not isinstance(path, str):
         return {}
+    if is_ours(path):
+        return {KEYS["reward"]: OURS}
     changes: dict[str, Any] = {}
     if isinstance(options, dict) and JUDGE_GROUP in options and not {JUDGE_GROUP, KEYS["judge"]} & {*overridden}:
         changes[KEYS["judge"]] = ABSENT

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rpg.arguments import at_least
 from rpg.config.keys import KEYS
+from rpg.files.atomic import METRICS
 from rpg.logged import is_validation
 from rpg.overrides import override
 from rpg.registry import recipe
@@ -18,7 +19,7 @@ from rpg.results.checkpoints import find_checkpoint
 from rpg.results.evaluation import command_of
 from rpg.results.formats import show
 from rpg.results.messages import ResultsError, exit_code
-from rpg.results.runs import METRICS, load_runs
+from rpg.results.runs import load_runs
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES
 from rpg.rewards.user_function import find_reward

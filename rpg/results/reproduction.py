@@ -20,7 +20,7 @@ from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Refused, printable
 from rpg.dotted import put
-from rpg.files.atomic import write_whole
+from rpg.files.atomic import METRICS, write_whole
 from rpg.files.integrity import Choice
 from rpg.files.lock import RUN, held_by
 from rpg.logged import is_validation
@@ -33,7 +33,7 @@ from rpg.results.messages import Note, ResultsError, exit_code
 from rpg.results.page import plot
 from rpg.results.rows import Profile, Row, paper, title
 from rpg.results.run_settings import setting
-from rpg.results.runs import METRICS, load_runs, read_metrics
+from rpg.results.runs import load_runs, read_metrics
 from rpg.results.table import build_table
 from rpg.run.processes import Children, brief
 from rpg.run.processes import exit_code as shell_code

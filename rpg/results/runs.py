@@ -15,14 +15,13 @@ import yaml
 from rpg.config.fingerprint import HISTORY, is_hash
 from rpg.config.keys import KEYS, by_name
 from rpg.data.readers import DataError, parse_json
-from rpg.files.atomic import CONFIG, ENVIRONMENT, FINGERPRINT, LEFT_OUT
+from rpg.files.atomic import CONFIG, ENVIRONMENT, FINGERPRINT, LEFT_OUT, METRICS
 from rpg.logged import ALL_GROUPS, BATCH, VALIDATED
 from rpg.registry.datasets import benchmark_of
 from rpg.registry.labels import method_of, method_of_name
 from rpg.results.messages import Note, ResultsError
 from rpg.results.run_settings import judge_of_config, setting
 
-METRICS = "metrics.jsonl"
 CHECKPOINTS = Path("checkpoints")  # where launch scripts put their runs
 Record = tuple[int, dict[str, float]]  # step, metrics
 Filter = Callable[[str], bool]  # selects the metrics to read by name

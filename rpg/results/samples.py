@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from rpg.data.published import question
 from rpg.data.readers import DataError, read_file
 from rpg.diagnostics import printable
-from rpg.files.atomic import CONFIG
+from rpg.files.atomic import CONFIG, SAMPLES
 from rpg.registry.datasets import benchmark_of
 from rpg.results.messages import Note, ResultsError, end_of
 from rpg.results.run_settings import setting
@@ -87,7 +87,7 @@ def read_samples(run: RunLog, step: int) -> tuple[pd.DataFrame, list[Note]]:
             raise ValueError(f"acc is {line['acc']!r:.60}")
         return line if line.keys() >= FIELDS else {key: line[key] for key in FIELDS}  # KeyError names the missing field
 
-    folder = run.directory / "validation"  # also of a run that was moved
+    folder = run.directory / SAMPLES  # also of a run that was moved
     if not folder.is_dir():
         folder = Path(setting(run.config, "samples_dir") or folder)
     file = folder / f"{step}.jsonl"
@@ -234,7 +234,7 @@ def newest_answers(run: Path) -> Path:
     """Return the file of a run's newest answers. Raises ResultsError if there is none."""
     config = read_mapping(run / CONFIG) if (run / CONFIG).is_file() else {}
     named = [setting(config, name) for name in ("samples_dir", "rollout_dir")]
-    folders = [run / "validation", *(Path(name) for name in named if name)]
+    folders = [run / SAMPLES, *(Path(name) for name in named if name)]
     files = [file for folder in folders for file in folder.glob("*.jsonl")]
     if not files:
         raise ResultsError(

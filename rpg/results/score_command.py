@@ -12,10 +12,11 @@ from pathlib import Path
 from rpg.arguments import at_least
 from rpg.config.keys import KEYS
 from rpg.dotted import put
+from rpg.files.atomic import METRICS
 from rpg.logged import is_validation
 from rpg.results.formats import escape_md, show
 from rpg.results.messages import Note, ResultsError, exit_code
-from rpg.results.runs import METRICS, load_runs
+from rpg.results.runs import load_runs
 from rpg.results.scoring import score_run, with_reward
 from rpg.results.table import build_table
 from rpg.results.try_reward import try_reward

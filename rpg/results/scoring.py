@@ -5,7 +5,6 @@ judge or the name of a reward file: metrics.jsonl, config.yaml, environment.json
 """
 
 import copy
-import importlib
 import json
 import shutil
 import tempfile
@@ -21,10 +20,10 @@ import yaml
 
 from rpg.config.keys import FUNCTION, KEYS
 from rpg.dotted import put, value_at
-from rpg.files.atomic import CONFIG, ENVIRONMENT, LEFT_OUT
+from rpg.files.atomic import CONFIG, ENVIRONMENT, LEFT_OUT, METRICS, SAMPLES
 from rpg.results.messages import Note, ResultsError
 from rpg.results.run_settings import setting
-from rpg.results.runs import METRICS, RunLog, read_mapping
+from rpg.results.runs import RunLog, read_mapping
 from rpg.results.samples import PROBLEM, has_few_shot, missing_files, read_samples, rows_of
 from rpg.results.try_reward import options_of
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
@@ -51,7 +50,7 @@ def score_run(run: RunLog, judge: str | None, out: Path) -> list[Note]:
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent) as folder:  # created only when complete
         partial = Path(folder) / out.name
-        (partial / "validation").mkdir(parents=True)
+        (partial / SAMPLES).mkdir(parents=True)
         lines, failures, notes, logged = [], [], [], run.validations("acc")
         for step in run.metrics[list(logged)].dropna(how="all").index:
             try:
@@ -64,7 +63,7 @@ def score_run(run: RunLog, judge: str | None, out: Path) -> list[Note]:
                 notes.append(Note(f"no samples of step {step}; the step is left out", left_out=True))
                 continue
             saved = samples.drop(columns=[PROBLEM, WHY]).to_dict("records")
-            _write_lines(partial / "validation" / f"{step}.jsonl", saved)
+            _write_lines(partial / SAMPLES / f"{step}.jsonl", saved)
             failed = samples.loc[samples[WHY].notna(), ["data_source", WHY]].to_dict("records")
             failures += [{"step": int(step), "data_source": row["data_source"], "why": row[WHY]} for row in failed]
             right = {metric: samples.loc[samples["data_source"] == source, "acc"] for metric, source in logged.items()}
@@ -150,18 +149,13 @@ def reward_of(run: RunLog) -> Callable[..., Any]:
 
     Raises ResultsError if it cannot be imported, or if the configuration names none.
     """
-    path = setting(run.config, "reward")
+    path, keywords = setting(run.config, "reward"), setting(run.config, "reward_options") or {}
     if not path:
         raise ResultsError(f"{run.directory}: no reward function in {CONFIG}; give --judge")
-    name = setting(run.config, "reward_function") or "compute_score"
-    keywords = setting(run.config, "reward_options") or {}
-    if path.startswith("pkg://") and path != ADAPTER:
-        try:
-            return partial(getattr(importlib.import_module(path.removeprefix("pkg://")), name), **keywords)
-        except (ImportError, AttributeError) as error:
-            raise ResultsError(f"{path}: {type(error).__name__}: {error}") from error
+    if path == OURS:
+        return partial(compute_score, **keywords)
     if path != ADAPTER:  # a file that verl opens itself
-        keywords = {"file": path, "function": name, **keywords}
+        keywords = {"file": path, "function": setting(run.config, "reward_function"), **keywords}
     try:
         user_reward.load(keywords.get("file", path), keywords.get("function", USUAL_NAME))
     except RewardError as error:
@@ -176,7 +170,7 @@ def _config(run: RunLog, judge: str | None, out: Path) -> dict[str, Any]:
         put(config, KEYS["reward"], OURS)
         put(config, KEYS["reward_options"], {"judge": judge})
     put(config, KEYS["run_name"], f"{run.name}_judge_{judge or run.judge}")
-    put(config, KEYS["samples_dir"], str(out / "validation"))
+    put(config, KEYS["samples_dir"], str(out / SAMPLES))
     if judge in (None, run.judge):  # the same judge in another version still makes a second row
         put(config, "rpg.scored_again", True)
     return config

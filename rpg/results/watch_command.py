@@ -10,12 +10,12 @@ from rich.live import Live
 
 from rpg.arguments import at_least
 from rpg.diagnostics import printable
-from rpg.files.atomic import CONFIG
+from rpg.files.atomic import CONFIG, METRICS
 from rpg.files.lock import RUN
 from rpg.names import ACCURACY, TRAINING_REWARD
 from rpg.results.measures import not_of_one_kind
 from rpg.results.messages import Note, ResultsError, exit_code, show_notes
-from rpg.results.runs import METRICS, find_logs, or_checkpoints
+from rpg.results.runs import find_logs, or_checkpoints
 from rpg.results.samples import answer_lines
 from rpg.results.watching import Watched, screen, show
 

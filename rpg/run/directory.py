@@ -20,7 +20,7 @@ from rpg.config.keys import KEYS, ROWS, by_name
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Diagnostic, Refused
 from rpg.dotted import value_at
-from rpg.files.atomic import CONFIG, ENVIRONMENT, FINGERPRINT, LEFT_OUT, SKIPPED, write_whole
+from rpg.files.atomic import CONFIG, ENVIRONMENT, FINGERPRINT, LEFT_OUT, METRICS, SAMPLES, SKIPPED, write_whole
 from rpg.files.integrity import STEP, TRACKER, steps
 from rpg.files.lock import RUN, Held, take
 from rpg.gpu_host import visible
@@ -107,7 +107,7 @@ def finished(run: RunConfig) -> str | None:
     s, step = run.settings, resumed_step(run)
     if (total := s.steps) is None or step < total or s.val_only:
         return None
-    if 0 < last_step(run.directory / "metrics.jsonl") < total and s.val_before_train:
+    if 0 < last_step(run.directory / METRICS) < total and s.val_before_train:
         return None  # killed in its last validation, which verl repeats
     fingerprint.refuse_another(run.directory, run)
     return (
@@ -122,7 +122,7 @@ def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
     Raises NotWritten.
     """
     directory, step, made_with = run.directory, resumed_step(run), environment(run)
-    metrics = directory / "metrics.jsonl"
+    metrics = directory / METRICS
     changed = changed | (other_validation(run, made_with) if step else {})
     try:
         if run.settings.resume_mode == "disable" or (step == 0 and last_step(metrics) > 0):
@@ -180,7 +180,7 @@ def put_aside(directory: Path) -> None:
     The files that describe the run go with its checkpoints. Otherwise, after a kill before the first checkpoint, the
     new run would resume from the earlier run.
     """
-    metrics, tracker = directory / "metrics.jsonl", directory / TRACKER
+    metrics, tracker = directory / METRICS, directory / TRACKER
     checkpoints = sorted(directory.glob("global_step_*"))
     dates = [file.stat().st_mtime for file in (metrics, tracker, *checkpoints) if file.exists()]
     if not dates:
@@ -190,7 +190,7 @@ def put_aside(directory: Path) -> None:
         if log.is_file():
             aside = log.rename(directory / f"{log.stem}.{until}.jsonl")
             print(f"note: moved the {log.name} of an earlier run to {aside}", file=sys.stderr)
-    if (samples := directory / "validation").is_dir():
+    if (samples := directory / SAMPLES).is_dir():
         samples.rename(directory / f"validation.{until}")
     saved = [path for path in (*checkpoints, tracker) if path.exists()]
     if saved:

@@ -18,6 +18,7 @@ import psutil
 from omegaconf import OmegaConf
 
 from rpg.config.run_config import RunConfig
+from rpg.files.atomic import METRICS
 from rpg.files.integrity import steps, verify
 from rpg.run import cleanup, signals
 from rpg.run.directory import resumed_step
@@ -56,7 +57,7 @@ def train(run: RunConfig, server: "Preloaded | None") -> int:
 
 
 def _monitored(run: RunConfig, server: "Preloaded | None", terminal: TextIO, log: Path | None) -> int:
-    monitor = Monitor(run, run.directory / "metrics.jsonl", terminal, server.failure if server else lambda: None)
+    monitor = Monitor(run, run.directory / METRICS, terminal, server.failure if server else lambda: None)
     actors: list[Any] = []
     ended = False
     try:

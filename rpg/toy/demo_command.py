@@ -10,6 +10,7 @@ from rich.console import Console
 from rpg.config.compose import of_script
 from rpg.config.keys import KEYS
 from rpg.diagnostics import BadSetting
+from rpg.files.atomic import METRICS, SAMPLES
 from rpg.overrides import check_text, override
 from rpg.registry import recipe
 from rpg.run.processes import brief, call
@@ -61,11 +62,11 @@ def run(args: argparse.Namespace) -> int:
     code = call([*script.command, *settings, *demo.settings, *args.overrides])
     if code or dry_run():
         return code
-    metrics = run_dir / "metrics.jsonl"
+    metrics = run_dir / METRICS
     curve = read_curve(metrics, demo.data_source) if metrics.is_file() else None
     if curve and curve.accuracy:
         if demo.shows_kl:
-            show_answers(run_dir / "validation", console)
+            show_answers(run_dir / SAMPLES, console)
         show(curve, console)
         draw([curve], demo.title, run_dir / "accuracy.png", demo.shows_kl)
         console.print(f"picture: {brief(run_dir / 'accuracy.png')}", soft_wrap=True)

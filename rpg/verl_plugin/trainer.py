@@ -21,7 +21,7 @@ from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer, get_t
 from verl.workers.utils.padding import response_to_nested
 
 from rpg.files.atomic import LEFT_OUT, STATUS, write_whole
-from rpg.logged import LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, MEAN_ACCURACY, PART, VALIDATED
+from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, MEAN_ACCURACY, PART, VALIDATED
 from rpg.names import LOSSES, REVERSE
 from rpg.objectives import later_kl_baseline
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
@@ -236,8 +236,8 @@ class RPGTrainer(PPOTrainer):
         if self.config.algorithm.filter_groups.enable:
             kept = len({key.split("_")[0] for key in keys})
             kept += metrics.get("training/filter_groups/discarded_surplus_samples", 0)
-            total = kept * metrics["critic/score/mean"] + sum(self.filtered.values())
-            metrics["critic/score_before_filtering/mean"] = total / (kept + len(self.filtered))
+            total = kept * metrics[BATCH] + sum(self.filtered.values())
+            metrics[ALL_GROUPS] = total / (kept + len(self.filtered))
             self.filtered = {}
 
     def count(self, keys: list[str], partition: str, prompts: int) -> dict[str, float]:
