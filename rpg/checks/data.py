@@ -1,9 +1,15 @@
 """Checks of a run's parquet files and their prompts."""
 
+import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
@@ -13,8 +19,11 @@ from rpg.data.readers import DataError
 from rpg.data.row_checks import SAME_TYPES, check_file, check_overlap, misfit
 from rpg.data.row_model import score_remedy
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, shown
+from rpg.rewards import is_known
 
 PATTERN = re.compile(r"[*?\[\]]|::")  # what datasets.load_dataset does not take literally
+TEXTS = (pa.string(), pa.large_string(), pa.string_view())  # Arrow types that it reads as text, or in a dictionary
+LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)  # and as lists
 
 BUILD = (
     "check the path, or build it: bash scripts/prepare_data.sh (7b, 4b), `rpg data build gsm8k` (1gpu), "
@@ -28,119 +37,115 @@ def elsewhere(path: str) -> bool:
     return "://" in path
 
 
-def _data_files(run: RunConfig) -> list[tuple[str, str]]:
-    """Return key and name of every local parquet file of the run; none if a class of the user's reads the data."""
-    if run.settings.data_class:  # of the user's
-        return []
+@dataclass
+class DataFile:
+    """A local parquet file of the run, and the key that names it."""
+
+    key: str
+    name: str
+
+    @cached_property
+    def footer(self) -> tuple[pa.Schema, int]:
+        """Schema and number of rows. Raises OSError or ArrowException."""
+        with pq.ParquetFile(self.name) as file:
+            return file.schema_arrow, file.metadata.num_rows
+
+    def error(self, wrong: str, remedy: str = BUILD) -> Diagnostic:
+        """Return an error of this file."""
+        return Diagnostic(self.key, self.name, wrong, remedy)
+
+
+def _local_files(run: RunConfig) -> list[DataFile]:
+    """Return the parquet files of the run; `rpg reproduce` checks a configuration that is not frozen, with ~."""
     splits = ((TRAIN, run.files("train")), (VAL, run.files("val")))
-    return [(key, name) for key, names in splits for name in names if not elsewhere(name)]
-
-
-def _schema(name: str) -> Any:
-    """Return the Arrow schema and number of rows of a parquet file. Raises OSError or ArrowException."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(Path(name).expanduser()) as file:
-        return file.schema_arrow, file.metadata.num_rows
+    return [DataFile(key, os.path.expanduser(name)) for key, names in splits for name in names if not elsewhere(name)]
 
 
 def data_files(run: RunConfig) -> Findings:
-    """Every parquet file exists, can be read, and has rows and the columns that verl reads.
+    """Every parquet file can be read, and has rows and the columns that verl reads; those of a list have equal types,
+    rpg.rewards has a rule for every data_source, and the training files fill a batch.
 
-    Reads the files' footers: columns and types.
+    Reads the footers and, if these have no faults, the column data_source.
     """
-    import pyarrow as pa
-
-    columns = {  # description, and parts of the name of Arrow's type
-        "data_source": ("text", ["string"]),
-        run.settings.prompt_key: ("a list of {role, content}", ["list<", "role: ", "content: "]),
-        "reward_model": ("a structure with ground_truth", ["struct<", "ground_truth: "]),
-    }
-    for key, name in _data_files(run):
-        path = Path(name).expanduser()
-        variable = "TRAIN_FILE" if key == TRAIN else "TEST_FILE"
-        if not path.is_file():
-            wrong = "is a directory, not a file" if path.is_dir() else "no such file"
-            yield Diagnostic(key, name, wrong, f"{BUILD} or set {variable}")
-            continue
-        if PATTERN.search(name):
-            wrong = "is read as a pattern by datasets, which verl calls: other files, or none, would be loaded"
-            yield Diagnostic(key, name, wrong, "rename it, without * ? [ ] and ::")
-            continue
-        if path.suffix != ".parquet":
-            yield Diagnostic(
-                key,
-                name,
-                "is not a .parquet file, which the checks and our commands need",
-                f"rpg data build --from {name}",
-            )
-            continue
-        try:
-            schema, rows = _schema(name)
-        except (pa.ArrowException, OSError) as error:
-            yield Diagnostic(key, name, f"not a parquet file: {error}", BUILD)
-            continue
-        if rows == 0:
-            yield Diagnostic(key, name, "no rows", BUILD)
-        for column, (words, parts) in columns.items():
-            state = f"is {schema.field(column).type}" if column in schema.names else "is missing"
-            if not all(part in state for part in parts):
-                yield Diagnostic(key, name, f"column {column} {state}; it must be {words}", BUILD)
-
-
-def _readable(run: RunConfig) -> Iterator[tuple[str, str]]:
-    """Return the files that pass data_files."""
-    wrong = {diagnostic.value for diagnostic in data_files(run)}
-    return ((key, name) for key, name in _data_files(run) if name not in wrong)
-
-
-def _all_readable(run: RunConfig) -> bool:
-    """Return whether every training file is here and passes data_files."""
-    return {name for _, name in _readable(run)}.issuperset(run.files("train"))
-
-
-def files_fit(run: RunConfig) -> Findings:
-    """The files of a list have columns of equal types; otherwise verl cannot concatenate them."""
-    for key in (TRAIN, VAL):
-        if why := misfit([_schema(name)[0] for split, name in _readable(run) if split == key]):
-            yield Diagnostic(key, run.get(key), f"verl cannot concatenate these files ({why})", SAME_TYPES)
-
-
-def data_sources(run: RunConfig) -> Findings:
-    """rpg.rewards has a rule for every data_source.
-
-    Skipped for a custom reward function.
-    """
-    import pyarrow.parquet as pq
-
-    from rpg.rewards import is_known
-
-    if not is_ours(run.settings.reward):
+    if run.settings.data_class:  # a class of the user's reads the data
         return
-    for key, name in _readable(run):
-        sources = pq.read_table(Path(name).expanduser(), columns=["data_source"])["data_source"].unique().to_pylist()
+    files = _local_files(run)
+    faults = [fault for file in files for fault in _faults(file, run.settings.prompt_key)]
+    yield from faults
+    if faults:
+        return
+    for key in (TRAIN, VAL):
+        if why := misfit([file.footer[0] for file in files if file.key == key]):
+            yield Diagnostic(key, run.get(key), f"verl cannot concatenate these files ({why})", SAME_TYPES)
+    if is_ours(run.settings.reward):
+        yield from _data_sources(files)
+    yield from _enough_rows(run, [file.footer[1] for file in files if file.key == TRAIN])
+
+
+def _faults(file: DataFile, prompt_key: str) -> Findings:
+    """Yield why the run cannot use a file: its name, its footer, its columns."""
+    path = Path(file.name)
+    if not path.is_file():
+        wrong = "is a directory, not a file" if path.is_dir() else "no such file"
+        yield file.error(wrong, f"{BUILD} or set {'TRAIN_FILE' if file.key == TRAIN else 'TEST_FILE'}")
+        return
+    if PATTERN.search(file.name):
+        wrong = "is read as a pattern by datasets, which verl calls: other files, or none, would be loaded"
+        yield file.error(wrong, "rename it, without * ? [ ] and ::")
+        return
+    if path.suffix != ".parquet":
+        wrong = "is not a .parquet file, which the checks and our commands need"
+        yield file.error(wrong, f"rpg data build --from {file.name}")
+        return
+    try:
+        schema, rows = file.footer
+    except (pa.ArrowException, OSError) as error:
+        yield file.error(f"not a parquet file: {error}")
+        return
+    if rows == 0:
+        yield file.error("no rows")
+    types = dict(zip(schema.names, schema.types, strict=True))
+    for column, words in _unusable(types, prompt_key):
+        state = f"is {types[column]}" if column in types else "is missing"
+        yield file.error(f"column {column} {state}; it must be {words}")
+
+
+def _unusable(types: dict[str, Any], prompt_key: str) -> Iterator[tuple[str, str]]:
+    """Yield the columns whose Arrow types verl cannot use, and what they must be."""
+    source, prompt, reward = (types.get(name, pa.null()) for name in ("data_source", prompt_key, "reward_model"))
+    if (source.value_type if isinstance(source, pa.DictionaryType) else source) not in TEXTS:
+        yield "data_source", "text"
+    if not isinstance(prompt, LISTS) or not {"role", "content"} <= _fields(prompt.value_type):
+        yield prompt_key, "a list of {role, content}"
+    if "ground_truth" not in _fields(reward):
+        yield "reward_model", "a structure with ground_truth"
+
+
+def _fields(kind: Any) -> set[str]:
+    return {field.name for field in kind} if isinstance(kind, pa.StructType) else set()
+
+
+def _data_sources(files: list[DataFile]) -> Findings:
+    """Yield the files with a data_source that rpg.rewards has no rule for."""
+    for file in files:
+        sources = pq.read_table(file.name, columns=["data_source"])["data_source"].unique().to_pylist()
         unknown = sorted((source for source in sources if not is_known(source)), key=str)
         if unknown:
             wrong = f"data_source {', '.join(map(shown, unknown))} is not scored by rpg.rewards"
-            yield Diagnostic(key, name, wrong, score_remedy(str(unknown[0])))
+            yield file.error(wrong, score_remedy(str(unknown[0])))
 
 
-def enough_rows(run: RunConfig) -> Findings:
-    """The training files fill a batch.
-
-    verl's loader drops an incomplete batch.
-    """
-    if not _all_readable(run):
+def _enough_rows(run: RunConfig, counts: list[int]) -> Findings:
+    """Compare the rows of the training files with batch and steps; verl's loader drops an incomplete batch."""
+    if len(counts) < len(run.files("train")):  # the others are not on this machine
         return
-    s, rows = run.settings, sum(_schema(name)[1] for name in run.files("train"))
+    s, rows = run.settings, sum(counts)
+    steps = s.epochs * ((min(rows, s.train_samples) if s.train_samples > 0 else rows) // s.batch)
     if rows < s.batch:
         yield s.error("batch", f"is more than the {rows} rows of {TRAIN}", "lower it or give more data")
-        return
-    if 0 < s.train_samples < s.batch:
+    elif 0 < s.train_samples < s.batch:
         yield s.error("train_samples", f"is below {s.shown('batch')}", "raise it, or lower the batch")
-        return
-    steps = s.epochs * ((min(rows, s.train_samples) if s.train_samples > 0 else rows) // s.batch)
-    if s.steps is not None and steps < s.steps:
+    elif s.steps is not None and steps < s.steps:
         wrong = f"is more than the {steps} steps of {s.shown('epochs')}: verl would end before its last"
         remedy = f"raise {KEYS['epochs']}, or set this to null"
         yield s.error("steps", f"{wrong} checkpoint and validation", remedy)
@@ -156,62 +161,55 @@ def prompts_fit(run: RunConfig) -> Findings:
     """
     s = run.settings
     # a data set class of the user's, or tools, make other prompts
-    if s.data_class or s.tools or s.function_tools or not any(_readable(run)):
+    if s.data_class or s.tools or s.function_tools:
+        return
+    # data_files reports the files that have faults
+    if not (files := [file for file in _local_files(run) if not any(_faults(file, s.prompt_key))]):
         return
     path, limit = s.tokenizer or s.model, s.prompt
-    is_local = Path(path).expanduser().is_dir()
     try:
-        tokenizer = PromptTokenizer(
-            str(Path(path).expanduser()) if is_local else path,
-            s.chat_template,
-            s.template_kwargs,
-            bool(s.trust_remote_code),
-        )
+        tokenizer = PromptTokenizer(path, s.chat_template, s.template_kwargs, bool(s.trust_remote_code))
     except DataError as error:
         wrong, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
-        unknown = isinstance(error, NoTokenizer) and not is_local
+        unknown = isinstance(error, NoTokenizer) and not Path(path).is_dir()
         yield Diagnostic(KEYS["model"], path, wrong, remedy, "skip" if unknown else "error")
         return
     if isinstance(s.prompt_cut, int) and s.prompt_cut < limit:
         wrong = f"is below {s.shown('prompt')}: verl would cut longer prompts to it"
         yield s.error("prompt_cut", wrong, "remove the override")
-    counts = [
-        (key, name, count_prompts(_prompts(name, s.prompt_key), tokenizer, limit)) for key, name in _readable(run)
-    ]
-    for key, name, count in counts:
+    counts = [(file, count_prompts(_prompts(file, s.prompt_key), tokenizer, limit)) for file in files]
+    for file, count in counts:
         if count.unusable:
             more = f" (and {count.unusable - 1} other rows)" if count.unusable > 1 else ""
             remedy = f"change the row or leave it out; a template that takes it is set by {KEYS['chat_template']}"
-            yield Diagnostic(key, name, f"{count.first_unusable}{more}", remedy)
+            yield file.error(f"{count.first_unusable}{more}", remedy)
     yield from _too_long(run, counts)
 
 
-def _too_long(run: RunConfig, counts: list[tuple[str, str, PromptCount]]) -> Findings:
-    """Report prompts that verl would cut, or leave out if that is asked for; counts: key, file and its prompts."""
+def _too_long(run: RunConfig, counts: list[tuple[DataFile, PromptCount]]) -> Findings:
+    """Report prompts that verl would cut, or leave out if that is asked for; counts: each file and its prompts."""
     s = run.settings
-    longest = max((count.longest for *_, count in counts), default=0)
-    for _, name, count in counts:
+    longest = max((count.longest for _, count in counts), default=0)
+    for file, count in counts:
         if count.too_long and s.filters_prompts:
-            wrong = f"leaves out {count.too_long} of {count.rows} prompts of {name}"
+            wrong = f"leaves out {count.too_long} of {count.rows} prompts of {file.name}"
             yield s.finding("filters_prompts", wrong, "", "warning")
         elif count.too_long:
             wrong = (
-                f"{count.too_long} of {count.rows} prompts of {name} are longer, up to {count.longest} tokens (first: "
-                f"row {count.first_too_long}): verl would cut their beginning"
+                f"{count.too_long} of {count.rows} prompts of {file.name} are longer, up to {count.longest} tokens "
+                f"(first: row {count.first_too_long}): verl would cut their beginning"
             )
             yield s.error("prompt", wrong, f"set it to {longest}, or {FILTERED}=true to leave them out")
-    left = sum(count.rows - count.too_long for key, _, count in counts if key == TRAIN)
-    if s.filters_prompts and left < s.batch and _all_readable(run):
-        wrong = f"leaves {left} rows of {TRAIN}, below {s.shown('batch')}"
+    left = [count.rows - count.too_long for file, count in counts if file.key == TRAIN]
+    if s.filters_prompts and sum(left) < s.batch and len(left) == len(run.files("train")):
+        wrong = f"leaves {sum(left)} rows of {TRAIN}, below {s.shown('batch')}"
         yield s.error("filters_prompts", wrong, f"raise {KEYS['prompt']}, or lower {KEYS['batch']}")
 
 
-def _prompts(name: str, key: str) -> Iterator[Any]:
+def _prompts(file: DataFile, key: str) -> Iterator[Any]:
     """Yield the prompt of every row."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(Path(name).expanduser()) as file:
-        for batch in file.iter_batches(columns=[key]):
+    with pq.ParquetFile(file.name) as parquet:
+        for batch in parquet.iter_batches(columns=[key]):
             yield from batch.column(0).to_pylist()
 
 
@@ -220,14 +218,13 @@ def rows(run: RunConfig) -> Findings:
 
     Runs `rpg data check`; `prompts fit` counts the tokens.
     """
-    checked = []
-    own_reward = not is_ours(run.settings.reward)
     if run.settings.data_class:
         return
+    checked = []
     for name in dict.fromkeys([*run.files("train"), *run.files("val")]):
-        path = Path(name).expanduser()
+        path = Path(name)
         if path.is_file():
-            checked.append(check_file(path, own_reward=own_reward))
+            checked.append(check_file(path, own_reward=not is_ours(run.settings.reward)))
         elif elsewhere(name):
             yield Diagnostic(name, ABSENT, "is not on this machine", level="skip")
     check_overlap(checked)

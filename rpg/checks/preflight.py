@@ -60,9 +60,6 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
         user.reward_function,
         checkpoint.checkpoint,
         data.data_files,
-        data.files_fit,
-        data.data_sources,
-        data.enough_rows,
         model.model_directory,
     ),
     ("cheap", "machine"): (

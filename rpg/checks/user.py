@@ -74,7 +74,7 @@ def reward_trial(run: RunConfig) -> Findings:
     Calls the function twice, as a run does, with responses in the form that the prompt asks for.
     """
     s = run.settings
-    file = next((path for name in run.files("train") if (path := Path(name).expanduser()).is_file()), None)
+    file = next((path for name in run.files("train") if (path := Path(name)).is_file()), None)
     if s.reward != ADAPTER or file is None or any(reward_function(run)):
         yield s.finding("reward", "nothing to try", "", "skip")
         return

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg import rewards
-from rpg.checks import checkpoint, model, preflight, user
+from rpg.checks import checkpoint, data, model, preflight, user
 from rpg.checks.preflight import CHEAP_OR_VERL
 from rpg.config.compose import compose
 from rpg.config.keys import RANGES
@@ -153,6 +153,37 @@ def test_what_a_check_warns_of(toy, name, overrides, said):
     findings = {check.__name__: found for check, found in preflight.ask(run_of(toy, *overrides), ["cheap"])}
     warnings = [str(found) for found in findings[name] if found.level == "warning"]
     assert [said in warning for warning in warnings] == [True] * (said is not None)
+
+
+TEXT = pa.string()
+MESSAGE = pa.struct([("role", TEXT), ("content", TEXT)])
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "accepted"),
+    [
+        ("data_source", pa.large_string(), True),
+        ("data_source", pa.string_view(), True),
+        ("data_source", pa.dictionary(pa.int32(), TEXT), True),
+        ("data_source", pa.dictionary(pa.int32(), pa.int64()), False),
+        ("data_source", pa.list_(TEXT), False),
+        ("prompt", pa.large_list(MESSAGE), True),
+        ("prompt", pa.list_(MESSAGE, 1), True),
+        ("prompt", pa.list_(pa.list_(MESSAGE)), False),
+        ("prompt", pa.struct([("role", pa.list_(TEXT)), ("content", pa.list_(TEXT))]), False),
+        ("reward_model", pa.struct([("ground_truth", pa.int64())]), True),
+        ("reward_model", pa.struct([("xground_truth", TEXT)]), False),
+        ("reward_model", pa.list_(pa.struct([("ground_truth", TEXT)])), False),
+    ],
+    ids=str,
+)
+def test_columns_have_the_types_that_verl_reads(toy, column, kind, accepted):
+    table = pq.read_table(toy / "test.parquet")
+    values = [{"ground_truth": 1}] * len(table) if column == "reward_model" else table[column].to_pylist()
+    changed = pa.array(values if accepted else [None] * len(table), kind)
+    pq.write_table(table.set_column(table.schema.get_field_index(column), column, changed), toy / "test.parquet")
+    errors = [error.message for error in data.data_files(run_of(toy))]
+    assert [error.startswith(f"column {column} is ") for error in errors] == [True] * (not accepted)
 
 
 def test_a_reward_function_of_ones_own(furnished, monkeypatch):
