@@ -7,8 +7,8 @@ update with a GPU.
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from rpg.config.keys import Settings
 from rpg.diagnostics import BadSetting
 from rpg.names import MOVING_REFERENCES
 
@@ -102,154 +102,127 @@ def bytes_of(dtype: str | None) -> int:
     return 2 if dtype in ("bf16", "bfloat16", "fp16", "float16", "half") else 4
 
 
-def _state(shape: Shape, config: dict[str, Any]) -> tuple[int, int]:
+def _state(shape: Shape, s: Settings) -> tuple[int, int]:
     """Return the bytes of all weights, and of AdamW's two moments; with LoRA only the adapter has moments."""
-    section = config["actor_rollout_ref"]
-    width = bytes_of(section["actor"]["fsdp_config"].get("model_dtype"))
-    rank = section["model"].get("lora_rank")
-    adapter = shape.adapter(rank) if rank else 0
+    width, adapter = bytes_of(s.model_dtype), shape.adapter(s.lora_rank)
     return width * (shape.parameters + adapter), 2 * width * (adapter or shape.parameters)
 
 
-def copies(config: dict[str, Any]) -> int:
+def copies(s: Settings) -> int:
     """Return how often FSDP holds the model: once, or once in each group of fsdp_size ranks (HSDP)."""
-    devices = config["trainer"]["n_gpus_per_node"] * config["trainer"]["nnodes"]
-    size = config["actor_rollout_ref"]["actor"]["fsdp_config"].get("fsdp_size", -1)
-    return devices // size if 0 < size < devices else 1
+    return s.devices // s.fsdp_size if 0 < s.fsdp_size < s.devices else 1
 
 
-def checkpoint_bytes(shape: Shape, config: dict[str, Any]) -> int:
+def checkpoint_bytes(shape: Shape, s: Settings) -> int:
     """Return the bytes of one checkpoint: weights, two moments, and a moving reference (a fixed one is not saved).
 
     Every rank writes its shards; an export (hf_model) is written once.
     """
-    weights, moments = _state(shape, config)
-    checkpoint = config["actor_rollout_ref"]["actor"].get("checkpoint") or {}
-    contents = checkpoint.get("save_contents") or ("model", "optimizer", "extra")
-    mode = config.get("rpg", {}).get("reference", {}).get("mode", "old")
-    models = ("model" in contents) + (mode in MOVING_REFERENCES)
+    weights, moments = _state(shape, s)
+    contents = s.save_contents or ("model", "optimizer", "extra")
+    models = ("model" in contents) + (s.reference in MOVING_REFERENCES)
     shards = models * weights + ("optimizer" in contents) * moments
-    return copies(config) * shards + ("hf_model" in contents) * weights
+    return copies(s) * shards + ("hf_model" in contents) * weights
 
 
-def checkpoints_at_once(config: dict[str, Any]) -> int:
+def checkpoints_at_once(s: Settings) -> int:
     """Return the maximal number of checkpoints on the disk; 2 for a run without a last step that keeps all.
 
     A run that only validates saves none.
     """
-    trainer = config["trainer"]
-    steps, every, kept = trainer["total_training_steps"], trainer["save_freq"], trainer.get("max_actor_ckpt_to_keep")
-    if every <= 0 or trainer.get("val_only"):
+    if s.save_freq <= 0 or s.val_only:
         return 0
-    most = max(kept, 2) if kept else None  # the old one stays until the next is complete
-    if steps is None:
+    most = max(s.kept, 2) if s.kept else None  # the old one stays until the next is complete
+    if s.steps is None:
         return most or 2
-    written = -(-steps // every)  # the last step is always saved
+    written = -(-s.steps // s.save_freq)  # the last step is always saved
     return min(written, most) if most else written
 
 
-def _tokens(config: dict[str, Any], rows: int, budget: int | None, size: int | None) -> int:
+def _tokens(s: Settings, rows: int, budget: int | None, size: int | None) -> int:
     """Return the tokens of a micro-batch of at most `rows` responses: within a budget, or else of `size` responses."""
-    length = config["data"]["max_prompt_length"] + config["data"]["max_response_length"]
-    return min(budget, rows * length) if budget else min(size or 1, rows) * length
+    return min(budget, rows * s.length) if budget else min(size or 1, rows) * s.length
 
 
-def update_bytes(shape: Shape, config: dict[str, Any], devices: int) -> float:
-    """Return the peak bytes of one of `devices` devices in an update under FSDP2, RESERVE included.
+def update_bytes(shape: Shape, s: Settings) -> float:
+    """Return the peak bytes of a device in an update under FSDP2, RESERVE included.
 
     Sharded weights, gradients and moments; the hidden states that gradient checkpointing keeps, or all activations; and
     the larger of the logits of a micro-batch and a layer's backward, with the weights gathered for it; or AdamW's
     temporaries. Without flash-attn, torch's fp32 copy of the logits and attention over tokens x tokens.
     """
-    actor, rollout, model = (config["actor_rollout_ref"][name] for name in ("actor", "rollout", "model"))
-    weights, moments = _state(shape, config)
-    shards = devices / copies(config)
-    state = 0 if actor["fsdp_config"].get("offload_policy") else (weights + 1.5 * moments) / shards
-    rows = max(actor["ppo_mini_batch_size"] * rollout["n"] // devices, 1)
-    budget = actor["ppo_max_token_len_per_gpu"] if actor["use_dynamic_bsz"] else None
-    tokens = _tokens(config, rows, budget, actor.get("ppo_micro_batch_size_per_gpu"))
-    width = bytes_of((actor["fsdp_config"].get("mixed_precision") or {}).get("param_dtype") or "bf16")
-    flash = (model.get("override_config") or {}).get("attn_implementation") == "flash_attention_2"
+    weights, moments = _state(shape, s)
+    shards = s.devices / copies(s)
+    state = 0 if s.offload_policy else (weights + 1.5 * moments) / shards
+    rows = max(s.mini_batch * s.n // s.devices, 1)
+    tokens = _tokens(s, rows, s.actor_tokens if s.actor_packs else None, s.micro_batch)
+    width = bytes_of(s.compute_dtype or "bf16")
+    flash = s.attention == "flash_attention_2"
     kept, again = shape.hidden, 4 * shape.intermediate + 5 * shape.hidden
-    if not model.get("enable_gradient_checkpointing"):
+    if not s.checkpointing:
         kept, again = 4 * shape.intermediate + (18 if width == 2 else 8) * shape.hidden, 0
     layer = again + 3 * shape.intermediate + shape.hidden + 6 * shape.heads * shape.head_dim
-    logits = 0 if model.get("use_fused_kernels") else shape.vocabulary * (width + (0 if flash else 4))
+    logits = 0 if s.fused else shape.vocabulary * (width + (0 if flash else 4))
     peak = tokens * max(logits + 5 * width * shape.hidden, width * layer) + 3 * width * shape.largest
-    mask = width * tokens**2 if model.get("use_remove_padding") and not flash else 0
+    mask = width * tokens**2 if s.packs and not flash else 0
     step = state and moments / shards / 2  # of the optimizer
     return state + max(tokens * width * kept * shape.layers + mask + peak, step) + RESERVE
 
 
-def entropy_bytes(vocabulary: int, config: dict[str, Any]) -> int:
+def entropy_bytes(vocabulary: int, s: Settings) -> int:
     """Return the bytes per token that the entropy adds to the logits in verl's pass for old log-probs.
 
-    verl always computes it there. Without torch.compile, chunks or the fused kernel these are three float32 copies:
-    autocast's of the logits, the softmax, and the temporary of logsumexp or of the product.
+    verl always computes it there; with bypass_mode there is no such pass. Without torch.compile, chunks or the fused
+    kernel these are three float32 copies: autocast's of the logits, the softmax, and the temporary of logsumexp or of
+    the product.
     """
-    section = config["actor_rollout_ref"]
-    fsdp = section["actor"]["fsdp_config"]
-    skipped = config["algorithm"].get("rollout_correction", {}).get("bypass_mode")  # then there is no such pass
-    lean = fsdp.get("use_torch_compile") or fsdp.get("entropy_from_logits_with_chunking")
-    return 0 if skipped or lean or section["model"].get("use_fused_kernels") else 3 * 4 * vocabulary
+    return 0 if s.bypass or s.compiled or s.chunked_entropy or s.fused else 3 * 4 * vocabulary
 
 
-def log_prob_tokens(config: dict[str, Any], devices: int) -> int:
-    """Return the tokens of a micro-batch of one of `devices` devices in the pass for old log-probs."""
-    rollout = config["actor_rollout_ref"]["rollout"]
-    rows = -(-config["data"]["train_batch_size"] * rollout["n"] // devices)
-    budget = rollout["log_prob_max_token_len_per_gpu"] if rollout["log_prob_use_dynamic_bsz"] else None
-    return _tokens(config, rows, budget, rollout.get("log_prob_micro_batch_size_per_gpu"))
+def log_prob_tokens(s: Settings) -> int:
+    """Return the tokens of a micro-batch of a device in the pass for old log-probs."""
+    rows = -(-s.batch * s.n // s.devices)
+    return _tokens(s, rows, s.log_prob_tokens if s.log_prob_packs else None, s.log_prob_micro_batch)
 
 
-def log_prob_bytes(shape: Shape, config: dict[str, Any], devices: int) -> float:
+def log_prob_bytes(shape: Shape, s: Settings) -> float:
     """Return the peak bytes of a device in the pass for old log-probs, RESERVE included: no gradients are kept."""
-    section, fsdp = config["actor_rollout_ref"], config["actor_rollout_ref"]["actor"]["fsdp_config"]
-    weights, moments = _state(shape, config)
-    state = 0 if fsdp.get("offload_policy") else weights + (0 if fsdp.get("optimizer_offload") else moments)
-    width = bytes_of((fsdp.get("mixed_precision") or {}).get("param_dtype") or "bf16")
+    weights, moments = _state(shape, s)
+    state = 0 if s.offload_policy else weights + (0 if s.optimizer_offload else moments)
+    width = bytes_of(s.compute_dtype or "bf16")
     layer = width * (3 * shape.intermediate + shape.hidden + 6 * shape.heads * shape.head_dim)
-    logits = 0 if section["model"].get("use_fused_kernels") else width * shape.vocabulary
-    peak = log_prob_tokens(config, devices) * max(logits + entropy_bytes(shape.vocabulary, config), layer)
-    return state * copies(config) / devices + peak + 3 * width * shape.largest + RESERVE
+    logits = 0 if s.fused else width * shape.vocabulary
+    peak = log_prob_tokens(s) * max(logits + entropy_bytes(shape.vocabulary, s), layer)
+    return state * copies(s) / s.devices + peak + 3 * width * shape.largest + RESERVE
 
 
-def device_bytes(shape: Shape, config: dict[str, Any], devices: int, memory: float) -> tuple[str, float]:
+def device_bytes(shape: Shape, s: Settings, memory: float) -> tuple[str, float]:
     """Return the part of a step that needs most of a device with `memory` bytes, and its bytes.
 
     During rollouts vLLM's share is beside the weights and moments that are not offloaded.
     """
-    weights, moments = _state(shape, config)
-    fsdp = config["actor_rollout_ref"]["actor"]["fsdp_config"]
-    kept = (0 if fsdp.get("param_offload") else weights) + (0 if fsdp.get("optimizer_offload") else moments)
-    share = config["actor_rollout_ref"]["rollout"]["gpu_memory_utilization"] * memory
-    rollout = share + (0 if fsdp.get("offload_policy") else kept * copies(config) / devices) + RESERVE
-    parts = {"update": update_bytes(shape, config, devices), "rollout": rollout}
-    parts["pass for old log-probs"] = log_prob_bytes(shape, config, devices)
+    weights, moments = _state(shape, s)
+    kept = (0 if s.param_offload else weights) + (0 if s.optimizer_offload else moments)
+    rollout = s.memory_share * memory + (0 if s.offload_policy else kept * copies(s) / s.devices) + RESERVE
+    parts = {"update": update_bytes(shape, s), "rollout": rollout}
+    parts["pass for old log-probs"] = log_prob_bytes(shape, s)
     return max(parts.items(), key=lambda part: part[1])
 
 
-def host_bytes(shape: Shape, config: dict[str, Any]) -> float:
+def host_bytes(shape: Shape, s: Settings) -> float:
     """Return a node's bytes: the model while it loads (by all ranks if embeddings are tied), and offloaded state."""
-    trainer, section = config["trainer"], config["actor_rollout_ref"]
-    weights, moments = _state(shape, config)
-    fsdp = section["actor"]["fsdp_config"]
-    mode = config.get("rpg", {}).get("reference", {}).get("mode", "old")
-    reads = mode != "old" or section["actor"]["use_kl_loss"] or config["algorithm"]["use_kl_in_reward"]
-    reference = weights if reads and not section["model"].get("lora_rank") else 0
-    offloaded = 1.5 * moments if fsdp.get("offload_policy") else moments if fsdp.get("optimizer_offload") else 0
-    readers = trainer["n_gpus_per_node"] if shape.tied else 1
-    return readers * weights + copies(config) * (reference + offloaded) / trainer["nnodes"]
+    weights, moments = _state(shape, s)
+    reference = weights if s.has_reference_model and not s.lora_rank else 0
+    offloaded = 1.5 * moments if s.offload_policy else moments if s.optimizer_offload else 0
+    readers = s.gpus if shape.tied else 1
+    return readers * weights + copies(s) * (reference + offloaded) / s.nodes
 
 
-def kv_tokens(shape: Shape, config: dict[str, Any], memory: float) -> float:
+def kv_tokens(shape: Shape, s: Settings, memory: float) -> float:
     """Return the tokens in the KV cache of a device with `memory` bytes: vLLM's share without weights and RESERVE.
 
     More devices than heads of keys and values repeat them.
     """
-    rollout = config["actor_rollout_ref"]["rollout"]
-    width = 4 if rollout.get("dtype") in ("float32", "float") else 2
-    parallel = rollout["tensor_model_parallel_size"]
-    token = 2 * width * shape.layers * max(1, shape.kv_heads // parallel) * shape.head_dim
-    share = rollout["gpu_memory_utilization"] * memory
-    return max(0.0, (share - width * shape.parameters / parallel - RESERVE) / token)
+    width = 4 if s.rollout_dtype in ("float32", "float") else 2
+    token = 2 * width * shape.layers * max(1, shape.kv_heads // s.tensor_parallel) * shape.head_dim
+    return max(0.0, (s.memory_share * memory - width * shape.parameters / s.tensor_parallel - RESERVE) / token)

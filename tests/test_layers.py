@@ -9,10 +9,10 @@ from scripts.import_graph import MODULES, PAGE, imported, named, package, packag
 LAYERS = (
     {"rpg", "rpg.arguments", "rpg.diagnostics", "rpg.dotted", "rpg.gpu_host", "rpg.logged", "rpg.names",
      "rpg.overrides", "rpg.secrets"},
-    {"rpg.objectives", "rpg.registry", "rpg.rewards", "rpg.data", "rpg.files", "rpg.plan"},
+    {"rpg.objectives", "rpg.registry", "rpg.rewards", "rpg.data", "rpg.files"},
     {"rpg.objectives.proofs", "rpg.verl_plugin"},
     {"rpg.config"},
-    {"rpg.checks"},
+    {"rpg.checks", "rpg.plan"},
     {"rpg.run"},
     {"rpg.results", "rpg.toy"},
     {"rpg.cli", "recipe.rpg", "scripts"},

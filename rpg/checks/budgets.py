@@ -65,15 +65,14 @@ def memory(run: RunConfig) -> Findings:
 
 def needs(run: RunConfig, shape: Shape, device: float) -> Findings:
     """Compare memory and KV cache of a model of this shape with a device's bytes."""
-    config = run.config
-    phase, size = device_bytes(shape, config, run.devices, device)
+    s = run.settings
+    phase, size = device_bytes(shape, s, device)
     smaller = f"lower {KEYS['actor_tokens']}, {KEYS['log_prob_tokens']} or {KEYS['memory_share']}"
     remedy = "" if size <= device else f"use more GPUs, {smaller}, or set {KEYS['param_offload']}=true"
     estimate = f"about {size / GB:.3g} GB, in the {phase}; there are {device / GB:.3g} GB a device"
     yield Diagnostic("GPU memory", ABSENT, estimate, remedy, "ok" if size <= device else "error")
-    count = kv_tokens(shape, config, device)
-    length = run.settings.prompt + run.settings.response
-    estimate, fits = f"{count:.0f} tokens: {count / length:.0f} sequences of full length at once", count >= length
+    count = kv_tokens(shape, s, device)
+    estimate, fits = f"{count:.0f} tokens: {count / s.length:.0f} sequences of full length at once", count >= s.length
     remedy = "" if fits else f"more memory for vLLM, or a smaller {KEYS['response']}"
     yield Diagnostic("KV cache", ABSENT, estimate, remedy, "ok" if fits else "error")
 
@@ -92,7 +91,7 @@ def host_limit() -> int:
 
 def host_needs(run: RunConfig, shape: Shape, limit: float) -> Diagnostic:
     """Compare loading and offloaded state, without Ray's and vLLM's processes, with the host's bytes."""
-    size = host_bytes(shape, run.config)
+    size = host_bytes(shape, run.settings)
     remedy = "" if size <= limit else "docker run --memory, more nodes, or no offloading"
     estimate = f"about {size / GB:.3g} GB a node; there are {limit / GB:.3g} GB"
     return Diagnostic("host memory", ABSENT, estimate, remedy, "ok" if size <= limit else "error")
@@ -115,10 +114,9 @@ def entropy(run: RunConfig) -> Findings:
     Otherwise three float32 copies of the logits exist at once: 60 GB at 32,768 tokens of a vocabulary of 152,064.
     """
     s, shape = run.settings, _shape(run)
-    if shape is None or s.device == "cpu" or not (size := entropy_bytes(shape.vocabulary, run.config)):
+    if shape is None or s.device == "cpu" or not (size := entropy_bytes(shape.vocabulary, s)):
         return
-    tokens = log_prob_tokens(run.config, run.devices)
-    wrong = f"makes the entropy of old log-probs take {size * tokens / GB:.3g} GB beside the logits"
+    wrong = f"makes the entropy of old log-probs take {size * log_prob_tokens(s) / GB:.3g} GB beside the logits"
     yield s.finding("compiled", wrong, f"set it to true, or {KEYS['chunked_entropy']}=true", "warning")
 
 
@@ -164,9 +162,8 @@ def disk(run: RunConfig) -> Findings:
 
 def checkpoints_fit(run: RunConfig, shape: Shape) -> Findings:
     """Compare the size of the run's checkpoints with the free space; it reuses the space of earlier ones."""
-    config = run.config
-    size, most = checkpoint_bytes(shape, config), checkpoints_at_once(config)
     s, target = run.settings, run.directory.absolute()
+    size, most = checkpoint_bytes(shape, s), checkpoints_at_once(s)
     place = nearest(target)
     free = shutil.disk_usage(place).free
     saved = 0

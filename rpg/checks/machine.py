@@ -5,7 +5,6 @@ import shutil
 
 from rpg import gpu_host
 from rpg.checks.packages import cpu_torch
-from rpg.checks.settings import SEPARATE
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import ABSENT, Diagnostic, Findings
@@ -24,11 +23,8 @@ def devices(run: RunConfig) -> Findings:
         wrong = "needs a cluster, but this run starts its own Ray"
         yield s.error("nodes", wrong, "set RAY_ADDRESS, or NNODES=1")
         return
-    rollouts = 0
-    if s.schedule == SEPARATE:
-        rollouts = s.rollout_nodes * s.rollout_gpus
     present, place = s.ray_gpus, f"{KEYS['ray_gpus']} is"
-    remedy = f"set {KEYS['ray_gpus']} to {s.gpus + rollouts}"
+    remedy = f"set {KEYS['ray_gpus']} to {s.gpus + s.rollout_devices}"
     if present is None:
         import torch
 
@@ -36,8 +32,8 @@ def devices(run: RunConfig) -> Findings:
             return
         present, place = torch.cuda.device_count(), "this machine has"
         remedy = f"set {KEYS['gpus']}, set RAY_ADDRESS to a cluster that has them, or use profile=cpu"
-    if present < s.gpus + rollouts:
-        more = f"and {rollouts} for the rollouts ({KEYS['rollout_gpus']}): " if rollouts else ""
+    if present < s.gpus + s.rollout_devices:
+        more = f"and {s.rollout_devices} for the rollouts ({KEYS['rollout_gpus']}): " if s.rollout_devices else ""
         yield s.error("gpus", f"{more}{place} {present}", remedy)
 
 

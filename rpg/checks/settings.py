@@ -3,7 +3,7 @@
 A check is a function that preflight.py calls; the first sentence of its docstring is what must hold.
 """
 
-from rpg.config.keys import KEYS, MODEL, Settings
+from rpg.config.keys import KEYS, MODEL, SEPARATE, Settings
 from rpg.config.run_config import RunConfig, logs_to, verl_defaults
 from rpg.config.user_code import SOCKETS, is_ours
 from rpg.diagnostics import Diagnostic, Findings
@@ -11,7 +11,6 @@ from rpg.dotted import leaves, value_at
 from rpg.verl_plugin.schedule_free import OPTIMIZER, PACKAGE, asked_for
 
 METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl's name of the reward
-SEPARATE = "separate_async"
 UNREAD = {  # by verl's V1 trainer with FSDP, or overwritten; with their defaults
     "balances": True, "over_samples": 0, "pf_ppo": False, "samples_rollouts": True, "groups_prefixes": False,
     "freezes_vision": False, "optimizer_steps": -1, "clip": 0.2, "nccl_timeout": 600, "bypass_loss": "ppo_clip",
@@ -34,10 +33,9 @@ def mini_batches(run: RunConfig) -> Findings:
 def ranks(run: RunConfig) -> Findings:
     """The ranks divide the responses of a mini-batch; the sequence-parallel size divides the ranks."""
     s, (name, size) = run.settings, sequence_parallel(run.settings)
-    devices = s.gpus * s.nodes
-    if devices % size:
+    if s.devices % size:
         yield s.error(name, f"does not divide {_devices(s)}", "set it to a divisor of that number")
-    elif s.mini_batch * s.n % (devices // size):
+    elif s.mini_batch * s.n % (s.devices // size):
         what = f"times {s.shown('n')} responses are not divided by the ranks ({s.gpus} x {s.nodes} GPUs / "
         yield s.error("mini_batch", f"{what}{size}); {PADS}", "raise it, or use fewer GPUs")
 
@@ -54,7 +52,7 @@ def sequence_parallel(s: Settings, prefix: str = "") -> tuple[str, int]:
 
 def has_reference_model(s: Settings) -> bool:
     """Return whether verl computes log-probs of a reference."""
-    return s.reference != "old" or s.kl_loss or s.kl_in_reward
+    return s.has_reference_model
 
 
 def ulysses(run: RunConfig) -> Findings:
@@ -65,7 +63,7 @@ def ulysses(run: RunConfig) -> Findings:
     """
     s = run.settings
     sizes = [sequence_parallel(s)]
-    if has_reference_model(s):
+    if s.has_reference_model:
         sizes.append(sequence_parallel(s, "ref_"))
     for name, size in sizes:
         if size > 1 and s.attention not in ("flash_attention_2", "flash_attention_3"):
@@ -78,7 +76,7 @@ def ulysses(run: RunConfig) -> Findings:
 def rollout_replicas(run: RunConfig) -> Findings:
     """Tensor times data parallel size of a vLLM replica divides the GPUs."""
     s = run.settings
-    if s.gpus * s.nodes % (s.tensor_parallel * s.data_parallel):
+    if s.devices % (s.tensor_parallel * s.data_parallel):
         yield s.error("tensor_parallel", f"x data_parallel_size={s.data_parallel} does not divide {_devices(s)}")
 
 
@@ -99,7 +97,7 @@ def rollout_sockets(run: RunConfig) -> Findings:
 def token_budgets(run: RunConfig) -> Findings:
     """Prompt plus response fits into every token budget."""
     s = run.settings
-    length, of_reference = s.prompt + s.response, has_reference_model(s) and not s.lora_rank
+    of_reference = s.has_reference_model and not s.lora_rank
     short = f"is below {KEYS['prompt']} + {KEYS['response']} = {s.prompt} + {s.response} tokens"
     budgets = (
         ("context", True, s.context),
@@ -109,7 +107,7 @@ def token_budgets(run: RunConfig) -> Findings:
         ("ref_tokens", of_reference and s.ref_packs, s.ref_tokens * sequence_parallel(s, "ref_")[1]),
     )
     for name, applies, tokens in budgets:
-        if applies and tokens is not None and tokens < length:
+        if applies and tokens is not None and tokens < s.length:
             yield s.error(name, short, "raise it, or shorten the lengths")
 
 

@@ -14,8 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import TypeAdapter
 
-from rpg.checks.settings import SEPARATE
-from rpg.config.keys import ACTOR, KEYS, RANGES, ROLLOUT, STRICT
+from rpg.config.keys import ACTOR, KEYS, RANGES, ROLLOUT, SEPARATE, STRICT
 from rpg.config.run_config import RunConfig, faults, is_read, verl_defaults
 from rpg.config.user_code import SOCKETS
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, did_you_mean
@@ -80,11 +79,10 @@ def cpus(run: RunConfig) -> Findings:
     s = run.settings
     if run.cluster:
         return
-    rollouts = s.rollout_nodes * s.rollout_gpus if s.schedule == SEPARATE else 0
-    need = 1 + s.storage_units + ResourcePoolManager.max_colocate_count * s.gpus + STANDALONE * rollouts
+    need = 1 + s.storage_units + ResourcePoolManager.max_colocate_count * s.gpus + STANDALONE * s.rollout_devices
     present = s.ray_cpus or int(get_num_cpus())
     if present < need:
-        wrong = f"Ray has {present} CPUs; {s.gpus + rollouts} GPUs and {s.shown('storage_units')} need {need}"
+        wrong = f"Ray has {present} CPUs; {s.gpus + s.rollout_devices} GPUs and {s.shown('storage_units')} need {need}"
         yield s.error("ray_cpus", wrong, f"set it to {need} (a logical number), or use a larger machine")
 
 

@@ -87,6 +87,7 @@ KLKind = Literal["kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3", "kl+", "k1+
 DType = Literal["fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
 Attention = Literal["sdpa", "flash_attention_2", "flash_attention_3", "flex_attention", "eager"]
 Schedule = Literal["sync", "colocate_async", "separate_async"]
+SEPARATE: Schedule = "separate_async"
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 ACTOR = "actor_rollout_ref.actor"
@@ -302,6 +303,7 @@ class Settings:
     temperature: PositiveFloat = at(f"{ROLLOUT}.temperature", measures=(TRAINING_REWARD, ENTROPY, RESPONSE_LENGTH))
     top_p: Share = at(f"{ROLLOUT}.top_p", measures=(TRAINING_REWARD,))
     top_k: OrMinusOne = at(f"{ROLLOUT}.top_k", measures=(TRAINING_REWARD,))
+    rollout_dtype: Verl = at(f"{ROLLOUT}.dtype")
     rollout_seed: Verl = at(f"{ROLLOUT}.seed")
     max_num_seqs: PositiveInt = at(f"{ROLLOUT}.max_num_seqs", "speed", evaluation=True)
     seqs_by_model: dict[str, PositiveInt] = at("rpg.max_num_seqs", "saving")
@@ -443,6 +445,26 @@ class Settings:
     def of(cls, config: Mapping[str, Any]) -> Self:
         """Return the view of a resolved configuration; of valid types only if it is a RunConfig's."""
         return cls(**{name: value_at(config, row.key) for name, row in ROWS.items()})
+
+    @property
+    def devices(self) -> int:
+        """Number of the trainer's GPUs on all nodes."""
+        return self.gpus * self.nodes
+
+    @property
+    def rollout_devices(self) -> int:
+        """Number of the GPUs of separate rollouts on all nodes."""
+        return self.rollout_gpus * self.rollout_nodes if self.schedule == SEPARATE else 0
+
+    @property
+    def length(self) -> int:
+        """Tokens of the longest prompt and response together."""
+        return self.prompt + self.response
+
+    @property
+    def has_reference_model(self) -> bool:
+        """Whether verl computes log-probs of a reference."""
+        return self.reference != "old" or self.kl_loss or self.kl_in_reward
 
     def shown(self, name: str) -> str:
         """Return `key=value` of a field, as in an override."""

@@ -42,33 +42,30 @@ def run(args: argparse.Namespace) -> int:
     more = [f"{KEYS['gpu_memory']}={memory:g}"]
     if args.nodes is not None:
         more.append(f"{KEYS['nodes']}={args.nodes}")
-    configuration = of_script(recipe.find(args.script), [*flags.overrides(args), *args.overrides, *more])
-    if configuration.settings.device == "cpu":
+    s = of_script(recipe.find(args.script), [*flags.overrides(args), *args.overrides, *more]).settings
+    if s.device == "cpu":
         remedy = f"`rpg doctor {args.script}` checks this machine, docs/train_your_own.md has time and memory"
         raise BadSetting(f"{args.script} runs on the CPU, and the estimates are for GPUs; {remedy}")
-    path = configuration.settings.model
-    shape = plan.shape_of(path)
+    shape = plan.shape_of(s.model)
     if shape is None:
         remedy = "set MODEL_PATH to a local directory"
-        raise BadSetting(f"{configuration.settings.shown('model')}: has no config.json; {remedy}")
-    config, data = configuration.config, configuration.config["data"]
-    phase, size = plan.device_bytes(shape, config, configuration.devices, memory * plan.GB)
-    length = data["max_prompt_length"] + data["max_response_length"]
-    cache = plan.kv_tokens(shape, config, memory * plan.GB)
+        raise BadSetting(f"{s.shown('model')}: has no config.json; {remedy}")
+    phase, size = plan.device_bytes(shape, s, memory * plan.GB)
+    cache = plan.kv_tokens(shape, s, memory * plan.GB)
     numbers = {
-        "run": config["trainer"]["experiment_name"],
-        "gpus": configuration.devices,
+        "run": s.run_name,
+        "gpus": s.devices,
         "gpu_memory": memory * plan.GB,
         "parameters": shape.parameters,
         "phase": phase,
         "memory": size,
         "kv_tokens": round(cache),
-        "host_memory": plan.host_bytes(shape, config),
-        "checkpoint": plan.checkpoint_bytes(shape, config),
-        "checkpoints": plan.checkpoints_at_once(config),
-        "fits": size <= memory * plan.GB and cache >= length,  # vLLM requires a cache for one sequence
+        "host_memory": plan.host_bytes(shape, s),
+        "checkpoint": plan.checkpoint_bytes(shape, s),
+        "checkpoints": plan.checkpoints_at_once(s),
+        "fits": size <= memory * plan.GB and cache >= s.length,  # vLLM requires a cache for one sequence
     }
-    print(json.dumps(numbers, indent=2) if args.json else text(numbers, length))
+    print(json.dumps(numbers, indent=2) if args.json else text(numbers, s.length))
     return 0 if numbers["fits"] else 1
 
 

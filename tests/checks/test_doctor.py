@@ -60,10 +60,10 @@ def test_a_full_disk_advises_fewer_checkpoints_only_if_there_are_more(monkeypatc
 def test_the_numbers_of_each_context_follow_from_the_arithmetic(model, length):
     """config/context and config/model as in docs/settings.md: the cache holds max_num_seqs half-complete sequences."""
     run = RunConfig(resolve(compose_config([f"model={model}", f"context={length}k", "rpg.script=x"])))
-    shape = plan.shape_of(run.get("actor_rollout_ref.model.path"))
+    shape = plan.shape_of(run.settings.model)
     assert shape is not None
     assert run.get(f"{R}.max_model_len") == 2048 + length * 1024
-    held = plan.kv_tokens(shape, run.config, 80e9) / (256 + length * 512)
+    held = plan.kv_tokens(shape, run.settings, 80e9) / (256 + length * 512)
     most = run.get(f"{R}.max_num_seqs")
     assert most <= held
     assert held < most + 8 or most == 512  # above, vLLM has no CUDA graph

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from rpg import plan
 from rpg.cli import main
 from rpg.config.compose import compose_config, resolve
+from rpg.config.keys import Settings
 
 SMALL = {"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 1000,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 10240}  # fmt: skip
@@ -24,15 +25,15 @@ def composed(*groups: str) -> dict:
     return resolve(compose_config(["rpg.script=x", "context=2k", *groups]))
 
 
-def of(*overrides: str) -> dict:
-    """Return the configuration with these groups and keys; composing takes half a second."""
+def of(*overrides: str) -> Settings:
+    """Return the settings with these groups and keys; composing takes half a second."""
     keys = [text for text in overrides if "." in text.partition("=")[0]]
     config = OmegaConf.create(copy.deepcopy(composed(*(text for text in overrides if text not in keys))))
-    return OmegaConf.to_container(OmegaConf.merge(config, OmegaConf.from_dotlist(keys)))  # type: ignore[return-value]
+    return Settings.of(OmegaConf.to_container(OmegaConf.merge(config, OmegaConf.from_dotlist(keys))))  # type: ignore[arg-type]
 
 
-def update(config: dict, devices: int) -> float:
-    return plan.update_bytes(plan.MODELS[config["actor_rollout_ref"]["model"]["path"]], config, devices)
+def update(s: Settings) -> float:
+    return plan.update_bytes(plan.MODELS[s.model], s)
 
 
 # GB of an update that torch's FSDPMemTracker showed for transformers' model under FSDP2, AdamW and flash attention, on
@@ -49,7 +50,8 @@ TRACED = [
 
 @pytest.mark.parametrize(("overrides", "devices", "traced"), TRACED)
 def test_memory_is_what_was_traced(overrides, devices, traced):
-    assert update(of(*overrides), devices) - plan.RESERVE == pytest.approx(traced * 1e9, rel=0.04)
+    held = update(of(*overrides, f"trainer.n_gpus_per_node={devices}")) - plan.RESERVE
+    assert held == pytest.approx(traced * 1e9, rel=0.04)
 
 
 def test_an_adapter_has_the_parameters_that_peft_counts():
@@ -63,7 +65,7 @@ def test_an_adapter_has_the_parameters_that_peft_counts():
 
 
 def test_lora_has_gradients_and_moments_of_the_adapter_alone():
-    full, lora = (update(of("model=qwen3-4b", f"{M}.lora_rank={rank}"), 8) for rank in (0, 32))
+    full, lora = (update(of("model=qwen3-4b", f"{M}.lora_rank={rank}")) for rank in (0, 32))
     model, adapter = 4.022e9, 32 * 36 * (2 * (2560 + 4096) + 2 * (2560 + 1024) + 3 * (2560 + 9728))
     assert full - lora == pytest.approx((12 * model - 16 * adapter) / 8, rel=1e-3)
 
@@ -80,7 +82,7 @@ def test_the_entropy_of_old_log_probs_is_counted():
         ([*eager, f"{M}.use_fused_kernels=true"], 0),
     ):
         assert plan.entropy_bytes(152064, of(*changes)) == copies * 4 * 152064
-    phase, size = plan.device_bytes(shape, of(*eager), 8, 80e9)
+    phase, size = plan.device_bytes(shape, of(*eager), 80e9)
     weights_and_moments, embedding, logits = 12 * 7.616e9 / 8, 3 * 2 * 0.545e9, 9.97e9
     assert phase == "pass for old log-probs"
     by_hand = weights_and_moments + logits + 3 * 19.93e9 + embedding + plan.RESERVE
@@ -92,11 +94,11 @@ def test_offloading_moves_the_state():
     shape, fsdp = plan.MODELS["Qwen/Qwen3-4B"], f"{A}.fsdp_config"
     plain = of("model=qwen3-4b")
     moved = of("model=qwen3-4b", f"{fsdp}.param_offload=true", f"{fsdp}.optimizer_offload=true")
-    (phase, held), (_, left) = (plan.device_bytes(shape, config, 8, 80e9) for config in (plain, moved))
+    (phase, held), (_, left) = (plan.device_bytes(shape, s, 80e9) for s in (plain, moved))
     assert phase == "rollout"
     assert held - left == pytest.approx(12 * 4.022e9 / 8, rel=1e-3)  # weights and moments
     always = of("model=qwen3-4b", f"{fsdp}.offload_policy=true")
-    assert update(plain, 8) - update(always, 8) == pytest.approx(16 * 4.022e9 / 8, rel=1e-3)
+    assert update(plain) - update(always) == pytest.approx(16 * 4.022e9 / 8, rel=1e-3)
 
 
 def test_tokens_of_the_cache_by_hand():
@@ -112,8 +114,8 @@ def test_tokens_of_the_cache_by_hand():
 def test_every_group_of_hsdp_holds_the_model():
     plain, hsdp = (of("model=qwen3-4b", f"{A}.fsdp_config.fsdp_size={size}") for size in (-1, 2))
     model = 4.022e9
-    assert update(hsdp, 8) - update(plain, 8) == pytest.approx(16 * model * (1 / 2 - 1 / 8), rel=1e-3)
-    (phase, held), (_, less) = (plan.device_bytes(plan.MODELS["Qwen/Qwen3-4B"], c, 8, 80e9) for c in (hsdp, plain))
+    assert update(hsdp) - update(plain) == pytest.approx(16 * model * (1 / 2 - 1 / 8), rel=1e-3)
+    (phase, held), (_, less) = (plan.device_bytes(plan.MODELS["Qwen/Qwen3-4B"], s, 80e9) for s in (hsdp, plain))
     assert (phase, held - less) == ("rollout", pytest.approx(12 * model * (1 / 2 - 1 / 8), rel=1e-3))
     assert plan.checkpoint_bytes(TINY, hsdp) == 4 * plan.checkpoint_bytes(TINY, plain)
 
@@ -121,8 +123,8 @@ def test_every_group_of_hsdp_holds_the_model():
 def test_micro_batches_of_old_log_probs():
     dynamic = "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz"
     rows = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu"
-    assert plan.log_prob_tokens(of("model=qwen3-4b"), 8) == 32768
-    assert plan.log_prob_tokens(of("model=qwen3-4b", f"{dynamic}=false", f"{rows}=3"), 8) == 3 * 4096
+    assert plan.log_prob_tokens(of("model=qwen3-4b")) == 32768
+    assert plan.log_prob_tokens(of("model=qwen3-4b", f"{dynamic}=false", f"{rows}=3")) == 3 * 4096
 
 
 @pytest.mark.parametrize(
@@ -141,9 +143,9 @@ def test_micro_batches_of_old_log_probs():
     ],
 )
 def test_checkpoints_by_hand(changes, each, at_once):
-    config = of("model=qwen2.5-math-7b", *changes)
-    assert plan.checkpoint_bytes(TINY, config) == each * TINY.parameters
-    assert plan.checkpoints_at_once(config) == at_once
+    s = of("model=qwen2.5-math-7b", *changes)
+    assert plan.checkpoint_bytes(TINY, s) == each * TINY.parameters
+    assert plan.checkpoints_at_once(s) == at_once
 
 
 @pytest.fixture
