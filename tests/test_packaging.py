@@ -222,7 +222,7 @@ TRIED = [  # arguments in a directory with a CSV, a reward and two runs; exit co
     ("train grpo_cpu", 2, "{here}/runs/toy/model: no such directory; "),
     ("reproduce 7 --methods dapo", 2, "{here}/data/minerva-math.parquet: no such file"),
     ("eval {site}/rpg/recipe/cpu/run_grpo_cpu.sh --print --out x", 0, "trainer.default_local_dir={here}/x "),
-    ("export nowhere", 2, "nowhere: not a checkpoint"),
+    ("export nowhere", 2, "nowhere: no checkpoint is there"),
     ("table --paper 8", 0, "RPG-REINFORCE-URKL"),
     (MINE, 0, "mine"),
     ("data build reasoning_gym:chain_sum", 2, "install the extra: pip install 'rpg-verl[gym]'"),

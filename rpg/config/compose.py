@@ -89,8 +89,8 @@ def refuse_ineffective_context(overrides: list[str], config: DictConfig) -> None
         return
     file, length = CONFIG_DIR / "context" / f"{chosen[-1].value()}.yaml", OmegaConf.select(config, KEYS["response"])
     if file.is_file() and length != OmegaConf.select(OmegaConf.load(file), KEYS["response"]):
-        wrong = f"is not read: the data set's {KEYS['response']}={length} counts"
-        raise BadSetting(f"context={chosen[-1].value()}: {wrong}; set {KEYS['response']}")
+        message = f"is not read: the data set's {KEYS['response']}={length} counts"
+        raise BadSetting(f"context={chosen[-1].value()}: {message}; set {KEYS['response']}")
 
 
 def of_script(script: Script, overrides: list[str]) -> RunConfig:
@@ -208,8 +208,8 @@ def compose_config(overrides: list[str]) -> DictConfig:
             raise BadSetting(f"{text}: Hydra takes no null for a group; leave {group}= out")
         fsdp = FSDP_GROUPS.get(group)
         if fsdp and parsed_override.value() != fsdp:
-            wrong = f"must be {fsdp}: our worker and reference are written for FSDP"
-            raise BadSetting(f"{text}: {wrong}; for other engines use plain verl (docs/plain_verl.md)")
+            message = f"must be {fsdp}: our worker and reference are written for FSDP"
+            raise BadSetting(f"{text}: {message}; for other engines use plain verl (docs/plain_verl.md)")
     search = override("hydra.searchpath", [f"file://{verl_config_dir()}"])
     with hydra.initialize_config_dir(version_base=None, config_dir=str(CONFIG_DIR)):
         try:
@@ -235,6 +235,8 @@ def compose_config(overrides: list[str]) -> DictConfig:
 def parse(text: str) -> Override:
     """Return Hydra's reading of one override. Raises BadSetting, which shows what to type in a shell."""
     key, equals, value = text.partition("=")
+    if not key:
+        raise BadSetting(f"{text}: has no key; write KEY=VALUE (a shell variable that is not set?)")
     try:
         parsed = OverridesParser.create().parse_override(text)
     except HydraException as error:

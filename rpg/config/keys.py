@@ -8,6 +8,7 @@ A key of verl's without a row has the role "defines".
 Over 300 lines because there are many keys.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal, Self, get_type_hints
@@ -52,6 +53,12 @@ DISTINGUISHING = ("defines", "input", "length", "look")
 LONGEST_NAME, LONGEST_PATH = 255, 2000  # bytes; Linux allows 4095, and file names are appended
 
 
+def _one_line(text: str) -> str:
+    if not text.strip() or re.search(r"[\x00-\x1f\x7f]", text):
+        raise ValueError("must be one line of text, and not empty")
+    return text
+
+
 def _fits_a_file_system(path: str) -> str:
     if any(len(name.encode()) > LONGEST_NAME for name in path.split("/")) or len(path.encode()) > LONGEST_PATH:
         raise ValueError(f"longer than a file system allows ({LONGEST_NAME} bytes a name, {LONGEST_PATH} in all)")
@@ -65,7 +72,7 @@ def _one_directory(name: str) -> str:
 
 
 Verl = Any  # the type of verl's default
-Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f\s][^\x00-\x1f\x7f]*$")]
+Line = Annotated[str, AfterValidator(_one_line)]
 FilePath = Annotated[Line, AfterValidator(_fits_a_file_system)]
 RunName = Annotated[FilePath, AfterValidator(_one_directory)]
 Files = FilePath | Annotated[list[FilePath], Field(min_length=1)]

@@ -150,7 +150,8 @@ def _ground_truth(truth: Any, info: ValidationInfo) -> Any:
         if row.largest is not None and not 0 <= number <= row.largest:
             raise rejection(f"is not in 0..{row.largest}", f"answers of {row.name} are; correct the row")
         if release.normalize(text) != str(number):
-            raise rejection("judge=release compares text exactly", f"write {number}", "warning")
+            what = f"judge=release compares text exactly, and this is {number}"
+            raise rejection(what, "write the bare integer", "warning")
     if is_number:
         raise rejection("is a number", "write it as text", "warning")
     return truth

@@ -90,7 +90,7 @@ def build_own(
         raise DataError(f"--template: has {QUESTION} {table.template.count(QUESTION)} times; write it once")
     for name in table.keep:
         if name in OF_THE_ROW:
-            raise DataError(f"--keep {name}: the row has a {name} of its own; rename the column")
+            raise DataError(f"--keep {name}: the built row has its own {name}; rename the column")
     rows = splits_of(origin)
     report = Report()
     results = (  # the test split first, because its questions are left out of the training split
@@ -109,7 +109,7 @@ def build_own(
     if not report.read:
         raise DataError(f"--from {origin}: has no rows; give another file")
     if not any(problem.split == "train" for problem in problems):
-        reasons = "; ".join(report.lines())
+        reasons = "; ".join(map(str.strip, report.lines()))
         raise DataError(f"--from {origin}: no row to train on ({reasons}); check --question and --answer")
     if test_rows is None and all(problem.split == "train" for problem in problems):
         why = f"{len(problems)} questions are too few for one in ten"
@@ -160,7 +160,7 @@ def to_problem(table: Table, row: dict[str, Any], split: str, place: str) -> Pro
         )
     answer = answer_text(answer, place)
     if question is not None and not isinstance(question, str):
-        return "question is not text"
+        return f"question is no text but a {type(question).__name__}"
     if not question or not question.strip():
         return "empty question"
     if not answer:

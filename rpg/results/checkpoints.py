@@ -31,7 +31,7 @@ def find_checkpoint(path: Path, *, contents: bool = True) -> tuple[Path, list[st
         verdict = verify(directory, contents=contents)
         remarks = [] if verdict.complete else [f"{directory}: {verdict.why}; use an earlier global_step_N"]
     else:
-        raise ResultsError(f"{path}: not a checkpoint; give a run directory, or its global_step_N")
+        raise ResultsError(f"{path}: no checkpoint is there; give the directory of a run, or its global_step_N")
     if verdict is None or not verdict.complete:
         raise ResultsError("\n".join([*remarks, f"{path}: no complete checkpoint"]))
     return verdict.directory, remarks if verdict.has_manifest else [*remarks, f"{verdict.directory}: {UNCHECKED}"]

@@ -70,7 +70,7 @@ def score_run(run: RunLog, judge: str | None, out: Path) -> list[Note]:
             means = {metric: float(accuracies.mean()) for metric, accuracies in right.items() if len(accuracies)}
             lines.append({"step": step, "data": means})
         if not lines:
-            texts = (note.text for note in (*run.notes, *notes))
+            texts = [note.text for note in (*run.notes, *notes)] or [f"no validation in {METRICS}"]
             raise ResultsError("; ".join([*texts, "`rpg eval --judge` evaluates a checkpoint again"]))
         _write_lines(partial / METRICS, lines)
         if failures:

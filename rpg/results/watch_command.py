@@ -72,7 +72,7 @@ def _show_answers(runs: list[Path], count: int) -> int:
     notes = []
     for directory in runs:
         try:
-            print(*answer_lines(directory, count, Console().width), sep="\n")
+            print(*answer_lines(directory, count, Console().width), "", sep="\n")
         except ResultsError as error:
             notes.append(Note(str(error), left_out=True))
     if len(notes) == len(runs):

@@ -81,6 +81,8 @@ def find_reward(file: str | Path, name: str | None = None) -> Reward:
     called = f"{file}: {functions[0]}({', '.join(parameters)})"
     if not is_verls and len(arguments.posonlyargs + arguments.args) < 2 and arguments.vararg is None:
         raise RewardError(f"{called} has no positional parameters response and answer; add them")
+    if is_verls and arguments.kwarg is None and "extra_info" not in parameters:
+        raise RewardError(f"{called} is called with extra_info, too; add extra_info=None")
     is_late = not {*RESPONSES}.isdisjoint(parameters[1:]) and parameters[0] not in RESPONSES
     if not is_verls and (is_late or not {*QUESTIONS}.isdisjoint(parameters[:1])):
         raise RewardError(f"{called} is called with the response first and the answer second; change their order")

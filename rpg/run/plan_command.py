@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the plan; return 2 without an estimate, 1 if a step or the KV cache does not fit the GPU, else 0."""
     memory = GPUS[args.gpu] if args.memory is None else args.memory
     if not 0 < memory < 1e6:
-        raise BadSetting(f"--memory {memory:g}: must be a positive number of GB")
+        raise BadSetting(f"--memory {memory:g}: must be above 0 and below 1e6 GB")
     more = [f"{KEYS['gpu_memory']}={memory:g}"]
     if args.nodes is not None:
         more.append(f"{KEYS['nodes']}={args.nodes}")

@@ -95,7 +95,7 @@ def test_a_folder_has_its_own_test_split_whose_questions_leave_training(tmp_path
     [
         (["--question", "Frage", "--answer", ANSWER], ["--question", "'Frage'", f"{QUESTION!r}"]),
         ([*OWN, "--keep", "lvl"], ["--keep", "'lvl'"]),
-        ([*OWN, "--keep", "answer_end"], ["--keep answer_end", "of its own"]),  # would end a response's answer
+        ([*OWN, "--keep", "answer_end"], ["has its own answer_end"]),  # would end a response's answer
         ([*OWN, "--test-rows", 10], ["--test-rows", "10"]),
         ([*OWN, "--name", "a/b"], ["--name", "a/b"]),
         (["--question", QUESTION], ["--answer"]),

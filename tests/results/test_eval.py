@@ -150,7 +150,7 @@ def test_eval_refuses(tmp_path, capsys):
 
     assert "did you mean rpg_cpu_urkl1e-4_rf" in refused("rpg_cpu_urkl1e-4_rff", "--print")
     assert f"use rpg eval NAME --checkpoint {tmp_path}" in refused(str(tmp_path))
-    assert "not a checkpoint" in refused(NAME, "--checkpoint", tmp_path, "--print")
+    assert "no checkpoint is there" in refused(NAME, "--checkpoint", tmp_path, "--print")
     for cut in (write_complete(tmp_path, 6), write_verl(tmp_path, 4)):
         (cut / SHARD).write_bytes(b"")
         assert f"{cut}: {SHARD}" in refused(NAME, "--checkpoint", cut)

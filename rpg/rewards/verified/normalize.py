@@ -111,11 +111,12 @@ def normalize(text: str) -> str:
 
 
 def bare_truth(text: str) -> str:
-    """Return a truth without JSON's escapes; of a solution, or of several boxes, the boxes if they are one list."""
+    """Return a truth without JSON's escapes; of a sentence or solution, or several boxes, the boxes if one list."""
     if "\\begin" not in text:  # there, \\ ends a row
         text = TWICE_ESCAPED.sub("", text)
     boxes = list(BOX.finditer(text))
-    if len(boxes) > 1 or (boxes and len(text) > MAX_ANSWER_CHARS):
+    is_sentence = bool(boxes) and (len(text) > MAX_ANSWER_CHARS or WORD.search(text[: boxes[0].start()]) is not None)
+    if len(boxes) > 1 or is_sentence:
         last = content_of(text, boxes[-1])
         contents = {read[0].strip() for box in boxes if (read := content_of(text, box)) is not None}
         listed = boxed_list(text[-TAIL_CHARS:])
