@@ -86,8 +86,8 @@ def old_driver(cuda: int = CUDA) -> tuple[str, str] | None:
         return None
     if supported is None and (driver is None or _major(driver) >= needed):
         return None
-    wrong = f"is too old for torch's CUDA {cuda}, which needs driver {needed} or later"
-    return driver or f"of CUDA {supported}", wrong
+    message = f"is too old for torch's CUDA {cuda}, which needs driver {needed} or later"
+    return driver or f"of CUDA {supported}", message
 
 
 def _major(driver: str) -> int:
@@ -125,6 +125,6 @@ if __name__ == "__main__":
     if driver := old_driver():
         print(f"NVIDIA driver={driver[0]}: {driver[1]}; {UPDATE}")
     tools = list(build_tools())
-    for name, wrong, remedy in tools:
-        print(f"{name}: {wrong}; {remedy}")
+    for name, message, remedy in tools:
+        print(f"{name}: {message}; {remedy}")
     sys.exit(bool(driver or tools))

@@ -64,13 +64,13 @@ def in_variables(where: str, variables: Mapping[str, str]) -> Iterator[Diagnosti
 def _secret(key: str, text: str, named: bool, known: Mapping[str, str]) -> Iterator[Diagnostic]:
     name = key.rpartition(".")[2]
     if named and names_a_secret(name):
-        wrong = "is a secret by its name, and would be stored (config.yaml, the log, W&B, a job's environment)"
-        yield Diagnostic(key, ABSENT, wrong, f"leave it out and set {name} in the environment: {ELSEWHERE}")
+        message = "is a secret by its name, and would be stored (config.yaml, the log, W&B, a job's environment)"
+        yield Diagnostic(key, ABSENT, message, f"leave it out and set {name} in the environment: {ELSEWHERE}")
     elif has_login(text):
-        wrong = "has a login in its address, which would be stored"
+        message = "has a login in its address, which would be stored"
         yield Diagnostic(
-            key, ABSENT, wrong, "remove the login from the address and store it for the program (~/.netrc)"
+            key, ABSENT, message, "remove the login from the address and store it for the program (~/.netrc)"
         )
     elif variables := [variable for variable, value in known.items() if value in text]:
-        wrong = f"holds what {variables[0]} holds in the environment, and would be stored"
-        yield Diagnostic(key, ABSENT, wrong, f"leave it out; {ELSEWHERE}")
+        message = f"holds what {variables[0]} holds in the environment, and would be stored"
+        yield Diagnostic(key, ABSENT, message, f"leave it out; {ELSEWHERE}")

@@ -50,8 +50,8 @@ def memory(run: RunConfig) -> Findings:
         return
     gpus = [] if run.cluster or run.logical else visible()
     if shape is None:
-        wrong = "its shape is unknown"
-        yield run.settings.finding("model", wrong, "set MODEL_PATH to a local directory", "skip")
+        message = "its shape is unknown"
+        yield run.settings.finding("model", message, "set MODEL_PATH to a local directory", "skip")
     elif not gpus:
         yield Diagnostic("GPU", ABSENT, "no GPU here; `rpg plan` estimates for one", level="skip")
     else:
@@ -104,8 +104,8 @@ def context(run: RunConfig) -> Findings:
     """
     s, shape = run.settings, _shape(run)
     if shape is not None and shape.positions is not None and s.context is not None and s.context > shape.positions:
-        wrong = f"is beyond the {shape.positions} tokens of the model's context (max_position_embeddings)"
-        yield s.error("context", wrong, f"lower {KEYS['response']}, or use another model")
+        message = f"is beyond the {shape.positions} tokens of the model's context (max_position_embeddings)"
+        yield s.error("context", message, f"lower {KEYS['response']}, or use another model")
 
 
 def entropy(run: RunConfig) -> Findings:
@@ -116,8 +116,8 @@ def entropy(run: RunConfig) -> Findings:
     s, shape = run.settings, _shape(run)
     if shape is None or s.device == "cpu" or not (size := entropy_bytes(shape.vocabulary, s)):
         return
-    wrong = f"makes the entropy of old log-probs take {size * log_prob_tokens(s) / GB:.3g} GB beside the logits"
-    yield s.finding("compiled", wrong, f"set it to true, or {KEYS['chunked_entropy']}=true", "warning")
+    message = f"makes the entropy of old log-probs take {size * log_prob_tokens(s) / GB:.3g} GB beside the logits"
+    yield s.finding("compiled", message, f"set it to true, or {KEYS['chunked_entropy']}=true", "warning")
 
 
 def weight_bucket(run: RunConfig) -> Findings:
@@ -133,17 +133,17 @@ def weight_bucket(run: RunConfig) -> Findings:
     number, bucket = bytes_of(s.model_dtype), s.bucket
     size = shape.largest * number
     if size > bucket * MIB:
-        wrong = f"does not hold the model's largest weight, {size / MIB:.0f} MiB"
+        message = f"does not hold the model's largest weight, {size / MIB:.0f} MiB"
         fails = s.device == "cpu" or (s.lora_rank and not s.merges_lora)
         level: Level = "error" if fails else "warning"
-        yield s.finding("bucket", wrong, f"set it to {math.ceil(size / MIB)} or more", level)
+        yield s.finding("bucket", message, f"set it to {math.ceil(size / MIB)} or more", level)
     if s.device != "cpu":
         return
     need = s.gpus * min(bucket * MIB, shape.parameters * number)
     free = shutil.disk_usage("/dev/shm").free
     if need > free and not run.cluster:
-        wrong = f"/dev/shm has {free / MIB:.0f} MiB free, and the buckets of all ranks need {need / MIB:.0f}"
-        yield s.error("bucket", wrong, "give the container more (docker run --shm-size)")
+        message = f"/dev/shm has {free / MIB:.0f} MiB free, and the buckets of all ranks need {need / MIB:.0f}"
+        yield s.error("bucket", message, "give the container more (docker run --shm-size)")
 
 
 def nearest(path: Path) -> Path:

@@ -33,7 +33,7 @@ def _loadable(run: RunConfig, named: str, directory: Path) -> Findings:
 
     On nodes without a shared directory only this node's files are seen; without any, nothing is compared.
     """
-    s, ranks, name = run.settings, run.devices, directory.name
+    s, ranks, name = run.settings, run.settings.devices, directory.name
     kinds = [SHARDS[content] for content in map(str, s.load_contents or SHARDS) if content in SHARDS]
     if s.reference != "old" and not s.lora_rank:
         kinds.append(REFERENCE)
@@ -47,24 +47,24 @@ def _loadable(run: RunConfig, named: str, directory: Path) -> Findings:
     others = set().union(*saved.values()) - {ranks}
     if not any(ranks in sizes for sizes in saved.values()):
         number = min(others)
-        wrong = f"{name} was saved by {number} ranks, and verl loads it with {number} only; this run has {ranks}"
+        message = f"{name} was saved by {number} ranks, and verl loads it with {number} only; this run has {ranks}"
         resume = f"{KEYS['resume_mode']}=resume_path {KEYS['resume_path']}=DIR/{name}"
         rewrite = f"run `rpg export {directory} --ranks {ranks} --out DIR` and set {resume}"
-        yield s.error(named, wrong, f"set {KEYS['gpus']} x {KEYS['nodes']} = {number}, or {rewrite}")
+        yield s.error(named, message, f"set {KEYS['gpus']} x {KEYS['nodes']} = {number}, or {rewrite}")
         return
     yield from _of_another_model(run, directory, "optim" in kinds and not s.val_only)
     for kind, sizes in saved.items():
         if ranks not in sizes and kind == REFERENCE:
-            wrong = f"{name} has no reference of {ranks} ranks, and {s.shown('reference')}"
-            yield s.error(named, wrong, f"resume with the mode with which it was saved, or {export}")
+            message = f"{name} has no reference of {ranks} ranks, and {s.shown('reference')}"
+            yield s.error(named, message, f"resume with the mode with which it was saved, or {export}")
         elif ranks not in sizes:
-            wrong = f"{name} has no actor/{kind}_world_size_{ranks}_rank_*.pt, which {CONTENTS} asks for"
-            yield s.error(named, wrong, f"take it out of {CONTENTS}, or {export}")
+            message = f"{name} has no actor/{kind}_world_size_{ranks}_rank_*.pt, which {CONTENTS} asks for"
+            yield s.error(named, message, f"take it out of {CONTENTS}, or {export}")
     if s.schedule != "sync" and (directory / UNITS).is_file():
         units = len(json.loads((directory / UNITS).read_bytes()))
         if units != s.storage_units:
-            wrong = f"{name} holds a queue of {units} units, and TransferQueue loads it with {units} only"
-            yield s.error("storage_units", wrong, f"set it to {units}")
+            message = f"{name} holds a queue of {units} units, and TransferQueue loads it with {units} only"
+            yield s.error("storage_units", message, f"set it to {units}")
 
 
 def _of_another_model(run: RunConfig, directory: Path, with_optimizer: bool) -> Findings:
@@ -77,10 +77,10 @@ def _of_another_model(run: RunConfig, directory: Path, with_optimizer: bool) -> 
     kinds = ("model", "optimizer") if with_optimizer else ("model",)
     for row in ROWS.values():  # whatever rpg.resume_changed says
         if row.shards in kinds and row.key in saved and saved[row.key] != run.get(row.key):
-            wrong = (
+            message = (
                 f"{directory.name} was saved with {row.key}={shown(saved[row.key])}: its files do not fit this run's"
             )
-            yield run.settings.error(row.name, wrong, "resume with that, or start a new run under another name")
+            yield run.settings.error(row.name, message, "resume with that, or start a new run under another name")
 
 
 def _named(run: RunConfig, path: str) -> Findings:
@@ -92,11 +92,11 @@ def _named(run: RunConfig, path: str) -> Findings:
         yield s.error("resume_path", "must end in global_step_N, without a trailing /")
     else:
         verdict = verify(Path(path))
-        for wrong in verdict.wrong:
+        for message in verdict.faults:
             remedy = (
                 f"name another checkpoint, or use {KEYS['resume_mode']}=auto for the newest complete one of this run"
             )
-            yield s.error("resume_path", wrong, remedy)
+            yield s.error("resume_path", message, remedy)
         if verdict.complete:
             yield from _loadable(run, "resume_path", Path(path))
             if not verdict.has_manifest:
@@ -108,16 +108,16 @@ def _newest(run: RunConfig) -> Findings:
     if chosen.newest is None:
         anew = f"{KEYS['resume_mode']}=disable starts over; or set another {KEYS['directory']}"
         for verdict in chosen.passed_over:
-            wrong = f"{verdict.directory.name} cannot be resumed from: {verdict.why}"
-            yield s.error("directory", wrong, f"no other checkpoint is complete; {anew}")
+            message = f"{verdict.directory.name} cannot be resumed from: {verdict.why}"
+            yield s.error("directory", message, f"no other checkpoint is complete; {anew}")
         if chosen.tracker is not None and not chosen.passed_over:
-            wrong = f"{TRACKER} says {chosen.tracker!r}, and there is no checkpoint; verl would start from scratch"
-            yield s.error("directory", wrong, anew)
+            message = f"{TRACKER} says {chosen.tracker!r}, and there is no checkpoint; verl would start from scratch"
+            yield s.error("directory", message, anew)
         return
     name = chosen.newest.directory.name
     for verdict in chosen.passed_over:
-        wrong = f"{verdict.directory.name} is skipped: {verdict.why}"
-        yield s.finding("directory", wrong, f"the run resumes from {name}", "warning")
+        message = f"{verdict.directory.name} is skipped: {verdict.why}"
+        yield s.finding("directory", message, f"the run resumes from {name}", "warning")
     judged = [verdict.directory.name for verdict in (*chosen.passed_over, chosen.newest)]
     if f"global_step_{chosen.tracker}" not in judged:
         state = "is missing" if chosen.tracker is None else f"says {chosen.tracker!r}, which does not exist"

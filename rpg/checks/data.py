@@ -50,9 +50,9 @@ class DataFile:
         with pq.ParquetFile(self.name) as file:
             return file.schema_arrow, file.metadata.num_rows
 
-    def error(self, wrong: str, remedy: str = BUILD) -> Diagnostic:
+    def error(self, message: str, remedy: str = BUILD) -> Diagnostic:
         """Return an error of this file."""
-        return Diagnostic(self.key, self.name, wrong, remedy)
+        return Diagnostic(self.key, self.name, message, remedy)
 
 
 def _local_files(run: RunConfig) -> list[DataFile]:
@@ -65,15 +65,15 @@ def data_files(run: RunConfig) -> Findings:
     """Every parquet file can be read, and has rows and the columns that verl reads; those of a list have equal types,
     rpg.rewards has a rule for every data_source, and the training files fill a batch.
 
-    Reads the footers and, if these have no faults, the column data_source.
+    Reads the footers and, of files without a fault, the column data_source.
     """
     if run.settings.data_class:  # a class of the user's reads the data
         return
-    files = _local_files(run)
-    faults = [fault for file in files for fault in _faults(file, run.settings.prompt_key)]
-    yield from faults
-    if faults:
-        return
+    files = []
+    for file in _local_files(run):
+        faults = list(_faults(file, run.settings.prompt_key))
+        yield from faults
+        files += [] if faults else [file]
     for key in (TRAIN, VAL):
         if why := misfit([file.footer[0] for file in files if file.key == key]):
             yield Diagnostic(key, run.get(key), f"verl cannot concatenate these files ({why})", SAME_TYPES)
@@ -86,16 +86,16 @@ def _faults(file: DataFile, prompt_key: str) -> Findings:
     """Yield why the run cannot use a file: its name, its footer, its columns."""
     path = Path(file.name)
     if not path.is_file():
-        wrong = "is a directory, not a file" if path.is_dir() else "no such file"
-        yield file.error(wrong, f"{BUILD} or set {'TRAIN_FILE' if file.key == TRAIN else 'TEST_FILE'}")
+        message = "is a directory, not a file" if path.is_dir() else "no such file"
+        yield file.error(message, f"{BUILD} or set {'TRAIN_FILE' if file.key == TRAIN else 'TEST_FILE'}")
         return
     if PATTERN.search(file.name):
-        wrong = "is read as a pattern by datasets, which verl calls: other files, or none, would be loaded"
-        yield file.error(wrong, "rename it, without * ? [ ] and ::")
+        message = "is read as a pattern by datasets, which verl calls: other files, or none, would be loaded"
+        yield file.error(message, "rename it, without * ? [ ] and ::")
         return
     if path.suffix != ".parquet":
-        wrong = "is not a .parquet file, which the checks and our commands need"
-        yield file.error(wrong, f"rpg data build --from {file.name}")
+        message = "is not a .parquet file, which the checks and our commands need"
+        yield file.error(message, f"rpg data build --from {file.name}")
         return
     try:
         schema, rows = file.footer
@@ -131,8 +131,8 @@ def _data_sources(files: list[DataFile]) -> Findings:
         sources = pq.read_table(file.name, columns=["data_source"])["data_source"].unique().to_pylist()
         unknown = sorted((source for source in sources if not is_known(source)), key=str)
         if unknown:
-            wrong = f"data_source {', '.join(map(shown, unknown))} is not scored by rpg.rewards"
-            yield file.error(wrong, score_remedy(str(unknown[0])))
+            message = f"data_source {', '.join(map(shown, unknown))} is not scored by rpg.rewards"
+            yield file.error(message, score_remedy(str(unknown[0])))
 
 
 def _enough_rows(run: RunConfig, counts: list[int]) -> Findings:
@@ -146,9 +146,9 @@ def _enough_rows(run: RunConfig, counts: list[int]) -> Findings:
     elif 0 < s.train_samples < s.batch:
         yield s.error("train_samples", f"is below {s.shown('batch')}", "raise it, or lower the batch")
     elif s.steps is not None and steps < s.steps:
-        wrong = f"is more than the {steps} steps of {s.shown('epochs')}: verl would end before its last"
+        message = f"is more than the {steps} steps of {s.shown('epochs')}: verl would end before its last"
         remedy = f"raise {KEYS['epochs']}, or set this to null"
-        yield s.error("steps", f"{wrong} checkpoint and validation", remedy)
+        yield s.error("steps", f"{message} checkpoint and validation", remedy)
 
 
 def prompts_fit(run: RunConfig) -> Findings:
@@ -170,13 +170,13 @@ def prompts_fit(run: RunConfig) -> Findings:
     try:
         tokenizer = PromptTokenizer(path, s.chat_template, s.template_kwargs, bool(s.trust_remote_code))
     except DataError as error:
-        wrong, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
+        message, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
         unknown = isinstance(error, NoTokenizer) and not Path(path).is_dir()
-        yield Diagnostic(KEYS["model"], path, wrong, remedy, "skip" if unknown else "error")
+        yield Diagnostic(KEYS["model"], path, message, remedy, "skip" if unknown else "error")
         return
     if isinstance(s.prompt_cut, int) and s.prompt_cut < limit:
-        wrong = f"is below {s.shown('prompt')}: verl would cut longer prompts to it"
-        yield s.error("prompt_cut", wrong, "remove the override")
+        message = f"is below {s.shown('prompt')}: verl would cut longer prompts to it"
+        yield s.error("prompt_cut", message, "remove the override")
     counts = [(file, count_prompts(_prompts(file, s.prompt_key), tokenizer, limit)) for file in files]
     for file, count in counts:
         if count.unusable:
@@ -192,18 +192,18 @@ def _too_long(run: RunConfig, counts: list[tuple[DataFile, PromptCount]]) -> Fin
     longest = max((count.longest for _, count in counts), default=0)
     for file, count in counts:
         if count.too_long and s.filters_prompts:
-            wrong = f"leaves out {count.too_long} of {count.rows} prompts of {file.name}"
-            yield s.finding("filters_prompts", wrong, "", "warning")
+            message = f"leaves out {count.too_long} of {count.rows} prompts of {file.name}"
+            yield s.finding("filters_prompts", message, "", "warning")
         elif count.too_long:
-            wrong = (
+            message = (
                 f"{count.too_long} of {count.rows} prompts of {file.name} are longer, up to {count.longest} tokens "
                 f"(first: row {count.first_too_long}): verl would cut their beginning"
             )
-            yield s.error("prompt", wrong, f"set it to {longest}, or {FILTERED}=true to leave them out")
+            yield s.error("prompt", message, f"set it to {longest}, or {FILTERED}=true to leave them out")
     left = [count.rows - count.too_long for file, count in counts if file.key == TRAIN]
     if s.filters_prompts and sum(left) < s.batch and len(left) == len(run.files("train")):
-        wrong = f"leaves {sum(left)} rows of {TRAIN}, below {s.shown('batch')}"
-        yield s.error("filters_prompts", wrong, f"raise {KEYS['prompt']}, or lower {KEYS['batch']}")
+        message = f"leaves {sum(left)} rows of {TRAIN}, below {s.shown('batch')}"
+        yield s.error("filters_prompts", message, f"raise {KEYS['prompt']}, or lower {KEYS['batch']}")
 
 
 def _prompts(file: DataFile, key: str) -> Iterator[Any]:

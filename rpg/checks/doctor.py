@@ -82,8 +82,8 @@ def plugin(name: str, probe: str) -> Diagnostic:
     _, marker, answer = process.stdout.rpartition("\nPROBE")
     if process.returncode or not marker:
         message = (process.stderr.strip() or "no message").splitlines()[-1]
-        wrong = f"the process that imports verl ended with exit code {process.returncode}: {message}"
-        return Diagnostic(name, ABSENT, wrong, remedy)
+        ended = f"the process that imports verl ended with exit code {process.returncode}: {message}"
+        return Diagnostic(name, ABSENT, ended, remedy)
     registered = json.loads(answer)
     if missing := [name for name in (*LOSS_NAMES, *ADVANTAGES) if name not in registered]:
         return Diagnostic(name, ABSENT, f"not registered with verl: {', '.join(missing)}", remedy)
@@ -103,20 +103,20 @@ def versions(device: str | None) -> Iterator[Diagnostic]:
     requirements = [Requirement(text) for text in metadata.requires("verl") or []]
     levels: dict[str, Level] = {"None": "error", 'extra == "vllm"': "warning"}
     for marker, level in levels.items():
-        right, wrong = [], []
+        met, unmet = [], []
         for requirement in requirements:
             if str(requirement.marker) != marker or not requirement.specifier:
                 continue
             version = installed(requirement.name)
             if version and requirement.specifier.contains(version, prereleases=True):
-                right.append(f"{requirement.name} {version}")
+                met.append(f"{requirement.name} {version}")
             else:
-                wrong.append(f"{requirement.name} {version or 'is missing'}, wanted {requirement.specifier}")
+                unmet.append(f"{requirement.name} {version or 'is missing'}, wanted {requirement.specifier}")
         name = f"versions, verl {metadata.version('verl')}{'' if marker == 'None' else '[vllm]'}"
-        if not wrong:
-            yield Diagnostic(name, ABSENT, ", ".join(right), level="ok")
+        if not unmet:
+            yield Diagnostic(name, ABSENT, ", ".join(met), level="ok")
         elif level == "warning" and on_cpu:
-            yield Diagnostic(name, ABSENT, f"GPU pins; this CPU environment has {'; '.join(wrong)}", level="skip")
+            yield Diagnostic(name, ABSENT, f"GPU pins; this CPU environment has {'; '.join(unmet)}", level="skip")
         else:
             remedy = "bash scripts/setup_gpu.sh (requirement.txt, the pinned GPU environment)"
-            yield Diagnostic(name, ABSENT, "; ".join(wrong), remedy, level)
+            yield Diagnostic(name, ABSENT, "; ".join(unmet), remedy, level)

@@ -1,6 +1,5 @@
 """Checks of loss, advantages, KL and reference, whose faults would silently train something else."""
 
-from rpg.checks.settings import has_reference_model
 from rpg.config.keys import KEYS, ROWS
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Findings, did_you_mean
@@ -71,8 +70,8 @@ def read_by_the_loss(run: RunConfig) -> Findings:
         for name in (name for name, is_read in reads.items() if not is_read):
             usual = {"clip_scope": None, "clip_branch": None, "rho_bound": RHO_BOUND}.get(name, ROWS[name].named)
             if getattr(s, name) not in (None, usual, 0 if name.endswith("_coef") else None):
-                wrong = f"is not read with {' and '.join(map(s.shown, reasons))}"
-                yield s.finding(name, wrong, "remove it", "error" if "kl_scope" in reasons else "warning")
+                message = f"is not read with {' and '.join(map(s.shown, reasons))}"
+                yield s.finding(name, message, "remove it", "error" if "kl_scope" in reasons else "warning")
 
 
 def kl_counted_once(run: RunConfig) -> Findings:
@@ -91,16 +90,16 @@ def beta_reaches_the_loss(run: RunConfig) -> Findings:
     if s.loss in LOSSES:
         used = s.kl_coef
         if used is None:
-            wrong = f"is set, and {s.shown('beta')} does not reach it: the loss would take {USUAL_BETA}"
-            yield s.error("loss", wrong, "choose the loss by method=rpg, rpg_rf or rpg_rf_clip_ppo")
+            message = f"is set, and {s.shown('beta')} does not reach it: the loss would take {USUAL_BETA}"
+            yield s.error("loss", message, "choose the loss by method=rpg, rpg_rf or rpg_rf_clip_ppo")
     else:
         used = s.kl_loss_coef if s.kl_loss else s.kl_in_reward_coef if s.kl_in_reward else 0
     if s.beta not in (USUAL_BETA, used):
-        wrong = (
+        message = (
             f"reaches no KL: an RPG loss takes {s.shown('kl_coef')}, another {s.shown('kl_loss_coef')} if "
             f"{KEYS['kl_loss']}, or {s.shown('kl_in_reward_coef')} if {KEYS['kl_in_reward']}"
         )
-        yield s.finding("beta", wrong, "remove it, or set that key", "warning")
+        yield s.finding("beta", message, "remove it, or set that key", "warning")
 
 
 def scope_of_the_kl(run: RunConfig) -> Findings:
@@ -126,9 +125,9 @@ def reference(run: RunConfig) -> Findings:
     if s.reference != "kl_target" and s.kl_ema != ROWS["kl_ema"].named:
         yield s.error("kl_ema", f"is not read {mode}", "remove it, or use reference=kl_target")
     if s.lora_path and (s.reference != "old" or s.kl_loss or s.kl_in_reward):
-        wrong = "with a KL to the initial policy: pi_ref would be the base model, and the run begins with this adapter"
-        yield s.error("lora_path", wrong, "merge it into the model, or leave the KL out (an rpg method, dapo)")
-    if has_reference_model(s) and not s.lora_rank and not s.ref_packs and s.ref_micro_batch is None:
+        message = "with a KL to the initial policy: pi_ref would be the base model, and the run starts from the adapter"
+        yield s.error("lora_path", message, "merge it into the model, or leave the KL out (an rpg method, dapo)")
+    if s.has_reference_model and not s.lora_rank and not s.ref_packs and s.ref_micro_batch is None:
         yield s.error("ref_micro_batch", f"must be a number of sequences, as {KEYS['ref_packs']} is false")
     if s.reference == "old":
         return
@@ -136,11 +135,11 @@ def reference(run: RunConfig) -> Findings:
         if getattr(s, name) != "fsdp2":
             yield s.error(name, f"must be fsdp2 {mode}")
     if s.ref_fsdp_size != s.fsdp_size:
-        wrong = f"must be the actor's {s.fsdp_size} {mode}: each rank copies its own shards"
-        yield s.error("ref_fsdp_size", wrong)
+        message = f"must be the actor's {s.fsdp_size} {mode}: each rank copies its own shards"
+        yield s.error("ref_fsdp_size", message)
     if s.reference in MOVING_REFERENCES and s.lora_rank:
-        wrong = f"{mode}: pi_ref of an adapter is the base model, which cannot be renewed"
-        yield s.error("lora_rank", wrong, f"set it to 0, or {KEYS['reference']} to old or fixed")
+        message = f"{mode}: pi_ref of an adapter is the base model, which cannot be renewed"
+        yield s.error("lora_rank", message, f"set it to 0, or {KEYS['reference']} to old or fixed")
 
 
 def loss_sees_the_reference(run: RunConfig) -> Findings:
@@ -150,8 +149,8 @@ def loss_sees_the_reference(run: RunConfig) -> Findings:
     """
     s = run.settings
     if s.reference != "old" and s.loss not in LOSSES:
-        wrong = f"needs a loss that sees the reference, and {s.shown('loss')} does not"
-        yield s.error("reference", wrong, f"choose an rpg loss, or set {KEYS['reference']}=old")
+        message = f"needs a loss that sees the reference, and {s.shown('loss')} does not"
+        yield s.error("reference", message, f"choose an rpg loss, or set {KEYS['reference']}=old")
 
 
 def bounds_of_the_loss(run: RunConfig) -> Findings:
@@ -165,13 +164,13 @@ def bounds_of_the_loss(run: RunConfig) -> Findings:
     s = run.settings
     if (s.clip_low, s.clip_high) == (bounds.low, bounds.high):
         return
-    wrong = (
+    message = (
         f"with {s.shown('clip_low')} and {s.shown('clip_high')}, which bound {bounds.meaning}: its authors use "
         f"{bounds.low:g} and {bounds.high:g} ({bounds.source})"
     )
     by_hand = f"set {KEYS['clip_low']}={bounds.low:g} and {KEYS['clip_high']}={bounds.high:g}"
     remedy = f"take method={bounds.method} with all of its settings, or {by_hand}" if bounds.method else by_hand
-    yield s.finding("loss", wrong, remedy, "warning")
+    yield s.finding("loss", message, remedy, "warning")
 
 
 def aggregation_of_the_loss(run: RunConfig) -> Findings:

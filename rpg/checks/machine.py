@@ -20,8 +20,8 @@ def devices(run: RunConfig) -> Findings:
         yield s.finding("gpus", "verl checks the cluster's devices", "", "skip")
         return
     if s.nodes > 1:
-        wrong = "needs a cluster, but this run starts its own Ray"
-        yield s.error("nodes", wrong, "set RAY_ADDRESS, or NNODES=1")
+        message = "needs a cluster, but this run starts its own Ray"
+        yield s.error("nodes", message, "set RAY_ADDRESS, or NNODES=1")
         return
     present, place = s.ray_gpus, f"{KEYS['ray_gpus']} is"
     remedy = f"set {KEYS['ray_gpus']} to {s.gpus + s.rollout_devices}"
@@ -71,8 +71,8 @@ def build_tools(run: RunConfig) -> Findings:
     vLLM, flash-attn's cross-entropy and torch.compile use Triton, which compiles a launcher for its kernels.
     """
     if _on_own_gpus(run):
-        for name, wrong, remedy in gpu_host.build_tools():
-            yield Diagnostic(name, ABSENT, wrong, remedy)
+        for name, message, remedy in gpu_host.build_tools():
+            yield Diagnostic(name, ABSENT, message, remedy)
 
 
 SHARED_MEMORY = 2**30  # bytes; NCCL's documentation asks for 1 GB in a container
@@ -90,6 +90,6 @@ def shared_memory(run: RunConfig) -> Findings:
         return
     need, free = SHARED_MEMORY + run.settings.gpus * QUEUE, shutil.disk_usage("/dev/shm").free
     if free < need:
-        wrong = f"has {free / 1e6:.0f} MB free, and NCCL, data loaders and vLLM need {need / 1e6:.0f}"
+        message = f"has {free / 1e6:.0f} MB free, and NCCL, data loaders and vLLM need {need / 1e6:.0f}"
         remedy = "docker run --shm-size=16g (or --ipc=host); on a host, mount -o remount,size=16g /dev/shm"
-        yield Diagnostic("/dev/shm", ABSENT, wrong, remedy)
+        yield Diagnostic("/dev/shm", ABSENT, message, remedy)

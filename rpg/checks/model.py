@@ -30,14 +30,14 @@ def model_directory(run: RunConfig) -> Findings:
         kind = ".safetensors" if any(directory.glob("*.safetensors")) else ""  # which are loaded if there are both
         maps = [dict(json.loads(index.read_bytes())["weight_map"]) for index in directory.glob(f"*{kind}.index.json")]
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        wrong = f"config.json or the index of the weights cannot be read ({error})"
-        yield s.error("model", wrong, "is this a Hugging Face model directory?")
+        message = f"config.json or the index of the weights cannot be read ({error})"
+        yield s.error("model", message, "is this a Hugging Face model directory?")
         return
     if not isinstance(model_config, dict) or "model_type" not in model_config:
         yield s.error("model", "config.json has no model_type", "is this a Hugging Face model directory?")
     elif s.fused and (changes := logit_changes(model_config)):
-        wrong = f"with {s.shown('model')}: verl's kernel leaves out {', '.join(changes)} of its config.json"
-        yield s.error("fused", f"{wrong}, and would train on other log-probs", "set it to false")
+        message = f"with {s.shown('model')}: verl's kernel leaves out {', '.join(changes)} of its config.json"
+        yield s.error("fused", f"{message}, and would train on other log-probs", "set it to false")
     if not any(directory.glob("tokenizer*")) and s.tokenizer is None:
         yield s.error("model", "no tokenizer files", f"save the tokenizer there, or set {KEYS['tokenizer']}")
     weights = [*directory.glob("*.safetensors"), *directory.glob("pytorch_model*.bin")]
@@ -72,8 +72,8 @@ def architecture(run: RunConfig) -> Findings:
         return
     for name in ("num_attention_heads", "num_key_value_heads"):
         if not hasattr(config, name):
-            wrong = f"{config.model_type} has no {name}, which verl's FSDP engine needs"
-            yield s.error("model", wrong, "use another architecture, such as Llama, Qwen or Phi")
+            message = f"{config.model_type} has no {name}, which verl's FSDP engine needs"
+            yield s.error("model", message, "use another architecture, such as Llama, Qwen or Phi")
 
 
 def _model_here(run: RunConfig) -> Path | Diagnostic | None:
@@ -86,13 +86,13 @@ def _model_here(run: RunConfig) -> Path | Diagnostic | None:
         return None
     if not looks_local and (cached := _in_hub_cache(path)):
         return cached
-    wrong = "is a file, not a directory" if os.path.exists(directory) else "no such directory"
+    message = "is a file, not a directory" if os.path.exists(directory) else "no such directory"
     if not looks_local:
-        wrong += ", nor a model in the hub's cache; HF_HUB_OFFLINE (set by profile=cpu) forbids a download"
+        message += ", nor a model in the hub's cache; HF_HUB_OFFLINE (set by profile=cpu) forbids a download"
     made = "`rpg demo --prepare-only` makes SmolLM2, with --model toy the toy"
     download = "" if looks_local else "HF_HUB_OFFLINE=0 to download it, or "
     remedy = f"set {download}MODEL_PATH to a Hugging Face model directory; {made}"
-    return run.settings.error("model", wrong, remedy)
+    return run.settings.error("model", message, remedy)
 
 
 def _hub_is_off(run: RunConfig) -> bool:

@@ -2,8 +2,7 @@
 
 from math import ceil
 
-from rpg.checks.settings import SEPARATE
-from rpg.config.keys import KEYS, Settings
+from rpg.config.keys import KEYS, SEPARATE, Settings
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Findings
 from rpg.names import LOSSES, MOVING_REFERENCES, REVERSE
@@ -26,21 +25,21 @@ def pi_old(run: RunConfig) -> Findings:
     s = run.settings
     selected = pi_old_of(s)
     if s.pi_old not in (None, selected):
-        wrong = f"contradicts {s.shown('bypass')} with {s.shown('weight')}"
-        yield s.error("pi_old", wrong, f"use the group, pi_old={s.pi_old}")
+        message = f"contradicts {s.shown('bypass')} with {s.shown('weight')}"
+        yield s.error("pi_old", message, f"use the group, pi_old={s.pi_old}")
     if s.bypass and s.weight is not None:
-        wrong = f"is not read with {s.shown('bypass')}: the ratio to the rollout policy already is the weight"
-        yield s.error("weight", wrong, "use pi_old=behavior or pi_old=decoupled")
+        message = f"is not read with {s.shown('bypass')}: the ratio to the rollout policy already is the weight"
+        yield s.error("weight", message, "use pi_old=behavior or pi_old=decoupled")
     if not s.keeps_log_probs and selected != "recomputed":
-        wrong = "leaves pi_old without the log-probs of the rollout policy"
-        yield s.error("keeps_log_probs", wrong, "set it to true")
+        message = "leaves pi_old without the log-probs of the rollout policy"
+        yield s.error("keeps_log_probs", message, "set it to true")
     if s.weight_threshold is None and selected == "decoupled":
-        wrong = f"with {s.shown('weight')} leaves the weights out: verl computes none without a threshold"
+        message = f"with {s.shown('weight')} leaves the weights out: verl computes none without a threshold"
         remedy = "set it to 2.0, or a large number for weights that are never truncated"
-        yield s.error("weight_threshold", wrong, remedy)
+        yield s.error("weight_threshold", message, remedy)
     if s.loss in UNWEIGHTED and selected == "decoupled":
-        wrong = f"ignores the weights of {s.shown('weight')}"
-        yield s.error("loss", wrong, f"choose another loss, or set {KEYS['weight']}=null")
+        message = f"ignores the weights of {s.shown('weight')}"
+        yield s.error("loss", message, f"choose another loss, or set {KEYS['weight']}=null")
 
 
 def rejection_sampling(run: RunConfig) -> Findings:
@@ -52,14 +51,14 @@ def rejection_sampling(run: RunConfig) -> Findings:
         remedy = "set one for all criteria, or one for each, separated by commas"
         yield s.error("rejection_threshold", f"is needed by {s.shown('rejection')}", remedy)
     if s.loss_kl_scope == "response" and s.reference != "old" and "token_" in s.rejection:
-        wrong = f"leaves tokens out of the sums over a response ({s.shown('loss_kl_scope')}): their sign may change"
-        yield s.error("rejection", wrong, "reject sequences (seq_...), or use rpg.kl_scope=token")
+        message = f"leaves tokens out of the sums over a response ({s.shown('loss_kl_scope')}): their sign may change"
+        yield s.error("rejection", message, "reject sequences (seq_...), or use rpg.kl_scope=token")
     if s.bypass:
-        wrong = f"is not read with {KEYS['bypass']}=true: there is no second policy to compare with the"
-        yield s.error("rejection", f"{wrong} rollout policy", "use pi_old=recomputed or pi_old=decoupled")
+        message = f"is not read with {KEYS['bypass']}=true: there is no second policy to compare with the"
+        yield s.error("rejection", f"{message} rollout policy", "use pi_old=recomputed or pi_old=decoupled")
     elif not s.keeps_log_probs:
-        wrong = f"leaves {s.shown('rejection')} out: verl lacks the log-probs of the rollout policy"
-        yield s.error("keeps_log_probs", wrong, "set it to true")
+        message = f"leaves {s.shown('rejection')} out: verl lacks the log-probs of the rollout policy"
+        yield s.error("keeps_log_probs", message, "set it to true")
 
 
 def asynchronous_pi_old(run: RunConfig) -> Findings:
@@ -69,7 +68,7 @@ def asynchronous_pi_old(run: RunConfig) -> Findings:
     """
     s = run.settings
     if s.schedule != "sync" and s.pi_old != "recomputed" and pi_old_of(s) == "recomputed":
-        wrong = (
+        message = (
             f"trains on samples of older policies with pi_old recomputed: the gradient of {s.loss} would be biased in "
             "proportion to their age (docs/off-policy.md)"
         )
@@ -77,7 +76,7 @@ def asynchronous_pi_old(run: RunConfig) -> Findings:
             "choose pi_old=behavior (the rollout policy; without a clip), pi_old=decoupled (recomputed, weighted; "
             "with a clip), pi_old=recomputed by that name, or schedule=sync"
         )
-        yield s.finding("schedule", wrong, remedy, "error" if s.loss in LOSSES else "warning")
+        yield s.finding("schedule", message, remedy, "error" if s.loss in LOSSES else "warning")
 
 
 def kl_of_responses(run: RunConfig) -> Findings:
@@ -90,8 +89,8 @@ def kl_of_responses(run: RunConfig) -> Findings:
     if s.loss not in LOSSES or s.loss_kl_scope != "response":
         return
     if s.reference == "old" and LOSSES[s.loss][0] not in REVERSE:
-        wrong = f"has no effect with {s.shown('reference')}: there a forward KL of responses is that of tokens"
-        yield s.error("kl_scope", wrong, "leave it out, or use reference=fixed")
+        message = f"has no effect with {s.shown('reference')}: there a forward KL of responses is that of tokens"
+        yield s.error("kl_scope", message, "leave it out, or use reference=fixed")
     elif s.schedule != "sync" and pi_old_of(s) != "behavior":
         limit = s.weight_threshold if s.weight == "sequence" and not isinstance(s.weight_threshold, str) else 0
         if not limit:
@@ -100,8 +99,8 @@ def kl_of_responses(run: RunConfig) -> Findings:
             remedy = f"use pi_old=behavior, {uncut}, or rpg.kl_scope=token"
             yield s.error("kl_scope", f"with {s.shown('schedule')}: {sampled}", remedy)
         elif limit < UNCUT:
-            wrong = f"cuts weights of responses, and so leaves the gradient of {s.shown('kl_scope')} biased"
-            yield s.finding("weight_threshold", wrong, f"set it to {UNCUT:g}, or use pi_old=behavior", "warning")
+            message = f"cuts weights of responses, and so leaves the gradient of {s.shown('kl_scope')} biased"
+            yield s.finding("weight_threshold", message, f"set it to {UNCUT:g}, or use pi_old=behavior", "warning")
 
 
 def staleness(run: RunConfig) -> Findings:
@@ -113,8 +112,8 @@ def staleness(run: RunConfig) -> Findings:
     for name, mode in (("ahead_colocated", "colocate_async"), ("ahead_separate", SEPARATE)):
         drops = s.schedule == mode and s.too_old == "drop" and s.oldest is not None
         if drops and ceil(getattr(s, name)) + 1 > s.oldest:  # type: ignore[operator]
-            wrong = f"makes every response older than {s.shown('oldest')} when it is trained on: all would be dropped"
-            yield s.error(name, wrong, f"lower it, or raise {KEYS['oldest']}")
+            message = f"makes every response older than {s.shown('oldest')} when it is trained on: all would be dropped"
+            yield s.error(name, message, f"lower it, or raise {KEYS['oldest']}")
 
 
 def separate_rollouts(run: RunConfig) -> Findings:
@@ -127,16 +126,16 @@ def separate_rollouts(run: RunConfig) -> Findings:
         return
     separately, replica = f"with {s.shown('schedule')}", s.tensor_parallel * s.data_parallel
     if s.rollout_gpus % replica and replica % max(1, s.rollout_gpus):
-        wrong = f"is not a whole number of vLLM replicas of {s.tensor_parallel} x {s.data_parallel} GPUs"
-        yield s.error("rollout_gpus", f"{wrong} ({KEYS['tensor_parallel']}, {KEYS['data_parallel']})")
+        message = f"is not a whole number of vLLM replicas of {s.tensor_parallel} x {s.data_parallel} GPUs"
+        yield s.error("rollout_gpus", f"{message} ({KEYS['tensor_parallel']}, {KEYS['data_parallel']})")
     if s.strategy != "fsdp2":
         yield s.error("strategy", f"must be fsdp2 {separately}")
     if s.reference in MOVING_REFERENCES:
-        wrong = f"{separately} would be renewed in the middle of a batch, of which verl trains one part after another"
-        yield s.error("reference", wrong, "set it to old or fixed, or take schedule=async")
+        message = f"{separately} would be renewed in the middle of a batch, of which verl trains one part after another"
+        yield s.error("reference", message, "set it to old or fixed, or take schedule=async")
     if s.estimator in OVER_THE_BATCH:
-        wrong = f"{separately} takes its mean over {s.mini_batch} prompts: verl trains a batch part by part"
-        yield s.finding("estimator", wrong, "take schedule=async, or another estimator", "warning")
+        message = f"{separately} takes its mean over {s.mini_batch} prompts: verl trains a batch part by part"
+        yield s.finding("estimator", message, "take schedule=async, or another estimator", "warning")
     if s.hybrid is False and s.reference != "old":
-        wrong = f"{separately} puts the reference into another process than the actor ({s.shown('reference')})"
-        yield s.error("hybrid", wrong, f"set it to true, or {KEYS['reference']}=old")
+        message = f"{separately} puts the reference into another process than the actor ({s.shown('reference')})"
+        yield s.error("hybrid", message, f"set it to true, or {KEYS['reference']}=old")

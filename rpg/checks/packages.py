@@ -54,8 +54,8 @@ def gpu_builds(run: RunConfig) -> Findings:
     if vllm and vllm.endswith("+cpu"):
         packages.append(f"vllm {vllm}")
     if packages:
-        wrong = f"CPU builds in {sys.prefix}: {' and '.join(packages)}"
-        yield s.error("device", wrong, f"{ENVIRONMENT}, or use profile=cpu in this one")
+        message = f"CPU builds in {sys.prefix}: {' and '.join(packages)}"
+        yield s.error("device", message, f"{ENVIRONMENT}, or use profile=cpu in this one")
 
 
 def _import_error(module: str) -> str | None:
@@ -89,9 +89,9 @@ def cross_entropy(run: RunConfig) -> Findings:
     if run.cluster or s.device != "cuda" or s.fused:
         return
     if reason := _import_error("flash_attn.ops.triton.cross_entropy"):
-        wrong = f"without flash-attn's cross-entropy ({reason}) verl processes the logits token by token"
+        message = f"without flash-attn's cross-entropy ({reason}) verl processes the logits token by token"
         remedy = f"set {KEYS['fused']}=true, or install flash-attn: FLASH_ATTN=1 bash scripts/setup_gpu.sh"
-        yield s.finding("fused", wrong, remedy, "warning")
+        yield s.finding("fused", message, remedy, "warning")
 
 
 def schedule_free_package(run: RunConfig) -> Findings:
@@ -101,5 +101,5 @@ def schedule_free_package(run: RunConfig) -> Findings:
     """
     s = run.settings
     if not run.cluster and asked_for(s.optimizer_package) and importlib.util.find_spec(PACKAGE) is None:
-        wrong = f"the package {PACKAGE} is not installed"
-        yield s.error("optimizer_package", wrong, f"install it with {INSTALL}, or use optim=adamw")
+        message = f"the package {PACKAGE} is not installed"
+        yield s.error("optimizer_package", message, f"install it with {INSTALL}, or use optim=adamw")

@@ -50,11 +50,6 @@ def sequence_parallel(s: Settings, prefix: str = "") -> tuple[str, int]:
     return name, getattr(s, name)
 
 
-def has_reference_model(s: Settings) -> bool:
-    """Return whether verl computes log-probs of a reference."""
-    return s.has_reference_model
-
-
 def ulysses(run: RunConfig) -> Findings:
     """Sequence parallelism of actor and reference has flash attention and packed sequences.
 
@@ -67,8 +62,8 @@ def ulysses(run: RunConfig) -> Findings:
         sizes.append(sequence_parallel(s, "ref_"))
     for name, size in sizes:
         if size > 1 and s.attention not in ("flash_attention_2", "flash_attention_3"):
-            wrong = f"with {s.shown('attention')} attends to parts of a sequence"
-            yield s.error(name, wrong, "set it to 1, or use flash-attn")
+            message = f"with {s.shown('attention')} attends to parts of a sequence"
+            yield s.error(name, message, "set it to 1, or use flash-attn")
         elif size > 1 and not s.packs:
             yield s.error(name, f"is not read with {s.shown('packs')}", "set it to 1, or pack the sequences")
 
@@ -90,8 +85,10 @@ def rollout_sockets(run: RunConfig) -> Findings:
     if s.transfer_module == SOCKETS != s.external_lib:
         yield s.error("external_lib", f"must be {SOCKETS}, as {KEYS['transfer_module']} is", "set both or neither")
     if s.schedule == SEPARATE and s.external_lib == SOCKETS != s.transfer_module:
-        wrong = f"must be {SOCKETS} with {s.shown('schedule')}, as {KEYS['external_lib']} is"
-        yield s.error("transfer_module", wrong, "keep the recipe's value, or import that module in yours and set both")
+        message = f"must be {SOCKETS} with {s.shown('schedule')}, as {KEYS['external_lib']} is"
+        yield s.error(
+            "transfer_module", message, "keep the recipe's value, or import it in yours and set both"
+        )
 
 
 def token_budgets(run: RunConfig) -> Findings:
@@ -120,14 +117,14 @@ def overlong_shaping(run: RunConfig) -> Findings:
     if s.manager != "dapo":
         yield s.error("manager", f"does not read {KEYS['overlong']}", f"use dapo, or {off}")
     elif s.longest != s.response:
-        wrong = f"must be {s.shown('response')}, or the penalty begins at another length"
-        yield s.error("longest", wrong, "remove the override")
+        message = f"must be {s.shown('response')}, or the penalty begins at another length"
+        yield s.error("longest", message, "remove the override")
     for name in ("overlong_len", "overlong_factor", "overlong_log"):
         if getattr(s, name) is None:
             yield s.error(name, "is needed by the overlong buffer")
     if s.overlong_len is not None and s.overlong_len >= s.response:
-        wrong = f"is not below {s.shown('response')}: every response would be penalised"
-        yield s.error("overlong_len", wrong, f"shorten it, or {off}")
+        message = f"is not below {s.shown('response')}: every response would be penalised"
+        yield s.error("overlong_len", message, f"shorten it, or {off}")
 
 
 def dynamic_sampling(run: RunConfig) -> Findings:
@@ -138,11 +135,11 @@ def dynamic_sampling(run: RunConfig) -> Findings:
     if s.filter_metric is None:
         yield s.error("filter_metric", "is required for group filtering", "set it to acc")
     elif is_ours(s.reward) and s.filter_metric not in METRICS:
-        wrong = f"is not returned by rpg.rewards, which returns {', '.join(METRICS[:2])}"
-        yield s.error("filter_metric", wrong, f"did you mean {METRICS[0]}?")
+        message = f"is not returned by rpg.rewards, which returns {', '.join(METRICS[:2])}"
+        yield s.error("filter_metric", message, f"did you mean {METRICS[0]}?")
     if s.n == 1:
-        wrong = f"with {s.shown('filters')} drops every group: one response has no variance"
-        yield s.error("n", wrong, "use 2 or more responses, or disable the filter")
+        message = f"with {s.shown('filters')} drops every group: one response has no variance"
+        yield s.error("n", message, "use 2 or more responses, or disable the filter")
 
 
 def resumption(run: RunConfig) -> Findings:
@@ -153,11 +150,11 @@ def resumption(run: RunConfig) -> Findings:
     s = run.settings
     for name in ("train_samples", "val_samples"):
         if s.data_seed is None and getattr(s, name) > 0:
-            wrong = f"with {s.shown(name)}: each start, also a resume, would draw other rows"
-            yield s.error("data_seed", wrong, "set it to a number")
+            message = f"with {s.shown(name)}: each start, also a resume, would draw other rows"
+            yield s.error("data_seed", message, "set it to a number")
     if s.kl_in_reward and s.kl_in_reward_control == "adaptive":
-        wrong = f"is in no checkpoint: a resume begins at {s.shown('kl_in_reward_coef')} again"
-        yield s.finding("kl_in_reward_control", wrong, "set it to fixed", "warning")
+        message = f"is in no checkpoint: a resume begins at {s.shown('kl_in_reward_coef')} again"
+        yield s.finding("kl_in_reward_control", message, "set it to fixed", "warning")
     if (s.resume_mode == "resume_path") != (s.resume_path is not None):
         remedy = f"set {KEYS['resume_mode']}=resume_path and name a run's global_step_N directory, or remove both"
         yield s.error("resume_path", f"does not agree with {s.shown('resume_mode')}", remedy)
@@ -169,14 +166,14 @@ def saving(run: RunConfig) -> Findings:
     for name in ("save_contents", "load_contents"):
         contents = getattr(s, name)
         if isinstance(contents, list) and "model" not in contents:
-            wrong = "lacks model: a run would resume at a later step with the initial weights"
-            yield s.error(name, wrong, "add model")
+            message = "lacks model: a run would resume at a later step with the initial weights"
+            yield s.error(name, message, "add model")
     if isinstance(s.load_contents, list) and not s.val_only and not {"optimizer", "extra"} <= {*s.load_contents}:
-        wrong = "lacks optimizer or extra: after a resume moments, warm-up or random numbers would start anew"
-        yield s.finding("load_contents", wrong, "add them", "warning")
+        message = "lacks optimizer or extra: after a resume moments, warm-up or random numbers would start anew"
+        yield s.finding("load_contents", message, "add them", "warning")
     if s.saves_async is True:
-        wrong = "is a Megatron option; FSDP saves synchronously, and verl then does not update its tracker"
-        yield s.error("saves_async", wrong, "remove it")
+        message = "is a Megatron option; FSDP saves synchronously, and verl then does not update its tracker"
+        yield s.error("saves_async", message, "remove it")
     if s.hdfs_directory is not None:
         yield s.error("hdfs_directory", "is not read by FSDP: verl copies no checkpoint there", "remove it")
 
@@ -194,11 +191,11 @@ def validation(run: RunConfig) -> Findings:
     """A run with val_only has val_before_train; a greedy validation has temperature 0."""
     s = run.settings
     if s.val_do_sample is False and s.val_temperature:
-        wrong = f"is not read by verl's V1 trainer: validations would sample with {s.shown('val_temperature')}"
-        yield s.error("val_do_sample", wrong, f"set {KEYS['val_temperature']}=0")
+        message = f"is not read by verl's V1 trainer: validations would sample with {s.shown('val_temperature')}"
+        yield s.error("val_do_sample", message, f"set {KEYS['val_temperature']}=0")
     if s.val_only and not s.val_before_train:
-        wrong = f"with {s.shown('val_only')} would train: verl ends the run after that validation"
-        yield s.error("val_before_train", wrong, "set it to true")
+        message = f"with {s.shown('val_only')} would train: verl ends the run after that validation"
+        yield s.error("val_before_train", message, "set it to true")
 
 
 def unread(run: RunConfig) -> Findings:
@@ -215,13 +212,13 @@ def unread(run: RunConfig) -> Findings:
     if s.warmup_ratio and s.warmup_steps > 0:
         yield s.error("warmup_ratio", f"is not read with {s.shown('warmup_steps')}", f"set {KEYS['warmup_steps']}=-1")
     if s.response_cut not in (None, s.response):
-        wrong = f"would cut responses at another length than {s.shown('response')}"
-        yield s.error("response_cut", wrong, f"set {KEYS['response']} only")
+        message = f"would cut responses at another length than {s.shown('response')}"
+        yield s.error("response_cut", message, f"set {KEYS['response']} only")
     for name in ("old_reward", "old_reward_model", "old_sandbox"):
         for key, value in leaves(getattr(s, name) or {}):
             if value not in (None, {}):
-                wrong = "is a key of older verl, which 0.9.1 does not read"
-                yield Diagnostic(f"{KEYS[name]}.{key}", value, wrong, f"set reward.{KEYS[name]}.{key}")
+                message = "is a key of older verl, which 0.9.1 does not read"
+                yield Diagnostic(f"{KEYS[name]}.{key}", value, message, f"set reward.{KEYS[name]}.{key}")
 
 
 def lora(run: RunConfig) -> Findings:
@@ -231,8 +228,8 @@ def lora(run: RunConfig) -> Findings:
     """
     s = run.settings
     if s.megatron_rank:
-        wrong = f"is Megatron's key: with {s.strategy} no adapter would be trained"
-        yield s.error("megatron_rank", wrong, f"set {KEYS['lora_rank']}")
+        message = f"is Megatron's key: with {s.strategy} no adapter would be trained"
+        yield s.error("megatron_rank", message, f"set {KEYS['lora_rank']}")
     for name, value in (s.megatron_lora or {}).items():
         if name not in ("rank", "merge") and value != value_at(verl_defaults(), f"{KEYS['megatron_lora']}.{name}"):
             key = f"{KEYS['megatron_lora']}.{name}"
@@ -240,8 +237,8 @@ def lora(run: RunConfig) -> Findings:
     if s.lora_path and not s.lora_rank:
         yield s.error("lora_path", "is not loaded without a rank", f"set {KEYS['lora_rank']} to the adapter's")
     if s.lora_rank and not s.merges_lora and s.schedule == SEPARATE:
-        wrong = f"with {SEPARATE} reaches no rollout: verl sends the base model without the adapter"
-        yield s.error("lora_rank", wrong, f"set {KEYS['merges_lora']}=true")
+        message = f"with {SEPARATE} reaches no rollout: verl sends the base model without the adapter"
+        yield s.error("lora_rank", message, f"set {KEYS['merges_lora']}=true")
 
 
 def schedule_free(run: RunConfig) -> Findings:
@@ -249,14 +246,14 @@ def schedule_free(run: RunConfig) -> Findings:
     s = run.settings
     if not asked_for(s.optimizer_package):
         if s.optimizer == OPTIMIZER:
-            wrong = f"needs optimizer_impl={PACKAGE}, and it is {s.optimizer_package}"
-            yield s.error("optimizer", wrong, "take optim=schedulefree")
+            message = f"needs optimizer_impl={PACKAGE}, and it is {s.optimizer_package}"
+            yield s.error("optimizer", message, "take optim=schedulefree")
         return
     for name, wanted in (("optimizer", OPTIMIZER), ("strategy", "fsdp2"), ("lr_schedule", "constant")):
         if getattr(s, name) != wanted:
             yield s.error(name, f"must be {wanted} with optimizer_impl={PACKAGE}")
     for name, nothing in (("warmup_steps", "0"), ("warmup_ratio", "0.0")):
         if getattr(s, name) > 0:
-            wrong = f"is verl's learning-rate warm-up, and {OPTIMIZER} has its own"
+            message = f"is verl's learning-rate warm-up, and {OPTIMIZER} has its own"
             warm_up = f"the warm-up is {KEYS['optimizer_warmup']}"
-            yield s.error(name, wrong, f"set it to {nothing}; {warm_up}")
+            yield s.error(name, message, f"set it to {nothing}; {warm_up}")

@@ -35,8 +35,8 @@ def judge(run: RunConfig) -> Findings:
         return
     if not is_ours(s.reward):
         if s.judge in JUDGES:
-            wrong = f"is for {OURS}, and {s.shown('reward')} is another function"
-            yield s.error("judge", wrong, f"add '~{KEYS['judge']}' to the overrides")
+            message = f"is for {OURS}, and {s.shown('reward')} is another function"
+            yield s.error("judge", message, f"add '~{KEYS['judge']}' to the overrides")
         return
     unknown = sorted(set(options) - set(OPTIONS))
     for name in unknown:
@@ -44,9 +44,9 @@ def judge(run: RunConfig) -> Findings:
     try:
         check_options(**{name: value for name, value in options.items() if name in OPTIONS})
     except ValueError as error:
-        named, _, wrong = str(error).partition(" ")
+        named, _, message = str(error).partition(" ")
         name, _, value = named.partition("=")
-        yield Diagnostic(f"{key}.{name}", value, wrong, "judge=release or judge=verified sets the judge")
+        yield Diagnostic(f"{key}.{name}", value, message, "judge=release or judge=verified sets the judge")
 
 
 def reward_function(run: RunConfig) -> Findings:

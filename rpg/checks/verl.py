@@ -82,8 +82,10 @@ def cpus(run: RunConfig) -> Findings:
     need = 1 + s.storage_units + ResourcePoolManager.max_colocate_count * s.gpus + STANDALONE * s.rollout_devices
     present = s.ray_cpus or int(get_num_cpus())
     if present < need:
-        wrong = f"Ray has {present} CPUs; {s.gpus + s.rollout_devices} GPUs and {s.shown('storage_units')} need {need}"
-        yield s.error("ray_cpus", wrong, f"set it to {need} (a logical number), or use a larger machine")
+        message = (
+            f"Ray has {present} CPUs; {s.gpus + s.rollout_devices} GPUs and {s.shown('storage_units')} need {need}"
+        )
+        yield s.error("ray_cpus", message, f"set it to {need} (a logical number), or use a larger machine")
 
 
 def rejection(run: RunConfig) -> Findings:
@@ -99,8 +101,8 @@ def rejection(run: RunConfig) -> Findings:
         return
     criteria = [name.strip() for name in named.split(",") if name.strip()]
     if unknown := [name for name in criteria or [named] if name not in SUPPORTED_ROLLOUT_RS_OPTIONS]:
-        wrong = f"names {unknown[0]}, and verl's criteria are {', '.join(sorted(SUPPORTED_ROLLOUT_RS_OPTIONS))}"
-        yield s.error("rejection", wrong, did_you_mean(unknown[0], SUPPORTED_ROLLOUT_RS_OPTIONS))
+        message = f"names {unknown[0]}, and verl's criteria are {', '.join(sorted(SUPPORTED_ROLLOUT_RS_OPTIONS))}"
+        yield s.error("rejection", message, did_you_mean(unknown[0], SUPPORTED_ROLLOUT_RS_OPTIONS))
         return
     try:
         _parse_rollout_rs_thresholds(criteria, limits)

@@ -65,14 +65,14 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
         for key in OF_A_NEW_RAY:
             init.pop(key, None)
     elif init.setdefault("address", "local") != "local":  # also if another Ray runs on this machine
-        wrong = "is not read: a run without RAY_ADDRESS starts its own Ray"
-        raise Refused([Diagnostic(KEYS["ray_address"], init["address"], wrong, "set RAY_ADDRESS, or remove it")])
+        message = "is not read: a run without RAY_ADDRESS starts its own Ray"
+        raise Refused([Diagnostic(KEYS["ray_address"], init["address"], message, "set RAY_ADDRESS, or remove it")])
     init["runtime_env"] = {**(init.get("runtime_env") or {})}
-    own = init["runtime_env"].get("env_vars") or {}
-    if wrong := [name for name, value in own.items() if not isinstance(value, str)]:
-        key, value = f"{KEYS['ray_env']}.{wrong[0]}", own[wrong[0]]
+    variables = init["runtime_env"].get("env_vars") or {}
+    if others := [name for name, value in variables.items() if not isinstance(value, str)]:
+        key, value = f"{KEYS['ray_env']}.{others[0]}", variables[others[0]]
         raise Refused([Diagnostic(key, value, "must be text for Ray", f"quote it: \"{key}='{value}'\"")])
-    init["runtime_env"]["env_vars"] = {**own, **environment(config)}
+    init["runtime_env"]["env_vars"] = {**variables, **environment(config)}
     return RunConfig(config, choice)
 
 

@@ -77,11 +77,6 @@ class RunConfig:
         return self.settings.device == "cpu" or self.settings.ray_gpus is not None
 
     @property
-    def devices(self) -> int:
-        """Number of the run's GPUs on all nodes."""
-        return self.settings.gpus * self.settings.nodes
-
-    @property
     def model(self) -> Path:
         """The model's path as a local directory, which need not exist."""
         return Path(str(self.settings.model)).expanduser()

@@ -23,24 +23,24 @@ class Verdict:
 
     Attributes:
         directory: global_step_N.
-        wrong: one message for each missing or damaged file; empty for a complete checkpoint.
+        faults: one message for each missing or damaged file; empty for a complete checkpoint.
         has_manifest: False for a checkpoint of plain verl, of which only file presence and size were checked.
     """
 
     directory: Path
-    wrong: tuple[str, ...]
+    faults: tuple[str, ...]
     has_manifest: bool
 
     @property
     def complete(self) -> bool:
         """Whether the checkpoint can be used."""
-        return not self.wrong
+        return not self.faults
 
     @property
     def why(self) -> str:
         """The first message and the number of others; empty for a complete checkpoint."""
-        more = f" (and {len(self.wrong) - 1} more)" if len(self.wrong) > 1 else ""
-        return "".join(self.wrong[:1]) + more
+        more = f" (and {len(self.faults) - 1} more)" if len(self.faults) > 1 else ""
+        return "".join(self.faults[:1]) + more
 
 
 def verify(directory: Path, *, contents: bool = True) -> Verdict:
@@ -151,10 +151,10 @@ def newest_complete(run_dir: Path, *, contents: bool = True) -> Choice:
     for step, directory in steps(run_dir):
         if last is not None and step > last and not (directory / manifest.UNFINISHED).exists():
             whole = (directory / manifest.NAME).exists()
-            wrong = f"is newer than step {last} in {TRACKER}: left by an earlier run in this directory, or " + (
+            message = f"is newer than step {last} in {TRACKER}: left by an earlier run in this directory, or " + (
                 "saved with async_save; trainer.resume_mode=resume_path loads it" if whole else "not finished"
             )
-            verdict = Verdict(directory, (wrong,), whole)
+            verdict = Verdict(directory, (message,), whole)
         else:
             verdict = verify(directory, contents=contents)
         if verdict.complete:

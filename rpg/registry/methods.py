@@ -91,11 +91,11 @@ class Method:
 
         inputs: divergence, beta and response; the method's own win over None. Interpolations of others stay.
         """
-        given = {name: value for name, value in inputs.items() if value is not None}
+        chosen = {name: value for name, value in inputs.items() if value is not None}
         made = {name: value for name, value in self.settings.items() if name not in INPUTS}
-        given = {**{name: value for name, value in self.settings.items() if name in INPUTS}, **given}
-        texts = {text: given.get(name) for name, text in INPUTS.items()}
-        made["loss"] = made.get("loss", "vanilla").replace(DIVERGENCE, given.get("divergence") or "")
+        chosen = {**{name: value for name, value in self.settings.items() if name in INPUTS}, **chosen}
+        texts = {text: chosen.get(name) for name, text in INPUTS.items()}
+        made["loss"] = made.get("loss", "vanilla").replace(DIVERGENCE, chosen.get("divergence") or "")
         return {name: texts.get(value, value) if isinstance(value, str) else value for name, value in made.items()}
 
 

@@ -135,15 +135,15 @@ def refuse_another(run: PlannedRun) -> None:
     Raises Refused if the run's fingerprint cannot be read.
     """
     different = fingerprint.compare(run.directory, RunConfig(run.config))
-    wrong = [
+    differences = [
         f"{key} there {there!r:.60}, here {here!r:.60}"
         for key, (there, here) in different.items()
         # compare the files' contents only if they are here; a model that is elsewhere has a name for its config.json
         if not key.endswith(")") or (here and (fingerprint.is_hash(here) or not fingerprint.is_hash(there)))
     ]
-    if wrong:
+    if differences:
         remedy = "give the overrides it had, or another --out"
-        raise ResultsError(f"{run.directory} holds another training: {'; '.join(wrong)}; {remedy}")
+        raise ResultsError(f"{run.directory} holds another training: {'; '.join(differences)}; {remedy}")
     if (step := run.step()) > run.steps:
         remedy = f"give --steps {step}, or another --out"
         raise ResultsError(f"{run.directory} is at step {step}, beyond the {run.steps} asked for; {remedy}")

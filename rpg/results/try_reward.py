@@ -47,13 +47,13 @@ def try_reward(
     except RewardError as error:
         print(f"error: {error}")
         return 1
-    given = _given(responses, paths) if responses else None
+    saved = _saved_responses(responses, paths) if responses else None
     limit = yaml.safe_load((CONFIG_DIR / "rpg_trainer.yaml").read_text(encoding="utf-8"))["rpg"]["reward_limit"]
     function = partial(compute_score, file=reward.file, function=reward.function, reward_limit=limit, **options)
     failed, times = 0, []
     scores: dict[str, list[Score]] = defaultdict(list)
     for path in paths:
-        for number, (place, row) in enumerate(islice(read_file(path), len(given) if given else rows)):
+        for number, (place, row) in enumerate(islice(read_file(path), len(saved) if saved else rows)):
             if missing := {"data_source", "reward_model"} - set(row):
                 raise DataError(f"{path}: no column {', '.join(sorted(missing))}; build it with `rpg data build`")
             if not isinstance(row["reward_model"], dict) or "ground_truth" not in row["reward_model"]:
@@ -64,11 +64,11 @@ def try_reward(
             tried = {"right": example(key, prompt, extra), "wrong": example(WRONG, prompt, extra)}
             if key is None:  # the row has no right answer, only its rule
                 del tried["right"]
-            if given:
-                text, truth = given[number]
+            if saved:
+                text, truth = saved[number]
                 if truth is not None and truth != key:
-                    wrong = f"is to a problem with the answer {truth!r}, and {place} has {key!r}"
-                    raise ResultsError(f"{responses}, response {number + 1}: {wrong}; give one a row, in their order")
+                    message = f"is to a problem with the answer {truth!r}, and {place} has {key!r}"
+                    raise ResultsError(f"{responses}, response {number + 1}: {message}; give one a row, in their order")
                 tried = {GIVEN: text}
             for kind, response in tried.items():
                 begun = time.perf_counter()
@@ -84,9 +84,9 @@ def try_reward(
                 begins = shown(" ".join(response.split()))[:SHOWN]
                 print(f"{place}, {kind} ({begins}): {result}, {1000 * times[-1]:.1f} ms", flush=True)
     print(f"{Path(reward.file).name}, {reward.function}: {means(scores) or 'no score'}; {failed} raised")
-    if not times or (given and len(times) < len(given)):
+    if not times or (saved and len(times) < len(saved)):
         raise ResultsError(
-            f"{paths[0]}: has {len(times)} rows, and {len(given or ())} responses are given; give one a row"
+            f"{paths[0]}: has {len(times)} rows, and {len(saved or ())} responses are given; give one a row"
         )
     mean = 1000 * sum(times) / len(times)
     print(f"{mean:.1f} ms per response, slowest {1000 * max(times):.1f} ms; rpg.reward_limit is {limit:g} s")
@@ -103,14 +103,14 @@ def try_reward(
 def options_of(keywords: Sequence[str]) -> dict[str, Any]:
     """Return the reward_kwargs of texts KEY=VALUE. Raises ResultsError for another text."""
     options: dict[str, Any] = {}
-    given: list[str] = []
+    keys: list[str] = []
     for text in keywords:
         key, equals, _ = text.partition("=")
         if not equals or not key:
             raise ResultsError(f"--keywords {text}: write KEY=VALUE")
-        if below(key, given) or any(below(other, [key]) for other in given):
+        if below(key, keys) or any(below(other, [key]) for other in keys):
             raise ResultsError(f"--keywords {text}: {key} is given twice; leave one out")
-        given.append(key)
+        keys.append(key)
         if key in CALLED_WITH:
             raise ResultsError(f"--keywords {text}: is set by the call of your function; give it another name")
         try:
@@ -130,14 +130,14 @@ def means(scores: dict[str, list[Score]]) -> str:
     return ", ".join(parts)
 
 
-def _given(file: Path, paths: list[Path]) -> list[tuple[str, Any]]:
+def _saved_responses(file: Path, paths: list[Path]) -> list[tuple[str, Any]]:
     """Return the responses of a file, each with its ground truth if the line says it."""
-    given = read_lines(file, response_of)[0]
-    if not given:
+    saved = read_lines(file, response_of)[0]
+    if not saved:
         raise ResultsError(f"{file}: no response in it; write one a line, as JSON")
     if len(paths) > 1:
         raise ResultsError(f"--responses {file}: is for one file of rows; {len(paths)} were given")
-    return given
+    return saved
 
 
 def response_of(line: Any) -> tuple[str, Any]:

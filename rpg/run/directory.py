@@ -72,11 +72,11 @@ def locked(directory: Path) -> Iterator[None]:
         directory.mkdir(parents=True, exist_ok=True)
         lock = take(directory / RUN)
     except (Held, OSError) as error:
-        wrong, remedy = f"cannot be created or written to ({error})", "set CKPTS_DIR elsewhere"
+        message, remedy = f"cannot be created or written to ({error})", "set CKPTS_DIR elsewhere"
         if isinstance(error, Held):
-            wrong = str(error)
+            message = str(error)
             remedy = "wait for it, stop it, or use another directory (CKPTS_DIR, trainer.experiment_name)"
-        raise Refused([Diagnostic(KEYS["directory"], str(directory), wrong, remedy)]) from None
+        raise Refused([Diagnostic(KEYS["directory"], str(directory), message, remedy)]) from None
     try:
         yield
     except Refused:
@@ -94,9 +94,9 @@ def refuse_validation(run: RunConfig) -> None:
     """Raise Refused if the run only validates and its directory holds a training, whose files it would rewrite."""
     file = run.directory / CONFIG
     if run.settings.val_only and file.is_file() and not OmegaConf.select(OmegaConf.load(file), KEYS["val_only"]):
-        wrong = f"would rewrite configuration and log of the training in {run.directory}"
+        message = f"would rewrite configuration and log of the training in {run.directory}"
         remedy = f"validate by `rpg eval NAME --checkpoint DIRECTORY`, or set another {KEYS['directory']}"
-        raise Refused([run.settings.error("val_only", wrong, remedy)])
+        raise Refused([run.settings.error("val_only", message, remedy)])
 
 
 def finished(run: RunConfig) -> str | None:

@@ -41,17 +41,17 @@ def test_every_damaged_file_is_named(tmp_path):
     (step / MODEL).write_bytes(b"x")
     (step / "data.pt").write_bytes(b"")
     (step / OPTIMIZER).unlink()
-    wrong = verify(step, contents=False).wrong
-    assert {text.split()[0] for text in wrong} == {MODEL, "data.pt", OPTIMIZER}
-    assert verify(step).wrong == wrong
+    faults = verify(step, contents=False).faults
+    assert {text.split()[0] for text in faults} == {MODEL, "data.pt", OPTIMIZER}
+    assert verify(step).faults == faults
 
 
 @pytest.mark.parametrize(("name", "place"), [(MODEL, 0.0), ("data.pt", 1.0)])
 def test_a_flipped_bit(tmp_path, name, place):
     step = write_complete(tmp_path, 4)
     flip(step / name, place)
-    [wrong] = verify(step).wrong
-    assert wrong.startswith(name)
+    [fault] = verify(step).faults
+    assert fault.startswith(name)
     assert verify(step, contents=False).complete
 
 
@@ -76,7 +76,7 @@ def test_a_checkpoint_of_plain_verl(tmp_path):
 def test_a_checkpoint_of_plain_verl_that_is_not_complete(tmp_path, name, content, named):
     step = write_verl(tmp_path, 4)
     (step / name).unlink() if content is None else (step / name).write_bytes(content)
-    assert verify(step).wrong[0].startswith(named)
+    assert verify(step).faults[0].startswith(named)
 
 
 def test_the_newest_complete_one_is_taken(tmp_path):

@@ -72,5 +72,5 @@ manifest.write(directory)
 def test_a_manifest_that_cannot_be_used(tmp_path, content):
     step = write_complete(tmp_path, 4)
     (step / manifest.NAME).write_bytes(content)
-    [wrong] = verify(step).wrong
-    assert wrong.startswith("manifest.json ")
+    [fault] = verify(step).faults
+    assert fault.startswith("manifest.json ")
