@@ -86,9 +86,7 @@ def rollout_sockets(run: RunConfig) -> Findings:
         yield s.error("external_lib", f"must be {SOCKETS}, as {KEYS['transfer_module']} is", "set both or neither")
     if s.schedule == SEPARATE and s.external_lib == SOCKETS != s.transfer_module:
         message = f"must be {SOCKETS} with {s.shown('schedule')}, as {KEYS['external_lib']} is"
-        yield s.error(
-            "transfer_module", message, "keep the recipe's value, or import it in yours and set both"
-        )
+        yield s.error("transfer_module", message, "keep the recipe's value, or import it in yours and set both")
 
 
 def token_budgets(run: RunConfig) -> Findings:
