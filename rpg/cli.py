@@ -120,9 +120,8 @@ def _main(argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except (UserError, OSError) as error:
-        lines = map(printable, str(error).split("\n"))  # a line for each reason of Refused
-        print(f"rpg {args.command}: ", end="", file=sys.stderr)
-        print(*lines, sep="\n", file=sys.stderr)
+        message = "\n".join(map(printable, str(error).split("\n")))  # a line for each reason of Refused
+        print(f"rpg {args.command}: {message}", file=sys.stderr)
         return 2
 
 

@@ -124,7 +124,7 @@ def reference(run: RunConfig) -> Findings:
             yield s.error(name, f"is not read {mode}", f"remove it, or use reference={name}")
     if s.reference != "kl_target" and s.kl_ema != ROWS["kl_ema"].named:
         yield s.error("kl_ema", f"is not read {mode}", "remove it, or use reference=kl_target")
-    if s.lora_path and (s.reference != "old" or s.kl_loss or s.kl_in_reward):
+    if s.lora_path and s.has_reference_model:
         message = "with a KL to the initial policy: pi_ref would be the base model, and the run starts from the adapter"
         yield s.error("lora_path", message, "merge it into the model, or leave the KL out (an rpg method, dapo)")
     if s.has_reference_model and not s.lora_rank and not s.ref_packs and s.ref_micro_batch is None:

@@ -153,7 +153,8 @@ def read(text: str) -> Structure:
     if separators:
         parts = [part for part in parts if part]
         values = [part for part in parts if not ANY_INTEGER.fullmatch(part)]
-        parts = values if values and not any(map(is_region, map(read, values))) else parts
+        if 0 < len(values) < len(parts) and not any(map(is_region, map(read, values))):
+            parts = values
         return _read_list(parts, separators) if parts else text
     if len(EITHER_SIGN.findall(text)) == 1:
         signs = (" ".join(EITHER_SIGN.sub(sign, text).split()) for sign in "+-")

@@ -122,8 +122,8 @@ def same_number(answer: str, truth: str, scale: Fraction = Fraction(1)) -> bool:
     converted between units. A decimal never equals an irrational number: 3.14159 is not \\pi.
     """
     answer_number, truth_number = as_number(answer), as_number(truth)
-    of_decimals = sum(map(bool, map(DECIMAL_POINT.search, (answer, truth))))
-    is_rounded = of_decimals == 1 or scale.denominator > 10**6
+    one_is_decimal = bool(DECIMAL_POINT.search(answer)) != bool(DECIMAL_POINT.search(truth))
+    is_rounded = one_is_decimal or scale.denominator > 10**6
     if answer_number is not None and truth_number is not None:
         return numbers_match(answer_number * scale, truth_number, is_rounded)
     if not any(map(str.isalnum, answer)) or answer == truth == "":
